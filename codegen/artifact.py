@@ -1,0 +1,62 @@
+"""A compiled candidate as plain data: it is pickled, sent to other processes and machines, and kept on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSpec:
+    """One argument: the person's name for it, the dtype's name, the shape."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One root nest: a parallel region on a CPU, a kernel launch on a GPU (then grid and block are not empty)."""
+
+    symbol: str
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    shared_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Machine code and all that is needed to call it. Names runtime symbols, never addresses.
+
+    Calling convention of a CPU object (`code` is a relocatable object file), all pointers 64-byte aligned by the caller
+    where it owns the memory (workspace, prepared); arguments may have any alignment their dtype has:
+
+        void <symbol>(void **arguments, void *prepared, void *workspace)
+        void <symbol>_prepare(void **arguments, void *prepared, void *workspace)    only if prepared_bytes > 0
+        void <symbol>_repeat(void **arguments, void *prepared, void *workspace, int64_t count)
+
+    `arguments` holds inputs (program order), then constants (program order; null but for _prepare), then outputs.
+    """
+
+    name: str
+    target: str
+    threads: int
+    format: str  # "object" or "ptx"
+    code: bytes
+    symbol: str
+    inputs: tuple[BufferSpec, ...]
+    constants: tuple[BufferSpec, ...]
+    outputs: tuple[BufferSpec, ...]
+    prepared_bytes: int
+    workspace_bytes: int
+    launches: tuple[Launch, ...]
+    runtime_symbols: tuple[str, ...] = ()
+    builder: str = ""  # codegen and LLVM version
+    texts: dict[str, str] = field(default_factory=dict)  # "loops", "llvm", "asm": only when asked for
+    seconds: dict[str, float] = field(default_factory=dict)  # build time by part: lower, emit, parse, optimize, code

@@ -1,0 +1,219 @@
+"""Loop IR: what a lowered candidate is before it becomes machine code. Frozen nodes; expressions are those of tensor.expr.
+
+    LoopProgram  buffers (arguments first), nests to run once when constants are given, nests to run at each call
+    Nest         one parallel region (CPU) or one launch (GPU)
+
+    statement = Block(body)                                statements in order
+              | For(var, extent, body, kind, ...)          var = 0 .. extent - 1
+              | Let(var, value, body)                      an i64 named once
+              | If(condition, then, otherwise)             a run-time branch on a scalar bool
+              | Allocate(buffer, body)                     a buffer that lives while body runs
+              | Store(buffer, indices, value)              buffer[indices] = value
+              | Update(buffer, indices, combiner, value)   buffer[indices] = combiner(buffer[indices], value)
+              | Prefetch(buffer, indices, locality)        a hint; any address is allowed
+
+Meaning
+* `Read` in an expression reads a *buffer*; indices are logical, one for each dimension, row-major strides of `Buffer.shape`.
+* Integer arithmetic on indices is i64 and never wraps.
+* A loop runs in order. Kinds:
+    SERIAL    `unroll` > 1 asks for a main loop with that many copies of the body and a remainder loop.
+    UNROLL    constant extent; copies of the body, each with its number for var.
+    VECTOR    constant extent, a power of two: all its trips at once, in the lanes of vectors.
+    PARALLEL  trips are independent; directly nested PARALLEL loops form one collapsed loop whose trips are divided in
+              contiguous, balanced chunks over the threads.
+    BLOCK, WARP, THREAD  the same on a GPU; `dimension` says which index.
+* `valid` of an UNROLL or VECTOR loop (None: all): only trips with var < valid are real; 1 <= valid, it may exceed the extent.
+  The copies for the others still run (the code is full) but must have no effect: their stores to anything but REGISTER
+  buffers are masked, and what they read is any element that exists: of an unrolled loop the element of the last real trip,
+  in a vector lane nothing at all. Reads of a `padded` buffer need neither.
+* `select(c, a, b)` evaluates reads inside `a` only where c holds, and inside `b` only where it does not. Reads elsewhere are
+  always in bounds for real trips.
+* REGISTER buffers are indexed by UNROLL and VECTOR variables and constants only, so each element (or vector) is a value of its
+  own; they carry over SERIAL loops. Reading one before it is stored is an error of the lowering.
+* Sums may be contracted (a * b + c rounded once) but are not reassociated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+
+from ..tensor.dtype import DType
+from ..tensor.expr import Expr
+
+
+class Scope(StrEnum):
+    """Where a buffer lives and who sees it."""
+
+    INPUT = "input"  # argument, read only, given at each call
+    CONSTANT = "constant"  # argument of the prepare nests only
+    OUTPUT = "output"  # argument, written; read only by code that wrote it before
+    PREPARED = "prepared"  # written by prepare nests, read by the others; lives as long as the kernel
+    WORKSPACE = "workspace"  # one for each call, seen by all threads
+    SCRATCH = "scratch"  # one for each thread of a call; large
+    STACK = "stack"  # one for each thread; small (at most a few tens of KiB)
+    REGISTER = "register"  # values, never memory
+    SHARED = "shared"  # GPU: one for each block
+    TABLE = "table"  # constants in the code
+
+
+class LoopKind(StrEnum):
+    """How the trips of a loop are run."""
+
+    SERIAL = "serial"
+    UNROLL = "unroll"
+    VECTOR = "vector"
+    PARALLEL = "parallel"
+    BLOCK = "block"
+    WARP = "warp"
+    THREAD = "thread"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Storage. `shape` is the allocated one. `padded`: every index that a full register tile forms lies inside."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    scope: Scope
+    padded: bool = False
+    values: tuple[int | float | bool, ...] = ()  # of a TABLE
+
+    @property
+    def elements(self) -> int:
+        """Allocated elements."""
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Allocated bytes."""
+        return self.elements * self.dtype.bytes
+
+
+class Statement:
+    """Base of all statements."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Statement):
+    """Statements in order."""
+
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class For(Statement):
+    """A loop; see the head of this file. `label` names the schedule's loop, for people."""
+
+    var: str
+    extent: Expr
+    body: Statement
+    kind: LoopKind = LoopKind.SERIAL
+    unroll: int = 1
+    valid: Expr | None = None
+    dimension: int = 0
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Statement):
+    """Names an i64 value inside body."""
+
+    var: str
+    value: Expr
+    body: Statement
+
+
+@dataclass(frozen=True, slots=True)
+class If(Statement):
+    """A branch on a scalar condition."""
+
+    condition: Expr
+    then: Statement
+    otherwise: Statement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate(Statement):
+    """Makes a buffer for the time of body; its contents are undefined at first."""
+
+    buffer: Buffer
+    body: Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Store(Statement):
+    """buffer[indices] = value. `streaming` asks for a non-temporal store."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    value: Expr
+    streaming: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Statement):
+    """buffer[indices] = combiner(buffer[indices], value), combiner in sum prod max min."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    combiner: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch(Statement):
+    """Asks for the cache line of an element; locality 0 (none) .. 3 (keep in all levels)."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    locality: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """One root: a parallel region or a launch. `name` becomes part of the machine code's symbol."""
+
+    name: str
+    body: Statement
+
+
+@dataclass(frozen=True, slots=True)
+class LoopProgram:
+    """A whole candidate.
+
+    `arguments`: INPUT, CONSTANT and OUTPUT buffers in the order of the calling convention; `globals`: PREPARED, WORKSPACE and
+    TABLE buffers. SCRATCH, STACK, REGISTER and SHARED buffers are made by `Allocate` inside the nests.
+    """
+
+    name: str
+    arguments: tuple[Buffer, ...]
+    globals: tuple[Buffer, ...]
+    prepare: tuple[Nest, ...]
+    nests: tuple[Nest, ...]
+
+
+def statements(statement: Statement) -> Iterator[Statement]:
+    """The visitor: every statement, parents before children."""
+    yield statement
+    for child in substatements(statement):
+        yield from statements(child)
+
+
+def substatements(statement: Statement) -> tuple[Statement, ...]:
+    """The direct substatements. Raises TypeError for a node that is not in the grammar."""
+    match statement:
+        case Block(body=body):
+            return body
+        case For(body=inner) | Let(body=inner) | Allocate(body=inner):
+            return (inner,)
+        case If(then=then, otherwise=otherwise):
+            return (then,) if otherwise is None else (then, otherwise)
+        case Store() | Update() | Prefetch():
+            return ()
+    raise TypeError(f"unknown statement {type(statement).__name__}")

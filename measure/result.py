@@ -1,0 +1,119 @@
+"""What a trial leaves: a value, whatever happened. And the protocol of everything that can run trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+from types import TracebackType
+from typing import Protocol
+
+
+class Status(StrEnum):
+    """How a trial ended."""
+
+    OK = "ok"
+    INVALID = "invalid"  # the config breaks a require; found before or at lowering
+    COMPILE_ERROR = "compile_error"
+    WRONG_RESULT = "wrong_result"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    UNSTABLE = "unstable"  # times that cannot be trusted
+
+
+class Purpose(StrEnum):
+    """Why a measurement was made."""
+
+    SEARCH = "search"
+    CONFIRM = "confirm"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Where a trial failed (lower, compile, load, verify, time) and the message of it."""
+
+    stage: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The end of one trial. `times`: seconds for one run, one entry for each repeat; empty unless it was timed."""
+
+    status: Status
+    times: tuple[float, ...] = ()
+    failure: Failure | None = None
+    abandoned: bool = False  # ok, but dropped early because it was clearly slower than the best
+    compile_seconds: float = 0.0
+    check_seconds: float = 0.0
+    measure_seconds: float = 0.0
+    builder: str = ""
+    device: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """True when it ran, was right and was timed."""
+        return self.status is Status.OK
+
+    @property
+    def seconds(self) -> float:
+        """Median seconds of one run; infinity when it failed."""
+        return median(self.times) if self.ok and self.times else float("inf")
+
+
+Config = Mapping[str, int | str | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A trial to make: pure data, so that any process on any machine can do it.
+
+    `sketch` is the sketch's text ("" for the unscheduled nest); `limit` is the best time known in seconds: what is clearly
+    slower may be dropped after its first repeat (None: measure fully).
+    """
+
+    number: int
+    program: str
+    sketch: str
+    config: Config
+    target: str
+    threads: int
+    purpose: Purpose = Purpose.SEARCH
+    limit: float | None = None
+
+
+class Runner(Protocol):
+    """Builds and measures candidates somewhere. Never raises for what a candidate does."""
+
+    @property
+    def name(self) -> str:
+        """"local", "ray", "replay"."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """How many jobs should be in flight to keep it busy."""
+        ...
+
+    def submit(self, job: Job) -> None:
+        """Takes a job; returns at once."""
+        ...
+
+    def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Measurement]]:
+        """Finished jobs as (number, measurement); waits up to `timeout` seconds for the first (None: as long as it takes).
+
+        Empty when nothing is in flight or the time is over. Each job is returned exactly once.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends all children; safe to call twice."""
+        ...
+
+    def __enter__(self) -> Runner: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

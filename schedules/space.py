@@ -1,0 +1,110 @@
+"""Search spaces as strategies see them: arms with named, finite domains. Nothing here knows what a loop is.
+
+An *arm* is one sketch (or the only set of parameters of a replay space). A candidate is an arm and, for each of its
+parameters, the position of the chosen value in the domain. A population is many candidates of one arm as one matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Value = int | str | bool
+Choices = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One tunable with its domain at the sizes of the task.
+
+    `ordered`: neighbouring values behave alike (a tile size), so that a local move goes one or two positions; otherwise
+    (a flag, a choice between kinds) all other values are neighbours. `default` is a position.
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    default: int = 0
+    ordered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One set of parameters: a sketch, known by its key; `name` is for people."""
+
+    key: str
+    name: str
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of configs, valid or not."""
+        return prod(len(p.values) for p in self.parameters)
+
+    @property
+    def default(self) -> tuple[int, ...]:
+        """The positions of all defaults."""
+        return tuple(p.default for p in self.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A (sketch, config) by positions; hashable."""
+
+    arm: int
+    choices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """Candidates of one arm: `choices` is int32[n, number of parameters]."""
+
+    arm: int
+    choices: Choices
+
+    def __len__(self) -> int:
+        return int(self.choices.shape[0])
+
+    def candidate(self, row: int) -> Candidate:
+        """Row number `row` as a candidate."""
+        return Candidate(self.arm, tuple(int(c) for c in self.choices[row]))
+
+
+class Space(Protocol):
+    """All that a strategy may know."""
+
+    @property
+    def arms(self) -> Sequence[Arm]:
+        """The arms, in a fixed order."""
+        ...
+
+    def valid(self, population: Population) -> NDArray[np.bool_]:
+        """bool[n]: which candidates keep every `require` (batched; 100,000 at a time is usual)."""
+        ...
+
+    def prior(self, population: Population) -> NDArray[np.float64] | None:
+        """float64[n]: predicted seconds without any measurement, or None where nothing is known."""
+        ...
+
+    def features(self, population: Population) -> NDArray[np.float32]:
+        """float32[n, f] for a learned model; f is the same for all arms."""
+        ...
+
+
+def config(arm: Arm, choices: Sequence[int]) -> dict[str, Value]:
+    """The config by name of one candidate."""
+    return {p.name: p.values[c] for p, c in zip(arm.parameters, choices, strict=True)}
+
+
+def columns(arm: Arm, choices: Choices) -> dict[str, NDArray[np.int64] | NDArray[np.object_]]:
+    """Parameter name -> its values for all rows: int64[n] for numbers and flags, object[n] for options."""
+    out: dict[str, NDArray[np.int64] | NDArray[np.object_]] = {}
+    for index, parameter in enumerate(arm.parameters):
+        numeric = not any(isinstance(v, str) for v in parameter.values)
+        table = np.array(parameter.values, dtype=np.int64 if numeric else object)
+        out[parameter.name] = table[choices[:, index]]
+    return out

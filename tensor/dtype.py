@@ -1,0 +1,81 @@
+"""Element types: their names, sizes, NumPy counterparts and tolerances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+
+class Kind(StrEnum):
+    """What arithmetic a dtype has."""
+
+    FLOAT = "float"
+    BFLOAT = "bfloat"
+    SIGNED = "signed"
+    UNSIGNED = "unsigned"
+    BOOL = "bool"
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type.
+
+    `eps` is the unit roundoff times two (0 for exact types). NumPy has no bfloat16: it is carried as `uint16` bit patterns.
+    """
+
+    name: str
+    kind: Kind
+    bits: int
+    eps: float
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in memory."""
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        """True for floating-point types, bfloat16 included."""
+        return self.kind in (Kind.FLOAT, Kind.BFLOAT)
+
+    @property
+    def is_integer(self) -> bool:
+        """True for signed and unsigned integers, not for bool."""
+        return self.kind in (Kind.SIGNED, Kind.UNSIGNED)
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The NumPy dtype that holds such elements in memory."""
+        return np.dtype(_NUMPY[self.name])
+
+    def __str__(self) -> str:
+        return self.name
+
+
+f64 = DType("f64", Kind.FLOAT, 64, 2.0**-52)
+f32 = DType("f32", Kind.FLOAT, 32, 2.0**-23)
+f16 = DType("f16", Kind.FLOAT, 16, 2.0**-10)
+bf16 = DType("bf16", Kind.BFLOAT, 16, 2.0**-7)
+i64 = DType("i64", Kind.SIGNED, 64, 0.0)
+i32 = DType("i32", Kind.SIGNED, 32, 0.0)
+i16 = DType("i16", Kind.SIGNED, 16, 0.0)
+i8 = DType("i8", Kind.SIGNED, 8, 0.0)
+u8 = DType("u8", Kind.UNSIGNED, 8, 0.0)
+boolean = DType("bool", Kind.BOOL, 1, 0.0)
+
+DTYPES: dict[str, DType] = {t.name: t for t in (f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean)}
+
+_NUMPY = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": np.uint16,
+    "i64": np.int64,
+    "i32": np.int32,
+    "i16": np.int16,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "bool": np.bool_,
+}

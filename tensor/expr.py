@@ -1,0 +1,302 @@
+"""Scalar expressions: the right-hand sides of stages, and their indices.
+
+Grammar:
+
+    expr  = Const(value, dtype)            a literal
+          | Var(name)                      an axis (or, in loop IR, a loop variable); always i64
+          | Read(tensor, indices, dtype)   one element of a tensor (or, in loop IR, of a buffer)
+          | Op(name, args, dtype)          arithmetic, comparison, logic, select, mathematics; see OPERATORS
+          | Cast(arg, dtype)               conversion, rounding toward zero from float to integer
+          | Local(name, dtype)             a value named inside the body of a fold
+
+Nodes are frozen and hashable; nothing is evaluated here. Python operators on nodes build nodes, with the dtype rules of
+`binary`: both operands have one dtype, and a Python number takes the dtype of the other operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Union
+
+from ..common.errors import ProgramError
+from .dtype import DType, boolean, i64
+
+Number = Union[int, float, bool]
+Operand = Union["Expr", int, float, bool]
+
+
+class Expr:
+    """Base of all nodes. `dtype` is known for every node."""
+
+    __slots__ = ()
+    dtype: DType
+
+    def __add__(self, other: Operand) -> Expr:
+        return binary("add", self, other)
+
+    def __radd__(self, other: Operand) -> Expr:
+        return binary("add", other, self)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return binary("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return binary("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Expr:
+        return binary("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return binary("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Expr:
+        return binary("div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expr:
+        return binary("div", other, self)
+
+    def __floordiv__(self, other: Operand) -> Expr:
+        return binary("floordiv", self, other)
+
+    def __mod__(self, other: Operand) -> Expr:
+        return binary("mod", self, other)
+
+    def __neg__(self) -> Expr:
+        return Op("neg", (self,), self.dtype)
+
+    def __lt__(self, other: Operand) -> Expr:
+        return binary("lt", self, other)
+
+    def __le__(self, other: Operand) -> Expr:
+        return binary("le", self, other)
+
+    def __gt__(self, other: Operand) -> Expr:
+        return binary("gt", self, other)
+
+    def __ge__(self, other: Operand) -> Expr:
+        return binary("ge", self, other)
+
+    def equal(self, other: Operand) -> Expr:
+        """Element equality. (`==` compares the nodes themselves.)"""
+        return binary("eq", self, other)
+
+    def not_equal(self, other: Operand) -> Expr:
+        """Element inequality. (`!=` compares the nodes themselves.)"""
+        return binary("ne", self, other)
+
+    def __and__(self, other: Operand) -> Expr:
+        return binary("and", self, other)
+
+    def __or__(self, other: Operand) -> Expr:
+        return binary("or", self, other)
+
+    def __invert__(self) -> Expr:
+        return Op("not", (self,), boolean)
+
+    def cast(self, dtype: DType) -> Expr:
+        """This value converted to `dtype`."""
+        return self if dtype == self.dtype else Cast(self, dtype)
+
+    def __bool__(self) -> bool:
+        raise ProgramError(
+            "a tensor expression has no truth value while a program is written",
+            advice="use select(condition, a, b) for a choice between elements",
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Const(Expr):
+    """A literal. `value` is bool for bool, int for integers, float for floats (inf and nan included)."""
+
+    value: Number
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Var(Expr):
+    """An axis of the stage, or a loop variable in loop IR."""
+
+    name: str
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """Axes count in i64."""
+        return i64
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Read(Expr):
+    """An element of `tensor`. In a fold body, a read of one of the fold's own tensors is its value before this step."""
+
+    tensor: str
+    indices: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Op(Expr):
+    """An operator applied; `name` is a key of OPERATORS."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Cast(Expr):
+    """`arg` converted to `dtype`."""
+
+    arg: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Local(Expr):
+    """A value that a fold body has named."""
+
+    name: str
+    dtype: DType
+
+
+# Operator name -> number of arguments. "div" is true division of floats, "floordiv" and "mod" are of integers and floor.
+ARITHMETIC = {"add": 2, "sub": 2, "mul": 2, "div": 2, "floordiv": 2, "mod": 2, "neg": 1, "min": 2, "max": 2, "abs": 1}
+COMPARISONS = {"lt": 2, "le": 2, "gt": 2, "ge": 2, "eq": 2, "ne": 2}
+LOGIC = {"and": 2, "or": 2, "not": 1}
+MATHEMATICS = {
+    "exp": 1, "log": 1, "tanh": 1, "erf": 1, "sigmoid": 1, "sqrt": 1, "rsqrt": 1,
+    "floor": 1, "ceil": 1, "round": 1, "sin": 1, "cos": 1, "pow": 2,
+}  # fmt: skip
+OPERATORS: dict[str, int] = {**ARITHMETIC, **COMPARISONS, **LOGIC, **MATHEMATICS, "select": 3}
+
+
+def const(value: Number, dtype: DType) -> Const:
+    """A literal of `dtype`; refuses a number that the dtype cannot hold (2.5 as an integer)."""
+    if dtype == boolean:
+        return Const(bool(value), dtype)
+    if dtype.is_float:
+        return Const(float(value), dtype)
+    if int(value) != value:
+        raise ProgramError(f"the number {value} is not an integer", expected=f"a value of dtype {dtype}")
+    return Const(int(value), dtype)
+
+
+def as_expr(value: Operand, like: Expr) -> Expr:
+    """`value` as a node; a Python number takes the dtype of `like`."""
+    return value if isinstance(value, Expr) else const(value, like.dtype)
+
+
+def binary(name: str, left: Operand, right: Operand) -> Expr:
+    """A two-operand node. Errors: operands of two dtypes, or an operator that the dtype lacks."""
+    if not isinstance(left, Expr):
+        if not isinstance(right, Expr):
+            raise ProgramError(f"{name} of two Python numbers is no tensor expression")
+        left = as_expr(left, right)
+    right = as_expr(right, left)
+    if left.dtype != right.dtype:
+        raise ProgramError(
+            f"operands of {name!r} differ in dtype",
+            expected=f"{left.dtype} on both sides",
+            found=f"{left.dtype} and {right.dtype}",
+            advice="cast one of them explicitly",
+        )
+    _check_operator(name, left.dtype)
+    return Op(name, (left, right), boolean if name in COMPARISONS or name in LOGIC else left.dtype)
+
+
+def call(name: str, *args: Expr) -> Expr:
+    """A mathematical function or `select` applied. Errors: as for `binary`, and a wrong number of arguments."""
+    if OPERATORS.get(name) != len(args):
+        wanted = OPERATORS.get(name)
+        raise ProgramError(
+            f"unknown function {name!r}" if wanted is None else f"{name} takes {wanted} arguments",
+            found=f"{len(args)} arguments",
+            advice="functions: " + ", ".join(sorted(OPERATORS)),
+        )
+    if name == "select":
+        condition, yes, no = args
+        if condition.dtype != boolean or yes.dtype != no.dtype:
+            raise ProgramError(
+                "select needs a bool condition and two values of one dtype",
+                found=f"select({condition.dtype}, {yes.dtype}, {no.dtype})",
+            )
+        return Op(name, args, yes.dtype)
+    if len(args) == 2:
+        return binary(name, *args)
+    _check_operator(name, args[0].dtype)
+    return Op(name, args, args[0].dtype)
+
+
+def _check_operator(name: str, dtype: DType) -> None:
+    if name in LOGIC:
+        suits = dtype == boolean
+    elif name in ("div", *MATHEMATICS):
+        suits = dtype.is_float
+    elif name in ("floordiv", "mod"):
+        suits = dtype.is_integer
+    elif name in COMPARISONS or name in ("min", "max"):
+        suits = True
+    else:
+        suits = dtype != boolean
+    if not suits:
+        raise ProgramError(f"{name!r} is not defined on {dtype}", advice="cast the operands explicitly")
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct subexpressions, in order. Raises TypeError for a node that is not in the grammar."""
+    match expr:
+        case Const() | Var() | Local():
+            return ()
+        case Read(indices=indices):
+            return indices
+        case Op(args=args):
+            return args
+        case Cast(arg=arg):
+            return (arg,)
+    raise TypeError(f"unknown expression node {type(expr).__name__}")
+
+
+def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
+    """The node with its direct subexpressions replaced."""
+    match expr:
+        case Const() | Var() | Local():
+            return expr
+        case Read(tensor=tensor, dtype=dtype):
+            return Read(tensor, new, dtype)
+        case Op(name=name, dtype=dtype):
+            return Op(name, new, dtype)
+        case Cast(dtype=dtype):
+            return Cast(new[0], dtype)
+    raise TypeError(f"unknown expression node {type(expr).__name__}")
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The visitor: every node of the tree, parents before children."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def rewrite(expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
+    """The rewriter: from the leaves up, each node for which `replace` gives a node becomes that node."""
+    old = children(expr)
+    new = tuple(rewrite(child, replace) for child in old)
+    if any(a is not b for a, b in zip(old, new, strict=True)):
+        expr = with_children(expr, new)
+    result = replace(expr)
+    return expr if result is None else result
+
+
+def substitute(expr: Expr, values: dict[str, Expr]) -> Expr:
+    """Variables replaced by expressions, by name, all at once."""
+    return rewrite(expr, lambda node: values.get(node.name) if isinstance(node, Var) else None)
+
+
+def reads(expr: Expr) -> tuple[Read, ...]:
+    """All reads, in order of appearance, each distinct one once."""
+    return tuple(dict.fromkeys(node for node in walk(expr) if isinstance(node, Read)))
+
+
+def variables(expr: Expr) -> frozenset[str]:
+    """Names of the variables that occur."""
+    return frozenset(node.name for node in walk(expr) if isinstance(node, Var))

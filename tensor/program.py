@@ -1,0 +1,197 @@
+"""Programs: a DAG of stages over named tensors. Frozen data, checked when made.
+
+    Program   inputs (declared order, constants among them), tables, stages in topological order, outputs
+    Stage     defines a tuple of tensors over spatial axes, perhaps with reduction axes
+
+A stage is one of three:
+
+    pointwise  reduction == (),  combiner is None                     bodies = one expression for each tensor
+    reduction  reduction != (),  combiner in sum prod max min         bodies = one expression (one tensor)
+    fold       reduction = (ordered axis,), combiner == "fold"        bodies = the new state; `fold` holds the rest
+
+Axis names are scoped to their stage. Tensors are referred to by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from .dtype import DType
+from .expr import Const, Expr, Read, Var, reads
+
+COMBINERS = ("sum", "prod", "max", "min")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of one stage: it runs over 0 .. extent - 1."""
+
+    name: str
+    extent: int
+
+    @property
+    def var(self) -> Var:
+        """The axis as an index expression."""
+        return Var(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named array of static shape. `shape == ()` is a scalar. Indexing it with expressions gives a `Read`."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+    def __getitem__(self, indices: object) -> Read:
+        from .build import read  # the friendly checks live with the builders
+
+        return read(self, indices)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A declared operand. A constant one is known when the program is compiled."""
+
+    tensor: Tensor
+    constant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A small array whose values stand in the text, in row-major order."""
+
+    tensor: Tensor
+    values: tuple[int | float | bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a stage comes from; shown to people, never part of a key."""
+
+    operator: str = ""
+    layer: str = ""
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The parts that only a fold has.
+
+    For each tensor of the stage: the axes it keeps (a subset of the stage's spatial axes, in order) and its initial value.
+    `locals` are (name, expression) in order; bodies and later locals may use them through `Local`. A read of an own tensor
+    inside means its value before this step.
+    """
+
+    tensor_axes: tuple[tuple[str, ...], ...]
+    initial: tuple[Const, ...]
+    locals: tuple[tuple[str, Expr], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One definition; see the head of this file. `origin` is not compared."""
+
+    tensors: tuple[Tensor, ...]
+    axes: tuple[Axis, ...]
+    bodies: tuple[Expr, ...]
+    reduction: tuple[Axis, ...] = ()
+    combiner: str | None = None
+    fold: Fold | None = None
+    origin: Origin = field(default=Origin(), compare=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the first tensor, by which the stage is known."""
+        return self.tensors[0].name
+
+    @property
+    def all_axes(self) -> tuple[Axis, ...]:
+        """Spatial axes, then reduction axes."""
+        return self.axes + self.reduction
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """All expressions evaluated at each point: fold locals, then bodies."""
+        return (tuple(e for _, e in self.fold.locals) if self.fold else ()) + self.bodies
+
+    def axes_of(self, index: int) -> tuple[Axis, ...]:
+        """The axes over which tensor number `index` is defined."""
+        if self.fold is None:
+            return self.axes
+        kept = self.fold.tensor_axes[index]
+        return tuple(axis for axis in self.axes if axis.name in kept)
+
+    def axis(self, name: str) -> Axis:
+        """The axis of this name. Raises KeyError."""
+        for axis in self.all_axes:
+            if axis.name == name:
+                return axis
+        raise KeyError(name)
+
+    def reads(self) -> tuple[Read, ...]:
+        """All distinct reads of other stages' tensors, inputs and tables."""
+        own = {tensor.name for tensor in self.tensors}
+        return tuple(
+            dict.fromkeys(r for e in self.expressions for r in reads(e) if r.tensor not in own)
+        )
+
+
+@dataclass(frozen=True)
+class Program:
+    """A checked program. Errors are `ProgramError`s raised when it is made (see check.py)."""
+
+    inputs: tuple[Input, ...]
+    stages: tuple[Stage, ...]
+    outputs: tuple[str, ...]
+    tables: tuple[Table, ...] = ()
+
+    def __post_init__(self) -> None:
+        from .check import check_program
+
+        check_program(self)
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor by name: inputs, tables, stages, in that order."""
+        named = [i.tensor for i in self.inputs] + [t.tensor for t in self.tables]
+        return {t.name: t for t in named + [t for s in self.stages for t in s.tensors]}
+
+    @cached_property
+    def producers(self) -> dict[str, Stage]:
+        """Tensor name -> the stage that defines it."""
+        return {tensor.name: stage for stage in self.stages for tensor in stage.tensors}
+
+    @cached_property
+    def consumers(self) -> dict[str, tuple[Stage, ...]]:
+        """Tensor name -> the stages that read it, in order. Every tensor is a key."""
+        found: dict[str, list[Stage]] = {name: [] for name in self.tensors}
+        for stage in self.stages:
+            for name in dict.fromkeys(r.tensor for r in stage.reads()):
+                found[name].append(stage)
+        return {name: tuple(stages) for name, stages in found.items()}
+
+    @property
+    def dynamic_inputs(self) -> tuple[Tensor, ...]:
+        """Operands given at each call, in order."""
+        return tuple(i.tensor for i in self.inputs if not i.constant)
+
+    @property
+    def constant_inputs(self) -> tuple[Tensor, ...]:
+        """Operands given when the program is compiled, in order."""
+        return tuple(i.tensor for i in self.inputs if i.constant)
+
+    def stage(self, name: str) -> Stage:
+        """The stage that defines tensor `name`. Raises KeyError."""
+        return self.producers[name]
+
+    def replacing(self, stages: tuple[Stage, ...]) -> Program:
+        """The same program with other stages (they are checked)."""
+        return replace(self, stages=stages)
+
+    def __str__(self) -> str:
+        from .text import print_program
+
+        return print_program(self)
