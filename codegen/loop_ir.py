@@ -37,38 +37,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from math import prod
 
+from ..schedules.loops import LoopKind, Scope
 from ..tensor.dtype import DType
 from ..tensor.expr import Expr
-
-
-class Scope(StrEnum):
-    """Where a buffer lives and who sees it."""
-
-    INPUT = "input"  # argument, read only, given at each call
-    CONSTANT = "constant"  # argument of the prepare nests only
-    OUTPUT = "output"  # argument, written; read only by code that wrote it before
-    PREPARED = "prepared"  # written by prepare nests, read by the others; lives as long as the kernel
-    WORKSPACE = "workspace"  # one for each call, seen by all threads
-    SCRATCH = "scratch"  # one for each thread of a call; large
-    STACK = "stack"  # one for each thread; small (at most a few tens of KiB)
-    REGISTER = "register"  # values, never memory
-    SHARED = "shared"  # GPU: one for each block
-    TABLE = "table"  # constants in the code
-
-
-class LoopKind(StrEnum):
-    """How the trips of a loop are run."""
-
-    SERIAL = "serial"
-    UNROLL = "unroll"
-    VECTOR = "vector"
-    PARALLEL = "parallel"
-    BLOCK = "block"
-    WARP = "warp"
-    THREAD = "thread"
 
 
 @dataclass(frozen=True, slots=True)

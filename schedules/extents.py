@@ -1,0 +1,295 @@
+"""Extents in their three lives: one code for all.
+
+    while a template runs      `Sym`: an expression over tunables, axis extents and target numbers; it prints and parses
+    apply(config)              int
+    apply(population)          NumPy int64 array, one entry for each candidate
+
+Arithmetic that must work in all three is written with + - * // % and the functions below. `bool()` of a Sym raises: what
+depends on a tunable cannot steer the Python code of a template.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..common.errors import TemplateError
+
+Array = NDArray[np.int64]
+Extent = Union[int, Array, "Sym"]
+Environment = Mapping[str, Union[int, Array]]
+
+# Leaves name a number: a tunable ("i.tile"), or a function of a name: extent(t0.a1), lanes(f32), target(vector_registers).
+LEAF_FUNCTIONS = ("extent", "lanes", "target")
+_INFIX = {
+    "+": 4, "-": 4, "*": 5, "//": 5, "%": 5,
+    "<=": 3, "<": 3, ">=": 3, ">": 3, "==": 3, "!=": 3, "&": 2, "|": 1,
+}  # fmt: skip
+_PREFIX = ("ceildiv", "min", "max")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sym:
+    """An extent that is not known yet. `op` is "leaf" (args = (name,)), an infix operator, or ceildiv, min, max."""
+
+    op: str
+    args: tuple[Union[int, str, Sym], ...]
+
+    def __add__(self, other: Extent) -> Sym:
+        return _infix("+", self, other)
+
+    def __radd__(self, other: Extent) -> Sym:
+        return _infix("+", other, self)
+
+    def __sub__(self, other: Extent) -> Sym:
+        return _infix("-", self, other)
+
+    def __rsub__(self, other: Extent) -> Sym:
+        return _infix("-", other, self)
+
+    def __mul__(self, other: Extent) -> Sym:
+        return _infix("*", self, other)
+
+    def __rmul__(self, other: Extent) -> Sym:
+        return _infix("*", other, self)
+
+    def __floordiv__(self, other: Extent) -> Sym:
+        return _infix("//", self, other)
+
+    def __rfloordiv__(self, other: Extent) -> Sym:
+        return _infix("//", other, self)
+
+    def __mod__(self, other: Extent) -> Sym:
+        return _infix("%", self, other)
+
+    def __rmod__(self, other: Extent) -> Sym:
+        return _infix("%", other, self)
+
+    def __le__(self, other: Extent) -> Sym:
+        return _infix("<=", self, other)
+
+    def __lt__(self, other: Extent) -> Sym:
+        return _infix("<", self, other)
+
+    def __ge__(self, other: Extent) -> Sym:
+        return _infix(">=", self, other)
+
+    def __gt__(self, other: Extent) -> Sym:
+        return _infix(">", self, other)
+
+    def __eq__(self, other: object) -> Sym:  # type: ignore[override]
+        return _infix("==", self, other)  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> Sym:  # type: ignore[override]
+        return _infix("!=", self, other)  # type: ignore[arg-type]
+
+    def __and__(self, other: Extent) -> Sym:
+        return _infix("&", self, other)
+
+    def __or__(self, other: Extent) -> Sym:
+        return _infix("|", self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.op, self.args))
+
+    def __bool__(self) -> bool:
+        raise TemplateError(
+            f"the truth of '{self}' is not known while a template runs",
+            expected="Python code that does not depend on tunables",
+            advice="use s.require(condition, reason) to rule configs out, or s.variant(name, options) for a choice of structure",
+        )
+
+    def __index__(self) -> int:
+        raise TemplateError(
+            f"the number '{self}' is not known while a template runs",
+            advice="pass it on as it is: steps take expressions",
+        )
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+
+def leaf(name: str) -> Sym:
+    """A named number: "i.tile", "extent(t0.a0)", "lanes(f32)", "target(cores)"."""
+    return Sym("leaf", (name,))
+
+
+def _infix(op: str, left: Extent, right: Extent) -> Sym:
+    return Sym(op, (_argument(left), _argument(right)))
+
+
+def _argument(value: Extent) -> int | Sym:
+    if isinstance(value, Sym):
+        return value
+    if isinstance(value, np.ndarray):
+        raise TypeError("arrays and unknown extents do not mix")
+    return int(value)
+
+
+def ceildiv(a: Extent, b: Extent) -> Extent:
+    """a / b rounded up, for a >= 0 and b >= 1."""
+    if isinstance(a, Sym) or isinstance(b, Sym):
+        if not isinstance(b, Sym) and isinstance(b, int) and b == 1:
+            return a
+        return Sym("ceildiv", (_argument(a), _argument(b)))
+    return -(-a // b)
+
+
+def minimum(a: Extent, b: Extent) -> Extent:
+    """The smaller one, entry by entry."""
+    if isinstance(a, Sym) or isinstance(b, Sym):
+        return Sym("min", (_argument(a), _argument(b)))
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    return np.minimum(a, b)
+
+
+def maximum(a: Extent, b: Extent) -> Extent:
+    """The larger one, entry by entry."""
+    if isinstance(a, Sym) or isinstance(b, Sym):
+        return Sym("max", (_argument(a), _argument(b)))
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    return np.maximum(a, b)
+
+
+def round_up(a: Extent, b: Extent) -> Extent:
+    """The smallest multiple of b that is at least a."""
+    return ceildiv(a, b) * b
+
+
+def product(values: Iterator[Extent] | list[Extent] | tuple[Extent, ...]) -> Extent:
+    """The product; 1 for none."""
+    total: Extent = 1
+    for value in values:
+        total = value if isinstance(total, int) and total == 1 else total * value
+    return total
+
+
+def evaluate(value: Extent, environment: Environment) -> int | Array:
+    """The number (or the array of numbers) that an extent stands for. KeyError: a leaf that the environment lacks."""
+    if not isinstance(value, Sym):
+        return value
+    if value.op == "leaf":
+        return environment[str(value.args[0])]
+    left, right = (a if isinstance(a, int) else evaluate(a, environment) for a in value.args if not isinstance(a, str))
+    result = _apply(value.op, left, right)
+    return result
+
+
+def _apply(op: str, a: int | Array, b: int | Array) -> int | Array:
+    match op:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "//":
+            return a // b
+        case "%":
+            return a % b
+        case "ceildiv":
+            return -(-a // b)
+        case "min":
+            return min(a, b) if isinstance(a, int) and isinstance(b, int) else np.minimum(a, b)
+        case "max":
+            return max(a, b) if isinstance(a, int) and isinstance(b, int) else np.maximum(a, b)
+        case "&" | "|":
+            both = np.logical_and(a, b) if op == "&" else np.logical_or(a, b)
+        case "<=":
+            both = np.less_equal(a, b)
+        case "<":
+            both = np.less(a, b)
+        case ">=":
+            both = np.greater_equal(a, b)
+        case ">":
+            both = np.greater(a, b)
+        case "==":
+            both = np.equal(a, b)
+        case "!=":
+            both = np.not_equal(a, b)
+        case _:
+            raise TypeError(f"unknown extent operator {op!r}")
+    return int(both) if np.ndim(both) == 0 else np.asarray(both, dtype=np.int64)
+
+
+def leaves(value: Extent) -> frozenset[str]:
+    """The names that an extent depends on."""
+    if not isinstance(value, Sym):
+        return frozenset()
+    if value.op == "leaf":
+        return frozenset((str(value.args[0]),))
+    return frozenset().union(*(leaves(a) for a in value.args if isinstance(a, Sym)))
+
+
+def to_text(value: Extent) -> str:
+    """The text of an extent; `parse_extent` gives it back."""
+    return _text(value, 0)
+
+
+def _text(value: Extent | str, outer: int) -> str:
+    if not isinstance(value, Sym):
+        return str(value)
+    if value.op == "leaf":
+        return str(value.args[0])
+    if value.op in _PREFIX:
+        return f"{value.op}({', '.join(_text(a, 0) for a in value.args)})"
+    level = _INFIX[value.op]
+    left, right = value.args
+    text = f"{_text(left, level)} {value.op} {_text(right, level + 1)}"
+    return f"({text})" if level < outer or level == 3 == outer else text
+
+
+def parse_extent(text: str) -> Extent:
+    """The extent that a text stands for. The text is data: it is parsed, never run. ValueError for anything else."""
+    return _from_node(ast.parse(text.strip(), mode="eval").body)
+
+
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.BitAnd: "&", ast.BitOr: "|",
+    ast.LtE: "<=", ast.Lt: "<", ast.GtE: ">=", ast.Gt: ">", ast.Eq: "==", ast.NotEq: "!=",
+}  # fmt: skip
+
+
+def dotted(node: ast.AST) -> str:
+    """The dotted name that a parsed expression spells. ValueError if it is anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    raise ValueError(f"expected a name, found {ast.unparse(node)!r}")
+
+
+def _from_node(node: ast.AST) -> Extent:
+    match node:
+        case ast.Constant(value=int(number)) if not isinstance(number, bool):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
+            return -number
+        case ast.Name() | ast.Attribute():
+            return leaf(dotted(node))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return Sym(_OPERATORS[type(op)], (_operand(left), _operand(right)))
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return Sym(_OPERATORS[type(op)], (_operand(left), _operand(right)))
+        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in LEAF_FUNCTIONS:
+            return leaf(f"{name}({dotted(argument)})")
+        case ast.Call(func=ast.Name(id=name), args=[left, right], keywords=[]) if name in _PREFIX:
+            return Sym(name, (_operand(left), _operand(right)))
+    raise ValueError(f"not an extent: {ast.unparse(node)!r}")
+
+
+def _operand(node: ast.AST) -> int | Sym:
+    value = _from_node(node)
+    return value if isinstance(value, Sym) else int(value)  # type: ignore[arg-type]
+
+
+def symbolic(node: ast.AST) -> Extent:
+    """As `parse_extent`, from a node of an already parsed text."""
+    return _from_node(node)

@@ -1,0 +1,192 @@
+"""Loop trees: what a sketch is once its steps have run. Frozen; extents in any of their three lives.
+
+    LoopTree      the program (rewritten, with copy stages) and, for each stage, its loops and where they stand
+    StageLoops    the loops of one stage, outermost first; `at` = the loop of another stage inside which they run
+    Loop          a piece of an axis: (axis, extent, stride): at trip v it covers points v * stride .. of the axis
+
+The pieces of one axis, outermost first, tile it: extent[i] * stride[i] == stride[i - 1]. A *full* piece (`is_full`) runs all
+its trips in the code and is masked at the edge; any other piece is clamped: the pieces from the outermost down to l run
+together exactly ceil(axis / stride of l) times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+
+from ..common.errors import ScheduleError
+from ..tensor.program import Program, Stage
+from .extents import Extent
+
+
+class LoopKind(StrEnum):
+    """How the trips of a loop are run; the meaning of each stands at the top of codegen/loop_ir.py."""
+
+    SERIAL = "serial"
+    UNROLL = "unroll"
+    VECTOR = "vector"
+    PARALLEL = "parallel"
+    BLOCK = "block"
+    WARP = "warp"
+    THREAD = "thread"
+
+
+class Scope(StrEnum):
+    """Where a buffer lives and who sees it."""
+
+    INPUT = "input"  # argument, read only, given at each call
+    CONSTANT = "constant"  # argument of the prepare nests only
+    OUTPUT = "output"  # argument, written; read only by code that wrote it before
+    PREPARED = "prepared"  # written by prepare nests, read by the others; lives as long as the kernel
+    WORKSPACE = "workspace"  # one for each call, seen by all threads
+    SCRATCH = "scratch"  # one for each thread of a call; large
+    STACK = "stack"  # one for each thread; small (at most a few tens of KiB)
+    REGISTER = "register"  # values, never memory
+    SHARED = "shared"  # GPU: one for each block
+    TILE = "tile"  # registers of a matrix unit
+    TABLE = "table"  # constants in the code
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """A piece of an axis of one stage. `name` is unique in the tree; `step` is the step that made it (-1: the axis itself)."""
+
+    name: str
+    axis: str
+    extent: Extent
+    stride: Extent
+    kind: LoopKind = LoopKind.SERIAL
+    step: int = -1
+    dimension: int = 0  # of BLOCK and THREAD loops: which index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageLoops:
+    """The loops of one stage and where they stand.
+
+    `box`: for each axis, how many points of it one instance of these loops covers at most (the axis extent at the root).
+    `tiled`: storage order is the order of the loops (copies), else the order of the axes.
+    """
+
+    stage: str
+    loops: tuple[Loop, ...]
+    box: dict[str, Extent]
+    at: tuple[str, str] | None = None
+    scope: Scope | None = None
+    copies: str | None = None
+    tiled: bool = False
+    streaming: bool = False
+    tensorized: str | None = None
+    notes: tuple[tuple[str, str, Extent], ...] = ()  # (kind, loop, number): pipeline, prefetch, swizzle, padding
+
+    def loop(self, name: str) -> Loop:
+        """The loop of this name. Raises KeyError."""
+        for loop in self.loops:
+            if loop.name == name:
+                return loop
+        raise KeyError(name)
+
+    def position(self, name: str) -> int:
+        """How many loops stand outside of this one. Raises KeyError."""
+        for index, loop in enumerate(self.loops):
+            if loop.name == name:
+                return index
+        raise KeyError(name)
+
+    def pieces(self, axis: str) -> tuple[Loop, ...]:
+        """The pieces of an axis, outermost first (which is also their order in the nest)."""
+        return tuple(loop for loop in self.loops if loop.axis == axis)
+
+
+@dataclass(frozen=True, eq=False)
+class LoopTree:
+    """All stages with their loops. `conditions`: (holds, reason) that a valid config keeps; numbers as in the extents."""
+
+    program: Program
+    stages: tuple[StageLoops, ...]
+    conditions: tuple[tuple[Extent, str], ...] = ()
+
+    @cached_property
+    def by_stage(self) -> dict[str, StageLoops]:
+        """Stage name -> its loops."""
+        return {s.stage: s for s in self.stages}
+
+    @cached_property
+    def attached(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """(stage, loop) -> the stages that run inside of that loop, in program order."""
+        found: dict[tuple[str, str], tuple[str, ...]] = {}
+        for s in self.stages:
+            if s.at is not None:
+                found[s.at] = (*found.get(s.at, ()), s.stage)
+        return found
+
+    def loops_of(self, stage: str) -> StageLoops:
+        """The loops of a stage; ScheduleError for an unknown one."""
+        try:
+            return self.by_stage[stage]
+        except KeyError:
+            raise ScheduleError(
+                f"there is no stage {stage!r}", expected="one of " + ", ".join(self.by_stage), found=repr(stage)
+            ) from None
+
+    def definition(self, stage: str) -> Stage:
+        """The stage of the program behind the loops."""
+        return self.program.stage(stage)
+
+    def owner(self, loop: str) -> StageLoops:
+        """The stage that has a loop of this name; ScheduleError for an unknown one."""
+        for s in self.stages:
+            if any(candidate.name == loop for candidate in s.loops):
+                return s
+        raise ScheduleError(f"there is no loop {loop!r}")
+
+    def replacing(self, changed: StageLoops) -> LoopTree:
+        """The tree with the loops of one stage replaced."""
+        return replace(self, stages=tuple(changed if s.stage == changed.stage else s for s in self.stages))
+
+    def requiring(self, holds: Extent, reason: str) -> LoopTree:
+        """The tree with one more condition."""
+        return replace(self, conditions=(*self.conditions, (holds, reason)))
+
+    def chain(self, stage: str) -> Iterator[tuple[StageLoops, int]]:
+        """From a stage outwards: (stage, how many of its loops stand around), ending with the root."""
+        current = self.by_stage[stage]
+        while current.at is not None:
+            outer = self.by_stage[current.at[0]]
+            yield outer, outer.position(current.at[1]) + 1
+            current = outer
+
+
+def is_reduction(tree: LoopTree, stage: str, axis: str) -> bool:
+    """True for a reduction axis of a stage."""
+    return any(a.name == axis for a in tree.definition(stage).reduction)
+
+
+def is_full(tree: LoopTree, stage: StageLoops, loop: Loop) -> bool:
+    """True for a piece that runs all its trips in the code and is masked at the edge.
+
+    Spatial pieces: unrolled and vectorized ones. Reduction pieces: vectorized ones, and unrolled ones of an axis that is also
+    vectorized (they are accumulators of their own); any other unrolled reduction piece is shortened at the tail instead.
+    """
+    if loop.kind not in (LoopKind.UNROLL, LoopKind.VECTOR):
+        return False
+    if loop.kind is LoopKind.VECTOR or not is_reduction(tree, stage.stage, loop.axis):
+        return True
+    return any(other.kind is LoopKind.VECTOR for other in stage.pieces(loop.axis))
+
+
+def initial_tree(program: Program, extent: dict[tuple[str, str], Extent] | None = None) -> LoopTree:
+    """The unscheduled nests: every stage at the root, one serial loop an axis, spatial axes outermost.
+
+    `extent`: what to use for an axis (stage, axis) instead of its number, while a template is traced.
+    """
+    stages = []
+    for stage in program.stages:
+        sizes: dict[str, Extent] = {
+            a.name: a.extent if extent is None else extent[stage.name, a.name] for a in stage.all_axes
+        }
+        loops = tuple(Loop(f"{stage.name}.{a.name}", a.name, sizes[a.name], 1) for a in stage.all_axes)
+        stages.append(StageLoops(stage.name, loops, sizes))
+    return LoopTree(program, tuple(stages))
