@@ -18,9 +18,9 @@ class Kind(StrEnum):
     BOOL = "bool"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DType:
-    """An element type.
+    """An element type. There is one object for each type, in every process, so that comparing and hashing are cheap.
 
     `eps` is the unit roundoff times two (0 for exact types). NumPy has no bfloat16: it is carried as `uint16` bit patterns.
     """
@@ -52,6 +52,17 @@ class DType:
 
     def __str__(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _by_name, (self.name,)
+
+
+def _by_name(name: str) -> DType:
+    """The one object of this name, on the other side of a process boundary."""
+    return DTYPES[name]
 
 
 f64 = DType("f64", Kind.FLOAT, 64, 2.0**-52)
