@@ -1,1 +1,1 @@
-"""TODO"""
+"""What a search does, and what it leaves behind. Read tune.py first."""

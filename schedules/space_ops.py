@@ -1,0 +1,267 @@
+"""Operations that every search strategy is made of, on whole populations at once.
+
+    codes        one number for each candidate: equality and set membership
+    decode       from the number back to the choices; counts through an arm
+    sample       distinct valid candidates, drawn uniformly
+    mutate       a few genes of each candidate changed
+    crossover    genes taken from either of two parents
+    neighbours   all candidates one move away from one
+    defaults     the default of every arm
+
+All randomness comes from the generator that the caller gives: same generator, same candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import isqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .space import Arm, Candidate, Choices, Population, Space
+
+Codes = NDArray[np.uint64]
+Generator = np.random.Generator
+
+ENUMERABLE = 1 << 17  # arms up to this many configs are counted through instead of drawn at random
+CHUNK = 1 << 14  # rows handled at a time
+MAX_DRAWS = 1 << 20  # rows drawn in vain before an arm counts as having nothing (more) to give
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: spreads codes of arms too large to count
+
+
+def sizes(arm: Arm) -> NDArray[np.int64]:
+    """int64[p]: the number of values of each parameter."""
+    return np.array([len(p.values) for p in arm.parameters], dtype=np.int64)
+
+
+def codes(arm: Arm, choices: Choices) -> Codes:
+    """uint64[n]: a number for each row, equal exactly where rows are equal.
+
+    Mixed radix, the last parameter running fastest. Arms of 2^64 configs and more get a hash: two different rows then
+    share a code with a chance of n^2 / 2^65 among n rows.
+    """
+    out = np.zeros(choices.shape[0], dtype=np.uint64)
+    if arm.size < 1 << 64:
+        for index, parameter in enumerate(arm.parameters):
+            out = out * np.uint64(len(parameter.values)) + choices[:, index].astype(np.uint64)
+        return out
+    for index in range(choices.shape[1]):
+        out = (out ^ (choices[:, index].astype(np.uint64) + np.uint64(1))) * _MULTIPLIER
+        out ^= out >> np.uint64(29)
+    return out
+
+
+def decode(arm: Arm, numbers: Codes) -> Choices:
+    """int32[n, p]: the rows with these codes; only for arms of fewer than 2^64 configs."""
+    rest = numbers.copy()
+    out = np.empty((numbers.shape[0], len(arm.parameters)), dtype=np.int32)
+    for index in range(len(arm.parameters) - 1, -1, -1):
+        radix = np.uint64(len(arm.parameters[index].values))
+        out[:, index] = (rest % radix).astype(np.int32)
+        rest //= radix
+    return out
+
+
+def population(arm: int, candidates: Iterable[Candidate], parameters: int) -> Population:
+    """The candidates as one population; all must be of this arm."""
+    rows = [c.choices for c in candidates]
+    return Population(arm, np.array(rows, dtype=np.int32).reshape(len(rows), parameters))
+
+
+def group(space: Space, candidates: Sequence[Candidate]) -> list[tuple[NDArray[np.intp], Population]]:
+    """Candidates of mixed arms as one population for each arm, with the positions they had in the sequence."""
+    arms = np.array([c.arm for c in candidates], dtype=np.int64)
+    out = []
+    for arm in np.unique(arms):
+        rows = np.flatnonzero(arms == arm)
+        members = (candidates[int(r)] for r in rows)
+        out.append((rows, population(int(arm), members, len(space.arms[int(arm)].parameters))))
+    return out
+
+
+def take(population: Population, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Population:
+    """The given rows, as a population."""
+    return Population(population.arm, population.choices[rows])
+
+
+def concatenate(populations: Sequence[Population]) -> Population:
+    """Populations of one arm as one."""
+    return Population(populations[0].arm, np.concatenate([p.choices for p in populations]))
+
+
+def unique(space: Space, population: Population) -> Population:
+    """Every different row once, in order of first appearance."""
+    first = np.unique(codes(space.arms[population.arm], population.choices), return_index=True)[1]
+    return take(population, np.sort(first))
+
+
+@dataclass
+class Seen:
+    """The set of candidates that were already met, arm by arm."""
+
+    space: Space
+    _codes: dict[int, set[int]] = field(default_factory=dict)
+    _sorted: dict[int, Codes] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return sum(len(c) for c in self._codes.values())
+
+    def add(self, population: Population) -> NDArray[np.bool_]:
+        """Adds all rows; bool[n]: which were new (of equal rows the first)."""
+        known = self._codes.setdefault(population.arm, set())
+        fresh = np.zeros(len(population), dtype=np.bool_)
+        for row, code in enumerate(codes(self.space.arms[population.arm], population.choices).tolist()):
+            if code not in known:
+                known.add(code)
+                fresh[row] = True
+        self._sorted.pop(population.arm, None)
+        return fresh
+
+    def add_one(self, candidate: Candidate) -> bool:
+        """Adds one candidate; True when it was new."""
+        parameters = len(self.space.arms[candidate.arm].parameters)
+        return bool(self.add(population(candidate.arm, [candidate], parameters))[0])
+
+    def missing(self, population: Population) -> NDArray[np.bool_]:
+        """bool[n]: which rows are not in the set."""
+        if population.arm not in self._codes:
+            return np.ones(len(population), dtype=np.bool_)
+        if population.arm not in self._sorted:
+            self._sorted[population.arm] = np.array(sorted(self._codes[population.arm]), dtype=np.uint64)
+        known = self._sorted[population.arm]
+        wanted = codes(self.space.arms[population.arm], population.choices)
+        place = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+        return known[place] != wanted if len(known) else np.ones(len(population), dtype=np.bool_)
+
+
+def enumerate_arm(space: Space, arm: int) -> Iterator[Population]:
+    """All valid candidates of an arm of fewer than 2^64 configs, in the order of their codes, in chunks."""
+    size = space.arms[arm].size
+    for start in range(0, size, CHUNK):
+        numbers = np.arange(start, min(start + CHUNK, size), dtype=np.uint64)
+        chunk = Population(arm, decode(space.arms[arm], numbers))
+        yield take(chunk, space.valid(chunk))
+
+
+def sample(space: Space, rng: Generator, arm: int, count: int) -> Population:
+    """Up to `count` distinct valid candidates of one arm, drawn uniformly.
+
+    Fewer when the arm has no more (small arms are counted through, so this is exact), or when `MAX_DRAWS` rows in a row
+    brought nothing new.
+    """
+    if space.arms[arm].size <= max(ENUMERABLE, 2 * count):
+        everything = concatenate(list(enumerate_arm(space, arm)))
+        rows = rng.permutation(len(everything))[:count]
+        return take(everything, rows)
+    return _sample_by_rejection(space, rng, arm, count)
+
+
+def _sample_by_rejection(space: Space, rng: Generator, arm: int, count: int) -> Population:
+    extents = sizes(space.arms[arm])
+    found = Population(arm, np.empty((0, len(extents)), dtype=np.int32))
+    drawn, in_vain = 0, 0
+    while len(found) < count and in_vain < MAX_DRAWS:
+        yield_so_far = max(len(found), 1) / max(drawn, 1)
+        rows = min(max(int(1.1 * (count - len(found)) / yield_so_far), 256), CHUNK)
+        draw = Population(arm, (rng.random((rows, len(extents))) * extents).astype(np.int32))
+        kept = take(draw, space.valid(draw))
+        drawn += rows
+        before = len(found)
+        if len(kept):
+            found = unique(space, concatenate([found, kept]))
+        in_vain = 0 if len(found) > before else in_vain + rows
+    return take(found, np.arange(min(count, len(found))))
+
+
+def mutate(space: Space, rng: Generator, parents: Population, genes: float = 1.5) -> Population:
+    """A changed copy of each row, valid or not: at least one gene changes, `genes` on average.
+
+    An ordered parameter moves one position (half of the time), two (a quarter), or anywhere; others take any other
+    value. Parameters with a single value stay as they are.
+    """
+    extents = sizes(space.arms[parents.arm])
+    free = np.flatnonzero(extents > 1)
+    if not len(free) or not len(parents):
+        return parents
+    rows = np.arange(len(parents))
+    change = np.zeros(parents.choices.shape, dtype=np.bool_)
+    change[:, free] = rng.random((len(parents), len(free))) < max(genes - 1.0, 0.0) / len(free)
+    change[rows, rng.choice(free, len(parents))] = True
+
+    ordered = np.array([p.ordered for p in space.arms[parents.arm].parameters])
+    jump = (parents.choices + 1 + (rng.random(change.shape) * (extents - 1)).astype(np.int32)) % np.maximum(extents, 1)
+    kind = rng.random(change.shape)
+    distance = np.where(kind < 0.5, 1, 2) * np.where(rng.random(change.shape) < 0.5, -1, 1)
+    step = parents.choices + distance
+    step = np.where((step < 0) | (step >= extents), parents.choices - distance, step)  # bounces off the ends
+    stepped = ordered & (kind < 0.75) & (step >= 0) & (step < extents)
+    moved = np.where(stepped, step, jump)
+    return Population(parents.arm, np.where(change, moved, parents.choices).astype(np.int32))
+
+
+def crossover(rng: Generator, mothers: Population, fathers: Population) -> Population:
+    """Each gene from the mother or the father of the same row, with equal chance; valid or not."""
+    from_mother = rng.random(mothers.choices.shape) < 0.5
+    return Population(mothers.arm, np.where(from_mother, mothers.choices, fathers.choices))
+
+
+def neighbours(space: Space, candidate: Candidate, reach: int = 1) -> Population:
+    """All valid candidates that differ in one parameter: up to `reach` positions away if ordered, else any value."""
+    base = np.array(candidate.choices, dtype=np.int32)
+    rows = []
+    for index, parameter in enumerate(space.arms[candidate.arm].parameters):
+        here, count = int(base[index]), len(parameter.values)
+        span = range(max(0, here - reach), min(count, here + reach + 1)) if parameter.ordered else range(count)
+        for choice in span:
+            if choice != here:
+                row = base.copy()
+                row[index] = choice
+                rows.append(row)
+    moved = Population(candidate.arm, np.array(rows, dtype=np.int32).reshape(len(rows), len(base)))
+    return take(moved, space.valid(moved))
+
+
+def swaps(space: Space, candidate: Candidate) -> Population:
+    """All valid candidates where two ordered parameters move one position each: along ridges and past `require`s.
+
+    Two factors of one axis often trade against each other: one up and the other down keeps their product, and neither
+    move alone is an improvement, or even valid.
+    """
+    base = np.array(candidate.choices, dtype=np.int32)
+    extents = sizes(space.arms[candidate.arm])
+    movable = [i for i, p in enumerate(space.arms[candidate.arm].parameters) if p.ordered and len(p.values) > 1]
+    rows = []
+    for first, i in enumerate(movable):
+        for j in movable[first + 1 :]:
+            for up, down in ((1, -1), (-1, 1), (1, 1), (-1, -1)):
+                row = base.copy()
+                row[i] += up
+                row[j] += down
+                rows.append(row)
+    moved = np.array(rows, dtype=np.int32).reshape(len(rows), len(base))
+    inside = np.all((moved >= 0) & (moved < extents), axis=1)
+    kept = Population(candidate.arm, moved[inside])
+    return take(kept, space.valid(kept))
+
+
+def defaults(space: Space) -> list[Candidate]:
+    """The default candidate of every arm that is valid."""
+    out = []
+    for index, arm in enumerate(space.arms):
+        candidate = Candidate(index, arm.default)
+        if space.valid(population(index, [candidate], len(arm.parameters)))[0]:
+            out.append(candidate)
+    return out
+
+
+def shares(space: Space, count: int) -> list[int]:
+    """How many of `count` draws each arm gets: equal parts to begin with, large arms more (fourth root of the size).
+
+    A structure with many numbers has more to explore, but its share must not bury the others: sizes differ by 10^6.
+    """
+    weights = np.array([float(isqrt(isqrt(arm.size))) for arm in space.arms])
+    parts = np.floor(count * weights / weights.sum()).astype(int)
+    parts[np.argsort(-weights, kind="stable")[: count - int(parts.sum())]] += 1
+    return [int(p) for p in parts]

@@ -1,0 +1,121 @@
+"""What every search strategy promises. A test class derives from this and says which strategy it means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from contracts.spaces import ToySpace
+from tilesmith.schedules.space import Arm, Candidate, Parameter, Population, Space
+from tilesmith.schedules.space_ops import population
+from tilesmith.tuner.search.strategy import Strategy, make_strategy
+
+
+def valid_and_in_domain(space: Space, candidate: Candidate) -> bool:
+    parameters = space.arms[candidate.arm].parameters
+    inside = all(0 <= c < len(p.values) for c, p in zip(candidate.choices, parameters, strict=True))
+    return inside and bool(space.valid(population(candidate.arm, [candidate], len(parameters)))[0])
+
+
+def drive(strategy: Strategy, space: ToySpace, trials: int, batch: int = 8) -> list[Candidate]:
+    """Asks and tells until `trials` candidates were measured or there are no more."""
+    proposed: list[Candidate] = []
+    while len(proposed) < trials:
+        asked = strategy.ask(min(batch, trials - len(proposed)))
+        if not asked:
+            break
+        proposed += asked
+        strategy.tell([(c, space.measure(c)) for c in asked])
+    return proposed
+
+
+class AllFail(ToySpace):
+    def fails(self, p: Population) -> np.ndarray:
+        return np.ones(len(p), dtype=np.bool_)
+
+
+class NothingValid(ToySpace):
+    def valid(self, p: Population) -> np.ndarray:
+        return np.zeros(len(p), dtype=np.bool_)
+
+
+class Huge(ToySpace):
+    """More configs than 64 bits can number."""
+
+    @property
+    def arms(self) -> Sequence[Arm]:
+        first, second = super().arms
+        more = tuple(Parameter(f"x{i}", tuple(range(10))) for i in range(25))
+        return (Arm("huge", "huge", first.parameters + more), second)
+
+
+class StrategyContract:
+    """Derive and set `name`."""
+
+    name: str
+
+    def make(self, space: Space, seed: int = 0) -> Strategy:
+        return make_strategy(self.name, space, seed)
+
+    @pytest.mark.parametrize("with_prior", [True, False])
+    def test_proposals_are_valid_and_never_repeat(self, with_prior: bool) -> None:
+        space = ToySpace(with_prior=with_prior)
+        proposed = drive(self.make(space), space, 120)
+        assert len(proposed) == 120
+        assert len(set(proposed)) == 120
+        assert all(valid_and_in_domain(space, c) for c in proposed)
+
+    @pytest.mark.parametrize("with_prior", [True, False])
+    def test_a_small_space_is_exhausted_and_then_empty(self, with_prior: bool) -> None:
+        space = ToySpace(values=3, with_prior=with_prior)
+        strategy = self.make(space)
+        proposed = drive(strategy, space, 10_000)
+        grids = [np.ndindex(*(len(p.values) for p in arm.parameters)) for arm in space.arms]
+        everything = [Candidate(arm, choices) for arm, grid in enumerate(grids) for choices in grid]
+        assert set(proposed) == {c for c in everything if valid_and_in_domain(space, c)}
+        assert strategy.ask(4) == []
+
+    @pytest.mark.parametrize("with_prior", [True, False])
+    def test_the_seed_decides_everything(self, with_prior: bool) -> None:
+        space = ToySpace(with_prior=with_prior)
+        first, again = (drive(self.make(space, seed=7), space, 64) for _ in range(2))
+        other = drive(self.make(space, seed=8), space, 64)
+        assert first == again
+        assert first != other
+
+    def test_asks_with_results_outstanding(self) -> None:
+        space = ToySpace()
+        strategy = self.make(space)
+        asked = [c for _ in range(12) for c in strategy.ask(4)]
+        assert len(set(asked)) == 48
+        strategy.tell([(c, space.measure(c)) for c in reversed(asked)])
+        assert strategy.ask(4)
+
+    def test_results_of_an_earlier_run_are_not_proposed_again(self) -> None:
+        space = ToySpace(values=3)
+        earlier = drive(self.make(space, seed=1), space, 40)
+        strategy = self.make(space, seed=2)
+        strategy.tell([(c, space.measure(c)) for c in earlier])
+        assert not set(drive(strategy, space, 10_000)) & set(earlier)
+
+    def test_it_goes_on_when_every_trial_fails(self) -> None:
+        space = AllFail()
+        assert len(set(drive(self.make(space), space, 60))) == 60
+
+    def test_a_space_without_valid_configs_is_exhausted_at_once(self) -> None:
+        assert self.make(NothingValid(values=4)).ask(8) == []
+
+    def test_it_never_gives_more_than_asked(self) -> None:
+        space = ToySpace()
+        strategy = self.make(space)
+        for count in (1, 3, 17, 1):
+            asked = strategy.ask(count)
+            assert 1 <= len(asked) <= count
+            strategy.tell([(c, space.measure(c)) for c in asked])
+
+    def test_spaces_beyond_64_bits(self) -> None:
+        space = Huge()
+        proposed = drive(self.make(space), space, 40)
+        assert len(set(proposed)) == 40
+        assert all(valid_and_in_domain(space, c) for c in proposed)
