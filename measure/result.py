@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 
 class Status(StrEnum):
@@ -108,11 +108,19 @@ class Runner(Protocol):
         """
         ...
 
+    def confirm(self, jobs: Sequence[Job]) -> Sequence[tuple[int, Measurement]]:
+        """Measures the last few contenders again, interleaved: each round times every job once, in an order of its own.
+
+        So a drift of the machine touches all alike. Blocks until done; answers in the order of `jobs`, whose purpose is
+        CONFIRM and whose `limit` is not looked at. Nothing else may be in flight.
+        """
+        ...
+
     def close(self) -> None:
         """Ends all children; safe to call twice."""
         ...
 
-    def __enter__(self) -> Runner: ...
+    def __enter__(self) -> Self: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
