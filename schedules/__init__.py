@@ -1,1 +1,1 @@
-"""TODO"""
+"""How to compute it, with the numbers left open: loops, steps, tunables, sketches, spaces."""

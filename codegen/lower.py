@@ -1,0 +1,92 @@
+"""Loop tree -> loop IR.
+
+Meaning of a loop tree
+* Stages run in program order within the loop (or the root) where they stand; each root is one nest.
+* A stage attached inside a loop covers a box of its axes: where it begins and how large it is follow from the points that the
+  trip of that loop covers (schedules/regions.py). Boxes are clamped at the edge of the outer stage.
+* A reduction accumulates in registers from the outermost reduction loop that has nothing but reduction loops and full pieces
+  inside. Reduction loops outside of that one accumulate into the storage: the first trip stores, later ones add. If no such
+  loop exists, the storage is set to the identity where the outermost reduction loop opens.
+* Full pieces (register tiles) run all trips. At an edge they are masked: stores by `valid`, the value of a copy and of a
+  vectorized reduction by `select`. A tile has at most two bodies, the full one and the masked one.
+* A copy fills the overhang of its tiles with zeros; any stage gives zeros at points of its box outside of its tensor.
+* Root stages that depend on constants alone are prepared once, when the kernel is made.
+"""
+
+from __future__ import annotations
+
+from ..schedules.loops import LoopTree
+from ..targets.target import Target
+from ..tensor.expr import Read
+from .index import number
+from .loop_ir import Block, Buffer, For, LoopProgram, Nest, Scope, Statement, Store, statements
+from .lower_nest import NestLowering
+from .storage import Storage, constant_stages, storages
+from .view import Names
+
+
+def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
+    """The loop IR of a tree to which one config has been applied.
+
+    ScheduleError: a schedule that has no meaning in code (a fold, a vector whose length is no power of two).
+    """
+    storage = storages(tree)
+    prepared = constant_stages(tree)
+    raw = _constants_read_at_run_time(tree, prepared)
+    for constant in raw:
+        old = storage[constant].buffer
+        storage[constant] = Storage(Buffer(f"{constant}.raw", old.dtype, old.shape, Scope.PREPARED))
+    lowering = NestLowering(tree, storage, target)
+    prepare = [_plain_copy(tree, storage, constant, lowering.names) for constant in raw]
+    nests: list[Nest] = []
+    for stage in tree.stages:
+        if stage.at is None:
+            nest = Nest(stage.stage, lowering.root(stage))
+            (prepare if stage.stage in prepared else nests).append(nest)
+    arguments = [*tree.program.dynamic_inputs, *tree.program.constant_inputs]
+    buffers = [
+        Buffer(t.name, t.dtype, t.shape, Scope.CONSTANT if t in tree.program.constant_inputs else Scope.INPUT)
+        for t in arguments
+    ]
+    outputs = [storage[name].buffer for name in tree.program.outputs]
+    shared = (Scope.PREPARED, Scope.WORKSPACE, Scope.TABLE)
+    used = [s.buffer for s in storage.values() if s.buffer.scope in shared]
+    return LoopProgram(name, (*buffers, *outputs), tuple(used), tuple(prepare), tuple(nests))
+
+
+def _constants_read_at_run_time(tree: LoopTree, prepared: frozenset[str]) -> tuple[str, ...]:
+    """Constants that some stage reads directly while the kernel runs."""
+    constants = {t.name for t in tree.program.constant_inputs}
+    found = [
+        read.tensor
+        for stage in tree.stages
+        if stage.stage not in prepared
+        for read in tree.definition(stage.stage).reads()
+        if read.tensor in constants
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _plain_copy(tree: LoopTree, storage: dict[str, Storage], constant: str, names: Names) -> Nest:
+    """Keeps a constant as it is for the life of the kernel."""
+    tensor = tree.program.tensors[constant]
+    variables = [names.variable(f"{constant}.d{n}", extent) for n, extent in enumerate(tensor.shape)]
+    index = tuple(variables)
+    body: Statement = Store(storage[constant].buffer.name, index, Read(f"{constant}", index, tensor.dtype))
+    for variable, extent in zip(reversed(variables), reversed(tensor.shape), strict=True):
+        body = For(variable.name, number(extent), body)
+    return Nest(f"keep_{constant}", body)
+
+
+def allocated(program: LoopProgram) -> dict[str, Buffer]:
+    """Every buffer that is no argument, by name: globals and what the nests allocate."""
+    found = {buffer.name: buffer for buffer in program.globals}
+    for nest in (*program.prepare, *program.nests):
+        for statement in statements(nest.body):
+            made = getattr(statement, "buffer", None)
+            if isinstance(made, Buffer):
+                found[made.name] = made
+    return found
+
+
+__all__ = ["Block", "allocated", "lower"]

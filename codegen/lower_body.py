@@ -1,0 +1,90 @@
+"""The statement inside of the loops of a stage: its expression over loop variables, reads turned into reads of buffers."""
+
+from __future__ import annotations
+
+from ..schedules.loops import LoopTree, StageLoops
+from ..tensor.affine import simplify
+from ..tensor.expr import Const, Expr, Op, Read, const, rewrite, substitute
+from .index import both, inside
+from .loop_ir import Block, Buffer, Statement, Store
+from .storage import Storage
+from .view import Names, View
+
+
+class Body:
+    """Writes values and stores of the stages of a tree."""
+
+    def __init__(self, tree: LoopTree, storage: dict[str, Storage], names: Names) -> None:
+        self.tree = tree
+        self.storage = storage
+        self.names = names
+
+    def store(self, stage: StageLoops, view: View) -> Statement:
+        """The stores of a pointwise stage, one for each tensor."""
+        definition = self.tree.definition(stage.stage)
+        made: list[Statement] = []
+        streaming = any(kind == "streaming" and number for kind, _, number in stage.notes)
+        for number, tensor in enumerate(definition.tensors):
+            buffer, indices = self.place(stage, number, view)
+            value = self.value(stage, view, otherwise=const(0, tensor.dtype), number=number)
+            made.append(Store(buffer.name, indices, value, streaming=streaming))
+        return made[0] if len(made) == 1 else Block(tuple(made))
+
+    def place(self, stage: StageLoops, number: int, view: View) -> tuple[Buffer, tuple[Expr, ...]]:
+        """Where the current point of a stage's tensor is stored."""
+        definition = self.tree.definition(stage.stage)
+        tensor = definition.tensors[number]
+        storage = self.storage[tensor.name]
+        if storage.dimensions:
+            return storage.buffer, tuple(view.variables[loop.name] for loop in stage.loops)
+        axes = tuple(a.name for a in definition.axes_of(number))
+        points = tuple(view.places[stage.stage, a].position for a in axes)
+        return storage.buffer, storage.indices(axes, points, view.origins[stage.stage], self.names.bounds)
+
+    def value(self, stage: StageLoops, view: View, otherwise: Const, number: int = 0) -> Expr:
+        """The expression of a stage at the current point; `otherwise` at points that are none of the stage's."""
+        definition = self.tree.definition(stage.stage)
+        positions = {a.name: view.places[stage.stage, a.name].position for a in definition.all_axes}
+        value = substitute(definition.bodies[number], dict(positions))
+        value = rewrite(value, lambda node: self._read(node, view) if isinstance(node, Read) else None)
+        guard = view.lanes
+        for axis in definition.axes:
+            if stage.at is not None:
+                size = view.places[stage.stage, axis.name]
+                guard = both(guard, self._inside(size.position, axis.extent, view, stage))
+        if guard is None:
+            return value
+        return Op("select", (guard, value, otherwise), otherwise.dtype)
+
+    def _inside(self, position: Expr, extent: int, view: View, stage: StageLoops) -> Expr | None:
+        """The condition that a point of an attached box is a point of the tensor (None: it always is)."""
+        if not self._can_leave(stage):
+            return None
+        return inside(position, extent, self.names.bounds)
+
+    def _can_leave(self, stage: StageLoops) -> bool:
+        """Boxes follow their consumers' clamped sizes; only a shifted read can push one over an end."""
+        from ..schedules.regions import box_axes
+
+        assert stage.at is not None
+        definition = self.tree.definition(stage.stage)
+        outer = self.tree.definition(stage.at[0])
+        extents = {a.name: a.extent for a in outer.all_axes}
+        boxes = box_axes(self.tree, stage.stage, stage.at)
+        for axis in definition.axes:
+            box = boxes[axis.name]
+            last = box.high + sum(c * (extents[name] - 1) for name, c in box.terms)
+            if box.low < 0 or last >= axis.extent:
+                return True
+        return False
+
+    def _read(self, read: Read, view: View) -> Expr:
+        storage = self.storage[read.tensor]
+        producer = self.tree.program.producers.get(read.tensor)
+        if producer is None:
+            indices = tuple(simplify(i, self.names.bounds) for i in read.indices)
+            return Read(storage.buffer.name, indices, read.dtype)
+        number = [t.name for t in producer.tensors].index(read.tensor)
+        axes = tuple(a.name for a in producer.axes_of(number))
+        origin = view.origins.get(producer.name, {})
+        return Read(storage.buffer.name, storage.indices(axes, read.indices, origin, self.names.bounds), read.dtype)

@@ -1,0 +1,366 @@
+"""The loops of one root and all that is attached inside of it, as loop IR. The meaning stands at the top of lower.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ..common.errors import ScheduleError
+from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
+from ..schedules.regions import box_axes, full_tile
+from ..targets.target import Target
+from ..tensor.expr import Const, Expr, Op, Read, Var
+from ..tensor.program import Stage
+from ..tensor.dtype import boolean
+from .identity import identity
+from .index import both, ceil_div, floor_div, known, less, number, plus, smaller, times
+from .loop_ir import Allocate, Block, Buffer, For, If, Let, Scope, Statement, Store, Update
+from .lower_body import Body
+from .storage import Storage
+from .view import Inner, Names, Place, View, fixed
+
+Leaf = Callable[[View], Statement]
+Next = Callable[[View, int], Statement]
+
+
+class NestLowering:
+    """Writes the nests of a tree."""
+
+    def __init__(self, tree: LoopTree, storage: dict[str, Storage], target: Target) -> None:
+        self.tree = tree
+        self.target = target
+        self.storage = storage
+        self.names = Names()
+        self.body = Body(tree, storage, self.names)
+
+    def root(self, stage: StageLoops) -> Statement:
+        """The whole nest of a stage at the root."""
+        places = {(stage.stage, axis): Place(number(0), number(fixed(extent))) for axis, extent in stage.box.items()}
+        origin = {axis: number(0) for axis in stage.box}
+        return self._stage(stage, View(places, {stage.stage: origin}))
+
+    def attached(self, name: str, view: View) -> tuple[View, Statement]:
+        """An attached stage opened in a view; the view that comes back knows where its box begins."""
+        stage = self.tree.by_stage[name]
+        assert stage.at is not None
+        outer = stage.at[0]
+        origins: dict[str, Expr] = {}
+        places = dict(view.places)
+        for axis, box in box_axes(self.tree, name, stage.at).items():
+            position: Expr = number(box.low)
+            size: Expr = number(box.high - box.low + 1)
+            for outer_axis, coefficient in box.terms:
+                place = view.places[outer, outer_axis]
+                position = plus(position, times(place.position, coefficient))
+                size = plus(size, times(plus(place.size, number(-1)), coefficient))
+            origins[axis] = position
+            places[name, axis] = Place(position, size)
+        known_boxes = {**view.origins, name: origins}
+        statement = self._stage(stage, View(places, known_boxes))
+        return replace(view, origins=known_boxes), statement
+
+    def _stage(self, stage: StageLoops, view: View) -> Statement:
+        if self.tree.definition(stage.stage).fold is not None:
+            raise ScheduleError(
+                f"{stage.stage} is a fold, which has no code generator yet",
+                expected="pointwise and reduction stages",
+                advice="write the program without the fold",
+            )
+        return StageLowering(self, stage).statement(view)
+
+
+class StageLowering:
+    """The loops and the statement of one stage."""
+
+    def __init__(self, nest: NestLowering, stage: StageLoops) -> None:
+        self.nest = nest
+        self.names = nest.names
+        self.stage = stage
+        self.loops = stage.loops
+        self.definition: Stage = nest.tree.definition(stage.stage)
+        self.full = [is_full(nest.tree, stage, x) for x in self.loops]
+        self.reduces = [is_reduction(nest.tree, stage.stage, x.axis) for x in self.loops]
+        self.first_reduction = next((d for d, r in enumerate(self.reduces) if r), None)
+        self.accumulate_at = self._accumulation_start()
+        self.tile_at = self._tile_start()
+
+    def _accumulation_start(self) -> int | None:
+        """The outermost reduction loop with only reduction loops and full pieces inside; None without such a loop."""
+        start = None
+        for depth in reversed(range(len(self.loops))):
+            if self.reduces[depth]:
+                start = depth
+            elif not self.full[depth]:
+                break
+        return start
+
+    def _tile_start(self) -> int | None:
+        """The depth of the first full spatial piece, or of the accumulation that runs over the register tile."""
+        depths = [d for d in range(len(self.loops)) if self.full[d] and not self.reduces[d]]
+        if not depths:
+            return None
+        return depths[0] if self.accumulate_at is None else min(depths[0], self.accumulate_at)
+
+    # ---- from the outermost loop in ----
+
+    def statement(self, view: View) -> Statement:
+        """All loops and what they do."""
+        return self._descend(view, 0)
+
+    def _descend(self, view: View, depth: int) -> Statement:
+        if depth == self.tile_at and view.edge is None:
+            return self._tile(view, depth)
+        if depth == self.accumulate_at:
+            return self._accumulate(view, depth)
+        if depth == self.first_reduction and self.accumulate_at is None:
+            return self._accumulate_in_storage(view, depth)
+        if depth == len(self.loops):
+            return self.nest.body.store(self.stage, view)
+        return self._loop(view, depth, self._descend)
+
+    def _tile(self, view: View, depth: int) -> Statement:
+        """The register tile, with a body of its own for the edge where there can be one."""
+        inner = replace(view, edge=False)
+        edge = replace(view, edge=True)
+        is_whole: Expr | None = None
+        for axis in dict.fromkeys(x.axis for x, f, r in zip(self.loops, self.full, self.reduces, strict=True) if f and not r):
+            tile = fixed(full_tile(self.nest.tree, self.stage, axis))
+            size = view.places[self.stage.stage, axis].size
+            points = known(size)
+            if points is not None and points < tile:
+                return self._descend(edge, depth)
+            if points is None:
+                is_whole = both(is_whole, less(number(tile - 1), size))
+        if is_whole is None:
+            return self._descend(inner, depth)
+        if self._one_body():
+            return self._descend(edge, depth)
+        return If(is_whole, self._descend(inner, depth), self._descend(edge, depth))
+
+    def _one_body(self) -> bool:
+        """Masks cost little beside a reduction, a second body costs compile time; copies are all tile."""
+        return self.accumulate_at is not None and self.nest.target.has_masks
+
+    # ---- one loop ----
+
+    def _loop(self, view: View, depth: int, inner: Next) -> Statement:
+        loop = self.loops[depth]
+        if self.full[depth]:
+            return self._full_loop(view, loop, lambda v: inner(v, depth + 1), loop.name)
+        if self.reduces[depth]:
+            return self._reduction_loop(view, depth, inner)
+        return self._clamped(view, loop, lambda v: self._with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name)
+
+    def _with_attached(self, view: View, loop: Loop, inner: Inner) -> Statement:
+        """What stands in a loop: the stages attached to it, in program order, then the rest."""
+        before: list[Statement] = []
+        made: list[Buffer] = []
+        for name in self.nest.tree.attached.get((self.stage.stage, loop.name), ()):
+            view, statement = self.nest.attached(name, view)
+            before.append(statement)
+            made += [self.nest.storage[t.name].buffer for t in self.nest.tree.definition(name).tensors]
+        body = Block((*before, inner(view))) if before else inner(view)
+        for buffer in reversed(made):
+            body = Allocate(buffer, body)
+        return body
+
+    def _clamped(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
+        """A loop that stops at the edge."""
+        place = view.places[self.stage.stage, loop.axis]
+        stride = fixed(loop.stride)
+        variable = self.names.variable(loop.name, fixed(loop.extent))
+        extent = ceil_div(place.size, stride, self.names.bounds)
+        position = plus(place.position, times(variable, stride))
+        view = view.opening(loop.name, variable)
+        points = known(place.size)
+        # an unrolled reduction piece that could not be merged with the loop around it runs as a loop
+        kind = LoopKind.SERIAL if loop.kind in (LoopKind.UNROLL, LoopKind.VECTOR) else loop.kind
+        if stride == 1 or (points is not None and points % stride == 0):
+            body = inner(view.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
+        else:
+            size = self.names.variable(f"{loop.name}.size", stride + 1)
+            left = plus(place.size, times(variable, -stride))
+            body = inner(view.moved(self.stage.stage, loop.axis, Place(position, size)))
+            body = Let(size.name, smaller(number(stride), left), body)
+        return For(variable.name, extent, body, kind, dimension=loop.dimension, label=label)
+
+    def _full_loop(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
+        """A piece that runs all its trips; at an edge `valid` says which of them are real."""
+        place = view.places[self.stage.stage, loop.axis]
+        stride, extent = fixed(loop.stride), fixed(loop.extent)
+        if loop.kind is LoopKind.VECTOR and extent & (extent - 1):
+            raise ScheduleError(
+                f"{loop.name} has {extent} trips", expected="a power of two", advice="split the axis by s.lanes(dtype)"
+            )
+        variable = self.names.variable(loop.name, extent)
+        position = plus(place.position, times(variable, stride))
+        below = view.opening(loop.name, variable)
+        points = known(place.size)
+        if not view.edge or (points is not None and points >= stride * extent):
+            body = inner(below.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
+            return For(variable.name, number(extent), body, loop.kind, label=label)
+        left = plus(place.size, times(variable, -stride))
+        below = below.moved(self.stage.stage, loop.axis, Place(position, left))
+        by_value = self.stage.copies is not None or is_reduction(self.nest.tree, self.stage.stage, loop.axis)
+        if by_value:  # zeros fill the overhang of a copy, the identity that of a reduction
+            if stride == 1:
+                below = replace(below, lanes=both(view.lanes, less(variable, place.size)))
+            return For(variable.name, number(extent), inner(below), loop.kind, label=label)
+        valid = ceil_div(place.size, stride, self.names.bounds)
+        return For(variable.name, number(extent), inner(below), loop.kind, valid=valid, label=label)
+
+    # ---- reductions ----
+
+    def _reduction_loop(self, view: View, depth: int, inner: Next) -> Statement:
+        loop = self.loops[depth]
+        merged = self._merged(view, depth, inner)
+        if merged is not None:
+            return merged
+        stride = fixed(loop.stride)
+        points = known(view.places[self.stage.stage, loop.axis].size)
+        in_lanes = stride > 1 and stride == fixed(full_tile(self.nest.tree, self.stage, loop.axis))
+        if in_lanes and (points is None or points % stride):
+            return self._peeled(view, depth, inner)
+        return self._clamped(view, loop, lambda v: self._with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name)
+
+    def _merged(self, view: View, depth: int, inner: Next) -> Statement | None:
+        """A reduction loop around its own unrolled piece is one loop over all points, unrolled with a remainder."""
+        loop = self.loops[depth]
+        if depth + 1 == len(self.loops):
+            return None
+        piece = self.loops[depth + 1]
+        if piece.axis != loop.axis or piece.kind is not LoopKind.UNROLL or self.full[depth + 1] or piece.stride != 1:
+            return None
+        if any((self.stage.stage, x.name) in self.nest.tree.attached for x in (loop, piece)):
+            return None
+        place = view.places[self.stage.stage, loop.axis]
+        variable = self.names.variable(loop.name, fixed(loop.extent) * fixed(loop.stride))
+        below = view.opening(loop.name, variable)
+        below = below.moved(self.stage.stage, loop.axis, Place(plus(place.position, variable), number(1)))
+        label = f"{loop.name}+{piece.name}"
+        return For(variable.name, place.size, inner(below, depth + 2), unroll=fixed(piece.extent), label=label)
+
+    def _peeled(self, view: View, depth: int, inner: Next) -> Statement:
+        """A reduction in lanes over a ragged extent: full trips without masks, then one trip with them."""
+        loop = self.loops[depth]
+        place = view.places[self.stage.stage, loop.axis]
+        stride = fixed(loop.stride)
+        count = floor_div(place.size, stride, self.names.bounds)
+        rest = plus(place.size, times(count, -stride))
+
+        def trips(extent: Expr, start: Expr, size: Expr, edge: bool) -> Statement:
+            variable = self.names.variable(loop.name, fixed(loop.extent))
+            position = plus(start, times(variable, stride))
+            below = replace(view.opening(loop.name, variable), edge=edge or bool(view.edge))
+            below = below.moved(self.stage.stage, loop.axis, Place(position, size))
+            body = self._with_attached(below, loop, lambda v: inner(v, depth + 1))
+            return For(variable.name, extent, body, label=loop.name)
+
+        main = trips(count, place.position, number(stride), False)
+        last = trips(smaller(number(1), rest), plus(place.position, times(count, stride)), rest, True)
+        return last if known(count) == 0 else Block((main, last))
+
+    def _accumulate(self, view: View, depth: int) -> Statement:
+        """Registers for the tile: set to the identity, accumulated by the reduction loops, then written to the storage."""
+        tile = [x for d, x in enumerate(self.loops) if d >= depth and not self.reduces[d]]
+        lanes = [x for d, x in enumerate(self.loops) if d >= depth and self.reduces[d] and self.full[d]]
+        tensor = self.definition.tensors[0]
+        shape = tuple(fixed(x.extent) for x in (*tile, *lanes))
+        registers = Buffer(self.names.fresh(f"{tensor.name}.acc"), tensor.dtype, shape, Scope.REGISTER, padded=True)
+        combiner = self.definition.combiner or ""
+        zero = identity(combiner, tensor.dtype)
+
+        def element(v: View) -> tuple[Expr, ...]:
+            return tuple(v.variables[x.name] for x in (*tile, *lanes))
+
+        def update(v: View, d: int) -> Statement:
+            if d < len(self.loops):
+                return self._loop(v, d, update)
+            value = self.nest.body.value(self.stage, v, otherwise=zero)
+            return Update(registers.name, element(v), combiner, value)
+
+        plain = replace(view, edge=False)
+        start = self._nest(plain, (*tile, *lanes), lambda v: Store(registers.name, element(v), zero))
+        middle = update(view, depth) if depth == len(self.loops) else self._loop(view, depth, update)
+        finish = self._nest(view, tile, lambda v: self._finish(v, registers, element, lanes, combiner, zero))
+        return Allocate(registers, Block((start, middle, finish)))
+
+    def _finish(
+        self,
+        view: View,
+        registers: Buffer,
+        element: Callable[[View], tuple[Expr, ...]],
+        lanes: Sequence[Loop],
+        combiner: str,
+        zero: Const,
+    ) -> Statement:
+        """Writes one accumulated element, first combining its lanes; later trips of reduction loops outside add to it."""
+        if not lanes:
+            return self._write(view, Read(registers.name, element(view), registers.dtype), combiner)
+        plain = replace(view, edge=False)
+        vectors = [x for x in lanes if x.kind is LoopKind.VECTOR]
+        shape = tuple(fixed(x.extent) for x in vectors)
+        row = Buffer(self.names.fresh("row"), registers.dtype, shape, Scope.REGISTER, padded=True)
+        total = Buffer(self.names.fresh("total"), registers.dtype, (), Scope.REGISTER, padded=True)
+
+        def lane(v: View) -> tuple[Expr, ...]:
+            return tuple(v.variables[x.name] for x in vectors)
+
+        def combine(v: View) -> Statement:
+            return Update(row.name, lane(v), combiner, Read(registers.name, element(v), registers.dtype))
+
+        steps = (
+            self._nest(plain, vectors, lambda v: Store(row.name, lane(v), zero)),
+            self._nest(plain, lanes, combine),
+            Store(total.name, (), zero),
+            self._nest(plain, vectors, lambda v: Update(total.name, (), combiner, Read(row.name, lane(v), row.dtype))),
+            self._write(view, Read(total.name, (), total.dtype), combiner),
+        )
+        return Allocate(row, Allocate(total, Block(steps)))
+
+    def _write(self, view: View, value: Expr, combiner: str) -> Statement:
+        target, indices = self.nest.body.place(self.stage, 0, view)
+        store = Store(target.name, indices, value)
+        outside: list[Expr] = [
+            view.variables[x.name]
+            for d, x in enumerate(self.loops)
+            if self.reduces[d] and self.accumulate_at is not None and d < self.accumulate_at
+        ]
+        first: Expr | None = None
+        for variable in outside:
+            first = both(first, Op("eq", (variable, number(0)), boolean))
+        return store if first is None else If(first, store, Update(target.name, indices, combiner, value))
+
+    def _accumulate_in_storage(self, view: View, depth: int) -> Statement:
+        """The storage itself is set to the identity, then updated point by point."""
+        combiner = self.definition.combiner or ""
+        zero = identity(combiner, self.definition.tensors[0].dtype)
+
+        def set_identity(v: View) -> Statement:
+            target, indices = self.nest.body.place(self.stage, 0, v)
+            return Store(target.name, indices, zero)
+
+        def update(v: View, d: int) -> Statement:
+            if d == self.tile_at and v.edge is None:
+                v = replace(v, edge=True)
+            if d < len(self.loops):
+                return self._loop(v, d, update)
+            target, indices = self.nest.body.place(self.stage, 0, v)
+            return Update(target.name, indices, combiner, self.nest.body.value(self.stage, v, otherwise=zero))
+
+        inside = [x for d, x in enumerate(self.loops) if d >= depth and not self.reduces[d]]
+        start = self._nest(replace(view, edge=True), inside, set_identity)
+        return Block((start, self._loop(view, depth, update)))
+
+    def _nest(self, view: View, loops: Sequence[Loop], leaf: Leaf) -> Statement:
+        """Loops of this stage alone, for what comes before and after a reduction."""
+        if not loops:
+            return leaf(view)
+        loop, rest = loops[0], loops[1:]
+
+        def inner(v: View) -> Statement:
+            return self._nest(v, rest, leaf)
+
+        if is_full(self.nest.tree, self.stage, loop):
+            return self._full_loop(view, loop, inner, "")
+        return self._clamped(view, loop, inner, "")

@@ -1,0 +1,144 @@
+"""Which buffer each tensor of a loop tree lives in, and how its points are found there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..schedules.loops import LoopKind, LoopTree, StageLoops, is_full
+from ..schedules.regions import full_tile, storage_box, storage_extent, storage_shape
+from ..tensor.expr import Expr
+from ..tensor.program import Stage
+from .index import Bounds, floor_div, modulo, minus
+from .loop_ir import Buffer, Scope
+
+STACK_LIMIT = 16 * 1024  # bytes; larger tiles go to scratch memory, so that no thread's stack overflows
+REGISTER_LIMIT = 4096  # bytes: beyond that no register file holds a tile
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The buffer of a stage's tensor. `tile_strides`: for tiled storage (axis, stride, extent) of each dimension."""
+
+    buffer: Buffer
+    dimensions: tuple[tuple[str, int, int], ...] = ()  # (axis, stride, extent); extent 0: outermost, no remainder needed
+
+    def indices(self, axes: tuple[str, ...], points: tuple[Expr, ...], origin: dict[str, Expr], bounds: Bounds) -> tuple[Expr, ...]:
+        """Buffer indices of a point, given along each axis; `origin` is where the stored box begins."""
+        relative = {
+            axis: minus(point, origin[axis]) if axis in origin else point
+            for axis, point in zip(axes, points, strict=True)
+        }
+        if not self.dimensions:
+            return tuple(relative[axis] for axis in axes)
+        found = []
+        for axis, stride, extent in self.dimensions:
+            index = floor_div(relative[axis], stride, bounds)
+            found.append(modulo(index, extent, bounds) if extent else index)
+        return tuple(found)
+
+
+def constant_stages(tree: LoopTree) -> frozenset[str]:
+    """Root stages that depend on constants and tables only: they are prepared once."""
+    known = {t.name for t in tree.program.constant_inputs}
+    tables = {t.tensor.name for t in tree.program.tables}
+    found: set[str] = set()
+    for stage in tree.stages:
+        definition = tree.definition(stage.stage)
+        sources = {r.tensor for r in definition.reads()}
+        if stage.at is None and sources & known and sources <= known | tables and definition.name not in tree.program.outputs:
+            found.add(stage.stage)
+            known |= {t.name for t in definition.tensors}
+    return frozenset(found)
+
+
+def storages(tree: LoopTree) -> dict[str, Storage]:
+    """Tensor name -> its storage, for every tensor of the program."""
+    found: dict[str, Storage] = {}
+    for declared in tree.program.inputs:
+        tensor = declared.tensor
+        scope = Scope.CONSTANT if declared.constant else Scope.INPUT
+        found[tensor.name] = Storage(Buffer(tensor.name, tensor.dtype, tensor.shape, scope))
+    for table in tree.program.tables:
+        tensor = table.tensor
+        found[tensor.name] = Storage(Buffer(tensor.name, tensor.dtype, tensor.shape, Scope.TABLE, values=table.values))
+    prepared = constant_stages(tree)
+    for stage in tree.stages:
+        for tensor, number in zip(tree.definition(stage.stage).tensors, range(99), strict=False):
+            if tensor.name in tree.program.outputs:
+                found[tensor.name] = Storage(Buffer(tensor.name, tensor.dtype, tensor.shape, Scope.OUTPUT))
+            else:
+                found[tensor.name] = _intermediate(tree, stage, number, stage.stage in prepared)
+    return found
+
+
+def _intermediate(tree: LoopTree, stage: StageLoops, number: int, prepared: bool) -> Storage:
+    definition = tree.definition(stage.stage)
+    tensor = definition.tensors[number]
+    if stage.tiled:
+        shape = tuple(int(e) for e in storage_shape(tree, stage))  # type: ignore[arg-type]
+        dimensions = _dimensions(tree, stage)
+    else:
+        held = storage_box(tree, stage)
+        shape = tuple(int(held[a.name]) for a in definition.axes_of(number))  # type: ignore[arg-type]
+        dimensions = ()
+    scope = _scope(tree, stage, shape, tensor.dtype.bytes, prepared)
+    return Storage(Buffer(tensor.name, tensor.dtype, shape, scope, padded=True), dimensions)
+
+
+def _dimensions(tree: LoopTree, stage: StageLoops) -> tuple[tuple[str, int, int], ...]:
+    held = storage_box(tree, stage)
+    found = []
+    for loop in stage.loops:
+        outermost = stage.pieces(loop.axis)[0] is loop
+        extent = 0 if outermost else int(storage_extent(stage, loop, held))  # type: ignore[arg-type]
+        found.append((loop.axis, int(loop.stride), extent))  # type: ignore[arg-type]
+    return tuple(found)
+
+
+def _scope(tree: LoopTree, stage: StageLoops, shape: tuple[int, ...], size: int, prepared: bool) -> Scope:
+    elements = size
+    for extent in shape:
+        elements *= extent
+    if stage.at is None:
+        return Scope.PREPARED if prepared else Scope.WORKSPACE
+    if stage.scope is not None:
+        return stage.scope
+    if elements <= REGISTER_LIMIT and fits_registers(tree, stage):
+        return Scope.REGISTER
+    return Scope.STACK if elements <= STACK_LIMIT else Scope.SCRATCH
+
+
+def fits_registers(tree: LoopTree, stage: StageLoops) -> bool:
+    """True when both the stage and its one reader reach every point by full pieces only, in lanes of one width."""
+    definition = tree.definition(stage.stage)
+    if stage.at is None or stage.tiled or len(definition.tensors) != 1:
+        return False
+    readers = tree.program.consumers[definition.name]
+    if len(readers) != 1 or readers[0].name != stage.at[0]:
+        return False
+    outer = tree.by_stage[stage.at[0]]
+    inside = outer.loops[outer.position(stage.at[1]) + 1 :]
+    spatial = {a.name for a in definition.axes}
+    own = [x for x in stage.loops if x.axis in spatial]
+    if not all(is_full(tree, stage, x) for x in own) or not all(is_full(tree, outer, x) for x in inside):
+        return False
+    if not own and not inside:
+        return True
+    return _same_lanes(tree, stage, outer, definition)
+
+
+def _same_lanes(tree: LoopTree, stage: StageLoops, outer: StageLoops, definition: Stage) -> bool:
+    """Both sides cover the same tile along each axis, with the vectorized pieces alike (or no vectors at all)."""
+    reader = tree.definition(outer.stage)
+    reads = [r for r in reader.reads() if r.tensor == definition.name]
+    if len(reads) != 1:
+        return False
+    for axis, index in zip(definition.axes, reads[0].indices, strict=True):
+        name = getattr(index, "name", None)
+        if name is None:
+            return False
+        mine = [x.extent for x in stage.pieces(axis.name) if x.kind is LoopKind.VECTOR]
+        theirs = [x.extent for x in outer.pieces(name) if x.kind is LoopKind.VECTOR]
+        if mine != theirs or full_tile(tree, stage, axis.name) != full_tile(tree, outer, name):
+            return False
+    return True

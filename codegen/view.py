@@ -1,0 +1,72 @@
+"""What the lowering knows at one place of a nest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from ..schedules.extents import Extent
+from ..tensor.expr import Expr, Var
+from .index import Bounds
+from .loop_ir import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far the loops opened so far have come along one axis: points position .. position + size - 1 are to be covered."""
+
+    position: Expr
+    size: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is known inside of some loops.
+
+    places: (stage, axis) -> Place, for every stage around.
+    origins: stage -> axis -> where its stored box begins.
+    variables: loop name -> its variable.
+    edge: which body of a register tile is written: None before the choice, True the masked one.
+    lanes: the condition that keeps a trip of a copy or of a reduction in lanes inside of its axis (None: always).
+    """
+
+    places: dict[tuple[str, str], Place]
+    origins: dict[str, dict[str, Expr]]
+    variables: dict[str, Expr] = field(default_factory=dict)
+    edge: bool | None = None
+    lanes: Expr | None = None
+
+    def moved(self, stage: str, axis: str, place: Place) -> View:
+        """The view with one place changed."""
+        return replace(self, places={**self.places, (stage, axis): place})
+
+    def opening(self, loop: str, variable: Expr) -> View:
+        """The view inside of one more loop."""
+        return replace(self, variables={**self.variables, loop: variable})
+
+
+Inner = Callable[[View], Statement]
+
+
+class Names:
+    """Fresh variable names, and the range of each variable."""
+
+    def __init__(self) -> None:
+        self.bounds: Bounds = {}
+        self._count = 0
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing else has."""
+        self._count += 1
+        return f"{hint.replace('.', '_')}_{self._count}"
+
+    def variable(self, hint: str, extent: int) -> Var:
+        """A variable that runs over 0 .. extent - 1."""
+        name = self.fresh(hint)
+        self.bounds[name] = (0, max(0, extent - 1))
+        return Var(name)
+
+
+def fixed(extent: Extent) -> int:
+    """An extent of a tree that one config was applied to."""
+    return int(extent)  # type: ignore[arg-type]

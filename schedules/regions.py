@@ -1,0 +1,341 @@
+"""Trips, boxes and allocation sizes of a loop tree: the only place that derives them.
+
+All arithmetic is on extents in any of their three lives, so one walk analyses one config or 100,000. The lowering reads the
+same numbers, and a test counts them in the lowered code.
+
+Boxes. A stage attached inside a loop of T covers a box: along each of its axes the points
+
+    low + sum(coefficient * position)  ..  high + sum(coefficient * (position + size - 1))
+
+where position and size say which points of an axis of T the loop's current trip covers (`BoxAxis`). Sizes are clamped at the
+edge of T, so boxes are too: nothing is computed for points that no consumer asks for.
+
+Counting. At a clamped piece the sizes below take few values: the full stride many times, and a rest. A *size distribution*
+is that short list of (size, how many times). Because axes of T feed different axes of the attached stage, the axes count
+independently and totals are products. This is exact; multiplying ceilings of nested ragged splits is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product as cartesian
+
+from ..common.errors import ScheduleError
+from ..tensor.affine import affine, interval
+from ..tensor.expr import Expr, Var
+from ..tensor.program import Stage
+from .extents import Extent, ceildiv, maximum, minimum, product, round_up
+from .loops import Loop, LoopTree, StageLoops, is_full
+
+Sizes = tuple[tuple[Extent, Extent], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxAxis:
+    """The points of one axis that an instance covers, as a function of the axes of the stage it is attached to."""
+
+    terms: tuple[tuple[str, int], ...]  # (axis of the outer stage, coefficient >= 1), sorted
+    low: int
+    high: int
+
+    def extent(self, sizes: dict[str, Extent]) -> Extent:
+        """How many points, from how many points of each outer axis are covered."""
+        total: Extent = self.high - self.low + 1
+        for axis, coefficient in self.terms:
+            total = total + coefficient * (sizes[axis] - 1)
+        return total
+
+
+def after(sizes: Sizes, stride: Extent) -> Sizes:
+    """The sizes left below a clamped piece of this stride."""
+    full: Extent = 0
+    rests: list[tuple[Extent, Extent]] = []
+    for size, count in sizes:
+        full = full + count * (size // stride)
+        rest = size % stride
+        rests.append((rest, count * minimum(rest, 1)))
+    return ((stride, full), *rests)
+
+
+def visits(sizes: Sizes, stride: Extent) -> Extent:
+    """How many trips a clamped piece of this stride makes, all instances together."""
+    total: Extent = 0
+    for size, count in sizes:
+        total = total + count * ceildiv(size, stride)
+    return total
+
+
+def instances(sizes: Sizes) -> Extent:
+    """How many instances a distribution counts."""
+    total: Extent = 0
+    for _, count in sizes:
+        total = total + count
+    return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opening:
+    """How often, and with which sizes, the loops of a stage open.
+
+    The stage is opened `unrelated` * product over axes of (instances of the axis's sizes) times.
+    """
+
+    unrelated: Extent
+    sizes: dict[str, Sizes]
+
+
+def opening(tree: LoopTree, stage: StageLoops) -> Opening:
+    """The opening of a stage, from those of the stages around it."""
+    if stage.at is None:
+        return Opening(1, {axis: ((extent, 1),) for axis, extent in stage.box.items()})
+    outer = tree.by_stage[stage.at[0]]
+    depth = outer.position(stage.at[1]) + 1
+    around = opening(tree, outer)
+    boxes = box_axes(tree, stage.stage, stage.at)
+    related = {axis for box in boxes.values() for axis, _ in box.terms}
+    unrelated = around.unrelated
+    for axis in outer.box:
+        if axis not in related:
+            unrelated = unrelated * reached(tree, outer, around, axis, depth)
+    below = {axis: below_sizes(tree, outer, around, axis, depth) for axis in related}
+    return Opening(unrelated, {axis: _box_sizes(box, below) for axis, box in boxes.items()})
+
+
+def _box_sizes(box: BoxAxis, below: dict[str, Sizes]) -> Sizes:
+    axes = [axis for axis, _ in box.terms]
+    result: list[tuple[Extent, Extent]] = []
+    for combination in cartesian(*(below[axis] for axis in axes)):
+        sizes = {axis: size for axis, (size, _) in zip(axes, combination, strict=True)}
+        result.append((box.extent(sizes), product([count for _, count in combination])))
+    return tuple(result)
+
+
+def reached(tree: LoopTree, stage: StageLoops, start: Opening, axis: str, depth: int) -> Extent:
+    """Trips along one axis of the innermost of its pieces among the first `depth` loops, all instances together."""
+    total = instances(start.sizes[axis])
+    for loop in stage.loops[:depth]:
+        if loop.axis == axis:
+            total = total * loop.extent if is_full(tree, stage, loop) else visits(start.sizes[axis], loop.stride)
+    return total
+
+
+def below_sizes(tree: LoopTree, stage: StageLoops, start: Opening, axis: str, depth: int) -> Sizes:
+    """The sizes of an axis below the first `depth` loops."""
+    sizes = start.sizes[axis]
+    for loop in stage.loops[:depth]:
+        if loop.axis == axis and not is_full(tree, stage, loop):
+            sizes = after(start.sizes[axis], loop.stride)
+    return sizes
+
+
+def trips(tree: LoopTree, stage: StageLoops) -> dict[str, Extent]:
+    """Loop name -> how many trips it makes in all."""
+    start = opening(tree, stage)
+    reach = {axis: instances(sizes) for axis, sizes in start.sizes.items()}
+    result: dict[str, Extent] = {}
+    for depth, loop in enumerate(stage.loops, 1):
+        reach[loop.axis] = reached(tree, stage, start, loop.axis, depth)
+        result[loop.name] = start.unrelated * product(list(reach.values()))
+    return result
+
+
+def openings(tree: LoopTree, stage: StageLoops) -> Extent:
+    """How many times the loops of a stage open."""
+    start = opening(tree, stage)
+    return start.unrelated * product([instances(s) for s in start.sizes.values()])
+
+
+def points(tree: LoopTree, stage: StageLoops) -> Extent:
+    """How many times the body of a stage is evaluated, masked lanes included."""
+    counted = trips(tree, stage)
+    return counted[stage.loops[-1].name] if stage.loops else openings(tree, stage)
+
+
+def full_tile(tree: LoopTree, stage: StageLoops, axis: str) -> Extent:
+    """Points along an axis that the full pieces cover together (1 if there are none)."""
+    return product([loop.extent for loop in stage.pieces(axis) if is_full(tree, stage, loop)])
+
+
+def stride_at(stage: StageLoops, axis: str, depth: int) -> Extent:
+    """The largest size of an axis below the first `depth` loops."""
+    size = stage.box[axis]
+    for loop in stage.loops[:depth]:
+        if loop.axis == axis:
+            size = loop.stride
+    return size
+
+
+# ---- boxes -----------------------------------------------------------------------------------------------------------
+
+
+def consumers_inside(tree: LoopTree, stage: str, at: tuple[str, str]) -> tuple[str, ...]:
+    """The stages that read `stage`, all of which must run inside of the loop `at`; ScheduleError if one does not."""
+    names = {t.name for t in tree.definition(stage).tensors}
+    found = []
+    for name in dict.fromkeys(c.name for t in names for c in tree.program.consumers[t]):
+        if name != at[0] and not _runs_inside(tree, name, at):
+            raise ScheduleError(
+                f"{stage} cannot be attached inside of {at[1]}: {name} reads it too and does not run there",
+                advice=f"attach {name} inside of {at[1]} first, or attach {stage} further out",
+            )
+        found.append(name)
+    if not found:
+        raise ScheduleError(f"{stage} cannot be attached: nothing reads it")
+    return tuple(found)
+
+
+def _runs_inside(tree: LoopTree, stage: str, at: tuple[str, str]) -> bool:
+    depth = tree.by_stage[at[0]].position(at[1]) + 1
+    return any(outer.stage == at[0] and around >= depth for outer, around in tree.chain(stage))
+
+
+def axis_forms(tree: LoopTree, stage: str, outer: str) -> dict[str, BoxAxis]:
+    """What one opening of `stage` covers along each of its axes, as a function of the axes of `outer` around it."""
+    definition = tree.definition(stage)
+    if stage == outer:
+        return {a.name: BoxAxis(((a.name, 1),), 0, 0) for a in definition.all_axes}
+    at = tree.by_stage[stage].at
+    if at is None:
+        raise ScheduleError(f"{stage} does not run inside of {outer}")
+    forms = axis_forms(tree, at[0], outer)
+    return {axis: _compose(box, forms) for axis, box in box_axes(tree, stage, at).items()}
+
+
+def _compose(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis:
+    terms: dict[str, int] = {}
+    low, high = box.low, box.high
+    for axis, coefficient in box.terms:
+        inner = forms[axis]
+        low += coefficient * inner.low
+        high += coefficient * inner.high
+        for outer_axis, factor in inner.terms:
+            terms[outer_axis] = terms.get(outer_axis, 0) + coefficient * factor
+    return BoxAxis(tuple(sorted(terms.items())), low, high)
+
+
+def index_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis:
+    """The values of an index expression of a stage, given those of its axes."""
+    form = affine(index)
+    if all(isinstance(atom, Var) and coefficient > 0 for atom, coefficient in form.terms):
+        terms = tuple((atom.name, c) for atom, c in form.terms if isinstance(atom, Var))
+        return _compose(BoxAxis(terms, form.constant, form.constant), forms)
+    low, high = interval(index, {a.name: (0, a.extent - 1) for a in definition.all_axes})
+    return BoxAxis((), low, high)
+
+
+def box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAxis]:
+    """The box that `stage` covers when attached at a loop: what its consumers inside read of it; reductions are whole."""
+    definition = tree.definition(stage)
+    needed: dict[str, BoxAxis] = {}
+    for consumer in consumers_inside(tree, stage, at):
+        forms = axis_forms(tree, consumer, at[0])
+        reader = tree.definition(consumer)
+        for number, tensor in enumerate(definition.tensors):
+            for read in reader.reads():
+                if read.tensor != tensor.name:
+                    continue
+                for axis, index in zip(definition.axes_of(number), read.indices, strict=True):
+                    form = index_form(index, forms, reader)
+                    old = needed.get(axis.name)
+                    needed[axis.name] = form if old is None else _hull(old, form, axis.extent)
+    result = {}
+    for axis in definition.axes:
+        form = needed.get(axis.name, BoxAxis((), 0, axis.extent - 1))
+        result[axis.name] = form if form.terms else BoxAxis((), max(form.low, 0), min(form.high, axis.extent - 1))
+    for axis in definition.reduction:
+        result[axis.name] = BoxAxis((), 0, axis.extent - 1)
+    return result
+
+
+def _hull(a: BoxAxis, b: BoxAxis, extent: int) -> BoxAxis:
+    if a.terms == b.terms:
+        return BoxAxis(a.terms, min(a.low, b.low), max(a.high, b.high))
+    return BoxAxis((), 0, extent - 1)
+
+
+def box_extents(
+    tree: LoopTree, stage: str, at: tuple[str, str], reduction: dict[str, Extent] | None = None
+) -> dict[str, Extent]:
+    """How many points of each axis an instance of `stage`, attached at a loop, covers at most.
+
+    `reduction`: the extents to use for reduction axes (they may be unknown while a template runs).
+    """
+    outer = tree.by_stage[at[0]]
+    depth = outer.position(at[1]) + 1
+    sizes = {axis: stride_at(outer, axis, depth) for axis in outer.box}
+    result = {}
+    for axis, box in box_axes(tree, stage, at).items():
+        known = (reduction or {}).get(axis)
+        result[axis] = box.extent(sizes) if known is None else known
+    return result
+
+
+def check_disjoint(tree: LoopTree, stage: str, at: tuple[str, str]) -> None:
+    """Axes of the outer stage must feed one axis of the attached stage each (see Counting at the head of this file)."""
+    seen: dict[str, str] = {}
+    for axis, box in box_axes(tree, stage, at).items():
+        for outer_axis, _ in box.terms:
+            if outer_axis in seen:
+                raise ScheduleError(
+                    f"{stage} cannot be attached inside of {at[1]}: axis {outer_axis} of {at[0]} moves two of its axes, "
+                    f"{seen[outer_axis]} and {axis}",
+                    advice="leave it at the root, or inline it",
+                )
+            seen[outer_axis] = axis
+
+
+# ---- storage ---------------------------------------------------------------------------------------------------------
+
+
+def storage_box(tree: LoopTree, stage: StageLoops) -> dict[str, Extent]:
+    """Points of each spatial axis that the storage of a stage holds, the overhang of register tiles included."""
+    definition = tree.definition(stage.stage)
+    held: dict[str, Extent] = {a.name: stage.box[a.name] for a in definition.axes}
+    for axis in held:
+        held[axis] = round_up(held[axis], full_tile(tree, stage, axis))
+    for number, tensor in enumerate(definition.tensors):
+        for consumer in tree.program.consumers[tensor.name]:
+            reader = tree.by_stage[consumer.name]
+            for read in consumer.reads():
+                if read.tensor != tensor.name:
+                    continue
+                for axis, index in zip(definition.axes_of(number), read.indices, strict=True):
+                    over = _overhang(tree, stage, reader, index)
+                    held[axis.name] = maximum(held[axis.name], stage.box[axis.name] + over)
+    return held
+
+
+def _overhang(tree: LoopTree, stage: StageLoops, reader: StageLoops, index: Expr) -> Extent:
+    """How far a register tile of the reader reaches beyond what it needs of `stage`, along an index."""
+    inside = stage.at is not None and stage.at[0] == reader.stage
+    depth = reader.position(stage.at[1]) + 1 if inside and stage.at is not None else 0
+    total: Extent = 0
+    for atom, coefficient in affine(index).terms:
+        if isinstance(atom, Var) and coefficient > 0:
+            tile = full_tile(tree, reader, atom.name)
+            if isinstance(tile, int) and tile == 1:
+                continue
+            if any(loop.axis == atom.name for loop in reader.loops[:depth]):
+                continue  # a piece around the box: its stride is a multiple of the tile
+            total = total + coefficient * (round_up(reader.box[atom.name], tile) - reader.box[atom.name])
+    return total
+
+
+def storage_shape(tree: LoopTree, stage: StageLoops) -> tuple[Extent, ...]:
+    """The allocated shape: along the axes, or, for a copy, along its loops in their order."""
+    held = storage_box(tree, stage)
+    if not stage.tiled:
+        return tuple(held[a.name] for a in tree.definition(stage.stage).axes)
+    return tuple(storage_extent(stage, loop, held) for loop in stage.loops)
+
+
+def storage_extent(stage: StageLoops, loop: Loop, held: dict[str, Extent]) -> Extent:
+    """How many trips of a loop the storage of a copy has room for."""
+    outermost = stage.pieces(loop.axis)[0]
+    return ceildiv(held[loop.axis], loop.stride) if loop is outermost else loop.extent
+
+
+def storage_bytes(tree: LoopTree, stage: StageLoops) -> Extent:
+    """Allocated bytes of the first tensor of a stage."""
+    tensor = tree.definition(stage.stage).tensors[0]
+    return product(list(storage_shape(tree, stage))) * tensor.dtype.bytes

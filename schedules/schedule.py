@@ -1,0 +1,309 @@
+"""What a template is handed: it names stages and loops, draws tunables, applies steps. Running it once leaves a sketch.
+
+    def tiled(s: Schedule) -> None:
+        C = s.stage("C")
+        i, j, k = C.loops
+        packed = s.variant("pack", [True, False])
+        i0, i1 = s.split(i, s.factor("i.tile", at_most=16))
+        ...
+        s.require(i1.extent <= 16, "rows stay in the registers")
+
+`trace` runs a template once for each combination of variants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from ..common.errors import ScheduleError, TemplateError, TilesmithError
+from ..tensor.dtype import DType
+from ..tensor.program import Program, Stage
+from . import steps as primitives
+from .extents import Extent, Sym, ceildiv, leaf
+from .loops import LoopTree, initial_tree
+from .outline import outline
+from .sketch import Sketch, Step, VariantValue
+from .tunables import Choice, Factor, Flag, Tunable, check_name
+
+T = TypeVar("T", bool, int, str)
+Template = Callable[["Schedule"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopHandle:
+    """A loop as a template sees it."""
+
+    name: str
+    extent: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class StageHandle:
+    """A stage as a template sees it: its definition and its loops (axes at first, in order: spatial, then reduction)."""
+
+    name: str
+    definition: Stage
+    loops: tuple[LoopHandle, ...]
+
+    @property
+    def axes(self) -> tuple[LoopHandle, ...]:
+        """The loops of the spatial axes of a stage that has not been split."""
+        return self.loops[: len(self.definition.axes)]
+
+    @property
+    def reduction(self) -> tuple[LoopHandle, ...]:
+        """The loops of the reduction axes of a stage that has not been split."""
+        return self.loops[len(self.definition.axes) :]
+
+
+class Schedule:
+    """The tracer: each method checks its step on the symbolic loop tree and writes it down."""
+
+    def __init__(self, program: Program, chosen: Sequence[VariantValue] = ()) -> None:
+        self._extents = _symbolic_extents(program)
+        self._tree = initial_tree(program, {k: v for k, v in self._extents.items() if not k[1].startswith("#")})
+        self._steps: list[Step] = []
+        self._tunables: dict[str, Tunable] = {}
+        self._requires: list[tuple[Extent, str]] = []
+        self._variants: list[tuple[str, VariantValue]] = []
+        self._open: dict[str, tuple[int, int, int, Extent]] = {}  # factors whose loop is not known yet
+        self._chosen = tuple(chosen)
+        self.unexplored: list[tuple[VariantValue, ...]] = []
+
+    # ---- looking ----
+
+    @property
+    def program(self) -> Program:
+        """The program as the steps so far have rewritten it."""
+        return self._tree.program
+
+    @property
+    def tree(self) -> LoopTree:
+        """The symbolic loop tree."""
+        return self._tree
+
+    def stage(self, name: str) -> StageHandle:
+        """A stage with its present loops. ScheduleError for an unknown one."""
+        found = self._tree.loops_of(name)
+        return StageHandle(
+            name, self._tree.definition(name), tuple(LoopHandle(x.name, x.extent) for x in found.loops)
+        )
+
+    def lanes(self, dtype: DType) -> Sym:
+        """How many elements of a dtype a vector register of the target holds."""
+        return leaf(f"lanes({dtype.name})")
+
+    def target(self, number: str) -> Sym:
+        """A number of the target: vector_registers, cores, fma_ports, l1, l2, l3 (bytes)."""
+        return leaf(f"target({number})")
+
+    # ---- leaving open ----
+
+    def variant(self, name: str, options: Sequence[T]) -> T:
+        """A structural choice: a plain Python value; each option gives a sketch of its own."""
+        number = len(self._variants)
+        if number < len(self._chosen):
+            value = self._chosen[number]
+        else:
+            value = options[0]
+            before = tuple(v for _, v in self._variants)
+            self.unexplored += [(*before, other) for other in options[1:]]
+        self._variants.append((name, value))
+        return value  # type: ignore[return-value]
+
+    def factor(
+        self,
+        name: str,
+        of: Extent | None = None,
+        *,
+        at_most: int = 1 << 30,
+        at_least: int = 1,
+        times: Extent = 1,
+        default: int = 1,
+    ) -> Extent:
+        """An open number of trips, multiplied by `times`. `of`: how many make sense; by default what the split loop has."""
+        self._new_name(name)
+        if of is None:
+            self._open[name] = (at_most, at_least, default, times)
+        else:
+            self._tunables[name] = Factor(name, of, at_most, at_least, default)
+        return leaf(name) if isinstance(times, int) and times == 1 else leaf(name) * times
+
+    def choice(self, name: str, options: Sequence[int], default: int) -> Sym:
+        """An open number out of a list without an order."""
+        self._new_name(name)
+        self._tunables[name] = Choice(name, tuple(options), default)
+        return leaf(name)
+
+    def flag(self, name: str, default: bool = False) -> Sym:
+        """An open yes or no, 1 or 0."""
+        self._new_name(name)
+        self._tunables[name] = Flag(name, default)
+        return leaf(name)
+
+    def require(self, holds: Extent, reason: str) -> None:
+        """Rules out the configs for which a condition does not hold."""
+        self._requires.append((holds, reason))
+
+    def _new_name(self, name: str) -> None:
+        check_name(name)
+        if name in self._tunables or name in self._open:
+            raise TemplateError(f"two tunables are called {name!r}", advice="give each its own name")
+
+    # ---- steps ----
+
+    def split(self, loop: LoopHandle, *factors: Extent) -> tuple[LoopHandle, ...]:
+        """Cuts a loop in pieces, outermost first; see steps.split."""
+        for name, (at_most, at_least, default, times) in list(self._open.items()):
+            if any(name in _names(f) for f in factors):
+                self._tunables[name] = Factor(name, ceildiv(loop.extent, times), at_most, at_least, default)
+                del self._open[name]
+        self._do("split", loop.name, *factors)
+        return tuple(self._loop(f"{loop.name}.p{n}") for n in range(len(factors) + 1))
+
+    def reorder(self, *loops: LoopHandle) -> None:
+        """Puts loops of one stage in this order."""
+        self._do("reorder", *(x.name for x in loops))
+
+    def vectorize(self, loop: LoopHandle) -> None:
+        """Runs a loop in vector lanes."""
+        self._do("vectorize", loop.name)
+
+    def unroll(self, *loops: LoopHandle) -> None:
+        """Writes a loop out."""
+        self._do("unroll", *(x.name for x in loops))
+
+    def parallel(self, *loops: LoopHandle) -> None:
+        """Divides the trips of the outermost loops over the threads."""
+        self._do("parallel", *(x.name for x in loops))
+
+    def bind(self, level: str, dimension: int, *loops: LoopHandle) -> None:
+        """Gives loops to GPU blocks, warps or threads."""
+        self._do("bind", level, dimension, *(x.name for x in loops))
+
+    def compute_at(self, stage: str, loop: LoopHandle) -> StageHandle:
+        """Runs a stage inside a loop of its consumer."""
+        self._do("compute_at", stage, loop.name)
+        return self.stage(stage)
+
+    def inline(self, stage: str) -> None:
+        """Writes a stage's body where it is read."""
+        self._do("inline", stage)
+
+    def copy(self, tensor: str, reader: str, scope: str = "") -> StageHandle:
+        """Inserts a stage that copies what `reader` reads of a tensor (cache_read, pack)."""
+        name = f"c{sum(s.copies is not None for s in self._tree.stages)}"
+        source = self._tree.program.tensors[tensor]
+        for n in range(len(source.shape)):
+            self._extents[name, f"a{n}"] = self._dimension(tensor, n)
+        self._do("copy", name, tensor, reader, scope)
+        return self.stage(name)
+
+    def streaming(self, stage: str, on: Extent = 1) -> None:
+        """Stores past the caches where `on` is 1."""
+        self._do("streaming", stage, on)
+
+    def prefetch(self, tensor: str, loop: LoopHandle, distance: Extent) -> None:
+        """Asks for what a loop will read of a tensor `distance` trips ahead; 0: not at all."""
+        self._do("prefetch", tensor, loop.name, distance)
+
+    def pipeline(self, loop: LoopHandle, stages: Extent) -> None:
+        """Software pipelining of the copies inside a loop."""
+        self._do("pipeline", loop.name, stages)
+
+    def pad_layout(self, stage: str, elements: Extent) -> None:
+        """Pads the rows of a copy."""
+        self._do("pad_layout", stage, elements)
+
+    def swizzle(self, stage: str, bits: Extent) -> None:
+        """Swizzles the columns of a copy."""
+        self._do("swizzle", stage, bits)
+
+    def tensorize(self, stage: str, intrinsic: str) -> None:
+        """Uses a matrix-unit instruction for a stage's tile."""
+        self._do("tensorize", stage, intrinsic)
+
+    def _loop(self, name: str) -> LoopHandle:
+        loop = self._tree.owner(name).loop(name)
+        return LoopHandle(loop.name, loop.extent)
+
+    def _dimension(self, tensor: str, number: int) -> Extent:
+        producer = self._tree.program.producers.get(tensor)
+        if producer is None:
+            return self._extents[tensor, f"#{number}"]
+        index = [t.name for t in producer.tensors].index(tensor)
+        return self._extents[producer.name, producer.axes_of(index)[number].name]
+
+    def _do(self, op: str, *arguments: str | Extent) -> None:
+        if self._open and op != "split":
+            name = next(iter(self._open))
+            raise TemplateError(f"factor {name!r} was drawn but no loop is split by it", advice="say of=... or split")
+        step = Step(op, arguments)
+        extents = dict(self._extents)
+        if op == "copy":
+            tensor = str(arguments[1])
+            for n in range(len(self._tree.program.tensors[tensor].shape)):
+                extents[tensor, f"#{n}"] = self._dimension(tensor, n)
+        self._tree = step.run(self._tree, primitives.Context(len(self._steps), extents), None)
+        self._steps.append(step)
+
+    def sketch(self, name: str) -> Sketch:
+        """What has been written down so far."""
+        return Sketch(
+            name, tuple(self._steps), tuple(self._tunables.values()), tuple(self._variants), tuple(self._requires)
+        )
+
+
+def trace(template: Template, program: Program, name: str = "") -> tuple[Sketch, ...]:
+    """All sketches of a template for a program (in canonical form). TemplateError names the template and shows the outline."""
+    name = name or template.__name__
+    found: list[Sketch] = []
+    pending: list[tuple[VariantValue, ...]] = [()]
+    while pending:
+        schedule = Schedule(program, pending.pop(0))
+        try:
+            template(schedule)
+            found.append(schedule.sketch(name))
+        except TilesmithError as error:
+            raise _blame(name, schedule, error) from error
+        except Exception as error:  # a template is a person's code: whatever it raises is named
+            raise _blame(name, schedule, error) from error
+        pending += schedule.unexplored
+    return tuple({sketch.key: sketch for sketch in found}.values())
+
+
+def _blame(name: str, schedule: Schedule, error: Exception) -> TemplateError:
+    problem = error.problem if isinstance(error, TilesmithError) else f"{type(error).__name__}: {error}"
+    advice = error.advice if isinstance(error, TilesmithError) else "mend the template"
+    where = error.where if isinstance(error, TilesmithError) and error.where else ""
+    return TemplateError(
+        f"template {name!r} failed: {problem}", advice=advice, where=where or outline(schedule.tree)
+    )
+
+
+def _symbolic_extents(program: Program) -> dict[tuple[str, str], Extent]:
+    extents: dict[tuple[str, str], Extent] = {}
+    for stage in program.stages:
+        for axis in stage.all_axes:
+            extents[stage.name, axis.name] = leaf(f"extent({stage.name}.{axis.name})")
+    for declared in program.inputs:
+        for n in range(len(declared.tensor.shape)):
+            extents[declared.tensor.name, f"#{n}"] = leaf(f"extent({declared.tensor.name}.d{n})")
+    return extents
+
+
+def _names(extent: Extent) -> frozenset[str]:
+    from .extents import leaves
+
+    return leaves(extent)
+
+
+def unscheduled(program: Program) -> Sketch:
+    """The default nest of any program as a sketch: no steps."""
+    del program
+    return Sketch("default", ())
+
+
+__all__ = ["LoopHandle", "Schedule", "ScheduleError", "StageHandle", "Template", "replace", "trace", "unscheduled"]

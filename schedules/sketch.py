@@ -1,0 +1,229 @@
+"""Sketches: schedule steps over named tunables, as data with a text form. `apply` makes a loop tree of one.
+
+    sketch tiled
+    variant pack = true
+    factor i.tile of extent(t0.a0) at_most=16 default=6
+    step split(t0.a0, i.mid, i.tile)
+    require i.tile * j.vectors <= target(vector_registers) - 4 because accumulators stay in the registers
+
+The key of a sketch is the hash of its steps alone: a new value in a domain or another `require` orphans no record. A text is
+data: it is parsed by a whitelist and never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..common.errors import ScheduleError, TilesmithError
+from ..targets.target import Target
+from ..tensor.dtype import DTYPES
+from ..tensor.program import Program
+from .extents import Array, Environment, Extent, dotted, evaluate, symbolic, to_text
+from .extents import parse_extent as parse_extent_text
+from .loops import LoopTree, initial_tree
+from .space import Arm, Choices, Value, columns
+from .steps import STEPS, Context
+from .tunables import Tunable, parse_tunable
+
+VariantValue = Union[bool, int, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One primitive applied; arguments are names (str) or extents."""
+
+    op: str
+    arguments: tuple[str | Extent, ...]
+
+    def text(self) -> str:
+        """`split(t0.a0, i.mid, i.tile)`."""
+        parts = [a if isinstance(a, str) else to_text(a) for a in self.arguments]
+        return f"{self.op}({', '.join(part for part in parts if part)})"
+
+    def run(self, tree: LoopTree, context: Context, environment: Environment | None) -> LoopTree:
+        """The tree after this step; extents are evaluated first when there is an environment."""
+        arguments = [
+            a if isinstance(a, str) or environment is None else evaluate(a, environment) for a in self.arguments
+        ]
+        return STEPS[self.op].function(tree, context, *arguments)
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """A schedule with its numbers left open; see the head of this file."""
+
+    name: str
+    steps: tuple[Step, ...]
+    tunables: tuple[Tunable, ...] = ()
+    variants: tuple[tuple[str, VariantValue], ...] = ()
+    requires: tuple[tuple[Extent, str], ...] = ()
+
+    @cached_property
+    def key(self) -> str:
+        """sha256 of the steps, as 64 hexadecimal digits."""
+        return hashlib.sha256("\n".join(step.text() for step in self.steps).encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sketch) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    @property
+    def title(self) -> str:
+        """The name with its variants, for people: `tiled(pack=true)`."""
+        chosen = ", ".join(f"{name}={json.dumps(value)}" for name, value in self.variants)
+        return f"{self.name}({chosen})" if chosen else self.name
+
+    @cached_property
+    def text(self) -> str:
+        """The text form; `parse_sketch` gives an equal sketch back."""
+        lines = [f"sketch {self.name}"]
+        lines += [f"variant {name} = {json.dumps(value)}" for name, value in self.variants]
+        lines += [tunable.text() for tunable in self.tunables]
+        lines += [f"step {step.text()}" for step in self.steps]
+        lines += [f"require {to_text(holds)} because {reason}" for holds, reason in self.requires]
+        return "\n".join(lines) + "\n"
+
+    def arm(self, program: Program, target: Target) -> Arm:
+        """The sketch as an arm of a search space: its parameters at the sizes of a program."""
+        numbers = environment(program, target)
+        return Arm(self.key, self.title, tuple(t.parameter(numbers) for t in self.tunables))
+
+    def apply(self, program: Program, target: Target, config: Mapping[str, Value | Array]) -> LoopTree:
+        """The loop tree at the numbers of a config, or of a population (columns of arrays).
+
+        ScheduleError: a tunable without a number, or a step that does not fit the program.
+        """
+        missing = [t.name for t in self.tunables if t.name not in config]
+        if missing:
+            raise ScheduleError(
+                f"the config lacks {', '.join(missing)}", expected="a number for each tunable of the sketch"
+            )
+        numbers = environment(program, target) | {
+            t.name: _number(config[t.name]) for t in self.tunables
+        }
+        tree = self._run(program, numbers)
+        for holds, reason in self.requires:
+            tree = tree.requiring(evaluate(holds, numbers), reason)
+        return tree
+
+    def _run(self, program: Program, numbers: Environment) -> LoopTree:
+        tree = initial_tree(program)
+        for number, step in enumerate(self.steps):
+            tree = step.run(tree, Context(number, {}), numbers)
+        return tree
+
+    def apply_population(self, program: Program, target: Target, arm: Arm, choices: Choices) -> LoopTree:
+        """The loop trees of many candidates at once: extents are int64 arrays with one entry a row of `choices`."""
+        values = columns(arm, choices)
+        return self.apply(program, target, {name: np.asarray(v, dtype=np.int64) for name, v in values.items()})
+
+
+def _number(value: Value | Array) -> int | Array:
+    return value if isinstance(value, np.ndarray) else int(value)
+
+
+def valid(tree: LoopTree, count: int) -> NDArray[np.bool_]:
+    """bool[count]: which candidates keep all conditions of a tree."""
+    good = np.ones(count, dtype=np.bool_)
+    for holds, _ in tree.conditions:
+        good &= np.asarray(holds, dtype=np.bool_)
+    return good
+
+
+def broken_conditions(tree: LoopTree) -> list[str]:
+    """The reasons why one config is not valid; empty when it is."""
+    return [reason for holds, reason in tree.conditions if not holds]
+
+
+def environment(program: Program, target: Target) -> dict[str, int | Array]:
+    """The numbers behind the leaves that are no tunables: axis extents, tensor dimensions, lanes, target sizes."""
+    numbers: dict[str, int | Array] = {}
+    for stage in program.stages:
+        for axis in stage.all_axes:
+            numbers[f"extent({stage.name}.{axis.name})"] = axis.extent
+    for declared in program.inputs:
+        for n, extent in enumerate(declared.tensor.shape):
+            numbers[f"extent({declared.tensor.name}.d{n})"] = extent
+    for dtype in DTYPES.values():
+        numbers[f"lanes({dtype.name})"] = target.lanes(dtype)
+    for name in ("vector_registers", "cores", "fma_ports"):
+        numbers[f"target({name})"] = int(getattr(target, name))
+    for level, cache in enumerate(target.caches, 1):
+        numbers[f"target(l{level})"] = cache.bytes
+    return numbers
+
+
+# ---- text --------------------------------------------------------------------------------------------------------------
+
+
+def parse_sketch(text: str) -> Sketch:
+    """The sketch that a text stands for. ScheduleError names the first line that is wrong."""
+    name = ""
+    variants: list[tuple[str, VariantValue]] = []
+    tunables: list[Tunable] = []
+    steps: list[Step] = []
+    requires: list[tuple[Extent, str]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        word, _, rest = line.strip().partition(" ")
+        try:
+            match word:
+                case "sketch":
+                    name = rest
+                case "variant":
+                    left, _, right = rest.rpartition(" = ")
+                    variants.append((left, json.loads(right)))
+                case "factor" | "choice" | "flag":
+                    tunables.append(parse_tunable(line.strip()))
+                case "step":
+                    steps.append(parse_step(rest))
+                case "require":
+                    condition, _, reason = rest.partition(" because ")
+                    requires.append((parse_extent_text(condition), reason))
+                case "":
+                    pass
+                case _:
+                    raise ValueError(f"unknown word {word!r}")
+        except (ValueError, SyntaxError, KeyError, IndexError, TilesmithError) as error:
+            raise ScheduleError(
+                f"line {number} of a sketch is wrong: {error}", where=f"{number:4} | {line}", found=line.strip()
+            ) from None
+    return Sketch(name, tuple(steps), tuple(tunables), tuple(variants), tuple(requires))
+
+
+def parse_step(text: str) -> Step:
+    """The step that a text such as `split(t0.a0, i.tile)` stands for. ValueError for anything else."""
+    node = ast.parse(text.strip(), mode="eval").body
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.keywords:
+        raise ValueError(f"not a step: {text!r}")
+    op = node.func.id
+    if op not in STEPS:
+        raise ValueError(f"unknown step {op!r}")
+    return Step(op, tuple(_argument(kind, arg) for kind, arg in zip(_kinds(op, len(node.args)), node.args, strict=True)))
+
+
+def _kinds(op: str, count: int) -> str:
+    wanted = STEPS[op].arguments
+    if wanted.endswith("*"):
+        base = wanted[:-1]
+        return base + base[-1] * (count - len(base))
+    return wanted[:count]
+
+
+def _argument(kind: str, node: ast.AST) -> str | Extent:
+    return symbolic(node) if kind == "e" else dotted(node)
+
+
+def same_config(tunables: Sequence[Tunable], config: Mapping[str, Value]) -> dict[str, Value]:
+    """A config with the names of a sketch only, in their order: the canonical form that is stored."""
+    return {t.name: config[t.name] for t in tunables}

@@ -1,0 +1,167 @@
+"""Runs loop IR, one point at a time: its meaning as a program, slow and obvious. It counts, and it forgives nothing.
+
+Every trip of every labelled loop is counted, every access is checked against its buffer, reading what was never written in
+registers is an error. Code generators and the batched analysis are tested against it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilesmith.codegen.loop_ir import (
+    Allocate,
+    Block,
+    Buffer,
+    For,
+    If,
+    Let,
+    LoopKind,
+    LoopProgram,
+    Prefetch,
+    Scope,
+    Statement,
+    Store,
+    Update,
+)
+from tilesmith.tensor.dtype import DType, bf16
+from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var
+
+COMBINE = {"sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "max": max, "min": min}
+_ERF = np.vectorize(math.erf)
+
+
+@dataclass
+class Interpreter:
+    """Runs a LoopProgram on arrays; `trips` counts by loop name, `points` the trips that ran a store or an update."""
+
+    program: LoopProgram
+    trips: Counter[str] = field(default_factory=Counter)
+    memory: dict[str, Any] = field(default_factory=dict)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    allocated: dict[str, Buffer] = field(default_factory=dict)
+
+    def run(self, arguments: list[np.ndarray]) -> None:
+        """Runs the prepare nests, then the others. Arguments in the order of the program's."""
+        for buffer, array in zip(self.program.arguments, arguments, strict=True):
+            assert array.shape == buffer.shape, (buffer, array.shape)
+            self.memory[buffer.name] = array
+            self.buffers[buffer.name] = buffer
+        for buffer in self.program.globals:
+            self._make(buffer)
+        for nest in (*self.program.prepare, *self.program.nests):
+            self._run(nest.body, {}, True)
+
+    def _make(self, buffer: Buffer) -> None:
+        self.buffers[buffer.name] = buffer
+        self.allocated[buffer.name] = buffer
+        if buffer.scope is Scope.TABLE:
+            self.memory[buffer.name] = np.array(buffer.values, buffer.dtype.numpy).reshape(buffer.shape)
+        elif buffer.scope is Scope.REGISTER:
+            self.memory[buffer.name] = {}
+        else:
+            poison = np.nan if buffer.dtype.is_float else 77
+            self.memory[buffer.name] = np.full(buffer.shape, poison).astype(buffer.dtype.numpy)
+
+    def _run(self, node: Statement, env: dict[str, int], active: bool) -> None:
+        match node:
+            case Block(body=body):
+                for child in body:
+                    self._run(child, env, active)
+            case For():
+                self._loop(node, env, active)
+            case Let(var=var, value=value, body=body):
+                self._run(body, {**env, var: int(self._value(value, env, True))}, active)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                if self._value(condition, env, True):
+                    self._run(then, env, active)
+                elif otherwise is not None:
+                    self._run(otherwise, env, active)
+            case Allocate(buffer=buffer, body=body):
+                self._make(buffer)
+                self._run(body, env, active)
+            case Store(buffer=name, indices=indices, value=value):
+                self._write(name, indices, value, None, env, active)
+            case Update(buffer=name, indices=indices, combiner=combiner, value=value):
+                self._write(name, indices, value, combiner, env, active)
+            case Prefetch():
+                pass
+            case _:
+                raise TypeError(type(node).__name__)
+
+    def _loop(self, node: For, env: dict[str, int], active: bool) -> None:
+        extent = int(self._value(node.extent, env, True))
+        valid = extent if node.valid is None else int(self._value(node.valid, env, True))
+        assert not active or valid >= 1 or extent == 0, f"{node.var}: valid is {valid}"
+        if "+" in node.label:
+            outer, inner = node.label.split("+")
+            self.trips[inner] += extent
+            self.trips[outer] += -(-extent // node.unroll)
+        elif node.label:
+            self.trips[node.label] += extent
+        if node.kind in (LoopKind.UNROLL, LoopKind.VECTOR):
+            assert isinstance(node.extent, Const), node.extent
+        for trip in range(extent):
+            self._run(node.body, {**env, node.var: trip}, active and trip < valid)
+
+    def _write(
+        self, name: str, indices: tuple[Expr, ...], value: Expr, combiner: str | None, env: dict[str, int], active: bool
+    ) -> None:
+        buffer = self.buffers[name]
+        place = tuple(int(self._value(i, env, True)) for i in indices)
+        result = self._value(value, env, active)
+        if buffer.scope is Scope.REGISTER:
+            self._check(buffer, place)
+        elif not active:
+            return
+        else:
+            assert buffer.scope not in (Scope.INPUT, Scope.CONSTANT, Scope.TABLE), name
+            self._check(buffer, place)
+        memory = self.memory[name]
+        if combiner is not None:
+            result = COMBINE[combiner](memory[place], result)
+        memory[place] = result
+
+    def _check(self, buffer: Buffer, place: tuple[int, ...]) -> None:
+        assert len(place) == len(buffer.shape), (buffer.name, place)
+        assert all(0 <= p < e for p, e in zip(place, buffer.shape, strict=True)), (buffer, place)
+
+    def _value(self, expr: Expr, env: dict[str, int], active: bool) -> Any:
+        match expr:
+            case Const(value=value, dtype=dtype):
+                return value if not dtype.is_float or dtype == bf16 else dtype.numpy.type(value)
+            case Var(name=name):
+                return env[name]
+            case Read(tensor=name, indices=indices):
+                buffer = self.buffers[name]
+                place = tuple(int(self._value(i, env, active)) for i in indices)
+                if not active and not buffer.padded:
+                    return buffer.dtype.numpy.type(0)
+                self._check(buffer, place)
+                return self.memory[name][place]
+            case Op(name="select", args=(condition, yes, no)):
+                return self._value(yes if self._value(condition, env, active) else no, env, active)
+            case Op(name=name, args=args, dtype=dtype):
+                return _apply(name, [self._value(a, env, active) for a in args], dtype)
+            case Cast(arg=arg, dtype=dtype):
+                return dtype.numpy.type(self._value(arg, env, active))
+        raise TypeError(type(expr).__name__)
+
+
+def _apply(name: str, args: list[Any], dtype: DType) -> Any:
+    functions: dict[str, Any] = {
+        "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
+        "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "neg": lambda a: -a, "min": np.minimum,
+        "max": np.maximum, "abs": abs, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
+        "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
+        "and": lambda a, b: bool(a) and bool(b), "or": lambda a, b: bool(a) or bool(b), "not": lambda a: not a,
+        "exp": np.exp, "log": np.log, "tanh": np.tanh, "erf": _ERF, "sigmoid": lambda a: 1 / (1 + np.exp(-a)),
+        "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "floor": np.floor, "ceil": np.ceil, "round": np.round,
+        "sin": np.sin, "cos": np.cos, "pow": np.power,
+    }  # fmt: skip
+    with np.errstate(all="ignore"):
+        return functions[name](*args)
