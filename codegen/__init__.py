@@ -1,1 +1,1 @@
-"""TODO"""
+"""From a candidate to an artifact: loop IR, passes, LLVM."""

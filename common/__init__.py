@@ -1,1 +1,1 @@
-"""TODO"""
+"""The ground: errors, settings, debugging."""

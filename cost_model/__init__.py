@@ -1,1 +1,1 @@
-"""TODO"""
+"""Which candidates are worth a trial: features, a closed-form estimate, a learned correction."""

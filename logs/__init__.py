@@ -1,1 +1,1 @@
-"""TODO"""
+"""Pre-tuned records that are shipped with the project, as JSON lines."""

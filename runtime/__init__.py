@@ -1,1 +1,1 @@
-"""TODO"""
+"""What runs an artifact."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""What hardware is: lanes, registers, ports, cores, caches; and the speeds it can reach."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Matrix-unit and dot-product instructions as tensorized tiles."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Passes over loop IR, one a file."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Devices: load an artifact, allocate, launch, time."""

@@ -1,0 +1,1 @@
+"""Tilesmith: an auto-tuning search framework for tensor programs."""
