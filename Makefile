@@ -1,0 +1,55 @@
+# What a person needs: `make install`, `make demo`, `make test`. Needs python3 (3.11 or later) and pip's registry, nothing else.
+# Stamps in .venv hold what was installed, so that a second call does no work; `make clean` forgets all.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+PACKAGES := common targets tensor schedules codegen cost_model runtime measure tuner logs
+
+.PHONY: install demo test test-slow lint format types wheel clean
+
+install: $(VENV)/.installed
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Tilesmith needs Python 3.11 or later; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.tested: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+demo: install
+	$(BIN)/python examples/demo.py
+
+test: lint types
+	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+test-slow: $(VENV)/.tested
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m slow --timeout 900
+
+lint: $(VENV)/.tested
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --check --quiet
+
+format: $(VENV)/.tested
+	$(BIN)/ruff check --quiet --fix
+	$(BIN)/ruff format --quiet
+
+# Type checkers cannot see that the top folders are installed as tilesmith.*: links show them the installed shape.
+types: $(VENV)/.tested
+	@mkdir -p .types/tilesmith
+	@for package in $(PACKAGES); do ln -sfn ../../$$package .types/tilesmith/$$package; done
+	@for file in __init__.py __main__.py py.typed; do ln -sfn ../../tilesmith/$$file .types/tilesmith/$$file; done
+	@cd .types && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p tilesmith
+
+wheel: $(VENV)/.tested
+	$(BIN)/python -m build --wheel --no-isolation
+
+clean:
+	rm -rf $(VENV) .types build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
