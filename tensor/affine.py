@@ -1,4 +1,6 @@
-"""Index arithmetic: affine forms, intervals, simplification. The forms are in forms.py, the intervals in intervals.py."""
+"""Index arithmetic: affine forms, intervals, simplification. The forms are in forms.py, the intervals in
+intervals.py.
+"""
 
 from __future__ import annotations
 

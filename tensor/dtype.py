@@ -22,7 +22,8 @@ class Kind(StrEnum):
 class DType:
     """An element type. There is one object for each type, in every process, so that comparing and hashing are cheap.
 
-    `eps` is the unit roundoff times two (0 for exact types). NumPy has no bfloat16: it is carried as `uint16` bit patterns.
+    `eps` is the unit roundoff times two (0 for exact types). NumPy has no bfloat16: it is carried as `uint16` bit
+    patterns.
     """
 
     name: str

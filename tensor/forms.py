@@ -1,11 +1,11 @@
 """Affine forms: an index expression as a sum of coefficients times atoms, plus a constant.
 
     form  = coefficient * atom + ... + constant
-    atom  = Var | any i64 expression that is not a sum or a multiple: i // c, i % c, min, max, select, x * y, reads, casts
+    atom  = Var | any i64 expression that is no sum and no multiple: i // c, i % c, min, max, select, x * y, reads, ...
 
-Every i64 expression has one form, and two expressions that differ only in the order and grouping of sums have the same one.
-Division and remainder by a positive constant are brought to one shape by identities of floor division that hold for all
-integers (Knuth, TAOCP 1.2.4):
+Every i64 expression has one form, and two expressions that differ only in the order and grouping of sums have the
+same one. Division and remainder by a positive constant are brought to one shape by identities of floor division that
+hold for all integers (Knuth, TAOCP 1.2.4):
 
     (c*q + r) // c      = q + r // c
     (g*x + r) // (g*c)  = (x + r // g) // c

@@ -1,8 +1,8 @@
 """Intervals of integer expressions, under what is known.
 
-`bounds` gives the range of each variable, both ends included. `facts` are ranges of whole affine forms, learned from the
-conditions of `select`: inside the first arm of select(i + r >= 1 and i + r < 57, A[i + r - 1], 0) the form i + r lies in
-[1, 56], which neither i nor r alone can say.
+`bounds` gives the range of each variable, both ends included. `facts` are ranges of whole affine forms, learned from
+the conditions of `select`: inside the first arm of select(i + r >= 1 and i + r < 57, A[i + r - 1], 0) the form i + r
+lies in [1, 56], which neither i nor r alone can say.
 """
 
 from __future__ import annotations

@@ -1,0 +1,125 @@
+"""Functions of scalar expressions, and reductions, for programs written in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..common.errors import ProgramError
+from .dtype import DTYPES, DType
+from .expr import Expr, Number, Operand, Var, as_expr, binary, call, const
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceAxis(Var):
+    """An axis to reduce over, usable in arithmetic as any expression."""
+
+    extent: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """sum, prod, max or min of an expression over axes: what `compute` takes as the whole of a stage."""
+
+    combiner: str
+    body: Expr
+    axes: tuple[ReduceAxis, ...]
+
+
+def find_dtype(dtype: DType | str) -> DType:
+    """A dtype by its name. Errors: ProgramError for an unknown one."""
+    found = DTYPES.get(str(dtype))
+    if found is None:
+        raise ProgramError(f"unknown dtype {dtype!r}", expected="one of " + " ".join(DTYPES))
+    return found
+
+
+def sum(body: Expr, axes: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
+    """The sum of `body` over axes."""
+    return _reduce("sum", body, axes)
+
+
+def prod(body: Expr, axes: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
+    """The product of `body` over axes."""
+    return _reduce("prod", body, axes)
+
+
+def max(body: Expr, axes: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
+    """The greatest `body` over axes; NaN wins. Of two values: `maximum`."""
+    return _reduce("max", body, axes)
+
+
+def min(body: Expr, axes: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
+    """The least `body` over axes; NaN wins. Of two values: `minimum`."""
+    return _reduce("min", body, axes)
+
+
+def maximum(left: Operand, right: Operand) -> Expr:
+    """The greater of two values; NaN wins."""
+    return binary("max", left, right)
+
+
+def minimum(left: Operand, right: Operand) -> Expr:
+    """The lesser of two values; NaN wins."""
+    return binary("min", left, right)
+
+
+def select(condition: Expr, yes: Operand, no: Operand) -> Expr:
+    """`yes` where the condition holds, else `no`; only the chosen one is read."""
+    like = yes if isinstance(yes, Expr) else no
+    if not isinstance(like, Expr):
+        raise ProgramError("select of two Python numbers has no dtype", advice="write literal(value, dtype)")
+    return call("select", condition, as_expr(yes, like), as_expr(no, like))
+
+
+def literal(value: Number, dtype: DType | str = "f32") -> Expr:
+    """A number of a dtype."""
+    return const(value, find_dtype(dtype))
+
+
+def cast(value: Expr, dtype: DType | str) -> Expr:
+    """`value` converted; float to integer rounds toward zero."""
+    return value.cast(find_dtype(dtype))
+
+
+def absolute(value: Expr) -> Expr:
+    """|value|"""
+    return call("abs", value)
+
+
+def power(base: Operand, exponent: Operand) -> Expr:
+    """base to the power of exponent, of floats."""
+    return binary("pow", base, exponent)
+
+
+def _function(name: str, meaning: str) -> Callable[[Expr], Expr]:
+    def apply(value: Expr) -> Expr:
+        return call(name, value)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"{meaning}, of floats."
+    return apply
+
+
+exp = _function("exp", "e to the power of the value")
+log = _function("log", "The natural logarithm")
+tanh = _function("tanh", "The hyperbolic tangent")
+erf = _function("erf", "The error function")
+sigmoid = _function("sigmoid", "1 / (1 + exp(-x))")
+sqrt = _function("sqrt", "The square root")
+rsqrt = _function("rsqrt", "1 / sqrt(x)")
+floor = _function("floor", "The greatest integer not above")
+ceil = _function("ceil", "The least integer not below")
+round = _function("round", "The nearest integer, ties to even")
+sin = _function("sin", "The sine")
+cos = _function("cos", "The cosine")
+
+
+def _reduce(combiner: str, body: Expr, axes: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
+    if isinstance(body, Reduction):
+        raise ProgramError(
+            f"{combiner} of a reduction",
+            expected="an expression",
+            advice="compute the inner one as a tensor of its own",
+        )
+    return Reduction(combiner, body, (axes,) if isinstance(axes, ReduceAxis) else tuple(axes))
