@@ -1,0 +1,65 @@
+"""Vector math, inline: exp, log, tanh, erf, ... as LLVM IR functions that the optimizer inlines into register tiles.
+
+    symbol("exp", f32, 16)       "tilesmith.exp.v16f32", what the emitter calls
+    definition("exp", f32, 16)   its text: define internal <16 x float> @tilesmith.exp.v16f32(<16 x float> %x) alwaysinline
+    declares("exp", f32, 16)     the `declare` lines of the intrinsics it uses; each may stand once in a module
+
+No function calls the C library and none assumes NaN, infinities or denormals away: special values are as in NumPy. The bounds
+in the docstrings of `math_exponential`, `math_rational`, ... hold with and without fused multiply-add. f16 is computed in f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from ..tensor.dtype import DType, f16, f32, f64
+from .math_body import Body, element_type, suffix, value_type
+from .math_exponential import exp, log, sigmoid
+from .math_rational import erf, rsqrt, tanh
+
+_RECIPES: dict[str, Callable[..., str]] = {
+    "exp": exp,
+    "log": log,
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "erf": erf,
+    "rsqrt": rsqrt,
+}
+FUNCTIONS = tuple(_RECIPES)
+_ARGUMENTS = ("%x", "%y")
+_ARITY = {"pow": 2}
+
+
+def symbol(name: str, dtype: DType, lanes: int) -> str:
+    """The name of the function in the module, without the @."""
+    return f"tilesmith.{name}.{suffix(dtype, lanes)}"
+
+
+def definition(name: str, dtype: DType, lanes: int) -> str:
+    """The function's whole text. `name` is one of FUNCTIONS, `dtype` f16, f32 or f64, `lanes` 1 for a scalar function."""
+    return _build(name, dtype, lanes)[0]
+
+
+def declares(name: str, dtype: DType, lanes: int) -> tuple[str, ...]:
+    """The `declare` lines that `definition` relies on."""
+    return _build(name, dtype, lanes)[1]
+
+
+@lru_cache(maxsize=256)
+def _build(name: str, dtype: DType, lanes: int) -> tuple[str, tuple[str, ...]]:
+    if name not in _RECIPES or dtype not in (f16, f32, f64):
+        raise ValueError(f"no vector math for {name} of {dtype}")
+    body = Body(f32 if dtype == f16 else dtype, lanes)
+    outer = value_type(element_type(dtype), lanes)
+    names = _ARGUMENTS[: _ARITY.get(name, 1)]
+    arguments = list(names)
+    if dtype == f16:
+        arguments = [body.emit(f"fpext {outer} {a} to {body.type}") for a in names]
+    result = _RECIPES[name](body, *arguments)
+    if dtype == f16:
+        result = body.emit(f"fptrunc {body.type} {result} to {outer}")
+    parameters = ", ".join(f"{outer} {a}" for a in names)
+    head = f"define internal {outer} @{symbol(name, dtype, lanes)}({parameters}) alwaysinline {{"
+    text = "\n".join([head, *body.lines, f"  ret {outer} {result}", "}"])
+    return text + "\n", tuple(body.declares)
