@@ -1,0 +1,102 @@
+"""Ceilings: how fast a machine can be, as frozen numbers. Measured elsewhere; handed around as an argument."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp, log
+from types import MappingProxyType
+
+from .target import Target
+
+_CLOCK = 3.0e9  # Hz, assumed where nothing was measured
+_CUDA_CLOCK = 1.7e9
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """The highest speeds of `threads` threads together.
+
+    flops: dtype name -> operations per second, a fused multiply-add counting two.
+    bandwidth: (working set, speed) in ascending order of working set. The set is all bytes that the threads touch together;
+        the speed, bytes per second, counts each byte read or written once, and is the highest of all kinds of loops.
+    """
+
+    flops: Mapping[str, float]
+    bandwidth: tuple[tuple[int, float], ...]
+    threads: int
+
+    def __post_init__(self) -> None:
+        sizes = [size for size, _ in self.bandwidth]
+        if not sizes or sizes != sorted(set(sizes)) or sizes[0] <= 0:
+            raise ValueError("bandwidth needs entries in ascending order of working set")
+        object.__setattr__(self, "flops", MappingProxyType(dict(self.flops)))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (dict(self.flops), self.bandwidth, self.threads)
+
+    def bandwidth_at(self, bytes: float) -> float:
+        """Bytes per second at a working set of `bytes`: between two entries as a straight line on logarithmic scales."""
+        sizes = [size for size, _ in self.bandwidth]
+        right = bisect_left(sizes, bytes)
+        if right == 0 or right == len(sizes):
+            return self.bandwidth[min(right, len(sizes) - 1)][1]
+        (small, fast), (large, slow) = self.bandwidth[right - 1], self.bandwidth[right]
+        share = log(bytes / small) / log(large / small)
+        return exp(log(fast) + share * (log(slow) - log(fast)))
+
+    def to_json(self) -> str:
+        """One line of JSON, read back by `from_json` to equal ceilings."""
+        return json.dumps({"flops": dict(self.flops), "bandwidth": self.bandwidth, "threads": self.threads})
+
+    @staticmethod
+    def from_json(text: str) -> Ceilings:
+        """The ceilings that `to_json` wrote. Errors: ValueError or KeyError for anything else."""
+        data = json.loads(text)
+        return Ceilings(
+            data["flops"], tuple((int(size), float(speed)) for size, speed in data["bandwidth"]), data["threads"]
+        )
+
+
+def default_ceilings(target: Target, threads: int) -> Ceilings:
+    """Ceilings from the target's numbers, for a machine that was never measured: right in order of magnitude."""
+    clock = _CUDA_CLOCK if target.kind == "cuda" else _CLOCK
+    workers = target.cores if target.kind == "cuda" else threads
+    return Ceilings(_default_flops(target, clock * workers), _default_bandwidth(target, clock, workers), threads)
+
+
+def _default_flops(target: Target, cycles: float) -> dict[str, float]:
+    """Each dtype runs at its lanes; half types without arithmetic of their own are computed as f32."""
+    has_fma = target.kind != "x86" or "fma" in target.features
+    lane_bits = target.vector_bits * target.fma_ports * (2 if has_fma else 1) * cycles
+    native_half = target.kind == "cuda" or not {"avx512fp16", "fullfp16", "zvfh"}.isdisjoint(target.features)
+    bits = {
+        "f64": 64,
+        "f32": 32,
+        "f16": 16 if native_half else 32,
+        "bf16": 32,
+        "i64": 64,
+        "i32": 32,
+        "i16": 16,
+        "i8": 8,
+    }
+    return {name: lane_bits / width for name, width in (bits | {"u8": 8, "bool": 8}).items()}
+
+
+def _default_bandwidth(target: Target, clock: float, workers: int) -> tuple[tuple[int, float], ...]:
+    """Level 1 moves what its ports move; each level further out about a third of that; memory 12 GB/s a core, 4 cores' worth.
+
+    An entry stands at half of what the level holds, where its speed is still pure.
+    """
+    speed = (target.load_ports + target.store_ports) * target.vector_bits / 8 * clock * workers
+    entries: list[tuple[int, float]] = []
+    size = 0
+    for cache in target.caches:
+        held = cache.bytes * -(-workers // cache.shared_by)
+        size = max(held // 2, 2 * size)
+        entries.append((size, speed))
+        speed /= 3
+    memory = 2.5e12 if target.kind == "cuda" else 12e9 * min(workers, 4)
+    return *entries, (4 * size + 1, min(memory, 3 * speed))

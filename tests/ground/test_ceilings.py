@@ -1,0 +1,46 @@
+"""Ceilings: interpolation, text form, and defaults that follow from a target's numbers."""
+
+import pickle
+
+import pytest
+
+from tilesmith.targets.ceilings import Ceilings, default_ceilings
+from tilesmith.targets.target import named_targets, parse_target
+from tilesmith.tensor.dtype import DTYPES
+
+MEASURED = Ceilings({"f32": 4.5e11}, ((1024, 8.0e11), (4096, 2.0e11), (1 << 20, 2.0e10)), 2)
+
+
+def test_bandwidth_lies_on_a_line_between_entries_and_is_flat_outside() -> None:
+    assert MEASURED.bandwidth_at(1) == 8.0e11
+    assert MEASURED.bandwidth_at(1024) == 8.0e11
+    assert MEASURED.bandwidth_at(2048) == pytest.approx(4.0e11)  # the geometric middle
+    assert MEASURED.bandwidth_at(1 << 30) == 2.0e10
+
+
+def test_json_and_pickle_give_equal_ceilings() -> None:
+    assert Ceilings.from_json(MEASURED.to_json()) == MEASURED
+    assert pickle.loads(pickle.dumps(MEASURED)) == MEASURED
+
+
+@pytest.mark.parametrize("entries", [(), ((2, 1.0), (1, 1.0)), ((1, 1.0), (1, 2.0)), ((0, 1.0),)])
+def test_entries_must_ascend(entries: tuple[tuple[int, float], ...]) -> None:
+    with pytest.raises(ValueError, match="ascending"):
+        Ceilings({}, entries, 1)
+
+
+@pytest.mark.parametrize("name", named_targets())
+def test_defaults_cover_every_dtype_and_fall_with_the_working_set(name: str) -> None:
+    ceilings = default_ceilings(parse_target(name), 2)
+    assert set(ceilings.flops) == set(DTYPES)
+    speeds = [speed for _, speed in ceilings.bandwidth]
+    assert speeds == sorted(speeds, reverse=True)
+    assert ceilings.flops["f64"] * 2 == ceilings.flops["f32"]
+
+
+def test_defaults_grow_with_threads_and_know_half_precision() -> None:
+    target = parse_target("x86:avx512")
+    one, two = default_ceilings(target, 1), default_ceilings(target, 2)
+    assert two.flops["f32"] == 2 * one.flops["f32"] == 2 * 16 * 2 * 2 * 3.0e9
+    assert one.flops["f16"] == one.flops["f32"]
+    assert default_ceilings(parse_target("x86:avx512+avx512fp16"), 1).flops["f16"] == 2 * one.flops["f32"]
