@@ -89,7 +89,7 @@ class Runner(Protocol):
 
     @property
     def name(self) -> str:
-        """"local", "ray", "replay"."""
+        """One of "local", "ray", "replay"."""
         ...
 
     @property

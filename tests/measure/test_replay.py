@@ -107,8 +107,13 @@ def test_a_file_that_is_no_table(tmp_path: Path, content: bytes) -> None:
 
 def test_options_become_positions(tmp_path: Path) -> None:
     table = {
-        "name": "t", "device": "d", "parameters": {"a": ["x", "y"], "b": [4, 8]}, "columns": ["a", "b"],
-        "configs": [["y", 4], ["x", 8]], "ms": [1.0, None], "status": ["ok", "Strange"],
+        "name": "t",
+        "device": "d",
+        "parameters": {"a": ["x", "y"], "b": [4, 8]},
+        "columns": ["a", "b"],
+        "configs": [["y", 4], ["x", 8]],
+        "ms": [1.0, None],
+        "status": ["ok", "Strange"],
     }
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(json.dumps(table).encode()))

@@ -1,0 +1,42 @@
+"""The environment of the children: fixed before any OpenMP runtime is loaded, and recorded with every measurement.
+
+An idle OpenMP team normally spins for milliseconds after each parallel region, on cores that builders need; a passive one
+sleeps at once and pays for waking at every region (some microseconds). So the team is told to sleep, after a short spin
+that bridges the gap between two runs of the timed loop.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from ..targets.host import usable_cores
+
+_SPIN = 20_000  # rounds of libgomp's waiting loop: about 0.1 ms
+_ONE_THREAD_EACH = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # NumPy's own pools
+
+
+def builder_environment() -> Mapping[str, str]:
+    """A builder is one thread; it must not start teams."""
+    return {**_ONE_THREAD_EACH, "OMP_NUM_THREADS": "1"}
+
+
+def timer_environment(threads: int) -> Mapping[str, str]:
+    """A timer's team: `threads` threads, each bound to a core of its own while there are enough."""
+    bound = threads <= usable_cores()
+    return {
+        **_ONE_THREAD_EACH,
+        "OMP_NUM_THREADS": str(threads),
+        "OMP_DYNAMIC": "false",
+        "OMP_WAIT_POLICY": "passive",
+        "GOMP_SPINCOUNT": str(_SPIN),
+        "OMP_PROC_BIND": "close" if bound else "false",
+        "OMP_PLACES": "cores" if bound else "",
+    }
+
+
+def describe_environment(environment: Mapping[str, str] | None = None) -> str:
+    """What stands in `Measurement.device` about it: "OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=20000 ..."."""
+    found = os.environ if environment is None else environment
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_PROC_BIND")
+    return " ".join(f"{name}={found[name]}" for name in names if found.get(name))

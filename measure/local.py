@@ -1,0 +1,281 @@
+"""Trials on this machine: builders build ahead, one timer times, and nothing that a candidate does reaches the caller.
+
+    submit -> builders -> built -> timer -> finished -> collect
+
+There is no thread here: `submit` and `collect` move the works along. A clock is read only inside `collect`, so the
+caller's own thinking never disturbs it, while builders go on building between the calls. When the timer is about to read
+the clock, builders are stopped (SIGSTOP) until the kernel's threads have the cores for themselves; loading, preparing and
+checking go on beside them.
+"""
+
+from __future__ import annotations
+
+import select
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ..common.errors import ArgumentError
+from ..targets.host import usable_cores
+from .builder import Built
+from .builders import DEPTH, Builders
+from .child import Child, child_setup
+from .environment import builder_environment, timer_environment
+from .requests import DEFAULT_LIMITS, ConfirmRequest, TimeLimits, TimeRequest
+from .result import Failure, Job, Measurement, Status
+from .station import Answered, Event, Lost, Station, Work
+
+if TYPE_CHECKING:
+    from ..targets.ceilings import Ceilings
+
+BUILDER = f"{__package__}.builder:Builder"
+TIMER = f"{__package__}.timer:Timer"
+_TIMER_LIFETIME = 400  # trials
+_NICE = 5  # builders give way to the timer while it checks
+
+
+@dataclass(frozen=True, slots=True)
+class _Contender:
+    """A built job, on its way to the timer."""
+
+    job: Job
+    built: Built
+
+    def request(self, limit: float | None) -> TimeRequest:
+        return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit)
+
+    def finished(self, measurement: Measurement) -> Measurement:
+        return replace(measurement, compile_seconds=self.built.seconds, builder=self.built.builder)
+
+
+@dataclass(slots=True)
+class _Contest:
+    """The contenders of one `confirm` by number: those that run, and those that are done."""
+
+    running: dict[int, _Contender] = field(default_factory=dict)
+    done: dict[int, Measurement] = field(default_factory=dict)
+
+    def finish(self, number: int, measurement: Measurement) -> None:
+        contender = self.running.pop(number)
+        self.done[number] = contender.finished(measurement)
+
+
+class LocalRunner:
+    """Child processes on this machine (implements `measure.result.Runner`).
+
+    Args:
+        target: the target's text, for which builders warm up.
+        threads: threads of the kernels.
+        builders: builder children; default: one for each core, at most eight.
+        ceilings: what the machine can do; a kernel far above is reported as `unstable`. None: not checked.
+        limits: how long and how much a candidate may take.
+        builder, timer: handlers of the children, "module:Class".
+
+    Raises:
+        EnvironmentFailure: from `collect` and `confirm`, when children do not start.
+    """
+
+    name = "local"
+
+    def __init__(
+        self,
+        target: str,
+        threads: int,
+        *,
+        builders: int | None = None,
+        ceilings: Ceilings | None = None,
+        limits: TimeLimits = DEFAULT_LIMITS,
+        builder: str = BUILDER,
+        timer: str = TIMER,
+    ) -> None:
+        self._cores = usable_cores()
+        count = min(8, self._cores) if builders is None else builders
+        if threads < 1 or count < 1:
+            raise ArgumentError("a runner needs at least one thread and one builder", found=f"{threads}, {count}")
+        self._limits = limits
+        self._built: deque[_Contender] = deque()
+        self._finished: deque[tuple[int, Measurement]] = deque()
+        self._best: dict[tuple[str, str, int], float] = {}
+        self._contest: _Contest | None = None
+        self._quiet = False
+        self._closed = False
+        self.capacity = count * DEPTH + count + 2  # every builder busy, and a few artifacts in reserve
+        start_builder = _starter(builder, {"target": target}, builder_environment(), limits.build_memory, _NICE)
+        start_timer = _starter(timer, {"ceilings": ceilings}, timer_environment(threads), limits.run_memory, 0)
+        self._timer = Station(start_timer, limits.start, _TIMER_LIFETIME, _wears_out)
+        self._builders = Builders(start_builder, count, limits.start, limits.of_build())
+
+    def submit(self, job: Job) -> None:
+        """Takes a job; returns at once."""
+        if self._closed:
+            raise ArgumentError("this runner was closed", advice="make a new one")
+        self._builders.submit(job)
+        self._feed_builders()
+
+    def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Measurement]]:
+        """Finished jobs as (number, measurement); see `Runner.collect`."""
+        end = float("inf") if timeout is None else monotonic() + timeout
+        while not self._closed:
+            self._step(end if not self._enough() else 0.0)
+            if self._enough() or not self._in_flight() or monotonic() >= end:
+                break
+        done = list(self._finished)
+        self._finished.clear()
+        return done
+
+    def _enough(self) -> bool:
+        """While the clock is running the caller is kept waiting: its own work would be in the way."""
+        return bool(self._finished) and not self._quiet
+
+    def _in_flight(self) -> bool:
+        return bool(self._built or self._timer.load or self._builders.load)
+
+    def confirm(self, jobs: Sequence[Job]) -> Sequence[tuple[int, Measurement]]:
+        """Measures contenders again, interleaved; see `Runner.confirm`. What is in flight ends first."""
+        while self._in_flight():
+            self._step(float("inf"))
+        contest = self._contest = _Contest()
+        try:
+            for job in jobs:
+                self._builders.submit(job)
+            while self._in_flight():
+                self._step(float("inf"))
+        finally:
+            self._contest = None
+        while contest.running:  # whoever ends the timer drops out; the others begin again
+            self._run(contest)
+        return [(job.number, contest.done[job.number]) for job in jobs]
+
+    def _run(self, contest: _Contest) -> None:
+        items = tuple(contender.request(None) for contender in contest.running.values())
+        self._timer.give(Work(contest, ConfirmRequest(items), self._limits.of_run(items=len(items))))
+        while self._timer.load:
+            self._step(float("inf"))
+
+    # ---- one step: give out work, wait for something to happen, take what is done
+
+    def _step(self, end: float) -> None:
+        """Waits until something happens or `end`, a time of `monotonic`, has come."""
+        self._feed_builders()
+        self._feed_timer()
+        self._wait(end)
+        for job, outcome in self._builders.poll():
+            self._after_build(job, outcome)
+        for event in self._timer.poll():
+            self._after_run(event)
+        if self._timer.wants_quiet:
+            self._begin_quiet()
+        self._feed_builders()
+        self._feed_timer()
+
+    def _wait(self, end: float) -> None:
+        poller = select.poll()
+        stations = [self._timer, *self._builders.stations]
+        for station in stations:
+            for descriptor in station.child.descriptors:
+                poller.register(descriptor, select.POLLIN)
+        until = min(end, *(station.deadline for station in stations if not station.paused))
+        poller.poll(max(0.0, min(until - monotonic(), 1.0)) * 1000)
+
+    def _feed_builders(self) -> None:
+        self._builders.feed(self.capacity - 1 - len(self._built) - self._builders.busy)
+
+    def _after_build(self, job: Job, outcome: Built | Measurement) -> None:
+        if isinstance(outcome, Measurement):
+            self._finish(job, outcome)
+        elif self._contest is not None:
+            self._contest.running[job.number] = _Contender(job, outcome)
+        else:
+            self._built.append(_Contender(job, outcome))
+
+    def _finish(self, job: Job, measurement: Measurement) -> None:
+        if self._contest is not None:
+            self._contest.done[job.number] = measurement
+            return
+        if measurement.ok:
+            task = (job.program, job.target, job.threads)
+            self._best[task] = min(measurement.seconds, self._best.get(task, measurement.seconds))
+        self._finished.append((job.number, measurement))
+
+    def _feed_timer(self) -> None:
+        if self._built and not self._timer.load:
+            contender = self._built.popleft()
+            limit = self._limit_of(contender.job)
+            self._timer.give(Work(contender, contender.request(limit), self._limits.of_run(limit)))
+
+    def _limit_of(self, job: Job) -> float | None:
+        """The best time known now; the one in the job is as old as the job."""
+        if job.limit is None:
+            return None
+        return min(job.limit, self._best.get((job.program, job.target, job.threads), job.limit))
+
+    def _begin_quiet(self) -> None:
+        """Leaves the kernel's threads the cores they need, and lets the timer read the clock."""
+        self._quiet = True
+        self._builders.pause(keep=max(0, self._cores - self._timer_threads()))
+        self._timer.go()
+
+    def _timer_threads(self) -> int:
+        tag = self._timer.current.tag
+        contenders = [tag] if isinstance(tag, _Contender) else tag.running.values()
+        return max(contender.job.threads for contender in contenders)
+
+    def _after_run(self, event: Event) -> None:
+        self._quiet = False
+        self._builders.resume()
+        tag = event.work.tag
+        if isinstance(tag, _Contest):
+            self._after_contest(tag, event)
+        elif isinstance(event, Answered):
+            self._finish(tag.job, tag.finished(event.value))
+        elif isinstance(event, Lost):
+            self._finish(tag.job, tag.finished(_lost(event)))
+        else:
+            self._built.appendleft(tag)
+
+    def _after_contest(self, contest: _Contest, event: Event) -> None:
+        numbers = list(contest.running)
+        if isinstance(event, Answered):
+            for number, measurement in zip(numbers, event.value, strict=True):
+                contest.finish(number, measurement)
+        elif isinstance(event, Lost):
+            contest.finish(numbers[event.item], _lost(event))
+
+    @property
+    def children(self) -> list[int]:
+        """Process ids of all children, the timer's first."""
+        return [station.child.pid for station in (self._timer, *self._builders.stations)]
+
+    def close(self) -> None:
+        """Ends all children; what was in flight is gone."""
+        if not self._closed:
+            self._closed = True
+            self._builders.close()
+            self._timer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _starter(
+    handler: str, options: Mapping[str, Any], environment: Mapping[str, str], memory: int, nice: int
+) -> Callable[[], Child]:
+    return lambda: Child(child_setup(handler, options, memory, nice), environment)
+
+
+def _wears_out(answer: Any) -> bool:
+    """Whether a timer is replaced after this answer: a kernel that was wrong may have written anywhere."""
+    ends = answer if isinstance(answer, tuple) else (answer,)
+    return any(end.status not in (Status.OK, Status.UNSTABLE) for end in ends)
+
+
+def _lost(event: Lost) -> Measurement:
+    return Measurement(event.ending.status, failure=Failure(event.stage, event.ending.message))

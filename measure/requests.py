@@ -1,0 +1,60 @@
+"""What a timer is asked, as plain data. A runner makes these, on this machine or on another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRequest:
+    """One trial: check it, time it. `artifact` is pickled; `limit` is the best time known, in seconds."""
+
+    program: str
+    artifact: bytes
+    threads: int
+    limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmRequest:
+    """The last few contenders, all of one program: each is checked, then all are timed interleaved, `rounds` times."""
+
+    items: tuple[TimeRequest, ...]
+    rounds: int = 9
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Seconds after which a child is ended, by stage, and bytes that it may use.
+
+    Attributes:
+        start: a child imports and warms up.
+        compile: a builder builds one candidate, without the time it was paused.
+        load: a timer links an artifact.
+        prepare: a timer draws inputs and computes the true outputs of a new program.
+        verify: the first run of a kernel and the check of what it gave; with a best time known it is much less.
+        time: all timed repeats of a kernel.
+        build_memory, run_memory: bytes of private memory of a builder and of a timer; 0: no limit.
+    """
+
+    start: float = 60.0
+    compile: float = 30.0
+    load: float = 20.0
+    prepare: float = 300.0
+    verify: float = 30.0
+    time: float = 60.0
+    build_memory: int = 4 << 30
+    run_memory: int = 0
+
+    def of_build(self) -> Mapping[str, float]:
+        """Stage -> seconds, for a builder."""
+        return {"compile": self.compile}
+
+    def of_run(self, best: float | None = None, items: int = 1) -> Mapping[str, float]:
+        """Stage -> seconds, for a timer; a kernel that runs 50 times longer than the best need not be waited for."""
+        verify = self.verify if best is None else min(self.verify, 3.0 + 50 * best)
+        return {"load": self.load, "prepare": self.prepare, "verify": verify, "time": self.time * items}
+
+
+DEFAULT_LIMITS = TimeLimits()

@@ -1,0 +1,141 @@
+"""The timing method: how long one run of a kernel takes, and whether that figure can be trusted.
+
+The loop over runs is compiled code (`Artifact`'s `_repeat`), so Python costs nothing inside it. One *repeat* is as many
+runs as last `shortest` seconds together; its time divided by the number of runs is one entry of `times`.
+
+    warm-up      the verified run; where it is far above the best known time it is already enough
+    repeats      `repeats` of them; what is clearly slower than the best is dropped after the first
+    more         while the interquartile range exceeds `spread` of the median, up to `most_repeats` and `budget` seconds
+    verdict      above `unstable` the times are kept for the reader, but the trial counts as unstable
+
+Noise only ever adds time, so a repeat that looks slow enough to be dropped is given one more chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from statistics import median, quantiles
+
+Repeat = Callable[[int], float]  # runs the kernel that many times, returns the seconds of all together
+
+
+@dataclass(frozen=True, slots=True)
+class TimingPlan:
+    """The numbers of the method; seconds unless said otherwise.
+
+    A kernel of 6 ms costs about 50 ms in all (7 repeats of one run), one of 10 us about 30 ms.
+    """
+
+    shortest: float = 4e-3
+    repeats: int = 7
+    most_repeats: int = 21
+    budget: float = 0.12  # after which 3 repeats are enough
+    long_budget: float = 0.6  # after which one repeat is enough
+    spread: float = 0.05  # interquartile range / median with which the method is content
+    unstable: float = 0.30  # the same, above which the times are not to be trusted
+    abandon: float = 1.25  # this many times the best known time is clearly slower
+    abandon_cold: float = 4.0  # the same for the warm-up run, which pays for cold caches and sleeping threads
+    cold_cost: float = 1e-3  # what a warm-up run may cost on top
+
+
+SEARCH_PLAN = TimingPlan()
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of one run, one entry for each repeat, in the order they were taken."""
+
+    times: tuple[float, ...]
+    abandoned: bool = False
+    trusted: bool = True
+
+    @property
+    def seconds(self) -> float:
+        """The median."""
+        return median(self.times)
+
+    @property
+    def spread(self) -> float:
+        """Interquartile range divided by the median; 0 for less than three repeats."""
+        return relative_spread(self.times)
+
+
+def relative_spread(times: Sequence[float]) -> float:
+    """Interquartile range divided by the median; 0 for less than three times."""
+    if len(times) < 3:
+        return 0.0
+    low, middle, high = quantiles(times, n=4, method="inclusive")
+    return (high - low) / middle if middle > 0 else 0.0
+
+
+def time_kernel(repeat: Repeat, first: float, limit: float | None = None, plan: TimingPlan = SEARCH_PLAN) -> Timing:
+    """Times a kernel that has just been run once.
+
+    Args:
+        repeat: runs it n times in compiled code and returns the seconds of all n together.
+        first: seconds of the warm-up run.
+        limit: the best time known; what is clearly slower is abandoned. None: never.
+    """
+    if limit is not None and first > plan.abandon_cold * limit + plan.cold_cost:
+        return Timing((first,), abandoned=True)
+    count, once, spent = _runs_per_repeat(repeat, plan)
+    times = [once]
+    if limit is not None and once > plan.abandon * limit:
+        again = repeat(count) / count
+        spent += again * count
+        times.append(again)
+        if min(times) > plan.abandon * limit:
+            return Timing((min(times),), abandoned=True)
+    while not _enough(times, spent, plan):
+        seconds = repeat(count)
+        spent += seconds
+        times.append(seconds / count)
+    return Timing(tuple(times), trusted=relative_spread(times) <= plan.unstable)
+
+
+def _runs_per_repeat(repeat: Repeat, plan: TimingPlan) -> tuple[int, float, float]:
+    """(runs in one repeat, seconds of one run as the first repeat saw it, seconds spent).
+
+    The estimate starts at one run and is scaled up at most 100 times a step: what a single run of some microseconds takes
+    says little, because it pays for waking the threads.
+    """
+    count, spent = 1, 0.0
+    while True:
+        seconds = repeat(count)
+        spent += seconds
+        if seconds >= plan.shortest * 0.75:
+            return count, seconds / count, spent
+        wanted = plan.shortest / max(seconds, 1e-9)
+        count *= min(100, max(2, ceil(wanted)))
+
+
+def _enough(times: Sequence[float], spent: float, plan: TimingPlan) -> bool:
+    count = len(times)
+    if count >= plan.most_repeats or spent > plan.long_budget:
+        return True
+    settled = relative_spread(times) <= plan.spread
+    if spent > plan.budget:
+        return count >= 3 and (settled or spent > 3 * plan.budget)
+    return count >= plan.repeats and settled
+
+
+def interleaved(
+    repeats: Sequence[Repeat], orders: Sequence[Sequence[int]], plan: TimingPlan = SEARCH_PLAN
+) -> list[tuple[float, ...]]:
+    """Times several kernels in rounds; a drift of the machine then touches all alike.
+
+    Args:
+        repeats: one for each kernel, each run before.
+        orders: for each round the order in which the kernels are timed.
+
+    Returns:
+        For each kernel the seconds of one run, one entry for each round.
+    """
+    counts = [_runs_per_repeat(repeat, plan)[0] for repeat in repeats]
+    times: list[list[float]] = [[] for _ in repeats]
+    for order in orders:
+        for index in order:
+            times[index].append(repeats[index](counts[index]) / counts[index])
+    return [tuple(t) for t in times]

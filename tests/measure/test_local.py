@@ -1,0 +1,290 @@
+"""The local runner with children that crash, hang, eat memory and talk nonsense, on command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts.measure_fakes import BUILDER, TIMER, fake_job
+from contracts.runner import RunnerContract, gather
+from tilesmith.common.errors import ArgumentError, EnvironmentFailure
+from tilesmith.measure.local import LocalRunner
+from tilesmith.measure.requests import TimeLimits
+from tilesmith.measure.result import Job, Measurement, Purpose, Status
+
+LIMITS = TimeLimits(
+    start=30.0, compile=1.0, load=1.0, prepare=1.0, verify=1.0, time=1.0, build_memory=300 << 20, run_memory=300 << 20
+)
+
+
+def fake_runner(**options: Any) -> LocalRunner:
+    return LocalRunner("fake", 1, **{"builder": BUILDER, "timer": TIMER, "limits": LIMITS, **options})
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[LocalRunner]:
+    with fake_runner() as runner:
+        yield runner
+
+
+@pytest.fixture
+def runner() -> Iterator[LocalRunner]:
+    with fake_runner(builders=1) as one:
+        yield one
+
+
+def one(runner: LocalRunner, job: Job) -> Measurement:
+    runner.submit(job)
+    return gather(runner, 1)[job.number]
+
+
+class TestLocalRunner(RunnerContract):
+    @pytest.fixture
+    def runner(self) -> Iterator[LocalRunner]:
+        with fake_runner() as one:
+            yield one
+
+    def good_job(self, number: int, purpose: Purpose = Purpose.SEARCH) -> Job:
+        return fake_job(number, purpose)
+
+    def bad_job(self, number: int) -> Job:
+        return fake_job(number, build="segfault")
+
+
+ENDS = [
+    ("segfault", Status.CRASH, "SIGSEGV"),
+    ("abort", Status.CRASH, "Cannot select"),
+    ("hang", Status.TIMEOUT, "not done after 1 s"),
+    ("spin", Status.TIMEOUT, "not done after 1 s"),
+    ("eat", Status.OUT_OF_MEMORY, "memory"),
+    ("killed", Status.OUT_OF_MEMORY, "killed by the system"),
+    ("exit", Status.CRASH, "code 3"),
+    ("raise", Status.CRASH, "the handler itself is broken"),
+    ("garbage", Status.CRASH, "overwritten"),
+    ("half", Status.CRASH, ""),
+]
+
+
+@pytest.mark.parametrize(("what", "status", "words"), ENDS)
+def test_what_a_build_may_do(shared: LocalRunner, what: str, status: Status, words: str) -> None:
+    found = one(shared, fake_job(1, build=what))
+    assert found.status is status and found.failure is not None
+    assert found.failure.stage == "compile" and words in found.failure.message
+    assert one(shared, fake_job(2)).ok
+
+
+@pytest.mark.parametrize(("what", "status", "words"), ENDS)
+def test_what_a_kernel_may_do(shared: LocalRunner, what: str, status: Status, words: str) -> None:
+    found = one(shared, fake_job(1, run=what))
+    assert found.status is status and found.failure is not None
+    assert found.failure.stage == "verify" and words in found.failure.message
+    assert found.builder == "fake 1" and found.compile_seconds == 0.25
+    assert one(shared, fake_job(2)).ok
+
+
+def test_a_hang_while_the_clock_runs(shared: LocalRunner) -> None:
+    found = one(shared, fake_job(1, time="hang", threads=64))
+    assert found.status is Status.TIMEOUT and found.failure is not None and found.failure.stage == "time"
+    assert one(shared, fake_job(2)).ok, "builders go on after the timer's death"
+
+
+def test_children_that_talk_disturb_nobody(shared: LocalRunner, capfd: pytest.CaptureFixture[str]) -> None:
+    assert one(shared, fake_job(1, build="talk", run="talk")).ok
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_measurement_tells_all(shared: LocalRunner) -> None:
+    found = one(shared, fake_job(1, seconds=2e-3))
+    assert found.seconds == 2e-3 and found.compile_seconds == 0.25
+    assert found.builder == "fake 1" and found.device.startswith("fake")
+
+
+def test_a_crash_costs_one_job_of_many(shared: LocalRunner) -> None:
+    bad = {3: "segfault", 4: "exit", 11: "abort"}
+    for number in range(20):
+        shared.submit(fake_job(number, build=bad.get(number, "ok"), run="segfault" if number == 15 else "ok"))
+    done = gather(shared, 20)
+    assert {n for n, m in done.items() if not m.ok} == {*bad, 15}
+
+
+def test_a_wrong_kernel_gets_no_second_chance_to_do_harm(runner: LocalRunner) -> None:
+    first = one(runner, fake_job(1)).device
+    assert one(runner, fake_job(2)).device == first
+    assert one(runner, fake_job(3, run="wrong")).status is Status.WRONG_RESULT
+    assert one(runner, fake_job(4)).device != first
+
+
+def test_an_invalid_config_does_not_cost_the_builder(runner: LocalRunner, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    one(runner, fake_job(1, log=str(log)))
+    assert one(runner, fake_job(2, build="invalid")).status is Status.INVALID
+    one(runner, fake_job(3, log=str(log)))
+    pids = {line.split()[1] for line in log.read_text().splitlines() if line.startswith("build")}
+    assert len(pids) == 1
+
+
+def test_the_limit_follows_the_best_time(runner: LocalRunner) -> None:
+    assert "limit=None" in one(runner, fake_job(1, seconds=2e-3)).device
+    assert "limit=0.002" in one(runner, fake_job(2, limit=1.0, seconds=3e-3)).device
+    assert "limit=0.001" in one(runner, fake_job(3, limit=1e-3)).device
+
+
+def events(log: Path) -> list[tuple[str, float]]:
+    return [(word, float(when)) for word, _, when in (line.split() for line in log.read_text().splitlines())]
+
+
+@pytest.mark.parametrize(("threads", "disturbed"), [(1, True), (64, False)])
+def test_builders_rest_while_a_parallel_kernel_is_timed(tmp_path: Path, threads: int, disturbed: bool) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one core: there is nobody beside the timer")
+    log = tmp_path / "log"
+    with fake_runner(builders=1) as runner:
+        runner.submit(fake_job(0))
+        gather(runner, 1)
+        runner.submit(fake_job(1, threads=threads, log=str(log), wait=0.3))
+        runner.submit(fake_job(2, work=0.05, log=str(log)))
+        assert all(m.ok for m in gather(runner, 2).values())
+    seen = events(log)
+    begin, end = next(t for w, t in seen if w == "quiet"), next(t for w, t in seen if w == "loud")
+    ticks = [t for w, t in seen if w == "tick" and begin + 0.05 < t < end]
+    assert bool(ticks) == disturbed
+
+
+def test_a_rest_is_no_timeout(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with fake_runner(builders=1, limits=TimeLimits(compile=0.6, time=5.0)) as runner:
+        runner.submit(fake_job(0))
+        gather(runner, 1)
+        runner.submit(fake_job(1, threads=64, wait=1.0, log=str(log)))
+        runner.submit(fake_job(2, work=0.02, log=str(log)))
+        assert all(m.ok for m in gather(runner, 2).values())
+
+
+def test_builders_go_on_between_calls(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with fake_runner(builders=1) as runner:
+        runner.submit(fake_job(0))
+        gather(runner, 1)
+        for number in (1, 2):
+            runner.submit(fake_job(number, log=str(log)))
+        time.sleep(0.5)  # the caller thinks
+        assert [w for w, _ in events(log)] == ["build", "build"]
+        gather(runner, 2)
+
+
+def test_confirm_survives_a_contender_that_crashes(shared: LocalRunner) -> None:
+    shared.submit(fake_job(9))
+    kinds = ["ok", "segfault", "ok", "wrong", "ok"]
+    jobs = [fake_job(n, Purpose.CONFIRM, run=kind) for n, kind in enumerate(kinds)]
+    answers = shared.confirm(jobs)
+    assert [n for n, _ in answers] == [0, 1, 2, 3, 4]
+    statuses = [m.status for _, m in answers]
+    assert statuses == [Status.OK, Status.CRASH, Status.OK, Status.WRONG_RESULT, Status.OK]
+    assert all(m.builder == "fake 1" for _, m in answers)
+    assert [n for n, _ in shared.collect()] == [9], "what was in flight is still there"
+
+
+def test_children_that_do_not_start() -> None:
+    with LocalRunner("broken", 1, builder=BUILDER, timer=TIMER, builders=1) as runner:
+        runner.submit(fake_job(1))
+        with pytest.raises(EnvironmentFailure, match="does not start") as caught:
+            gather(runner, 1)
+    assert "no compiler" in caught.value.found
+
+
+def test_closed_is_closed() -> None:
+    runner = fake_runner(builders=1)
+    runner.close()
+    assert list(runner.collect()) == []
+    with pytest.raises(ArgumentError, match="closed"):
+        runner.submit(fake_job(1))
+
+
+def test_no_threads_no_builders() -> None:
+    for options in ({"threads": 0}, {"threads": 1, "builders": 0}):
+        with pytest.raises(ArgumentError, match="at least one"):
+            LocalRunner("fake", **options)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for_end(pids: list[int], seconds: float = 10.0) -> list[int]:
+    end = time.monotonic() + seconds
+    while any(map(alive, pids)) and time.monotonic() < end:
+        time.sleep(0.02)
+    return [pid for pid in pids if alive(pid)]
+
+
+def test_close_ends_all_children() -> None:
+    with fake_runner() as runner:
+        pids = runner.children
+        runner.submit(fake_job(1, build="hang"))
+        runner.collect(timeout=0.2)
+        assert len(pids) >= 2 and all(map(alive, pids))
+    assert wait_for_end(pids, 2.0) == []
+
+
+PARENT = """
+import sys, time, threading
+from contracts.measure_fakes import BUILDER, TIMER, fake_job
+from tilesmith.measure.local import LocalRunner
+from tilesmith.measure.requests import TimeLimits
+def main():
+    limits = TimeLimits(compile=1.0, verify=1.0)
+    runner = LocalRunner("fake", 1, builder=BUILDER, timer=TIMER, builders=2, limits=limits)
+    runner.submit(fake_job(1)), runner.submit(fake_job(2))
+    done = list(runner.collect())
+    while len(done) < 2: done += runner.collect()
+    runner.submit(fake_job(3, build="hang"))
+    runner.submit(fake_job(4, run="spin"))
+    try:
+        runner.collect(timeout=0.5)
+        print(*runner.children, flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        runner.submit(fake_job(5))
+        while not any(n == 5 for n, m in runner.collect(timeout=10.0) if m.ok): pass
+        print("fine", flush=True)
+        runner.close()
+main() if sys.argv[1] == "main" else threading.Thread(target=main).start()
+"""
+
+
+def start_parent(kind: str) -> tuple[subprocess.Popen[str], list[int]]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, kind], stdout=subprocess.PIPE, text=True, env=environment, process_group=0
+    )
+    assert parent.stdout is not None
+    return parent, [int(p) for p in parent.stdout.readline().split()]
+
+
+@pytest.mark.parametrize("kind", ["main", "thread"])
+def test_children_die_with_a_parent_that_is_killed(kind: str) -> None:
+    parent, pids = start_parent(kind)
+    assert len(pids) == 3 and all(map(alive, pids))
+    parent.kill()
+    parent.communicate()
+    assert wait_for_end(pids) == []
+
+
+def test_ctrl_c_is_for_the_parent_alone() -> None:
+    parent, pids = start_parent("main")
+    os.killpg(parent.pid, signal.SIGINT)
+    said, _ = parent.communicate(timeout=30)
+    assert said.split() == ["interrupted", "fine"]
+    assert parent.returncode == 0 and wait_for_end(pids) == []

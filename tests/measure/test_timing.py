@@ -1,0 +1,113 @@
+"""The timing method on kernels that are only a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
+
+import pytest
+
+from tilesmith.measure.timing import SEARCH_PLAN, Timing, interleaved, relative_spread, time_kernel
+
+
+class Clock:
+    """A kernel that takes `seconds` a run, times a factor for each repeat; counts what was asked of it."""
+
+    def __init__(self, seconds: float, factors: Iterator[float] | None = None) -> None:
+        self.seconds, self.factors = seconds, factors or repeat(1.0)
+        self.counts: list[int] = []
+        self.spent = 0.0
+
+    def __call__(self, count: int) -> float:
+        self.counts.append(count)
+        total = self.seconds * count * next(self.factors)
+        self.spent += total
+        return total
+
+
+def measured(clock: Callable[[int], float], first: float, limit: float | None = None) -> Timing:
+    return time_kernel(clock, first, limit)
+
+
+@pytest.mark.parametrize("seconds", [1e-7, 2e-6, 3e-4, 6e-3, 5e-2])
+def test_the_time_of_one_run(seconds: float) -> None:
+    clock = Clock(seconds)
+    timing = measured(clock, seconds)
+    assert timing.seconds == pytest.approx(seconds) and timing.trusted and not timing.abandoned
+    assert len(timing.times) >= 3
+    assert clock.counts[-1] * seconds >= SEARCH_PLAN.shortest * 0.75
+    assert clock.spent < 0.16
+
+
+def test_a_kernel_of_six_milliseconds_costs_about_fifty() -> None:
+    clock = Clock(6e-3)
+    measured(clock, 6e-3)
+    assert clock.spent <= 0.05
+
+
+def test_a_slow_kernel_is_not_run_often() -> None:
+    clock = Clock(2.0)
+    assert measured(clock, 2.0).times == (2.0,)
+    assert sum(clock.counts) == 1
+
+
+def test_clearly_slower_is_abandoned_after_two_repeats() -> None:
+    clock = Clock(9e-3)
+    timing = measured(clock, 9e-3, limit=6e-3)
+    assert timing.abandoned and timing.seconds == 9e-3
+    assert sum(clock.counts) == 2
+
+
+def test_far_slower_is_abandoned_after_the_warm_up() -> None:
+    clock = Clock(40e-3)
+    assert measured(clock, 40e-3, limit=6e-3) == Timing((40e-3,), abandoned=True)
+    assert clock.counts == []
+
+
+def test_a_cold_warm_up_alone_abandons_nothing() -> None:
+    timing = measured(Clock(1e-5), first=9e-4, limit=1e-5)
+    assert not timing.abandoned and timing.seconds == pytest.approx(1e-5)
+
+
+def test_one_disturbed_repeat_abandons_nothing() -> None:
+    clock = Clock(6e-3, chain([3.0], repeat(1.0)))
+    timing = measured(clock, 6e-3, limit=6e-3)
+    assert not timing.abandoned and timing.seconds == pytest.approx(6e-3)
+
+
+def test_noise_asks_for_more_repeats_and_settles() -> None:
+    clock = Clock(5e-3, chain([1.0, 1.5, 1.0, 1.6, 1.0, 1.4, 1.5], repeat(1.0)))
+    timing = measured(clock, 5e-3)
+    assert len(timing.times) > SEARCH_PLAN.repeats and timing.trusted
+    assert timing.seconds == pytest.approx(5e-3)
+
+
+def test_noise_without_end_is_not_trusted_and_not_endless() -> None:
+    clock = Clock(5e-3, iter([1.0, 2.0, 3.0] * 1000))
+    timing = measured(clock, 5e-3)
+    assert not timing.trusted and timing.spread > SEARCH_PLAN.unstable
+    assert len(timing.times) <= SEARCH_PLAN.most_repeats and clock.spent < 0.6
+
+
+def test_spread() -> None:
+    assert relative_spread([1.0, 9.0]) == 0.0
+    assert relative_spread([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(2 / 3)
+
+
+def test_interleaved_touches_all_alike() -> None:
+    now = [0.0]
+
+    def kernel(seconds: float) -> Callable[[int], float]:
+        def run(count: int) -> float:
+            slow = 2.0 if now[0] > 0.1 else 1.0  # the machine slows down half way
+            now[0] += seconds * count * slow
+            return seconds * count * slow
+
+        return run
+
+    orders = [[0, 1], [1, 0]] * 5
+    fast, slow = interleaved([kernel(8e-3), kernel(10e-3)], orders)
+    assert len(fast) == len(slow) == 10
+    # One kernel a bit faster stays faster although the machine halved its speed in between.
+    assert sorted(fast)[5] < sorted(slow)[5]
+    assert max(fast) == pytest.approx(2 * min(fast))
