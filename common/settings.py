@@ -1,0 +1,81 @@
+"""The environment variables that Tilesmith reads: all of them, typed, in one table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from .errors import ArgumentError
+
+T = TypeVar("T")
+PREFIX = "TILESMITH_"
+
+
+@dataclass(frozen=True)
+class Variable(Generic[T]):
+    """One environment variable: `read` makes its value of its text; `default` makes it where the variable is unset or empty."""
+
+    name: str
+    meaning: str
+    read: Callable[[str], T]
+    default: Callable[[], T]
+
+    def value(self, environment: Mapping[str, str] | None = None) -> T:
+        """The value now. Errors: ArgumentError that names the variable."""
+        text = (os.environ if environment is None else environment).get(self.name, "").strip()
+        if not text:
+            return self.default()
+        try:
+            return self.read(text)
+        except ValueError as error:
+            raise ArgumentError(
+                f"the environment variable {self.name} has a wrong value ({self.meaning})",
+                expected=str(error),
+                found=repr(text),
+                advice=f"correct it, or unset {self.name}",
+            ) from None
+
+
+def _level(text: str) -> int:
+    if text not in tuple("0123456"):
+        raise ValueError("a number from 0 to 6")
+    return int(text)
+
+
+def _path(text: str) -> Path:
+    if "\0" in text:
+        raise ValueError("a path")
+    return Path(text).expanduser()
+
+
+def _data_folder() -> Path:
+    from platformdirs import user_data_path
+
+    return user_data_path("tilesmith", appauthor=False)
+
+
+def _cache_folder() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("tilesmith", appauthor=False)
+
+
+def _nowhere() -> Path | None:
+    return None
+
+
+DATABASE = Variable("TILESMITH_DB", "the tuning database", _path, lambda: _data_folder() / "tuning.sqlite")
+CACHE = Variable("TILESMITH_CACHE", "the folder of compiled artifacts and measured ceilings", _path, _cache_folder)
+DEBUG = Variable("TILESMITH_DEBUG", "how much is told on stderr, 0 to 6 (see debug.py)", _level, lambda: 0)
+DUMP: Variable[Path | None] = Variable("TILESMITH_DUMP", "a folder for numbered files of every stage", _path, _nowhere)
+
+VARIABLES: tuple[Variable[Any], ...] = (DATABASE, CACHE, DEBUG, DUMP)
+
+
+def unknown_variables(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Variables that are set, look like ours and are not: most likely misspelt."""
+    names = os.environ if environment is None else environment
+    return tuple(sorted({n for n in names if n.startswith(PREFIX)} - {variable.name for variable in VARIABLES}))
