@@ -1,1 +1,104 @@
-"""Tilesmith: an auto-tuning search framework for tensor programs."""
+"""Tilesmith: an auto-tuning search framework for tensor programs.
+
+    import tilesmith as ts
+
+    program = ts.ops.matmul(m=1024, n=1024, k=1024)     # or ts.parse(text), or ts.compute(...)
+    ts.tune(program, trials=128)                        # searches; the best go into the tuning database
+    kernel = ts.compile(program)                        # the best that is known, compiled
+    c = kernel(a, b)
+
+Everything here is looked up when it is first used, so that importing this package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .common import errors as errors
+    from .measure.result import Measurement as Measurement
+    from .measure.result import Status as Status
+    from .runtime.kernel import Kernel as Kernel
+    from .targets.target import Target as Target
+    from .targets.target import parse_target as parse_target
+    from .tensor import ops as ops
+    from .tensor.build import State as State
+    from .tensor.build import absolute as absolute
+    from .tensor.build import cast as cast
+    from .tensor.build import ceil as ceil
+    from .tensor.build import compute as compute
+    from .tensor.build import compute_several as compute_several
+    from .tensor.build import constant as constant
+    from .tensor.build import cos as cos
+    from .tensor.build import erf as erf
+    from .tensor.build import exp as exp
+    from .tensor.build import floor as floor
+    from .tensor.build import fold as fold
+    from .tensor.build import literal as literal
+    from .tensor.build import log as log
+    from .tensor.build import max as max
+    from .tensor.build import maximum as maximum
+    from .tensor.build import min as min
+    from .tensor.build import minimum as minimum
+    from .tensor.build import named as named
+    from .tensor.build import placeholder as placeholder
+    from .tensor.build import power as power
+    from .tensor.build import prod as prod
+    from .tensor.build import program as program
+    from .tensor.build import reduce_axis as reduce_axis
+    from .tensor.build import round as round
+    from .tensor.build import rsqrt as rsqrt
+    from .tensor.build import select as select
+    from .tensor.build import sigmoid as sigmoid
+    from .tensor.build import sin as sin
+    from .tensor.build import sqrt as sqrt
+    from .tensor.build import sum as sum
+    from .tensor.build import table as table
+    from .tensor.build import tanh as tanh
+    from .tensor.program import Program as Program
+    from .tensor.program import Tensor as Tensor
+    from .tensor.text import parse as parse
+    from .tuner.apply import compile as compile
+    from .tuner.tune import TuneResult as TuneResult
+    from .tuner.tune import tune as tune
+
+# Where each name lives. The block above says the same to type checkers.
+_MODULES = {"errors": "common.errors", "ops": "tensor.ops"}
+_HOMES = {
+    "measure.result": ("Measurement", "Status"),
+    "runtime.kernel": ("Kernel",),
+    "targets.target": ("Target", "parse_target"),
+    "tensor.build": (
+        "State", "absolute", "cast", "ceil", "compute", "compute_several", "constant", "cos", "erf", "exp", "floor",
+        "fold", "literal", "log", "max", "maximum", "min", "minimum", "named", "placeholder", "power", "prod", "program",
+        "reduce_axis", "round", "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum", "table", "tanh",
+    ),
+    "tensor.program": ("Program", "Tensor"),
+    "tensor.text": ("parse",),
+    "tuner.apply": ("compile",),
+    "tuner.tune": ("TuneResult", "tune"),
+}  # fmt: skip
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [*sorted({**_MODULES, **_HOME}), "__version__"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> object:
+    """The public name, imported now; kept, so that this runs once for each."""
+    from importlib import import_module
+
+    value: object
+    if name in _MODULES:
+        value = import_module(f"{__name__}.{_MODULES[name]}")
+    elif name in _HOME:
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
