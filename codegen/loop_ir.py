@@ -43,6 +43,25 @@ from ..schedules.loops import LoopKind, Scope
 from ..tensor.dtype import DType
 from ..tensor.expr import Expr
 
+__all__ = [
+    "Allocate",
+    "Block",
+    "Buffer",
+    "For",
+    "If",
+    "Let",
+    "LoopKind",
+    "LoopProgram",
+    "Nest",
+    "Prefetch",
+    "Scope",
+    "Statement",
+    "Store",
+    "Update",
+    "statements",
+    "substatements",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Buffer:

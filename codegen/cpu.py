@@ -1,0 +1,127 @@
+"""LLVM IR text to machine code for CPU targets.
+
+The passes are few, because the text is made with care (see llvm.py). Each one stands with what it is for.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from ..common.errors import InternalError
+from ..targets.target import Target
+from .artifact import Artifact, BufferSpec, Launch
+from .llvm import emit_module
+from .loop_ir import Buffer, LoopProgram, Scope
+from .memory_plan import plan_memory
+
+CODEGEN_VERSION = 1  # raise it when the code for the same loop IR changes: times of older code do not answer for it
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An object file, its assembly if asked for, and the seconds of each part (parse, optimize, code)."""
+
+    code: bytes
+    asm: str
+    optimized: str
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=8)
+def machine(target: Target) -> Any:
+    """The LLVM target machine, with an explicit cpu and features. Raises InternalError if LLVM does not know the triple."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    try:
+        known = llvm.Target.from_triple(target.triple)
+    except RuntimeError as error:
+        raise InternalError(f"LLVM cannot compile for {target.triple}", found=str(error)) from error
+    return known.create_target_machine(
+        cpu=target.cpu, features=target.llvm_features, opt=3, reloc="pic", codemodel="default"
+    )
+
+
+def builder_version() -> str:
+    """What compiled an artifact: the version of this code generator and of LLVM."""
+    import llvmlite.binding as llvm
+
+    return f"codegen {CODEGEN_VERSION}, llvm {'.'.join(map(str, llvm.llvm_version_info))}"
+
+
+def compile_object(ir: str, target: Target, texts: bool = False) -> Compiled:
+    """Machine code for a module's text. `texts`: also the optimized IR and the assembly.
+
+    Raises InternalError with LLVM's message if the text is not valid IR, which is a defect of the emitter.
+    """
+    import llvmlite.binding as llvm
+
+    tm = machine(target)
+    started = time.perf_counter()
+    try:
+        module = llvm.parse_assembly(ir)
+        module.triple = target.triple
+        module.data_layout = str(tm.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError("the emitted LLVM IR is not valid", found=str(error)) from error
+    parsed = time.perf_counter()
+    optimize(module, tm)
+    optimized = time.perf_counter()
+    text = str(module) if texts else ""
+    asm = tm.emit_assembly(module) if texts else ""
+    before_code = time.perf_counter()
+    code = tm.emit_object(module)
+    done = time.perf_counter()
+    seconds = {"parse": parsed - started, "optimize": optimized - parsed, "code": done - before_code}
+    return Compiled(code, asm, text, seconds)
+
+
+def optimize(module: Any, tm: Any) -> None:
+    """Runs the passes."""
+    import llvmlite.binding as llvm
+
+    builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()  # the vector math functions
+    passes.add_instruction_combine_pass()  # peepholes
+    passes.run(module, builder)
+
+
+def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
+    """A lowered candidate as an Artifact. `texts` keeps "llvm" and "asm" in it."""
+    started = time.perf_counter()
+    module = emit_module(program, target, threads)
+    ir = module.text()
+    emitted = time.perf_counter()
+    compiled = compile_object(ir, target, texts)
+    plan = plan_memory(program, threads)
+    return Artifact(
+        name=program.name,
+        target=target.text,
+        threads=threads,
+        format="object",
+        code=compiled.code,
+        symbol=module.symbol,
+        inputs=_specs(program, Scope.INPUT),
+        constants=_specs(program, Scope.CONSTANT),
+        outputs=_specs(program, Scope.OUTPUT),
+        prepared_bytes=plan.prepared_bytes,
+        workspace_bytes=plan.workspace_bytes,
+        launches=tuple(Launch(symbol) for symbol in module.nests),
+        runtime_symbols=tuple(sorted(module.runtime_symbols)),
+        builder=builder_version(),
+        texts={"llvm": ir, "asm": compiled.asm} if texts else {},
+        seconds={"emit": emitted - started, **compiled.seconds},
+    )
+
+
+def _specs(program: LoopProgram, scope: Scope) -> tuple[BufferSpec, ...]:
+    def spec(buffer: Buffer) -> BufferSpec:
+        return BufferSpec(buffer.name, buffer.dtype.name, buffer.shape)
+
+    return tuple(spec(buffer) for buffer in program.arguments if buffer.scope is scope)

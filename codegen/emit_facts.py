@@ -1,0 +1,83 @@
+"""What the emitter asks about a statement before it writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..tensor.expr import Expr, Read, Var, walk
+from .loop_ir import Allocate, For, If, Let, LoopKind, Prefetch, Scope, Statement, Store, Update, statements
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names inside a statement, its substatements included."""
+
+    writes: frozenset[str]  # buffers stored or updated
+    buffers: frozenset[str]  # buffers used in any way
+    variables: frozenset[str]  # variables that occur in expressions
+
+
+def facts(statement: Statement) -> Facts:
+    """Collects the facts of one statement."""
+    writes: set[str] = set()
+    buffers: set[str] = set()
+    variables: set[str] = set()
+    for node in statements(statement):
+        if isinstance(node, Store | Update):
+            writes.add(node.buffer)
+        if isinstance(node, Store | Update | Prefetch):
+            buffers.add(node.buffer)
+        for expr in expressions(node):
+            for part in walk(expr):
+                if isinstance(part, Var):
+                    variables.add(part.name)
+                elif isinstance(part, Read):
+                    buffers.add(part.tensor)
+    return Facts(frozenset(writes), frozenset(buffers | writes), frozenset(variables))
+
+
+def expressions(statement: Statement) -> Iterator[Expr]:
+    """The expressions of one statement, substatements not included."""
+    match statement:
+        case For(extent=extent, valid=valid):
+            yield extent
+            if valid is not None:
+                yield valid
+        case Let(value=value):
+            yield value
+        case If(condition=condition):
+            yield condition
+        case Store(indices=indices, value=value) | Update(indices=indices, value=value):
+            yield from indices
+            yield value
+        case Prefetch(indices=indices):
+            yield from indices
+
+
+def depends(expr: Expr, names: frozenset[str]) -> bool:
+    """Whether one of the variables occurs."""
+    return any(isinstance(node, Var) and node.name in names for node in walk(expr))
+
+
+def fits_lanes(loop: For) -> bool:
+    """Whether the trips of a VECTOR loop can run in lanes: all do the same, and none has memory of its own.
+
+    Otherwise they run one after the other, which means the same.
+    """
+
+    def check(statement: Statement, names: frozenset[str]) -> bool:
+        match statement:
+            case For(var=var, extent=extent, kind=kind, body=body):
+                if depends(extent, names) or kind is LoopKind.PARALLEL:
+                    return False
+                return check(body, names - {var})
+            case Let(var=var, value=value, body=body):
+                return check(body, names | {var} if depends(value, names) else names - {var})
+            case Allocate(buffer=buffer, body=body):
+                return buffer.scope is Scope.REGISTER and check(body, names)
+        from .loop_ir import substatements
+
+        return all(check(child, names) for child in substatements(statement))
+
+    return check(loop.body, frozenset((loop.var,)))

@@ -1,0 +1,238 @@
+"""Indices at emission time: a sum of constants, SSA names and the lane number.
+
+Loop variables that are unrolled are constants here, so the copies of an unrolled body differ in the constant part alone: they
+share one pointer, and the constant becomes the displacement of the instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..tensor.dtype import boolean, i64
+from .emit_text import FunctionText
+from .emit_types import FALSE, TRUE, Value, vector
+from .emit_values import Arithmetic
+
+_HOLDS = {
+    "lt": lambda n: n < 0, "le": lambda n: n <= 0, "gt": lambda n: n > 0,
+    "ge": lambda n: n >= 0, "eq": lambda n: n == 0, "ne": lambda n: n != 0,
+}  # fmt: skip
+_SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """constant + sum of coefficient * name + lane * (number of the lane) + a vector of i64, "" for none."""
+
+    constant: int = 0
+    terms: tuple[tuple[str, int], ...] = ()
+    lane: int = 0
+    vector: str = ""
+
+    @property
+    def is_constant(self) -> bool:
+        """A number known now, the same in all lanes."""
+        return not (self.terms or self.lane or self.vector)
+
+    @property
+    def is_scalar(self) -> bool:
+        """The same in all lanes."""
+        return not (self.lane or self.vector)
+
+    def shifted(self, amount: int) -> Index:
+        """self + amount."""
+        return Index(self.constant + amount, self.terms, self.lane, self.vector)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the index is, for tables."""
+        return (self.constant, self.terms, self.lane, self.vector)
+
+
+def constant_index(number: int) -> Index:
+    """A number."""
+    return Index(number)
+
+
+class IndexArithmetic:
+    """Sums, quotients and comparisons of indices in one function. `lanes` is the number of lanes now, 0 outside of vectors."""
+
+    def __init__(self, text: FunctionText, arithmetic: Arithmetic) -> None:
+        self.text = text
+        self.arithmetic = arithmetic
+        self.lanes = 0
+
+    def total(self, parts: Iterable[tuple[Index, int]], constant: int = 0) -> Index:
+        """constant + sum of coefficient * part."""
+        terms: dict[str, int] = {}
+        lane = 0
+        vectors: list[Value] = []
+        for part, coefficient in parts:
+            constant += coefficient * part.constant
+            lane += coefficient * part.lane
+            for name, times in part.terms:
+                terms[name] = terms.get(name, 0) + coefficient * times
+            if part.vector:
+                whole = Value(part.vector, i64, self.lanes)
+                factor = Value(str(coefficient), i64)
+                vectors.append(whole if coefficient == 1 else self.arithmetic.apply("mul", [whole, factor], i64))
+        if len(terms) > 1:
+            order = sorted((self.text.level(name), name) for name, times in terms.items() if times)
+            kept = tuple((name, terms[name]) for _, name in order)
+        else:
+            kept = tuple(item for item in terms.items() if item[1])
+        summed = vectors[0] if vectors else None
+        for other in vectors[1:]:
+            assert summed is not None
+            summed = self.arithmetic.apply("add", [summed, other], i64)
+        return Index(constant, kept, lane, summed.text if summed else "")
+
+    def minus(self, left: Index, right: Index) -> Index:
+        """left - right."""
+        return self.total(((left, 1), (right, -1)))
+
+    def from_value(self, value: Value) -> Index:
+        """An i64 value as an index."""
+        if value.lanes:
+            return Index(vector=value.text)
+        return Index(int(value.text)) if value.is_literal else Index(0, ((value.text, 1),))
+
+    # To code
+
+    def scalar(self, index: Index) -> str:
+        """The value in lane 0 without the vector part, as an i64 name or literal; summed from the outermost loop inward."""
+        total = ""
+        for name, times in index.terms:
+            term = name if times == 1 else self.text.pure(f"mul i64 {name}, {times}", name)
+            total = self.text.pure(f"add i64 {total}, {term}", total, term) if total else term
+        if not total:
+            return str(index.constant)
+        return self.text.pure(f"add i64 {total}, {index.constant}", total) if index.constant else total
+
+    def value(self, index: Index) -> Value:
+        """The index as an i64 value, in lanes if they differ."""
+        scalar = Value(self.scalar(index), i64)
+        if index.is_scalar:
+            return scalar
+        total = self.arithmetic.spread(scalar, self.lanes)
+        if index.vector:
+            total = self.arithmetic.apply("add", [total, Value(index.vector, i64, self.lanes)], i64)
+        if index.lane:
+            steps = Value(lane_numbers(self.lanes, index.lane, 64), i64, self.lanes)
+            total = self.arithmetic.apply("add", [total, steps], i64)
+        return total
+
+    # Comparison
+
+    def compare(self, name: str, left: Index, right: Index) -> Value:
+        """left < right and the like, as a bool."""
+        difference = self.minus(left, right)
+        if difference.is_constant:
+            return TRUE if _HOLDS[name](difference.constant) else FALSE
+        if difference.vector:
+            return self.arithmetic.apply(name, [self.value(left), self.value(right)], boolean)
+        if difference.lane:
+            return self._compare_lanes(name, difference)
+        if len(difference.terms) == 1 and abs(difference.terms[0][1]) == 1:  # compare the name itself with a number
+            (symbol, sign), limit = difference.terms[0], difference.constant
+            flipped = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(name, name) if sign < 0 else name
+            text = f"icmp {_SIGNED[flipped]} i64 {symbol}, {-limit * sign}"
+            return Value(self.text.pure(text, symbol), boolean)
+        a, b = self.scalar(left), self.scalar(right)
+        return Value(self.text.pure(f"icmp {_SIGNED[name]} i64 {a}, {b}", a, b), boolean)
+
+    def _compare_lanes(self, name: str, difference: Index) -> Value:
+        """base + c * lane against 0, in the narrowest lanes that hold it: base is clamped to what can change the answer."""
+        reach = abs(difference.lane) * self.lanes + 1
+        bits = max(8, min(64, self.arithmetic.target.vector_bits // self.lanes))
+        while reach >= 1 << (bits - 1):
+            bits *= 2
+        numbers = lane_numbers(self.lanes, -difference.lane, bits)
+        base = Index(difference.constant, difference.terms)
+        if base.is_constant:
+            start = str(max(-reach, min(reach, base.constant)))
+        else:
+            start = self.extremum("min", self.scalar(base), str(reach))
+            start = self.extremum("max", start, str(-reach))
+            start = self.text.pure(f"trunc i64 {start} to i{bits}", start) if bits < 64 else start
+        kind = vector(f"i{bits}", self.lanes)
+        if base.is_constant:
+            text = f"icmp {_SIGNED[name]} {kind} splat (i{bits} {start}), {numbers}"
+            return Value(self.text.pure(text), boolean, self.lanes)
+        one = self.text.pure(f"insertelement {kind} poison, i{bits} {start}, i64 0", start)
+        every = f"shufflevector {kind} {one}, {kind} poison, <{self.lanes} x i32> zeroinitializer"
+        spread = self.text.pure(every, one)
+        return Value(self.text.pure(f"icmp {_SIGNED[name]} {kind} {spread}, {numbers}", spread), boolean, self.lanes)
+
+    def extremum(self, name: str, left: str, right: str) -> str:
+        """min or max of two i64 scalars."""
+        call = self.arithmetic.module.intrinsic(f"llvm.s{name}.i64", "i64", "i64", "i64")
+        return self.text.pure(f"{call}(i64 {left}, i64 {right})", left, right)
+
+    def bound(self, name: str, left: Index, right: Index) -> Index:
+        """min or max of two indices."""
+        difference = self.minus(left, right)
+        if difference.is_constant:
+            return left if (difference.constant <= 0) == (name == "min") else right
+        if left.is_scalar and right.is_scalar:
+            return Index(0, ((self.extremum(name, self.scalar(left), self.scalar(right)), 1),))
+        return self.from_value(self.arithmetic.apply(name, [self.value(left), self.value(right)], i64))
+
+    # Quotients
+
+    def divide(self, name: str, index: Index, divisor: int) -> Index:
+        """floordiv or mod by a positive constant; exact parts are divided without an instruction."""
+        if divisor == 1:
+            return index if name == "floordiv" else Index()
+        whole = Index(0, tuple(term for term in index.terms if term[1] % divisor == 0))
+        rest = self.minus(index, whole)
+        quotient = Index(0, tuple((symbol, times // divisor) for symbol, times in whole.terms))
+        steps = self._constant_quotient(rest, divisor)
+        if steps is not None:
+            if name == "floordiv":
+                return quotient.shifted(steps)
+            return rest.shifted(-steps * divisor)
+        if rest.is_scalar:
+            part = Index(0, ((self._scalar_quotient(name, self.scalar(rest), divisor), 1),))
+        else:
+            operands = [self.value(rest), Value(str(divisor), i64)]
+            part = self.from_value(self._vector_quotient(name, *operands))
+        return self.total(((quotient, 1), (part, 1))) if name == "floordiv" else part
+
+    def _constant_quotient(self, rest: Index, divisor: int) -> int | None:
+        """rest // divisor, if it is one number in all lanes."""
+        if rest.terms or rest.vector:
+            return None
+        last = rest.constant + rest.lane * max(0, self.lanes - 1)
+        steps = rest.constant // divisor
+        return steps if last // divisor == steps else None
+
+    def _scalar_quotient(self, name: str, scalar: str, divisor: int) -> str:
+        if divisor & (divisor - 1) == 0:
+            shift = divisor.bit_length() - 1
+            return self.text.pure(
+                f"ashr i64 {scalar}, {shift}" if name == "floordiv" else f"and i64 {scalar}, {divisor - 1}", scalar
+            )
+        rest = self.text.pure(f"srem i64 {scalar}, {divisor}", scalar)
+        negative = self.text.pure(f"icmp slt i64 {rest}, 0", rest)
+        up = self.text.pure(f"add i64 {rest}, {divisor}", rest)
+        rest = self.text.pure(f"select i1 {negative}, i64 {up}, i64 {rest}", negative, up, rest)
+        if name == "mod":
+            return rest
+        exact = self.text.pure(f"sub i64 {scalar}, {rest}", scalar, rest)
+        return self.text.pure(f"sdiv exact i64 {exact}, {divisor}", exact)
+
+    def _vector_quotient(self, name: str, value: Value, divisor: Value) -> Value:
+        number = int(divisor.text)
+        if number & (number - 1) == 0:
+            amount = number.bit_length() - 1 if name == "floordiv" else number - 1
+            what = "ashr" if name == "floordiv" else "and"
+            text = f"{what} {value.typed}, splat (i64 {amount})"
+            return Value(self.text.pure(text, value.text), i64, value.lanes)
+        return self.arithmetic.apply(name, [value, divisor], i64)
+
+
+def lane_numbers(lanes: int, step: int, bits: int) -> str:
+    """The constant vector 0, step, 2 step, ..."""
+    return "<" + ", ".join(f"i{bits} {step * lane}" for lane in range(lanes)) + ">"

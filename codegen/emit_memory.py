@@ -1,0 +1,298 @@
+"""Loads and stores of buffers, and the values of REGISTER buffers.
+
+A read or write never touches an element that is not meant: lanes that do not count are masked, and a scalar access under a
+condition goes to a harmless address where the condition does not hold, so straight-line code stays straight.
+What has been loaded is remembered until the buffer is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..common.errors import InternalError
+from ..tensor.dtype import bf16, boolean
+from .emit_index import Index, IndexArithmetic
+from .emit_text import FunctionText
+from .emit_types import TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
+from .emit_values import Arithmetic
+from .loop_ir import Buffer
+
+SAFE = "@harmless"  # what a read finds where its condition does not hold: zeros
+SAFE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A buffer and the pointer to its first element."""
+
+    buffer: Buffer
+    base: str
+
+
+class Memory:
+    """Accesses of one function."""
+
+    def __init__(self, text: FunctionText, arithmetic: Arithmetic, indices: IndexArithmetic) -> None:
+        self.text = text
+        self.arithmetic = arithmetic
+        self.indices = indices
+
+    def pointer(self, place: Place, index: Index) -> str:
+        """The address of lane 0 (without the vector part): one step for each term, outermost loop first, constant last."""
+        kind = memory_type(place.buffer.dtype)
+        address = place.base
+        for symbol, times in index.terms:
+            if times > 0:
+                step = f"[{times} x {kind}]" if times > 1 else kind
+                address = self.text.pure(f"getelementptr {step}, ptr {address}, i64 {symbol}", address, symbol)
+            else:
+                scaled = self.text.pure(f"mul i64 {symbol}, {times}", symbol)
+                address = self.text.pure(f"getelementptr {kind}, ptr {address}, i64 {scaled}", address, scaled)
+        if index.constant:
+            address = self.text.pure(f"getelementptr {kind}, ptr {address}, i64 {index.constant}", address)
+        return address
+
+    def _pointers(self, place: Place, index: Index) -> str:
+        """The addresses of all lanes."""
+        base = self.pointer(place, Index(index.constant, index.terms))
+        lanes = self.indices.value(Index(0, (), index.lane, index.vector))
+        kind = memory_type(place.buffer.dtype)
+        return self.text.pure(f"getelementptr {kind}, ptr {base}, {lanes.typed}", base, lanes.text)
+
+    # Loads
+
+    def load(self, place: Place, index: Index, guard: Value | None, mask: Value | None) -> Value:
+        """The element, or the elements of all lanes. Where `guard` or, in a vector, `mask` does not hold nothing is read.
+
+        `guard` stands for a select, `mask` for the real lanes, of which there always is at least one.
+        """
+        condition = guard if index.is_scalar else self.arithmetic.both(guard, mask)
+        if condition is not None and condition.is_literal and condition.text == "true":
+            condition = None
+        name = place.buffer.name
+        key = (index.key, 0 if index.is_scalar else self.indices.lanes)
+        known = self.text.recall(name, key) or (
+            self.text.recall(name, (key, condition.text)) if condition is not None else None
+        )
+        if known is None:
+            known = self._load(place, index, condition)
+            self.text.remember(name, key if condition is None else (key, condition.text), known)
+        return known
+
+    def _load(self, place: Place, index: Index, condition: Value | None) -> Value:
+        lanes = 0 if index.is_scalar else self.indices.lanes
+        dtype = place.buffer.dtype
+        kind = memory_type(dtype, lanes)
+        contiguous = index.lane == 1 and not index.vector
+        if lanes and not contiguous:
+            return self._from_memory(self._gather(place, index, condition, kind), place, lanes)
+        address = self.pointer(place, index)
+        if condition is not None and condition.lanes and lanes:
+            result = self._masked_load(place, address, condition, kind)
+            return self._from_memory(result, place, lanes)
+        if condition is not None:
+            scalar = self._any(condition)
+            text = f"select i1 {scalar.text}, ptr {address}, ptr {SAFE}"
+            address = self.text.pure(text, scalar.text, address)
+        text = f"load {kind}, ptr {address}, align {dtype.bytes}"
+        loaded = self.text.read(text, place.buffer.name, address, movable=condition is None)
+        return self._from_memory(loaded, place, lanes)
+
+    def _masked_load(self, place: Place, address: str, condition: Value, kind: str) -> str:
+        dtype = place.buffer.dtype
+        name = f"llvm.masked.load.{_memory_suffix(place.buffer, condition.lanes)}.p0"
+        call = self.arithmetic.module.intrinsic(name, kind, "ptr", condition.type, kind)
+        arguments = f"ptr align {dtype.bytes} {address}, {condition.typed}, {kind} zeroinitializer"
+        return self.text.read(f"{call}({arguments})", place.buffer.name, address, condition.text, movable=True)
+
+    def _gather(self, place: Place, index: Index, condition: Value | None, kind: str) -> str:
+        lanes = self.indices.lanes
+        addresses = self._pointers(place, index)
+        mask = self.arithmetic.spread(condition or TRUE, lanes)
+        name = f"llvm.masked.gather.{_memory_suffix(place.buffer, lanes)}.v{lanes}p0"
+        pointers = vector("ptr", lanes)
+        call = self.arithmetic.module.intrinsic(name, kind, pointers, mask.type, kind)
+        arguments = f"{pointers} align {place.buffer.dtype.bytes} {addresses}, {mask.typed}, {kind} zeroinitializer"
+        movable = condition is None or bool(condition.lanes)
+        return self.text.read(f"{call}({arguments})", place.buffer.name, addresses, mask.text, movable=movable)
+
+    def _any(self, condition: Value) -> Value:
+        if not condition.lanes:
+            return condition
+        call = self.arithmetic.module.intrinsic(f"llvm.vector.reduce.or.v{condition.lanes}i1", "i1", condition.type)
+        return Value(self.text.pure(f"{call}({condition.typed})", condition.text), boolean)
+
+    def _from_memory(self, loaded: str, place: Place, lanes: int) -> Value:
+        dtype = place.buffer.dtype
+        kind = memory_type(dtype, lanes)
+        if dtype == boolean:
+            zero = "zeroinitializer" if lanes else "0"
+            return Value(self.text.compute(f"icmp ne {kind} {loaded}, {zero}", loaded), dtype, lanes)
+        if dtype == bf16:
+            wide = vector("i32", lanes)
+            sixteen = "splat (i32 16)" if lanes else "16"
+            bits = self.text.compute(f"zext {kind} {loaded} to {wide}", loaded)
+            bits = self.text.compute(f"shl {wide} {bits}, {sixteen}", bits)
+            return Value(self.text.compute(f"bitcast {wide} {bits} to {value_type(dtype, lanes)}", bits), dtype, lanes)
+        return Value(loaded, dtype, lanes)
+
+    # Stores
+
+    def store(self, place: Place, index: Index, value: Value, condition: Value | None, streaming: bool = False) -> None:
+        """buffer[index] = value where the condition holds (in each lane, for a vector). A vector index needs lanes."""
+        lanes = 0 if index.is_scalar else self.indices.lanes
+        if value.lanes != lanes:
+            value = self.arithmetic.spread(value, lanes)
+        if condition is not None and condition.is_literal and condition.text == "true":
+            condition = None
+        bits = self._to_memory(value)
+        dtype = place.buffer.dtype
+        if lanes and not (index.lane == 1 and not index.vector):
+            self._scatter(place, index, bits, condition)
+        elif condition is not None and condition.lanes:
+            address = self.pointer(place, index)
+            name = f"llvm.masked.store.{_memory_suffix(place.buffer, lanes)}.p0"
+            kind = memory_type(dtype, lanes)
+            call = self.arithmetic.module.intrinsic(name, "void", kind, "ptr", condition.type)
+            self.text.line(f"{call}({kind} {bits}, ptr align {dtype.bytes} {address}, {condition.typed})")
+        else:
+            address = self.pointer(place, index)
+            if condition is not None:
+                dump = self.text.dump()
+                text = f"select {condition.typed}, ptr {address}, ptr {dump}"
+                address = self.text.pure(text, condition.text, address)
+            self._plain_store(place, address, f"{memory_type(dtype, lanes)} {bits}", lanes, streaming)
+        self.text.forget(place.buffer.name)
+        if condition is None:
+            self.text.remember(place.buffer.name, (index.key, lanes), value)
+
+    def _plain_store(self, place: Place, address: str, typed: str, lanes: int, streaming: bool) -> None:
+        """A streaming store has to be aligned to its size; where it is not, an ordinary one takes its place."""
+        dtype = place.buffer.dtype
+        size = dtype.bytes * max(1, lanes)
+        step = min(size, self.arithmetic.target.vector_bits // 8)
+        if not streaming or lanes == 0 or step < 16:
+            self.text.line(f"store {typed}, ptr {address}, align {dtype.bytes}")
+            return
+        number = self.text.pure(f"ptrtoint ptr {address} to i64", address)
+        low = self.text.pure(f"and i64 {number}, {step - 1}", number)
+        aligned = self.text.pure(f"icmp eq i64 {low}, 0", low)
+        around, ordinary, after = (self.text.name("b") for _ in range(3))
+        self.text.line(f"br i1 {aligned}, label %{around}, label %{ordinary}")
+        self.text.start_block(around)
+        self.text.line(f"store {typed}, ptr {address}, align {step}, !nontemporal !0")
+        self.text.line(f"br label %{after}")
+        self.text.start_block(ordinary)
+        self.text.line(f"store {typed}, ptr {address}, align {dtype.bytes}")
+        self.text.line(f"br label %{after}")
+        self.text.start_block(after)
+
+    def _scatter(self, place: Place, index: Index, bits: str, condition: Value | None) -> None:
+        lanes = self.indices.lanes
+        addresses = self._pointers(place, index)
+        mask = self.arithmetic.spread(condition or TRUE, lanes)
+        kind, pointers = memory_type(place.buffer.dtype, lanes), vector("ptr", lanes)
+        name = f"llvm.masked.scatter.{_memory_suffix(place.buffer, lanes)}.v{lanes}p0"
+        call = self.arithmetic.module.intrinsic(name, "void", kind, pointers, mask.type)
+        arguments = f"{kind} {bits}, {pointers} align {place.buffer.dtype.bytes} {addresses}, {mask.typed}"
+        self.text.line(f"{call}({arguments})")
+
+    def _to_memory(self, value: Value) -> str:
+        lanes = value.lanes
+        if value.is_literal:
+            if not lanes and value.dtype in (boolean, bf16):
+                return memory_literal(_literal_number(value), value.dtype)
+            if not lanes:
+                return value.text
+        kind = memory_type(value.dtype, lanes)
+        if value.dtype == boolean:
+            return self.text.compute(f"zext {value.typed} to {kind}", value.text)
+        if value.dtype == bf16:
+            wide = vector("i32", lanes)
+            sixteen = "splat (i32 16)" if lanes else "16"
+            bits = self.text.compute(f"bitcast {value.typed} to {wide}", value.text)
+            bits = self.text.compute(f"lshr {wide} {bits}, {sixteen}", bits)
+            return self.text.compute(f"trunc {wide} {bits} to {kind}", bits)
+        return value.text
+
+    def prefetch(self, place: Place, index: Index, locality: int) -> None:
+        """A hint for the line of lane 0."""
+        address = self.pointer(place, Index(index.constant, index.terms))
+        call = self.arithmetic.module.intrinsic("llvm.prefetch.p0", "void", "ptr", "i32", "i32", "i32")
+        self.text.line(f"{call}(ptr {address}, i32 0, i32 {locality}, i32 1)")
+
+
+def _memory_suffix(buffer: Buffer, lanes: int) -> str:
+    if buffer.dtype in (boolean, bf16):
+        return f"v{lanes}i{buffer.dtype.bytes * 8}"
+    return suffix(buffer.dtype, lanes)
+
+
+def _literal_number(value: Value) -> int | float:
+    if value.dtype == boolean:
+        return int(value.text == "true")
+    import struct
+
+    number: float = struct.unpack("<d", struct.pack("<Q", int(value.text, 16)))[0]
+    return number
+
+
+Key = tuple[int, int, int]  # first element, step from lane to lane, lanes (0: a scalar)
+
+
+class Registers:
+    """The values of the REGISTER buffers, by element or vector of elements."""
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        self.arithmetic = arithmetic
+        self.values: dict[str, dict[Key, Value]] = {}
+
+    def get(self, buffer: Buffer, key: Key) -> Value:
+        """The value; vectors that were stored in other pieces are put together."""
+        held = self.values[buffer.name]
+        value = held.get(key)
+        if value is not None:
+            return value
+        start, step, lanes = key
+        if not lanes:
+            return self._element(buffer, start)
+        parts = [self._element(buffer, start + step * lane) for lane in range(lanes)]
+        text = "poison"
+        kind = value_type(buffer.dtype, lanes)
+        for lane, part in enumerate(parts):
+            operand = text
+            insert = f"insertelement {kind} {operand}, {part.typed}, i64 {lane}"
+            text = self.arithmetic.text.compute(insert, operand, part.text)
+        return Value(text, buffer.dtype, lanes)
+
+    def find(self, buffer: Buffer, key: Key) -> Value | None:
+        """The value stored under exactly this key."""
+        return self.values[buffer.name].get(key)
+
+    def set(self, buffer: Buffer, key: Key, value: Value) -> None:
+        """Stores; pieces of another shape that overlap are taken apart."""
+        held = self.values[buffer.name]
+        if key not in held:
+            elements = set(_elements(key))
+            for other in [other for other in held if elements & set(_elements(other))]:
+                old = held.pop(other)
+                for lane, element in enumerate(_elements(other)):
+                    if element not in elements:
+                        held[(element, 0, 0)] = self.arithmetic.lane(old, lane)
+        held[key] = value
+
+    def _element(self, buffer: Buffer, element: int) -> Value:
+        held = self.values[buffer.name]
+        for key, value in held.items():
+            members = _elements(key)
+            if element in members:
+                return self.arithmetic.lane(value, members.index(element))
+        raise InternalError(
+            f"element {element} of the register buffer {buffer.name!r} is read before it is stored",
+            advice="this is a defect of the lowering; please report it with the loop IR",
+        )
+
+
+def _elements(key: Key) -> list[int]:
+    start, step, lanes = key
+    return [start + step * lane for lane in range(lanes)] if lanes and step else [start]

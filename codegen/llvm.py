@@ -1,0 +1,155 @@
+"""Loop IR to LLVM IR text.
+
+    <name>             calls the nests in order
+    <name>_prepare     calls the prepare nests, if there is PREPARED memory
+    <name>_repeat      calls <name> `count` times: the loop that is timed
+    <name>.nest<i>     one nest; its buffers are parameters, so that LLVM knows them as distinct
+
+Threads are started by emit_parallel.py, statements are written by emit_statements.py. LLVM is left with instruction selection,
+register allocation and peephole work: common subexpressions, invariant code and register tiles are right in the text already,
+and no LLVM pass vectorizes or unrolls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..targets.target import Target
+from .emit_facts import Facts, facts
+from .emit_memory import SAFE, SAFE_BYTES, Place
+from .emit_parallel import RegionStatements
+from .emit_text import FunctionText
+from .emit_types import memory_literal, memory_type
+from .emit_values import ModuleText
+from .loop_ir import Buffer, LoopProgram, Nest, Scope
+from .memory_plan import MemoryPlan, plan_memory
+
+ENTRY = "ptr %arguments, ptr %prepared, ptr %workspace"
+
+
+def emit(program: LoopProgram, target: Target, threads: int) -> str:
+    """The LLVM IR of a program for `threads` threads (1: nothing of a threading runtime is used).
+
+    The exported functions follow the calling convention of codegen.artifact, with memory laid out by codegen.memory_plan.
+    """
+    return emit_module(program, target, threads).text()
+
+
+def emit_module(program: LoopProgram, target: Target, threads: int) -> ModuleText:
+    """As `emit`, with the names of the runtime symbols that are used."""
+    module = ModuleText()
+    plan = plan_memory(program, threads)
+    for buffer in program.globals:
+        if buffer.scope is Scope.TABLE:
+            module.globals[buffer.name] = _table(buffer)
+    module.globals[SAFE] = f"{SAFE} = internal constant [{SAFE_BYTES} x i8] zeroinitializer, align 64"
+    main = module.symbol = _symbol(program.name)
+    if plan.prepared_bytes:
+        _entry(module, program, plan, target, f"{main}_prepare", program.prepare, f"{main}.prepare")
+    _entry(module, program, plan, target, main, program.nests, f"{main}.nest")
+    module.nests = [f"{main}.nest{number}" for number in range(len(program.nests))]
+    module.functions += [_repeat(main), _ATTRIBUTES, "!0 = !{i32 1}"]
+    return module
+
+
+def _symbol(name: str) -> str:
+    """A name that needs no quotes."""
+    return "".join(c if (c.isalnum() and c.isascii()) or c == "_" else "_" for c in name)
+
+
+_ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
+
+
+def _repeat(main: str) -> str:
+    """The assembly line without text may read and write all memory, as far as LLVM knows, so no call can be left out."""
+    return f"""define void @{main}_repeat({ENTRY}, i64 %count) #0 {{
+entry:
+  %some = icmp sgt i64 %count, 0
+  br i1 %some, label %loop, label %done
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  call void @{main}(ptr %arguments, ptr %prepared, ptr %workspace)
+  call void asm sideeffect "", "~{{memory}}"()
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}"""
+
+
+def _table(buffer: Buffer) -> str:
+    kind = memory_type(buffer.dtype)
+    values = ", ".join(f"{kind} {memory_literal(value, buffer.dtype)}" for value in buffer.values)
+    return f"{_table_name(buffer)} = internal constant [{buffer.elements} x {kind}] [{values}], align 64"
+
+
+def _table_name(buffer: Buffer) -> str:
+    return f"@table.{_symbol(buffer.name)}"
+
+
+def _entry(
+    module: ModuleText,
+    program: LoopProgram,
+    plan: MemoryPlan,
+    target: Target,
+    symbol: str,
+    nests: Sequence[Nest],
+    part: str,
+) -> None:
+    """An exported function: it finds the buffers and calls the nests."""
+    lines: list[str] = []
+    names = {buffer.name: f"%p{i}" for i, buffer in enumerate((*program.arguments, *program.globals))}
+    used = frozenset[str]().union(*(facts(nest.body).buffers for nest in nests)) if nests else frozenset[str]()
+    for slot, buffer in enumerate(program.arguments):
+        if buffer.name in used:
+            lines.append(f"  %slot{slot} = getelementptr ptr, ptr %arguments, i64 {slot}")
+            lines.append(f"  {names[buffer.name]} = load ptr, ptr %slot{slot}, align 8")
+    for buffer in program.globals:
+        if buffer.scope in (Scope.PREPARED, Scope.WORKSPACE):
+            offset = (plan.prepared | plan.workspace)[buffer.name]
+            lines.append(f"  {names[buffer.name]} = getelementptr i8, ptr %{buffer.scope.value}, i64 {offset}")
+    lines.append(f"  %scratch = getelementptr i8, ptr %workspace, i64 {plan.shared_bytes}")
+    for number, nest in enumerate(nests):
+        lines.append(_nest(module, program, plan, target, f"{part}{number}", nest, names))
+    body = "\n".join(lines)
+    module.functions.append(f"define void @{symbol}({ENTRY}) #0 {{\nentry:\n{body}\n  ret void\n}}")
+
+
+def _nest(
+    module: ModuleText,
+    program: LoopProgram,
+    plan: MemoryPlan,
+    target: Target,
+    symbol: str,
+    nest: Nest,
+    names: dict[str, str],
+) -> str:
+    """Writes the function of a nest and returns the line that calls it."""
+    known = facts(nest.body)
+    text = FunctionText()
+    statements = RegionStatements(text, module, target, "%scratch", symbol, plan.threads, plan.private_bytes)
+    parameters, arguments = [], []
+    for buffer in (*program.arguments, *program.globals):
+        if buffer.scope is Scope.TABLE:
+            statements.at.places[buffer.name] = Place(buffer, _table_name(buffer))
+        elif buffer.name in known.buffers:
+            name = names[buffer.name]
+            statements.at.places[buffer.name] = Place(buffer, name)
+            parameters.append(parameter(buffer, name, known))
+            arguments.append(f"ptr {name}")
+    statements.emit(nest.body)
+    statements.finish()
+    parameters.append("ptr noalias align 64 %scratch")
+    arguments.append("ptr %scratch")
+    module.functions.append(
+        f"define internal void @{symbol}({', '.join(parameters)}) #0 {{\n{text.text()}\n  ret void\n}}"
+    )
+    return f"  call void @{symbol}({', '.join(arguments)})"
+
+
+def parameter(buffer: Buffer, name: str, known: Facts) -> str:
+    """A buffer as a parameter of a function whose body has these facts."""
+    align = 64 if buffer.scope in (Scope.PREPARED, Scope.WORKSPACE) else buffer.dtype.bytes
+    access = "" if buffer.name in known.writes else "readonly "
+    return f"ptr noalias {access}align {align} dereferenceable({max(1, buffer.bytes)}) {name}"
