@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tilesmith.tensor.affine import Affine, Known, affine, decide, interval, simplify, to_expr
 from tilesmith.tensor.dtype import bf16, boolean, f16, f32, i32, i64, u8
 from tilesmith.tensor.expr import Const, Expr, Op, Read, Var, binary, call, const

@@ -76,14 +76,14 @@ def test_a_fold_with_named_values() -> None:
     scores, values = placeholder((8, 16), name="S"), placeholder((16, 4), name="V")
     j = reduce_axis(16, "j")
 
-    def step(i, d, m, l, o):  # type: ignore[no-untyped-def]
+    def step(i, d, m, total, o):  # type: ignore[no-untyped-def]
         top = named("top", maximum(m, scores[i, j]))
         scale, p = named("scale", exp(m - top)), named("p", exp(scores[i, j] - top))
-        return top, l * scale + p, o * scale + p * values[j, d]
+        return top, total * scale + p, o * scale + p * values[j, d]
 
     states = [State("m", 1, float("-inf")), State("l", 1, 0), State("o", 2, 0)]
-    _, l, o = fold((8, 4), j, states, step)
-    result = compute((8, 4), lambda i, d: o[i, d] / l[i], name="R")
+    _, total, o = fold((8, 4), j, states, step)
+    result = compute((8, 4), lambda i, d: o[i, d] / total[i], name="R")
     made = program(result)
     assert made.stages[0].fold is not None
     assert [name for name, _ in made.stages[0].fold.locals] == ["top", "scale", "p"]

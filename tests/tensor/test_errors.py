@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+
 from tilesmith.common.errors import ProgramError
 from tilesmith.tensor import build
 from tilesmith.tensor.dtype import boolean, f32, i32, i64

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from tilesmith.tensor.dtype import f32, i64
 from tilesmith.tensor.expr import Const, Op, Read, Var, const
 from tilesmith.tensor.program import Program

@@ -1,0 +1,255 @@
+"""Expressions over arrays of points, in float64, with running error bounds. reference.py evaluates stages with it.
+
+A *pair* is (value, error): the value as an array, and a bound on how far a kernel may be from it, as an array or None
+where it is exact. Floats are float64 whatever their dtype; integers have their own width and wrap as a kernel's do.
+
+The bound is a running error analysis (Higham, Accuracy and Stability of Numerical Algorithms, 3.3): each operation passes
+on the errors of its operands by its derivative and adds the rounding of its own dtype, eps * |value|. It is of first
+order: a comparison or a rounding to an integer that errors could tip is taken as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .affine import round_to
+from .dtype import DType, Kind
+from .expr import COMPARISONS, LOGIC, Cast, Const, Expr, Local, Op, Read, Var
+from .forms import affine
+
+Array = NDArray[Any]
+Pair = tuple[Array, Array | None]
+
+# How many roundings a mathematical function of a kernel may be off.
+_FUNCTION_ROUNDINGS = 4.0
+
+
+@dataclass(slots=True)
+class Scope:
+    """The points at which expressions are evaluated, and where the tensors they read come from.
+
+    Args:
+        axes: axis -> its int64 values, shaped to broadcast against those of the others.
+        fetch: (tensor, index arrays that broadcast) -> the elements.
+        window: (tensor, one slice or integer for each dimension) -> that part, or None where only `fetch` can serve.
+        dimensions: axis -> (array dimension, first value, one after the last), where it runs over consecutive values.
+        rank: number of array dimensions.
+        fixed: axis -> its value, where it has one.
+        own: tensors of a fold -> their values before this step.
+        locals: named values of a fold; each is evaluated when it is first needed.
+        errors: whether error bounds are wanted.
+    """
+
+    axes: Mapping[str, Array]
+    fetch: Callable[[str, Sequence[Array]], Pair]
+    window: Callable[[str, Sequence[slice | int]], Pair | None] | None = None
+    dimensions: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    rank: int = 0
+    fixed: Mapping[str, int] = field(default_factory=dict)
+    own: Mapping[str, Pair] = field(default_factory=dict)
+    locals: Mapping[str, Expr] = field(default_factory=dict)
+    errors: bool = False
+    _done: dict[int, tuple[Expr, Pair]] = field(default_factory=dict)
+
+
+def evaluate_expr(expr: Expr, scope: Scope) -> Pair:
+    """The pair of an expression at all points of the scope; it broadcasts against the axes."""
+    done = scope._done.get(id(expr))
+    if done is not None and done[0] is expr:
+        return done[1]
+    match expr:
+        case Const(value=value, dtype=dtype):
+            found = _constant(value, dtype, scope)
+        case Var(name=name):
+            found = scope.axes[name], None
+        case Local(name=name):
+            found = evaluate_expr(scope.locals[name], scope)
+        case Read():
+            found = _read(expr, scope)
+        case Cast(arg=arg, dtype=dtype):
+            found = _cast(evaluate_expr(arg, scope), arg.dtype, dtype, scope)
+        case Op(name=name, args=args):
+            found = _apply(name, [evaluate_expr(arg, scope) for arg in args], expr.dtype, scope)
+        case _:
+            raise TypeError(f"unknown expression node {type(expr).__name__}")
+    scope._done[id(expr)] = expr, found
+    return found
+
+
+def store_type(dtype: DType) -> np.dtype[Any]:
+    """The NumPy dtype in which values of `dtype` are computed here."""
+    return np.dtype(np.float64) if dtype.is_float else dtype.numpy
+
+
+def from_memory(array: Array, dtype: DType) -> Array:
+    """An array as it lies in memory, as it is computed with here: bfloat16 arrives as bit patterns."""
+    if dtype.kind is Kind.BFLOAT:
+        return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return array.astype(store_type(dtype), copy=False)
+
+
+def rounding(value: Array, dtype: DType, times: float = 1.0) -> Array:
+    """What rounding to `dtype` may add, `times` over. Nothing for infinities, which are exact."""
+    bound: Array = (times * dtype.eps) * np.abs(value)
+    return bound if np.isfinite(bound).all() else np.where(np.isfinite(bound), bound, 0.0)
+
+
+def combine_errors(*parts: Array | None) -> Array | None:
+    """The sum of error bounds, None being none."""
+    present = [part for part in parts if part is not None]
+    return None if not present else sum(present[1:], start=present[0])
+
+
+def multiply(left: Pair, right: Pair, dtype: DType, errors: bool) -> Pair:
+    """The product of two pairs of one dtype."""
+    (a, ea), (b, eb) = left, right
+    value = np.multiply(a, b)
+    if not errors or not dtype.is_float:
+        return value, None
+    return value, combine_errors(
+        None if ea is None else ea * np.abs(b), None if eb is None else eb * np.abs(a), rounding(value, dtype)
+    )
+
+
+def _constant(value: int | float | bool, dtype: DType, scope: Scope) -> Pair:
+    array = np.asarray(value, dtype=store_type(dtype))
+    exact = not dtype.is_float or round_to(value, dtype) == value or math.isnan(value)
+    return array, None if exact or not scope.errors else rounding(array, dtype)
+
+
+def _read(expr: Read, scope: Scope) -> Pair:
+    if expr.tensor in scope.own:
+        return scope.own[expr.tensor]
+    if scope.window is not None:
+        found = _read_window(expr, scope)
+        if found is not None:
+            return found
+    return scope.fetch(expr.tensor, [evaluate_expr(index, scope)[0] for index in expr.indices])
+
+
+def _read_window(expr: Read, scope: Scope) -> Pair | None:
+    """A read whose indices are distinct axes, shifted, and constants: a slice of the array, no copy."""
+    assert scope.window is not None
+    parts: list[slice | int] = []
+    dimensions: list[int] = []
+    for index in expr.indices:
+        form = affine(index)
+        shift = form.constant
+        moving: list[tuple[int, int, int]] = []
+        for atom, coefficient in form.terms:
+            if isinstance(atom, Var) and atom.name in scope.fixed:
+                shift += coefficient * scope.fixed[atom.name]
+            elif isinstance(atom, Var) and atom.name in scope.dimensions and coefficient == 1:
+                moving.append(scope.dimensions[atom.name])
+            else:
+                return None
+        if not moving:
+            parts.append(shift)
+            continue
+        dimension, first, end = moving[0]
+        if len(moving) > 1 or dimension in dimensions or first + shift < 0:
+            return None
+        dimensions.append(dimension)
+        parts.append(slice(first + shift, end + shift))
+    found = scope.window(expr.tensor, parts)
+    if found is None:
+        return None
+    order = sorted(range(len(dimensions)), key=dimensions.__getitem__)
+
+    def spread(array: Array) -> Array:
+        shape = [1] * scope.rank
+        for position in order:
+            shape[dimensions[position]] = array.shape[position]
+        return array.transpose(order).reshape(shape)
+
+    value, error = found
+    return spread(value), None if error is None else spread(error)
+
+
+def _cast(pair: Pair, source: DType, dtype: DType, scope: Scope) -> Pair:
+    value, error = pair
+    if dtype.name == "bool":
+        return value != 0, None
+    if dtype.is_integer:
+        if source.is_float:
+            value = np.trunc(value)
+        return value.astype(dtype.numpy), None
+    result = value.astype(np.float64)
+    if not scope.errors or (source.is_float and source.eps <= dtype.eps and source == dtype):
+        return result, error
+    narrows = source.eps < dtype.eps  # an integer has eps 0 and may need rounding
+    return result, combine_errors(error, rounding(result, dtype) if narrows else None)
+
+
+def _apply(name: str, args: list[Pair], dtype: DType, scope: Scope) -> Pair:
+    values = [value for value, _ in args]
+    value = _VALUES[name](*values)
+    if not scope.errors or name in COMPARISONS or name in LOGIC or not dtype.is_float:
+        return value, None
+    errors = [np.zeros(()) if error is None else error for _, error in args]
+    exact = all(error is None for _, error in args)
+    if name in _EXACT:
+        if exact:
+            return value, None
+        return value, _EXACT[name](values, errors)
+    if name in ("add", "sub"):
+        return value, errors[0] + errors[1] + rounding(value, dtype)
+    if name == "mul":
+        return multiply(args[0], args[1], dtype, True)
+    passed = _DERIVATIVES[name](values, value, errors)
+    return value, passed + rounding(value, dtype, 1.0 if name in ("div", "sqrt") else _FUNCTION_ROUNDINGS)
+
+
+def _erf(x: Array) -> Array:
+    from scipy.special import erf
+
+    return np.asarray(erf(x))
+
+
+def _sigmoid(x: Array) -> Array:
+    from scipy.special import expit
+
+    return np.asarray(expit(x))
+
+
+_VALUES: dict[str, Callable[..., Array]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide, "mod": np.mod,
+    "neg": np.negative, "min": np.minimum, "max": np.maximum, "abs": np.abs, "lt": np.less, "le": np.less_equal,
+    "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and": np.logical_and,
+    "or": np.logical_or, "not": np.logical_not, "exp": np.exp, "log": np.log, "tanh": np.tanh, "erf": _erf,
+    "sigmoid": _sigmoid, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "floor": np.floor, "ceil": np.ceil,
+    "round": np.rint, "sin": np.sin, "cos": np.cos, "pow": np.power, "select": np.where,
+}  # fmt: skip
+
+# Operations that round nothing themselves: (operands, their errors) -> error.
+_EXACT: dict[str, Callable[[list[Array], list[Array]], Array]] = {
+    "neg": lambda v, e: e[0],
+    "abs": lambda v, e: e[0],
+    "min": lambda v, e: np.maximum(e[0], e[1]),
+    "max": lambda v, e: np.maximum(e[0], e[1]),
+    "floor": lambda v, e: e[0],
+    "ceil": lambda v, e: e[0],
+    "round": lambda v, e: e[0],
+    "select": lambda v, e: np.where(v[0], e[1], e[2]),
+}
+
+# (operands, result, errors of the operands) -> what the errors become.
+_DERIVATIVES: dict[str, Callable[[list[Array], Array, list[Array]], Array]] = {
+    "div": lambda v, r, e: (e[0] + np.abs(r) * e[1]) / np.abs(v[1]),
+    "exp": lambda v, r, e: r * e[0] + 2.0**-126,  # a kernel may flush subnormal results to zero
+    "log": lambda v, r, e: e[0] / np.abs(v[0]),
+    "tanh": lambda v, r, e: (1 - r * r) * e[0],
+    "erf": lambda v, r, e: (2 / math.sqrt(math.pi)) * np.exp(-v[0] * v[0]) * e[0],
+    "sigmoid": lambda v, r, e: r * (1 - r) * e[0] + 2.0**-126,
+    "sqrt": lambda v, r, e: np.fmin(e[0] / r, np.sqrt(e[0])),  # near zero the derivative says nothing
+    "rsqrt": lambda v, r, e: e[0] * r**3 / 2,
+    "sin": lambda v, r, e: e[0],
+    "cos": lambda v, r, e: e[0],
+    "pow": lambda v, r, e: np.abs(r) * (np.abs(v[1] / v[0]) * e[0] + np.abs(np.log(np.abs(v[0]))) * e[1]),
+}
