@@ -1,0 +1,47 @@
+"""The least work of a program, and what a time means against ceilings."""
+
+import pytest
+
+from tilesmith.targets.ceilings import Ceilings
+from tilesmith.tensor.text import parse
+from tilesmith.tuner.work import Speed, Work, program_work
+
+CEILINGS = Ceilings({"f32": 400e9, "f64": 200e9, "i64": 100e9}, ((1024, 500e9), (1 << 30, 25e9)), 2)
+
+
+def test_a_matmul_is_two_operations_a_point() -> None:
+    work = program_work(
+        parse(
+            "input A: f32[512, 1024]\ninput B: f32[1024, 256]\n"
+            "C[i: 512, j: 256] = sum[k: 1024](A[i, k] * B[k, j])\nreturn C"
+        )
+    )
+    assert work == Work((("f32", 2 * 512 * 256 * 1024),), 4 * (512 * 1024 + 1024 * 256 + 512 * 256))
+    assert not work.is_bound_by_memory(CEILINGS)
+    assert work.least_seconds(CEILINGS) == pytest.approx(2 * 512 * 256 * 1024 / 400e9)
+    assert work.speed(2 * work.least_seconds(CEILINGS), CEILINGS) == Speed(pytest.approx(200.0), "GFLOP/s", 0.5)
+
+
+def test_indices_guards_and_unread_inputs_do_not_count() -> None:
+    work = program_work(
+        parse("input A: f32[100]\ninput Z: f32[100]\nB[i: 200] = select(i // 2 * 2 < 50, A[i // 2], 1.0) + 1\nreturn B")
+    )
+    assert dict(work.operations)["f32"] == 200
+    assert work.bytes == 4 * (100 + 200)
+
+
+def test_elementwise_work_is_bound_by_memory() -> None:
+    work = program_work(
+        parse("input x: f32[1048576]\ninput y: f32[1048576]\nz[i: 1048576] = x[i] * sigmoid(x[i]) + y[i]\nreturn z")
+    )
+    assert work == Work((("f32", 3 << 20),), 12 << 20)
+    assert work.is_bound_by_memory(CEILINGS)
+    speed = work.speed(1.0, CEILINGS)
+    assert speed.unit == "GB/s" and speed.value == pytest.approx((12 << 20) / 1e9)
+    assert speed.share == pytest.approx((12 << 20) / CEILINGS.bandwidth_at(12 << 20))
+
+
+def test_operations_of_several_dtypes_add_their_times() -> None:
+    work = Work((("f32", 400), ("f64", 200)), 1)
+    assert work.least_seconds(CEILINGS) == pytest.approx(2e-9)
+    assert work.flops == 600

@@ -1,0 +1,86 @@
+"""The least work that a program needs: operations and bytes. With ceilings: how good a measured time is.
+
+The count is the roofline's (Williams, Waterman, Patterson: "Roofline", 2009): every operation of the program as it is
+written, and each input read once and each output written once. So a speed in these units says nothing about how a kernel
+does its work, and two kernels of one program compare by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ..targets.ceilings import Ceilings
+from ..tensor.expr import ARITHMETIC, MATHEMATICS, Expr, Op, Read, children
+from ..tensor.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Operations by dtype name (a multiply and an add are two), and bytes that must move."""
+
+    operations: tuple[tuple[str, int], ...]
+    bytes: int
+
+    @property
+    def flops(self) -> int:
+        """All operations."""
+        return sum(count for _, count in self.operations)
+
+    def least_seconds(self, ceilings: Ceilings) -> float:
+        """The time that no kernel can beat: arithmetic at its ceiling or memory at its own, whichever takes longer."""
+        return max(self._arithmetic_seconds(ceilings), self._memory_seconds(ceilings))
+
+    def is_bound_by_memory(self, ceilings: Ceilings) -> bool:
+        """Whether moving the bytes takes longer than computing."""
+        return self._memory_seconds(ceilings) >= self._arithmetic_seconds(ceilings)
+
+    def speed(self, seconds: float, ceilings: Ceilings) -> Speed:
+        """What a measured time means, in the unit of what bounds the program."""
+        memory = self.is_bound_by_memory(ceilings)
+        amount, unit = (self.bytes, "GB/s") if memory else (self.flops, "GFLOP/s")
+        return Speed(amount / seconds / 1e9, unit, self.least_seconds(ceilings) / seconds)
+
+    def _arithmetic_seconds(self, ceilings: Ceilings) -> float:
+        return sum(count / ceilings.flops[dtype] for dtype, count in self.operations)
+
+    def _memory_seconds(self, ceilings: Ceilings) -> float:
+        return self.bytes / ceilings.bandwidth_at(self.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """`value` in `unit` ("GFLOP/s" or "GB/s"), and the share of the ceiling: 1.0 is the ceiling itself."""
+
+    value: float
+    unit: str
+    share: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.1f} {self.unit}" if self.value < 1000 else f"{self.value:.0f} {self.unit}"
+
+
+def program_work(program: Program) -> Work:
+    """The least work of a program."""
+    operations: dict[str, int] = {}
+    for stage in program.stages:
+        points = prod(axis.extent for axis in stage.all_axes)
+        for expr in stage.expressions:
+            _count(expr, points, operations)
+        if stage.combiner in ("sum", "prod", "max", "min"):
+            name = stage.bodies[0].dtype.name
+            operations[name] = operations.get(name, 0) + points
+    read = {read.tensor for stage in program.stages for read in stage.reads()}
+    moved = [i.tensor for i in program.inputs if i.tensor.name in read]
+    moved += [program.tensors[name] for name in program.outputs]
+    return Work(tuple(operations.items()), sum(prod(t.shape) * t.dtype.bytes for t in moved))
+
+
+def _count(expr: Expr, points: int, operations: dict[str, int]) -> None:
+    """Adds the arithmetic of one expression at `points` points. Indices, comparisons, choices and casts are not counted."""
+    if isinstance(expr, Read):
+        return
+    if isinstance(expr, Op) and (expr.name in ARITHMETIC or expr.name in MATHEMATICS):
+        operations[expr.dtype.name] = operations.get(expr.dtype.name, 0) + points
+    for child in children(expr):
+        _count(child, points, operations)
