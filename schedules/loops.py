@@ -169,12 +169,15 @@ def is_full(tree: LoopTree, stage: StageLoops, loop: Loop) -> bool:
 
     Spatial pieces: unrolled and vectorized ones. Reduction pieces: vectorized ones, and unrolled ones of an axis that is also
     vectorized (they are accumulators of their own); any other unrolled reduction piece is shortened at the tail instead.
+    An unrolled piece around a clamped piece of its axis is clamped too.
     """
-    if loop.kind not in (LoopKind.UNROLL, LoopKind.VECTOR):
-        return False
-    if loop.kind is LoopKind.VECTOR or not is_reduction(tree, stage.stage, loop.axis):
+    if loop.kind is LoopKind.VECTOR:
         return True
-    return any(other.kind is LoopKind.VECTOR for other in stage.pieces(loop.axis))
+    pieces = stage.pieces(loop.axis)
+    inside = pieces[[p.name for p in pieces].index(loop.name) :]
+    if any(piece.kind not in (LoopKind.UNROLL, LoopKind.VECTOR) for piece in inside):
+        return False
+    return not is_reduction(tree, stage.stage, loop.axis) or inside[-1].kind is LoopKind.VECTOR
 
 
 def initial_tree(program: Program, extent: dict[tuple[str, str], Extent] | None = None) -> LoopTree:

@@ -307,17 +307,26 @@ def storage_box(tree: LoopTree, stage: StageLoops) -> dict[str, Extent]:
 
 def _overhang(tree: LoopTree, stage: StageLoops, reader: StageLoops, index: Expr) -> Extent:
     """How far a register tile of the reader reaches beyond what it needs of `stage`, along an index."""
-    inside = stage.at is not None and stage.at[0] == reader.stage
-    depth = reader.position(stage.at[1]) + 1 if inside and stage.at is not None else 0
     total: Extent = 0
     for atom, coefficient in affine(index).terms:
         if isinstance(atom, Var) and coefficient > 0:
-            tile = full_tile(tree, reader, atom.name)
-            if isinstance(tile, int) and tile == 1:
-                continue
-            if any(loop.axis == atom.name for loop in reader.loops[:depth]):
-                continue  # a piece around the box: its stride is a multiple of the tile
-            total = total + coefficient * (round_up(reader.box[atom.name], tile) - reader.box[atom.name])
+            total = total + coefficient * _tile_overhang(tree, stage, reader, atom.name)
+    return total
+
+
+def _tile_overhang(tree: LoopTree, stage: StageLoops, reader: StageLoops, axis: str) -> Extent:
+    """How far the tiles along an axis of the reader reach beyond its last point."""
+    tile = full_tile(tree, reader, axis)
+    if isinstance(tile, int) and tile == 1:
+        return 0
+    if stage.at is not None and stage.at[0] == reader.stage:
+        around = reader.loops[: reader.position(stage.at[1]) + 1]
+        if any(loop.axis == axis for loop in around):
+            return 0  # a piece around the box: its stride is a multiple of the tile
+        return round_up(reader.box[axis], tile) - reader.box[axis]
+    total: Extent = 0
+    for size, count in opening(tree, reader).sizes[axis]:
+        total = maximum(total, minimum(count, 1) * (round_up(size, tile) - size))
     return total
 
 

@@ -21,7 +21,7 @@ from ..common.errors import ScheduleError, TemplateError, TilesmithError
 from ..tensor.dtype import DType
 from ..tensor.program import Program, Stage
 from . import steps as primitives
-from .extents import Extent, Sym, ceildiv, leaf
+from .extents import Extent, Sym, ceildiv, leaf, leaves
 from .loops import LoopTree, initial_tree
 from .outline import outline
 from .sketch import Sketch, Step, VariantValue
@@ -123,11 +123,21 @@ class Schedule:
         times: Extent = 1,
         default: int = 1,
     ) -> Extent:
-        """An open number of trips, multiplied by `times`. `of`: how many make sense; by default what the split loop has."""
+        """An open number of trips, multiplied by `times`. `of`: how many make sense; by default what the split axis has.
+
+        TemplateError: an `of` that depends on a tunable (a domain is fixed before any config is chosen).
+        """
         self._new_name(name)
         if of is None:
             self._open[name] = (at_most, at_least, default, times)
         else:
+            if self._drawn_in(of):
+                raise TemplateError(
+                    f"the domain of {name!r} depends on a tunable",
+                    expected="of=... made of extents of axes and numbers of the target",
+                    found=f"of={of}",
+                    advice="leave out of=..., and rule the rest out with s.require(condition, reason)",
+                )
             self._tunables[name] = Factor(name, of, at_most, at_least, default)
         return leaf(name) if isinstance(times, int) and times == 1 else leaf(name) * times
 
@@ -147,6 +157,10 @@ class Schedule:
         """Rules out the configs for which a condition does not hold."""
         self._requires.append((holds, reason))
 
+    def _drawn_in(self, extent: Extent) -> bool:
+        """True for an extent that depends on a tunable."""
+        return not leaves(extent).isdisjoint((*self._tunables, *self._open))
+
     def _new_name(self, name: str) -> None:
         check_name(name)
         if name in self._tunables or name in self._open:
@@ -157,8 +171,8 @@ class Schedule:
     def split(self, loop: LoopHandle, *factors: Extent) -> tuple[LoopHandle, ...]:
         """Cuts a loop in pieces, outermost first; see steps.split."""
         for name, (at_most, at_least, default, times) in list(self._open.items()):
-            if any(name in _names(f) for f in factors):
-                self._tunables[name] = Factor(name, ceildiv(loop.extent, times), at_most, at_least, default)
+            if any(name in leaves(f) for f in factors):
+                self._tunables[name] = Factor(name, ceildiv(self._most(loop), times), at_most, at_least, default)
                 del self._open[name]
         self._do("split", loop.name, *factors)
         return tuple(self._loop(f"{loop.name}.p{n}") for n in range(len(factors) + 1))
@@ -173,11 +187,13 @@ class Schedule:
 
     def unroll(self, *loops: LoopHandle) -> None:
         """Writes a loop out."""
-        self._do("unroll", *(x.name for x in loops))
+        if loops:
+            self._do("unroll", *(x.name for x in loops))
 
     def parallel(self, *loops: LoopHandle) -> None:
         """Divides the trips of the outermost loops over the threads."""
-        self._do("parallel", *(x.name for x in loops))
+        if loops:
+            self._do("parallel", *(x.name for x in loops))
 
     def bind(self, level: str, dimension: int, *loops: LoopHandle) -> None:
         """Gives loops to GPU blocks, warps or threads."""
@@ -224,6 +240,13 @@ class Schedule:
     def tensorize(self, stage: str, intrinsic: str) -> None:
         """Uses a matrix-unit instruction for a stage's tile."""
         self._do("tensorize", stage, intrinsic)
+
+    def _most(self, loop: LoopHandle) -> Extent:
+        """What a loop can have at most in any config: that of its axis where the loop itself depends on tunables."""
+        if not self._drawn_in(loop.extent):
+            return loop.extent
+        stage = self._tree.owner(loop.name)
+        return self._extents[stage.stage, stage.loop(loop.name).axis]
 
     def _loop(self, name: str) -> LoopHandle:
         loop = self._tree.owner(name).loop(name)
@@ -292,12 +315,6 @@ def _symbolic_extents(program: Program) -> dict[tuple[str, str], Extent]:
         for n in range(len(declared.tensor.shape)):
             extents[declared.tensor.name, f"#{n}"] = leaf(f"extent({declared.tensor.name}.d{n})")
     return extents
-
-
-def _names(extent: Extent) -> frozenset[str]:
-    from .extents import leaves
-
-    return leaves(extent)
 
 
 def unscheduled(program: Program) -> Sketch:

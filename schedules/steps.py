@@ -14,7 +14,7 @@ from ..tensor.expr import Expr, Read, rewrite
 from ..tensor.program import Axis, Program, Stage, Tensor
 from .extents import Extent, Sym, ceildiv, product
 from .inlining import inline_stage
-from .loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_reduction
+from .loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_full, is_reduction
 from .regions import box_extents, check_disjoint
 
 CPU_KINDS = (LoopKind.VECTOR, LoopKind.UNROLL, LoopKind.PARALLEL)
@@ -106,6 +106,7 @@ def _mark(kind: LoopKind) -> Callable[..., LoopTree]:
             changed = tuple(replace(x, kind=kind, step=context.number) if x is old else x for x in stage.loops)
             tree = tree.replacing(replace(stage, loops=changed))
             _check_kind(tree, tree.by_stage[stage.stage], name, kind)
+            _check_tile(tree, tree.by_stage[stage.stage])
         return tree
 
     return step
@@ -174,8 +175,6 @@ def compute_at(tree: LoopTree, context: Context, stage: str, loop: str) -> LoopT
         raise _wrong(tree, moved, None, "a stage that has been split or attached cannot be attached", "attach it first")
     if outer.stage == stage:
         raise _wrong(tree, outer, loop, "a stage cannot run inside of its own loop", "name a loop of its consumer")
-    if outer.loop(loop).kind in (LoopKind.UNROLL, LoopKind.VECTOR):
-        raise _wrong(tree, outer, loop, "nothing runs inside a register tile", "attach at the loop around it")
     produced = {t.name for t in tree.definition(stage).tensors}
     if produced & set(tree.program.outputs):
         raise _wrong(tree, moved, None, "an output is computed at the root", "copy it, and attach the copy")
@@ -184,7 +183,17 @@ def compute_at(tree: LoopTree, context: Context, stage: str, loop: str) -> LoopT
     reduction = {a.name: context.extents.get((stage, a.name), a.extent) for a in tree.definition(stage).reduction}
     box = box_extents(tree, stage, at, reduction)
     loops = tuple(replace(x, extent=box[x.axis]) for x in moved.loops)
-    return tree.replacing(replace(moved, loops=loops, box=box, at=at))
+    tree = tree.replacing(replace(moved, loops=loops, box=box, at=at))
+    _check_tile(tree, outer)
+    return tree
+
+
+def _check_tile(tree: LoopTree, stage: StageLoops) -> None:
+    """No stage is attached inside of a full piece: there are no loops in a register tile."""
+    inside = [stage.position(s.at[1]) for s in tree.stages if s.at is not None and s.at[0] == stage.stage]
+    for loop in stage.loops[: max(inside, default=-1) + 1]:
+        if is_full(tree, stage, loop):
+            raise _wrong(tree, stage, loop.name, "nothing runs inside a register tile", "attach at a loop around it")
 
 
 def inline(tree: LoopTree, context: Context, stage: str) -> LoopTree:

@@ -1,0 +1,110 @@
+"""How the reads of a stage move with its axes: the facts that the rules in auto.py decide by. No names of operators."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..tensor.affine import affine
+from ..tensor.expr import MATHEMATICS, Expr, Op, Read, Var, reads, variables, walk
+from ..tensor.program import Program, Stage
+
+EXPENSIVE = frozenset(MATHEMATICS) | {"div", "floordiv", "mod"}
+
+
+def element_stride(program: Program, read: Read, axis: str) -> int | None:
+    """How many elements apart two reads are whose axis differs by one. 0: they are the same; None: not affine."""
+    shape = program.tensors[read.tensor].shape
+    total, step = 0, 1
+    for index, extent in zip(reversed(read.indices), reversed(shape), strict=True):
+        if axis in variables(index):
+            form = affine(index)
+            if any(not isinstance(atom, Var) and axis in variables(atom) for atom, _ in form.terms):
+                return None
+            total += form.coefficient(Var(axis)) * step
+        step *= extent
+    return total
+
+
+def output_stride(stage: Stage, axis: str, number: int = 0) -> int:
+    """How many elements apart two points of a stage's tensor are whose axis differs by one."""
+    step, found = 1, 0
+    for a in reversed(stage.axes_of(number)):
+        if a.name == axis:
+            found = step
+        step *= a.extent
+    return found
+
+
+def depends(read: Read, axis: str) -> bool:
+    """True when the read moves with the axis."""
+    return any(axis in variables(index) for index in read.indices)
+
+
+def is_anchor(stage: Stage) -> bool:
+    """True for a reduction in which every operand that it walks over is used again along some spatial axis: worth tiling."""
+    if stage.combiner in (None, "fold"):
+        return False
+    reduction = {a.name for a in stage.reduction}
+    walked = [r for r in stage.reads() if any(depends(r, a) for a in reduction)]
+    spatial = [a for a in stage.axes if a.extent > 1]
+    return len(walked) > 0 and all(any(not depends(r, a.name) for a in spatial) for r in walked)
+
+
+def contiguous_axis(program: Program, stage: Stage) -> str | None:
+    """The axis along which most accesses (the write among them) are contiguous; reduction axes count too."""
+    best: tuple[float, int, str] | None = None
+    for position, axis in enumerate(stage.all_axes):
+        if axis.extent == 1:
+            continue
+        score = 0.0
+        for read in stage.reads():
+            weight = prod(program.tensors[read.tensor].shape) or 1
+            if element_stride(program, read, axis.name) == 1:
+                score += weight
+        if axis in stage.axes and output_stride(stage, axis.name) == 1:
+            score += prod(a.extent for a in stage.axes)
+        if score and (best is None or (score, position) > best[:2]):
+            best = (score, position, axis.name)
+    return best[2] if best else None
+
+
+def points_of(stage: Stage) -> int:
+    """Points at which the body of a stage is evaluated."""
+    return prod(a.extent for a in stage.all_axes)
+
+
+def is_expensive(stage: Stage) -> bool:
+    """True when the body has a division or a function in it."""
+    return any(isinstance(n, Op) and n.name in EXPENSIVE for e in stage.expressions for n in walk(e))
+
+
+def moves_data_only(stage: Stage) -> bool:
+    """True for a stage that computes nothing on values: padding, slices, transposes."""
+    return not any(
+        isinstance(n, Op) and n.dtype.name != "i64" and n.name not in ("select", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not")
+        for e in stage.expressions
+        for n in walk(e)
+    )
+
+
+def identity_read(read: Read, stage: Stage) -> bool:
+    """True when the indices are the spatial axes of the stage, each once, in order, and nothing else."""
+    return tuple(read.indices) == tuple(a.var for a in stage.axes)
+
+
+def reads_of(stage: Stage, tensor: str) -> tuple[Read, ...]:
+    """The distinct reads of one tensor."""
+    return tuple(r for r in stage.reads() if r.tensor == tensor)
+
+
+def plain_dimension(read: Read, axis: str) -> int | None:
+    """The dimension that is indexed by the axis itself; None if there is none or the axis occurs elsewhere too."""
+    found = [n for n, index in enumerate(read.indices) if axis in variables(index)]
+    if len(found) != 1 or read.indices[found[0]] != Var(axis):
+        return None
+    return found[0]
+
+
+def all_reads(expr: Expr) -> tuple[Read, ...]:
+    """The distinct reads of an expression."""
+    return reads(expr)

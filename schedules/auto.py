@@ -1,0 +1,94 @@
+"""Rules that derive sketches for any program. No rule reads an operator's name, its origin or a fixed number of stages.
+
+    inline      what is cheap, and what only moves data
+    then, from the outputs back, each stage that is not taken yet becomes a root, and takes in what it can:
+    tile        a reduction with reuse, or the pointwise consumer of one (its epilogue): multi-level tiling, register tiles,
+                packed operands                                                          (rules_tile.py)
+    stream      anything else: contiguous axis in vectors, rows in parallel; producers whose values belong to one row run
+                inside of it                                                             (rules_stream.py)
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..tensor.program import Program, Stage
+from .access import identity_read, is_anchor, is_expensive, moves_data_only, points_of, reads_of
+from .inlining import can_inline
+from .rules_stream import stream_group
+from .rules_tile import can_tile, tile
+from .schedule import Schedule, trace
+from .sketch import Sketch
+
+
+def derive(program: Program) -> tuple[Sketch, ...]:
+    """The sketches of a program in canonical, normalised form; the unscheduled nest comes first."""
+    return (Sketch("default", ()), *trace(automatic, program, "auto"))
+
+
+def automatic(s: Schedule) -> None:
+    """The template behind `derive`."""
+    _inline(s)
+    taken: set[str] = set()
+    anchors = sum(is_anchor(stage) for stage in s.program.stages)
+    for stage in reversed(s.program.stages):
+        if stage.name in taken or stage.fold is not None:
+            continue
+        anchor = _epilogue_of(s.program, stage, taken)
+        if anchor is not None and can_tile(s.program, stage, anchor):
+            taken |= {stage.name, anchor.name}
+            tile(s, stage.name, anchor.name, few=anchors > 1)
+        elif can_tile(s.program, stage, stage):
+            taken.add(stage.name)
+            tile(s, stage.name, stage.name, few=anchors > 1)
+        else:
+            taken |= stream_group(s, stage.name, taken)
+
+
+def _inline(s: Schedule) -> None:
+    """Inlines from the outputs back, so that chains collapse into their last consumer."""
+    for name in [stage.name for stage in reversed(s.program.stages)]:
+        stage = s.program.stage(name)
+        if not can_inline(s.program, stage):
+            continue
+        if _inlines_free(s.program, stage):
+            s.inline(name)
+        elif _inlines_perhaps(s.program, stage) and s.variant(f"inline {name}", [False, True]):
+            s.inline(name)
+
+
+def _repeats(program: Program, stage: Stage) -> float:
+    """How many times the body would be evaluated, for each time that it is now."""
+    size = max(1, prod(a.extent for a in stage.axes))
+    total = 0.0
+    for consumer in program.consumers[stage.name]:
+        total += points_of(consumer) * len(reads_of(consumer, stage.name)) / size
+    return total
+
+
+def _inlines_free(program: Program, stage: Stage) -> bool:
+    if moves_data_only(stage):
+        return True
+    consumers = program.consumers[stage.name]
+    if any(is_anchor(c) for c in consumers) and _repeats(program, stage) > 1:
+        return False
+    return _repeats(program, stage) <= 1 or not is_expensive(stage)
+
+
+def _inlines_perhaps(program: Program, stage: Stage) -> bool:
+    """Expensive, but read only a few times: computing it again may be cheaper than memory."""
+    return _repeats(program, stage) <= 4
+
+
+def _epilogue_of(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
+    """The reduction with reuse whose values a pointwise stage finishes, point by point."""
+    if stage.combiner is not None or len(stage.tensors) != 1:
+        return None
+    found = []
+    for read in stage.reads():
+        producer = program.producers.get(read.tensor)
+        if producer is None or producer.name in taken or not is_anchor(producer) or producer.name in program.outputs:
+            continue
+        if identity_read(read, stage) and len(program.consumers[producer.name]) == 1:
+            found.append(producer)
+    return found[0] if len(found) == 1 else None

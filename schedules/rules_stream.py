@@ -1,0 +1,151 @@
+"""The streaming rule: for everything without reuse to tile for. The contiguous axis goes in vectors, the rest in parallel.
+
+Producers whose values belong to one row of the root (softmax: the maximum and the sum of a row) run inside of its row loop,
+where their rows stay in a near cache. A producer is taken in only if nothing would be computed twice.
+"""
+
+from __future__ import annotations
+
+from ..tensor.expr import Var
+from ..tensor.program import Program, Stage
+from .access import contiguous_axis, depends, is_anchor, output_stride
+from .extents import ceildiv
+from .schedule import LoopHandle, Schedule, StageHandle
+
+UNROLL_AT_MOST = 8
+LARGE = 1 << 20  # elements: a result of this size outlives no near cache, so streaming stores are worth a try
+
+
+def stream_group(s: Schedule, root: str, taken: set[str]) -> set[str]:
+    """Schedules a root and what runs inside of its rows; returns the stages taken."""
+    group, shared = _row_group(s.program, s.program.stage(root), taken)
+    stage = s.stage(root)
+    rows = list(stage.axes[:shared]) if group else []
+    axis = contiguous_axis(s.program, stage.definition)
+    if group and axis in {a.name for a in stage.definition.axes[:shared]}:
+        axis = None  # the contiguous axis is a row axis: the rows themselves are not vectorized
+    _streamed(s, stage, axis, rows, root=True)
+    for name in group:
+        inner = s.compute_at(name, rows[-1])
+        _streamed(s, inner, contiguous_axis(s.program, inner.definition), list(inner.axes[:0]), root=False)
+    return {root, *group}
+
+
+def _streamed(s: Schedule, stage: StageHandle, axis: str | None, rows: list[LoopHandle], root: bool) -> None:
+    """Vectors along one axis; spatial axes outside, reductions inside."""
+    definition = stage.definition
+    names = [a.name for a in definition.all_axes]
+    loops = dict(zip(names, stage.loops, strict=True))
+    spatial = [a.name for a in definition.axes]
+    reductions = [a.name for a in definition.reduction]
+    if axis is None:
+        if root and spatial:
+            s.parallel(*[loops[a] for a in spatial[: max(1, len(rows))]])
+        return
+    lanes = s.lanes(definition.tensors[0].dtype)
+    name = definition.name
+    unrolled = s.factor(f"{name}.vectors", ceildiv(loops[axis].extent, lanes), at_most=UNROLL_AT_MOST, default=4)
+    others = [loops[a] for a in spatial if a != axis]
+    if axis in reductions:
+        pieces = s.split(loops[axis], unrolled, lanes)
+        s.reorder(*others, *[loops[a] for a in reductions if a != axis], *pieces)
+        outer = others
+    elif root and len(others) == 0 and not rows:
+        vectors = ceildiv(loops[axis].extent, unrolled * lanes)
+        chunks = s.factor(f"{name}.chunks", ceildiv(loops[axis].extent, 4 * lanes), at_most=1024, default=8)
+        s.require(chunks <= vectors, "no more chunks than vectors")
+        pieces = s.split(loops[axis], ceildiv(vectors, chunks), unrolled, lanes)
+        s.reorder(pieces[0], pieces[1], *[loops[a] for a in reductions], *pieces[2:])
+        outer = [pieces[0]]
+    else:
+        pieces = s.split(loops[axis], unrolled, lanes)
+        outer = _spatial_order(s, others, pieces, [loops[a] for a in reductions], name)
+    s.unroll(pieces[-2])
+    s.vectorize(pieces[-1])
+    if root:
+        _parallel(s, outer, rows)
+        if not definition.reduction and definition.name in s.program.outputs and _is_large(definition):
+            s.streaming(definition.name, s.flag(f"{name}.streaming"))
+
+
+def _spatial_order(
+    s: Schedule, others: list[LoopHandle], pieces: tuple[LoopHandle, ...], reductions: list[LoopHandle], name: str
+) -> list[LoopHandle]:
+    """Column blocks inside the rows, or, for a reduction over rows, reductions around or inside of the columns."""
+    if reductions and s.variant(f"{name} reduce outside", [False, True]):
+        s.reorder(*others, *reductions, *pieces)
+        return others
+    s.reorder(*others, pieces[0], *reductions, *pieces[1:])
+    return [*others, pieces[0]]
+
+
+def _parallel(s: Schedule, outer: list[LoopHandle], rows: list[LoopHandle]) -> None:
+    """The row loops, or else the outermost ones, share the work between the threads."""
+    loops = rows or outer[:2]
+    if loops:
+        s.parallel(*loops)
+
+
+def _is_large(stage: Stage) -> bool:
+    total = 1
+    for axis in stage.axes:
+        total *= axis.extent
+    return total >= LARGE
+
+
+def _row_group(program: Program, root: Stage, taken: set[str]) -> tuple[list[str], int]:
+    """(producers that run inside the rows of a root, consumers first; how many leading axes make a row).
+
+    More row axes are tried first: the values of a row are then fewest.
+    """
+    for shared in range(len(root.axes) - 1, 0, -1):
+        if any(a.extent > 1 for a in root.axes[:shared]):
+            group = _members(program, root, shared, taken)
+            if group:
+                return group, shared
+    return [], 0
+
+
+def _members(program: Program, root: Stage, shared: int, taken: set[str]) -> list[str]:
+    """Producers all of whose readers run in the row, and which compute each value in one row only."""
+    rows: dict[str, tuple[str | None, ...]] = {root.name: tuple(a.name for a in root.axes[:shared])}
+    members: list[str] = []
+    for stage in reversed(program.stages):
+        if stage.name == root.name or stage.name in taken or stage.name in program.outputs or stage.fold is not None:
+            continue
+        readers = program.consumers[stage.name]
+        if not readers or len(stage.tensors) > 1 or is_anchor(stage) or any(r.name not in rows for r in readers):
+            continue
+        own = _row_axes(program, stage, rows, shared)
+        if own is not None:
+            rows[stage.name] = own
+            members.append(stage.name)
+    return members
+
+
+def _row_axes(
+    program: Program, stage: Stage, rows: dict[str, tuple[str | None, ...]], shared: int
+) -> tuple[str | None, ...] | None:
+    """Which axis of a producer is each row axis of the root, if all its readers agree and no row axis is missing."""
+    found: tuple[str, ...] | None = None
+    for reader in program.consumers[stage.name]:
+        reader_rows = rows[reader.name]
+        for read in reader.reads():
+            if read.tensor != stage.name:
+                continue
+            own = []
+            for row in reader_rows:
+                place = [n for n, index in enumerate(read.indices) if row is not None and index == Var(row)]
+                moved = [n for n, index in enumerate(read.indices) if row is not None and depends(read, row)]
+                if len(place) != 1 or len(moved) < 1:
+                    return None
+                own.append(stage.axes[place[0]].name)
+            if found is not None and found != tuple(own):
+                return None
+            found = tuple(own)
+    return found if found is not None and len(set(found)) == shared else None
+
+
+def stride_of(stage: Stage, axis: str) -> int:
+    """How many elements apart neighbouring points along an axis are in the result."""
+    return output_stride(stage, axis)
