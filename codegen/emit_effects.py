@@ -45,6 +45,7 @@ class Effects:
         self.derived: dict[str, frozenset[str]] = {}  # variable of a Let -> loop variables in its value
         self.streamed = False
         self._facts: dict[int, Facts] = {}
+        self._fitting: dict[int, bool] = {}
 
     def facts(self, statement: Statement) -> Facts:
         """The facts of a statement, collected once."""

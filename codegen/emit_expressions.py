@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..common.errors import InternalError
 from ..targets.target import Target
@@ -22,8 +22,7 @@ from .loop_ir import Buffer, Scope
 _INDEX_OPERATORS = frozenset(("add", "sub", "neg", "mul", "floordiv", "mod", "min", "max"))
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(NamedTuple):
     """What a variable stands for. In copies of an unrolled body that are no real trips, `real` is the last real trip."""
 
     exact: Index
@@ -89,6 +88,8 @@ class Expressions:
         return binding.exact if self.exact else binding.real
 
     def _evaluate(self, form: Affine) -> Index:
+        if not form.terms:
+            return Index(form.constant)
         parts = [(self._bound(a.name) if type(a) is Var else self._atom(a), times) for a, times in form.terms]
         return self.indices.total(parts, form.constant)
 

@@ -7,7 +7,7 @@ share one pointer, and the constant becomes the displacement of the instruction.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..tensor.dtype import boolean, i64
 from .emit_text import FunctionText
@@ -21,8 +21,7 @@ _HOLDS = {
 _SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(NamedTuple):
     """constant + sum of coefficient * name + lane * (number of the lane) + a vector of i64, "" for none."""
 
     constant: int = 0
@@ -43,16 +42,6 @@ class Index:
     def shifted(self, amount: int) -> Index:
         """self + amount."""
         return Index(self.constant + amount, self.terms, self.lane, self.vector)
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What the index is, for tables."""
-        return (self.constant, self.terms, self.lane, self.vector)
-
-
-def constant_index(number: int) -> Index:
-    """A number."""
-    return Index(number)
 
 
 class IndexArithmetic:
@@ -77,11 +66,14 @@ class IndexArithmetic:
                 whole = Value(part.vector, i64, self.lanes)
                 factor = Value(str(coefficient), i64)
                 vectors.append(whole if coefficient == 1 else self.arithmetic.apply("mul", [whole, factor], i64))
-        if len(terms) > 1:
-            order = sorted((self.text.level(name), name) for name, times in terms.items() if times)
-            kept = tuple((name, terms[name]) for _, name in order)
+        if not terms:
+            kept: tuple[tuple[str, int], ...] = ()
+        elif len(terms) == 1:
+            kept = tuple([item for item in terms.items() if item[1]])
         else:
-            kept = tuple(item for item in terms.items() if item[1])
+            level = self.text.levels.get
+            order = sorted([(level(name, 0), name) for name, times in terms.items() if times])
+            kept = tuple([(name, terms[name]) for _, name in order])
         summed = vectors[0] if vectors else None
         for other in vectors[1:]:
             assert summed is not None

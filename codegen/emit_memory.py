@@ -67,10 +67,10 @@ class Memory:
         `guard` stands for a select, `mask` for the real lanes, of which there always is at least one.
         """
         condition = guard if index.is_scalar else self.arithmetic.both(guard, mask)
-        if condition is not None and condition.is_literal and condition.text == "true":
+        if condition is not None and condition.text == "true":
             condition = None
         name = place.buffer.name
-        key = (index.key, 0 if index.is_scalar else self.indices.lanes)
+        key = (index, 0 if index.is_scalar else self.indices.lanes)
         known = self.text.recall(name, key) or (
             self.text.recall(name, (key, condition.text)) if condition is not None else None
         )
@@ -125,10 +125,10 @@ class Memory:
     def _from_memory(self, loaded: str, place: Place, lanes: int) -> Value:
         dtype = place.buffer.dtype
         kind = memory_type(dtype, lanes)
-        if dtype == boolean:
+        if dtype.name == "bool":
             zero = "zeroinitializer" if lanes else "0"
             return Value(self.text.compute(f"icmp ne {kind} {loaded}, {zero}", loaded), dtype, lanes)
-        if dtype == bf16:
+        if dtype.name == "bf16":
             wide = vector("i32", lanes)
             sixteen = "splat (i32 16)" if lanes else "16"
             bits = self.text.compute(f"zext {kind} {loaded} to {wide}", loaded)
@@ -164,7 +164,7 @@ class Memory:
             self._plain_store(place, address, f"{memory_type(dtype, lanes)} {bits}", lanes, streaming)
         self.text.forget(place.buffer.name)
         if condition is None:
-            self.text.remember(place.buffer.name, (index.key, lanes), value)
+            self.text.remember(place.buffer.name, (index, lanes), value)
 
     def _plain_store(self, place: Place, address: str, typed: str, lanes: int, streaming: bool) -> None:
         """A streaming store has to be aligned to its size; where it is not, an ordinary one takes its place."""

@@ -123,7 +123,7 @@ class Statements(Effects):
 
     def _for(self, node: For) -> None:
         extent = self.at.index(node.extent)
-        if node.kind is LoopKind.VECTOR and not self.indices.lanes and extent.constant > 1 and fits_lanes(node):
+        if node.kind is LoopKind.VECTOR and not self.indices.lanes and extent.constant > 1 and self._fits(node):
             self._vector(node, extent)
         elif node.kind in (LoopKind.UNROLL, LoopKind.VECTOR):
             self._unroll(node, extent)
@@ -133,6 +133,12 @@ class Statements(Effects):
             self.parallel(node)
         else:
             raise InternalError(f"a {node.kind} loop ({node.var!r}) has no meaning in CPU code")
+
+    def _fits(self, node: For) -> bool:
+        fits = self._fitting.get(id(node))
+        if fits is None:
+            fits = self._fitting[id(node)] = fits_lanes(node)
+        return fits
 
     def parallel(self, node: For) -> None:
         """Trips in order; a function that starts threads does otherwise."""

@@ -41,7 +41,8 @@ class FunctionText:
         self.chunks: list[list[str]] = []
         self.scopes: list[Scope] = [Scope(self._chunk(), False, True, frozenset())]
         self.block = "entry"
-        self._levels: dict[str, int] = {}
+        self._floor = 0  # the innermost scope that is an arm of a branch
+        self.levels: dict[str, int] = {}  # the scope that a name belongs to; literals and parameters have no entry
         self._dump = ""
 
     @property
@@ -63,43 +64,39 @@ class FunctionText:
 
     def pure(self, text: str, *operands: str) -> str:
         """The value of an instruction that is cheap and has no effect; it may be computed anywhere."""
-        levels = self._levels
-        return self._at(max([levels.get(name, 0) for name in operands], default=0), text)
+        level = 0
+        for operand in operands:
+            level = max(level, self.levels.get(operand, 0))
+        return self._at(level, text)
 
     def compute(self, text: str, *operands: str) -> str:
         """As `pure`, but never moved out of an arm of a branch, because it may be costly."""
-        levels = self._levels
-        level = max([levels.get(name, 0) for name in operands], default=0)
-        for outer in range(len(self.scopes) - 1, level, -1):
-            if self.scopes[outer].branch:
-                level = outer
-                break
+        level = self._floor
+        for operand in operands:
+            level = max(level, self.levels.get(operand, 0))
         return self._at(level, text)
 
     def _at(self, level: int, text: str) -> str:
         scope = self.scopes[level]
         known = scope.memo.get(text)
         if known is None:
-            known = self.name()
-            scope.memo[text] = known
+            self._count += 1
+            known = scope.memo[text] = f"%v{self._count}"
             scope.lines.append(f"  {known} = {text}")
-            self._levels[known] = level
+            if level:
+                self.levels[known] = level
         return known
 
     def effect(self, text: str) -> str:
         """The value of an instruction that must stand exactly here."""
         name = self.name()
         self.scopes[-1].lines.append(f"  {name} = {text}")
-        self._levels[name] = len(self.scopes) - 1
+        self.levels[name] = len(self.scopes) - 1
         return name
 
     def line(self, text: str) -> None:
         """An instruction without a value."""
         self.scopes[-1].lines.append(f"  {text}")
-
-    def level(self, name: str) -> int:
-        """The scope that a name belongs to; 0 for literals and parameters."""
-        return self._levels.get(name, 0)
 
     def alloca(self, type_text: str, align: int) -> str:
         """Stack memory of the whole function."""
@@ -114,7 +111,7 @@ class FunctionText:
         do not change the operands."""
         if not movable:
             return self.effect(text)
-        level = max([self._levels.get(name, 0) for name in operands], default=0)
+        level = max([self.levels.get(name, 0) for name in operands], default=0)
         for outer in range(len(self.scopes) - 1, level, -1):
             scope = self.scopes[outer]
             if not scope.certain or buffer in scope.writes:
@@ -122,7 +119,7 @@ class FunctionText:
                 break
         name = self.name()
         self.scopes[level].lines.append(f"  {name} = {text}")
-        self._levels[name] = level
+        self.levels[name] = level
         return name
 
     def recall(self, buffer: str, key: object) -> Value | None:
@@ -137,7 +134,7 @@ class FunctionText:
 
     def remember(self, buffer: str, key: object, value: Value) -> None:
         """Notes what is in the buffer now."""
-        level = min(self._levels.get(value.text, 0), len(self.scopes) - 1)
+        level = min(self.levels.get(value.text, 0), len(self.scopes) - 1)
         for outer in range(len(self.scopes) - 1, level, -1):
             if self.scopes[outer].branch or buffer in self.scopes[outer].writes:
                 level = outer
@@ -171,6 +168,8 @@ class FunctionText:
         top = self._chunk()
         top += [f"  {terminator}", f"{label}:"] if terminator else [f"{label}:"]
         self.scopes.append(Scope(self._chunk(), branch, certain, writes))
+        if branch:
+            self._floor = len(self.scopes) - 1
         self.block = label
         return top
 
@@ -179,6 +178,7 @@ class FunctionText:
         self.line(terminator)
         for buffer in self.scopes.pop().writes:
             self.forget(buffer)
+        self._floor = max([level for level, scope in enumerate(self.scopes) if scope.branch], default=0)
 
     def phi(
         self, top: list[str], dtype: DType, lanes: int, edges: list[tuple[str, str]], name: str | None = None
@@ -187,19 +187,19 @@ class FunctionText:
         name = name or self.name()
         incoming = ", ".join(f"[ {value}, %{label} ]" for value, label in edges)
         top.append(f"  {name} = phi {value_type(dtype, lanes)} {incoming}")
-        self._levels[name] = len(self.scopes) - 1
+        self.levels[name] = len(self.scopes) - 1
         return Value(name, dtype, lanes)
 
     def reserve(self) -> str:
         """A name of the innermost scope for a phi that is written later."""
         name = self.name()
-        self._levels[name] = len(self.scopes) - 1
+        self.levels[name] = len(self.scopes) - 1
         return name
 
     def adopt(self, name: str) -> None:
         """A name of a loop that has surely run, used behind the loop, belongs to the scope around it from now on."""
-        if self._levels.get(name, 0) >= len(self.scopes):
-            self._levels[name] = len(self.scopes) - 1
+        if self.levels.get(name, 0) >= len(self.scopes):
+            self.levels[name] = len(self.scopes) - 1
 
     def merge(self, like: Value, edges: list[tuple[str, str]]) -> Value:
         """A phi at the top of the block just started, of the type of `like`."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from ..tensor.dtype import DType, Kind, bf16, boolean, f16, f32, i64
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """An SSA name or a literal. `lanes` is 0 for a scalar; one-lane vectors do not occur."""
 
     text: str
@@ -42,6 +41,7 @@ class Value:
 TRUE = Value("true", boolean)
 FALSE = Value("false", boolean)
 
+_TYPES: dict[tuple[str, int], str] = {}
 _SCALARS = {"f64": "double", "f32": "float", "f16": "half", "bf16": "float", "bool": "i1"}
 _SUFFIXES = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "f32", "bool": "i1"}
 

@@ -64,7 +64,7 @@ class Arithmetic:
             return value
         if value.lanes:
             raise InternalError(f"a value of {value.lanes} lanes meets one of {lanes}")
-        if value.is_literal:
+        if value.text[0] != "%":
             return Value(f"splat ({value.typed})", value.dtype, lanes)
         kind = value_type(value.dtype, lanes)
         one = self.text.pure(f"insertelement {kind} poison, {value.typed}, i64 0", value.text)
