@@ -39,10 +39,11 @@ _NICE = 5  # builders give way to the timer while it checks
 
 @dataclass(frozen=True, slots=True)
 class _Contender:
-    """A built job, on its way to the timer."""
+    """A built job, on its way to the timer; `again`: its times could not be trusted, and this is its second chance."""
 
     job: Job
     built: Built
+    again: bool = False
 
     def request(self, limit: float | None) -> TimeRequest:
         return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit)
@@ -229,6 +230,8 @@ class LocalRunner:
         tag = event.work.tag
         if isinstance(tag, _Contest):
             self._after_contest(tag, event)
+        elif isinstance(event, Answered) and event.value.status is Status.UNSTABLE and not tag.again:
+            self._built.append(replace(tag, again=True))  # most likely the machine was busy for a moment
         elif isinstance(event, Answered):
             self._finish(tag.job, tag.finished(event.value))
         elif isinstance(event, Lost):

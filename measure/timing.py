@@ -41,6 +41,7 @@ class TimingPlan:
 
 
 SEARCH_PLAN = TimingPlan()
+CONFIRM_PLAN = TimingPlan(shortest=20e-3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,10 @@ class FakeTimer:
         time.sleep(float(config.get("wait", 0.0)))
         BEHAVIOUR[config.get("time", "ok")]()
         _note(config, "loud")
+        if "unstable_until" in config and not (mark := Path(config["unstable_until"])).exists():
+            if mark.parent.exists():
+                mark.touch()
+            return Measurement(Status.UNSTABLE, failure=Failure("time", "the machine is busy"))
         seconds = float(config.get("seconds", 1e-3))
         return Measurement(Status.OK, (seconds,) * 3, device=f"fake pid={os.getpid()} limit={request.limit}")
 

@@ -131,6 +131,12 @@ def test_an_invalid_config_does_not_cost_the_builder(runner: LocalRunner, tmp_pa
     assert len(pids) == 1
 
 
+def test_untrusted_times_get_a_second_chance(shared: LocalRunner, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    assert one(shared, fake_job(1, unstable_until=str(mark))).ok and mark.exists()
+    assert one(shared, fake_job(2, unstable_until=str(tmp_path / "no" / "such" / "place"))).status is Status.UNSTABLE
+
+
 def test_the_limit_follows_the_best_time(runner: LocalRunner) -> None:
     assert "limit=None" in one(runner, fake_job(1, seconds=2e-3)).device
     assert "limit=0.002" in one(runner, fake_job(2, limit=1.0, seconds=3e-3)).device

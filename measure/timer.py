@@ -1,0 +1,151 @@
+"""What a timer child does: an artifact becomes a measurement. It is loaded, run once, checked, and timed if it was right."""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..common.errors import TilesmithError
+from .bench import SEED, Bench
+from .environment import describe_environment
+from .plausible import too_fast
+from .requests import ConfirmRequest, TimeRequest
+from .result import Failure, Measurement, Status
+from .timing import CONFIRM_PLAN, SEARCH_PLAN, Repeat, Timing, TimingPlan, interleaved, relative_spread, time_kernel
+from .worker import Link
+
+if TYPE_CHECKING:
+    from ..codegen.artifact import Artifact
+    from ..runtime.devices.base import LoadedKernel
+    from ..targets.ceilings import Ceilings
+
+_KEPT_BYTES = 2 << 30  # of programs that were measured before
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """A kernel that was loaded and gave right outputs; `first` is the seconds of that run."""
+
+    kernel: LoadedKernel
+    bench: Bench
+    first: float
+    measurement: Measurement
+
+    @property
+    def repeat(self) -> Repeat:
+        """What the clock runs."""
+        return partial(self.kernel.run_repeat, self.bench.timed)
+
+
+class Timer:
+    """Checks and times artifacts (a `worker.Handler`).
+
+    Args:
+        ceilings: what the machine can do; what is far above it is not believed. None: everything is.
+        plan, confirm_plan: the numbers of the timing method.
+    """
+
+    def __init__(
+        self,
+        ceilings: Ceilings | None = None,
+        plan: TimingPlan = SEARCH_PLAN,
+        confirm_plan: TimingPlan = CONFIRM_PLAN,
+    ) -> None:
+        from ..runtime.devices.cpu import CpuDevice
+
+        self._ceilings, self._plan, self._confirm_plan = ceilings, plan, confirm_plan
+        self._device = CpuDevice()
+        self._benches: OrderedDict[str, Bench] = OrderedDict()
+        self._name = f"{self._device.name} {describe_environment()}"
+
+    def handle(self, request: TimeRequest | ConfirmRequest, link: Link) -> Measurement | tuple[Measurement, ...]:
+        """One trial, or all contenders of a confirmation in their order."""
+        if isinstance(request, TimeRequest):
+            return self._trial(request, link)
+        return self._confirm(request, link)
+
+    def _trial(self, request: TimeRequest, link: Link) -> Measurement:
+        passed = self._check(request, link, 0)
+        if isinstance(passed, Measurement):
+            return passed
+        link.quiet()
+        start = perf_counter()
+        timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
+        return self._judged(passed, timing, perf_counter() - start)
+
+    def _confirm(self, request: ConfirmRequest, link: Link) -> tuple[Measurement, ...]:
+        ends = [self._check(item, link, place) for place, item in enumerate(request.items)]
+        right = {place: end for place, end in enumerate(ends) if isinstance(end, _Passed)}
+        if right:
+            link.quiet()
+            start = perf_counter()
+            rng = np.random.default_rng(SEED)
+            orders = [list(rng.permutation(len(right))) for _ in range(request.rounds)]
+            repeats = [_announced(passed.repeat, link, place) for place, passed in right.items()]
+            times = interleaved(repeats, orders, self._confirm_plan)
+            share = (perf_counter() - start) / len(right)
+            for (place, passed), of_one in zip(right.items(), times, strict=True):
+                trusted = relative_spread(of_one) <= self._confirm_plan.unstable
+                ends[place] = self._judged(passed, Timing(of_one, trusted=trusted), share)
+        return tuple(end for end in ends if isinstance(end, Measurement))
+
+    def _check(self, request: TimeRequest, link: Link, item: int) -> _Passed | Measurement:
+        """Loads a kernel and runs it once. A wrong or unloadable one comes back as its measurement."""
+        link.stage("load", item)
+        artifact: Artifact = pickle.loads(request.artifact)
+        try:
+            kernel = self._device.load(artifact)
+        except TilesmithError as error:
+            return self._failed(Status.COMPILE_ERROR, "load", str(error))
+        link.stage("prepare", item)
+        bench = self._bench(request.program)
+        link.stage("verify", item)
+        start = perf_counter()
+        try:
+            kernel.prepare(bench.constants)
+            first, message = bench.checked_run(kernel)
+        except MemoryError as error:
+            return self._failed(Status.OUT_OF_MEMORY, "verify", f"no memory for the workspace: {error}")
+        seconds = perf_counter() - start
+        if message is not None:
+            return replace(self._failed(Status.WRONG_RESULT, "verify", message), check_seconds=seconds)
+        return _Passed(kernel, bench, first, Measurement(Status.OK, check_seconds=seconds, device=self._name))
+
+    def _failed(self, status: Status, stage: str, message: str) -> Measurement:
+        return Measurement(status, failure=Failure(stage, message), device=self._name)
+
+    def _judged(self, passed: _Passed, timing: Timing, seconds: float) -> Measurement:
+        """The measurement of a timed kernel, `unstable` if its times cannot be believed."""
+        timed = replace(passed.measurement, times=timing.times, abandoned=timing.abandoned, measure_seconds=seconds)
+        message = too_fast(passed.bench.program, timing.seconds, self._ceilings)
+        if message is None and not timing.trusted:
+            message = f"the times of {len(timing.times)} repeats are {timing.spread:.0%} of their median apart"
+        if message is None:
+            return timed
+        return replace(timed, status=Status.UNSTABLE, failure=Failure("time", message))
+
+    def _bench(self, program: str) -> Bench:
+        """The bench of a program; the ones used longest ago make room."""
+        bench = self._benches.get(program)
+        if bench is None:
+            bench = self._benches[program] = Bench(program, self._device)
+        self._benches.move_to_end(program)
+        while len(self._benches) > 1 and sum(b.bytes for b in self._benches.values()) > _KEPT_BYTES:
+            self._benches.popitem(last=False)
+        return bench
+
+
+def _announced(repeat: Repeat, link: Link, item: int) -> Repeat:
+    """Says whose turn it is before the clock is read, so that a crash is blamed on the right one."""
+
+    def run(count: int) -> float:
+        link.stage("time", item)
+        return repeat(count)
+
+    return run

@@ -1,0 +1,149 @@
+"""The timer on hand-written kernels: in this process where they behave, in a child where they do not."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from contracts.measure_kernels import HAND_BUILDER, PROGRAM, TRUSTING_TIMER, TrustingTimer, artifact, time_request
+from contracts.runner import gather
+from tilesmith.measure.local import LocalRunner
+from tilesmith.measure.plausible import too_fast
+from tilesmith.measure.requests import ConfirmRequest, TimeLimits
+from tilesmith.measure.result import Job, Measurement, Purpose, Status
+from tilesmith.measure.timer import Timer
+from tilesmith.measure.worker import Link
+from tilesmith.targets.ceilings import Ceilings
+from tilesmith.tensor.text import parse
+
+
+class Notes(Link):
+    """Remembers what the timer said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def stage(self, name: str, item: int = 0) -> None:
+        self.said.append(f"{name} {item}")
+
+    def quiet(self) -> None:
+        self.said.append("quiet")
+
+
+@pytest.fixture(scope="module")
+def timer() -> Timer:
+    return TrustingTimer()
+
+
+def trial(timer: Timer, kind: str, limit: float | None = None) -> Measurement:
+    answer = timer.handle(time_request(kind, limit), Notes())
+    assert isinstance(answer, Measurement)
+    return answer
+
+
+def test_a_right_kernel_is_timed(timer: Timer) -> None:
+    notes = Notes()
+    found = timer.handle(time_request("right"), notes)
+    assert isinstance(found, Measurement) and found.ok and len(found.times) >= 3
+    assert 1e-8 < found.seconds < 1e-4
+    assert found.check_seconds > 0 and found.measure_seconds > 0
+    assert notes.said == ["load 0", "prepare 0", "verify 0", "quiet"], "the clock is read when it is quiet"
+
+
+def test_slow_is_slower_and_abandoned_only_against_a_limit(timer: Timer) -> None:
+    right, slow = trial(timer, "right").seconds, trial(timer, "slow")
+    assert 20 * right < slow.seconds < 120 * right and not slow.abandoned
+    dropped = trial(timer, "slow", limit=right)
+    assert dropped.ok and dropped.abandoned and len(dropped.times) == 1
+    assert not trial(timer, "right", limit=right).abandoned
+
+
+@pytest.mark.parametrize(("kind", "words"), [("wrong", "B[0]: expected "), ("short", "B[999] was never written")])
+def test_a_wrong_kernel_is_not_timed(timer: Timer, kind: str, words: str) -> None:
+    found = trial(timer, kind)
+    assert found.status is Status.WRONG_RESULT and found.times == ()
+    assert found.failure is not None and found.failure.stage == "verify" and found.failure.message.startswith(words)
+
+
+def test_what_does_not_link(timer: Timer) -> None:
+    request = replace(time_request("right"), artifact=pickle.dumps(replace(artifact("right"), code=b"no object")))
+    found = timer.handle(request, Notes())
+    assert isinstance(found, Measurement) and found.status is Status.COMPILE_ERROR
+    assert found.failure is not None and found.failure.stage == "load"
+
+
+def test_a_workspace_without_memory(timer: Timer) -> None:
+    huge = replace(artifact("right"), workspace_bytes=1 << 60)
+    found = timer.handle(replace(time_request("right"), artifact=pickle.dumps(huge)), Notes())
+    assert isinstance(found, Measurement) and found.status is Status.OUT_OF_MEMORY
+
+
+def test_contenders_are_timed_in_turn(timer: Timer) -> None:
+    kinds = ("right", "wrong", "slow")
+    notes = Notes()
+    answer = timer.handle(ConfirmRequest(tuple(map(time_request, kinds)), rounds=5), notes)
+    assert isinstance(answer, tuple)
+    right, wrong, slow = answer
+    assert right.ok and len(right.times) == 5 and slow.ok and len(slow.times) == 5
+    assert wrong.status is Status.WRONG_RESULT and wrong.times == ()
+    assert right.seconds < slow.seconds
+    rounds = [line for line in notes.said[notes.said.index("quiet") :] if line.startswith("time")]
+    assert {"time 0", "time 2"} == set(rounds[-2:]), "each round has every contender once"
+
+
+def test_too_fast_to_be_true() -> None:
+    program = parse("input A: f32[64, 64]\ninput B: f32[64, 64]\n"
+                    "C[i: 64, j: 64] = sum[k: 64](A[i, k] * B[k, j])\nreturn C\n")  # fmt: skip
+    ceilings = Ceilings({"f32": 1e9, "f64": 1e3}, ((1 << 14, 1e9),), 1)
+    honest = 2 * 64**3 / 1e9
+    assert too_fast(program, honest, ceilings) is None
+    assert too_fast(program, honest / 1.4, ceilings) is None
+    assert "times the ceiling of f32" in str(too_fast(program, honest / 2, ceilings))
+    assert too_fast(program, honest / 2, None) is None
+    assert "cache" in str(too_fast(parse(PROGRAM), 4000 / 1e9 / 2, ceilings))
+    timer = TrustingTimer(Ceilings({"f32": 1.0}, ((1 << 14, 1e3),), 1))
+    found = trial(timer, "right")
+    assert found.status is Status.UNSTABLE and found.failure is not None and "fastest cache" in found.failure.message
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[LocalRunner]:
+    limits = TimeLimits(verify=2.0)
+    with LocalRunner("host", 1, builders=1, builder=HAND_BUILDER, timer=TRUSTING_TIMER, limits=limits) as one:
+        yield one
+
+
+def job(number: int, kind: str, purpose: Purpose = Purpose.SEARCH) -> Job:
+    return Job(number, PROGRAM, "", {"kind": kind}, "host", 1, purpose)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("writes past the end", Status.CRASH),
+        ("writes before the start", Status.CRASH),
+        ("writes to its input", Status.CRASH),
+        ("writes to null", Status.CRASH),
+        ("hangs", Status.TIMEOUT),
+        ("wrong", Status.WRONG_RESULT),
+    ],
+)
+def test_a_bad_kernel_costs_itself_alone(runner: LocalRunner, kind: str, status: Status) -> None:
+    for number, one in enumerate(("right", kind, "right")):
+        runner.submit(job(number, one))
+    done = gather(runner, 3)
+    assert [done[n].status for n in range(3)] == [Status.OK, status, Status.OK]
+    assert done[1].failure is not None and done[1].failure.stage == "verify"
+    assert "OMP_WAIT_POLICY=passive" in done[0].device
+    if status is Status.CRASH:
+        assert "SIGSEGV" in done[1].failure.message or "SIGBUS" in done[1].failure.message
+
+
+def test_a_confirmation_in_children(runner: LocalRunner) -> None:
+    answers = runner.confirm([job(n, k, Purpose.CONFIRM) for n, k in enumerate(["right", "writes to null", "slow"])])
+    statuses = [m.status for _, m in answers]
+    assert statuses == [Status.OK, Status.CRASH, Status.OK]
+    assert answers[0][1].seconds < answers[2][1].seconds
