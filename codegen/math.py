@@ -2,7 +2,7 @@
 
     symbol("exp", f32, 16)       "tilesmith.exp.v16f32", what the emitter calls
     definition("exp", f32, 16)   its text: define internal <16 x float> @tilesmith.exp.v16f32(<16 x float> %x) alwaysinline
-    declares("exp", f32, 16)     the `declare` lines of the intrinsics it uses; each may stand once in a module
+    declares("exp", f32, 16)     what it needs outside: intrinsics, for some a table; each item may stand once in a module
 
 No function calls the C library and none assumes NaN, infinities or denormals away: special values are as in NumPy. The bounds
 in the docstrings of `math_exponential`, `math_rational`, ... hold with and without fused multiply-add. f16 is computed in f32.
@@ -16,7 +16,9 @@ from functools import lru_cache
 from ..tensor.dtype import DType, f16, f32, f64
 from .math_body import Body, element_type, suffix, value_type
 from .math_exponential import exp, log, sigmoid
+from .math_power import pow_
 from .math_rational import erf, rsqrt, tanh
+from .math_trigonometric import cos, sin
 
 _RECIPES: dict[str, Callable[..., str]] = {
     "exp": exp,
@@ -25,6 +27,9 @@ _RECIPES: dict[str, Callable[..., str]] = {
     "tanh": tanh,
     "erf": erf,
     "rsqrt": rsqrt,
+    "sin": sin,
+    "cos": cos,
+    "pow": pow_,
 }
 FUNCTIONS = tuple(_RECIPES)
 _ARGUMENTS = ("%x", "%y")
@@ -42,7 +47,7 @@ def definition(name: str, dtype: DType, lanes: int) -> str:
 
 
 def declares(name: str, dtype: DType, lanes: int) -> tuple[str, ...]:
-    """The `declare` lines that `definition` relies on."""
+    """The module-level items (mostly one `declare` line each) that `definition` relies on; equal items stand for one."""
     return _build(name, dtype, lanes)[1]
 
 

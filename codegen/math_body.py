@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 
-from ..tensor.dtype import DType, f32
+from ..tensor.dtype import DType, f32, f64
 
 _ELEMENT = {"f16": "half", "f32": "float", "f64": "double"}
 
@@ -30,7 +30,7 @@ def suffix(dtype: DType, lanes: int) -> str:
 
 
 class Body:
-    """Straight-line code under construction. Values are strings: SSA names or constants, all of `type` or `int_type`.
+    """Code under construction. Values are strings: SSA names or constants, all of `type` or `int_type`.
 
     `dtype` is f32 or f64; integers have as many bits as it has.
     """
@@ -40,11 +40,22 @@ class Body:
         self.lanes = lanes
         self.single = dtype == f32
         self.mantissa_bits = 23 if self.single else 52
-        self.type = value_type(element_type(dtype), lanes)
+        self.scalar_type = element_type(dtype)
+        self.type = value_type(self.scalar_type, lanes)
         self.int_type = value_type(f"i{dtype.bits}", lanes)
         self.bool_type = value_type("i1", lanes)
-        self.lines: list[str] = []
+        self.lines: list[str] = ["entry:"]
         self.declares: dict[str, None] = {}  # in order of first use
+
+    def widened(self) -> Body:
+        """The same code, continued in f64."""
+        wide = Body(f64, self.lanes)
+        wide.lines, wide.declares = self.lines, self.declares
+        return wide
+
+    def needs(self, item: str) -> None:
+        """Asks for a declaration or a definition outside of the function."""
+        self.declares[item] = None
 
     # constants
 
@@ -72,7 +83,7 @@ class Body:
     def call(self, intrinsic: str, *args: str) -> str:
         """A call of an overloaded intrinsic on floating-point values."""
         name = f"@llvm.{intrinsic}.{suffix(self.dtype, self.lanes)}"
-        self.declares[f"declare {self.type} {name}({', '.join([self.type] * len(args))})"] = None
+        self.needs(f"declare {self.type} {name}({', '.join([self.type] * len(args))})")
         return self.emit(f"call {self.type} {name}({', '.join(f'{self.type} {a}' for a in args)})")
 
     def add(self, a: str, b: str) -> str:
@@ -115,6 +126,40 @@ class Body:
         """a where the mask holds, else b"""
         return self.emit(f"select {self.bool_type} {mask}, {self.type} {a}, {self.type} {b}")
 
+    def both(self, *masks: str) -> str:
+        """The mask that holds where all of them do."""
+        first, *rest = masks
+        for mask in rest:
+            first = self.emit(f"and {self.bool_type} {first}, {mask}")
+        return first
+
+    def negate(self, mask: str) -> str:
+        """The opposite mask."""
+        return self.emit(f"xor {self.bool_type} {mask}, {'true' if self.lanes == 1 else 'splat (i1 true)'}")
+
+    # lanes and blocks
+
+    def lane(self, kind: str, a: str, lane: int) -> str:
+        """One lane of a value of the vector type `kind`."""
+        return a if self.lanes == 1 else self.emit(f"extractelement {kind} {a}, i32 {lane}")
+
+    def with_lane(self, kind: str, a: str, element: str, value: str, lane: int) -> str:
+        """A value of the vector type `kind` with one lane replaced."""
+        return value if self.lanes == 1 else self.emit(f"insertelement {kind} {a}, {element} {value}, i32 {lane}")
+
+    @property
+    def current_block(self) -> str:
+        """The name of the block that code goes to."""
+        return next(line[:-1] for line in reversed(self.lines) if line.endswith(":"))
+
+    def branch(self, condition: str, yes: str, no: str) -> None:
+        """Ends the block: on to block `yes` where the scalar condition holds, else to `no`; opens `yes`."""
+        self.lines += [f"  br i1 {condition}, label %{yes}, label %{no}", f"{yes}:"]
+
+    def join(self, block: str) -> None:
+        """Ends the block: on to `block`, which is opened."""
+        self.lines += [f"  br label %{block}", f"{block}:"]
+
     # idioms
 
     def at_least(self, a: str, low: float) -> str:
@@ -126,6 +171,12 @@ class Body:
         """min(a, high); NaN stays NaN (the operand order of x86 minps)."""
         bound = self.constant(high)
         return self.select(self.compare("olt", bound, a), bound, a)
+
+    def two_sum(self, a: str, b: str) -> tuple[str, str]:
+        """a + b and its rounding error, exactly (Knuth, TAOCP volume 2, 4.2.2)."""
+        total = self.add(a, b)
+        part = self.sub(total, a)
+        return total, self.add(self.sub(a, self.sub(total, part)), self.sub(b, part))
 
     def horner(self, coefficients: tuple[float, ...], x: str) -> str:
         """c0 + c1 x + c2 x^2 + ..., one multiply-add for each step."""

@@ -51,7 +51,15 @@ LOG_F32 = (
 )
 
 # (log((1 + s)/(1 - s)) - 2 s) / s^3 as a polynomial in s^2, s^2 up to (3 - sqrt(8))^2
-LOG_F64 = ()
+LOG_F64 = (
+    0.6666666666666734,
+    0.39999999999416636,
+    0.2857142874206879,
+    0.22222198593743175,
+    0.18183563971175526,
+    0.15314038189115442,
+    0.14796328105059844,
+)
 
 # ln 2 in two parts; the first has so few bits that its products with exponents are exact
 LN2_F32 = (0.693145751953125, 1.428606765330187e-06)
@@ -61,18 +69,18 @@ LN2_F64 = (0.6931471805601177, -1.7239444525614835e-13)
 def exp(b: Body, x: str) -> str:
     """e^x. Error <= 2 ulp. exp(-inf) = 0; overflow gives inf, underflow goes through the denormals."""
     high, low = (89.0, -104.0) if b.single else (710.0, -746.0)
-    return _exp_within(b, b.at_least(b.at_most(x, high), low))
+    return exp_within(b, b.at_least(b.at_most(x, high), low))
 
 
 def sigmoid(b: Body, x: str) -> str:
-    """1 / (1 + e^-x) as e^x / (1 + e^x), which keeps small results exact. Error <= 3.5 ulp. sigmoid(-inf) = 0, of inf = 1."""
-    high, low = (20.0, -104.0) if b.single else (40.0, -746.0)  # e^20 + 1 rounds to e^20
-    e = _exp_within(b, b.at_least(b.at_most(x, high), low))
+    """1 / (1 + e^-x) as e^x / (1 + e^x), which keeps small results exact. Error <= 3.5 ulp. sigmoid(-inf) = 0, of inf 1."""
+    high, low = (20.0, -104.0) if b.single else (40.0, -746.0)  # there e^x + 1 rounds to e^x
+    e = exp_within(b, b.at_least(b.at_most(x, high), low))
     return b.div(e, b.add(e, b.constant(1.0)))
 
 
-def _exp_within(b: Body, x: str) -> str:
-    """e^x for x whose result is at most a little outside of the finite numbers.
+def exp_within(b: Body, x: str, low: str = "") -> str:
+    """e^(x + low) for x of [-104, 89] (f32) or [-746, 710] (f64); `low` is at most about a unit of x.
 
     x = 2 n ln 2 + r with |r| <= ln 2, and e^x = e^r 2^n 2^n: 2^n alone is always a normal number, so that two products do
     what scaling by 2^(2n) at the edges of the range needs cases for. n comes out of the low bits of a float: adding
@@ -84,41 +92,44 @@ def _exp_within(b: Body, x: str) -> str:
     n = b.sub(shifted, magic)
     r = b.muladd(n, b.constant(-2 * ln2_high), x)
     r = b.muladd(n, b.constant(-2 * ln2_low), r)
+    if low:
+        r = b.add(r, low)
     p = b.horner(EXP_F32 if b.single else EXP_F64, r)
     power = b.float_of_bits(b.integer_op("shl", b.bits(shifted), b.integer(b.mantissa_bits)))
     return b.mul(b.mul(p, power), power)
 
 
 def log(b: Body, x: str) -> str:
-    """Natural logarithm. Error <= 1 ulp. log(0) = -inf, of a negative number NaN, of inf inf.
-
-    x = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log x = k ln 2 + log(1 + f).
-    """
-    tiny = b.compare("olt", x, b.constant(2.0**-126 if b.single else 2.0**-1022))
-    scale = float(b.mantissa_bits + 1)
-    scaled = b.select(tiny, b.mul(x, b.constant(2.0**scale)), x)  # denormals become normal
-    root = 0x3F3504F3 if b.single else 0x3FE6A09E667F3BCD
-    offset = b.integer_op("sub", b.bits(scaled), b.integer(root))
-    exponent = b.integer_op("ashr", offset, b.integer(b.mantissa_bits))
-    fraction = b.integer_op("and", offset, b.integer((1 << b.mantissa_bits) - 1))
-    f = b.sub(b.float_of_bits(b.integer_op("add", fraction, b.integer(root))), b.constant(1.0))
-    k = b.sub(_small_to_float(b, exponent), b.select(tiny, b.constant(scale), b.constant(0.0)))
-    result = (_log1p_f32 if b.single else _log1p_f64)(b, f, k)
+    """Natural logarithm. Error <= 1 ulp. log(0) = -inf, of a negative number NaN, of inf inf."""
+    f, k = split_float(b, x)
+    result = (_log_f32 if b.single else _log_f64)(b, f, k)
     result = b.select(b.compare("ult", x, b.constant(float("inf"))), result, x)  # inf
     result = b.select(b.compare("olt", b.constant(0.0), x), result, b.constant(float("nan")))  # negative, NaN
     return b.select(b.compare("oeq", x, b.constant(0.0)), b.constant(float("-inf")), result)
 
 
+def split_float(b: Body, x: str) -> tuple[str, str]:
+    """(f, k) with x = 2^k (1 + f), 1 + f in [sqrt(1/2), sqrt(2)), of positive finite x; k is a float."""
+    tiny = b.compare("olt", x, b.constant(2.0**-126 if b.single else 2.0**-1022))
+    scale = float(b.mantissa_bits + 1)
+    scaled = b.select(tiny, b.mul(x, b.constant(2.0**scale)), x)  # denormals become normal
+    root = b.integer(0x3F3504F3 if b.single else 0x3FE6A09E667F3BCD)
+    offset = b.integer_op("sub", b.bits(scaled), root)
+    exponent = b.integer_op("ashr", offset, b.integer(b.mantissa_bits))
+    fraction = b.integer_op("and", offset, b.integer((1 << b.mantissa_bits) - 1))
+    f = b.sub(b.float_of_bits(b.integer_op("add", fraction, root)), b.constant(1.0))
+    return f, b.sub(_small_to_float(b, exponent), b.select(tiny, b.constant(scale), b.constant(0.0)))
+
+
 def _small_to_float(b: Body, value: str) -> str:
-    """An integer of at most mantissa_bits - 1 bits as a float, without an i64 conversion, which few targets have in vectors."""
+    """An exponent as a float; in f64 without an instruction that converts i64, which few targets have for vectors."""
     if b.single:
         return b.emit(f"sitofp {b.int_type} {value} to {b.type}")
-    magic = 1.5 * 2.0**52
-    bits = b.integer_op("add", value, b.integer(0x4338000000000000))
-    return b.sub(b.float_of_bits(bits), b.constant(magic))
+    bits = b.integer_op("add", value, b.integer(0x4338000000000000))  # the bits of 1.5 * 2^52
+    return b.sub(b.float_of_bits(bits), b.constant(1.5 * 2.0**52))
 
 
-def _log1p_f32(b: Body, f: str, k: str) -> str:
+def _log_f32(b: Body, f: str, k: str) -> str:
     """log(1 + f) + k ln 2 with log(1 + f) = f - f^2/2 + f^3 p(f)."""
     square = b.mul(f, f)
     tail = b.mul(b.mul(b.horner(LOG_F32, f), f), square)
@@ -127,8 +138,8 @@ def _log1p_f32(b: Body, f: str, k: str) -> str:
     return b.muladd(k, b.constant(LN2_F32[0]), b.add(f, tail))
 
 
-def _log1p_f64(b: Body, f: str, k: str) -> str:
-    """log(1 + f) + k ln 2 with s = f/(2 + f): log(1 + f) = f - f^2/2 + s (f^2/2 + s^2 p(s^2)), as in Sun's fdlibm."""
+def _log_f64(b: Body, f: str, k: str) -> str:
+    """log(1 + f) + k ln 2 with s = f / (2 + f): log(1 + f) = f - f^2/2 + s (f^2/2 + s^2 p(s^2)), as in Sun's fdlibm."""
     s = b.div(f, b.add(f, b.constant(2.0)))
     z = b.mul(s, s)
     half_square = b.mul(b.mul(f, b.constant(0.5)), f)

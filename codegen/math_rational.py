@@ -1,8 +1,9 @@
-"""tanh and erf as rational functions of the square of the argument (tests/vector_math/fit.py makes the tables)."""
+"""tanh, erf, rsqrt, each with one division. tests/vector_math/fit.py makes the tables."""
 
 from __future__ import annotations
 
 from .math_body import Body
+from .math_exponential import exp_within
 
 # tanh(x) = x P(x^2) / Q(x^2) up to 9.015625, and erf(x) up to 3.9296875; all coefficients are positive, so nothing cancels
 TANH_P_F32 = (
@@ -36,15 +37,73 @@ ERF_Q_F32 = (
     5.558447082876228e-05,
 )
 
+# tanh(x) = x + x^3 P(x^2) / Q(x^2) up to 0.625
+TANH_P_F64 = (
+    -0.3333333333333333,
+    -0.020497720864013604,
+    -0.00019913027304556578,
+)
+TANH_Q_F64 = (
+    1.0,
+    0.4614931625920349,
+    0.023289893951347753,
+    0.00020648257730165575,
+)
+
+# erf(x) = x + x P(x^2) / Q(x^2) up to 1
+ERF_P_F64 = (
+    0.1283791670955126,
+    -0.3170120714857102,
+    -0.04831484292530983,
+    -0.008813324292813627,
+    -0.0004952528152292134,
+    -2.0715650729610188e-05,
+)
+ERF_Q_F64 = (
+    1.0,
+    0.4604665919210017,
+    0.09379151716428226,
+    0.010688806522062362,
+    0.000692062376893693,
+    2.0790380329537662e-05,
+)
+
+# exp(x^2) (1 - erf(x)) = P(x - 1) / Q(x - 1) from 1 to 6
+ERFC_P_F64 = (
+    0.427583576155807,
+    0.5379768974549611,
+    0.2990848400013606,
+    0.08974058659974865,
+    0.014456223001692565,
+    0.001000021090784825,
+)
+ERFC_Q_F64 = (
+    1.0,
+    1.897147031539093,
+    1.5506597503548152,
+    0.7010579860506155,
+    0.18557502719113092,
+    0.027395118927937806,
+    0.001772505190146899,
+)
+
 
 def tanh(b: Body, x: str) -> str:
-    """Hyperbolic tangent. Error <= 6.5 ulp. Never beyond +-1, which it reaches at infinity; tanh(-0) = -0."""
-    return _odd_rational(b, x, TANH_P_F32, TANH_Q_F32, 9.015625)
+    """Hyperbolic tangent. Error <= 6.5 ulp (f32), 2 ulp (f64). Never beyond +-1, reached at infinity; tanh(-0) = -0."""
+    return _odd_rational(b, x, TANH_P_F32, TANH_Q_F32, 9.015625) if b.single else _tanh_f64(b, x)
 
 
 def erf(b: Body, x: str) -> str:
-    """Error function. Error <= 6.5 ulp. Never beyond +-1, which it reaches at infinity; erf(-0) = -0."""
-    return _odd_rational(b, x, ERF_P_F32, ERF_Q_F32, 3.9296875)
+    """Error function. Error <= 6.5 ulp (f32), 2 ulp (f64). Never beyond +-1, reached at infinity; erf(-0) = -0."""
+    return _odd_rational(b, x, ERF_P_F32, ERF_Q_F32, 3.9296875) if b.single else _erf_f64(b, x)
+
+
+def rsqrt(b: Body, x: str) -> str:
+    """1 / sqrt(x). Error <= 1.5 ulp. rsqrt(+-0) = +-inf, of inf 0, of a negative number NaN.
+
+    Two correctly rounded instructions: next to memory traffic they cost nothing, and they need no special cases.
+    """
+    return b.div(b.constant(1.0), b.call("sqrt", x))
 
 
 def _odd_rational(b: Body, x: str, top: tuple[float, ...], bottom: tuple[float, ...], limit: float) -> str:
@@ -55,9 +114,27 @@ def _odd_rational(b: Body, x: str, top: tuple[float, ...], bottom: tuple[float, 
     return b.at_least(b.at_most(ratio, 1.0), -1.0)
 
 
-def rsqrt(b: Body, x: str) -> str:
-    """1 / sqrt(x). Error <= 1.5 ulp. rsqrt(+-0) = +-inf, of inf 0, of a negative number NaN.
+def _tanh_f64(b: Body, x: str) -> str:
+    """a + a^3 P/Q for a = |x| below 0.625, else 1 - 2 / (e^2a + 1): both as base + top / bottom."""
+    a = b.at_most(b.call("fabs", x), 20.0)  # from 19.1 on the result rounds to 1
+    square = b.mul(a, a)
+    small = b.compare("olt", a, b.constant(0.625))
+    power = exp_within(b, b.add(a, a))
+    top = b.select(small, b.mul(b.mul(a, square), b.horner(TANH_P_F64, square)), b.constant(-2.0))
+    bottom = b.select(small, b.horner(TANH_Q_F64, square), b.add(power, b.constant(1.0)))
+    base = b.select(small, a, b.constant(1.0))
+    return b.call("copysign", b.add(base, b.div(top, bottom)), x)
 
-    Two correctly rounded instructions: next to memory traffic they cost nothing, and they need no special cases.
-    """
-    return b.div(b.constant(1.0), b.call("sqrt", x))
+
+def _erf_f64(b: Body, x: str) -> str:
+    """a + a P/Q for a = |x| below 1, else 1 - e^(-a^2) P/Q: both as base + top / bottom."""
+    a = b.at_most(b.call("fabs", x), 6.0)  # from 5.93 on the result rounds to 1
+    square = b.mul(a, a)
+    small = b.compare("olt", a, b.constant(1.0))
+    beyond = b.sub(a, b.constant(1.0))
+    power = exp_within(b, b.emit(f"fneg {b.type} {square}"))
+    tail = b.emit(f"fneg {b.type} {b.mul(power, b.horner(ERFC_P_F64, beyond))}")
+    top = b.select(small, b.mul(a, b.horner(ERF_P_F64, square)), tail)
+    bottom = b.select(small, b.horner(ERF_Q_F64, square), b.horner(ERFC_Q_F64, beyond))
+    base = b.select(small, a, b.constant(1.0))
+    return b.call("copysign", b.add(base, b.div(top, bottom)), x)

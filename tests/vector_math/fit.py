@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Decimal, getcontext
+from decimal import Decimal, getcontext, localcontext
 
 getcontext().prec = 60
 D = Decimal
@@ -19,6 +19,7 @@ Function = Callable[[Decimal], Decimal]
 
 PI = D("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803")
 LN2 = D(2).ln()
+TINY = D("1e-12")
 
 
 def single(value: Decimal) -> Decimal:
@@ -140,7 +141,9 @@ def polynomial(
 
         def fit_on(reference: list[int], rest: list[Decimal] = rest, orders: range = orders) -> Fit:
             signs = [(-1) ** s / weights[p] for s, p in enumerate(reference)]
-            rows = [[grid[p] ** k for k in orders] + [sign] for p, sign in zip(reference, signs, strict=True)]
+            rows = [
+                [grid[p] ** k if k else D(1) for k in orders] + [sign] for p, sign in zip(reference, signs, strict=True)
+            ]
             *found, level = solve(rows, [rest[p] for p in reference])
             fitted = [D(0)] * orders.start + found
             return found, level, [w * (r - value_at(fitted, x)) for x, r, w in zip(grid, rest, weights, strict=True)]
@@ -192,6 +195,22 @@ def rational_error(f: Function, weight: Function, limit: Decimal, top: list[Deci
     return max(abs(weight(u) * (f(u) - value_at(top, u) / value_at(bottom, u))) for u in grid)
 
 
+def machin_pi(digits: int) -> Decimal:
+    """pi = 16 atan(1/5) - 4 atan(1/239)."""
+    with localcontext() as context:
+        context.prec = digits + 10
+
+        def atan_of_inverse(n: int) -> Decimal:
+            total, power, k = D(0), D(1) / n, 0
+            while power > D(10) ** -(digits + 5):
+                total += (-1) ** k * power / (2 * k + 1)
+                power /= n * n
+                k += 1
+            return total
+
+        return 16 * atan_of_inverse(5) - 4 * atan_of_inverse(239)
+
+
 def value_at(coefficients: Sequence[Decimal], x: Decimal) -> Decimal:
     """Horner's rule."""
     total = D(0)
@@ -220,23 +239,66 @@ def log_tail_weight(f: Decimal) -> Decimal:
     return abs(f**3 / (1 + f).ln()) + D(10) ** -9 if f else D(10) ** -9
 
 
-def fits() -> dict[str, tuple[list[Decimal], Decimal]]:
+def ratio_tail(f: Function) -> Function:
+    """(f(x)/x - 1) / x^2 as a function of u = x^2, for tanh and sin; its limits at 0 are their Taylor coefficients."""
+    limit = {tanh: -D(1) / 3, sin: -D(1) / 6}[f]
+    return lambda u: (f(u.sqrt()) / u.sqrt() - 1) / u if u > TINY else limit
+
+
+def cos_tail(u: Decimal) -> Decimal:
+    """(cos(x) - 1 + x^2/2) / x^4 as a function of u = x^2."""
+    return (cos(u.sqrt()) - 1 + u / 2) / u**2 if u > TINY else D(1) / 24
+
+
+def atanh_tail(first: int) -> Function:
+    """2 (atanh(s)/s - 1 - s^2/3 ...) / s^(first - 1), from the term s^first/first on, as a function of s^2."""
+    return lambda z: series(D(2) / first, lambda k: z * (2 * k + first) / (2 * k + first + 2))
+
+
+def erfcx(v: Decimal) -> Decimal:
+    """exp(x^2) (1 - erf(x)) at x = 1 + v."""
+    return ((1 + v) ** 2).exp() * (1 - erf(1 + v))
+
+
+def polynomials() -> dict[str, tuple[list[Decimal], Decimal]]:
     """Name in codegen/math_*.py -> (coefficients, largest relative error)."""
-    wide = LN2 * D("1.001")
-    tables = {}
-    for name, degree, rounding in (("EXP_F32", 7, single), ("EXP_F64", 13, double)):
-        tables[name] = polynomial(
-            lambda x: x.exp(), lambda x: (-x).exp(), (-wide, wide), degree, rounding, (D(1), D(1))
+    wide = (-LN2 * D("1.001"), LN2 * D("1.001"))
+    log_span = (D("0.5").sqrt() - 1, D(2).sqrt() - 1)
+    log_squares = (D(0), (3 - D(8).sqrt()) ** 2)
+    eighth = (D(0), (PI / 4 * D("1.001")) ** 2)
+    exp, unexp = (lambda x: x.exp()), (lambda x: (-x).exp())
+    tables = {
+        "EXP_F32": polynomial(exp, unexp, wide, 7, single, (D(1), D(1))),
+        "EXP_F64": polynomial(exp, unexp, wide, 13, double, (D(1), D(1))),
+        "LOG_F32": polynomial(log_tail, log_tail_weight, log_span, 7, single),
+        "LOG_F64": polynomial(atanh_tail(3), lambda z: z / 2 + TINY, log_squares, 6, double),
+        "LOG_TAIL": polynomial(atanh_tail(5), lambda z: z * z / 2 + TINY, log_squares, 6, double),
+    }
+    for kind, degree, rounding in (("F32", 2, single), ("F64", 5, double)):
+        sine = polynomial(
+            ratio_tail(sin), lambda u: u * u.sqrt() / sin(u.sqrt()) if u else TINY, eighth, degree, rounding
         )
-    span = (D("0.5").sqrt() - 1, D(2).sqrt() - 1)
-    tables["LOG_F32"] = polynomial(log_tail, log_tail_weight, span, 7, single)
-    for name, f, limit, degrees, scale in (
-        ("TANH", square_root_of(tanh, D(1)), "9.015625", (4, 4), D(1)),
-        ("ERF", square_root_of(erf, 2 / PI.sqrt()), "3.9296875", (5, 5), ERF_SCALE),
-    ):
-        parts = [[single(c * scale) for c in part] for part in rational(f, inverse(f), D(limit), degrees)]
-        error = rational_error(f, inverse(f), D(limit), *parts)
-        tables[f"{name}_P_F32"], tables[f"{name}_Q_F32"] = (parts[0], error), (parts[1], error)
+        cosine = polynomial(cos_tail, lambda u: u * u / cos(u.sqrt()) + TINY, eighth, degree, rounding)
+        tables[f"SIN_{kind}"], tables[f"COS_{kind}"] = sine, cosine
+    return tables
+
+
+def rationals() -> dict[str, tuple[list[Decimal], Decimal]]:
+    """As `polynomials`: NAME_P_... and NAME_Q_... of each rational."""
+    at_zero = 2 / PI.sqrt()
+    tanh_ratio, erf_ratio = square_root_of(tanh, D(1)), square_root_of(erf, at_zero)
+    cases: dict[str, tuple[Function, Function, Decimal, tuple[int, int], Function]] = {
+        "TANH_{}_F32": (tanh_ratio, inverse(tanh_ratio), D("9.015625"), (4, 4), single),
+        "ERF_{}_F32": (erf_ratio, inverse(erf_ratio), D("3.9296875"), (5, 5), lambda c: single(c * ERF_SCALE)),
+        "TANH_{}_F64": (ratio_tail(tanh), lambda u: u / tanh_ratio(u) + TINY, D("0.625"), (2, 3), double),
+        "ERF_{}_F64": (lambda u: erf_ratio(u) - 1, inverse(erf_ratio), D(1), (5, 5), double),
+        "ERFC_{}_F64": (erfcx, lambda v: (-((1 + v) ** 2)).exp() / erf(1 + v), D(5).sqrt(), (5, 6), double),
+    }
+    tables = {}
+    for name, (f, weight, limit, degrees, rounding) in cases.items():
+        top, bottom = ([rounding(c) for c in part] for part in rational(f, weight, limit, degrees))
+        error = rational_error(f, weight, limit, top, bottom)
+        tables[name.format("P")], tables[name.format("Q")] = (top, error), (bottom, error)
     return tables
 
 
@@ -245,6 +307,6 @@ ERF_SCALE = D("1.46240234375")
 
 
 if __name__ == "__main__":
-    for table, (coefficients, worst) in fits().items():
+    for table, (coefficients, worst) in (polynomials() | rationals()).items():
         print(f"# {float(worst):.3g}")
         print(f"{table} = (", *(f"    {float(c)!r}," for c in coefficients), ")", sep="\n")

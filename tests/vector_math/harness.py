@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 import numpy as np
+
 from tilesmith.codegen import math as inline_math
 from tilesmith.tensor.dtype import DType
 
