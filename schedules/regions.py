@@ -300,29 +300,34 @@ def storage_box(tree: LoopTree, stage: StageLoops) -> dict[str, Extent]:
                 if read.tensor != tensor.name:
                     continue
                 for axis, index in zip(definition.axes_of(number), read.indices, strict=True):
-                    over = _overhang(tree, stage, reader, index)
+                    over = _overhang(tree, stage, axis.name, reader, index)
                     held[axis.name] = maximum(held[axis.name], stage.box[axis.name] + over)
     return held
 
 
-def _overhang(tree: LoopTree, stage: StageLoops, reader: StageLoops, index: Expr) -> Extent:
-    """How far a register tile of the reader reaches beyond what it needs of `stage`, along an index."""
+def _overhang(tree: LoopTree, stage: StageLoops, axis: str, reader: StageLoops, index: Expr) -> Extent:
+    """How far register tiles of the reader reach beyond what it needs of an axis of `stage`, which it reads at `index`."""
+    around: dict[str, bool] = {}  # axes of the reader that move the box -> whether a loop around the box does
+    if stage.at is not None and stage.at[0] == reader.stage:
+        loops = reader.loops[: reader.position(stage.at[1]) + 1]
+        moving = box_axes(tree, stage.stage, stage.at)[axis].terms
+        around = {name: any(loop.axis == name for loop in loops) for name, _ in moving}
     total: Extent = 0
     for atom, coefficient in affine(index).terms:
         if isinstance(atom, Var) and coefficient > 0:
-            total = total + coefficient * _tile_overhang(tree, stage, reader, atom.name)
+            total = total + coefficient * _tile_overhang(tree, reader, atom.name, around.get(atom.name))
     return total
 
 
-def _tile_overhang(tree: LoopTree, stage: StageLoops, reader: StageLoops, axis: str) -> Extent:
-    """How far the tiles along an axis of the reader reach beyond its last point."""
+def _tile_overhang(tree: LoopTree, reader: StageLoops, axis: str, around: bool | None) -> Extent:
+    """How far the tiles along an axis of the reader reach beyond its last point in a box.
+
+    around: None for a box that does not move with this axis, else whether it moves with a loop of the axis.
+    """
     tile = full_tile(tree, reader, axis)
-    if isinstance(tile, int) and tile == 1:
-        return 0
-    if stage.at is not None and stage.at[0] == reader.stage:
-        around = reader.loops[: reader.position(stage.at[1]) + 1]
-        if any(loop.axis == axis for loop in around):
-            return 0  # a piece around the box: its stride is a multiple of the tile
+    if around or (isinstance(tile, int) and tile == 1):
+        return 0  # the stride of the loop around the box is a multiple of the tile
+    if around is False:
         return round_up(reader.box[axis], tile) - reader.box[axis]
     total: Extent = 0
     for size, count in opening(tree, reader).sizes[axis]:

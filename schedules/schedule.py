@@ -210,7 +210,7 @@ class Schedule:
 
     def copy(self, tensor: str, reader: str, scope: str = "") -> StageHandle:
         """Inserts a stage that copies what `reader` reads of a tensor (cache_read, pack)."""
-        name = f"c{sum(s.copies is not None for s in self._tree.stages)}"
+        name = f"copy{sum(s.copies is not None for s in self._tree.stages)}"
         source = self._tree.program.tensors[tensor]
         for n in range(len(source.shape)):
             self._extents[name, f"a{n}"] = self._dimension(tensor, n)

@@ -1,0 +1,63 @@
+"""Prints loop IR as indented text, for people and for debugging."""
+
+from __future__ import annotations
+
+from ..tensor.printing import print_expr
+from .loop_ir import Allocate, Block, Buffer, For, If, Let, LoopKind, LoopProgram, Prefetch, Statement, Store, Update
+
+
+def print_loops(program: LoopProgram) -> str:
+    """The text of a whole program."""
+    lines = [f"program {program.name}"]
+    lines += [f"  argument {_buffer(b)}" for b in program.arguments]
+    lines += [f"  global {_buffer(b)}" for b in program.globals]
+    for word, nests in (("prepare", program.prepare), ("nest", program.nests)):
+        for nest in nests:
+            lines.append(f"{word} {nest.name}:")
+            _statement(nest.body, 1, lines)
+    return "\n".join(lines) + "\n"
+
+
+def _buffer(buffer: Buffer) -> str:
+    shape = ", ".join(map(str, buffer.shape))
+    return f"{buffer.name}: {buffer.dtype}[{shape}] in {buffer.scope}{' padded' if buffer.padded else ''}"
+
+
+def _statement(node: Statement, depth: int, lines: list[str]) -> None:
+    pad = "  " * depth
+    match node:
+        case Block(body=body):
+            for child in body:
+                _statement(child, depth, lines)
+        case For():
+            lines.append(pad + _loop(node))
+            _statement(node.body, depth + 1, lines)
+        case Let(var=var, value=value, body=body):
+            lines.append(f"{pad}let {var} = {print_expr(value)}")
+            _statement(body, depth, lines)
+        case If(condition=condition, then=then, otherwise=otherwise):
+            lines.append(f"{pad}if {print_expr(condition)}:")
+            _statement(then, depth + 1, lines)
+            if otherwise is not None:
+                lines.append(f"{pad}else:")
+                _statement(otherwise, depth + 1, lines)
+        case Allocate(buffer=buffer, body=body):
+            lines.append(f"{pad}allocate {_buffer(buffer)}")
+            _statement(body, depth, lines)
+        case Store(buffer=name, indices=indices, value=value, streaming=streaming):
+            sign = "=" if not streaming else "=(stream)"
+            lines.append(f"{pad}{name}[{', '.join(map(print_expr, indices))}] {sign} {print_expr(value)}")
+        case Update(buffer=name, indices=indices, combiner=combiner, value=value):
+            sign = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}[combiner]
+            lines.append(f"{pad}{name}[{', '.join(map(print_expr, indices))}] {sign} {print_expr(value)}")
+        case Prefetch(buffer=name, indices=indices, locality=locality):
+            lines.append(f"{pad}prefetch({locality}) {name}[{', '.join(map(print_expr, indices))}]")
+        case _:
+            raise TypeError(f"unknown statement {type(node).__name__}")
+
+
+def _loop(node: For) -> str:
+    word = "for" if node.kind is LoopKind.SERIAL else str(node.kind)
+    unroll = f" unroll {node.unroll}" if node.unroll > 1 else ""
+    valid = "" if node.valid is None else f" valid {print_expr(node.valid)}"
+    return f"{word} {node.var} < {print_expr(node.extent)}{unroll}{valid}:"
