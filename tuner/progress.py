@@ -1,0 +1,135 @@
+"""Live progress of a search: trials done, best so far and its share of the ceiling, failures, time left.
+
+On a terminal one line changes in place; elsewhere (a file, a log of continuous integration) a line is written whenever
+the best improves, and at the end.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+
+from ..measure.result import Measurement
+from ..targets.ceilings import Ceilings
+from .budget import Budget
+from .work import Work
+
+
+class Watcher(Protocol):
+    """What a search tells while it runs."""
+
+    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, done: int = 0) -> None:
+        """A search starts; `done` trials of its budget were made before it was cut short."""
+        ...
+
+    def trial(self, measurement: Measurement) -> None:
+        """A new trial has ended."""
+        ...
+
+    def end(self) -> None:
+        """The search is over, however it ended."""
+        ...
+
+
+class Live:
+    """A watcher that shows what it is told on `console` (stderr by default)."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._bar: Progress | None = None
+        self._row = TaskID(0)
+        self._state: State | None = None
+
+    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, done: int = 0) -> None:
+        """Shows an empty bar, or one that stands where the run was cut."""
+        self._state = State(title, work, ceilings, budget, done)
+        if self._console.is_terminal:
+            columns = (
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(20),
+                TextColumn("{task.fields[line]}"),
+            )
+            self._bar = Progress(*columns, console=self._console, transient=True)
+            self._row = self._bar.add_task(title, total=1000, completed=self._state.permille, line=self._state.line())
+            self._bar.start()
+
+    def trial(self, measurement: Measurement) -> None:
+        """Counts the trial and shows the new state."""
+        if self._state is None:
+            return
+        better = self._state.take(measurement)
+        if self._bar is not None:
+            self._bar.update(self._row, completed=self._state.permille, line=self._state.line())
+        elif better:
+            self._console.print(f"{self._state.title}: {self._state.line()}", highlight=False, soft_wrap=True)
+
+    def end(self) -> None:
+        """Takes the bar away and leaves the last state as a line."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        if self._state is not None:
+            self._console.print(f"{self._state.title}: {self._state.line()}", highlight=False, soft_wrap=True)
+            self._state = None
+
+
+class State:
+    """What is known of a running search, and its line."""
+
+    def __init__(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, done: int) -> None:
+        self.title = title
+        self._work, self._ceilings, self._budget = work, ceilings, budget
+        self._before = self.done = done
+        self._failures = 0
+        self._best = float("inf")
+        self._start = monotonic()
+
+    def take(self, measurement: Measurement) -> bool:
+        """Counts a trial; says whether it is the best so far."""
+        self.done += 1
+        self._failures += not measurement.ok
+        better = measurement.seconds < self._best
+        self._best = min(self._best, measurement.seconds)
+        return better
+
+    @property
+    def share(self) -> float:
+        """How much of the budget is used, 0 to 1: of trials or of time, whichever will end first."""
+        shares = [0.0]
+        if self._budget.trials:
+            shares.append(self.done / self._budget.trials)
+        if self._budget.seconds:
+            shares.append((monotonic() - self._start) / self._budget.seconds)
+        return min(1.0, max(shares))
+
+    @property
+    def permille(self) -> int:
+        """`share` as the bar wants it."""
+        return round(1000 * self.share)
+
+    def seconds_left(self) -> float | None:
+        """An estimate from the speed so far; None before the first trial."""
+        spent = monotonic() - self._start
+        left = []
+        if self._budget.seconds:
+            left.append(self._budget.seconds - spent)
+        if self._budget.trials and self.done > self._before:
+            left.append((self._budget.trials - self.done) * spent / (self.done - self._before))
+        return max(0.0, min(left)) if left else None
+
+    def line(self) -> str:
+        """`57/128 trials, best 312.4 GFLOP/s (84.1% of the ceiling), 3 failed, 0:21 left`."""
+        trials = f"{self.done}/{self._budget.trials}" if self._budget.trials else f"{self.done}"
+        parts = [f"{trials} trials"]
+        if self._best < float("inf"):
+            speed = self._work.speed(self._best, self._ceilings)
+            parts.append(f"best {speed} ({speed.share:.1%} of the ceiling)")
+        parts.append(f"{self._failures} failed")
+        left = self.seconds_left()
+        if left is not None and self.share < 1:
+            parts.append(f"{int(left) // 60}:{int(left) % 60:02} left")
+        return ", ".join(parts)

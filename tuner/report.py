@@ -1,0 +1,150 @@
+"""Tables for people: ranked records, tasks, why things failed, where the time went."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ..measure.result import Status
+from ..schedules.sketch import parse_sketch
+from ..targets.ceilings import Ceilings, default_ceilings
+from ..targets.target import parse_target
+from ..tensor.program import Program
+from ..tensor.text import parse
+from .database import Database, rank
+from .records import Record, TaskIdentity
+from .work import Work, program_work
+
+_WIDE = 140  # columns where the output is no terminal
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console that does not cut its lines where the output is a file or a pipe."""
+    console = Console(stderr=stderr, highlight=False)
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDE)
+
+
+def time_text(seconds: float) -> str:
+    """`1.234 ms`: four digits in the unit that suits."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.4g} {unit}"
+    return f"{seconds * 1e9:.4g} ns"
+
+
+def short_target(text: str) -> str:
+    """The target without its sizes: `x86:avx512+avx512vnni`."""
+    return text.partition(";")[0]
+
+
+def program_title(program: Program) -> str:
+    """The last stage with its sizes, as in `C[1024, 1024] sum[1024]`: enough to tell tasks apart."""
+    stage = program.stages[-1]
+    sizes = ", ".join(str(axis.extent) for axis in stage.axes)
+    reduced = f" {stage.combiner}[{', '.join(str(axis.extent) for axis in stage.reduction)}]" if stage.reduction else ""
+    more = f" + {len(program.stages) - 1} more" if len(program.stages) > 1 else ""
+    operator = f"{stage.origin.operator} " if stage.origin.operator else ""
+    return f"{operator}{stage.name}[{sizes}]{reduced}{more}"
+
+
+def config_text(config: Mapping[str, object]) -> str:
+    """`i.tile=8 k.block=256`."""
+    return " ".join(
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in config.items()
+    )
+
+
+def sketch_title(database: Database, key: str) -> str:
+    """The sketch's name and variants."""
+    found = database.sketch(key)
+    return parse_sketch(found.text).title if found and found.text else "unscheduled nest"
+
+
+def ceilings_of(database: Database, record: Record, task: TaskIdentity) -> Ceilings:
+    """The ceilings of the machine that the record comes from; the target's own numbers where it was never calibrated."""
+    machine = database.machine(record.trial.machine)
+    if machine is not None and machine.ceilings:
+        ceilings = Ceilings.from_json(machine.ceilings)
+        if ceilings.threads == task.threads:
+            return ceilings
+    return default_ceilings(parse_target(task.target), task.threads)
+
+
+def task_table(database: Database, tasks: Iterable[TaskIdentity]) -> Table:
+    """All tasks with their best record."""
+    table = _table("task", "program", "target", ">threads", ">trials", ">best", ">speed", ">% of ceiling", ">record")
+    for task in tasks:
+        records = database.records(task.key)
+        program = parse(task.display)
+        row = [task.key[:8], program_title(program), short_target(task.target), str(task.threads), str(len(records))]
+        best = rank(records)[:1]
+        table.add_row(
+            *row, *(_measured(database, best[0], task, program_work(program)) if best else ["none", "", "", ""])
+        )
+    return table
+
+
+def _measured(database: Database, record: Record, task: TaskIdentity, work: Work) -> list[str]:
+    speed = work.speed(record.seconds, ceilings_of(database, record, task))
+    return [time_text(record.seconds), str(speed), f"{speed.share:.1%}", str(record.id)]
+
+
+def record_table(database: Database, task: TaskIdentity, records: Sequence[Record]) -> Table:
+    """Successful records, best first, with their sketch and config."""
+    work = program_work(parse(task.display))
+    table = _table(">record", ">time", ">speed", ">% of ceiling", "measured", "sketch", "config")
+    for record in rank(records):
+        time, speed, share, number = _measured(database, record, task, work)
+        title = sketch_title(database, record.trial.sketch)
+        table.add_row(number, time, speed, share, str(record.trial.purpose), title, config_text(record.config))
+    return table
+
+
+def failure_table(records: Iterable[Record]) -> Table:
+    """Failures by kind, the commonest first, each with the command that reproduces one."""
+    groups: dict[tuple[Status, str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        measurement = record.trial.measurement
+        if not measurement.ok:
+            failure = measurement.failure
+            first_line = failure.message.strip().partition("\n")[0][:200] if failure else ""
+            groups[measurement.status, failure.stage if failure else "", first_line].append(record)
+    table = _table(">count", "failure", "stage", "message", "to see it again")
+    for (status, stage, message), group in sorted(groups.items(), key=lambda item: -len(item[1])):
+        table.add_row(str(len(group)), str(status), stage, message, f"tune replay {group[0].id}")
+    return table
+
+
+def status_line(records: Iterable[Record]) -> str:
+    """`128 trials: 120 ok, 5 invalid, 3 timeout`."""
+    counts = Counter(str(record.trial.measurement.status) for record in records)
+    return f"{counts.total()} trials: " + ", ".join(f"{count} {status}" for status, count in counts.most_common())
+
+
+def pairs(values: Mapping[str, RenderableType]) -> Table:
+    """Names and values, one below the other."""
+    grid = Table.grid(padding=(0, 2))
+    for name, value in values.items():
+        grid.add_row(Text(name, style="bold"), Text(value) if isinstance(value, str) else value)
+    return grid
+
+
+def titled(title: str, body: RenderableType) -> Group:
+    """A heading over something."""
+    return Group(Text(title, style="bold"), body, Text())
+
+
+def _table(*headings: str) -> Table:
+    """A table without frames; a heading that starts with ">" stands to the right."""
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in headings:
+        last = heading in ("config", "message")
+        table.add_column(
+            heading.lstrip(">"), justify="right" if heading.startswith(">") else "left", overflow="fold",
+            no_wrap=not last,
+        )  # fmt: skip
+    return table
