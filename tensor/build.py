@@ -330,11 +330,7 @@ _OWN_FOLDER = str(Path(__file__).parent)
 def _origin() -> Origin:
     """File and line of the first caller outside this package, and the function it stands in, unless it is a module."""
     frame = sys._getframe(1)
-    operator = ""
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
-        if frame.f_code.co_filename != __file__:
-            operator = frame.f_code.co_name  # an operator of ops.py, the outermost one
         frame = frame.f_back
-    if not operator and frame.f_code.co_name not in ("<module>", "<lambda>"):
-        operator = frame.f_code.co_name
-    return Origin(operator=operator, file=frame.f_code.co_filename, line=frame.f_lineno)
+    name = frame.f_code.co_name
+    return Origin("" if name[0] == "<" else name, file=frame.f_code.co_filename, line=frame.f_lineno)

@@ -1,0 +1,152 @@
+"""What a builder of an operator is: a checked, registered function from sizes to a program. The builders are in ops.py."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import wraps
+from typing import ParamSpec
+
+from ..common.errors import ArgumentError
+from .build import constant, placeholder
+from .collect import program
+from .dtype import DTYPES, DType
+from .program import Program, Tensor
+
+Size = int  # an argument that must be a positive integer
+Offset = int  # an argument that must be an integer >= 0
+Shape = Sequence[int]
+
+P = ParamSpec("P")
+
+OPERATORS: dict[str, Callable[..., Program]] = {}
+
+
+def operator(builder: Callable[P, Program]) -> Callable[P, Program]:
+    """Registers a builder under its name; its arguments are checked by their annotations, its stages carry its name."""
+    name = builder.__name__
+
+    @wraps(builder)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> Program:
+        for argument, value in inspect.signature(builder).bind(*args, **kwargs).arguments.items():
+            _check(name, argument, str(inspect.signature(builder).parameters[argument].annotation), value)
+        made = builder(*args, **kwargs)
+        return made.replacing(tuple(replace(s, origin=replace(s.origin, operator=name)) for s in made.stages))
+
+    OPERATORS[name] = checked
+    return checked
+
+
+def find_operator(name: str) -> Callable[..., Program]:
+    """The builder of this name. Errors: ArgumentError that names the close ones."""
+    found = OPERATORS.get(name)
+    if found is None:
+        close = get_close_matches(name, OPERATORS, 3)
+        raise ArgumentError(
+            f"unknown operator {name!r}",
+            expected="one of " + ", ".join(sorted(OPERATORS)),
+            advice=f"did you mean {' or '.join(close)}?" if close else "write the program in a .tensor file",
+        )
+    return found
+
+
+def build_operator(name: str, arguments: Mapping[str, str | int | bool], constants: Sequence[str] = ()) -> Program:
+    """The program of an operator from named arguments, as the command line has them.
+
+    Args:
+        arguments: values may be texts: "1024", "true", "f32", and "64x32" for a shape.
+        constants: names of operands that are known when the program is compiled.
+
+    Errors: ArgumentError for an unknown operator, an argument that is missing, unknown or of the wrong kind.
+    """
+    builder = find_operator(name)
+    parameters = inspect.signature(builder).parameters
+    given: dict[str, object] = {"constants": tuple(constants)} if constants else {}
+    for argument, value in arguments.items():
+        if argument not in parameters or argument == "constants":
+            close = get_close_matches(argument, parameters, 1)
+            raise ArgumentError(
+                f"{name} has no argument {argument!r}",
+                expected=_usage(name),
+                advice=f"did you mean {close[0]!r}?" if close else "",
+            )
+        given[argument] = _value(name, argument, str(parameters[argument].annotation), value)
+    missing = [p.name for p in parameters.values() if p.default is p.empty and p.name not in given]
+    if missing:
+        raise ArgumentError(f"{name} needs {', '.join(missing)}", expected=_usage(name))
+    return builder(**given)
+
+
+class Operands:
+    """Makes the operands of one program: constants where the caller asked for it."""
+
+    def __init__(self, dtype: str | DType, constants: Sequence[str]) -> None:
+        if str(dtype) not in DTYPES:
+            raise ArgumentError(f"unknown dtype {dtype!r}", expected="one of " + " ".join(DTYPES))
+        self.dtype = DTYPES[str(dtype)]
+        self._constants = (constants,) if isinstance(constants, str) else tuple(constants)
+        self._made: list[Tensor] = []
+
+    def __call__(self, name: str, *shape: int) -> Tensor:
+        """An operand of this name and shape."""
+        make = constant if name in self._constants else placeholder
+        self._made.append(make(shape, self.dtype, name))
+        return self._made[-1]
+
+    def program(self, *outputs: Tensor) -> Program:
+        """The program of these outputs, its inputs in the order in which they were made."""
+        unknown = [name for name in self._constants if name not in (t.name for t in self._made)]
+        if unknown:
+            raise ArgumentError(
+                f"no operand is called {unknown[0]!r}", expected="one of " + ", ".join(t.name for t in self._made)
+            )
+        return program(outputs, inputs=self._made)
+
+
+def _usage(name: str) -> str:
+    shown = []
+    for parameter in inspect.signature(OPERATORS[name]).parameters.values():
+        if parameter.name == "constants":
+            continue
+        optional = parameter.default is not parameter.empty
+        shown.append(f"[{parameter.name}={parameter.default}]" if optional else f"{parameter.name}=...")
+    return f"{name} {' '.join(shown)}"
+
+
+def _value(operator_name: str, argument: str, kind: str, value: str | int | bool) -> object:
+    """A text as what the annotation asks for; what is no text stays."""
+    if not isinstance(value, str) or kind == "str":
+        return value
+    text = value.strip().lower()
+    if kind == "bool" and text in _TRUTH:
+        return _TRUTH[text]
+    try:
+        if kind == "float":
+            return float(text)
+        if "Shape" in kind:
+            return tuple(int(part) for part in text.split("x"))
+        if kind != "bool":
+            return int(text)
+    except ValueError:
+        pass
+    wanted = {"bool": "true or false", "float": "a number"}.get(
+        kind, "sizes as in 64x32" if "Shape" in kind else "an integer"
+    )
+    raise ArgumentError(f"{argument} of {operator_name} is not {wanted}", expected=wanted, found=repr(value))
+
+
+def _check(operator_name: str, argument: str, kind: str, value: object) -> None:
+    if value is None and "None" in kind:
+        return
+    for part in tuple(value) if "Shape" in kind and isinstance(value, Sequence) else (value,):  # type: ignore[unused-ignore]
+        if ("Size" in kind or "Shape" in kind) and (type(part) is not int or part < 1):
+            raise ArgumentError(f"{argument} of {operator_name} must be a positive integer", found=repr(value))
+        if "Offset" in kind and (type(part) is not int or part < 0):
+            raise ArgumentError(f"{argument} of {operator_name} must be an integer >= 0", found=repr(value))
+    if kind == "bool" and not isinstance(value, bool):
+        raise ArgumentError(f"{argument} of {operator_name} must be True or False", found=repr(value))
+
+
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
