@@ -1,0 +1,168 @@
+"""Kernel: an Artifact on a device, callable on arrays."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..codegen.artifact import Artifact
+from ..common.errors import ArgumentError
+from ..tensor.dtype import DTYPES
+from ..tensor.random import random_array
+from .arguments import Argument, accept, argument
+from .devices.base import Array, Device, LoadedKernel
+
+STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
+_ROUNDS = 9
+_ROUND_SECONDS = 0.02
+
+
+class Kernel:
+    """A compiled program: `kernel(*inputs)` gives one array, or a tuple if the program has several outputs.
+
+    Inputs come in the order of the program's inputs, constants not among them: those are given here, once. Arrays are NumPy's
+    or anything with DLPack on the CPU (taken without a copy), C-contiguous, of exactly the program's shapes and dtypes. Several
+    threads may call at the same time; Python's global lock is released meanwhile.
+
+    Args:
+        artifact: what to run.
+        constants: the values of the program's constants, in its order or by name.
+        provenance: where the configuration comes from (which record, which tier); kept for people to see.
+        texts: called with a stage of STAGES for a text that the artifact did not keep.
+        device: where to run; this machine's processors by default.
+    """
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        constants: Sequence[object] | Mapping[str, object] | None = None,
+        *,
+        provenance: object = None,
+        texts: Callable[[str], str] | None = None,
+        device: Device | None = None,
+    ) -> None:
+        self.artifact = artifact
+        self.provenance = provenance
+        self._texts = texts
+        if device is None:
+            from .devices.cpu import CpuDevice
+
+            device = CpuDevice()
+        self.device = device
+        self._inputs = tuple(argument(f"argument {n}", spec) for n, spec in enumerate(artifact.inputs))
+        several = len(artifact.outputs) > 1
+        self._outputs = tuple(
+            argument(f"out[{n}]" if several else "out", spec) for n, spec in enumerate(artifact.outputs)
+        )
+        given = self._constants(constants)
+        self._loaded: LoadedKernel = device.load(artifact)
+        self._loaded.prepare(given)
+        # what a call needs, looked up once
+        self._run = self._loaded.run
+        self._expected = tuple((wanted.dtype, wanted.spec.shape) for wanted in self._inputs)
+        self._empty = tuple((device.empty, wanted.spec.shape, wanted.dtype) for wanted in self._outputs)
+
+    def __call__(self, *inputs: object, out: object = None) -> Any:
+        """The outputs for these inputs; `out` is an array, or a tuple of arrays, to write them to.
+
+        Raises ArgumentError for a wrong number of arrays, a wrong shape, dtype, memory order or device, and for an `out` that
+        shares memory with an input.
+        """
+        if len(inputs) != len(self._expected):
+            raise self._wrong_count(len(inputs))
+        arrays: list[Any] = list(inputs)
+        for number, (array, (dtype, shape)) in enumerate(zip(inputs, self._expected, strict=True)):
+            if type(array) is np.ndarray and array.dtype is dtype and array.shape == shape:
+                flags = array.flags
+                if flags.c_contiguous and flags.aligned:
+                    continue
+            arrays[number] = accept(array, self._inputs[number])
+        outputs = (
+            [make(shape, dtype) for make, shape, dtype in self._empty] if out is None else self._given(out, arrays)
+        )
+        arrays += outputs
+        self._run(arrays)
+        if out is not None:
+            return out
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def text(self, stage: str) -> str:
+        """The program at a stage: "program", "sketch", "outline", "loops", "llvm" or "asm". Errors: ArgumentError."""
+        if stage not in STAGES:
+            raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(STAGES))
+        kept = self.artifact.texts.get(stage)
+        if kept is None and self._texts is not None:
+            kept = self._texts(stage)
+        if kept is None:
+            raise ArgumentError(
+                f"the text of stage {stage!r} was not kept",
+                found="kept: " + (", ".join(sorted(self.artifact.texts)) or "none"),
+                advice="compile the program again with its texts",
+            )
+        return kept
+
+    def time(self) -> float:
+        """The median seconds of one run, measured with random inputs in a compiled loop."""
+        generator = np.random.default_rng(0)
+        inputs = [np.asarray(random_array(one.spec.shape, DTYPES[one.spec.dtype], generator)) for one in self._inputs]
+        arrays = [*inputs, *(make(shape, dtype) for make, shape, dtype in self._empty)]
+        self._loaded.run(arrays)
+        once = max(self._loaded.run_repeat(arrays, 1), 1e-9)
+        count = max(1, round(_ROUND_SECONDS / once))
+        return statistics.median(self._loaded.run_repeat(arrays, count) / count for _ in range(_ROUNDS))
+
+    def __repr__(self) -> str:
+        def listed(wanted: tuple[Argument, ...]) -> str:
+            return ", ".join(f"{one.spec.name}: {one.wanted}" for one in wanted)
+
+        return f"<Kernel {self.artifact.name}({listed(self._inputs)}) -> {listed(self._outputs)}>"
+
+    def _wrong_count(self, found: int) -> ArgumentError:
+        listed = ", ".join(f"{wanted.spec.name}: {wanted.wanted}" for wanted in self._inputs)
+        return ArgumentError(
+            "a wrong number of arrays",
+            expected=f"{len(self._inputs)}: {listed}",
+            found=str(found),
+            advice="constants are given when the program is compiled, outputs by out="
+            if found > len(self._inputs)
+            else "",
+        )
+
+    def _constants(self, given: Sequence[object] | Mapping[str, object] | None) -> list[Array]:
+        wanted = tuple(argument(f"constant {n}", spec) for n, spec in enumerate(self.artifact.constants))
+        names = [one.spec.name for one in wanted]
+        if isinstance(given, Mapping):
+            unknown = sorted(set(given) - set(names)) + [name for name in names if name not in given]
+            if unknown:
+                raise ArgumentError(
+                    "the constants do not fit the program", expected=str(names), found=str(sorted(given))
+                )
+            given = [given[name] for name in names]
+        given = given or ()
+        if len(given) != len(wanted):
+            raise ArgumentError(
+                "the constants do not fit the program",
+                expected=f"values for {names}",
+                found=f"{len(given)} arrays",
+                advice="pass constants={name: array, ...} when the program is compiled",
+            )
+        return [accept(value, one) for value, one in zip(given, wanted, strict=True)]
+
+    def _given(self, out: object, inputs: list[Any]) -> list[Array]:
+        """The caller's arrays for the outputs."""
+        values = out if isinstance(out, tuple | list) else (out,)
+        if len(values) != len(self._outputs):
+            raise ArgumentError(
+                "a wrong number of arrays in out=", expected=str(len(self._outputs)), found=str(len(values))
+            )
+        outputs = [accept(value, wanted, writable=True) for value, wanted in zip(values, self._outputs, strict=True)]
+        for number, (array, wanted) in enumerate(zip(outputs, self._outputs, strict=True)):
+            if any(np.may_share_memory(array, other) for other in (*inputs, *outputs[:number])):
+                raise ArgumentError(
+                    f"{wanted.label} shares memory with another argument",
+                    advice="pass an array of its own; kernels may write an output before they have read all inputs",
+                )
+        return outputs
