@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..schedules.loops import LoopTree, StageLoops
+from ..schedules.regions import axis_forms
 from ..tensor.affine import simplify
 from ..tensor.expr import Const, Expr, Op, Read, const, rewrite, substitute
 from .index import both, inside
@@ -48,35 +49,32 @@ class Body:
         value = substitute(definition.bodies[number], dict(positions))
         value = rewrite(value, lambda node: self._read(node, view) if isinstance(node, Read) else None)
         guard = view.lanes
+        leaving = self._leaving(stage)
         for axis in definition.axes:
-            if stage.at is not None:
-                size = view.places[stage.stage, axis.name]
-                guard = both(guard, self._inside(size.position, axis.extent, view, stage))
+            if axis.name in leaving:
+                position = view.places[stage.stage, axis.name].position
+                guard = both(guard, inside(position, axis.extent, self.names.bounds))
         if guard is None:
             return value
         return Op("select", (guard, value, otherwise), otherwise.dtype)
 
-    def _inside(self, position: Expr, extent: int, view: View, stage: StageLoops) -> Expr | None:
-        """The condition that a point of an attached box is a point of the tensor (None: it always is)."""
-        if not self._can_leave(stage):
-            return None
-        return inside(position, extent, self.names.bounds)
+    def _leaving(self, stage: StageLoops) -> frozenset[str]:
+        """The axes along which the box of an attached stage can go over an end of its tensor.
 
-    def _can_leave(self, stage: StageLoops) -> bool:
-        """Boxes follow their consumers' clamped sizes; only a shifted read can push one over an end."""
-        from ..schedules.regions import box_axes
-
-        assert stage.at is not None
-        definition = self.tree.definition(stage.stage)
-        outer = self.tree.definition(stage.at[0])
-        extents = {a.name: a.extent for a in outer.all_axes}
-        boxes = box_axes(self.tree, stage.stage, stage.at)
-        for axis in definition.axes:
-            box = boxes[axis.name]
+        Boxes follow their consumers' clamped sizes; only a shifted read can push one out.
+        """
+        if stage.at is None:
+            return frozenset()
+        root = [outer for outer, _ in self.tree.chain(stage.stage)][-1].stage
+        extents = {a.name: a.extent for a in self.tree.definition(root).all_axes}
+        found = set()
+        forms = axis_forms(self.tree, stage.stage, root)
+        for axis in self.tree.definition(stage.stage).axes:
+            box = forms[axis.name]
             last = box.high + sum(c * (extents[name] - 1) for name, c in box.terms)
             if box.low < 0 or last >= axis.extent:
-                return True
-        return False
+                found.add(axis.name)
+        return frozenset(found)
 
     def _read(self, read: Read, view: View) -> Expr:
         storage = self.storage[read.tensor]

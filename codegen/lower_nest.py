@@ -9,9 +9,9 @@ from ..common.errors import ScheduleError
 from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
 from ..schedules.regions import box_axes, full_tile
 from ..targets.target import Target
-from ..tensor.expr import Const, Expr, Op, Read, Var
-from ..tensor.program import Stage
 from ..tensor.dtype import boolean
+from ..tensor.expr import Const, Expr, Op, Read
+from ..tensor.program import Stage
 from .identity import identity
 from .index import both, ceil_div, floor_div, known, less, number, plus, smaller, times
 from .loop_ir import Allocate, Block, Buffer, For, If, Let, Scope, Statement, Store, Update
@@ -123,7 +123,9 @@ class StageLowering:
         inner = replace(view, edge=False)
         edge = replace(view, edge=True)
         is_whole: Expr | None = None
-        for axis in dict.fromkeys(x.axis for x, f, r in zip(self.loops, self.full, self.reduces, strict=True) if f and not r):
+        for axis in dict.fromkeys(
+            x.axis for x, f, r in zip(self.loops, self.full, self.reduces, strict=True) if f and not r
+        ):
             tile = fixed(full_tile(self.nest.tree, self.stage, axis))
             size = view.places[self.stage.stage, axis].size
             points = known(size)
@@ -149,7 +151,9 @@ class StageLowering:
             return self._full_loop(view, loop, lambda v: inner(v, depth + 1), loop.name)
         if self.reduces[depth]:
             return self._reduction_loop(view, depth, inner)
-        return self._clamped(view, loop, lambda v: self._with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name)
+        return self._clamped(
+            view, loop, lambda v: self._with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name
+        )
 
     def _with_attached(self, view: View, loop: Loop, inner: Inner) -> Statement:
         """What stands in a loop: the stages attached to it, in program order, then the rest."""
@@ -196,6 +200,9 @@ class StageLowering:
         position = plus(place.position, times(variable, stride))
         below = view.opening(loop.name, variable)
         points = known(place.size)
+        if loop is self.stage.pieces(loop.axis)[0] and is_reduction(self.nest.tree, self.stage.stage, loop.axis):
+            view = replace(view, edge=True)  # no loop around the lanes that would peel off the last trip
+            below = replace(below, edge=True)
         if not view.edge or (points is not None and points >= stride * extent):
             body = inner(below.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
             return For(variable.name, number(extent), body, loop.kind, label=label)
@@ -221,7 +228,9 @@ class StageLowering:
         in_lanes = stride > 1 and stride == fixed(full_tile(self.nest.tree, self.stage, loop.axis))
         if in_lanes and (points is None or points % stride):
             return self._peeled(view, depth, inner)
-        return self._clamped(view, loop, lambda v: self._with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name)
+        return self._clamped(
+            view, loop, lambda v: self._with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name
+        )
 
     def _merged(self, view: View, depth: int, inner: Next) -> Statement | None:
         """A reduction loop around its own unrolled piece is one loop over all points, unrolled with a remainder."""
@@ -248,16 +257,17 @@ class StageLowering:
         count = floor_div(place.size, stride, self.names.bounds)
         rest = plus(place.size, times(count, -stride))
 
-        def trips(extent: Expr, start: Expr, size: Expr, edge: bool) -> Statement:
+        def trips(extent: Expr, first: Expr, size: Expr, edge: bool) -> Statement:
             variable = self.names.variable(loop.name, fixed(loop.extent))
-            position = plus(start, times(variable, stride))
-            below = replace(view.opening(loop.name, variable), edge=edge or bool(view.edge))
+            trip = plus(first, variable)
+            position = plus(place.position, times(trip, stride))
+            below = replace(view.opening(loop.name, trip), edge=edge or bool(view.edge))
             below = below.moved(self.stage.stage, loop.axis, Place(position, size))
             body = self._with_attached(below, loop, lambda v: inner(v, depth + 1))
             return For(variable.name, extent, body, label=loop.name)
 
-        main = trips(count, place.position, number(stride), False)
-        last = trips(smaller(number(1), rest), plus(place.position, times(count, stride)), rest, True)
+        main = trips(count, number(0), number(stride), False)
+        last = trips(smaller(number(1), rest), count, rest, True)
         return last if known(count) == 0 else Block((main, last))
 
     def _accumulate(self, view: View, depth: int) -> Statement:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from ..schedules.loops import LoopKind, LoopTree, StageLoops, is_full
 from ..schedules.regions import full_tile, storage_box, storage_extent, storage_shape
-from ..tensor.expr import Expr
+from ..tensor.affine import affine
+from ..tensor.expr import Expr, Var, variables
 from ..tensor.program import Stage
-from .index import Bounds, floor_div, modulo, minus
+from .index import Bounds, floor_div, minus, modulo
 from .loop_ir import Buffer, Scope
 
 STACK_LIMIT = 16 * 1024  # bytes; larger tiles go to scratch memory, so that no thread's stack overflows
@@ -20,9 +21,13 @@ class Storage:
     """The buffer of a stage's tensor. `tile_strides`: for tiled storage (axis, stride, extent) of each dimension."""
 
     buffer: Buffer
-    dimensions: tuple[tuple[str, int, int], ...] = ()  # (axis, stride, extent); extent 0: outermost, no remainder needed
+    dimensions: tuple[
+        tuple[str, int, int], ...
+    ] = ()  # (axis, stride, extent); extent 0: outermost, no remainder needed
 
-    def indices(self, axes: tuple[str, ...], points: tuple[Expr, ...], origin: dict[str, Expr], bounds: Bounds) -> tuple[Expr, ...]:
+    def indices(
+        self, axes: tuple[str, ...], points: tuple[Expr, ...], origin: dict[str, Expr], bounds: Bounds
+    ) -> tuple[Expr, ...]:
         """Buffer indices of a point, given along each axis; `origin` is where the stored box begins."""
         relative = {
             axis: minus(point, origin[axis]) if axis in origin else point
@@ -45,7 +50,12 @@ def constant_stages(tree: LoopTree) -> frozenset[str]:
     for stage in tree.stages:
         definition = tree.definition(stage.stage)
         sources = {r.tensor for r in definition.reads()}
-        if stage.at is None and sources & known and sources <= known | tables and definition.name not in tree.program.outputs:
+        if (
+            stage.at is None
+            and sources & known
+            and sources <= known | tables
+            and definition.name not in tree.program.outputs
+        ):
             found.add(stage.stage)
             known |= {t.name for t in definition.tensors}
     return frozenset(found)
@@ -82,7 +92,21 @@ def _intermediate(tree: LoopTree, stage: StageLoops, number: int, prepared: bool
         shape = tuple(int(held[a.name]) for a in definition.axes_of(number))  # type: ignore[arg-type]
         dimensions = ()
     scope = _scope(tree, stage, shape, tensor.dtype.bytes, prepared)
-    return Storage(Buffer(tensor.name, tensor.dtype, shape, scope, padded=True), dimensions)
+    return Storage(Buffer(tensor.name, tensor.dtype, shape, scope, padded=_padded(tree, tensor.name)), dimensions)
+
+
+def _padded(tree: LoopTree, tensor: str) -> bool:
+    """True when register tiles of all readers move through the tensor upwards only, where there is room for them."""
+    for consumer in tree.program.consumers[tensor]:
+        reader = tree.by_stage[consumer.name]
+        tiled = {loop.axis for loop in reader.loops if is_full(tree, reader, loop)}
+        for read in consumer.reads():
+            if read.tensor != tensor:
+                continue
+            for atom, coefficient in (term for index in read.indices for term in affine(index).terms):
+                if variables(atom) & tiled and not (isinstance(atom, Var) and coefficient > 0):
+                    return False
+    return True
 
 
 def _dimensions(tree: LoopTree, stage: StageLoops) -> tuple[tuple[str, int, int], ...]:

@@ -291,8 +291,8 @@ def storage_box(tree: LoopTree, stage: StageLoops) -> dict[str, Extent]:
     """Points of each spatial axis that the storage of a stage holds, the overhang of register tiles included."""
     definition = tree.definition(stage.stage)
     held: dict[str, Extent] = {a.name: stage.box[a.name] for a in definition.axes}
-    for axis in held:
-        held[axis] = round_up(held[axis], full_tile(tree, stage, axis))
+    for name in held:
+        held[name] = round_up(held[name], full_tile(tree, stage, name))
     for number, tensor in enumerate(definition.tensors):
         for consumer in tree.program.consumers[tensor.name]:
             reader = tree.by_stage[consumer.name]

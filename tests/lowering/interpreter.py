@@ -1,7 +1,8 @@
 """Runs loop IR, one point at a time: its meaning as a program, slow and obvious. It counts, and it forgives nothing.
 
-Every trip of every labelled loop is counted, every access is checked against its buffer, reading what was never written in
-registers is an error. Code generators and the batched analysis are tested against it.
+Every trip of every labelled loop is counted, and every store whose nearest loop is a labelled one. Every access is checked
+against its buffer; memory is poisoned before it is written, and reading what was never written in registers is an error.
+Code generators and the batched analysis are tested against it.
 """
 
 from __future__ import annotations
@@ -37,13 +38,19 @@ _ERF = np.vectorize(math.erf)
 
 @dataclass
 class Interpreter:
-    """Runs a LoopProgram on arrays; `trips` counts by loop name, `points` the trips that ran a store or an update."""
+    """Runs a LoopProgram on arrays.
+
+    trips: loop name -> how often its body ran, masked trips included.
+    stores: (loop name, buffer) -> how many stores and updates of the buffer ran with that loop as the nearest one around.
+    """
 
     program: LoopProgram
     trips: Counter[str] = field(default_factory=Counter)
+    stores: Counter[tuple[str, str]] = field(default_factory=Counter)
     memory: dict[str, Any] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     allocated: dict[str, Buffer] = field(default_factory=dict)
+    _nearest: str = ""
 
     def run(self, arguments: list[np.ndarray]) -> None:
         """Runs the prepare nests, then the others. Arguments in the order of the program's."""
@@ -96,21 +103,23 @@ class Interpreter:
     def _loop(self, node: For, env: dict[str, int], active: bool) -> None:
         extent = int(self._value(node.extent, env, True))
         valid = extent if node.valid is None else int(self._value(node.valid, env, True))
+        assert extent >= 0, f"{node.var}: extent is {extent}"
         assert not active or valid >= 1 or extent == 0, f"{node.var}: valid is {valid}"
-        if "+" in node.label:
-            outer, inner = node.label.split("+")
-            self.trips[inner] += extent
+        outer, _, name = node.label.rpartition("+")
+        self.trips[name] += extent
+        if outer:  # one loop for two: the outer one steps by `unroll`
             self.trips[outer] += -(-extent // node.unroll)
-        elif node.label:
-            self.trips[node.label] += extent
         if node.kind in (LoopKind.UNROLL, LoopKind.VECTOR):
             assert isinstance(node.extent, Const), node.extent
+        around, self._nearest = self._nearest, name
         for trip in range(extent):
             self._run(node.body, {**env, node.var: trip}, active and trip < valid)
+        self._nearest = around
 
     def _write(
         self, name: str, indices: tuple[Expr, ...], value: Expr, combiner: str | None, env: dict[str, int], active: bool
     ) -> None:
+        self.stores[self._nearest, name] += 1
         buffer = self.buffers[name]
         place = tuple(int(self._value(i, env, True)) for i in indices)
         result = self._value(value, env, active)
