@@ -10,6 +10,8 @@ hold for all integers (Knuth, TAOCP 1.2.4):
     (c*q + r) // c      = q + r // c
     (g*x + r) // (g*c)  = (x + r // g) // c
     (g*x + r) %  (g*c)  = g * ((x + r // g) % c) + r % g
+    c*(x // c) + x % c  = x
+    a*((x // a) % b) + x % a = x % (a*b)
 """
 
 from __future__ import annotations
@@ -130,6 +132,10 @@ def _order_of_term(term: tuple[Expr, int]) -> str:
 
 def _form(terms: dict[Expr, int], constant: int) -> Affine:
     kept = [term for term in terms.items() if term[1]]
+    if len(kept) > 1 and any(type(atom) is Op and atom.name == "mod" for atom, _ in kept):
+        joined = _joined(terms)
+        if joined is not None:
+            return joined.plus(Affine((), constant))
     if len(kept) > 1:
         kept.sort(key=_order_of_term)
     return Affine(tuple(kept), constant)
@@ -221,6 +227,29 @@ def modulo(form: Affine, divisor: int) -> Affine:
     if nested is not None and nested[1] % smaller == 0:  # (x % a) % b = x % b where b divides a
         return modulo(nested[0], smaller).times(common).plus(Affine((), remainder))
     return _atom("mod", rest, smaller).times(common).plus(Affine((), remainder))
+
+
+def _joined(terms: dict[Expr, int]) -> Affine | None:
+    """The sum with one remainder put together with the quotient of the same division, or None where there is none."""
+    for atom, times in terms.items():
+        if not times or not isinstance(atom, Op) or atom.name != "mod" or not isinstance(atom.args[1], Const):
+            continue
+        number, divisor = affine(atom.args[0]), int(atom.args[1].value)
+        quotient = floor_divide(number, divisor)
+        if len(quotient.terms) != 1:
+            continue
+        for other, coefficient in terms.items():
+            if not coefficient or coefficient != times * divisor:
+                continue
+            rest = {a: c for a, c in terms.items() if a not in (atom, other)}
+            whole = Affine(((other, 1),), 0)
+            if quotient == whole:
+                return _form(rest, 0).plus(number, times)
+            if isinstance(other, Op) and other.name == "mod" and isinstance(other.args[1], Const):
+                size = int(other.args[1].value)
+                if modulo(quotient, size) == whole:
+                    return _form(rest, 0).plus(modulo(number, divisor * size), times)
+    return None
 
 
 def _divided(terms: Terms, constant: int, common: int) -> Affine:

@@ -134,9 +134,7 @@ class Stage:
     def reads(self) -> tuple[Read, ...]:
         """All distinct reads of other stages' tensors, inputs and tables."""
         own = {tensor.name for tensor in self.tensors}
-        return tuple(
-            dict.fromkeys(r for e in self.expressions for r in reads(e) if r.tensor not in own)
-        )
+        return tuple(dict.fromkeys(r for e in self.expressions for r in reads(e) if r.tensor not in own))
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,14 @@ def test_divisions_lose_what_divides() -> None:
     assert affine((i * 6) % 4) == affine((i % 2) * 2)  # 6 = 4 + 2
 
 
+def test_quotient_and_remainder_join() -> None:
+    m = i * 12 + j
+    assert affine((m // 4) * 4 + m % 4) == affine(m)
+    assert affine((i // 12) * 24 + (i // 4 % 3) * 8 + (i % 4) * 2 + k) == affine(i * 2 + k)
+    assert affine((i // 4 % 3) * 4 + i % 4) == affine(i % 12)
+    assert affine((i // 4) * 4 + j % 4) != affine(i)
+
+
 def test_bounds_settle_divisions_minima_and_guards() -> None:
     bounds = {"i": (0, 9), "r": (0, 3)}
     r = Var("r")

@@ -1,0 +1,81 @@
+"""The normal form: the same elements in memory, with fewer axes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from tests.random_programs import programs
+from tilesmith.tensor import ops
+from tilesmith.tensor.normalise import normalise
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.random import random_inputs
+from tilesmith.tensor.reference import evaluate
+from tilesmith.tensor.text import parse, program_key
+
+
+def same_in_memory(one: Program, other: Program) -> None:
+    """Both give the same outputs on the same memory."""
+    inputs = random_inputs(one, 7)
+    seen = [x.reshape(item.tensor.shape) for x, item in zip(inputs, other.inputs, strict=True)]
+    for a, b in zip(evaluate(one, inputs), evaluate(other, seen), strict=True):
+        np.testing.assert_allclose(a.ravel(), b.ravel(), rtol=1e-12, atol=1e-12)
+
+
+NORMAL = [
+    (ops.relu(shape=(3, 4, 5)), "out[i0: 60] = max(x[i0], 0)"),
+    (ops.transpose(5, 1), "out[i: 5] = x[i]"),
+    (ops.transpose(5, 7), "out[j: 7, i: 5] = x[i, j]"),
+    (ops.bias_add(4, 5), "out[i: 4, j: 5] = x[i, j] + bias[j]"),
+    (ops.conv2d(1, 8, 7, 7, 4, kh=1, kw=1), "y[o: 4, p: 49] = sum[c: 8](x[c, p] * w[o, c])"),
+    (ops.conv2d(2, 8, 7, 7, 4, kh=1, kw=1, layout="nhwc"), "y[n: 98, o: 4] = sum[c: 8](x[n, c] * w[c, o])"),
+    (ops.batch_matmul(1, 3, 4, 5), "C[i: 3, j: 4] = sum[k: 5](A[i, k] * B[k, j])"),
+    (ops.matmul(3, 4, 1), "C[i: 3, j: 4] = A[i] * B[j]"),
+    (parse("input x: f32[4, 5, 6]\ny[] = sum[k: 6, i: 4, j: 5](x[i, j, k])\nreturn y"), "y[] = sum[i: 120](x[i])"),
+    (parse("input x: f32[4, 5]\ny[i: 4, j: 5] = x[i, j] + f32(j)\nreturn y"), "y[i: 4, j: 5] = x[i, j] + f32(j)"),
+    (parse("input x: f32[4, 6]\ny[i: 4, j: 5] = x[i, j]\nreturn y"), "y[i: 4, j: 5] = x[i, j]"),
+    (parse("input x: f32[4, 5]\ny[i: 4, j: 5] = x[i, 4 - j]\nreturn y"), "y[i: 4, j: 5] = x[i, 4 - j]"),
+    (parse("input x: f32[1]\ny[i: 1] = select(i >= 1, x[i - 1], x[i])\nreturn y"), "y[] = x[]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "stage"), NORMAL, ids=[s[:40] for _, s in NORMAL])
+def test_normal_forms(program: Program, stage: str) -> None:
+    normal = normalise(program)
+    same_in_memory(program, normal)
+    wanted = parse("\n".join([*str(normal).split("\n")[: len(program.inputs)], stage, f"return {program.outputs[0]}"]))
+    assert program_key(normal) == program_key(wanted), str(normal)
+
+
+def test_a_chain_of_stages_merges_as_a_whole_or_not_at_all() -> None:
+    text = "input x: f32[4, 5]\na[i: 4, j: 5] = x[i, j] + 1\nb[i: 4, j: 5] = a[i, j] * 2\n{}\nreturn b, c"
+    merged = normalise(parse(text.format("c[i: 4, j: 5] = a[i, j] - b[i, j]")))
+    assert [len(s.axes) for s in merged.stages] == [1, 1, 1]
+    kept = normalise(parse(text.format("c[j: 5, i: 4] = a[i, j] - b[i, j]")))
+    assert [len(s.axes) for s in kept.stages] == [2, 2, 2]
+
+
+def test_folds_keep_their_ordered_axis() -> None:
+    program = parse("""
+input x: f32[1, 4, 5, 7]
+fold[k: 7] {
+    total[a: 1, i: 4, j: 5]: f32 = 0
+    total = total[a, i, j] * 0.5 + x[a, i, j, k]
+}
+return total
+""")
+    normal = normalise(program)
+    same_in_memory(program, normal)
+    assert [axis.extent for axis in normal.stages[0].axes] == [20]
+    assert normal.stages[0].reduction[0].extent == 7
+
+
+@settings(max_examples=80, deadline=None)
+@given(programs())
+def test_random_programs_keep_their_meaning(program: Program) -> None:
+    normal = normalise(program)
+    same_in_memory(program, normal)
+    again = normalise(normal)
+    assert program_key(again) == program_key(normal)
+    assert all(axis.extent > 1 for stage in normal.stages for axis in stage.all_axes)
