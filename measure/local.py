@@ -10,7 +10,6 @@ checking go on beside them.
 
 from __future__ import annotations
 
-import select
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ from .child import Child, child_setup
 from .environment import builder_environment, timer_environment
 from .requests import DEFAULT_LIMITS, ConfirmRequest, TimeLimits, TimeRequest
 from .result import Failure, Job, Measurement, Status
-from .station import Answered, Event, Lost, Station, Work
+from .station import Answered, Event, Lost, Station, Work, wait_for
 
 if TYPE_CHECKING:
     from ..targets.ceilings import Ceilings
@@ -162,7 +161,7 @@ class LocalRunner:
         """Waits until something happens or `end`, a time of `monotonic`, has come."""
         self._feed_builders()
         self._feed_timer()
-        self._wait(end)
+        wait_for([self._timer, *self._builders.stations], end)
         for job, outcome in self._builders.poll():
             self._after_build(job, outcome)
         for event in self._timer.poll():
@@ -171,15 +170,6 @@ class LocalRunner:
             self._begin_quiet()
         self._feed_builders()
         self._feed_timer()
-
-    def _wait(self, end: float) -> None:
-        poller = select.poll()
-        stations = [self._timer, *self._builders.stations]
-        for station in stations:
-            for descriptor in station.child.descriptors:
-                poller.register(descriptor, select.POLLIN)
-        until = min(end, *(station.deadline for station in stations if not station.paused))
-        poller.poll(max(0.0, min(until - monotonic(), 1.0)) * 1000)
 
     def _feed_builders(self) -> None:
         self._builders.feed(self.capacity - 1 - len(self._built) - self._builders.busy)

@@ -6,8 +6,9 @@ Works are answered in the order they were given. Whatever a child does, each wor
 
 from __future__ import annotations
 
+import select
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
@@ -157,6 +158,14 @@ class Station:
             self.deadline = inf
         return events
 
+    def wait(self) -> Event:
+        """Waits for the next event; there must be a work."""
+        events: list[Event] = []
+        while not events:
+            wait_for([self], inf)
+            events = self.poll()
+        return events[0]
+
     def _hear(self, message: Any) -> list[Event]:
         match message:
             case Ready():
@@ -193,7 +202,7 @@ class Station:
                 raise EnvironmentFailure(
                     "a child process does not start",
                     found=ending.message,
-                    advice="run the command again with TILESMITH_DEBUG=1, or report this with the text shown",
+                    advice="if the text shown does not explain it, please report it",
                 )
             return self._replace()
         events: list[Event] = []
@@ -205,3 +214,13 @@ class Station:
         """Ends the child."""
         self._works.clear()
         self.child.close()
+
+
+def wait_for(stations: Sequence[Station], end: float) -> None:
+    """Waits until one of them has something to say, or its deadline or `end` (a time of `monotonic`) has come."""
+    poller = select.poll()
+    for station in stations:
+        for descriptor in station.child.descriptors:
+            poller.register(descriptor, select.POLLIN)
+    until = min(end, *(station.deadline for station in stations if not station.paused))
+    poller.poll(max(0.0, min(until - monotonic(), 1.0)) * 1000)

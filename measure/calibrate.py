@@ -1,0 +1,220 @@
+"""Measures Ceilings: the highest speeds that loops made for nothing else reach on this machine, kept per machine.
+
+Arithmetic is timed on registers alone; memory by reading, writing, copying and triads, through the caches and past them,
+over working sets from level 1 to well beyond the last cache. The highest figure for a set counts, and a smaller set is
+never slower than a larger one. All threads run at once, each on a core and a part of the set of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..common.errors import EnvironmentFailure
+from ..common.settings import CACHE
+from ..targets.ceilings import Ceilings, default_ceilings
+from ..targets.host import usable_cores
+from ..targets.target import Target, check_runs_here, parse_target
+from .child import Child, child_setup
+from .environment import builder_environment
+from .loops import OPERATIONS, STEP, STREAMS, Stream, accumulators, arithmetic_loop, stream_loop
+from .machine import machine_identity, machine_key
+from .station import Answered, Station, Work
+from .worker import Link
+
+if TYPE_CHECKING:
+    from ..runtime.devices.base import Array, LoadedKernel
+
+_VERSION = 1  # raise it when the loops change: kept figures of older loops do not count
+_SHORTEST = 2e-3  # seconds of one sample
+_SAMPLES = 4
+_MEASURED = {"f32": 4, "f64": 8}  # dtype -> bytes
+_WIDEST = 64  # bytes of a vector
+_LIMIT = 60.0  # seconds after which a calibration is given up
+
+Sample = Callable[[int], float]  # times -> seconds of that many repetitions on all threads
+
+
+def ceilings(target: Target, threads: int) -> Ceilings:
+    """The ceilings of this machine: measured now, or the figures kept from before.
+
+    Raises TargetError if this machine is not such a target, EnvironmentFailure if the loops do not run.
+    """
+    check_runs_here(target)
+    path = _path(target, threads)
+    try:
+        return Ceilings.from_json(path.read_text())
+    except (OSError, ValueError, KeyError, TypeError):
+        found = _in_child(target, threads)
+    _keep(path, found.to_json())
+    return found
+
+
+def known_ceilings(target: Target, threads: int) -> Ceilings:
+    """The figures kept from before, or, without any, what the target's own numbers say. Measures nothing."""
+    try:
+        return Ceilings.from_json(_path(target, threads).read_text())
+    except (OSError, ValueError, KeyError, TypeError):
+        return default_ceilings(target, threads)
+
+
+def _path(target: Target, threads: int) -> Path:
+    machine = machine_key(machine_identity())
+    return CACHE.value() / "ceilings" / f"{machine[:16]}-{target.key[:16]}-{threads}-v{_VERSION}.json"
+
+
+def _keep(path: Path, text: str) -> None:
+    """Written beside and renamed, so that nobody reads half of it. A cache that cannot be written is no error."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_suffix(f".{os.getpid()}")
+        beside.write_text(text)
+        beside.replace(path)
+    except OSError:
+        pass
+
+
+class Calibrator:
+    """Measures ceilings in a child process (a `worker.Handler`): the loops pin threads, and touch much memory."""
+
+    def handle(self, request: tuple[str, int], link: Link) -> Ceilings:
+        """The ceilings of (target text, threads)."""
+        link.stage("calibrate")
+        text, threads = request
+        return measure_ceilings(parse_target(text), threads)
+
+
+def _in_child(target: Target, threads: int) -> Ceilings:
+    setup = child_setup(f"{__package__}.calibrate:Calibrator", {})
+    station = Station(lambda: Child(setup, builder_environment()), _LIMIT, 1, lambda _: False)
+    try:
+        station.give(Work(None, (target.text, threads), {"calibrate": _LIMIT}))
+        event = station.wait()
+    finally:
+        station.close()
+    if isinstance(event, Answered) and isinstance(event.value, Ceilings):
+        return event.value
+    raise EnvironmentFailure("the calibration loops do not run on this machine", found=str(event))
+
+
+def measure_ceilings(target: Target, threads: int) -> Ceilings:
+    """Measures now, in this process; takes some seconds."""
+    with ThreadPoolExecutor(threads) as pool:
+        team = _Team(pool, threads)
+        flops = {dtype: _arithmetic(target, dtype, team) for dtype in _MEASURED}
+        bandwidth = _bandwidth(target, team)
+    return Ceilings({**_scaled(target, threads, flops["f32"]), **flops}, bandwidth, threads)
+
+
+def _scaled(target: Target, threads: int, f32: float) -> dict[str, float]:
+    """What was not measured: the target's own numbers, corrected by how they compare for f32."""
+    usual = default_ceilings(target, threads).flops
+    return {dtype: flops * f32 / usual["f32"] for dtype, flops in usual.items()}
+
+
+class _Team:
+    """Threads on cores of their own that begin together."""
+
+    def __init__(self, pool: ThreadPoolExecutor, threads: int) -> None:
+        self._pool, self.threads = pool, threads
+        self._barrier = threading.Barrier(threads)
+        cores = sorted(os.sched_getaffinity(0)) if threads <= usable_cores() else []
+        self._cores = cores[:: max(1, len(cores) // threads)]
+
+    def seconds(self, kernel: LoadedKernel, arrays: Sequence[Sequence[Array]]) -> float:
+        """Seconds until the slowest thread has run the kernel once on its arrays."""
+        return max(self._pool.map(lambda t: self._one(kernel, arrays[t], t), range(self.threads)))
+
+    def _one(self, kernel: LoadedKernel, arrays: Sequence[Array], thread: int) -> float:
+        if self._cores:
+            os.sched_setaffinity(0, {self._cores[thread]})
+        self._barrier.wait()
+        return kernel.run_repeat(arrays, 1)
+
+
+def _best(sample: Sample) -> float:
+    """The least seconds of one repetition."""
+    times, seconds = 1, sample(1)
+    while seconds < _SHORTEST:
+        times = times * 2 if seconds <= 0 else max(times + 1, min(times * 64, int(times * 1.2 * _SHORTEST / seconds)))
+        seconds = sample(times)
+    return min(seconds, *(sample(times) for _ in range(_SAMPLES - 1))) / times
+
+
+def _arithmetic(target: Target, dtype: str, team: _Team) -> float:
+    """Operations per second of all threads."""
+    kernel = _load(target, "flops", arithmetic_loop(target, dtype))
+    size = target.vector_bits // 8 * (accumulators(target) + 2)
+    buffers = [_touched(size).view(np.float32 if dtype == "f32" else np.float64) for _ in range(team.threads)]
+    for buffer in buffers:
+        buffer.fill(0.5)  # x * 0.5 + 0.5 stays near 1: no infinities, no subnormal numbers
+
+    def sample(times: int) -> float:
+        return team.seconds(kernel, [(b, np.array([0, times], np.int64)) for b in buffers])
+
+    operations = 2 * OPERATIONS * accumulators(target) * target.vector_bits // 8 // _MEASURED[dtype]
+    return operations * team.threads / _best(sample)
+
+
+def _bandwidth(target: Target, team: _Team) -> tuple[tuple[int, float], ...]:
+    """(working set, bytes per second) over sizes that double; see the head of this file."""
+    kernels = {stream: _load(target, stream.name, stream_loop(target, stream)) for stream in STREAMS}
+    sizes = _sizes(target, team.threads)
+    buffers = [_touched(sizes[-1] // team.threads) for _ in range(team.threads)]
+    speeds = [max(_speed(target, s, kernels[s], buffers, size, team) for s in STREAMS) for size in sizes]
+    ceiling = np.maximum.accumulate(speeds[::-1])[::-1]
+    return tuple((size, float(speed)) for size, speed in zip(sizes, ceiling, strict=True))
+
+
+def _speed(
+    target: Target, stream: Stream, kernel: LoadedKernel, buffers: Sequence[Array], size: int, team: _Team
+) -> float:
+    step = STEP * target.vector_bits // 8
+    bytes_of_one = size // team.threads // stream.streams // step * step
+
+    def sample(times: int) -> float:
+        return team.seconds(kernel, [(b, _numbers(bytes_of_one, times)) for b in buffers])
+
+    return bytes_of_one * stream.streams * team.threads / _best(sample)
+
+
+def _sizes(target: Target, threads: int) -> list[int]:
+    """Working sets of all threads together, from a quarter of level 1 to four times what all caches hold, doubling."""
+    held = [cache.bytes * -(-threads // cache.shared_by) for cache in target.caches]
+    size, last = held[0] // 4, min(4 * max(held), 1 << 29)
+    sizes = [size]
+    while sizes[-1] < last:
+        sizes.append(sizes[-1] * 2)
+    return sizes
+
+
+def _numbers(bytes_of_one: int, times: int) -> Array:
+    """The second argument of a loop, with room for what a reading loop leaves, one vector further."""
+    numbers = np.zeros(_WIDEST // 8 * (STEP + 1), np.int64)
+    numbers[:2] = bytes_of_one, times
+    return numbers
+
+
+def _touched(size: int) -> Array:
+    from ..runtime.devices.cpu import aligned_array
+
+    buffer = aligned_array((size,), np.dtype(np.uint8))
+    buffer.fill(0)
+    return buffer
+
+
+def _load(target: Target, name: str, ir: str) -> LoadedKernel:
+    from ..codegen.artifact import Artifact, BufferSpec, Launch
+    from ..codegen.cpu import compile_object
+    from ..runtime.devices.cpu import CpuDevice
+
+    inputs = (BufferSpec("buffer", "u8", ()), BufferSpec("numbers", "i64", (2,)))
+    code = compile_object(ir, target).code
+    artifact = Artifact(name, target.text, 1, "object", code, name, inputs, (), (), 0, 0, (Launch(name),))
+    return CpuDevice().load(artifact)

@@ -1,0 +1,149 @@
+"""The calibration loops as LLVM IR: arithmetic that never leaves registers, and streams over a buffer of a given size.
+
+All have the calling convention of `codegen.artifact`. The first argument is a buffer, the second holds two i64: the bytes
+of one stream (a multiple of `STEP` vectors) and how often the whole is repeated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..targets.target import Target
+
+STEP = 8  # vectors of each stream that one trip of the inner loop handles
+OPERATIONS = 64  # vector operations of each accumulator in one trip of the arithmetic loop
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A kind of memory loop: streams it reads, whether it writes one more, and whether past the caches."""
+
+    name: str
+    reads: int
+    writes: bool
+    bypass: bool = False
+
+    @property
+    def streams(self) -> int:
+        """Arrays it touches."""
+        return self.reads + self.writes
+
+
+STREAMS = (
+    Stream("read", 1, False),
+    Stream("write", 0, True),
+    Stream("copy", 1, True),
+    Stream("triad", 2, True),
+    Stream("write_past", 0, True, bypass=True),
+    Stream("copy_past", 1, True, bypass=True),
+    Stream("triad_past", 2, True, bypass=True),
+)
+
+_FRAME = """\
+define void @{name}(ptr %arguments, ptr %prepared, ptr %workspace) {{
+entry:
+  %buffer = load ptr, ptr %arguments
+  %slot = getelementptr ptr, ptr %arguments, i64 1
+  %numbers = load ptr, ptr %slot
+  %bytes = load i64, ptr %numbers
+  %second = getelementptr i64, ptr %numbers, i64 1
+  %times = load i64, ptr %second
+{body}
+}}
+define void @{name}_repeat(ptr %arguments, ptr %prepared, ptr %workspace, i64 %count) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  call void @{name}(ptr %arguments, ptr %prepared, ptr %workspace)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}
+{declarations}
+attributes #0 = {{ nounwind }}
+!0 = !{{i32 1}}
+"""
+
+
+def accumulators(target: Target) -> int:
+    """Independent chains of the arithmetic loop: more than latency times ports, fewer than the registers."""
+    return min(16, target.vector_registers - 4)
+
+
+def arithmetic_loop(target: Target, dtype: str) -> str:
+    """IR of @flops: `times` trips of OPERATIONS multiply-adds on each accumulator. `dtype` is "f32" or "f64"."""
+    lanes = target.vector_bits // (32 if dtype == "f32" else 64)
+    vector = f"<{lanes} x {'float' if dtype == 'f32' else 'double'}>"
+    chains = range(accumulators(target))
+    fused = target.kind != "x86" or "fma" in target.features
+    intrinsic = f"@llvm.fma.v{lanes}{dtype}"
+    lines = ["  %slot.b = getelementptr " + vector + ", ptr %buffer, i64 1"]
+    lines += [f"  %x = load {vector}, ptr %buffer", f"  %y = load {vector}, ptr %slot.b", "  br label %loop", "loop:"]
+    lines.append("  %i = phi i64 [ 0, %entry ], [ %next, %loop ]")
+    lines += [f"  %v{c}.0 = phi {vector} [ %x, %entry ], [ %v{c}.{OPERATIONS}, %loop ]" for c in chains]
+    for step in range(OPERATIONS):
+        for c in chains:
+            before, after = f"%v{c}.{step}", f"%v{c}.{step + 1}"
+            if fused:
+                lines.append(f"  {after} = call {vector} {intrinsic}({vector} {before}, {vector} %y, {vector} %x)")
+            else:
+                lines.append(f"  {after}.m = fmul {vector} {before}, %y")
+                lines.append(f"  {after} = fadd {vector} {after}.m, %x")
+    lines += [
+        "  %next = add i64 %i, 1",
+        "  %more = icmp slt i64 %next, %times",
+        "  br i1 %more, label %loop, label %end",
+    ]
+    lines.append("end:")
+    for c in chains:
+        lines.append(f"  %to.{c} = getelementptr {vector}, ptr %buffer, i64 {c + 2}")
+        lines.append(f"  store {vector} %v{c}.{OPERATIONS}, ptr %to.{c}")
+    lines.append("  ret void")
+    declaration = f"declare {vector} {intrinsic}({vector}, {vector}, {vector})" if fused else ""
+    return _FRAME.format(name="flops", body="\n".join(lines), declarations=declaration)
+
+
+def stream_loop(target: Target, stream: Stream) -> str:
+    """IR of @<name>: `times` passes over streams of `bytes` each, one behind the other in the buffer."""
+    width = target.vector_bits // 8
+    vector = f"<{width // 4} x float>"
+    hint = ", !nontemporal !0" if stream.bypass else ""
+    step = STEP * width
+    lines = [f"  %base.{s} = getelementptr i8, ptr %buffer, i64 %offset.{s}" for s in range(stream.streams)]
+    offsets = [f"  %offset.{s} = mul i64 %bytes, {s}" for s in range(stream.streams)]
+    lines = [*offsets, *lines, "  br label %pass", "pass:"]
+    sums = range(STEP) if not stream.writes else range(0)
+    lines.append("  %p = phi i64 [ 0, %entry ], [ %p.next, %pass.end ]")
+    lines += [f"  %sum.{u} = phi {vector} [ zeroinitializer, %entry ], [ %total.{u}, %pass.end ]" for u in sums]
+    lines += ["  br label %loop", "loop:", "  %o = phi i64 [ 0, %pass ], [ %o.next, %loop ]"]
+    lines += [f"  %part.{u} = phi {vector} [ %sum.{u}, %pass ], [ %total.{u}, %loop ]" for u in sums]
+    for u in range(STEP):
+        lines += _trip(stream, u, u * width, vector, width, hint)
+    lines += [f"  %o.next = add i64 %o, {step}", "  %more = icmp slt i64 %o.next, %bytes"]
+    lines += ["  br i1 %more, label %loop, label %pass.end", "pass.end:", "  %p.next = add i64 %p, 1"]
+    lines += ['  call void asm sideeffect "", "~{memory}"()', "  %over = icmp slt i64 %p.next, %times"]
+    lines += ["  br i1 %over, label %pass, label %done", "done:"]
+    for u in sums:
+        lines.append(f"  %keep.{u} = getelementptr {vector}, ptr %numbers, i64 {u + 1}")
+        lines.append(f"  store {vector} %total.{u}, ptr %keep.{u}, align 4")
+    lines.append("  ret void")
+    return _FRAME.format(name=stream.name, body="\n".join(lines), declarations="")
+
+
+def _trip(stream: Stream, u: int, offset: int, vector: str, width: int, hint: str) -> list[str]:
+    """One vector of each stream: w = a + 3 b, or what of it the kind of loop has."""
+    lines = [f"  %at.{u} = add i64 %o, {offset}"]
+    lines += [f"  %p.{u}.{s} = getelementptr i8, ptr %base.{s}, i64 %at.{u}" for s in range(stream.streams)]
+    lines += [f"  %r.{u}.{s} = load {vector}, ptr %p.{u}.{s}, align {width}" for s in range(stream.reads)]
+    if not stream.writes:
+        return [*lines, f"  %total.{u} = fadd {vector} %part.{u}, %r.{u}.0"]
+    value = "zeroinitializer" if not stream.reads else f"%r.{u}.0"
+    if stream.reads == 2:
+        three = ", ".join(["float 3.0"] * (width // 4))
+        lines.append(f"  %m.{u} = fmul {vector} %r.{u}.1, <{three}>")
+        lines.append(f"  %t.{u} = fadd {vector} %r.{u}.0, %m.{u}")
+        value = f"%t.{u}"
+    return [*lines, f"  store {vector} {value}, ptr %p.{u}.{stream.reads}, align {width}{hint}"]

@@ -1,0 +1,42 @@
+"""Which machine times belong to: its processor, cores and caches. Not its name on the network, which changes nothing."""
+
+from __future__ import annotations
+
+import json
+import platform
+from hashlib import sha256
+from pathlib import Path
+
+from ..targets.host import host_caches, host_features, online_cpus, physical_cores, usable_cores
+
+_MODEL_LINES = ("vendor_id", "cpu family", "model", "stepping", "model name", "CPU implementer", "CPU part")
+
+
+def machine_identity() -> str:
+    """One line of JSON: architecture, model, features, cores (usable and present), data caches (bytes, line, sharers)."""
+    present = len(physical_cores(online_cpus()))
+    caches = [(cache.bytes, cache.line, cache.shared_by) for cache in host_caches(present)]
+    return json.dumps(
+        {
+            "architecture": platform.machine(),
+            "model": _model(Path("/proc/cpuinfo")),
+            "features": " ".join(sorted(host_features())),
+            "cores": [usable_cores(), present],
+            "caches": caches,
+        }
+    )
+
+
+def machine_key(identity: str) -> str:
+    """64 hexadecimal digits that stand for an identity."""
+    return sha256(identity.encode()).hexdigest()
+
+
+def _model(path: Path) -> dict[str, str]:
+    """What the first processor says about its model; empty where the system does not tell."""
+    try:
+        first = path.read_text().split("\n\n")[0]
+    except OSError:
+        return {}
+    pairs = (line.split(":", 1) for line in first.splitlines() if ":" in line)
+    return {name.strip(): value.strip() for name, value in pairs if name.strip() in _MODEL_LINES}
