@@ -36,7 +36,7 @@ class NestLowering:
     def root(self, stage: StageLoops) -> Statement:
         """The whole nest of a stage at the root."""
         places = {(stage.stage, axis): Place(number(0), number(fixed(extent))) for axis, extent in stage.box.items()}
-        origin = {axis: number(0) for axis in stage.box}
+        origin: dict[str, Expr] = {axis: number(0) for axis in stage.box}
         return self._stage(stage, View(places, {stage.stage: origin}))
 
     def attached(self, name: str, view: View) -> tuple[View, Statement]:
@@ -200,16 +200,18 @@ class StageLowering:
         position = plus(place.position, times(variable, stride))
         below = view.opening(loop.name, variable)
         points = known(place.size)
-        if loop is self.stage.pieces(loop.axis)[0] and is_reduction(self.nest.tree, self.stage.stage, loop.axis):
-            view = replace(view, edge=True)  # no loop around the lanes that would peel off the last trip
-            below = replace(below, edge=True)
-        if not view.edge or (points is not None and points >= stride * extent):
+        reduces = is_reduction(self.nest.tree, self.stage.stage, loop.axis)
+        # without a loop around the lanes nobody has peeled off the last trip
+        ragged = (view.tail or loop is self.stage.pieces(loop.axis)[0]) if reduces else view.edge
+        if not ragged or (points is not None and points >= stride * extent):
             body = inner(below.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
             return For(variable.name, number(extent), body, loop.kind, label=label)
         left = plus(place.size, times(variable, -stride))
         below = below.moved(self.stage.stage, loop.axis, Place(position, left))
-        by_value = self.stage.copies is not None or is_reduction(self.nest.tree, self.stage.stage, loop.axis)
-        if by_value:  # zeros fill the overhang of a copy, the identity that of a reduction
+        below = replace(below, tail=True) if reduces else below
+        if (
+            reduces or self.stage.copies is not None
+        ):  # zeros fill the overhang of a copy, the identity that of a reduction
             if stride == 1:
                 below = replace(below, lanes=both(view.lanes, less(variable, place.size)))
             return For(variable.name, number(extent), inner(below), loop.kind, label=label)
@@ -257,11 +259,11 @@ class StageLowering:
         count = floor_div(place.size, stride, self.names.bounds)
         rest = plus(place.size, times(count, -stride))
 
-        def trips(extent: Expr, first: Expr, size: Expr, edge: bool) -> Statement:
+        def trips(extent: Expr, first: Expr, size: Expr, tail: bool) -> Statement:
             variable = self.names.variable(loop.name, fixed(loop.extent))
             trip = plus(first, variable)
             position = plus(place.position, times(trip, stride))
-            below = replace(view.opening(loop.name, trip), edge=edge or bool(view.edge))
+            below = replace(view.opening(loop.name, trip), tail=tail or view.tail)
             below = below.moved(self.stage.stage, loop.axis, Place(position, size))
             body = self._with_attached(below, loop, lambda v: inner(v, depth + 1))
             return For(variable.name, extent, body, label=loop.name)
@@ -289,7 +291,7 @@ class StageLowering:
             value = self.nest.body.value(self.stage, v, otherwise=zero)
             return Update(registers.name, element(v), combiner, value)
 
-        plain = replace(view, edge=False)
+        plain = replace(view, edge=False, tail=False)
         start = self._nest(plain, (*tile, *lanes), lambda v: Store(registers.name, element(v), zero))
         middle = update(view, depth) if depth == len(self.loops) else self._loop(view, depth, update)
         finish = self._nest(view, tile, lambda v: self._finish(v, registers, element, lanes, combiner, zero))
@@ -307,7 +309,7 @@ class StageLowering:
         """Writes one accumulated element, first combining its lanes; later trips of reduction loops outside add to it."""
         if not lanes:
             return self._write(view, Read(registers.name, element(view), registers.dtype), combiner)
-        plain = replace(view, edge=False)
+        plain = replace(view, edge=False, tail=False)
         vectors = [x for x in lanes if x.kind is LoopKind.VECTOR]
         shape = tuple(fixed(x.extent) for x in vectors)
         row = Buffer(self.names.fresh("row"), registers.dtype, shape, Scope.REGISTER, padded=True)

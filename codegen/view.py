@@ -27,6 +27,7 @@ class View:
     origins: stage -> axis -> where its stored box begins.
     variables: loop name -> its variable.
     edge: which body of a register tile is written: None before the choice, True the masked one.
+    tail: True where a reduction in lanes may run over the end of its axis: in the last trip of the loops around the lanes.
     lanes: the condition that keeps a trip of a copy or of a reduction in lanes inside of its axis (None: always).
     """
 
@@ -34,6 +35,7 @@ class View:
     origins: dict[str, dict[str, Expr]]
     variables: dict[str, Expr] = field(default_factory=dict)
     edge: bool | None = None
+    tail: bool = False
     lanes: Expr | None = None
 
     def moved(self, stage: str, axis: str, place: Place) -> View:
@@ -69,4 +71,4 @@ class Names:
 
 def fixed(extent: Extent) -> int:
     """An extent of a tree that one config was applied to."""
-    return int(extent)  # type: ignore[arg-type]
+    return int(extent)
