@@ -206,14 +206,15 @@ class IndexArithmetic:
             return self.text.pure(
                 f"ashr i64 {scalar}, {shift}" if name == "floordiv" else f"and i64 {scalar}, {divisor - 1}", scalar
             )
-        rest = self.text.pure(f"srem i64 {scalar}, {divisor}", scalar)
+        quotient = self.text.pure(f"sdiv i64 {scalar}, {divisor}", scalar)
+        back = self.text.pure(f"mul i64 {quotient}, {divisor}", quotient)
+        rest = self.text.pure(f"sub i64 {scalar}, {back}", scalar, back)
         negative = self.text.pure(f"icmp slt i64 {rest}, 0", rest)
+        if name == "floordiv":
+            lower = self.text.pure(f"sext i1 {negative} to i64", negative)
+            return self.text.pure(f"add i64 {quotient}, {lower}", quotient, lower)
         up = self.text.pure(f"add i64 {rest}, {divisor}", rest)
-        rest = self.text.pure(f"select i1 {negative}, i64 {up}, i64 {rest}", negative, up, rest)
-        if name == "mod":
-            return rest
-        exact = self.text.pure(f"sub i64 {scalar}, {rest}", scalar, rest)
-        return self.text.pure(f"sdiv exact i64 {exact}, {divisor}", exact)
+        return self.text.pure(f"select i1 {negative}, i64 {up}, i64 {rest}", negative, up, rest)
 
     def _vector_quotient(self, name: str, value: Value, divisor: Value) -> Value:
         number = int(divisor.text)

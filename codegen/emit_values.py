@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..common.errors import InternalError
 from ..targets.target import Target
-from ..tensor.dtype import DType, Kind, bf16, boolean, f16, f32, i32, i64
+from ..tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64
 from ..tensor.expr import COMPARISONS, LOGIC
 from . import math
 from .emit_text import FunctionText
@@ -298,6 +298,8 @@ class Arithmetic:
             return value
         if value in (TRUE, FALSE):
             return Value(literal(value == TRUE, dtype), dtype)
+        if source == f64 and dtype.is_float and dtype.bits == 16:
+            return self.cast(self._round_to_odd(value), dtype)
         if dtype == bf16:
             return self._round_bf16(self.cast(value, f32))
         if source == bf16:
@@ -310,6 +312,8 @@ class Arithmetic:
         if source.is_float:
             return self._to_integer(value, dtype)
         signed = source.kind is Kind.SIGNED
+        if dtype == f16:
+            return self.cast(self.cast(value, f32), f16)  # exact below the largest f16
         if dtype.is_float:
             return self._convert("sitofp" if signed else "uitofp", value, dtype)
         if dtype.bits == source.bits:
@@ -327,6 +331,22 @@ class Arithmetic:
         middle = i64 if dtype == i64 else i32
         raw = self._convert("fptosi", value, middle)
         return self.cast(Value(self._instruct(f"freeze {raw.typed}", raw), middle, value.lanes), dtype)
+
+    def _round_to_odd(self, value: Value) -> Value:
+        """f64 to f32 so that rounding the result again to 16 bits is as if it were done once: what is not exact is cut off and
+        gets an odd last bit (Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008)."""
+        lanes, kind = value.lanes, vector("i32", value.lanes)
+        near = self._convert("fptrunc", value, f32)
+        back = self._convert("fpext", near, f64)
+        inexact = self._compare_text("fcmp one", back, value)
+        above = self._compare("gt", self._float("abs", [back], f64), self._float("abs", [value], f64))
+        bits = self._instruct(f"bitcast {near.typed} to {kind}", near)
+        step = self._instruct(f"sext {above.typed} to {kind}", above)
+        cut = self.text.compute(f"add {kind} {bits}, {step}", bits, step)
+        odd = self.text.compute(f"or {kind} {cut}, {'splat (i32 1)' if lanes else '1'}", cut)
+        chosen = f"select {inexact.typed}, {kind} {odd}, {kind} {bits}"
+        result = self.text.compute(chosen, inexact.text, odd, bits)
+        return Value(self.text.compute(f"bitcast {kind} {result} to {near.type}", result), f32, lanes)
 
     def _round_bf16(self, value: Value) -> Value:
         """To nearest even, by adding half of the last place kept to the bits; NaN becomes a quiet NaN."""
