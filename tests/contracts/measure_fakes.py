@@ -49,7 +49,7 @@ def _spin() -> None:
 def _eat() -> None:
     hoard = []
     while True:
-        hoard.append(bytearray(16 << 20))
+        hoard.append(bytearray(1 << 30))
 
 
 def _killed() -> None:

@@ -21,7 +21,7 @@ from tilesmith.measure.requests import TimeLimits
 from tilesmith.measure.result import Job, Measurement, Purpose, Status
 
 LIMITS = TimeLimits(
-    start=30.0, compile=1.0, load=1.0, prepare=1.0, verify=1.0, time=1.0, build_memory=300 << 20, run_memory=300 << 20
+    start=60.0, compile=1.5, load=1.5, prepare=1.5, verify=1.5, time=1.5, build_memory=1 << 30, run_memory=1 << 30
 )
 
 
@@ -62,8 +62,8 @@ class TestLocalRunner(RunnerContract):
 ENDS = [
     ("segfault", Status.CRASH, "SIGSEGV"),
     ("abort", Status.CRASH, "Cannot select"),
-    ("hang", Status.TIMEOUT, "not done after 1 s"),
-    ("spin", Status.TIMEOUT, "not done after 1 s"),
+    ("hang", Status.TIMEOUT, "not done after 1.5 s"),
+    ("spin", Status.TIMEOUT, "not done after 1.5 s"),
     ("eat", Status.OUT_OF_MEMORY, "memory"),
     ("killed", Status.OUT_OF_MEMORY, "killed by the system"),
     ("exit", Status.CRASH, "code 3"),
