@@ -211,7 +211,8 @@ class Database:
         with self._errors():
             rows = self._connection.execute(
                 "SELECT id, task, request, started, spent, state, "
-                "(SELECT count(*) FROM record WHERE record.run = run.id AND purpose = 'search') FROM run WHERE task = ? ORDER BY started DESC",
+                "(SELECT count(*) FROM record WHERE record.run = run.id AND purpose = 'search') "
+                "FROM run WHERE task = ? ORDER BY started DESC",
                 (task,),
             ).fetchall()
         return [Run(*row) for row in rows]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
 from tilesmith.measure.result import Failure, Measurement, Status
 from tilesmith.schedules.space import Arm, Candidate, Parameter, Population
 from tilesmith.schedules.space_ops import population

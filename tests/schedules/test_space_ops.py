@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contracts.spaces import ToySpace
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from contracts.spaces import ToySpace
 from tilesmith.schedules import space_ops as ops
 from tilesmith.schedules.space import Arm, Candidate, Parameter, Population
 

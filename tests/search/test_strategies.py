@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from contracts.spaces import ToySpace
-from contracts.strategy import StrategyContract
+from contracts.strategy import StrategyContract, drive
 from tilesmith.common.errors import ArgumentError
 from tilesmith.tuner.search.strategy import make_strategy
 
@@ -23,6 +24,33 @@ class TestEvolution(StrategyContract):
 
 class TestAnnealing(StrategyContract):
     name = "annealing"
+
+
+class TestGuided(StrategyContract):
+    name = "guided"
+
+
+class TestSurrogate(StrategyContract):
+    name = "surrogate"
+
+
+def best_after(name: str, trials: int, seeds: int = 5, **space: bool) -> float:
+    """Mean over seeds of the best time after so many trials, as a multiple of the least time of all."""
+    toy = ToySpace(**space)
+    least = toy.best()
+    runs = [drive(make_strategy(name, toy, seed), toy, trials) for seed in range(seeds)]
+    return sum(min(toy.measure(c).seconds for c in run) for run in runs) / seeds / least
+
+
+def test_guided_is_within_a_few_percent_where_random_is_not() -> None:
+    assert best_after("guided", 32) < 1.06
+    assert best_after("guided", 64) < 1.02
+    assert best_after("random", 64) > 1.1
+
+
+@pytest.mark.parametrize("name", ["evolution", "annealing"])
+def test_searches_that_learn_beat_random(name: str) -> None:
+    assert best_after(name, 128) < best_after("random", 128)
 
 
 def test_an_unknown_strategy_is_refused() -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from tilesmith.common.errors import DatabaseError
 from tilesmith.measure.result import Failure, Measurement, Purpose, Status
 from tilesmith.tuner import schema

@@ -27,6 +27,7 @@ from ...common.errors import ArgumentError
 from ...measure.result import Measurement
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import Seen
+from ..budget import NORMAL, Effort
 
 Result = tuple[Candidate, Measurement]
 
@@ -98,7 +99,10 @@ STRATEGIES = {
 }
 
 
-def make_strategy(name: str, space: Space, seed: int = 0) -> Strategy:
+MODEL_BASED = ("guided", "surrogate")  # these have something to adjust to the effort
+
+
+def make_strategy(name: str, space: Space, seed: int = 0, effort: Effort = NORMAL) -> Strategy:
     """The strategy of this name, its module loaded only now.
 
     Raises:
@@ -107,5 +111,6 @@ def make_strategy(name: str, space: Space, seed: int = 0) -> Strategy:
     if name not in STRATEGIES:
         raise ArgumentError("unknown strategy", expected="one of " + ", ".join(STRATEGIES), found=repr(name))
     module, kind = STRATEGIES[name].split(":")
-    made: Strategy = getattr(import_module(f".{module}", __package__), kind)(space, seed)
+    options = {"effort": effort} if name in MODEL_BASED else {}
+    made: Strategy = getattr(import_module(f".{module}", __package__), kind)(space, seed, **options)
     return made

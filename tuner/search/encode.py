@@ -1,0 +1,84 @@
+"""Raw parameters as numbers for models, where a space has nothing better to offer.
+
+A number counts half by its logarithm (tile sizes double), half by its position in the domain; an option gets one column
+for each value. Every arm has columns of its own, in the middle of their range for the candidates of other arms.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...schedules.space import Parameter, Population, Space
+
+MAX_PAIRED = 12  # parameters whose sums and differences of logarithms are offered to trees
+
+
+class Encoding:
+    """`points` for distances (each column within 0 and 1), `features` for trees (more columns, any scale)."""
+
+    def __init__(self, space: Space) -> None:
+        self._tables = [[_table(p) for p in arm.parameters if len(p.values) > 1] for arm in space.arms]
+        self._open = [[i for i, p in enumerate(arm.parameters) if len(p.values) > 1] for arm in space.arms]
+        self._logs = [[_log_table(p) for p in arm.parameters] for arm in space.arms]
+        self._paired = [
+            [i for i, p in enumerate(arm.parameters) if p.ordered and len(p.values) > 2][:MAX_PAIRED]
+            for arm in space.arms
+        ]
+        self._arms = len(space.arms)
+
+    @property
+    def dimensions(self) -> int:
+        """The number of columns of `points`."""
+        own = sum(int(table.shape[1]) for tables in self._tables for table in tables)
+        return max(own + (self._arms if self._arms > 1 else 0), 1)
+
+    def points(self, population: Population) -> NDArray[np.float64]:
+        """float64[n, dimensions], every entry between 0 and 1."""
+        count = len(population)
+        columns = []
+        for arm, (tables, places) in enumerate(zip(self._tables, self._open, strict=True)):
+            for table, place in zip(tables, places, strict=True):
+                here = (
+                    table[population.choices[:, place]]
+                    if arm == population.arm
+                    else np.full((count, table.shape[1]), 0.5)
+                )
+                columns.append(here)
+            if self._arms > 1:
+                columns.append(np.full((count, 1), float(arm == population.arm)))
+        return np.concatenate(columns, axis=1) if columns else np.zeros((count, 1))
+
+    def features(self, population: Population) -> NDArray[np.float32]:
+        """float32[n, f]: the points, and sums and differences of pairs of logarithms: products and ratios of sizes."""
+        count = len(population)
+        columns = [self.points(population)]
+        for arm, paired in enumerate(self._paired):
+            if arm != population.arm:
+                columns.append(np.zeros((count, len(paired) * (len(paired) - 1))))
+                continue
+            logs = {i: self._logs[arm][i][population.choices[:, i]] for i in paired}
+            for a, b in combinations(paired, 2):
+                columns.append(np.stack([logs[a] + logs[b], logs[a] - logs[b]], axis=1))
+        return np.concatenate(columns, axis=1).astype(np.float32)
+
+
+def _log_table(parameter: Parameter) -> NDArray[np.float64]:
+    """float64[values]: base-2 logarithms; positions where values are no numbers."""
+    if any(isinstance(v, str) for v in parameter.values):
+        return np.arange(len(parameter.values), dtype=np.float64)
+    return np.asarray(np.log2(np.maximum(np.array([float(v) for v in parameter.values]), 0.5)))
+
+
+def _table(parameter: Parameter) -> NDArray[np.float64]:
+    """float64[values, columns] between 0 and 1."""
+    count = len(parameter.values)
+    if not parameter.ordered and count > 2:
+        return np.eye(count)
+    position = np.arange(count) / (count - 1)
+    logs = _log_table(parameter)
+    width = np.ptp(logs)
+    scaled = (logs - logs.min()) / width if width else position
+    return np.asarray((position + scaled)[:, None] / 2)

@@ -1,0 +1,106 @@
+"""Candidates of all arms with what a model needs to know of them, and choosing different ones among the good ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...schedules.space import Candidate, Population, Space
+from ...schedules.space_ops import CHUNK, concatenate, take
+
+Rows = NDArray[np.intp]
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """n candidates, those of one arm together. Row i of `features` (float32[n, f]) and `prior` (float64[n]) is one."""
+
+    parts: tuple[Population, ...]
+    features: NDArray[np.float32]
+    prior: Vector
+
+    def __len__(self) -> int:
+        return len(self.prior)
+
+    @property
+    def arms(self) -> NDArray[np.int64]:
+        """int64[n]: the arm of each row."""
+        return np.repeat([p.arm for p in self.parts], [len(p) for p in self.parts]).astype(np.int64)
+
+    def candidate(self, row: int) -> Candidate:
+        """One row as a candidate."""
+        for part in self.parts:
+            if row < len(part):
+                return part.candidate(row)
+            row -= len(part)
+        raise IndexError(row)
+
+    def rows(self, chosen: Rows) -> Pool:
+        """The chosen rows, in ascending order."""
+        chosen = np.sort(chosen)
+        parts, start = [], 0
+        for part in self.parts:
+            inside = chosen[(chosen >= start) & (chosen < start + len(part))] - start
+            parts.append(take(part, inside))
+            start += len(part)
+        return Pool(tuple(parts), self.features[chosen], self.prior[chosen])
+
+
+def pool_of(space: Space, populations: Sequence[Population]) -> Pool:
+    """A pool of all rows; populations of the same arm are joined. Where the space has no prior it is NaN."""
+    arms = sorted({p.arm for p in populations})
+    parts = [concatenate([p for p in populations if p.arm == arm]) for arm in arms]
+    features = [space.features(p) for p in parts]
+    return Pool(
+        tuple(parts),
+        np.concatenate(features) if features else np.zeros((0, 0), dtype=np.float32),
+        np.concatenate([prior_of(space, p) for p in parts]) if parts else np.zeros(0),
+    )
+
+
+def prior_of(space: Space, population: Population) -> Vector:
+    """float64[n]: seconds by the prior, NaN where there is none; in chunks, so that memory stays flat."""
+    out = np.full(len(population), np.nan)
+    for start in range(0, len(population), CHUNK):
+        whole = len(population) <= CHUNK  # then the very same object: a space may remember its last analysis
+        part = population if whole else take(population, np.arange(start, min(start + CHUNK, len(population))))
+        prior = space.prior(part)
+        if prior is not None:
+            out[start : start + len(prior)] = prior
+    return out
+
+
+def scales(features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """float32[f]: factors that give all features the same weight in a distance; constant features get none."""
+    deviation = features.std(axis=0) if len(features) else np.zeros(features.shape[1], dtype=np.float32)
+    return np.where(deviation > 1e-12, 1.0 / np.maximum(deviation, 1e-12), 0.0).astype(np.float32)
+
+
+def spread_out(features: NDArray[np.float32], score: Vector, count: int) -> list[int]:
+    """Up to `count` rows with low scores that are far apart: the best of each neighbourhood.
+
+    Goes through the rows from the best on and takes each that is at least a radius away from all taken. The radius
+    begins at the mean distance to the best row and shrinks until there are enough. `features` must be scaled.
+    """
+    order = np.argsort(score, kind="stable")[: max(32 * count, 256)]
+    points = features[order].astype(np.float32)
+    if not len(order):
+        return []
+    nearest = np.sqrt(((points - points[0]) ** 2).sum(axis=1))
+    radius = float(nearest.mean())
+    taken = [0]
+    nearest[0] = -1.0
+    while len(taken) < min(count, len(order)):
+        far = np.flatnonzero(nearest >= radius) if radius > 1e-6 else np.flatnonzero(nearest >= 0)
+        if not len(far):
+            radius *= 0.7
+            continue
+        row = int(far[0])
+        taken.append(row)
+        nearest = np.minimum(nearest, np.sqrt(((points - points[row]) ** 2).sum(axis=1)))
+        nearest[taken] = -1.0
+    return [int(order[row]) for row in taken]

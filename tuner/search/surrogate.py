@@ -1,0 +1,184 @@
+"""Search on raw parameters, for spaces of which nothing is known beforehand: Bayesian optimisation in batches.
+
+A first batch that fills the space; then two models of different kinds, a Gaussian process (smooth, good with few
+samples) and a random forest (steps and interactions), are averaged, and expected improvement chooses
+(Jones, Schonlau, Welch, "Efficient global optimization of expensive black-box functions", 1998). Part of each batch are
+the most promising neighbours of the leaders. Times enter by rank: kernels of one space differ by factors of 100, and
+only the order near the top matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ...cost_model.gaussian import GaussianProcess, Posterior
+from ...schedules.space import Candidate, Population, Space
+from ...schedules.space_ops import concatenate, enumerate_arm, group, mutate, neighbours, sample, shares, take, unique
+from ..budget import NORMAL, Effort
+from .encode import Encoding
+from .random import shuffled
+from .strategy import History, Result
+
+Vector = NDArray[np.float64]
+
+
+class Surrogate:
+    """Plans a batch at a time; see the top of this file for how, and `budget.Surrogates` for the numbers."""
+
+    def __init__(self, space: Space, seed: int = 0, effort: Effort = NORMAL) -> None:
+        self._space = space
+        self._settings = effort.surrogates
+        self._rng = np.random.default_rng(seed)
+        self._history = History(space)
+        self._stream = shuffled(space, self._rng, self._history.seen)
+        self._encoding = Encoding(space)
+        self._process = GaussianProcess(self._encoding.dimensions, seed)
+        self._plan: Iterator[Candidate] = iter(())
+        self._everything: list[Population] | None = None  # of a space that is small enough
+
+    def ask(self, count: int) -> list[Candidate]:
+        """From the plan; from the random stream when the models have nothing left to choose from."""
+        out = self._history.propose(self._plan, count)
+        while len(out) < count:
+            with threadpool_limits(1):  # the cores belong to the kernels; and sums in a fixed order give fixed results
+                self._plan = iter(self._make_plan())
+            more = self._history.propose(self._plan, count - len(out))
+            if not more:
+                return out + self._history.propose(self._stream, count - len(out))
+            out += more
+        return out
+
+    def tell(self, results: Sequence[Result]) -> None:
+        """Trains on the results at the next plan."""
+        self._history.tell(results)
+
+    def _make_plan(self) -> list[Candidate]:
+        settings = self._settings
+        pools = self._pools()
+        if not pools:
+            return []
+        if len(self._history.results) < settings.first // 2 or not self._history.leaders(1):
+            return self._filling(pools, settings.first)
+        size = max(settings.batch, len(self._history.results) // settings.growth)
+        local = max(size * settings.near // settings.batch, 1)
+        leaders = [c for c, _ in self._history.leaders(settings.leaders)]
+        near = self._fresh([neighbours(self._space, c) for c in leaders])
+        return self._choose(pools, near, size - local, local)
+
+    def _pools(self) -> list[Population]:
+        """What the models choose from: all that is new, or a sample and the leaders' descendants where that is too much."""
+        limit = self._settings.pool
+        if sum(a.size for a in self._space.arms) <= 8 * limit:
+            if self._everything is None:
+                arms = range(len(self._space.arms))
+                self._everything = [concatenate(list(enumerate_arm(self._space, arm))) for arm in arms]
+            whole = self._fresh(self._everything)
+            if sum(len(p) for p in whole) <= limit:
+                return whole
+        drawn = [sample(self._space, self._rng, arm, n) for arm, n in enumerate(shares(self._space, limit // 2)) if n]
+        for _, parents in group(self._space, [c for c, _ in self._history.leaders(16)]):
+            chosen = take(parents, self._rng.integers(len(parents), size=limit // 2))
+            children = unique(self._space, mutate(self._space, self._rng, chosen, genes=2.0))
+            drawn.append(take(children, self._space.valid(children)))
+        return self._fresh(drawn)
+
+    def _fresh(self, populations: Sequence[Population]) -> list[Population]:
+        """Without what was proposed, one population for each arm, each candidate once."""
+        arms = sorted({p.arm for p in populations})
+        joined = [unique(self._space, concatenate([p for p in populations if p.arm == arm])) for arm in arms]
+        fresh = [take(p, self._history.seen.missing(p)) for p in joined]
+        return [p for p in fresh if len(p)]
+
+    def _filling(self, pools: list[Population], count: int) -> list[Candidate]:
+        """Candidates far from each other: from a random first on, always the one farthest from all taken so far."""
+        part = max(self._settings.filling // len(pools), 1)
+        drawn = [take(p, self._rng.permutation(len(p))[:part]) for p in pools]
+        points = np.concatenate([self._encoding.points(p) for p in drawn])
+        taken = [0]
+        nearest = ((points - points[0]) ** 2).sum(axis=1)
+        while len(taken) < min(count, len(points)):
+            taken.append(int(nearest.argmax()))
+            nearest = np.minimum(nearest, ((points - points[taken[-1]]) ** 2).sum(axis=1))
+            nearest[taken] = -1.0
+        return [_candidate(drawn, row) for row in taken]
+
+    def _choose(self, pools: list[Population], near: list[Population], wide: int, local: int) -> list[Candidate]:
+        """`wide` candidates by expected improvement from the pools, then the `local` best by mean among `near`."""
+        everyone = [*pools, *near]
+        points = np.concatenate([self._encoding.points(p) for p in everyone])
+        features = np.concatenate([self._encoding.features(p) for p in everyone])
+        split = sum(len(p) for p in pools)
+        trained = self._training()
+        values = warped(np.array([m.seconds for _, m in trained]))
+        by_candidate = group(self._space, [c for c, _ in trained])
+        order = np.concatenate([rows for rows, _ in by_candidate])
+        seen_points = np.concatenate([self._encoding.points(p) for _, p in by_candidate])
+        seen_features = np.concatenate([self._encoding.features(p) for _, p in by_candidate])
+
+        steps = self._settings.steps if len(trained) < self._settings.rows else self._settings.steps // 3
+        posterior = self._process.fit(seen_points, values[order], steps).at(points)
+        mean, spread = self._forest(seen_features, values[order], features)
+        centre = (posterior.mean + mean) / 2
+        rows = _improving(posterior, centre, spread, float(values.min()), wide, split)
+        rest = split + np.argsort(centre[split:], kind="stable")
+        return [_candidate(everyone, row) for row in (*rows, *(int(r) for r in rest))][: wide + local]
+
+    def _forest(self, known: NDArray[np.float32], values: Vector, new: NDArray[np.float32]) -> tuple[Vector, Vector]:
+        """Mean and spread over the trees of a random forest."""
+        from sklearn.ensemble import RandomForestRegressor
+
+        forest = RandomForestRegressor(
+            self._settings.trees, max_features=0.6, n_jobs=1, random_state=int(self._rng.integers(1 << 30))
+        ).fit(known, values)
+        # the trees themselves: their public predict checks its input each time, which costs more than the answer
+        each = np.stack([tree.tree_.predict(new)[:, 0] for tree in forest.estimators_])
+        return each.mean(axis=0), each.std(axis=0)
+
+    def _training(self) -> list[Result]:
+        """At most `rows` results: the best half and the newest half; cost stays bounded."""
+        results, limit = self._history.results, self._settings.rows
+        if len(results) <= limit:
+            return results
+        newest = results[-limit // 2 :]
+        older = sorted(results[: -limit // 2], key=lambda r: r[1].seconds)
+        return older[: limit // 2] + newest
+
+
+def warped(seconds: Vector) -> Vector:
+    """float64[n]: normal quantiles of the ranks, mean 0, deviation about 1; failures are equal and the slowest."""
+    from scipy.special import ndtri
+
+    finite = np.isfinite(seconds)
+    worst = seconds[finite].max() * 2 if finite.any() else 1.0
+    order = np.argsort(np.argsort(np.where(finite, seconds, worst), kind="stable"), kind="stable").astype(np.float64)
+    order[~finite] = order[~finite].mean() if (~finite).any() else 0.0
+    return np.asarray(ndtri((order + 0.5) / len(seconds)))
+
+
+def _improving(posterior: Posterior, centre: Vector, spread: Vector, best: float, count: int, among: int) -> list[int]:
+    """Rows below `among`, one after the other the largest expected improvement, given that those before are known."""
+    from scipy.special import ndtr
+
+    deviation = np.sqrt((posterior.deviation**2 + spread**2) / 2 + (posterior.mean - centre) ** 2)
+    rows: list[int] = []
+    while len(rows) < min(count, among):
+        z = (best - centre) / deviation
+        gain = deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi))
+        gain[rows] = -1.0
+        rows.append(int(gain[:among].argmax()))
+        before = posterior.left
+        posterior.assume(rows[-1])
+        deviation = deviation * np.sqrt(posterior.left / before)
+    return rows
+
+
+def _candidate(populations: Sequence[Population], row: int) -> Candidate:
+    for population in populations:
+        if row < len(population):
+            return population.candidate(row)
+        row -= len(population)
+    raise IndexError(row)
