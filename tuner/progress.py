@@ -11,11 +11,13 @@ from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.text import Text
 
 from ..measure.result import Measurement
 from ..targets.ceilings import Ceilings
 from .budget import Budget
-from .work import Work
+from .report import make_console
+from .roofline import Work
 
 
 class Watcher(Protocol):
@@ -38,7 +40,7 @@ class Live:
     """A watcher that shows what it is told on `console` (stderr by default)."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or make_console(stderr=True)
         self._bar: Progress | None = None
         self._row = TaskID(0)
         self._state: State | None = None
@@ -49,9 +51,9 @@ class Live:
         if self._console.is_terminal:
             columns = (
                 SpinnerColumn(),
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(20),
-                TextColumn("{task.fields[line]}"),
+                TextColumn("{task.fields[line]}", markup=False),
             )
             self._bar = Progress(*columns, console=self._console, transient=True)
             self._row = self._bar.add_task(title, total=1000, completed=self._state.permille, line=self._state.line())
@@ -65,7 +67,7 @@ class Live:
         if self._bar is not None:
             self._bar.update(self._row, completed=self._state.permille, line=self._state.line())
         elif better:
-            self._console.print(f"{self._state.title}: {self._state.line()}", highlight=False, soft_wrap=True)
+            self._say(self._state)
 
     def end(self) -> None:
         """Takes the bar away and leaves the last state as a line."""
@@ -73,8 +75,11 @@ class Live:
             self._bar.stop()
             self._bar = None
         if self._state is not None:
-            self._console.print(f"{self._state.title}: {self._state.line()}", highlight=False, soft_wrap=True)
+            self._say(self._state)
             self._state = None
+
+    def _say(self, state: State) -> None:
+        self._console.print(Text(f"{state.title}: {state.line()}"), soft_wrap=True)
 
 
 class State:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -17,15 +19,15 @@ from ..tensor.program import Program
 from ..tensor.text import parse
 from .database import Database, rank
 from .records import Record, TaskIdentity
-from .work import Work, program_work
+from .roofline import Work, program_work
 
 _WIDE = 140  # columns where the output is no terminal
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console that does not cut its lines where the output is a file or a pipe."""
-    console = Console(stderr=stderr, highlight=False)
-    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDE)
+    """A console that does not cut its lines where the output is a file or a pipe, and takes brackets for brackets."""
+    width = None if (sys.stderr if stderr else sys.stdout).isatty() else _WIDE
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
 def time_text(seconds: float) -> str:
@@ -34,6 +36,14 @@ def time_text(seconds: float) -> str:
         if seconds >= scale:
             return f"{seconds / scale:.4g} {unit}"
     return f"{seconds * 1e9:.4g} ns"
+
+
+def size_text(size: float) -> str:
+    """`1.5 MB`: three digits in the unit that suits."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size:.0f} B"
 
 
 def short_target(text: str) -> str:
@@ -76,16 +86,16 @@ def ceilings_of(database: Database, record: Record, task: TaskIdentity) -> Ceili
 
 def task_table(database: Database, tasks: Iterable[TaskIdentity]) -> Table:
     """All tasks with their best record."""
-    table = _table("task", "program", "target", ">threads", ">trials", ">best", ">speed", ">% of ceiling", ">record")
+    rows = table("task", "program", "target", ">threads", ">trials", ">best", ">speed", ">% of ceiling", ">record")
     for task in tasks:
         records = database.records(task.key)
         program = parse(task.display)
         row = [task.key[:8], program_title(program), short_target(task.target), str(task.threads), str(len(records))]
         best = rank(records)[:1]
-        table.add_row(
+        rows.add_row(
             *row, *(_measured(database, best[0], task, program_work(program)) if best else ["none", "", "", ""])
         )
-    return table
+    return rows
 
 
 def _measured(database: Database, record: Record, task: TaskIdentity, work: Work) -> list[str]:
@@ -96,12 +106,12 @@ def _measured(database: Database, record: Record, task: TaskIdentity, work: Work
 def record_table(database: Database, task: TaskIdentity, records: Sequence[Record]) -> Table:
     """Successful records, best first, with their sketch and config."""
     work = program_work(parse(task.display))
-    table = _table(">record", ">time", ">speed", ">% of ceiling", "measured", "sketch", "config")
+    rows = table(">record", ">time", ">speed", ">% of ceiling", "measured", "sketch", "config")
     for record in rank(records):
         time, speed, share, number = _measured(database, record, task, work)
         title = sketch_title(database, record.trial.sketch)
-        table.add_row(number, time, speed, share, str(record.trial.purpose), title, config_text(record.config))
-    return table
+        rows.add_row(number, time, speed, share, str(record.trial.purpose), title, config_text(record.config))
+    return rows
 
 
 def failure_table(records: Iterable[Record]) -> Table:
@@ -113,10 +123,10 @@ def failure_table(records: Iterable[Record]) -> Table:
             failure = measurement.failure
             first_line = failure.message.strip().partition("\n")[0][:200] if failure else ""
             groups[measurement.status, failure.stage if failure else "", first_line].append(record)
-    table = _table(">count", "failure", "stage", "message", "to see it again")
+    rows = table(">count", "failure", "stage", "message", "to see it again")
     for (status, stage, message), group in sorted(groups.items(), key=lambda item: -len(item[1])):
-        table.add_row(str(len(group)), str(status), stage, message, f"tune replay {group[0].id}")
-    return table
+        rows.add_row(str(len(group)), str(status), stage, message, f"tune replay {group[0].id}")
+    return rows
 
 
 def status_line(records: Iterable[Record]) -> str:
@@ -125,9 +135,37 @@ def status_line(records: Iterable[Record]) -> str:
     return f"{counts.total()} trials: " + ", ".join(f"{count} {status}" for status, count in counts.most_common())
 
 
+def task_title(task: TaskIdentity) -> str:
+    """`C[1024, 1024] sum[1024] on x86:avx512, 2 threads (task 0a1b2c3d)`."""
+    threads = "1 thread" if task.threads == 1 else f"{task.threads} threads"
+    return f"{program_title(parse(task.display))} on {short_target(task.target)}, {threads} (task {task.key[:8]})"
+
+
+def best_facts(database: Database, task: TaskIdentity, found: Sequence[Record]) -> RenderableType:
+    """The best record of a task: time, speed, schedule."""
+    if not found:
+        return Text("no candidate has run yet")
+    time, speed, share, number = _measured(database, found[0], task, program_work(parse(task.display)))
+    config = f"{sketch_title(database, found[0].trial.sketch)} {config_text(found[0].config)}"
+    return pairs({f"record {number}": f"{time}, {speed}, {share} of the ceiling", "config": config})
+
+
+def paste_lines(task: TaskIdentity, python: str, db: Path | None) -> str:
+    """Python that compiles the best known kernel of a task; without `python`, the program stands there as text."""
+    options = f", threads={task.threads}"
+    if task.target != parse_target("host").text:
+        options += f", target={task.target!r}"
+    if db is not None:
+        options += f", db={str(db)!r}"
+    program = python or f'tilesmith.parse("""\n{task.display.strip()}\n""")'
+    return f"import tilesmith\nkernel = tilesmith.compile({program}{options})"
+
+
 def pairs(values: Mapping[str, RenderableType]) -> Table:
     """Names and values, one below the other."""
     grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
     for name, value in values.items():
         grid.add_row(Text(name, style="bold"), Text(value) if isinstance(value, str) else value)
     return grid
@@ -138,13 +176,13 @@ def titled(title: str, body: RenderableType) -> Group:
     return Group(Text(title, style="bold"), body, Text())
 
 
-def _table(*headings: str) -> Table:
+def table(*headings: str) -> Table:
     """A table without frames; a heading that starts with ">" stands to the right."""
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    rows = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for heading in headings:
         last = heading in ("config", "message")
-        table.add_column(
+        rows.add_column(
             heading.lstrip(">"), justify="right" if heading.startswith(">") else "left", overflow="fold",
             no_wrap=not last,
         )  # fmt: skip
-    return table
+    return rows

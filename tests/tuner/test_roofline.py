@@ -4,7 +4,7 @@ import pytest
 
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tensor.text import parse
-from tilesmith.tuner.work import Speed, Work, program_work
+from tilesmith.tuner.roofline import Speed, Work, program_work
 
 CEILINGS = Ceilings({"f32": 400e9, "f64": 200e9, "i64": 100e9}, ((1024, 500e9), (1 << 30, 25e9)), 2)
 

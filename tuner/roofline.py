@@ -29,11 +29,11 @@ class Work:
 
     def least_seconds(self, ceilings: Ceilings) -> float:
         """The time that no kernel can beat: arithmetic at its ceiling or memory at its own, whichever takes longer."""
-        return max(self._arithmetic_seconds(ceilings), self._memory_seconds(ceilings))
+        return max(self.arithmetic_seconds(ceilings), self.memory_seconds(ceilings))
 
     def is_bound_by_memory(self, ceilings: Ceilings) -> bool:
         """Whether moving the bytes takes longer than computing."""
-        return self._memory_seconds(ceilings) >= self._arithmetic_seconds(ceilings)
+        return self.memory_seconds(ceilings) >= self.arithmetic_seconds(ceilings)
 
     def speed(self, seconds: float, ceilings: Ceilings) -> Speed:
         """What a measured time means, in the unit of what bounds the program."""
@@ -41,10 +41,12 @@ class Work:
         amount, unit = (self.bytes, "GB/s") if memory else (self.flops, "GFLOP/s")
         return Speed(amount / seconds / 1e9, unit, self.least_seconds(ceilings) / seconds)
 
-    def _arithmetic_seconds(self, ceilings: Ceilings) -> float:
+    def arithmetic_seconds(self, ceilings: Ceilings) -> float:
+        """The least time for the operations alone."""
         return sum(count / ceilings.flops[dtype] for dtype, count in self.operations)
 
-    def _memory_seconds(self, ceilings: Ceilings) -> float:
+    def memory_seconds(self, ceilings: Ceilings) -> float:
+        """The least time for moving the bytes alone."""
         return self.bytes / ceilings.bandwidth_at(self.bytes)
 
 

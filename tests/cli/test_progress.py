@@ -1,0 +1,82 @@
+"""Live progress: what it says of a search, on a terminal and elsewhere."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from tilesmith.measure.result import Failure, Measurement, Status
+from tilesmith.targets.ceilings import Ceilings
+from tilesmith.tuner import progress
+from tilesmith.tuner.budget import Budget
+from tilesmith.tuner.progress import Live, State
+from tilesmith.tuner.roofline import Work
+
+WORK = Work((("f32", 2_000_000_000),), 1000)
+CEILINGS = Ceilings({"f32": 400e9}, ((1000, 1e12),), 2)
+CRASH = Measurement(Status.CRASH, failure=Failure("time", "signal 11"))
+
+
+def ok(seconds: float) -> Measurement:
+    return Measurement(Status.OK, (seconds,))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [0.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
+    return now
+
+
+def test_the_line_counts_trials_failures_and_the_best(clock: list[float]) -> None:
+    state = State("matmul", WORK, CEILINGS, Budget(8), 0)
+    assert state.line() == "0/8 trials, 0 failed"
+    assert state.take(CRASH) is False
+    clock[0] = 10.0
+    assert state.line() == "1/8 trials, 1 failed, 1:10 left"
+    assert state.take(ok(0.02)) is True and state.take(ok(0.03)) is False and state.take(ok(0.01)) is True
+    assert state.line() == "4/8 trials, best 200.0 GFLOP/s (50.0% of the ceiling), 1 failed, 0:10 left"
+    assert state.share == 0.5
+
+
+def test_a_continued_run_counts_from_where_it_was_cut(clock: list[float]) -> None:
+    state = State("matmul", WORK, CEILINGS, Budget(100), 60)
+    assert state.seconds_left() is None and state.share == 0.6
+    clock[0] = 5.0
+    state.take(ok(0.02))
+    assert state.seconds_left() == pytest.approx(39 * 5.0)
+
+
+def test_of_two_limits_the_nearer_one_counts(clock: list[float]) -> None:
+    state = State("matmul", WORK, CEILINGS, Budget(1000, 60.0), 0)
+    clock[0] = 45.0
+    state.take(ok(0.02))
+    assert state.share == 0.75 and state.seconds_left() == 15.0
+    assert State("m", WORK, CEILINGS, Budget(None, 60.0), 0).line() == "0 trials, 0 failed, 1:00 left"
+
+
+def test_a_file_gets_a_line_for_each_improvement_and_one_at_the_end() -> None:
+    file = io.StringIO()
+    live = Live(Console(file=file, width=200))
+    live.begin("matmul [64]", WORK, CEILINGS, Budget(4))
+    for measurement in (ok(0.02), ok(0.03), CRASH, ok(0.01)):
+        live.trial(measurement)
+    live.end()
+    live.end()
+    lines = file.getvalue().splitlines()
+    assert [line.partition(", best ")[0] for line in lines] == [
+        "matmul [64]: 1/4 trials",
+        "matmul [64]: 4/4 trials",
+        "matmul [64]: 4/4 trials",
+    ]
+
+
+def test_a_terminal_gets_a_bar_that_goes_away() -> None:
+    file = io.StringIO()
+    live = Live(Console(file=file, width=200, force_terminal=True, force_interactive=True))
+    live.begin("matmul [64]", WORK, CEILINGS, Budget(2))
+    live.trial(ok(0.01))
+    live.trial(ok(0.02))
+    live.end()
+    assert "━" in file.getvalue()
+    assert file.getvalue().splitlines()[-1].endswith("2/2 trials, best 200.0 GFLOP/s (50.0% of the ceiling), 0 failed")

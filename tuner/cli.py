@@ -1,0 +1,172 @@
+"""The command line `tune ...` (also `tilesmith ...` and `python -m tilesmith ...`): thin; it asks others and prints."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+from rich.text import Text
+
+from ..common.errors import ArgumentError, NoRecordError, TilesmithError, UserError
+from ..common.settings import DATABASE
+from ..tensor.text import program_key
+from .database import Database, rank
+from .records import Record, TaskIdentity
+from .what import read_what
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
+    help="Searches for the fastest way to compute a tensor program, and remembers it.",
+)  # fmt: skip
+
+WHAT_HELP = "an operator, a .tensor file, or package.module:function"
+What = Annotated[str, typer.Argument(help=WHAT_HELP)]
+Selection = Annotated[Optional[str], typer.Argument(help=WHAT_HELP + ", or the first digits of a task")]  # noqa: UP045
+Sizes = Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")]  # noqa: UP045
+Constants = Annotated[Optional[list[str]], typer.Option("--constant", help="an input known when compiling")]  # noqa: UP045
+DatabasePath = Annotated[Optional[Path], typer.Option("--db", help="the tuning database")]  # noqa: UP045
+RecordId = Annotated[int, typer.Argument(help="a record's number, as `tune show` prints it")]
+
+
+def main() -> None:
+    """Runs the command line. A person's mistake is one clear message and exit code 2; any other error of ours is 1."""
+    name = Path(sys.argv[0]).name
+    try:
+        app(prog_name="python -m tilesmith" if name == "__main__.py" else name)
+    except TilesmithError as error:
+        from .report import make_console
+
+        make_console(stderr=True).print(Text(f"error: {error}"), soft_wrap=True)
+        sys.exit(2 if isinstance(error, UserError) else 1)
+
+
+@app.command()
+def show(
+    what: Selection = None,
+    sizes: Sizes = None,
+    *,
+    constant: Constants = None,
+    limit: Annotated[int, typer.Option(min=1, help="how many records of each task")] = 20,
+    db: DatabasePath = None,
+) -> None:
+    """Lists tasks; for WHAT or one task its records, best first, and failures by kind."""
+    from . import report
+
+    console = report.make_console()
+    with _open(db) as database:
+        tasks = _tasks(database, what, sizes, constant)
+        if what is None:
+            console.print(report.task_table(database, tasks))
+            return
+        for task in tasks:
+            records = database.records(task.key)
+            console.print(report.titled(report.task_title(task), report.status_line(records)))
+            console.print(report.record_table(database, task, rank(records)[:limit]))
+            if any(not record.trial.measurement.ok for record in records):
+                console.print()
+                console.print(report.failure_table(records))
+
+
+@app.command()
+def best(what: Selection = None, sizes: Sizes = None, *, constant: Constants = None, db: DatabasePath = None) -> None:
+    """Shows the best record of each task, with the lines to paste."""
+    from . import report
+
+    console = report.make_console()
+    with _open(db) as database:
+        python = read_what(what, sizes or (), constant or ()).python if what and not _is_key(what) else ""
+        for task in _tasks(database, what, sizes, constant):
+            found = database.best(task.key)
+            console.print(report.titled(report.task_title(task), report.best_facts(database, task, found)))
+            console.print(Text(f"{report.paste_lines(task, python, db)}\n"), soft_wrap=True)
+
+
+@app.command()
+def explain(record: RecordId, *, db: DatabasePath = None) -> None:
+    """Tells all about one record: program, schedule, config, what was measured and what bounds it."""
+    from .explain import explanation
+    from .report import make_console
+
+    with _open(db) as database:
+        make_console().print(explanation(database, *_record(database, record)))
+
+
+@app.command()
+def replay(record: RecordId, *, db: DatabasePath = None) -> None:
+    """Builds, checks and times one record again, and says whether it differs from what was recorded."""
+    from .explain import replayed
+    from .report import make_console
+
+    with _open(db) as database:
+        outcome = replayed(database, *_record(database, record))
+    make_console().print(outcome.text)
+    if not outcome.agrees:
+        sys.exit(1)
+
+
+@app.command()
+def env(*, db: DatabasePath = None) -> None:
+    """Tells versions, this machine, the database's place, and which `tune` comes first on PATH."""
+    from . import report
+    from .about import environment_facts
+
+    console = report.make_console()
+    for title, facts in environment_facts(db).items():
+        console.print(report.titled(title, report.pairs(facts)), soft_wrap=True)
+
+
+def _open(path: Path | None) -> Database:
+    """The database to read from."""
+    return Database(path or DATABASE.value(), read_only=True)
+
+
+def _is_key(what: str) -> bool:
+    return re.fullmatch(r"[0-9a-f]{4,64}", what) is not None
+
+
+def _tasks(
+    database: Database, what: str | None, sizes: Sequence[str] | None, constants: Sequence[str] | None
+) -> list[TaskIdentity]:
+    """Tasks that a person means: all, those of a program, or those whose key begins so. Errors: NoRecordError for none."""
+    tasks = database.tasks()
+    if what is None:
+        return tasks
+    if _is_key(what):
+        tasks = [task for task in tasks if task.key.startswith(what)]
+    else:
+        key = program_key(read_what(what, sizes or (), constants or ()).program)
+        tasks = [task for task in tasks if task.program_key == key]
+    if not tasks:
+        words = " ".join([what, *(sizes or ()), *(f"--constant {name}" for name in constants or ())])
+        raise NoRecordError(
+            f"the database has no records of {words}",
+            found=str(database.path),
+            advice="`tune show` lists all tasks" if _is_key(what) else f"tune run {words}",
+        )
+    return tasks
+
+
+def _record(database: Database, number: int) -> tuple[Record, TaskIdentity]:
+    record = database.record(number)
+    task = database.task(record.trial.task) if record else None
+    if record is None or task is None:
+        raise NoRecordError(
+            f"there is no record {number}", found=str(database.path), advice="`tune show WHAT` lists them"
+        )
+    return record, task
+
+
+def read_time(text: str) -> float:
+    """Seconds of "90", "90s", "2m" or "1.5h". Errors: ArgumentError."""
+    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", text.strip(), re.ASCII)
+    if match is None:
+        raise ArgumentError(f"--time {text} is no time", expected="seconds, or 90s, 2m, 1.5h")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+if __name__ == "__main__":
+    main()

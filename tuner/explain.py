@@ -1,0 +1,157 @@
+"""All about one record: what it computes and how, what was measured, what bounds it; and the same trial made again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+
+from ..codegen.cpu import builder_version
+from ..codegen.pipeline import UNSCHEDULED
+from ..cost_model.analysis import analyse
+from ..cost_model.analytic import clock_of, level_speeds, predict, resources
+from ..measure.local import LocalRunner
+from ..measure.result import Job, Measurement, Purpose
+from ..schedules.loops import LoopTree
+from ..schedules.outline import outline
+from ..schedules.sketch import Sketch, parse_sketch
+from ..schedules.task import normalised
+from ..targets.ceilings import Ceilings
+from ..targets.target import Target, check_runs_here, parse_target
+from ..tensor.text import canonical_names, parse
+from .database import Database
+from .records import Record, TaskIdentity
+from .report import ceilings_of, config_text, pairs, size_text, table, task_title, time_text, titled
+from .roofline import program_work
+
+DIFFERS = 0.10  # times that are further apart than this are told
+
+
+def explanation(database: Database, record: Record, task: TaskIdentity) -> RenderableType:
+    """Everything that a database says about a record, for printing."""
+    sketch, target = _sketch(database, record), parse_target(task.target)
+    tree = sketch.apply(normalised(parse(task.program)), target, record.config)
+    ceilings = ceilings_of(database, record, task)
+    predicted = float(predict(tree, target, task.threads, ceilings, 1)[0])
+    names = canonical_names(parse(task.display))
+    steps = tuple(step.text() for step in sketch.steps)
+    return Group(
+        titled(f"record {record.id}: {task_title(task)}", task.display.strip()),
+        titled("sketch", f"{sketch.title}   {sketch.key[:8]}"),
+        titled("config", config_text(record.config) or "nothing is open"),
+        titled(
+            "outline",
+            "\n".join([outline(tree, steps=steps), f"({', '.join(f'{n} is {o}' for n, o in names.items())})"]),
+        ),
+        titled("measured", pairs({**_measured(record), "predicted": time_text(predicted)})),
+        titled("bounds", pairs(_bounds(record, task, ceilings))),
+        titled("where the time goes, by the analytic model", time_table(tree, target, task.threads, ceilings)),
+    )
+
+
+def time_table(tree: LoopTree, target: Target, threads: int, ceilings: Ceilings) -> RenderableType:
+    """What each stage keeps each part of the cores busy for, and what each nest moves into each cache, in seconds."""
+    analysis = analyse(tree, target, threads)
+    clock = clock_of(target, ceilings) * threads
+    computing = table("stage", ">arithmetic", ">loads", ">stores", ">instructions", ">chains")
+    moving = table("nest", *(f">into L{level}" for level, _ in enumerate(analysis.caches, 1)))
+    for nest in analysis.nests:
+        for stage, work in nest.work:
+            busy = [time_text(float(cycles) / clock) for cycles in resources(work, target)]
+            computing.add_row(stage.definition.name, *busy)
+        moved = zip(nest.moved, level_speeds(target, ceilings), strict=True)
+        moving.add_row(
+            nest.root.definition.name,
+            *(f"{size_text(float(amount))}, {time_text(float(amount) / speed)}" for amount, speed in moved),
+        )
+    return Group(computing, "", moving)
+
+
+def _sketch(database: Database, record: Record) -> Sketch:
+    found = database.sketch(record.trial.sketch)
+    return parse_sketch(found.text) if found is not None and found.text else UNSCHEDULED
+
+
+def _measured(record: Record) -> dict[str, str]:
+    trial, m = record.trial, record.trial.measurement
+    facts = {"status": f"{m.status}{' (dropped early: clearly slower than the best)' if m.abandoned else ''}"}
+    if m.failure is not None:
+        facts[f"failed in {m.failure.stage}"] = m.failure.message
+    if m.times:
+        facts["time"] = f"{time_text(m.seconds)}, median of {len(m.times)}"
+        facts["spread"] = f"{time_text(min(m.times))} to {time_text(max(m.times))}"
+    facts["spent"] = ", ".join(
+        f"{name} {time_text(seconds)}"
+        for name, seconds in (
+            ("compile", m.compile_seconds),
+            ("check", m.check_seconds),
+            ("measure", m.measure_seconds),
+        )
+        if seconds
+    )
+    return facts | {
+        "purpose": str(trial.purpose),
+        "builder": m.builder,
+        "device": m.device,
+        "machine": trial.machine[:16],
+    }
+
+
+def _bounds(record: Record, task: TaskIdentity, ceilings: Ceilings) -> dict[str, str]:
+    """What no kernel can beat on that machine, beside what this one takes."""
+    work = program_work(parse(task.display))
+    arithmetic, memory = work.arithmetic_seconds(ceilings), work.memory_seconds(ceilings)
+    facts = {
+        "arithmetic": f"{work.flops:,} operations need {time_text(arithmetic)}" if work.flops else "none",
+        "memory": f"{work.bytes:,} bytes need {time_text(memory)}",
+    }
+    if record.trial.measurement.ok:
+        speed = work.speed(record.seconds, ceilings)
+        facts["reached"] = f"{speed}, {speed.share:.1%} of the ceiling"
+    return facts
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A trial made again: what to print, and whether it ended as the record says."""
+
+    text: RenderableType
+    agrees: bool
+
+
+def replayed(database: Database, record: Record, task: TaskIdentity) -> Replay:
+    """Builds, checks and times a record's candidate again on this machine. Errors: TargetError if it cannot run here."""
+    check_runs_here(parse_target(task.target))
+    found = database.sketch(record.trial.sketch)
+    text = found.text if found is not None else ""
+    job = Job(0, task.program, text, record.config, task.target, task.threads, Purpose.CONFIRM)
+    with LocalRunner(task.target, task.threads, builders=1) as runner:
+        runner.submit(job)
+        results: list[tuple[int, Measurement]] = []
+        while not results:
+            results += runner.collect()
+    again, before = results[0][1], record.trial.measurement
+    facts = {"recorded": _outcome(before), "now": _outcome(again), "difference": difference(before, again)}
+    if before.builder and before.builder != builder_version():
+        facts["note"] = f"the record was built by {before.builder}, this is {builder_version()}"
+    return Replay(titled(f"record {record.id}: {task_title(task)}", pairs(facts)), again.status is before.status)
+
+
+def _outcome(m: Measurement) -> str:
+    if m.ok:
+        return f"ok, {time_text(m.seconds)}"
+    return f"{m.status} in {m.failure.stage}: {m.failure.message}" if m.failure else str(m.status)
+
+
+def difference(before: Measurement, again: Measurement) -> str:
+    """In words, whether two trials of one candidate differ: in how they ended, or by more than their spread and 10%."""
+    if before.status is not again.status:
+        return f"it ended as {before.status} and now ends as {again.status}"
+    if not (before.ok and before.times and again.times):
+        return "none: it ends in the same way"
+    change = again.seconds / before.seconds - 1
+    overlap = min(again.times) <= max(before.times) and min(before.times) <= max(again.times)
+    word = "slower" if change > 0 else "faster"
+    if overlap or abs(change) <= DIFFERS:
+        return f"none to speak of ({abs(change):.1%} {word})"
+    return f"now {abs(change):.1%} {word}"
