@@ -1,6 +1,6 @@
 """The way of a candidate from text to machine code. Read this first.
 
-    program, sketch, config  --apply-->  loop tree  --lower-->  loop IR  --emit-->  LLVM IR  --compile-->  Artifact
+program, sketch, config  --apply-->  loop tree  --lower-->  loop IR  --emit-->  LLVM IR  --compile-->  Artifact
 """
 
 from __future__ import annotations

@@ -85,11 +85,11 @@ def _intermediate(tree: LoopTree, stage: StageLoops, number: int, prepared: bool
     definition = tree.definition(stage.stage)
     tensor = definition.tensors[number]
     if stage.tiled:
-        shape = tuple(int(e) for e in storage_shape(tree, stage))  # type: ignore[arg-type]
+        shape = tuple(int(e) for e in storage_shape(tree, stage))
         dimensions = _dimensions(tree, stage)
     else:
         held = storage_box(tree, stage)
-        shape = tuple(int(held[a.name]) for a in definition.axes_of(number))  # type: ignore[arg-type]
+        shape = tuple(int(held[a.name]) for a in definition.axes_of(number))
         dimensions = ()
     scope = _scope(tree, stage, shape, tensor.dtype.bytes, prepared)
     return Storage(Buffer(tensor.name, tensor.dtype, shape, scope, padded=_padded(tree, tensor.name)), dimensions)
@@ -114,8 +114,8 @@ def _dimensions(tree: LoopTree, stage: StageLoops) -> tuple[tuple[str, int, int]
     found = []
     for loop in stage.loops:
         outermost = stage.pieces(loop.axis)[0] is loop
-        extent = 0 if outermost else int(storage_extent(stage, loop, held))  # type: ignore[arg-type]
-        found.append((loop.axis, int(loop.stride), extent))  # type: ignore[arg-type]
+        extent = 0 if outermost else int(storage_extent(stage, loop, held))
+        found.append((loop.axis, int(loop.stride), extent))
     return tuple(found)
 
 

@@ -81,7 +81,9 @@ def is_expensive(stage: Stage) -> bool:
 def moves_data_only(stage: Stage) -> bool:
     """True for a stage that computes nothing on values: padding, slices, transposes."""
     return not any(
-        isinstance(n, Op) and n.dtype.name != "i64" and n.name not in ("select", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not")
+        isinstance(n, Op)
+        and n.dtype.name != "i64"
+        and n.name not in ("select", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not")
         for e in stage.expressions
         for n in walk(e)
     )

@@ -1,11 +1,11 @@
 """Rules that derive sketches for any program. No rule reads an operator's name, its origin or a fixed number of stages.
 
-    inline      what is cheap, and what only moves data
-    then, from the outputs back, each stage that is not taken yet becomes a root, and takes in what it can:
-    tile        a reduction with reuse, or the pointwise consumer of one (its epilogue): multi-level tiling, register tiles,
-                packed operands                                                          (rules_tile.py)
-    stream      anything else: contiguous axis in vectors, rows in parallel; producers whose values belong to one row run
-                inside of it                                                             (rules_stream.py)
+inline      what is cheap, and what only moves data
+then, from the outputs back, each stage that is not taken yet becomes a root, and takes in what it can:
+tile        a reduction with reuse, or the pointwise consumer of one (its epilogue): multi-level tiling, register tiles,
+            packed operands                                                          (rules_tile.py)
+stream      anything else: contiguous axis in vectors, rows in parallel; producers whose values belong to one row run
+            inside of it                                                             (rules_stream.py)
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def _inline(s: Schedule) -> None:
         stage = s.program.stage(name)
         if not can_inline(s.program, stage):
             continue
-        if _inlines_free(s.program, stage):
-            s.inline(name)
-        elif _inlines_perhaps(s.program, stage) and s.variant(f"inline {name}", [False, True]):
-            s.inline(name)
+        perhaps = not _inlines_free(s.program, stage)
+        if perhaps and not (_inlines_perhaps(s.program, stage) and s.variant(f"inline {name}", [False, True])):
+            continue
+        s.inline(name)
 
 
 def _repeats(program: Program, stage: Stage) -> float:

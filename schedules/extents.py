@@ -22,6 +22,7 @@ from ..common.errors import TemplateError
 
 Array = NDArray[np.int64]
 Extent = Union[int, Array, "Sym"]
+Condition = Union[Extent, bool, NDArray[np.bool_]]  # what a comparison of extents gives
 Environment = Mapping[str, Union[int, Array]]
 
 # Leaves name a number: a tunable ("i.tile"), or a function of a name: extent(t0.a1), lanes(f32), target(vector_registers).
@@ -100,7 +101,7 @@ class Sym:
         raise TemplateError(
             f"the truth of '{self}' is not known while a template runs",
             expected="Python code that does not depend on tunables",
-            advice="use s.require(condition, reason) to rule configs out, or s.variant(name, options) for a choice of structure",
+            advice="use s.require(condition, reason) to rule configs out, or s.variant(name, options) to choose a structure",
         )
 
     def __index__(self) -> int:
@@ -111,6 +112,13 @@ class Sym:
 
     def __str__(self) -> str:
         return to_text(self)
+
+
+def as_extent(condition: Condition) -> Extent:
+    """A condition as a number: 1 where it holds, 0 elsewhere. A symbolic one stays as it is."""
+    if isinstance(condition, Sym):
+        return condition
+    return np.asarray(condition, dtype=np.int64) if isinstance(condition, np.ndarray) else int(condition)
 
 
 def leaf(name: str) -> Sym:
@@ -286,7 +294,7 @@ def _from_node(node: ast.AST) -> Extent:
 
 def _operand(node: ast.AST) -> int | Sym:
     value = _from_node(node)
-    return value if isinstance(value, Sym) else int(value)  # type: ignore[arg-type]
+    return value if isinstance(value, Sym) else int(value)
 
 
 def symbolic(node: ast.AST) -> Extent:

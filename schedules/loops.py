@@ -18,7 +18,7 @@ from functools import cached_property
 
 from ..common.errors import ScheduleError
 from ..tensor.program import Program, Stage
-from .extents import Extent
+from .extents import Condition, Extent
 
 
 class LoopKind(StrEnum):
@@ -106,7 +106,7 @@ class LoopTree:
 
     program: Program
     stages: tuple[StageLoops, ...]
-    conditions: tuple[tuple[Extent, str], ...] = ()
+    conditions: tuple[tuple[Condition, str], ...] = ()
 
     @cached_property
     def by_stage(self) -> dict[str, StageLoops]:
@@ -146,7 +146,7 @@ class LoopTree:
         """The tree with the loops of one stage replaced."""
         return replace(self, stages=tuple(changed if s.stage == changed.stage else s for s in self.stages))
 
-    def requiring(self, holds: Extent, reason: str) -> LoopTree:
+    def requiring(self, holds: Condition, reason: str) -> LoopTree:
         """The tree with one more condition."""
         return replace(self, conditions=(*self.conditions, (holds, reason)))
 

@@ -1,10 +1,10 @@
 """Prints a loop tree so that a person sees the schedule: the loops only, with extent, kind and the step that made each.
 
-    t0                                    output
-    parallel i0: 22 (step 0)
-      c0 = copy of x1                     scratch
-        for k: 1024
-    ...
+t0                                    output
+parallel i0: 22 (step 0)
+  c0 = copy of x1                     scratch
+    for k: 1024
+...
 """
 
 from __future__ import annotations

@@ -291,8 +291,7 @@ def storage_box(tree: LoopTree, stage: StageLoops) -> dict[str, Extent]:
     """Points of each spatial axis that the storage of a stage holds, the overhang of register tiles included."""
     definition = tree.definition(stage.stage)
     held: dict[str, Extent] = {a.name: stage.box[a.name] for a in definition.axes}
-    for name in held:
-        held[name] = round_up(held[name], full_tile(tree, stage, name))
+    held = {name: round_up(extent, full_tile(tree, stage, name)) for name, extent in held.items()}
     for number, tensor in enumerate(definition.tensors):
         for consumer in tree.program.consumers[tensor.name]:
             reader = tree.by_stage[consumer.name]

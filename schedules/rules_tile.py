@@ -43,9 +43,7 @@ def parts_of(program: Program, stage: Stage, anchor: Stage) -> Parts | None:
         return None
     vector = vectors[0].name
     moving = [r for r in anchor.reads() if depends(r, vector)]
-    rows = [
-        a for a in spatial if a.name != vector and moving and all(not depends(r, a.name) for r in moving)
-    ]
+    rows = [a for a in spatial if a.name != vector and moving and all(not depends(r, a.name) for r in moving)]
     if not rows:
         return None
     row = max(rows, key=lambda a: a.extent).name
@@ -92,9 +90,7 @@ class _Block:
         self.definition = s.program.stage(anchor)
         self.dtype = self.definition.tensors[0].dtype
         self.prefix = anchor
-        self.rows = s.factor(
-            f"{anchor}.rows", self._extent(parts.rows), at_most=ROWS_AT_MOST, default=6
-        )
+        self.rows = s.factor(f"{anchor}.rows", self._extent(parts.rows), at_most=ROWS_AT_MOST, default=6)
         lanes = s.lanes(self.dtype)
         self.vectors = s.factor(
             f"{anchor}.vectors", ceildiv(self._extent(parts.vector), lanes), at_most=VECTORS_AT_MOST, default=2

@@ -21,7 +21,7 @@ from ..common.errors import ScheduleError, TemplateError, TilesmithError
 from ..tensor.dtype import DType
 from ..tensor.program import Program, Stage
 from . import steps as primitives
-from .extents import Extent, Sym, ceildiv, leaf, leaves
+from .extents import Condition, Extent, Sym, as_extent, ceildiv, leaf, leaves
 from .loops import LoopTree, initial_tree
 from .outline import outline
 from .sketch import Sketch, Step, VariantValue
@@ -87,9 +87,7 @@ class Schedule:
     def stage(self, name: str) -> StageHandle:
         """A stage with its present loops. ScheduleError for an unknown one."""
         found = self._tree.loops_of(name)
-        return StageHandle(
-            name, self._tree.definition(name), tuple(LoopHandle(x.name, x.extent) for x in found.loops)
-        )
+        return StageHandle(name, self._tree.definition(name), tuple(LoopHandle(x.name, x.extent) for x in found.loops))
 
     def lanes(self, dtype: DType) -> Sym:
         """How many elements of a dtype a vector register of the target holds."""
@@ -108,7 +106,7 @@ class Schedule:
             value = self._chosen[number]
         else:
             value = options[0]
-            before = tuple(v for _, v in self._variants)
+            before: tuple[VariantValue, ...] = tuple(v for _, v in self._variants)
             self.unexplored += [(*before, other) for other in options[1:]]
         self._variants.append((name, value))
         return value  # type: ignore[return-value]
@@ -153,9 +151,9 @@ class Schedule:
         self._tunables[name] = Flag(name, default)
         return leaf(name)
 
-    def require(self, holds: Extent, reason: str) -> None:
+    def require(self, holds: Condition, reason: str) -> None:
         """Rules out the configs for which a condition does not hold."""
-        self._requires.append((holds, reason))
+        self._requires.append((as_extent(holds), reason))
 
     def _drawn_in(self, extent: Extent) -> bool:
         """True for an extent that depends on a tunable."""
@@ -260,9 +258,8 @@ class Schedule:
         return self._extents[producer.name, producer.axes_of(index)[number].name]
 
     def _do(self, op: str, *arguments: str | Extent) -> None:
-        if self._open and op != "split":
-            name = next(iter(self._open))
-            raise TemplateError(f"factor {name!r} was drawn but no loop is split by it", advice="say of=... or split")
+        if op != "split":
+            self.check_factors()
         step = Step(op, arguments)
         extents = dict(self._extents)
         if op == "copy":
@@ -271,6 +268,15 @@ class Schedule:
                 extents[tensor, f"#{n}"] = self._dimension(tensor, n)
         self._tree = step.run(self._tree, primitives.Context(len(self._steps), extents), None)
         self._steps.append(step)
+
+    def check_factors(self) -> None:
+        """TemplateError if a factor was drawn whose domain is not known, because no loop has been split by it."""
+        for name in self._open:
+            raise TemplateError(
+                f"factor {name!r} was drawn, and no loop is split by it",
+                expected="a split by each factor before the next step",
+                advice="split by it at once, or say what it is a factor of with of=...",
+            )
 
     def sketch(self, name: str) -> Sketch:
         """What has been written down so far."""
@@ -288,6 +294,7 @@ def trace(template: Template, program: Program, name: str = "") -> tuple[Sketch,
         schedule = Schedule(program, pending.pop(0))
         try:
             template(schedule)
+            schedule.check_factors()
             found.append(schedule.sketch(name))
         except TilesmithError as error:
             raise _blame(name, schedule, error) from error
@@ -298,12 +305,14 @@ def trace(template: Template, program: Program, name: str = "") -> tuple[Sketch,
 
 
 def _blame(name: str, schedule: Schedule, error: Exception) -> TemplateError:
-    problem = error.problem if isinstance(error, TilesmithError) else f"{type(error).__name__}: {error}"
-    advice = error.advice if isinstance(error, TilesmithError) else "mend the template"
-    where = error.where if isinstance(error, TilesmithError) and error.where else ""
+    where = outline(schedule.tree)
+    if not isinstance(error, TilesmithError):
+        problem = f"template {name!r} failed: {type(error).__name__}: {error}"
+        return TemplateError(problem, advice="the outline shows what it had done so far", where=where)
     return TemplateError(
-        f"template {name!r} failed: {problem}", advice=advice, where=where or outline(schedule.tree)
-    )
+        f"template {name!r} failed: {error.problem}",
+        expected=error.expected, found=error.found, advice=error.advice, where=error.where or where,
+    )  # fmt: skip
 
 
 def _symbolic_extents(program: Program) -> dict[tuple[str, str], Extent]:
@@ -311,6 +320,9 @@ def _symbolic_extents(program: Program) -> dict[tuple[str, str], Extent]:
     for stage in program.stages:
         for axis in stage.all_axes:
             extents[stage.name, axis.name] = leaf(f"extent({stage.name}.{axis.name})")
+    for table in program.tables:
+        for n, extent in enumerate(table.tensor.shape):
+            extents[table.tensor.name, f"#{n}"] = extent
     for declared in program.inputs:
         for n in range(len(declared.tensor.shape)):
             extents[declared.tensor.name, f"#{n}"] = leaf(f"extent({declared.tensor.name}.d{n})")

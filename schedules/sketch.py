@@ -30,6 +30,7 @@ from ..tensor.program import Program
 from .extents import Array, Environment, Extent, dotted, evaluate, symbolic, to_text
 from .extents import parse_extent as parse_extent_text
 from .loops import LoopTree, initial_tree
+from .outline import outline
 from .space import Arm, Choices, Value, columns
 from .steps import STEPS, Context
 from .tunables import Tunable, parse_tunable
@@ -54,7 +55,20 @@ class Step:
         arguments = [
             a if isinstance(a, str) or environment is None else evaluate(a, environment) for a in self.arguments
         ]
-        return STEPS[self.op].function(tree, context, *arguments)
+        try:
+            return STEPS[self.op].function(tree, context, *arguments)
+        except ScheduleError as error:
+            raise error if error.where else _located(error, tree, self) from None
+
+
+def _located(error: ScheduleError, tree: LoopTree, step: Step) -> ScheduleError:
+    """The error with the outline, marked at the first stage or loop that the step names."""
+    names = {stage.stage for stage in tree.stages} | {loop.name for stage in tree.stages for loop in stage.loops}
+    mark = next((a for a in step.arguments if isinstance(a, str) and a in names), "")
+    return ScheduleError(
+        error.problem, expected=error.expected, found=error.found or step.text(), advice=error.advice,
+        where=outline(tree, mark=mark),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +123,7 @@ class Sketch:
             raise ScheduleError(
                 f"the config lacks {', '.join(missing)}", expected="a number for each tunable of the sketch"
             )
-        numbers = environment(program, target) | {
-            t.name: _number(config[t.name]) for t in self.tunables
-        }
+        numbers = environment(program, target) | {t.name: _number(config[t.name]) for t in self.tunables}
         tree = self._run(program, numbers)
         for holds, reason in self.requires:
             tree = tree.requiring(evaluate(holds, numbers), reason)
@@ -209,15 +221,8 @@ def parse_step(text: str) -> Step:
     op = node.func.id
     if op not in STEPS:
         raise ValueError(f"unknown step {op!r}")
-    return Step(op, tuple(_argument(kind, arg) for kind, arg in zip(_kinds(op, len(node.args)), node.args, strict=True)))
-
-
-def _kinds(op: str, count: int) -> str:
-    wanted = STEPS[op].arguments
-    if wanted.endswith("*"):
-        base = wanted[:-1]
-        return base + base[-1] * (count - len(base))
-    return wanted[:count]
+    kinds = STEPS[op].kinds(len(node.args))
+    return Step(op, tuple(_argument(kind, arg) for kind, arg in zip(kinds, node.args, strict=True)))
 
 
 def _argument(kind: str, node: ast.AST) -> str | Extent:

@@ -140,9 +140,7 @@ def parse_tunable(line: str) -> Tunable:
 def check_name(name: str) -> None:
     """TemplateError unless the name is made of identifiers joined by dots."""
     if not all(part.isidentifier() for part in name.split(".")):
-        raise TemplateError(
-            f"{name!r} cannot name a tunable", expected="identifiers joined by dots, such as 'i.tile'"
-        )
+        raise TemplateError(f"{name!r} cannot name a tunable", expected="identifiers joined by dots, such as 'i.tile'")
 
 
 def as_value(value: Value) -> int:

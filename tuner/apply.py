@@ -1,0 +1,260 @@
+"""compile(program): the best candidate that is known, by tiers, as a callable kernel.
+
+    exact      a record of this task: same program, target and threads
+    near       a record of the same program on another target or another number of threads: its config, built again
+    family     a record of the nearest other shape of the same family: its config, moved into this shape's domains
+    analytic   no record: the best of a large draft by the analytic model
+
+A config may serve elsewhere; a time never does. Whatever a lower tier offers is validated first, and the kernel says which
+tier served it (`kernel.provenance`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log
+from pathlib import Path
+
+import numpy as np
+
+from ..codegen.artifact import Artifact, BufferSpec
+from ..codegen.pipeline import build
+from ..common.errors import NoRecordError, TilesmithError
+from ..common.settings import DATABASE
+from ..measure.calibrate import known_ceilings
+from ..measure.machine import machine_identity, machine_key
+from ..runtime.kernel import Kernel
+from ..schedules.sketch import Sketch, broken_conditions, parse_sketch
+from ..schedules.space import Candidate, Value
+from ..schedules.space_ops import population
+from ..schedules.task import Task
+from ..targets.target import Target, check_runs_here, parse_target
+from ..tensor.program import Program
+from ..tensor.text import canonical_names, family_key, parse, print_program, program_key
+from .budget import NORMAL
+from .database import Database
+from .records import Record
+from .search.draft import draft
+from .task_space import TaskSpace
+
+DRAFT_SEED = 0
+FAMILY_RECORDS = 4  # of the nearest shape: the analytic model chooses among them
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where the configuration of a kernel comes from."""
+
+    tier: str  # exact, near, family, analytic
+    record: int | None  # its number in the database
+    sketch: str
+    config: Mapping[str, Value]
+    seconds: float | None  # as measured; only of the tier exact
+    note: str = ""
+
+    def __str__(self) -> str:
+        source = f"record {self.record}" if self.record is not None else "analytic model"
+        time = f", {self.seconds * 1e3:.4g} ms when tuned" if self.seconds is not None else ""
+        return f"{self.tier}: {source}{time}{f' ({self.note})' if self.note else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A candidate that will be compiled."""
+
+    sketch: Sketch
+    config: Mapping[str, Value]
+    provenance: Provenance
+
+
+def compile(
+    program: Program,
+    *,
+    target: str | Target = "host",
+    db: str | Path | None = None,
+    threads: int | None = None,
+    constants: Sequence[object] | Mapping[str, object] | None = None,
+    strict: bool = False,
+) -> Kernel:
+    """The kernel of a program, with the best configuration that is known for it.
+
+    Args:
+        db: the tuning database; by default the one of the settings. A missing one is an empty one.
+        threads: how many threads it uses; by default all cores of the target.
+        constants: values of the program's constants, in its order or by name.
+        strict: refuse anything but a record of exactly this task.
+
+    Raises:
+        NoRecordError: strict, and there is no such record.
+        TargetError, ArgumentError, DatabaseError: as their messages say.
+    """
+    resolved = parse_target(target) if isinstance(target, str) else target
+    check_runs_here(resolved)
+    task = Task.of(program, resolved, threads or resolved.cores)
+    pick = best_pick(task, db, strict=strict)
+    return kernel_of(program, task, pick, constants)
+
+
+def kernel_of(
+    program: Program,
+    task: Task,
+    pick: Pick,
+    constants: Sequence[object] | Mapping[str, object] | None = None,
+) -> Kernel:
+    """A candidate as a kernel that knows the person's names."""
+
+    def artifact(texts: bool) -> Artifact:
+        return build(task.program, pick.sketch, pick.config, task.target, task.threads, texts)
+
+    def text(stage: str) -> str:
+        if stage == "program":
+            return print_program(program)
+        if stage == "sketch":
+            return pick.sketch.text
+        return artifact(True).texts[stage]
+
+    made = _with_names(artifact(False), program)
+    return Kernel(made, constants, provenance=pick.provenance, texts=text)
+
+
+def _with_names(artifact: Artifact, program: Program) -> Artifact:
+    names = canonical_names(program)
+
+    def renamed(specs: Iterable[BufferSpec]) -> tuple[BufferSpec, ...]:
+        return tuple(replace(spec, name=names.get(spec.name, spec.name)) for spec in specs)
+
+    return replace(
+        artifact,
+        inputs=renamed(artifact.inputs),
+        constants=renamed(artifact.constants),
+        outputs=renamed(artifact.outputs),
+    )
+
+
+def best_pick(task: Task, db: str | Path | None = None, *, strict: bool = False) -> Pick:
+    """The best candidate that is known for a task; see the head of this file. NoRecordError: strict and none exact."""
+    path = Path(db) if db is not None else DATABASE.value()
+    if path.exists():
+        with Database(path, read_only=True) as database:
+            found = _exact(task, database)
+            if found is None and not strict:
+                found = _near(task, database) or _family(task, database)
+        if found is not None:
+            return found
+    if strict:
+        raise NoRecordError(
+            "there is no record of exactly this program, target and number of threads",
+            expected=f"a tuned task {task.key[:12]} in {path}",
+            advice="tune it first, or compile without strict=True",
+        )
+    return analytic_pick(task)
+
+
+def _exact(task: Task, database: Database) -> Pick | None:
+    for machine in (machine_key(machine_identity()), None):
+        for record in database.best(task.key, 8, machine=machine):
+            found = _from_record(task, database, record, "exact")
+            if found is not None:
+                return found
+    return None
+
+
+def _near(task: Task, database: Database) -> Pick | None:
+    records = database.program_records(program_key(task.program))
+    for record in sorted(records, key=lambda r: r.seconds):
+        found = _from_record(task, database, record, "near")
+        if found is not None:
+            return found
+    return None
+
+
+def _from_record(task: Task, database: Database, record: Record, tier: str, note: str = "") -> Pick | None:
+    """A record's candidate, if it is valid for the task."""
+    sketch = _stored_sketch(database, record.trial.sketch)
+    if sketch is None:
+        return None
+    try:
+        tree = sketch.apply(task.body, task.target, record.config)
+    except TilesmithError:
+        return None
+    if broken_conditions(tree):
+        return None
+    seconds = record.seconds if tier == "exact" else None
+    return Pick(sketch, record.config, Provenance(tier, record.id, sketch.title, record.config, seconds, note))
+
+
+def _stored_sketch(database: Database, key: str) -> Sketch | None:
+    if not key:
+        return Sketch("default", ())
+    stored = database.sketch(key)
+    if stored is None:
+        return None
+    return parse_sketch(stored.text) if stored.text else Sketch("default", ())
+
+
+def _family(task: Task, database: Database) -> Pick | None:
+    """The nearest shape's best configs, moved into this shape's domains; the analytic model chooses among them."""
+    tasks = [t for t in database.family_tasks(family_key(task.program)) if t.key != task.key]
+    tasks.sort(key=lambda t: _distance(task.program, parse(t.program)))
+    for other in tasks:
+        picks: list[tuple[float, Pick]] = []
+        for record in database.best(other.key, FAMILY_RECORDS):
+            sketch = _stored_sketch(database, record.trial.sketch)
+            if sketch is None:
+                continue
+            moved = moved_config(task, sketch, record.config)
+            if moved is not None:
+                config, seconds = moved
+                note = f"from {', '.join(_sizes(parse(other.program)))}"
+                picks.append(
+                    (seconds, Pick(sketch, config, Provenance("family", record.id, sketch.title, config, None, note)))
+                )
+        if picks:
+            return min(picks, key=lambda p: p[0])[1]
+    return None
+
+
+def moved_config(task: Task, sketch: Sketch, config: Mapping[str, Value]) -> tuple[dict[str, Value], float] | None:
+    """A config of another shape with each value moved to the nearest one of this task's domain, and its predicted seconds.
+
+    None if the sketch does not fit the task or the moved config is not valid.
+    """
+    try:
+        space = TaskSpace(task, known_ceilings(task.target, task.threads), (sketch,))
+        choices = []
+        for parameter in space.arms[0].parameters:
+            wanted = config[parameter.name]
+            distance = [
+                abs(float(v) - float(wanted)) if parameter.ordered else float(v != wanted) for v in parameter.values
+            ]
+            choices.append(int(np.argmin(distance)))
+        candidate = Candidate(0, tuple(choices))
+        one = population(0, [candidate], len(choices))
+        if not space.valid(one)[0]:
+            return None
+        return space.config(candidate), float(space.prior(one)[0])
+    except (TilesmithError, KeyError, ValueError):
+        return None
+
+
+def _sizes(program: Program) -> list[str]:
+    return ["x".join(str(a.extent) for a in s.all_axes) for s in program.stages]
+
+
+def _distance(a: Program, b: Program) -> float:
+    """How far two shapes of a family are apart: the sum of the logarithms of the ratios of their extents."""
+    ours = [axis.extent for stage in a.stages for axis in stage.all_axes]
+    theirs = [axis.extent for stage in b.stages for axis in stage.all_axes]
+    if len(ours) != len(theirs):
+        return float("inf")
+    return sum(abs(log(x / y)) for x, y in zip(ours, theirs, strict=True))
+
+
+def analytic_pick(task: Task) -> Pick:
+    """The best of a large draft by the analytic model: no measurement, no record."""
+    space = TaskSpace(task, known_ceilings(task.target, task.threads))
+    pool = draft(space, np.random.default_rng(DRAFT_SEED), NORMAL.draft)
+    candidate = pool.candidate(int(np.argmin(pool.prior)))
+    sketch, config = space.sketches[candidate.arm], space.config(candidate)
+    return Pick(sketch, config, Provenance("analytic", None, sketch.title, config, None))

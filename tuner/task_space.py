@@ -1,0 +1,61 @@
+"""The search space of a task: its sketches as arms, scored by the analytic model without any measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cost_model.analytic import predict
+from ..cost_model.features import features
+from ..schedules.loops import LoopTree
+from ..schedules.sketch import Sketch, valid
+from ..schedules.space import Arm, Candidate, Population, Value, config
+from ..schedules.task import Task
+from ..targets.ceilings import Ceilings
+
+
+class TaskSpace:
+    """All candidates of a task. One walk over the loop tree of an arm analyses a whole population."""
+
+    def __init__(self, task: Task, ceilings: Ceilings, sketches: Sequence[Sketch] | None = None) -> None:
+        self.task = task
+        self.ceilings = ceilings
+        self.sketches = tuple(task.sketches if sketches is None else sketches)
+        self._last: tuple[Population, LoopTree] | None = None
+
+    @cached_property
+    def arms(self) -> tuple[Arm, ...]:
+        """One arm a sketch, in the order of `sketches`."""
+        return tuple(sketch.arm(self.task.body, self.task.target) for sketch in self.sketches)
+
+    def sketch_text(self, arm: int) -> str:
+        """The text of an arm's sketch; "" for the unscheduled nest."""
+        sketch = self.sketches[arm]
+        return sketch.text if sketch.steps else ""
+
+    def config(self, candidate: Candidate) -> dict[str, Value]:
+        """The config of a candidate, by name."""
+        return config(self.arms[candidate.arm], candidate.choices)
+
+    def valid(self, population: Population) -> NDArray[np.bool_]:
+        """bool[n]: which candidates keep all conditions."""
+        return valid(self._tree(population), len(population))
+
+    def prior(self, population: Population) -> NDArray[np.float64]:
+        """float64[n]: seconds predicted from the target's ceilings alone."""
+        return predict(self._tree(population), self.task.target, self.task.threads, self.ceilings, len(population))
+
+    def features(self, population: Population) -> NDArray[np.float32]:
+        """float32[n, f]."""
+        return features(self._tree(population), self.task.target, self.task.threads, len(population))
+
+    def _tree(self, population: Population) -> LoopTree:
+        """The loop trees of a population; those of the last one are kept, because its parts are asked for in turn."""
+        if self._last is None or self._last[0] is not population:
+            sketch, arm = self.sketches[population.arm], self.arms[population.arm]
+            tree = sketch.apply_population(self.task.body, self.task.target, arm, population.choices)
+            self._last = (population, tree)
+        return self._last[1]
