@@ -18,7 +18,7 @@ from .emit_memory import Place
 from .emit_statements import Statements
 from .emit_text import FunctionText
 from .emit_values import ModuleText
-from .loop_ir import For, LoopKind, Scope
+from .loop_ir import Buffer, For, LoopKind, Scope
 
 _RUNTIME = {
     "GOMP_parallel": "declare void @GOMP_parallel(ptr, ptr, i32, i32)",
@@ -75,7 +75,7 @@ class RegionStatements(Statements):
         for place in buffers:
             if place.buffer.scope is Scope.REGISTER:
                 raise InternalError(f"the register buffer {place.buffer.name!r} is used across a parallel loop")
-        shared = [p for p in buffers if p.buffer.scope not in (Scope.TABLE, Scope.SCRATCH, Scope.STACK)]
+        shared = [p for p in buffers if p.buffer.scope is not Scope.TABLE and not is_private(p.buffer, known)]
         numbers = sorted(self._symbols(known, extents))
         self._write_body(symbol, loops, extents, shared, buffers, numbers)
         self._write_region(symbol, shared, numbers, known)
@@ -146,7 +146,7 @@ class RegionStatements(Statements):
         inner.inside, inner.derived = dict(self.inside), dict(self.derived)
         inner.scratch_used, inner.scratch_offsets = self.scratch_used, self.scratch_offsets
         for place in buffers:
-            inner.adopt(place)
+            inner.adopt(place, known)
         inner.run_share(loops, extents)
         inner.finish()
         parameters = [parameter(place.buffer, place.base, known) for place in shared]
@@ -162,14 +162,13 @@ class RegionStatements(Statements):
 
     # In the function of the body
 
-    def adopt(self, place: Place) -> None:
-        """A buffer that was made around the parallel loop; of private memory each thread has its own."""
+    def adopt(self, place: Place, known: Facts) -> None:
+        """A buffer that was made around the parallel loop."""
         buffer = place.buffer
         base = place.base
-        if buffer.scope is Scope.STACK:
-            base = self.base(buffer)
-        elif buffer.scope is Scope.SCRATCH:
-            base = self.scratch_pointer(self.scratch_offsets[buffer.name])
+        if is_private(buffer, known):
+            stack = buffer.scope is Scope.STACK
+            base = self.base(buffer) if stack else self.scratch_pointer(self.scratch_offsets[buffer.name])
         self.at.places[buffer.name] = Place(buffer, base)
 
     def run_share(self, loops: list[For], extents: list[Index]) -> None:
@@ -240,6 +239,12 @@ def collapsed(node: For) -> list[For]:
             break
         loops.append(inner)
     return loops
+
+
+def is_private(buffer: Buffer, known: Facts) -> bool:
+    """Whether each thread has its own copy of a buffer made around a parallel loop: private memory that the loop's trips
+    write. What they only read is that of the thread that started them."""
+    return buffer.scope in (Scope.SCRATCH, Scope.STACK) and buffer.name in known.writes
 
 
 def name_index(name: str) -> Index:

@@ -230,6 +230,22 @@ def test_stack_scratch_workspace_and_table() -> None:
         close(run(program((x, z), first, second, globals=(shared, table)), [data], threads)[0], expected)
 
 
+@pytest.mark.parametrize("scope", [Scope.STACK, Scope.SCRATCH])
+def test_private_memory_around_a_parallel_loop(scope: Scope) -> None:
+    """What the trips only read is shared with them; what they write is their own."""
+    x, z = given("x", 9, 4), result("z", 9, 4)
+    ready, own = Buffer("ready", f32, (4,), scope), Buffer("own", f32, (4,), scope)
+    fill = serial(J, 4, store(ready, (J,), read(x, 0, J)))
+    trip = block(
+        serial(J, 4, store(own, (J,), read(x, I, J) * read(ready, J))),
+        serial(J, 4, store(z, (I, J), read(own, 3 - J))),
+    )
+    body = Allocate(ready, Allocate(own, block(fill, parallel(I, 9, trip))))
+    data = random(x)
+    for threads in (1, 2):
+        close(run(program((x, z), body), [data], threads)[0], (data * data[0])[:, ::-1])
+
+
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 4), (5, 1, 7), (1, 9, 2), (3, 2, 1)])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_collapsed_parallel_loops_cover_every_trip_once(shape: tuple[int, int, int], threads: int) -> None:
