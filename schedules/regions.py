@@ -40,9 +40,10 @@ class BoxAxis:
 
     def extent(self, sizes: dict[str, Extent]) -> Extent:
         """How many points, from how many points of each outer axis are covered."""
-        total: Extent = self.high - self.low + 1
+        total: Extent = self.high - self.low + 1 - sum(coefficient for _, coefficient in self.terms)
         for axis, coefficient in self.terms:
-            total = total + coefficient * (sizes[axis] - 1)
+            size = sizes[axis] if coefficient == 1 else coefficient * sizes[axis]
+            total = size if isinstance(total, int) and total == 0 else size + total
         return total
 
 

@@ -24,6 +24,7 @@ from . import steps as primitives
 from .extents import Condition, Extent, Sym, as_extent, ceildiv, leaf, leaves
 from .loops import LoopTree, initial_tree
 from .outline import outline
+from .rewriting import Rewrite, make_rewrite
 from .sketch import Sketch, Step, VariantValue
 from .tunables import Choice, Factor, Flag, Tunable, check_name
 
@@ -62,8 +63,8 @@ class Schedule:
     """The tracer: each method checks its step on the symbolic loop tree and writes it down."""
 
     def __init__(self, program: Program, chosen: Sequence[VariantValue] = ()) -> None:
-        self._extents = _symbolic_extents(program)
-        self._tree = initial_tree(program, {k: v for k, v in self._extents.items() if not k[1].startswith("#")})
+        self._begin(program)
+        self._rewrites: list[Rewrite] = []
         self._steps: list[Step] = []
         self._tunables: dict[str, Tunable] = {}
         self._requires: list[tuple[Extent, str]] = []
@@ -71,6 +72,10 @@ class Schedule:
         self._open: dict[str, tuple[int, int, int, Extent]] = {}  # factors whose loop is not known yet
         self._chosen = tuple(chosen)
         self.unexplored: list[tuple[VariantValue, ...]] = []
+
+    def _begin(self, program: Program) -> None:
+        self._extents = _symbolic_extents(program)
+        self._tree = initial_tree(program, {k: v for k, v in self._extents.items() if not k[1].startswith("#")})
 
     # ---- looking ----
 
@@ -166,6 +171,17 @@ class Schedule:
 
     # ---- steps ----
 
+    def rewrite(self, name: str, **arguments: object) -> Program:
+        """Rewrites the program, before any other step; gives the new one, in canonical form. See tensor/rewrite.py."""
+        if self._steps or self._tunables or self._open:
+            raise ScheduleError(
+                f"the rewrite {name} comes too late", expected="rewrites before the first tunable and the first step"
+            )
+        made = make_rewrite(name, arguments)
+        self._begin(made.run(self.program))
+        self._rewrites.append(made)
+        return self.program
+
     def split(self, loop: LoopHandle, *factors: Extent) -> tuple[LoopHandle, ...]:
         """Cuts a loop in pieces, outermost first; see steps.split."""
         for name, (at_most, at_least, default, times) in list(self._open.items()):
@@ -209,8 +225,8 @@ class Schedule:
     def copy(self, tensor: str, reader: str, scope: str = "") -> StageHandle:
         """Inserts a stage that copies what `reader` reads of a tensor (cache_read, pack)."""
         name = f"copy{sum(s.copies is not None for s in self._tree.stages)}"
-        source = self._tree.program.tensors[tensor]
-        for n in range(len(source.shape)):
+        source = self._tree.program.tensors.get(tensor)
+        for n in range(len(source.shape) if source else 0):
             self._extents[name, f"a{n}"] = self._dimension(tensor, n)
         self._do("copy", name, tensor, reader, scope)
         return self.stage(name)
@@ -264,7 +280,8 @@ class Schedule:
         extents = dict(self._extents)
         if op == "copy":
             tensor = str(arguments[1])
-            for n in range(len(self._tree.program.tensors[tensor].shape)):
+            source = self._tree.program.tensors.get(tensor)
+            for n in range(len(source.shape) if source else 0):
                 extents[tensor, f"#{n}"] = self._dimension(tensor, n)
         self._tree = step.run(self._tree, primitives.Context(len(self._steps), extents), None)
         self._steps.append(step)
@@ -281,7 +298,12 @@ class Schedule:
     def sketch(self, name: str) -> Sketch:
         """What has been written down so far."""
         return Sketch(
-            name, tuple(self._steps), tuple(self._tunables.values()), tuple(self._variants), tuple(self._requires)
+            name,
+            tuple(self._steps),
+            tuple(self._tunables.values()),
+            tuple(self._variants),
+            tuple(self._requires),
+            tuple(self._rewrites),
         )
 
 

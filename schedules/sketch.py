@@ -3,11 +3,12 @@
     sketch tiled
     variant pack = true
     factor i.tile of extent(t0.a0) at_most=16 default=6
+    step rewrite(split_k, stage=t0, axis=a2, parts=4)
     step split(t0.a0, i.mid, i.tile)
     require i.tile * j.vectors <= target(vector_registers) - 4 because accumulators stay in the registers
 
-The key of a sketch is the hash of its steps alone: a new value in a domain or another `require` orphans no record. A text is
-data: it is parsed by a whitelist and never run.
+Rewrites of the program come first. The key of a sketch is the hash of rewrites and steps alone: a new value in a domain or
+another `require` orphans no record. A text is data: it is parsed by a whitelist and never run.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .extents import Array, Environment, Extent, dotted, evaluate, symbolic, to_
 from .extents import parse_extent as parse_extent_text
 from .loops import LoopTree, initial_tree
 from .outline import outline
+from .rewriting import Rewrite, parse_rewrite, rewritten
 from .space import Arm, Choices, Value, columns
 from .steps import STEPS, Context
 from .tunables import Tunable, parse_tunable
@@ -80,11 +82,15 @@ class Sketch:
     tunables: tuple[Tunable, ...] = ()
     variants: tuple[tuple[str, VariantValue], ...] = ()
     requires: tuple[tuple[Extent, str], ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
 
     @cached_property
     def key(self) -> str:
-        """sha256 of the steps, as 64 hexadecimal digits."""
-        return hashlib.sha256("\n".join(step.text() for step in self.steps).encode()).hexdigest()
+        """sha256 of rewrites and steps, as 64 hexadecimal digits."""
+        return hashlib.sha256("\n".join(self._step_texts()).encode()).hexdigest()
+
+    def _step_texts(self) -> list[str]:
+        return [*(rewrite.text() for rewrite in self.rewrites), *(step.text() for step in self.steps)]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sketch) and self.text == other.text
@@ -104,13 +110,17 @@ class Sketch:
         lines = [f"sketch {self.name}"]
         lines += [f"variant {name} = {json.dumps(value)}" for name, value in self.variants]
         lines += [tunable.text() for tunable in self.tunables]
-        lines += [f"step {step.text()}" for step in self.steps]
+        lines += [f"step {text}" for text in self._step_texts()]
         lines += [f"require {to_text(holds)} because {reason}" for holds, reason in self.requires]
         return "\n".join(lines) + "\n"
 
+    def rewritten(self, program: Program) -> Program:
+        """The program that the steps are of: `program` after the rewrites."""
+        return rewritten(program, self.rewrites) if self.rewrites else program
+
     def arm(self, program: Program, target: Target) -> Arm:
         """The sketch as an arm of a search space: its parameters at the sizes of a program."""
-        numbers = environment(program, target)
+        numbers = environment(self.rewritten(program), target)
         return Arm(self.key, self.title, tuple(t.parameter(numbers) for t in self.tunables))
 
     def apply(self, program: Program, target: Target, config: Mapping[str, Value | Array]) -> LoopTree:
@@ -123,6 +133,7 @@ class Sketch:
             raise ScheduleError(
                 f"the config lacks {', '.join(missing)}", expected="a number for each tunable of the sketch"
             )
+        program = self.rewritten(program)
         numbers = environment(program, target) | {t.name: _number(config[t.name]) for t in self.tunables}
         tree = self._run(program, numbers)
         for holds, reason in self.requires:
@@ -184,6 +195,7 @@ def parse_sketch(text: str) -> Sketch:
     name = ""
     variants: list[tuple[str, VariantValue]] = []
     tunables: list[Tunable] = []
+    rewrites: list[Rewrite] = []
     steps: list[Step] = []
     requires: list[tuple[Extent, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -197,6 +209,10 @@ def parse_sketch(text: str) -> Sketch:
                     variants.append((left, json.loads(right)))
                 case "factor" | "choice" | "flag":
                     tunables.append(parse_tunable(line.strip()))
+                case "step" if rest.startswith("rewrite("):
+                    if steps:
+                        raise ValueError("rewrites come before all other steps")
+                    rewrites.append(parse_rewrite(rest))
                 case "step":
                     steps.append(parse_step(rest))
                 case "require":
@@ -210,7 +226,7 @@ def parse_sketch(text: str) -> Sketch:
             raise ScheduleError(
                 f"line {number} of a sketch is wrong: {error}", where=f"{number:4} | {line}", found=line.strip()
             ) from None
-    return Sketch(name, tuple(steps), tuple(tunables), tuple(variants), tuple(requires))
+    return Sketch(name, tuple(steps), tuple(tunables), tuple(variants), tuple(requires), tuple(rewrites))
 
 
 def parse_step(text: str) -> Step:

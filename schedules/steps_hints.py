@@ -1,0 +1,53 @@
+"""Primitives that leave the loops as they are and say how memory is used: hints, layouts, matrix units."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .extents import Extent
+from .loops import LoopTree
+from .step_checks import Context, wrong
+
+
+def streaming(tree: LoopTree, context: Context, stage: str, on: Extent = 1) -> LoopTree:
+    """Stores past the caches (non-temporal), for outputs that are larger than them.   store   ->   stream"""
+    old = tree.loops_of(stage)
+    return tree.replacing(replace(old, notes=(*old.notes, ("streaming", "", on))))
+
+
+def prefetch(tree: LoopTree, context: Context, tensor: str, loop: str, distance: Extent) -> LoopTree:
+    """Asks for what a loop will read of a tensor some trips ahead; 0 for not at all."""
+    stage = tree.owner(loop)
+    read = dict.fromkeys(r.tensor for r in tree.definition(stage.stage).reads())
+    if tensor not in read:
+        raise wrong(tree, loop, f"{stage.stage} does not read {tensor}", expected=f"one of {', '.join(read)}")
+    return tree.replacing(replace(stage, notes=(*stage.notes, (f"prefetch {tensor}", loop, distance))))
+
+
+def pipeline(tree: LoopTree, context: Context, loop: str, stages: Extent) -> LoopTree:
+    """Lets the copies attached inside a loop run `stages` trips ahead of their use (software pipelining)."""
+    stage = tree.owner(loop)
+    return tree.replacing(replace(stage, notes=(*stage.notes, ("pipeline", loop, stages))))
+
+
+def pad_layout(tree: LoopTree, context: Context, stage: str, elements: Extent) -> LoopTree:
+    """Adds unused elements to each row of a copy, against bank conflicts and 4K aliasing."""
+    return _note_on_copy(tree, stage, "pad_layout", elements)
+
+
+def swizzle(tree: LoopTree, context: Context, stage: str, bits: Extent) -> LoopTree:
+    """Exchanges columns of a copy by the xor of row bits, against bank conflicts."""
+    return _note_on_copy(tree, stage, "swizzle", bits)
+
+
+def _note_on_copy(tree: LoopTree, stage: str, kind: str, number: Extent) -> LoopTree:
+    old = tree.loops_of(stage)
+    if old.copies is None:
+        raise wrong(tree, stage, f"{stage} is no copy", expected="a copy, whose layout is free", advice="copy it first")
+    return tree.replacing(replace(old, notes=(*old.notes, (kind, "", number))))
+
+
+def tensorize(tree: LoopTree, context: Context, stage: str, intrinsic: str) -> LoopTree:
+    """Replaces the register tile of a stage by a matrix-unit instruction."""
+    old = tree.loops_of(stage)
+    return tree.replacing(replace(old, tensorized=intrinsic))
