@@ -2,7 +2,7 @@
 
 The shapes of inputs and outputs may change, their elements in memory (row-major) do not: x[n, c, h, w] that is only read
 as x[n, c, h, w] becomes one axis. So an elementwise operator over any shape is one loop, and a 1x1 convolution is a matrix
-product. Reduction axes are put in the order of their first use.
+product. Reduction axes are put in one order, whatever the order in which they were written.
 """
 
 from __future__ import annotations
@@ -237,10 +237,15 @@ def _merged(stage: Stage, axes: Mapping[str, str], dimensions: set[tuple[str, in
 
 
 def _reduction_in_order(stage: Stage) -> Stage:
-    """Reduction axes in the order in which the expression first uses them."""
+    """Reduction axes in the order of the dimensions of the read that has most of them, others by their first use.
+
+    So the axes of a convolution stand as in the filter, and merge there.
+    """
     if len(stage.reduction) < 2:
         return stage
+    names = {axis.name for axis in stage.reduction}
+    plain = [[i.name for i in read.indices if isinstance(i, Var) and i.name in names] for read in stage.reads()]
     used = [node.name for expression in stage.expressions for node in walk(expression) if isinstance(node, Var)]
-    first = {name: place for place, name in reversed(list(enumerate(used)))}
-    order = sorted(stage.reduction, key=lambda axis: first.get(axis.name, len(used)))
-    return replace(stage, reduction=tuple(order))
+    wanted = dict.fromkeys([*max(plain, key=len, default=[]), *used, *(axis.name for axis in stage.reduction)])
+    order = {name: place for place, name in enumerate(wanted)}
+    return replace(stage, reduction=tuple(sorted(stage.reduction, key=lambda axis: order[axis.name])))

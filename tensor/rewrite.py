@@ -1,7 +1,59 @@
-"""Rewrites: programs to programs that compute the same. The registry by which sketches name them."""
+"""Rewrites: programs to programs that compute the same. The registry by which sketches name them.
+
+A rewrite is a pure function of a program and plain arguments (names of tensors and axes, numbers). Inputs and outputs stay
+the same arrays in memory; their shapes may lose dimensions (merge_axes). Sums may be done in another order.
+"""
 
 from __future__ import annotations
 
-from .normalise import normalise
+import inspect
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 
-__all__ = ["normalise"]
+from ..common.errors import ProgramError
+from .im2col import im2col
+from .normalise import normalise
+from .online_softmax import online_softmax
+from .program import Program
+from .rewrite_axes import merge_axes, pad_axis, split_k
+from .winograd import winograd
+
+__all__ = [
+    "REWRITES",
+    "apply_rewrite",
+    "im2col",
+    "merge_axes",
+    "normalise",
+    "online_softmax",
+    "pad_axis",
+    "split_k",
+    "winograd",
+]
+
+REWRITES: dict[str, Callable[..., Program]] = {
+    "im2col": im2col,
+    "merge_axes": merge_axes,
+    "normalise": normalise,
+    "online_softmax": online_softmax,
+    "pad_axis": pad_axis,
+    "split_k": split_k,
+    "winograd": winograd,
+}
+
+
+def apply_rewrite(program: Program, name: str, arguments: Mapping[str, object]) -> Program:
+    """The program rewritten. Errors: ProgramError for an unknown rewrite, wrong arguments, or one that does not apply."""
+    function = REWRITES.get(name)
+    if function is None:
+        close = get_close_matches(name, REWRITES, 1)
+        raise ProgramError(
+            f"unknown rewrite {name!r}",
+            expected="one of " + ", ".join(REWRITES),
+            advice=f"did you mean {close[0]!r}?" if close else "",
+        )
+    try:
+        inspect.signature(function).bind(program, **arguments)
+    except TypeError as error:
+        usage = ", ".join(list(inspect.signature(function).parameters)[1:])
+        raise ProgramError(f"{name}: {error}", expected=f"arguments {usage}", found=", ".join(arguments)) from None
+    return function(program, **arguments)

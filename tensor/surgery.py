@@ -76,20 +76,18 @@ def with_stages(program: Program, replaced: dict[str, tuple[Stage, ...]]) -> Pro
 
 
 def identity_of(combiner: str | None, like: Expr) -> Const:
-    """What a reduction may combine with at no effect. (For max and min of integers: their least and greatest value.)"""
+    """What a reduction ignores: 0, 1, and for max and min the least and the greatest value; 0 where nothing is reduced."""
     dtype = like.dtype
-    if combiner in ("sum", "prod"):
-        value = 0 if combiner == "sum" else 1
-        return Const(float(value) if dtype.is_float else value, dtype)
-    if combiner not in ("max", "min"):
-        raise ValueError(f"{combiner} has no identity")
-    if dtype.is_float:
-        return Const(float("-inf") if combiner == "max" else float("inf"), dtype)
     if dtype.name == "bool":
-        return Const(combiner == "min", dtype)
-    signed = dtype.kind.value == "signed"
-    least = -(2 ** (dtype.bits - 1)) if signed else 0
-    return Const(least if combiner == "max" else least + 2**dtype.bits - 1, dtype)
+        return Const(combiner in ("prod", "min"), dtype)
+    if combiner in ("max", "min"):
+        if dtype.is_float:
+            return Const(float("-inf") if combiner == "max" else float("inf"), dtype)
+        signed = dtype.kind.value == "signed"
+        least = -(2 ** (dtype.bits - 1)) if signed else 0
+        return Const(least if combiner == "max" else least + 2**dtype.bits - 1, dtype)
+    value = 1 if combiner == "prod" else 0
+    return Const(float(value) if dtype.is_float else value, dtype)
 
 
 def factors(expr: Expr) -> list[Expr]:
