@@ -42,12 +42,17 @@ class Body:
         points = tuple(view.places[stage.stage, a].position for a in axes)
         return storage.buffer, storage.indices(axes, points, view.origins[stage.stage], self.names.bounds)
 
+    def at(self, stage: StageLoops, expr: Expr, view: View) -> Expr:
+        """An expression of a stage at the current point, over loop variables and buffers."""
+        definition = self.tree.definition(stage.stage)
+        positions = {a.name: view.places[stage.stage, a.name].position for a in definition.all_axes}
+        value = substitute(expr, dict(positions))
+        return rewrite(value, lambda node: self._read(node, view) if isinstance(node, Read) else None)
+
     def value(self, stage: StageLoops, view: View, otherwise: Const, number: int = 0) -> Expr:
         """The expression of a stage at the current point; `otherwise` at points that are none of the stage's."""
         definition = self.tree.definition(stage.stage)
-        positions = {a.name: view.places[stage.stage, a.name].position for a in definition.all_axes}
-        value = substitute(definition.bodies[number], dict(positions))
-        value = rewrite(value, lambda node: self._read(node, view) if isinstance(node, Read) else None)
+        value = self.at(stage, definition.bodies[number], view)
         guard = view.lanes
         leaving = self._leaving(stage)
         for axis in definition.axes:

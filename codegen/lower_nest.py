@@ -16,6 +16,7 @@ from .identity import identity
 from .index import both, ceil_div, floor_div, known, less, number, plus, smaller, times
 from .loop_ir import Allocate, Block, Buffer, For, If, Let, Scope, Statement, Store, Update
 from .lower_body import Body
+from .lower_fold import fold_nest
 from .storage import Storage
 from .view import Inner, Names, Place, View, fixed
 
@@ -61,11 +62,7 @@ class NestLowering:
 
     def _stage(self, stage: StageLoops, view: View) -> Statement:
         if self.tree.definition(stage.stage).fold is not None:
-            raise ScheduleError(
-                f"{stage.stage} is a fold, which has no code generator yet",
-                expected="pointwise and reduction stages",
-                advice="write the program without the fold",
-            )
+            return fold_nest(self.body, self.names, stage, view)
         return StageLowering(self, stage).statement(view)
 
 

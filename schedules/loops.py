@@ -17,7 +17,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from ..common.errors import ScheduleError
-from ..tensor.program import Program, Stage
+from ..tensor.program import Axis, Program, Stage
 from .extents import Condition, Extent
 
 
@@ -180,6 +180,14 @@ def is_full(tree: LoopTree, stage: StageLoops, loop: Loop) -> bool:
     return not is_reduction(tree, stage.stage, loop.axis) or inside[-1].kind is LoopKind.VECTOR
 
 
+def _first_order(stage: Stage) -> tuple[Axis, ...]:
+    """Spatial axes outermost; the ordered axis of a fold stands right inside of the axes that all its tensors keep."""
+    if stage.fold is None:
+        return stage.all_axes
+    common = min(len(kept) for kept in stage.fold.tensor_axes)
+    return (*stage.axes[:common], *stage.reduction, *stage.axes[common:])
+
+
 def initial_tree(program: Program, extent: dict[tuple[str, str], Extent] | None = None) -> LoopTree:
     """The unscheduled nests: every stage at the root, one serial loop an axis, spatial axes outermost.
 
@@ -190,6 +198,6 @@ def initial_tree(program: Program, extent: dict[tuple[str, str], Extent] | None 
         sizes: dict[str, Extent] = {
             a.name: a.extent if extent is None else extent[stage.name, a.name] for a in stage.all_axes
         }
-        loops = tuple(Loop(f"{stage.name}.{a.name}", a.name, sizes[a.name], 1) for a in stage.all_axes)
+        loops = tuple(Loop(f"{stage.name}.{a.name}", a.name, sizes[a.name], 1) for a in _first_order(stage))
         stages.append(StageLoops(stage.name, loops, sizes))
     return LoopTree(program, tuple(stages))
