@@ -16,6 +16,7 @@ from .artifact import Artifact, BufferSpec, Launch
 from .llvm import emit_module
 from .loop_ir import Buffer, LoopProgram, Scope
 from .memory_plan import plan_memory
+from .passes.lift_branches import lift_branches
 
 CODEGEN_VERSION = 1  # raise it when the code for the same loop IR changes: times of older code do not answer for it
 
@@ -95,7 +96,7 @@ def optimize(module: Any, tm: Any) -> None:
 def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
     """A lowered candidate as an Artifact. `texts` keeps "llvm" and "asm" in it."""
     started = time.perf_counter()
-    module = emit_module(program, target, threads)
+    module = emit_module(lift_branches(program), target, threads)
     ir = module.text()
     emitted = time.perf_counter()
     compiled = compile_object(ir, target, texts)

@@ -24,7 +24,8 @@ from emission.loops import (
     update,
 )
 
-from tilesmith.codegen.loop_ir import Allocate, Buffer, If, Let, LoopProgram, Scope, Statement
+from tilesmith.codegen.loop_ir import Allocate, Buffer, For, If, Let, LoopProgram, Scope, Statement
+from tilesmith.codegen.passes.lift_branches import lift_branches
 from tilesmith.common.errors import InternalError
 from tilesmith.tensor.dtype import f32, i64
 from tilesmith.tensor.expr import Const, Expr, call
@@ -203,6 +204,23 @@ def test_branch_on_which_lanes_differ() -> None:
     choice = If(read(x, L) > 0, store(z, (L,), read(x, L)), store(z, (L,), read(x, L) * 0.5))
     data = random(x)
     close(run(program((x, z), lanes(L, 16, choice)), [data])[0], np.where(data > 0, data, data / 2))
+
+
+def test_branches_move_out_of_unrolled_loops() -> None:
+    """And only there, and only if they are the same for all trips."""
+    x, z = given("x", 3, 4, 8), result("z", 3, 4, 8)
+    at = (K, U, L)
+    first, other, last = (store(z, at, read(x, *at) * factor) for factor in (2.0, 3.0, 5.0))
+    inner = lanes(L, 8, If(K.equal(0), first, If(U < 2, other, last)), valid=Const(7, i64))
+    loops = program((x, z), serial(K, 3, unrolled(U, 4, inner)))
+    lifted = lift_branches(loops)
+    top = lifted.nests[0].body
+    assert isinstance(top, For) and isinstance(top.body, If) and isinstance(top.body.otherwise, For)
+    assert isinstance(top.body.otherwise.body, If)
+    data = random(x)
+    factors = np.array([[2, 2, 2, 2], [3, 3, 5, 5], [3, 3, 5, 5]])[:, :, None]
+    for candidate in (loops, lifted):
+        close(run(candidate, [data])[0][..., :7], (data * factors)[..., :7])
 
 
 def test_loops_that_differ_from_lane_to_lane_run_one_by_one() -> None:

@@ -1,0 +1,47 @@
+"""Branches that do not depend on the unrolled and vector loops around them move outside.
+
+    unroll u { vector l { if k == 0: S else: T } }
+    ->  if k == 0: unroll u { vector l { S } } else: unroll u { vector l { T } }
+
+Otherwise each copy of the body would branch: many small blocks, which cost compile time and keep instructions apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...tensor.expr import Read, variables, walk
+from ..loop_ir import Allocate, Block, For, If, Let, LoopKind, LoopProgram, Statement
+
+
+def lift_branches(program: LoopProgram) -> LoopProgram:
+    """An equal program."""
+    return replace(
+        program,
+        prepare=tuple(replace(nest, body=_lift(nest.body)) for nest in program.prepare),
+        nests=tuple(replace(nest, body=_lift(nest.body)) for nest in program.nests),
+    )
+
+
+def _lift(node: Statement) -> Statement:
+    match node:
+        case Block(body=body):
+            return Block(tuple(map(_lift, body)))
+        case For(body=body):
+            return _swapped(replace(node, body=_lift(body)))
+        case Let(body=body) | Allocate(body=body):
+            return replace(node, body=_lift(body))
+        case If(then=then, otherwise=otherwise):
+            return replace(node, then=_lift(then), otherwise=None if otherwise is None else _lift(otherwise))
+    return node
+
+
+def _swapped(loop: For) -> Statement:
+    """A loop over a branch as a branch over loops, where the condition is the same for all trips."""
+    branch = loop.body
+    if loop.kind not in (LoopKind.UNROLL, LoopKind.VECTOR) or not isinstance(branch, If):
+        return loop
+    if loop.var in variables(branch.condition) or any(isinstance(part, Read) for part in walk(branch.condition)):
+        return loop  # a condition on memory may change from trip to trip
+    otherwise = None if branch.otherwise is None else _swapped(replace(loop, body=branch.otherwise))
+    return If(branch.condition, _swapped(replace(loop, body=branch.then)), otherwise)
