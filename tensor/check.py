@@ -76,6 +76,8 @@ def _mark(fault: Fault) -> str:
                 shown = print_input(place)
             case Table():
                 shown = print_table(place)
+            case str():
+                shown = f"return {place}"
             case _:
                 continue
         narrow = fault.places[0]
@@ -108,7 +110,7 @@ def _faults(
         if name not in produced:
             what = "an input" if name in tensors else "unknown"
             known = ", ".join(sorted(produced)) or "there is none"
-            yield Fault(f"output {name!r} is {what}", (), expected=f"a tensor that a stage defines: {known}")
+            yield Fault(f"output {name!r} is {what}", (name,), expected=f"a tensor that a stage defines: {known}")
     if len(set(outputs)) < len(outputs):
         yield Fault("an output is returned twice", (), found=", ".join(outputs))
 

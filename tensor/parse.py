@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 
 from ..common.errors import ProgramError
@@ -15,7 +16,7 @@ from .check import find_fault
 from .dtype import DTYPES, DType, boolean, i64
 from .expr import OPERATORS, Cast, Const, Expr, Local, Read, Var, binary, call, const
 from .grammar import Parser
-from .program import Axis, Fold, Input, Program, Stage, Table, Tensor
+from .program import Axis, Fold, Input, Origin, Program, Stage, Table, Tensor
 from .source import FUNCTIONS, Source, Span
 from .syntax import (
     Applied,
@@ -89,6 +90,7 @@ class _ProgramReader:
             raise self.source.error(end, "the program returns nothing", expected="return NAME as the last line")
         for name in self.outputs:
             self.tensor(name)
+            self.at(name.text, name.span)
         parts = (tuple(self.inputs), tuple(self.stages), tuple(n.text for n in self.outputs), tuple(self.tables))
         fault = find_fault(*parts)
         if fault is not None:
@@ -211,6 +213,7 @@ class _ProgramReader:
         self._add(stage, text.span)
 
     def _add(self, stage: Stage, span: Span) -> None:
+        stage = replace(stage, origin=Origin(line=self.source.line(span)))
         self.at(stage, span)
         self.stages.append(stage)
 

@@ -55,13 +55,17 @@ class Source:
         """An error whose `where` is the line of `span` with a caret below its first character."""
         return ProgramError(problem, expected=expected, found=found, advice=advice, where=self.mark(span))
 
+    def line(self, span: Span) -> int:
+        """The number of the line in which `span` starts, from 1."""
+        return self.text.count("\n", 0, span.start) + 1
+
     def mark(self, span: Span) -> str:
         """The line in which `span` starts, numbered, and below it a ^ under the first character, ~ under the others."""
         start = min(span.start, len(self.text))
         line_start = self.text.rfind("\n", 0, start) + 1
         line_end = self.text.find("\n", start)
         line = self.text[line_start : line_end if line_end >= 0 else len(self.text)]
-        margin = f"{self.text.count(chr(10), 0, start) + 1:>4} | "
+        margin = f"{self.line(span):>4} | "
         width = max(1, min(span.end, line_start + len(line)) - start)
         # tabs stay tabs, so that the caret stands below its place however wide a tab is
         indent = "".join("\t" if c == "\t" else " " for c in line[: start - line_start])

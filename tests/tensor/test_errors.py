@@ -59,6 +59,7 @@ WRONG = [
     ("B[i: 4] = A[i, 0]\nreturn B\nC[i: 4] = A[i, 0]", "a statement after return", "C"),
     ("B[i: 4] = A[i, 0]\nreturn B, B", "returned twice", None),
     ("return A", "output 'A' is an input", "A"),
+    ("B[i: 4] = A[i, 0]\nreturn B, A", "output 'A' is an input", "A"),
     ("return Q", "unknown tensor 'Q'", "Q"),
 ]
 

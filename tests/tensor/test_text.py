@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
 
+from tests.random_programs import programs
+from tilesmith.common.errors import ProgramError
 from tilesmith.tensor.dtype import f32, i64
 from tilesmith.tensor.expr import Const, Op, Read, Var, const
 from tilesmith.tensor.program import Program
@@ -155,3 +160,26 @@ def test_str_of_a_program_is_its_text() -> None:
     assert isinstance(program, Program)
     assert parse(str(program)) == program
     assert isinstance(program.stage("D").bodies[0], Op)
+
+
+def test_the_examples_of_the_document_are_programs() -> None:
+    document = (Path(__file__).parents[2] / "docs" / "text-form.md").read_text()
+    examples = re.findall(r"```tensor\n(.*?)```", document, re.DOTALL)
+    assert len(examples) == 3
+    for example in examples:
+        assert parse(str(parse(example))) == parse(example)
+    (shown,) = re.findall(r"```text\n(.*?)\n```", document, re.DOTALL)
+    with pytest.raises(ProgramError) as caught:
+        parse("input A: f32[4]\nB[i: 4] = A[i + 1]\nreturn B")
+    assert str(caught.value) == shown
+
+
+@settings(max_examples=80, deadline=None)
+@given(programs())
+def test_random_programs_survive_printing_and_renaming(program: Program) -> None:
+    assert parse(str(program)) == program
+    form = canonical(program)
+    assert parse(str(form)) == form
+    assert canonical(form) == form
+    assert program_key(form) == program_key(program)
+    assert family_key(form) == family_key(program)
