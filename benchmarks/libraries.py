@@ -1,0 +1,174 @@
+"""How each library computes each operator: the fastest plain way that a user of it would write.
+
+A library is a function `prepare(operator, arrays, outputs, threads)` that returns a call without arguments, or None where the
+library has no way. `arrays` are the program's inputs by name; the call writes `outputs` where the library can, else it returns
+its result. Functions of torch take the tensors by name and give the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+Call = Callable[[], Any]
+
+
+def numpy_call(operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int) -> Call | None:
+    """NumPy with `out=`. Its BLAS reads the number of threads from the environment."""
+    out = outputs[0]
+    scratch = np.empty_like(out)
+    a = dict(arrays)
+
+    def matmul() -> None:
+        np.matmul(a["A"], a["B"], out=out)
+
+    def matmul_bias_relu() -> None:
+        np.matmul(a["A"], a["B"], out=out)
+        np.add(out, a["bias"], out=out)
+        np.maximum(out, 0, out=out)
+
+    def silu_add() -> None:
+        np.negative(a["x"], out=scratch)
+        np.exp(scratch, out=scratch)
+        np.add(scratch, 1, out=scratch)
+        np.divide(a["x"], scratch, out=scratch)
+        np.add(scratch, a["y"], out=out)
+
+    ways: dict[str, Call] = {
+        "matmul": matmul,
+        "batch_matmul": matmul,
+        "matmul_bias_relu": matmul_bias_relu,
+        "silu_add": silu_add,
+        "row_sum": lambda: np.sum(a["x"], axis=1, out=out),
+        "column_sum": lambda: np.sum(a["x"], axis=0, out=out),
+        "transpose": lambda: np.copyto(out, a["x"].T),
+    }
+    return ways.get(operator)
+
+
+def torch_functions() -> dict[str, tuple[Callable[..., Any], bool]]:
+    """Operator -> (function of the tensors by name and `out`, whether it can write into `out`)."""
+    import torch
+    from torch.nn import functional
+
+    def matmul_bias_relu(A: Any, B: Any, bias: Any, out: Any) -> Any:
+        return torch.addmm(bias, A, B, out=out).relu_() if out is not None else torch.relu(torch.addmm(bias, A, B))
+
+    def silu_add(x: Any, y: Any, out: Any) -> Any:
+        if out is None:
+            return x * torch.sigmoid(x) + y
+        torch.sigmoid(x, out=out)
+        out.mul_(x)
+        return out.add_(y)
+
+    def layer_norm(x: Any, gamma: Any, beta: Any, out: Any) -> Any:
+        return functional.layer_norm(x, (x.shape[-1],), gamma, beta, 1e-5)
+
+    def bias_relu(x: Any, bias: Any, out: Any) -> Any:
+        return torch.add(x, bias, out=out).relu_() if out is not None else torch.relu(x + bias)
+
+    return {
+        "matmul": (lambda A, B, out: torch.mm(A, B, out=out), True),
+        "batch_matmul": (lambda A, B, out: torch.bmm(A, B, out=out), True),
+        "matmul_bias_relu": (matmul_bias_relu, True),
+        "matmul_bias_gelu": (lambda A, B, bias, out: functional.gelu(torch.addmm(bias, A, B)), False),
+        "silu_add": (silu_add, True),
+        "softmax": (lambda x, out: torch.softmax(x, -1, out=out), True),
+        "layer_norm": (layer_norm, False),
+        "row_sum": (lambda x, out: torch.sum(x, 1, out=out), True),
+        "column_sum": (lambda x, out: torch.sum(x, 0, out=out), True),
+        "transpose": (lambda x, out: out.copy_(x.t()) if out is not None else x.t().contiguous(), True),
+        "bias_relu": (bias_relu, True),
+    }
+
+
+def torch_call(operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int) -> Call | None:
+    """torch, eager."""
+    import torch
+
+    torch.set_num_threads(threads)
+    found = torch_functions().get(operator)
+    if found is None:
+        return None
+    function, writes = found
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    out = torch.from_numpy(outputs[0]) if writes else None
+
+    def call() -> Any:
+        with torch.no_grad():
+            return function(**tensors, out=out)
+
+    return call
+
+
+def torch_compile_call(operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int) -> Call | None:
+    """torch.compile (inductor), static shapes; it allocates its result."""
+    import torch
+
+    torch.set_num_threads(threads)
+    found = torch_functions().get(operator)
+    if found is None:
+        return None
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    compiled = torch.compile(lambda **named: found[0](**named, out=None), dynamic=False)
+
+    def call() -> Any:
+        with torch.no_grad():
+            return compiled(**tensors)
+
+    call()
+    return call
+
+
+_ONNX_OPERATORS: dict[str, Sequence[tuple[str, Sequence[str], str]]] = {
+    "matmul": [("MatMul", ["A", "B"], "out")],
+    "batch_matmul": [("MatMul", ["A", "B"], "out")],
+    "matmul_bias_relu": [("Gemm", ["A", "B", "bias"], "t"), ("Relu", ["t"], "out")],
+    "silu_add": [("Sigmoid", ["x"], "s"), ("Mul", ["x", "s"], "t"), ("Add", ["t", "y"], "out")],
+    "softmax": [("Softmax", ["x"], "out")],
+    "layer_norm": [("LayerNormalization", ["x", "gamma", "beta"], "out")],
+    "transpose": [("Transpose", ["x"], "out")],
+    "bias_relu": [("Add", ["x", "bias"], "t"), ("Relu", ["t"], "out")],
+}
+
+
+def onnxruntime_call(operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int) -> Call | None:
+    """ONNX Runtime with bound inputs and outputs, so that nothing is copied or allocated."""
+    if operator not in _ONNX_OPERATORS:
+        return None
+    import onnx
+    import onnxruntime  # type: ignore[import-untyped]
+    from onnx import TensorProto, helper
+
+    nodes = [helper.make_node(kind, list(inputs), [result]) for kind, inputs, result in _ONNX_OPERATORS[operator]]
+    described = [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in arrays.items()]
+    result = helper.make_tensor_value_info("out", TensorProto.FLOAT, outputs[0].shape)
+    graph = helper.make_graph(nodes, operator, described, [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for name, array in arrays.items():
+        binding.bind_cpu_input(name, array)
+    out = onnxruntime.OrtValue.ortvalue_from_numpy(outputs[0])
+    binding.bind_ortvalue_output("out", out)
+
+    def call() -> Any:
+        session.run_with_iobinding(binding)
+        return out
+
+    return call
+
+
+LIBRARIES: dict[str, Callable[[str, Arrays, Sequence[np.ndarray], int], Call | None]] = {
+    "numpy": numpy_call,
+    "torch": torch_call,
+    "torch.compile": torch_compile_call,
+    "onnxruntime": onnxruntime_call,
+}

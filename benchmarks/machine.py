@@ -1,0 +1,89 @@
+"""The machine under a benchmark: what it is, and whether it was disturbed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+
+from tilesmith.measure.machine import machine_identity
+
+_CALIBRATION_BYTES = 1 << 21
+_LIBRARIES = ("numpy", "torch", "onnxruntime", "llvmlite")
+
+
+def describe() -> dict[str, object]:
+    """Processor, cores, caches, system and library versions: what a reader needs to judge the figures."""
+    identity: dict[str, object] = json.loads(machine_identity())
+    versions = {name: _version(name) for name in _LIBRARIES}
+    return {**identity, "system": platform.platform(), "python": platform.python_version(), "libraries": versions}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "-"
+
+
+class MachineNoise:
+    """`method.Noise` of Linux: processor time that went to others, and a fixed computation on as many threads.
+
+    Others are the host (steal time) and every process but this one and the contenders. The computation is SHA-256 of a buffer
+    that fits the second-level cache: it follows the clock and whoever shares the cores, and nothing else. Its reference is
+    the median of the last nine, so that a slow drift of the machine is followed.
+
+    Args:
+        threads: of each contender.
+        processes: ids of the contenders' processes.
+    """
+
+    def __init__(self, threads: int, processes: Sequence[int]) -> None:
+        self._pool = ThreadPoolExecutor(threads)
+        self._threads = threads
+        self._processes = (os.getpid(), *processes)
+        self._buffer = bytes(_CALIBRATION_BYTES)
+        self._recent = deque((self._calibrate() for _ in range(9)), maxlen=9)
+        self._begin = (0, 0)
+
+    def start(self) -> None:
+        """A round begins."""
+        self._begin = self._ticks()
+
+    def stop(self) -> tuple[float, float]:
+        """(share of the processor time since `start` that went to others, time of the computation against its reference)."""
+        others, total = (now - before for now, before in zip(self._ticks(), self._begin, strict=True))
+        time.sleep(0.02)  # idle teams of the contenders stop spinning
+        seconds, reference = self._calibrate(), median(self._recent)
+        self._recent.append(seconds)
+        return max(0, others) / max(1, total), seconds / reference
+
+    def _ticks(self) -> tuple[int, int]:
+        """Clock ticks of all processors since boot: for others, and in all."""
+        first = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
+        user, nice, system, idle, wait, interrupts, soft, stolen = (int(f) for f in first.split()[1:9])
+        busy = user + nice + system + interrupts + soft + stolen
+        return busy - sum(map(_process_ticks, self._processes)), busy + idle + wait
+
+    def _calibrate(self) -> float:
+        """Median seconds until all threads have hashed the buffer."""
+        times = []
+        for _ in range(7):
+            begin = time.perf_counter()
+            list(self._pool.map(hashlib.sha256, [self._buffer] * self._threads))
+            times.append(time.perf_counter() - begin)
+        return median(times)
+
+
+def _process_ticks(process: int) -> int:
+    """User and system time of a process with all its threads; the name in the second field may hold spaces."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

@@ -1,0 +1,200 @@
+"""A contender in a process of its own: neither its threads nor its allocator nor its settings touch the others'.
+
+The parent and the child exchange lines of JSON over the child's standard input and output:
+
+    {"prepare": {library, operator, sizes, ...}}  ->  {"sample": [values of the output at fixed points], "provenance": ...}
+                                                  or  {"missing": why there is no such contender}
+    {"run": seconds}                              ->  {"seconds": median seconds of one call, "calls": their number}
+    end of input                                  ->  the child ends
+
+`python benchmarks/peers.py` is the child. Arrays are drawn from the same seed in every child, so the samples must agree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+from libraries import LIBRARIES, Call
+from workloads import Row
+
+OURS = "tilesmith"
+SAMPLES = 64
+REST = 0.05  # seconds between contenders: an idle OpenMP team spins for some milliseconds
+_SHORTEST = 50e-6  # seconds; shorter calls are timed several at a time
+
+
+class Missing(Exception):
+    """A contender that cannot take part: not installed, or without a way to compute the operator."""
+
+
+class Peer:
+    """The parent's side: a `method.Contender`. Errors: Missing, RuntimeError when the child fails."""
+
+    def __init__(self, name: str, row: Row, threads: int, database: str | None = None) -> None:
+        self.name = name
+        self._child = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=_environment(threads),
+        )
+        request = {
+            "library": name,
+            "operator": row.operator,
+            "sizes": dict(row.sizes),
+            "constants": list(row.constants),
+            "threads": threads,
+            "database": database,
+        }
+        answer = self._ask({"prepare": request})
+        if "missing" in answer:
+            self.close()
+            raise Missing(answer["missing"])
+        self.process = self._child.pid
+        self.sample: list[float] = answer["sample"]
+        self.provenance: str = answer["provenance"]
+
+    def run(self, seconds: float) -> float:
+        """Runs for about that long; the median seconds of one call. Rests after."""
+        answer = self._ask({"run": seconds})
+        time.sleep(REST)
+        return float(answer["seconds"])
+
+    def close(self) -> None:
+        """Ends the child."""
+        assert self._child.stdin is not None and self._child.stdout is not None
+        self._child.stdin.close()
+        self._child.stdout.close()
+        self._child.wait(timeout=10)
+
+    def _ask(self, request: dict[str, object]) -> dict[str, Any]:
+        assert self._child.stdin is not None and self._child.stdout is not None
+        self._child.stdin.write(json.dumps(request) + "\n")
+        self._child.stdin.flush()
+        line = self._child.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process of {self.name} ended with code {self._child.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """The caller's, with the number of threads of every runtime, and an allocator that keeps its pages: large results would
+    otherwise cost fresh page faults on each call, in libraries that allocate them."""
+    counts = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+    keep_pages = {"MALLOC_MMAP_THRESHOLD_": 1 << 32, "MALLOC_TRIM_THRESHOLD_": 1 << 33, "MALLOC_TOP_PAD_": 1 << 26}
+    return {**os.environ, **counts, **{name: str(value) for name, value in keep_pages.items()}}
+
+
+# the child
+
+
+def aligned(shape: Sequence[int], dtype: np.dtype, fill: np.ndarray | None = None) -> np.ndarray:
+    """An array whose data begins at a cache line and whose pages have been touched."""
+    count = int(np.prod(shape, dtype=np.int64))
+    raw = np.empty(count * dtype.itemsize + 64, np.uint8)
+    raw[:] = 0
+    start = -raw.ctypes.data % 64
+    array = raw[start : start + count * dtype.itemsize].view(dtype).reshape(tuple(shape))
+    if fill is not None:
+        array[...] = fill
+    return array
+
+
+def time_calls(call: Call, seconds: float) -> tuple[float, int]:
+    """(median seconds of one call, number of calls). The first calls wake threads and caches and do not count."""
+    warm_up = time.perf_counter() + min(0.05, seconds / 4)
+    calls, begin = 0, time.perf_counter()
+    while calls < 2 or time.perf_counter() < warm_up:
+        call()
+        calls += 1
+    each = (time.perf_counter() - begin) / calls
+    batch = max(1, round(_SHORTEST / each))
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        begin = time.perf_counter()
+        for _ in range(batch):
+            call()
+        times.append((time.perf_counter() - begin) / batch)
+    return median(times), len(times) * batch
+
+
+def prepare(request: dict[str, Any]) -> tuple[Call, list[float], str]:
+    """(the call, a sample of its output, where it comes from)."""
+    from tilesmith.tensor.random import random_inputs
+
+    row = Row("", request["operator"], request["sizes"], constants=tuple(request["constants"]))
+    program, threads = row.program(), request["threads"]
+    values = random_inputs(program, seed=1)
+    arrays = {
+        item.tensor.name: aligned(value.shape, value.dtype, value)
+        for item, value in zip(program.inputs, values, strict=True)
+    }
+    tensors = [program.tensors[name] for name in program.outputs]
+    outputs = [aligned(t.shape, t.dtype.numpy) for t in tensors]
+    if request["library"] == OURS:
+        call, provenance = _our_call(program, arrays, outputs, threads, request["database"])
+    else:
+        found = LIBRARIES[request["library"]](row.operator, arrays, outputs, threads)
+        if found is None:
+            raise Missing(f"{request['library']} has no {row.operator} here")
+        call, provenance = found, request["library"]
+    return call, _sample(call, outputs[0]), provenance
+
+
+def _our_call(
+    program: Any, arrays: dict[str, np.ndarray], outputs: list[np.ndarray], threads: int, database: str | None
+) -> tuple[Call, str]:
+    import tilesmith
+
+    fixed = {t.name: arrays[t.name] for t in program.constant_inputs}
+    kernel = tilesmith.compile(program, db=database, threads=threads, constants=fixed or None)
+    inputs = [arrays[t.name] for t in program.dynamic_inputs]
+    out = outputs[0] if len(outputs) == 1 else tuple(outputs)
+    return (lambda: kernel(*inputs, out=out)), str(kernel.provenance)
+
+
+def _sample(call: Call, out: np.ndarray) -> list[float]:
+    """The output at fixed points: written to `out`, or returned by libraries that allocate it."""
+    out.fill(np.nan)
+    result = call()
+    if np.isnan(out.flat[0]):
+        out[...] = result.numpy()
+    points = np.random.default_rng(2).integers(0, out.size, SAMPLES)
+    return [float(v) for v in out.reshape(-1)[points]]
+
+
+def serve() -> None:
+    """Answers requests until the input ends. What libraries print goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    call: Call | None = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer: dict[str, object]
+        if "prepare" in request:
+            try:
+                call, sample, provenance = prepare(request["prepare"])
+                answer = {"sample": sample, "provenance": provenance}
+            except (Missing, ImportError) as error:
+                answer = {"missing": str(error)}
+        else:
+            assert call is not None
+            seconds, calls = time_calls(call, request["run"])
+            answer = {"seconds": seconds, "calls": calls}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    serve()
