@@ -46,6 +46,7 @@ class Effects:
         self.streamed = False
         self._facts: dict[int, Facts] = {}
         self._fitting: dict[int, bool] = {}
+        self._roots: dict[int, frozenset[str]] = {}
 
     def facts(self, statement: Statement) -> Facts:
         """The facts of a statement, collected once."""
@@ -54,13 +55,13 @@ class Effects:
             known = self._facts[id(statement)] = facts(statement)
         return known
 
-    def roots(self, *exprs: Expr) -> frozenset[str]:
-        """The loop variables that expressions depend on."""
-        names: set[str] = set()
-        for expr in exprs:
-            for name in variables(expr):
-                names |= self.derived.get(name, frozenset((name,)))
-        return frozenset(names)
+    def roots(self, expr: Expr) -> frozenset[str]:
+        """The loop variables that an expression depends on."""
+        known = self._roots.get(id(expr))
+        if known is None:
+            sets = [self.derived.get(name, frozenset((name,))) for name in variables(expr)]
+            known = self._roots[id(expr)] = frozenset[str]().union(*sets)
+        return known
 
     def _condition(self, lanes: bool) -> Value | None:
         """When what is written has an effect; without `lanes`, of the scalar conditions only."""
@@ -179,7 +180,7 @@ class Effects:
         if not self.predicates:
             return None
         born = self.births[buffer.name]
-        target = self.roots(*indices)
+        target = frozenset[str]().union(*map(self.roots, indices))
         total: Value | None = None
         for predicate in self.predicates:
             if predicate.condition.lanes and not lanes:

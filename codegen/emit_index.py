@@ -124,6 +124,13 @@ class IndexArithmetic:
             return TRUE if _HOLDS[name](difference.constant) else FALSE
         if difference.vector:
             return self.arithmetic.apply(name, [self.value(left), self.value(right)], boolean)
+        known = self.text.scope_of([symbol for symbol, _ in difference.terms]).conditions
+        key = (name, difference, self.lanes if difference.lane else 0)
+        if key not in known:
+            known[key] = self._compare(name, difference, left, right)
+        return known[key]
+
+    def _compare(self, name: str, difference: Index, left: Index, right: Index) -> Value:
         if difference.lane:
             return self._compare_lanes(name, difference)
         if len(difference.terms) == 1 and abs(difference.terms[0][1]) == 1:  # compare the name itself with a number

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from ..common.errors import InternalError
 from ..tensor.dtype import i64
-from ..tensor.expr import Var
 from .emit_effects import Effects, Predicate
 from .emit_expressions import Binding
 from .emit_facts import fits_lanes
@@ -185,7 +184,7 @@ class Statements(Effects):
 
     def _require(self, condition: Value, node: For) -> None:
         assert node.valid is not None
-        names = self.roots(node.valid, Var(node.var))
+        names = self.roots(node.valid) | {node.var}
         self.predicates = (*self.predicates, Predicate(condition, names))
 
     def range(self, var: str, start: Index, stop: Index, body: Statement, unroll: int = 1) -> None:

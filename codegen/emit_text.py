@@ -8,6 +8,8 @@ written once and invariant ones stand outside of their loops, and no LLVM pass h
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..tensor.dtype import DType
 from .emit_types import Value, value_type
 
@@ -21,11 +23,12 @@ class Scope:
     writes: the buffers that the scope's code may write.
     """
 
-    __slots__ = ("branch", "certain", "lines", "loaded", "memo", "writes")
+    __slots__ = ("branch", "certain", "conditions", "lines", "loaded", "memo", "writes")
 
     def __init__(self, lines: list[str], branch: bool, certain: bool, writes: frozenset[str]) -> None:
         self.lines = lines
-        self.memo: dict[str, str] = {}
+        self.memo: dict[str, str] = {}  # text of a pure instruction -> its name
+        self.conditions: dict[object, Value] = {}  # what index comparisons gave
         self.loaded: dict[str, dict[object, Value]] = {}
         self.branch = branch
         self.certain = certain
@@ -86,6 +89,10 @@ class FunctionText:
             if level:
                 self.levels[known] = level
         return known
+
+    def scope_of(self, names: Iterable[str]) -> Scope:
+        """The innermost scope that one of the names belongs to: what is pure and made of them can be remembered there."""
+        return self.scopes[max([self.levels.get(name, 0) for name in names], default=0)]
 
     def effect(self, text: str) -> str:
         """The value of an instruction that must stand exactly here."""
