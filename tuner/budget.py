@@ -79,6 +79,9 @@ def effort_named(name: str) -> Effort:
     return EFFORTS[name]
 
 
+GRACE = 0.1  # share of a time budget after its end in which what is in flight may still come home
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Where a search ends: after `trials` new measurements, after `seconds` of wall time, or whatever comes first.
@@ -110,6 +113,15 @@ class Budget:
     def of(cls, trials: int | None, seconds: float | None, effort: Effort = NORMAL) -> Budget:
         """What the caller gave; the effort's number of trials when nothing was given."""
         return cls(effort.trials if trials is None and seconds is None else trials, seconds)
+
+    def share(self, tasks: int) -> Budget:
+        """An even part of it for each of so many tasks; a trial at least."""
+        trials = None if self.trials is None else max(self.trials // tasks, 1)
+        return Budget(trials, None if self.seconds is None else self.seconds / tasks)
+
+    def patience(self, spent: float) -> float | None:
+        """Seconds to wait for what is in flight; None: as long as it takes."""
+        return None if self.seconds is None else max(self.seconds * (1 + GRACE) - spent, 0.0)
 
     def trials_left(self, done: int) -> int:
         """New measurements still allowed, when `done` were made."""

@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
+from ..common.errors import DatabaseError
+from ..common.settings import DATABASE
 from ..measure.result import Failure, Measurement, Purpose, Status
 from .records import Machine, Record, Run, Sketch, TaskIdentity, Trial
 from .schema import connect, explain
@@ -236,6 +238,23 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
+
+
+def open_database(place: str | Path | None = None) -> Database:
+    """The database at this place, made if it is missing; by default the settings' one, whose folder is made as well."""
+    if place is not None:
+        return Database(place)
+    path = DATABASE.value()
+    if path == DATABASE.default():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DatabaseError(
+                "the folder of the database cannot be made",
+                found=f"{path.parent}: {error.strerror}",
+                advice=f"give another place by --db or {DATABASE.name}",
+            ) from error
+    return Database(path)
 
 
 def rank(records: Sequence[Record]) -> list[Record]:

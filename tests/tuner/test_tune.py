@@ -1,0 +1,229 @@
+"""The loop from end to end on recorded spaces: nothing is compiled, nothing is timed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tilesmith.common.errors import ArgumentError, BudgetError, SearchFailed
+from tilesmith.measure.replay import ReplayRunner, ReplaySpace
+from tilesmith.measure.result import Failure, Job, Measurement, Purpose, Status
+from tilesmith.schedules.space import Candidate, Value, config
+from tilesmith.targets.ceilings import Ceilings
+from tilesmith.tuner.budget import NORMAL, Budget
+from tilesmith.tuner.database import Database
+from tilesmith.tuner.outcome import TaskResult
+from tilesmith.tuner.problem import Problem
+from tilesmith.tuner.records import Machine, TaskIdentity
+from tilesmith.tuner.roofline import Work
+from tilesmith.tuner.search.strategy import make_strategy
+from tilesmith.tuner.session import Session
+from tilesmith.tuner.tune import search, tune
+from tilesmith.tuner.watch import Silent
+
+TABLE = Path(__file__).parents[1] / "data" / "replay" / "convolution-A100.json.gz"
+
+
+class NamedReplay(ReplaySpace):
+    def sketch_text(self, arm: int) -> str:
+        return f"sketch {self.arms[arm].name}\n"
+
+    def config(self, candidate: Candidate) -> dict[str, Value]:
+        return config(self.arms[candidate.arm], candidate.choices)
+
+
+SPACE = NamedReplay(TABLE)
+
+
+class Watching(Silent):
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, done: int = 0) -> None:
+        self.events.append(f"begin {done}")
+
+    def trial(self, measurement: Measurement) -> None:
+        self.events.append("trial")
+
+    def end(self) -> None:
+        self.events.append("end")
+
+
+class Interrupting(ReplayRunner):
+    """Presses ctrl-C when so many answers were collected."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__(SPACE.table, capacity=4)
+        self.after = after
+        self.collected = 0
+
+    def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Measurement]]:
+        if self.collected >= self.after:
+            raise KeyboardInterrupt
+        home = super().collect(timeout)
+        self.collected += len(home)
+        return home
+
+
+class Failing(ReplayRunner):
+    """Every candidate fails, for one of four reasons of different frequency."""
+
+    def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Measurement]]:
+        return [(number, self.fail(index)) for index, (number, _) in enumerate(super().collect(timeout))]
+
+    @staticmethod
+    def fail(index: int) -> Measurement:
+        stages = ("verify", "verify", "verify", "compile", "compile", "time", "time", "load")
+        stage = stages[index % 8]
+        return Measurement(Status.CRASH, failure=Failure(stage, f"broken in {stage}\nmore"), builder="replay")
+
+
+def problem(space: NamedReplay = SPACE, builder: str = "replay", machine: str = "m1") -> Problem:
+    identity = TaskIdentity("p" * 64, "f" * 64, "program", "display", "t" * 64, "x86:avx2", 1)
+    return Problem(
+        "a test", identity, space, Machine(machine, "a test"), builder, Ceilings({}, ((1, 1.0),), 1), Work((), 0)
+    )
+
+
+def run(
+    path: Path,
+    trials: int | None = 40,
+    runner: ReplayRunner | None = None,
+    *,
+    strategy: str = "random",
+    watcher: Watching | None = None,
+    given: Problem | None = None,
+    seconds: float | None = None,
+) -> TaskResult:
+    given = given or problem()
+    with Database(path) as database:
+        session = Session.begin(database, given, {"trials": trials, "strategy": strategy})
+        chooser = make_strategy(strategy, given.space, 0)
+        worker = runner or ReplayRunner(SPACE.table)
+        return search(session, chooser, worker, Budget(trials, seconds), watcher or Silent(), NORMAL)
+
+
+def searched(result: TaskResult) -> list[str]:
+    return [r.trial.config for r in result.records if r.trial.purpose is Purpose.SEARCH]
+
+
+def test_it_makes_as_many_trials_as_asked_for_and_confirms_the_best(tmp_path: Path) -> None:
+    watcher = Watching()
+    result = run(tmp_path / "a.db", strategy="guided", watcher=watcher)
+    assert len(searched(result)) == len(set(searched(result))) == 40
+    assert watcher.events == ["begin 0", *["trial"] * 40, "end"]
+    confirmed = [r for r in result.records if r.trial.purpose is Purpose.CONFIRM]
+    assert 2 <= len(confirmed) <= NORMAL.confirm
+    assert result.best is not None and result.best.trial.purpose is Purpose.CONFIRM
+    assert result.best.seconds == min(r.seconds for r in result.records)
+    assert not result.interrupted
+    assert result.spent.wall >= result.spent.search > 0
+
+
+def test_a_finished_run_is_followed_by_one_that_skips_what_is_known(tmp_path: Path) -> None:
+    first, second = (run(tmp_path / "a.db") for _ in range(2))
+    assert len(searched(second)) == 40
+    assert not set(searched(first)) & set(searched(second))
+    assert second.best is not None and first.best is not None
+    assert second.best.seconds <= first.best.seconds  # also what an earlier run found counts
+
+
+def test_ctrl_c_ends_with_the_best_so_far_and_the_same_command_continues(tmp_path: Path) -> None:
+    cut = run(tmp_path / "a.db", runner=Interrupting(after=18))
+    assert cut.interrupted
+    assert len(searched(cut)) == 20  # four at a time
+    assert cut.best is not None and cut.best.seconds == min(r.seconds for r in cut.records)
+    watcher = Watching()
+    whole = run(tmp_path / "a.db", watcher=watcher)
+    assert watcher.events[0] == "begin 20" and watcher.events.count("trial") == 20
+    assert len(set(searched(whole))) == len(searched(whole)) == 40
+    assert set(searched(cut)) < set(searched(whole))
+    assert set(searched(whole)) == set(searched(run(tmp_path / "b.db")))  # as if it had not been cut
+
+
+def test_ctrl_c_before_anything_is_no_error(tmp_path: Path) -> None:
+    result = run(tmp_path / "a.db", runner=Interrupting(after=0))
+    assert result.interrupted and result.best is None and not result.records
+
+
+def test_an_exhausted_space_ends_the_search(tmp_path: Path) -> None:
+    result = run(tmp_path / "a.db", trials=100_000)
+    assert len(searched(result)) == len(SPACE.table.seconds)
+    assert result.best is not None and result.best.seconds == SPACE.table.best
+
+
+def test_a_time_budget_ends_the_search(tmp_path: Path) -> None:
+    result = run(tmp_path / "a.db", trials=None, seconds=0.2)
+    assert 0 < len(searched(result)) < len(SPACE.table.seconds)
+    assert not result.interrupted
+
+
+def test_when_all_fail_the_three_commonest_reasons_are_told(tmp_path: Path) -> None:
+    with pytest.raises(SearchFailed, match="none of the 40 candidates") as caught:
+        run(tmp_path / "a.db", runner=Failing(SPACE.table))
+    told = str(caught.value)
+    assert told.index("15 of 40: crash in verify: broken in verify") < told.index("10 of 40: crash in compile")
+    assert "crash in time" in told and "crash in load" not in told and "more\n" not in told
+    with Database(tmp_path / "a.db") as database:
+        records = database.records(problem().identity.key)
+        assert len(records) == 40  # failures are records too
+        assert f"tune replay {records[0].id} --db {tmp_path / 'a.db'}" in told
+
+
+def test_times_of_another_machine_or_builder_are_seeds_and_no_answers(tmp_path: Path) -> None:
+    here = run(tmp_path / "a.db")
+    assert here.best is not None
+    for other in (problem(machine="m2"), problem(builder="replay 2")):
+        with Database(tmp_path / "a.db") as database:
+            session = Session.begin(database, other, {"x": 1})
+            assert session.known == [] and session.best() is None
+            first = session.first()
+            assert [json.loads(here.best.trial.config)] == [SPACE.config(c) for c in first[:1]]
+            assert len(first) == 4
+
+
+def test_records_whose_config_left_the_domains_are_skipped(tmp_path: Path) -> None:
+    run(tmp_path / "a.db")
+    with Database(tmp_path / "a.db") as database:
+        session = Session.begin(database, problem(), {"y": 1})
+        assert len(session.earlier_results()) == 40
+        first = session.known[0]
+    assert problem().candidate(first.trial.sketch, {**first.config, "block_size_x": 17}) is None
+    assert problem().candidate(first.trial.sketch, {"block_size_x": 16}) is None
+    assert problem().candidate("another sketch", first.config) is None
+
+
+def test_jobs_carry_the_best_time_as_their_limit(tmp_path: Path) -> None:
+    with Database(tmp_path / "a.db") as database:
+        session = Session.begin(database, problem(), {})
+        candidate = Candidate(0, tuple(int(c) for c in SPACE.table.choices[0]))
+        assert session.job(candidate, 7, Purpose.SEARCH).limit is None
+        session.record(candidate, Measurement(Status.OK, (2.0,)), Purpose.SEARCH)
+        job: Job = session.job(candidate, 8, Purpose.SEARCH)
+        assert (job.number, job.limit, job.sketch, job.target) == (8, 2.0, SPACE.sketch_text(0), "x86:avx2")
+        assert session.job(candidate, 9, Purpose.CONFIRM).limit is None
+
+
+@pytest.mark.parametrize(("trials", "seconds"), [(0, None), (-1, None), (None, 0.0), (None, float("nan")), (5, -1.0)])
+def test_a_budget_that_allows_nothing(trials: int | None, seconds: float | None) -> None:
+    with pytest.raises(BudgetError, match="allows nothing"):
+        Budget.of(trials, seconds)
+
+
+def test_budgets() -> None:
+    assert Budget.of(None, None) == Budget(NORMAL.trials, None)
+    assert Budget.of(None, 5.0).over(10**9, 4.9) is False
+    assert Budget.of(10, 5.0).over(10, 0.0) and Budget.of(10, 5.0).over(0, 5.0)
+    assert Budget(100, 10.0).share(4) == Budget(25, 2.5)
+    with pytest.raises(BudgetError, match="whole numbers"):
+        Budget.of(1.5, None)  # type: ignore[arg-type]
+
+
+def test_wrong_words_are_refused_before_any_work() -> None:
+    with pytest.raises(ArgumentError, match="nothing to tune"):
+        tune([])
+    with pytest.raises(ArgumentError, match="unknown effort"):
+        tune([], effort="heroic")

@@ -1,0 +1,78 @@
+"""What `tune` gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .records import Record, TaskIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Where the time went, in seconds. Building and measuring overlap: the parts may add up to more than `wall`."""
+
+    wall: float
+    search: float  # choosing candidates, learning from results
+    compile: float
+    check: float
+    measure: float
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.wall + other.wall,
+            self.search + other.search,
+            self.compile + other.compile,
+            self.check + other.check,
+            self.measure + other.measure,
+        )
+
+    @staticmethod
+    def on(records: Iterable[Record], wall: float, search: float) -> Spent:
+        """Adds up what the trials took."""
+        ended = [record.trial.measurement for record in records]
+        return Spent(
+            wall,
+            search,
+            sum(m.compile_seconds for m in ended),
+            sum(m.check_seconds for m in ended),
+            sum(m.measure_seconds for m in ended),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """The result on one task. `best` is the best known on this machine, perhaps from an earlier run; None: nothing ran."""
+
+    task: TaskIdentity
+    best: Record | None
+    records: Sequence[Record]  # of this run, in the order of measurement
+    spent: Spent
+    interrupted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TuneResult:
+    """The results of all tasks, in the order of the programs."""
+
+    tasks: tuple[TaskResult, ...]
+
+    @property
+    def best(self) -> Record | None:
+        """The best record of the first task (the only one, where one program was tuned)."""
+        return self.tasks[0].best
+
+    @property
+    def records(self) -> list[Record]:
+        """All records of this run."""
+        return [record for task in self.tasks for record in task.records]
+
+    @property
+    def spent(self) -> Spent:
+        """Where the time went, over all tasks."""
+        return sum((task.spent for task in self.tasks), Spent(0, 0, 0, 0, 0))
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was ended by ctrl-C; the same call continues it."""
+        return any(task.interrupted for task in self.tasks)

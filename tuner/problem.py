@@ -1,0 +1,87 @@
+"""What a search needs to know of what it tunes: the space, the texts that jobs and records carry, and the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..codegen.cpu import builder_version
+from ..codegen.pipeline import kernel_name
+from ..measure.machine import machine_identity, machine_key
+from ..schedules.space import Candidate, Space, Value
+from ..schedules.task import Task
+from ..targets.ceilings import Ceilings
+from ..tensor.program import Program
+from ..tensor.text import family_key, print_program, program_key
+from .records import Machine, Sketch, TaskIdentity, canonical_config
+from .roofline import Work, program_work
+from .task_space import TaskSpace
+
+
+class NamedSpace(Space, Protocol):
+    """A space whose candidates can be written down."""
+
+    def sketch_text(self, arm: int) -> str:
+        """The text of an arm's sketch; "" for the unscheduled nest."""
+        ...
+
+    def config(self, candidate: Candidate) -> Mapping[str, Value]:
+        """The config of a candidate by name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A task, ready to be searched. `builder` is what compiles its candidates now: older records are of another one."""
+
+    title: str
+    identity: TaskIdentity
+    space: NamedSpace
+    machine: Machine
+    builder: str
+    ceilings: Ceilings
+    work: Work
+
+    def sketch(self, arm: int) -> Sketch:
+        """An arm's sketch as stored. The unscheduled nest has no text and no key."""
+        text = self.space.sketch_text(arm)
+        return Sketch(self.space.arms[arm].key if text else "", text)
+
+    def names(self, candidate: Candidate) -> tuple[str, str]:
+        """The sketch's key and the canonical config: what a candidate is in the database."""
+        return self.sketch(candidate.arm).key, canonical_config(self.space.config(candidate))
+
+    def candidate(self, sketch: str, config: Mapping[str, Value]) -> Candidate | None:
+        """The candidate of a record, if today's space has it: domains change from version to version."""
+        for index, arm in enumerate(self.space.arms):
+            if self.sketch(index).key == sketch and config.keys() == {p.name for p in arm.parameters}:
+                values = [config[p.name] for p in arm.parameters]
+                if all(v in p.values for v, p in zip(values, arm.parameters, strict=True)):
+                    positions = (p.values.index(v) for v, p in zip(values, arm.parameters, strict=True))
+                    return Candidate(index, tuple(positions))
+        return None
+
+    def unscheduled(self) -> Candidate | None:
+        """Candidate 0: the nest as it is written, if the space has it."""
+        for index, arm in enumerate(self.space.arms):
+            if not self.space.sketch_text(index) and not arm.parameters:
+                return Candidate(index, ())
+        return None
+
+
+def problem_of(program: Program, task: Task, ceilings: Ceilings) -> Problem:
+    """The problem of a program on this machine."""
+    identity = TaskIdentity(
+        program_key=program_key(task.program),
+        family_key=family_key(task.program),
+        program=task.text,
+        display=print_program(program),
+        target_key=task.target.key,
+        target=task.target.text,
+        threads=task.threads,
+    )
+    known = machine_identity()
+    machine = Machine(machine_key(known), known, ceilings.to_json())
+    space = TaskSpace(task, ceilings)
+    return Problem(kernel_name(program), identity, space, machine, builder_version(), ceilings, program_work(program))

@@ -1,0 +1,143 @@
+"""One run of a search on one task: what the database knew before, and what goes into it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from ..common.debug import Level, show
+from ..measure.result import Job, Measurement, Purpose
+from ..schedules.space import Candidate
+from .database import Database, rank
+from .problem import Problem
+from .records import Record, Run, Trial
+from .search.strategy import Result
+
+SEEDS = 4  # candidates tried first because they were the best elsewhere
+
+
+@dataclass
+class Session:
+    """Everything that is written, is written here, one committed statement for each trial."""
+
+    database: Database
+    problem: Problem
+    run: Run
+    known: list[Record]  # of this task on this machine by this builder, before this sitting
+    done: int  # search trials of this run, those before an interruption included
+    fastest: float = inf  # seconds of the best searched trial on this machine
+    _start: float = field(default_factory=time.monotonic)
+
+    @staticmethod
+    def begin(database: Database, problem: Problem, request: dict[str, object]) -> Session:
+        """Continues the run that was cut short under the same request, or begins a new one."""
+        database.add_task(problem.identity)
+        database.add_machine(problem.machine)
+        database.add_sketches({problem.sketch(arm) for arm in range(len(problem.space.arms))})
+        show(Level.TASK, problem.title, f"task {problem.identity.key[:12]}: {problem.title}")
+        run = database.begin_run(problem.identity.key, json.dumps(request, sort_keys=True))
+        known = database.records(problem.identity.key, machine=problem.machine.key, builder=problem.builder)
+        fastest = min((r.seconds for r in known if r.trial.purpose is Purpose.SEARCH), default=inf)
+        return Session(database, problem, run, known, run.trials, fastest)
+
+    @property
+    def spent(self) -> float:
+        """Seconds of work in this run, without the time that it lay interrupted."""
+        return self.run.spent + time.monotonic() - self._start
+
+    def earlier_results(self) -> list[Result]:
+        """What is known already, for the strategy: it learns from these and does not propose them again."""
+        searched = (r for r in self.known if r.trial.purpose is Purpose.SEARCH)
+        found = ((self.problem.candidate(r.trial.sketch, r.config), r.trial.measurement) for r in searched)
+        return [(candidate, measurement) for candidate, measurement in found if candidate is not None]
+
+    def seeds(self, count: int) -> list[Candidate]:
+        """The best candidates of this task by another builder or on another machine: worth a trial, no answers."""
+        here = {(r.trial.sketch, r.trial.config) for r in self.known}
+        foreign = [r for r in self.database.records(self.problem.identity.key) if self._elsewhere(r)]
+        best = [r for r in rank(foreign) if (r.trial.sketch, r.trial.config) not in here][:count]
+        found = (self.problem.candidate(r.trial.sketch, r.config) for r in best)
+        return [candidate for candidate in found if candidate is not None]
+
+    def _elsewhere(self, record: Record) -> bool:
+        place = (record.trial.machine, record.trial.measurement.builder)
+        return place != (self.problem.machine.key, self.problem.builder)
+
+    def first(self) -> list[Candidate]:
+        """What is measured before the strategy is asked, unless it is known: candidate 0 and the best from elsewhere."""
+        known = {(r.trial.sketch, r.trial.config) for r in self.known}
+        unscheduled = self.problem.unscheduled()
+        start = [unscheduled] if unscheduled and self.problem.names(unscheduled) not in known else []
+        return list(dict.fromkeys([*start, *self.seeds(SEEDS)]))
+
+    def job(self, candidate: Candidate, number: int, purpose: Purpose) -> Job:
+        """The candidate as a job for a runner. What is clearly slower than the best may be dropped early."""
+        limit = self.fastest if purpose is Purpose.SEARCH and self.fastest < inf else None
+        identity, space = self.problem.identity, self.problem.space
+        return Job(
+            number=number,
+            program=identity.program,
+            sketch=space.sketch_text(candidate.arm),
+            config=space.config(candidate),
+            target=identity.target,
+            threads=identity.threads,
+            purpose=purpose,
+            limit=limit,
+        )
+
+    def record(self, candidate: Candidate, measurement: Measurement, purpose: Purpose) -> None:
+        """Writes one trial. On return it is safe."""
+        sketch, config = self.problem.names(candidate)
+        if not measurement.builder:  # it failed before anything was built
+            measurement = replace(measurement, builder=self.problem.builder)
+        self.database.add(
+            Trial(
+                task=self.problem.identity.key,
+                sketch=sketch,
+                config=config,
+                machine=self.problem.machine.key,
+                run=self.run.id,
+                purpose=purpose,
+                measurement=measurement,
+                created=time.time(),
+                elapsed=self.spent,
+            )
+        )
+        show(Level.TRIAL, self.problem.title, lambda: _line(sketch, config, measurement, purpose))
+        if purpose is Purpose.SEARCH:
+            self.done += 1
+            self.fastest = min(self.fastest, measurement.seconds)
+
+    def contenders(self, count: int, margin: float) -> list[Candidate]:
+        """The best few of all that is known here, at most `margin` times as slow as the best."""
+        task, place, builder = self.problem.identity.key, self.problem.machine.key, self.problem.builder
+        ranked = rank(self.database.records(task, machine=place, builder=builder))
+        close = [r for r in ranked if r.seconds <= margin * ranked[0].seconds][:count]
+        found = (self.problem.candidate(r.trial.sketch, r.config) for r in close)
+        return [candidate for candidate in found if candidate is not None]
+
+    def best(self) -> Record | None:
+        """The best record of the task on this machine by this builder, from any run."""
+        found = self.database.best(
+            self.problem.identity.key, machine=self.problem.machine.key, builder=self.problem.builder
+        )
+        return found[0] if found else None
+
+    def records(self) -> Sequence[Record]:
+        """All records of this run."""
+        return self.database.run_records(self.run.id)
+
+    def end(self, *, finished: bool) -> None:
+        """Closes the run; an unfinished one is continued by the same request."""
+        self.database.end_run(self.run.id, finished=finished, spent=self.spent)
+
+
+def _line(sketch: str, config: str, measurement: Measurement, purpose: Purpose) -> str:
+    """A trial for people who debug: `search ok 1.234e-03 s 0a1b2c3d {...}`."""
+    ended = (
+        f"{measurement.seconds:.4g} s" if measurement.ok else str(measurement.failure and measurement.failure.message)
+    )
+    return f"{purpose} {measurement.status} {ended} {sketch[:8] or 'unscheduled'} {config}"

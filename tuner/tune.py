@@ -1,0 +1,148 @@
+"""The search: ask, measure, record, tell. Read this first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+from ..common.errors import ArgumentError
+from ..measure.calibrate import ceilings
+from ..measure.result import Purpose, Runner
+from ..schedules.space import Candidate
+from ..schedules.task import Task
+from ..targets.target import Target, check_runs_here, parse_target
+from ..tensor.program import Program
+from .budget import Budget, Effort, effort_named
+from .database import open_database
+from .failures import search_failed
+from .outcome import Spent, TaskResult, TuneResult
+from .problem import problem_of
+from .runners import runner_for
+from .search.strategy import Strategy, make_strategy
+from .session import Session
+from .stopwatch import Stopwatch
+from .watch import Watcher, watcher_of
+
+NUMBERS = count()  # of jobs: unlike in one process, so that nobody mistakes an answer to a search that was dropped
+
+
+def tune(
+    program: Program | Sequence[Program],
+    *,
+    target: str | Target = "host",
+    trials: int | None = None,
+    seconds: float | None = None,
+    threads: int | None = None,
+    strategy: str = "guided",
+    runner: str | Runner = "local",
+    db: str | Path | None = None,
+    seed: int = 0,
+    progress: bool | Watcher = True,
+    effort: str = "normal",
+) -> TuneResult:
+    """Searches for the fastest kernel of a program; whatever is measured goes into the database, where `compile` looks.
+
+    Args:
+        program: one, or several that share the budget evenly.
+        trials: new measurements to make. A run that was cut short is continued to its number by the same call; after a
+            finished one a new run begins that skips what is known.
+        seconds: wall time after which no trial begins. With both the first limit ends it; without either the effort's.
+        threads: of the kernels; default: all cores of the target.
+        runner: "local", or any Runner (which then stays open).
+        db: the database; default: the settings'.
+
+    Ctrl-C ends it with the best so far; nothing that was measured is lost.
+
+    Raises:
+        BudgetError, ArgumentError, TargetError, DatabaseError: before anything is measured.
+        SearchFailed: all candidates of a task failed.
+    """
+    preset = effort_named(effort)
+    programs = [program] if isinstance(program, Program) else list(program)
+    if not programs:
+        raise ArgumentError("there is nothing to tune", expected="at least one program")
+    budget = Budget.of(trials, seconds, preset).share(len(programs))
+    request: dict[str, object] = {
+        "trials": trials,
+        "seconds": seconds,
+        "strategy": strategy,
+        "seed": seed,
+        "effort": effort,
+    }
+    resolved = parse_target(target) if isinstance(target, str) else target
+    check_runs_here(resolved)
+    results: list[TaskResult] = []
+    with open_database(db) as database:
+        for one in programs:
+            task = Task.of(one, resolved, threads or resolved.cores)
+            problem = problem_of(one, task, ceilings(task.target, task.threads))
+            chooser = make_strategy(strategy, problem.space, seed, preset)
+            with runner_for(problem, runner) as worker:
+                session = Session.begin(database, problem, request)
+                results.append(search(session, chooser, worker, budget, watcher_of(progress), preset))
+            if results[-1].interrupted:
+                break
+    return TuneResult(tuple(results))
+
+
+def search(
+    session: Session, strategy: Strategy, runner: Runner, budget: Budget, watcher: Watcher, effort: Effort
+) -> TaskResult:
+    """Runs one session to its end: explore, then compare the leaders. Raises SearchFailed when nothing has ever run."""
+    problem, thinking, finished, interrupted = session.problem, Stopwatch(), False, False
+    watcher.begin(problem.title, problem.work, problem.ceilings, budget, session.done)
+    try:
+        explore(session, strategy, runner, budget, watcher, thinking)
+        confirm(session, runner, effort)
+        finished = True
+    except KeyboardInterrupt:  # what is in flight is dropped; all that came home is in the database
+        interrupted = True
+    finally:
+        session.end(finished=finished)
+        watcher.end()
+    best, records = session.best(), session.records()
+    if best is None and not interrupted:
+        raise search_failed(problem.title, records, session.database.path)
+    spent = Spent.on(records, wall=session.spent, search=thinking.seconds)
+    return TaskResult(problem.identity, best, records, spent, interrupted)
+
+
+def explore(
+    session: Session, strategy: Strategy, runner: Runner, budget: Budget, watcher: Watcher, thinking: Stopwatch
+) -> None:
+    """Asks, measures, records, tells, until the budget is used up or the space is exhausted."""
+    with thinking:
+        strategy.tell(session.earlier_results())
+    first = session.first()  # the unscheduled nest, and what was good elsewhere
+    flying: dict[int, Candidate] = {}
+    more = True
+    while more or flying:
+        more = more and not budget.over(session.done + len(flying), session.spent)
+        room = min(runner.capacity - len(flying), budget.trials_left(session.done + len(flying)))
+        if more and room > 0:
+            with thinking:
+                asked = first[:room] or strategy.ask(room)
+            first, more = first[room:], bool(asked)
+            for candidate in asked:
+                if candidate not in flying.values():
+                    job = session.job(candidate, next(NUMBERS), Purpose.SEARCH)
+                    flying[job.number] = candidate
+                    runner.submit(job)
+        home = [(flying.pop(n), m) for n, m in runner.collect(budget.patience(session.spent)) if n in flying]
+        for candidate, measurement in home:
+            session.record(candidate, measurement, Purpose.SEARCH)
+            watcher.trial(measurement)
+        with thinking:
+            strategy.tell(home)
+        if not home and budget.patience(session.spent) == 0:
+            return  # the time is over, and what is still in flight had its grace
+
+
+def confirm(session: Session, runner: Runner, effort: Effort) -> None:
+    """Measures the leaders again, side by side: the winner is the best of these."""
+    contenders = session.contenders(effort.confirm, effort.margin)
+    if len(contenders) > 1:
+        jobs = [session.job(candidate, next(NUMBERS), Purpose.CONFIRM) for candidate in contenders]
+        for candidate, (_, measurement) in zip(contenders, runner.confirm(jobs), strict=True):
+            session.record(candidate, measurement, Purpose.CONFIRM)
