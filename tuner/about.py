@@ -12,10 +12,10 @@ from pathlib import Path
 from ..common.errors import TilesmithError
 from ..common.settings import DATABASE, VARIABLES, unknown_variables
 from ..measure.calibrate import known_ceilings
-from ..targets.ceilings import Ceilings
+from ..targets.ceilings import default_ceilings
 from ..targets.host import usable_cores
 from ..targets.nvidia import device_capabilities
-from ..targets.target import parse_target
+from ..targets.target import Target, parse_target
 from .database import Database
 
 _PACKAGES = ("numpy", "llvmlite", "xgboost", "scikit-learn", "ray", "pycuda", "cuda-bindings", "torch", "onnx")
@@ -49,7 +49,7 @@ def _version(package: str) -> str:
 def _machine() -> dict[str, str]:
     try:
         host = parse_target("host")
-        target, speeds = host.text, _ceilings(known_ceilings(host, usable_cores()))
+        target, speeds = host.text, _ceilings(host, usable_cores())
     except TilesmithError as error:
         target, speeds = str(error), "none"
     devices = [f"sm_{major}{minor}" for major, minor in device_capabilities()]
@@ -62,10 +62,13 @@ def _machine() -> dict[str, str]:
     }
 
 
-def _ceilings(ceilings: Ceilings) -> str:
-    """`f32 192 GFLOP/s, f64 96 GFLOP/s, memory 24 GB/s`."""
+def _ceilings(target: Target, threads: int) -> str:
+    """`f32 192 GFLOP/s, f64 96 GFLOP/s, memory 24 GB/s, with 2 threads`."""
+    ceilings = known_ceilings(target, threads)
+    if ceilings == default_ceilings(target, threads):
+        return "not measured yet; the first search does it"
     flops = ", ".join(f"{dtype} {ceilings.flops[dtype] / 1e9:.0f} GFLOP/s" for dtype in ("f32", "f64"))
-    return f"{flops}, memory {ceilings.bandwidth[-1][1] / 1e9:.0f} GB/s, with {ceilings.threads} threads"
+    return f"{flops}, memory {ceilings.bandwidth[-1][1] / 1e9:.0f} GB/s, with {threads} threads"
 
 
 def _database(path: Path) -> dict[str, str]:

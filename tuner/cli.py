@@ -45,6 +45,41 @@ def main() -> None:
 
 
 @app.command()
+def run(
+    what: What,
+    sizes: Sizes = None,
+    *,
+    constant: Constants = None,
+    trials: Annotated[Optional[int], typer.Option(help="new measurements to make")] = None,  # noqa: UP045
+    time: Annotated[Optional[str], typer.Option(help="when to end: 90s, 2m, 1.5h")] = None,  # noqa: UP045
+    target: Annotated[str, typer.Option(help="what to make kernels for")] = "host",
+    threads: Annotated[Optional[int], typer.Option(help="threads of the kernels; default: all cores")] = None,  # noqa: UP045
+    effort: Annotated[str, typer.Option(help="quick, normal or full")] = "normal",
+    strategy: Annotated[str, typer.Option(help="how candidates are chosen")] = "guided",
+    runner: Annotated[str, typer.Option(help="where candidates are built and measured")] = "local",
+    seed: Annotated[int, typer.Option(help="the same seed proposes the same")] = 0,
+    progress: Annotated[bool, typer.Option(help="show progress while it runs")] = True,
+    db: DatabasePath = None,
+) -> None:
+    """Searches for the fastest kernel of WHAT, and keeps everything that it measures."""
+    from . import report
+    from .tune import tune
+
+    found = read_what(what, sizes or (), constant or ())
+    result = tune(
+        found.program, target=target, trials=trials, seconds=None if time is None else read_time(time),
+        threads=threads, strategy=strategy, runner=runner, db=db, seed=seed, progress=progress, effort=effort,
+    )  # fmt: skip
+    console = report.make_console()
+    with _open(db) as database:
+        for task in result.tasks:
+            console.print(report.outcome(database, task))
+            console.print(Text(report.paste_lines(task.task, found.python, db)), soft_wrap=True)
+    if result.interrupted:
+        console.print("\ninterrupted: the same command continues it")
+
+
+@app.command()
 def show(
     what: Selection = None,
     sizes: Sizes = None,

@@ -7,7 +7,6 @@ the best improves, and at the end.
 from __future__ import annotations
 
 from time import monotonic
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
@@ -20,24 +19,8 @@ from .report import make_console
 from .roofline import Work
 
 
-class Watcher(Protocol):
-    """What a search tells while it runs."""
-
-    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, done: int = 0) -> None:
-        """A search starts; `done` trials of its budget were made before it was cut short."""
-        ...
-
-    def trial(self, measurement: Measurement) -> None:
-        """A new trial has ended."""
-        ...
-
-    def end(self) -> None:
-        """The search is over, however it ended."""
-        ...
-
-
 class Live:
-    """A watcher that shows what it is told on `console` (stderr by default)."""
+    """A `watch.Watcher` that shows what it is told on `console` (stderr by default)."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or make_console(stderr=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,13 +11,14 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..measure.result import Status
 from ..schedules.sketch import parse_sketch
 from ..targets.ceilings import Ceilings, default_ceilings
 from ..targets.target import parse_target
 from ..tensor.program import Program
 from ..tensor.text import parse
 from .database import Database, rank
+from .failures import reasons
+from .outcome import TaskResult
 from .records import Record, TaskIdentity
 from .roofline import Work, program_work
 
@@ -116,17 +117,25 @@ def record_table(database: Database, task: TaskIdentity, records: Sequence[Recor
 
 def failure_table(records: Iterable[Record]) -> Table:
     """Failures by kind, the commonest first, each with the command that reproduces one."""
-    groups: dict[tuple[Status, str, str], list[Record]] = defaultdict(list)
-    for record in records:
-        measurement = record.trial.measurement
-        if not measurement.ok:
-            failure = measurement.failure
-            first_line = failure.message.strip().partition("\n")[0][:200] if failure else ""
-            groups[measurement.status, failure.stage if failure else "", first_line].append(record)
     rows = table(">count", "failure", "stage", "message", "to see it again")
-    for (status, stage, message), group in sorted(groups.items(), key=lambda item: -len(item[1])):
-        rows.add_row(str(len(group)), str(status), stage, message, f"tune replay {group[0].id}")
+    for reason in reasons(records):
+        rows.add_row(str(len(reason.records)), str(reason.status), reason.stage, reason.message, reason.command)
     return rows
+
+
+def outcome(database: Database, result: TaskResult) -> RenderableType:
+    """What a search has left: the best, how the trials ended, where the time went."""
+    parts: list[RenderableType] = [best_facts(database, result.task, [result.best] if result.best else [])]
+    spent = result.spent
+    facts = {
+        "trials": status_line(result.records),
+        "time": f"{spent.wall:.1f} s: search {spent.search:.1f}, compile {spent.compile:.1f}, check {spent.check:.1f}, "
+        f"measure {spent.measure:.1f} (some at the same time)",
+    }
+    parts.append(pairs(facts))
+    if any(not record.trial.measurement.ok for record in result.records):
+        parts += ["", failure_table(result.records)]
+    return titled(task_title(result.task), Group(*parts))
 
 
 def status_line(records: Iterable[Record]) -> str:
