@@ -1,8 +1,9 @@
 """The environment of the children: fixed before any OpenMP runtime is loaded, and recorded with every measurement.
 
-An idle OpenMP team normally spins for milliseconds after each parallel region, on cores that builders need; a passive one
-sleeps at once and pays for waking at every region (some microseconds). So the team is told to sleep, after a short spin
-that bridges the gap between two runs of the timed loop.
+An idle OpenMP team normally spins for some 8 ms after each parallel region, on cores that builders need. A passive one
+sleeps at once, and each region pays for waking it: 13 us instead of 3 us were measured. So the team sleeps, but spins
+first for long enough to bridge two runs of the timed loop and an uneven division of work. Bound threads matter as much:
+two that spin on one core made a region wait for a millisecond.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 
 from ..targets.host import usable_cores
 
-_SPIN = 20_000  # rounds of libgomp's waiting loop: about 0.1 ms
+_SPIN = 100_000  # rounds of libgomp's waiting loop: about 3 ms
 _ONE_THREAD_EACH = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # NumPy's own pools
 
 
@@ -36,7 +37,7 @@ def timer_environment(threads: int) -> Mapping[str, str]:
 
 
 def describe_environment(environment: Mapping[str, str] | None = None) -> str:
-    """What stands in `Measurement.device` about it: "OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=20000 ..."."""
+    """What stands in `Measurement.device` about it: "OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=100000 ..."."""
     found = os.environ if environment is None else environment
     names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_PROC_BIND")
     return " ".join(f"{name}={found[name]}" for name in names if found.get(name))

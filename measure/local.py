@@ -23,7 +23,7 @@ from .builder import Built
 from .builders import DEPTH, Builders
 from .child import Child, child_setup
 from .environment import builder_environment, timer_environment
-from .requests import DEFAULT_LIMITS, ConfirmRequest, TimeLimits, TimeRequest
+from .requests import ConfirmRequest, TimeLimits, TimeRequest, default_limits
 from .result import Failure, Job, Measurement, Status
 from .station import Answered, Event, Lost, Station, Work, wait_for
 
@@ -71,7 +71,7 @@ class LocalRunner:
         threads: threads of the kernels.
         builders: builder children; default: one for each core, at most eight.
         ceilings: what the machine can do; a kernel far above is reported as `unstable`. None: not checked.
-        limits: how long and how much a candidate may take.
+        limits: how long and how much a candidate may take; default: `default_limits()`.
         builder, timer: handlers of the children, "module:Class".
 
     Raises:
@@ -87,7 +87,7 @@ class LocalRunner:
         *,
         builders: int | None = None,
         ceilings: Ceilings | None = None,
-        limits: TimeLimits = DEFAULT_LIMITS,
+        limits: TimeLimits | None = None,
         builder: str = BUILDER,
         timer: str = TIMER,
     ) -> None:
@@ -95,7 +95,7 @@ class LocalRunner:
         count = min(8, self._cores) if builders is None else builders
         if threads < 1 or count < 1:
             raise ArgumentError("a runner needs at least one thread and one builder", found=f"{threads}, {count}")
-        self._limits = limits
+        limits = self._limits = limits or default_limits()
         self._built: deque[_Contender] = deque()
         self._finished: deque[tuple[int, Measurement]] = deque()
         self._best: dict[tuple[str, str, int], float] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -57,4 +58,6 @@ class TimeLimits:
         return {"load": self.load, "prepare": self.prepare, "verify": verify, "time": self.time * items}
 
 
-DEFAULT_LIMITS = TimeLimits()
+def default_limits() -> TimeLimits:
+    """The usual ones; a timer may use three quarters of the machine's memory."""
+    return TimeLimits(run_memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4)

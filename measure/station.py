@@ -112,9 +112,9 @@ class Station:
     def give(self, work: Work) -> None:
         """One more work. It may come before the child is ready."""
         self._works.append(work)
-        self.child.send(work.request)
         if self._ready and len(self._works) == 1:
-            self._begin()
+            self._begin()  # first, so that a deadline stands whatever interrupts us
+        self.child.send(work.request)
 
     def _begin(self) -> None:
         """The child has nothing before the first of its works: its clock starts."""
