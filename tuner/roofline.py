@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ..targets.ceilings import Ceilings
+from ..tensor.dtype import boolean
 from ..tensor.expr import ARITHMETIC, MATHEMATICS, Expr, Op, Read, children
 from ..tensor.program import Program
 
@@ -80,7 +81,7 @@ def program_work(program: Program) -> Work:
 
 def _count(expr: Expr, points: int, operations: dict[str, int]) -> None:
     """Adds the arithmetic of one expression at `points` points. Indices, comparisons, choices and casts are not counted."""
-    if isinstance(expr, Read):
+    if isinstance(expr, Read) or expr.dtype == boolean:
         return
     if isinstance(expr, Op) and (expr.name in ARITHMETIC or expr.name in MATHEMATICS):
         operations[expr.dtype.name] = operations.get(expr.dtype.name, 0) + points

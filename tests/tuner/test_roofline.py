@@ -26,7 +26,7 @@ def test_indices_guards_and_unread_inputs_do_not_count() -> None:
     work = program_work(
         parse("input A: f32[100]\ninput Z: f32[100]\nB[i: 200] = select(i // 2 * 2 < 50, A[i // 2], 1.0) + 1\nreturn B")
     )
-    assert dict(work.operations)["f32"] == 200
+    assert work.operations == (("f32", 200),)
     assert work.bytes == 4 * (100 + 200)
 
 
