@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from dataclasses import asdict
 
 import numpy as np
 from rich.console import Console
@@ -55,7 +56,7 @@ def main(size: int = 1024, trials: int = 128) -> None:
     console.print(table)
     console.print(f"{numpys / ours:.2f} times NumPy; largest difference between the two {worst:.1e}")
     console.print(f"configuration: {kernel.provenance}")
-    spent = ", ".join(f"{name} {seconds:.1f}" for name, seconds in result.spent.items())
+    spent = ", ".join(f"{name} {seconds:.1f}" for name, seconds in asdict(result.spent).items())
     console.print(f"seconds: {spent}")
 
 
