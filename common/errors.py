@@ -25,9 +25,7 @@ class TilesmithError(Exception):
         where: the marked program text or the marked outline, several lines.
     """
 
-    def __init__(
-        self, problem: str, *, expected: str = "", found: str = "", advice: str = "", where: str = ""
-    ) -> None:
+    def __init__(self, problem: str, *, expected: str = "", found: str = "", advice: str = "", where: str = "") -> None:
         self.problem = problem
         self.expected = expected
         self.found = found
