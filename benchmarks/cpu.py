@@ -56,11 +56,18 @@ class Result:
         return self.ratios.get(self.best) if self.best else None
 
     @property
-    def holds(self) -> bool | None:
-        """Whether the bar is met, where the row has one: "each >= 1" means the upper quartile."""
-        if self.row.bar is None or self.ratio is None:
-            return None
-        return self.ratio.high >= self.row.bar
+    def share(self) -> float | None:
+        """Ours against the ceiling."""
+        return self.speeds[OURS].share if OURS in self.speeds else None
+
+    def verdicts(self) -> list[tuple[str, bool]]:
+        """What the row asks for, and whether it is so: of a ratio the upper quartile counts."""
+        found = []
+        if self.row.bar is not None and self.ratio is not None:
+            found.append((f">= {self.row.bar:.2f}x", self.ratio.high >= self.row.bar))
+        if self.row.share is not None and self.share is not None:
+            found.append((f">= {self.row.share:.0%}", self.share >= self.row.share))
+        return found
 
 
 def race(row: Row, names: Sequence[str], threads: int, peak: Ceilings, method: Method, database: str | None) -> Result:
@@ -128,7 +135,7 @@ def table_of(title: str, results: Sequence[Result], names: Sequence[str]) -> Tab
     table.add_column("unit")
     for name in names:
         table.add_column(name, justify="right")
-    for header in ("ratio", "quartiles", "% ceiling", "bar", "rounds"):
+    for header in ("ratio", "quartiles", "% ceiling", "asked", "rounds"):
         table.add_column(header, justify="right")
     for result in results:
         table.add_row(*cells(result, names))
@@ -144,8 +151,7 @@ def cells(result: Result, names: Sequence[str]) -> list[str]:
         mark = "*" if name == result.best else ""
         values.append(f"{result.speeds[name].value:.1f}{mark}" if name in result.speeds else "")
     ratio = result.ratio
-    bar = "" if result.row.bar is None else f"{result.row.bar:.2f}"
-    verdict = {None: "", True: " met", False: " missed"}[result.holds]
+    asked = ", ".join(f"{text} {'met' if met else 'missed'}" for text, met in result.verdicts())
     rounds = f"{len(next(iter(result.rounds.seconds.values())))}"
     if result.rounds.repeated or result.rounds.noisy:
         rounds += f" ({result.rounds.repeated} repeated, {result.rounds.noisy} noisy)"
@@ -156,7 +162,7 @@ def cells(result: Result, names: Sequence[str]) -> list[str]:
         f"{ratio.middle:.2f}x" if ratio else "",
         f"{ratio.low:.2f} .. {ratio.high:.2f}" if ratio else "",
         f"{100 * shown.share:.0f}" if shown else "",
-        bar + verdict,
+        asked,
         rounds,
     ]
 
@@ -179,7 +185,7 @@ def save(group: str, results: Sequence[Result], threads: int, seed: int, peak: C
             "speeds": {name: asdict(speed) for name, speed in result.speeds.items()},
             "ratios": {name: asdict(ratio) for name, ratio in result.ratios.items()},
             "best_peer": result.best,
-            "bar_met": result.holds,
+            "asked": dict(result.verdicts()),
             "rounds_repeated": result.rounds.repeated,
             "rounds_noisy": result.rounds.noisy,
             "missing": result.missing,
