@@ -47,21 +47,23 @@ def ceilings(target: Target, threads: int) -> Ceilings:
     Raises TargetError if this machine is not such a target, EnvironmentFailure if the loops do not run.
     """
     check_runs_here(target)
-    path = _path(target, threads)
-    try:
-        return Ceilings.from_json(path.read_text())
-    except (OSError, ValueError, KeyError, TypeError):
+    found = _kept(target, threads)
+    if found is None:
         found = _in_child(target, threads)
-    _keep(path, found.to_json())
+        _keep(_path(target, threads), found.to_json())
     return found
 
 
 def known_ceilings(target: Target, threads: int) -> Ceilings:
     """The figures kept from before, or, without any, what the target's own numbers say. Measures nothing."""
+    return _kept(target, threads) or default_ceilings(target, threads)
+
+
+def _kept(target: Target, threads: int) -> Ceilings | None:
     try:
         return Ceilings.from_json(_path(target, threads).read_text())
     except (OSError, ValueError, KeyError, TypeError):
-        return default_ceilings(target, threads)
+        return None
 
 
 def _path(target: Target, threads: int) -> Path:

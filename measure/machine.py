@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ..targets.host import host_caches, host_features, online_cpus, physical_cor
 _MODEL_LINES = ("vendor_id", "cpu family", "model", "stepping", "model name", "CPU implementer", "CPU part")
 
 
+@cache
 def machine_identity() -> str:
     """One line of JSON: architecture, model, features, cores (usable and present), data caches (bytes, line, sharers)."""
     present = len(physical_cores(online_cpus()))

@@ -3,7 +3,7 @@
 The loop over runs is compiled code (`Artifact`'s `_repeat`), so Python costs nothing inside it. One *repeat* is as many
 runs as last `shortest` seconds together; its time divided by the number of runs is one entry of `times`.
 
-    warm-up      the verified run; where it is far above the best known time it is already enough
+    warm-up      the verified run; where it is far above the best known time, or very long, it is already enough
     repeats      `repeats` of them; what is clearly slower than the best is dropped after the first
     more         while the interquartile range exceeds `spread` of the median, up to `most_repeats` and `budget` seconds
     verdict      above `unstable` the times are kept for the reader, but the trial counts as unstable
@@ -81,6 +81,8 @@ def time_kernel(repeat: Repeat, first: float, limit: float | None = None, plan: 
     """
     if limit is not None and first > plan.abandon_cold * limit + plan.cold_cost:
         return Timing((first,), abandoned=True)
+    if first > plan.long_budget:
+        return Timing((first,))  # what a cold start adds to so long a run is not worth another one
     count, once, spent = _runs_per_repeat(repeat, plan)
     times = [once]
     if limit is not None and once > plan.abandon * limit:

@@ -14,7 +14,7 @@ from tilesmith.measure import calibrate
 from tilesmith.measure.loops import STEP, STREAMS, Stream, accumulators, arithmetic_loop, stream_loop
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.runtime.devices.cpu import aligned_array
-from tilesmith.targets.ceilings import Ceilings
+from tilesmith.targets.ceilings import Ceilings, default_ceilings
 from tilesmith.targets.target import parse_target
 
 HOST = parse_target("host")
@@ -99,7 +99,9 @@ def test_ceilings_are_measured_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         return Ceilings({"f32": 1e9 * threads}, ((1 << 14, 1e9),), threads)
 
     monkeypatch.setattr(calibrate, "_in_child", fake)
+    assert calibrate.known_ceilings(HOST, 1) == default_ceilings(HOST, 1) and calls == []
     one = calibrate.ceilings(HOST, 1)
+    assert calibrate.known_ceilings(HOST, 1) == one
     assert calibrate.ceilings(HOST, 1) == one and calls == [1]
     assert calibrate.ceilings(HOST, 2) != one and calls == [1, 2]
     (path,) = (tmp_path / "ceilings").glob("*-1-v*.json")
@@ -114,8 +116,10 @@ def test_a_child_measures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_target_is_refused() -> None:
+    elsewhere = parse_target("aarch64:neon")
     with pytest.raises(TargetError):
-        calibrate.ceilings(parse_target("aarch64:neon"), 1)
+        calibrate.ceilings(elsewhere, 1)
+    assert calibrate.known_ceilings(elsewhere, 1) == default_ceilings(elsewhere, 1)
 
 
 def test_the_machine_is_its_processor_not_its_name() -> None:

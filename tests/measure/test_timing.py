@@ -111,3 +111,13 @@ def test_interleaved_touches_all_alike() -> None:
     # One kernel a bit faster stays faster although the machine halved its speed in between.
     assert sorted(fast)[5] < sorted(slow)[5]
     assert max(fast) == pytest.approx(2 * min(fast))
+
+
+def test_a_very_long_run_is_timed_once() -> None:
+    """One run of seconds says enough: the clock's noise is small beside it, and a second one costs as much again."""
+
+    def repeat(count: int) -> float:
+        raise AssertionError("run again")
+
+    timing = time_kernel(repeat, first=2.0)
+    assert timing.times == (2.0,) and not timing.abandoned and timing.trusted
