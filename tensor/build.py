@@ -83,7 +83,7 @@ class _NamedValue(Local):
 class State:
     """One tensor of a fold: it keeps the first `rank` axes and starts as `initial`."""
 
-    name: str
+    name: str | None
     rank: int
     initial: Number
     dtype: DType | str = "f32"
@@ -168,7 +168,7 @@ def fold(
     extents = _shape(shape)
     names = _parameters(step, len(extents) + len(states))[: len(extents)]
     axes = tuple(Axis(n, e) for n, e in zip(names, extents, strict=True))
-    tensors = tuple(Tensor(s.name, find_dtype(s.dtype), extents[: s.rank]) for s in states)
+    tensors = tuple(Tensor(s.name or fresh_name(), find_dtype(s.dtype), extents[: s.rank]) for s in states)
     before = [Read(t.name, tuple(a.var for a in axes[: s.rank]), t.dtype) for t, s in zip(tensors, states, strict=True)]
     bodies = tuple(as_expr(b, r) for b, r in zip(step(*(a.var for a in axes), *before), before, strict=True))
     values: dict[str, Expr] = {}

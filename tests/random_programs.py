@@ -22,6 +22,7 @@ from tilesmith.tensor.program import Program, Tensor
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 33)
 KINDS = ("pointwise", "reduction", "matmul", "stencil")
+MORE_KINDS = (*KINDS, "softmax", "recurrence", "gather", "converted", "pair")
 _POINTS = 20_000
 _TERMS = 4_000
 
@@ -34,7 +35,10 @@ def programs(
     kinds: Sequence[str] = KINDS,
     sizes: Sequence[int] = SIZES,
 ) -> Program:
-    """A random program of one dtype, with 1 to `max_stages` stages of the given kinds (a softmax or so counts as one)."""
+    """A random program of one dtype, with 1 to `max_stages` stages of the given kinds (a softmax counts as one).
+
+    MORE_KINDS adds softmax, folds, data-dependent indices, mixed dtypes and stages of two tensors.
+    """
     maker = _Maker(draw, DTYPES[draw(st.sampled_from(dtypes))], sizes)
     count = draw(st.integers(1, max_stages))
     for _ in range(count):
@@ -132,6 +136,73 @@ class _Maker:
         self.made.append(
             compute(result_shape, lambda *i: build.sum(read(i, i[along] * step + axis - padding) * weights[axis], axis))
         )
+
+    def softmax(self) -> None:
+        """Softmax along the last axis, as four stages (of integers: their distance to the maximum)."""
+        shape = self._shape_to_continue(minimum_rank=1)
+        source, dims = self._operand(shape, all_axes=True)
+        axis, again = reduce_axis(shape[-1]), reduce_axis(shape[-1])
+
+        def at(*i: Expr) -> Expr:
+            return source[tuple(i[d] for d in dims)]
+
+        top = compute(shape[:-1], lambda *i: build.max(at(*i, axis), axis))
+        if self._dtype.is_integer:
+            self.made += [top, compute(shape, lambda *i: top[i[:-1]] - at(*i))]
+            return
+        powers = compute(shape, lambda *i: build.exp(at(*i) - top[i[:-1]]))
+        total = compute(shape[:-1], lambda *i: build.sum(powers[(*i, again)], again))
+        self.made += [top, powers, total, compute(shape, lambda *i: powers[i] / total[i[:-1]])]
+
+    def recurrence(self) -> None:
+        """A fold over the last axis: a fading sum, and a count that keeps one axis less."""
+        shape = self._shape_to_continue(minimum_rank=2)
+        source, dims = self._operand(shape, all_axes=True)
+        ordered, rank = reduce_axis(shape[-1]), len(shape) - 1
+
+        def at(*i: Expr) -> Expr:
+            return source[tuple((*i, ordered)[d] for d in dims)]
+
+        def step(*given: Expr) -> list[Expr]:
+            axes, fading, steps = given[:rank], given[rank], given[rank + 1]
+            faded = fading // 2 if self._dtype.is_integer else fading * 0.5
+            value = build.named("value", faded + at(*axes))
+            return [value, steps + build.cast(ordered, self._dtype)]
+
+        states = [build.State(None, rank, 0, self._dtype), build.State(None, rank - 1, 1, self._dtype)]
+        self.made += reversed(build.fold(shape[:-1], ordered, states, step))
+
+    def gather(self) -> None:
+        """Rows chosen by the elements of an integer tensor, clamped."""
+        rows, columns, count = (self._choose(self._sizes) for _ in range(3))
+        source, chosen = self._input((rows, columns)), placeholder((count,), "i32")
+
+        def element(i: Expr, j: Expr) -> Expr:
+            return source[build.minimum(build.maximum(chosen[i], 0), rows - 1), j]
+
+        self.made.append(compute((count, columns), element))
+
+    def converted(self) -> None:
+        """An operand of another dtype, converted."""
+        shape = self._shape_to_continue()
+        other = placeholder(shape, self._choose(("f32", "f64", "i32", "i8", "u8", "f16", "bool")))
+        source, dims = self._operand(shape)
+
+        def element(*i: Expr) -> Expr:
+            return self._expression([source[tuple(i[d] for d in dims)], build.cast(other[i], self._dtype)])
+
+        self.made.append(compute(shape, element))
+
+    def pair(self) -> None:
+        """One stage of two tensors."""
+        shape = self._shape_to_continue()
+        (one, dims), (other, places) = self._operand(shape), self._operand(shape)
+
+        def elements(*i: Expr) -> tuple[Expr, Expr]:
+            a, b = one[tuple(i[d] for d in dims)], other[tuple(i[d] for d in places)]
+            return self._expression([a, b]), self._expression([a])
+
+        self.made += build.compute_several(shape, elements)
 
     # choices
 

@@ -28,7 +28,8 @@ return B, C""",
 }
 return o""",
 ]
-PIECES = "[ ] ( ) { } , : = - * // % < == 0 1.5 -1 i A max # select( fold let return input inf nan true not and f32( i64( @ é 1e999"
+PIECES = """[ ] ( ) { } , : = - * // % < == 0 1.5 -1 i A max # @ é 1e999
+select( fold let return input inf nan true not and f32( i64("""
 PIECES_AND_MORE = ["", "\n", "sum[k: 3]", "9" * 30, *PIECES.split()]
 
 
