@@ -11,12 +11,14 @@ from math import inf
 from ..common.debug import Level, show
 from ..measure.result import Job, Measurement, Purpose
 from ..schedules.space import Candidate
+from ..schedules.space_ops import population
 from .database import Database, rank
 from .problem import Problem
 from .records import Record, Run, Trial
 from .search.strategy import Result
 
 SEEDS = 4  # candidates tried first because they were the best elsewhere
+AFFORDABLE = 0.5  # predicted seconds of one run of the unscheduled nest, above which it is left out
 
 
 @dataclass
@@ -71,7 +73,13 @@ class Session:
         known = {(r.trial.sketch, r.trial.config) for r in self.known}
         unscheduled = self.problem.unscheduled()
         start = [unscheduled] if unscheduled and self.problem.names(unscheduled) not in known else []
+        start = [candidate for candidate in start if self._is_affordable(candidate)]
         return list(dict.fromkeys([*start, *self.seeds(SEEDS)]))
+
+    def _is_affordable(self, candidate: Candidate) -> bool:
+        """False where one run would cost as much as very many trials: the unscheduled nest of a large program."""
+        prior = self.problem.space.prior(population(candidate.arm, [candidate], len(candidate.choices)))
+        return prior is None or bool(prior[0] <= AFFORDABLE)
 
     def job(self, candidate: Candidate, number: int, purpose: Purpose) -> Job:
         """The candidate as a job for a runner. What is clearly slower than the best may be dropped early."""

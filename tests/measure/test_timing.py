@@ -45,10 +45,11 @@ def test_a_kernel_of_six_milliseconds_costs_about_fifty() -> None:
     assert clock.spent <= 0.05
 
 
-def test_a_slow_kernel_is_not_run_often() -> None:
+def test_a_very_slow_kernel_is_not_run_again() -> None:
+    """The warm-up run says enough: what it pays for a cold start is small beside seconds, and another run costs as much."""
     clock = Clock(2.0)
     assert measured(clock, 2.0).times == (2.0,)
-    assert sum(clock.counts) == 1
+    assert sum(clock.counts) == 0
 
 
 def test_clearly_slower_is_abandoned_after_two_repeats() -> None:
@@ -111,13 +112,3 @@ def test_interleaved_touches_all_alike() -> None:
     # One kernel a bit faster stays faster although the machine halved its speed in between.
     assert sorted(fast)[5] < sorted(slow)[5]
     assert max(fast) == pytest.approx(2 * min(fast))
-
-
-def test_a_very_long_run_is_timed_once() -> None:
-    """One run of seconds says enough: the clock's noise is small beside it, and a second one costs as much again."""
-
-    def repeat(count: int) -> float:
-        raise AssertionError("run again")
-
-    timing = time_kernel(repeat, first=2.0)
-    assert timing.times == (2.0,) and not timing.abandoned and timing.trusted
