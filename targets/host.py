@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from ..common.errors import TargetError
+from ..common.errors import ArgumentError, TargetError
 from .isa import KINDS, Cache, Kind
 from .target import Target, parse_target
 
@@ -104,6 +104,15 @@ def usable_cores() -> int:
     allowed = len(physical_cores(cpus))
     quota = _container_quota()
     return max(1, min(allowed, int(quota)) if quota else allowed)
+
+
+def thread_count(threads: int | None, target: Target) -> int:
+    """How many threads a person means: as given, or all cores of the target. Errors: ArgumentError for less than one."""
+    if threads is None:
+        return target.cores
+    if threads < 1:
+        raise ArgumentError(f"{threads} threads can do nothing", expected="threads >= 1", found=str(threads))
+    return threads
 
 
 def _container_quota() -> float | None:

@@ -29,6 +29,7 @@ from ..schedules.sketch import Sketch, broken_conditions, parse_sketch
 from ..schedules.space import Candidate, Value
 from ..schedules.space_ops import population
 from ..schedules.task import Task
+from ..targets.host import thread_count
 from ..targets.target import Target, check_runs_here, parse_target
 from ..tensor.program import Program
 from ..tensor.text import canonical_names, family_key, parse, print_program, program_key
@@ -91,7 +92,7 @@ def compile(
     """
     resolved = parse_target(target) if isinstance(target, str) else target
     check_runs_here(resolved)
-    task = Task.of(program, resolved, threads or resolved.cores)
+    task = Task.of(program, resolved, thread_count(threads, resolved))
     pick = best_pick(task, db, strict=strict)
     return kernel_of(program, task, pick, constants)
 

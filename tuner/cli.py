@@ -23,6 +23,8 @@ app = typer.Typer(
     help="Searches for the fastest way to compute a tensor program, and remembers it.",
 )  # fmt: skip
 
+INTERRUPTED = 130  # exit code after ctrl-C, as shells have it
+
 WHAT_HELP = "an operator, a .tensor file, or package.module:function"
 What = Annotated[str, typer.Argument(help=WHAT_HELP)]
 Selection = Annotated[Optional[str], typer.Argument(help=WHAT_HELP + ", or the first digits of a task")]  # noqa: UP045
@@ -77,6 +79,7 @@ def run(
             console.print(Text(report.paste_lines(task.task, found.python, db)), soft_wrap=True)
     if result.interrupted:
         console.print("\ninterrupted: the same command continues it")
+        sys.exit(INTERRUPTED)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from ..measure.calibrate import ceilings
 from ..measure.result import Purpose, Runner
 from ..schedules.space import Candidate
 from ..schedules.task import Task
+from ..targets.host import thread_count
 from ..targets.target import Target, check_runs_here, parse_target
 from ..tensor.program import Program
 from .budget import Budget, Effort, effort_named
@@ -75,7 +76,7 @@ def tune(
     results: list[TaskResult] = []
     with open_database(db) as database:
         for one in programs:
-            task = Task.of(one, resolved, threads or resolved.cores)
+            task = Task.of(one, resolved, thread_count(threads, resolved))
             problem = problem_of(one, task, ceilings(task.target, task.threads))
             chooser = make_strategy(strategy, problem.space, seed, preset)
             with runner_for(problem, runner) as worker:

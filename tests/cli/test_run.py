@@ -1,0 +1,202 @@
+"""`tune run`: a whole search from the command line, what it leaves, ctrl-C, and one clear error for each mistake."""
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pytest
+from cli.records import Answer, Call
+
+import tilesmith
+from tilesmith.measure.calibrate import _keep, _path
+from tilesmith.measure.result import Failure, Job, Measurement, Status
+from tilesmith.targets.ceilings import default_ceilings
+from tilesmith.targets.host import host_kind
+from tilesmith.targets.target import parse_target
+from tilesmith.tuner.database import Database
+
+MATMUL = ("matmul", "m=24", "n=40", "k=33")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache in which ceilings are kept already, so that no test calibrates."""
+    folder = tmp_path_factory.mktemp("cache")
+    target = parse_target("host")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILESMITH_CACHE", str(folder))
+        _keep(_path(target, 1), default_ceilings(target, 1).to_json())
+    return folder
+
+
+def tune(cache: Path, *words: object) -> Answer:
+    command = [sys.executable, "-m", "tilesmith", *map(str, words)]
+    environment = {**os.environ, "TILESMITH_CACHE": str(cache)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_search_leaves_records_that_every_command_and_compile_use(cache: Path, tmp_path: Path, call: Call) -> None:
+    db = tmp_path / "records.sqlite"
+    answer = tune(cache, "run", *MATMUL, "--trials", 5, "--effort", "quick", "--threads", 1, "--db", db)
+    assert answer.code == 0, answer.err
+    assert re.search(r"matmul_f32_24x40x33: 5/5 trials, best [\d.]+ GFLOP/s \([\d.]+% of the ceiling\)", answer.err)
+    assert "5 trials: " in answer.out or "trials: " in answer.out
+    found = re.search(r"^record (\d+) ", answer.out, re.M)
+    assert found, answer.out
+    (line,) = [line for line in answer.out.splitlines() if line.startswith("kernel = ")]
+
+    names: dict[str, object] = {}
+    exec(f"import tilesmith\n{line}", names)
+    kernel = names["kernel"]
+    assert isinstance(kernel, tilesmith.Kernel) and kernel.provenance.tier == "exact"  # type: ignore[attr-defined]
+    a, b = np.ones((24, 33), np.float32), np.full((33, 40), 2, np.float32)
+    np.testing.assert_array_equal(kernel(a, b), a @ b)
+
+    assert found[1] in call("show", *MATMUL, "--db", db).out
+    assert "where the time goes" in call("explain", found[1], "--db", db).out
+    again = tune(cache, "run", *MATMUL, "--trials", 2, "--effort", "quick", "--threads", 1, "--db", db, "--no-progress")
+    assert again.code == 0 and again.err == ""
+    with Database(db, read_only=True) as database:
+        (task,) = database.tasks()
+        assert [run.trials for run in database.runs(task.key)] == [2, 5]
+
+
+def test_ctrl_c_ends_with_the_best_so_far_and_loses_nothing(cache: Path, tmp_path: Path) -> None:
+    db = tmp_path / "records.sqlite"
+    command = [sys.executable, "-m", "tilesmith", "run", *MATMUL, "--trials", "500", "--threads", "1", "--db", str(db)]
+    environment = {**os.environ, "TILESMITH_CACHE": str(cache)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        wait_for_records(db, 3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert "interrupted: the same command continues it" in out and re.search(r"^record \d+ ", out, re.M)
+    assert "Traceback" not in err
+    with Database(db, read_only=True) as database:
+        (run,) = database.runs(database.tasks()[0].key)
+    assert run.state == "interrupted" and 3 <= run.trials < 500
+
+
+def wait_for_records(db: Path, count: int, limit: float = 60.0) -> None:
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        try:
+            with sqlite3.connect(f"{db.as_uri()}?mode=ro", uri=True) as connection:
+                (found,) = connection.execute("SELECT count(*) FROM record WHERE status = 'ok'").fetchone()
+        except sqlite3.Error:
+            found = 0
+        if found >= count:
+            return
+        time.sleep(0.05)
+    pytest.fail("no records appeared")
+
+
+class FailingRunner:
+    """A runner in which no candidate works."""
+
+    name, capacity = "failing", 4
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self._jobs: list[Job] = []
+
+    def submit(self, job: Job) -> None:
+        self._jobs.append(job)
+
+    def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Measurement]]:
+        ends = [Measurement(Status.CRASH, failure=Failure("time", "signal 11")),
+                Measurement(Status.COMPILE_ERROR, failure=Failure("compile", "cannot select"))]  # fmt: skip
+        jobs, self._jobs = self._jobs, []
+        return [(job.number, ends[job.number % 3 == 0]) for job in jobs]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_all_candidates_failing_names_the_reasons_and_how_to_see_them(
+    cache: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilesmith.measure.local.LocalRunner", FailingRunner)
+    monkeypatch.setenv("TILESMITH_CACHE", str(cache))
+    db = tmp_path / "records.sqlite"
+    answer = call("run", *MATMUL, "--trials", 9, "--effort", "quick", "--threads", 1, "--db", db)
+    assert answer.code == 2
+    assert "none of the 9 candidates of matmul_f32_24x40x33 could be used" in answer.err
+    assert "crash in time: signal 11" in answer.err and "compile_error in compile: cannot select" in answer.err
+    (number, *_) = re.findall(r"tune replay (\d+)", answer.err)
+    assert "signal 11" in call("explain", number, "--db", db).out
+
+
+ELSEWHERE = "riscv64:v" if host_kind().name != "riscv64" else "x86:avx2"
+TENSOR = "input A: f32[4, 8]\nB[i: 4] = sum[k: 8](A[i, k])\nreturn B\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((*MATMUL, "--trials", 0), "a budget of 0"),
+        ((*MATMUL, "--trials", -3), "a budget of -3"),
+        ((*MATMUL, "--time", "0"), "a budget of 0"),
+        ((*MATMUL, "--time", "soon"), "is no time"),
+        ((*MATMUL, "--threads", 0), "threads"),
+        ((*MATMUL, "--target", ELSEWHERE), f"cannot run code for {ELSEWHERE}"),
+        ((*MATMUL, "--target", "x86:avx9"), "unknown target"),
+        ((*MATMUL, "--strategy", "luck"), "strategy"),
+        ((*MATMUL, "--runner", "cloud"), "unknown runner"),
+        ((*MATMUL, "--effort", "heroic"), "unknown effort"),
+        (("matmul", "m=24", "n=40"), "needs k"),
+        (("matmul", "m=24", "n=40", "k=0"), "positive integer"),
+        (("matmul", "m=24", "n=40", "k=1.5"), "integer"),
+        (("matmull", "m=24"), "unknown operator"),
+        (("matmul", "m=24", "n=40", "k=8", "--constant", "Q"), "no operand is called 'Q'"),
+        ((("A[i, k]", "A[i]"),), "rank"),
+        ((("A[i, k]", "Z[i, k]"),), "unknown tensor 'Z'"),
+        ((("A[i, k]", "A[i, k + 1]"),), "out of bounds"),
+        ((("A[i, k]", "A[i, k] + i"),), "dtype"),
+        ((("return B", "return"),), "expected"),
+    ],
+)
+def test_mistakes_end_with_one_message_and_nothing_written(
+    call: Call, tmp_path: Path, words: tuple[object, ...], problem: str
+) -> None:
+    file = tmp_path / "program.tensor"
+    given = []
+    for word in words:
+        if isinstance(word, tuple):  # a program with something replaced
+            file.write_text(TENSOR.replace(*word))
+        given.append(file if isinstance(word, tuple) else word)
+    db = tmp_path / "records.sqlite"
+    answer = call("run", *given, "--db", db)
+    assert answer.code == 2
+    assert problem in answer.err and "Traceback" not in answer.err and answer.out == ""
+    if file.exists():
+        assert "^" in answer.err  # the place is marked
+    assert not db.exists() or not Database(db, read_only=True).tasks()
+
+
+def test_a_newer_or_foreign_database_is_left_alone(call: Call, tmp_path: Path) -> None:
+    newer, foreign = tmp_path / "newer.sqlite", tmp_path / "foreign.sqlite"
+    Database(newer).close()
+    with sqlite3.connect(newer) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with sqlite3.connect(foreign) as connection:
+        connection.execute("CREATE TABLE songs (name TEXT)")
+    for path in (newer, foreign, tmp_path, tmp_path / "no" / "folder.sqlite"):
+        before = path.read_bytes() if path.is_file() else b""
+        answer = call("run", *MATMUL, "--trials", 2, "--db", path)
+        assert answer.code == 2 and str(tmp_path) in answer.err, answer.err
+        assert not path.is_file() or path.read_bytes() == before
