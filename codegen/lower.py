@@ -21,6 +21,7 @@ from ..tensor.expr import Read
 from .index import number
 from .loop_ir import Block, Buffer, For, LoopProgram, Nest, Scope, Statement, Store, statements
 from .lower_nest import NestLowering
+from .refusals import check_lowers
 from .storage import Storage, constant_stages, storages
 from .view import Names
 
@@ -28,8 +29,9 @@ from .view import Names
 def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
     """The loop IR of a tree to which one config has been applied.
 
-    ScheduleError: a schedule that has no meaning in code (a fold, a vector whose length is no power of two).
+    ScheduleError: a schedule that has no code yet (refusals.py, a fold's), a vector whose length is no power of two.
     """
+    check_lowers(tree)
     storage = storages(tree)
     prepared = constant_stages(tree)
     raw = _constants_read_at_run_time(tree, prepared)

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import groupby
 
-from ..common.errors import ScheduleError
 from ..schedules.loops import Loop, LoopKind, StageLoops
+from ..schedules.step_checks import wrong
 from ..tensor.expr import Expr, Local, Read, rewrite
 from ..tensor.program import Axis, Stage
 from .index import number, plus
@@ -38,11 +38,11 @@ def fold_nest(body: Body, names: Names, stage: StageLoops, view: View) -> Statem
         or stage.at is not None
         or any(x.kind is not LoopKind.SERIAL for x in stage.loops[common:])
     ):
-        raise ScheduleError(
-            f"the fold {stage.stage} has a schedule that no code is made for yet",
+        raise wrong(
+            body.tree, stage.stage, f"the fold {stage.stage} has a schedule that no code is made for yet",
             expected="at the root, its loops unsplit in their first order, serial or parallel",
             advice="leave the fold unscheduled",
-        )
+        )  # fmt: skip
     writer = _FoldWriter(body, names, stage, definition, common)
     return writer.loops(view, list(stage.loops[:common]), writer.inside_common)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..common.errors import ScheduleError
 from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
 from ..schedules.regions import box_axes, full_tile
+from ..schedules.step_checks import wrong
 from ..targets.target import Target
 from ..tensor.dtype import boolean
 from ..tensor.expr import Const, Expr, Op, Read
@@ -190,9 +190,10 @@ class StageLowering:
         place = view.places[self.stage.stage, loop.axis]
         stride, extent = fixed(loop.stride), fixed(loop.extent)
         if loop.kind is LoopKind.VECTOR and extent & (extent - 1):
-            raise ScheduleError(
-                f"{loop.name} has {extent} trips", expected="a power of two", advice="split the axis by s.lanes(dtype)"
-            )
+            raise wrong(
+                self.nest.tree, loop.name, f"the vector {loop.name} has {extent} trips",
+                expected="a power of two", advice="split the axis by s.lanes(dtype)",
+            )  # fmt: skip
         variable = self.names.variable(loop.name, extent)
         position = plus(place.position, times(variable, stride))
         below = view.opening(loop.name, variable)

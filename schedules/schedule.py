@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from ..common.errors import ScheduleError, TemplateError, TilesmithError
 from ..tensor.dtype import DType
-from ..tensor.program import Program, Stage
+from ..tensor.program import Axis, Program, Stage
 from . import steps as primitives
 from .extents import Condition, Extent, Sym, as_extent, ceildiv, leaf, leaves
 from .loops import LoopTree, initial_tree
@@ -42,7 +42,11 @@ class LoopHandle:
 
 @dataclass(frozen=True, slots=True)
 class StageHandle:
-    """A stage as a template sees it: its definition and its loops (axes at first, in order: spatial, then reduction)."""
+    """A stage as a template sees it: its definition and its loops.
+
+    At first these are its axes: spatial ones, then those of a reduction. The ordered axis of a fold stands right behind the
+    axes that all its tensors keep.
+    """
 
     name: str
     definition: Stage
@@ -51,12 +55,16 @@ class StageHandle:
     @property
     def axes(self) -> tuple[LoopHandle, ...]:
         """The loops of the spatial axes of a stage that has not been split."""
-        return self.loops[: len(self.definition.axes)]
+        return self._of(self.definition.axes)
 
     @property
     def reduction(self) -> tuple[LoopHandle, ...]:
         """The loops of the reduction axes of a stage that has not been split."""
-        return self.loops[len(self.definition.axes) :]
+        return self._of(self.definition.reduction)
+
+    def _of(self, axes: tuple[Axis, ...]) -> tuple[LoopHandle, ...]:
+        by_name = {loop.name: loop for loop in self.loops}
+        return tuple(by_name[f"{self.name}.{axis.name}"] for axis in axes)
 
 
 class Schedule:

@@ -1,0 +1,47 @@
+"""What the schedule language can say and the lowering has no code for yet: one clear error each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..common.errors import ScheduleError
+from ..schedules.loops import LoopKind, LoopTree, Scope, StageLoops
+from ..schedules.step_checks import wrong
+
+GPU_KINDS = (LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
+CPU_SCOPES = (None, Scope.STACK, Scope.SCRATCH)
+# notes that change the code, and the number at which they ask for nothing
+NOTES = {"pipeline": 1, "pad_layout": 0, "swizzle": 0, "prefetch": 0}
+
+
+def check_lowers(tree: LoopTree) -> None:
+    """ScheduleError, with the outline marked, for the first thing that no code is made for."""
+    for stage in tree.stages:
+        for error in _refusals(tree, stage):
+            raise error
+
+
+def _refusals(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
+    for loop in stage.loops:
+        if loop.kind in GPU_KINDS:
+            yield wrong(
+                tree, loop.name, f"{loop.name} is bound to GPU {loop.kind}s, which have no code generator yet",
+                expected="serial, unrolled, vectorized and parallel loops",
+            )  # fmt: skip
+    if stage.scope not in CPU_SCOPES:
+        yield wrong(
+            tree, stage.stage, f"{stage.stage} lives in {stage.scope} memory, which has no code generator yet",
+            expected="a copy to stack or scratch memory",
+        )  # fmt: skip
+    if stage.tensorized:
+        yield wrong(
+            tree, stage.stage, f"there is no code generator for the instruction {stage.tensorized} yet",
+            expected="register tiles of vectors",
+        )  # fmt: skip
+    for note, loop_name, number in stage.notes:
+        kind = note.split(" ", maxsplit=1)[0]
+        if kind in NOTES and number != NOTES[kind]:
+            yield wrong(
+                tree, loop_name or stage.stage, f"{kind} of {number} has no code generator yet",
+                expected=f"{NOTES[kind]}, or no {kind} at all",
+            )  # fmt: skip
