@@ -43,7 +43,7 @@ class Effects:
         self.inside: dict[str, int] = {}  # variable -> how many were bound before it
         self.births: dict[str, int] = {}  # REGISTER buffer -> how many variables were bound around it
         self.derived: dict[str, frozenset[str]] = {}  # variable of a Let -> loop variables in its value
-        self.streamed = False
+        self.streaming = False  # whether streaming stores are taken at their word
         self._facts: dict[int, Facts] = {}
         self._fitting: dict[int, bool] = {}
         self._roots: dict[int, frozenset[str]] = {}
@@ -83,8 +83,7 @@ class Effects:
         if index.is_scalar and self.indices.lanes:
             self._store_last(place, index, value, condition)
             return
-        self.streamed |= node.streaming
-        self.at.memory.store(place, index, value, condition, node.streaming)
+        self.at.memory.store(place, index, value, condition, node.streaming and self.streaming)
 
     def _store_last(self, place: Place, index: Index, value: Value, condition: Value | None) -> None:
         """All lanes store to one element: the last real one counts."""

@@ -161,31 +161,22 @@ class Memory:
                 dump = self.text.dump()
                 text = f"select {condition.typed}, ptr {address}, ptr {dump}"
                 address = self.text.pure(text, condition.text, address)
-            self._plain_store(place, address, f"{memory_type(dtype, lanes)} {bits}", lanes, streaming)
+            hint = self._streaming_hint(place, index, lanes) if streaming and condition is None else ""
+            align = hint or f"align {dtype.bytes}"
+            self.text.line(f"store {memory_type(dtype, lanes)} {bits}, ptr {address}, {align}")
         self.text.forget(place.buffer.name)
         if condition is None:
             self.text.remember(place.buffer.name, (index, lanes), value)
 
-    def _plain_store(self, place: Place, address: str, typed: str, lanes: int, streaming: bool) -> None:
-        """A streaming store has to be aligned to its size; where it is not, an ordinary one takes its place."""
-        dtype = place.buffer.dtype
-        size = dtype.bytes * max(1, lanes)
-        step = min(size, self.arithmetic.target.vector_bits // 8)
-        if not streaming or lanes == 0 or step < 16:
-            self.text.line(f"store {typed}, ptr {address}, align {dtype.bytes}")
-            return
-        number = self.text.pure(f"ptrtoint ptr {address} to i64", address)
-        low = self.text.pure(f"and i64 {number}, {step - 1}", number)
-        aligned = self.text.pure(f"icmp eq i64 {low}, 0", low)
-        around, ordinary, after = (self.text.name("b") for _ in range(3))
-        self.text.line(f"br i1 {aligned}, label %{around}, label %{ordinary}")
-        self.text.start_block(around)
-        self.text.line(f"store {typed}, ptr {address}, align {step}, !nontemporal !0")
-        self.text.line(f"br label %{after}")
-        self.text.start_block(ordinary)
-        self.text.line(f"store {typed}, ptr {address}, align {dtype.bytes}")
-        self.text.line(f"br label %{after}")
-        self.text.start_block(after)
+    def _streaming_hint(self, place: Place, index: Index, lanes: int) -> str:
+        """How a streaming store is marked, "" if it cannot be one: it has to be aligned to its size. The function is run only
+        when its streamed buffers begin at a multiple of that; see llvm.py."""
+        size = place.buffer.dtype.bytes
+        step = min(size * lanes, self.arithmetic.target.vector_bits // 8)
+        aligned = (
+            all(times * size % step == 0 for times in (index.constant, *(t for _, t in index.terms))) if step else False
+        )
+        return f"align {step}, !nontemporal !0" if aligned and step >= 16 else ""
 
     def _scatter(self, place: Place, index: Index, bits: str, condition: Value | None) -> None:
         lanes = self.indices.lanes

@@ -50,7 +50,7 @@ class RegionStatements(Statements):
 
     def finish(self) -> None:
         """Ends a function: streaming stores become visible to other threads."""
-        if self.streamed and self.target.kind == "x86":
+        if self.streaming and self.target.kind == "x86":
             self.text.line(f"{self.module.intrinsic('llvm.x86.sse.sfence', 'void')}()")
 
     def parallel(self, node: For) -> None:
@@ -144,6 +144,7 @@ class RegionStatements(Statements):
         inner = RegionStatements(text, self.module, self.target, "%scratch", symbol, 1, self.private_bytes)
         inner.at.bindings = dict(self.at.bindings)
         inner.inside, inner.derived = dict(self.inside), dict(self.derived)
+        inner.streaming = self.streaming
         inner.scratch_used, inner.scratch_offsets = self.scratch_used, self.scratch_offsets
         for place in buffers:
             inner.adopt(place, known)

@@ -21,7 +21,8 @@ from .emit_parallel import RegionStatements
 from .emit_text import FunctionText
 from .emit_types import memory_literal, memory_type
 from .emit_values import ModuleText
-from .loop_ir import Buffer, LoopProgram, Nest, Scope
+from .loop_ir import Buffer, LoopProgram, Nest, Scope, Store
+from .loop_ir import statements as all_statements
 from .memory_plan import MemoryPlan, plan_memory
 
 ENTRY = "ptr %arguments, ptr %prepared, ptr %workspace"
@@ -127,25 +128,57 @@ def _nest(
 ) -> str:
     """Writes the function of a nest and returns the line that calls it."""
     known = facts(nest.body)
-    text = FunctionText()
-    statements = RegionStatements(text, module, target, "%scratch", symbol, plan.threads, plan.private_bytes)
-    parameters, arguments = [], []
-    for buffer in (*program.arguments, *program.globals):
-        if buffer.scope is Scope.TABLE:
-            statements.at.places[buffer.name] = Place(buffer, _table_name(buffer))
-        elif buffer.name in known.buffers:
-            name = names[buffer.name]
-            statements.at.places[buffer.name] = Place(buffer, name)
-            parameters.append(parameter(buffer, name, known))
-            arguments.append(f"ptr {name}")
-    statements.emit(nest.body)
-    statements.finish()
-    parameters.append("ptr noalias align 64 %scratch")
-    arguments.append("ptr %scratch")
-    module.functions.append(
-        f"define internal void @{symbol}({', '.join(parameters)}) #0 {{\n{text.text()}\n  ret void\n}}"
-    )
-    return f"  call void @{symbol}({', '.join(arguments)})"
+    buffers = [
+        b for b in (*program.arguments, *program.globals) if b.scope is not Scope.TABLE and b.name in known.buffers
+    ]
+    parameters = [parameter(b, names[b.name], known) for b in buffers] + ["ptr noalias align 64 %scratch"]
+    head = f"({', '.join(parameters)}) #0 {{\n"
+    call = f"({', '.join([*(f'ptr {names[b.name]}' for b in buffers), 'ptr %scratch'])})"
+
+    def write(name: str, streaming: bool) -> None:
+        text = FunctionText()
+        statements = RegionStatements(text, module, target, "%scratch", name, plan.threads, plan.private_bytes)
+        statements.streaming = streaming
+        for buffer in program.globals:
+            if buffer.scope is Scope.TABLE:
+                statements.at.places[buffer.name] = Place(buffer, _table_name(buffer))
+        for buffer in buffers:
+            statements.at.places[buffer.name] = Place(buffer, names[buffer.name])
+        statements.emit(nest.body)
+        statements.finish()
+        module.functions.append(f"define internal void @{name}{head}{text.text()}\n  ret void\n}}")
+
+    streamed = sorted({node.buffer for node in all_statements(nest.body) if isinstance(node, Store) and node.streaming})
+    if streamed:
+        write(f"{symbol}.streaming", True)
+        write(f"{symbol}.ordinary", False)
+        bases = [names[name] for name in streamed if name in names]
+        module.functions.append(f"define internal void @{symbol}{head}{_choose(symbol, call, bases, target)}\n}}")
+    else:
+        write(symbol, False)
+    return f"  call void @{symbol}{call}"
+
+
+def _choose(symbol: str, call: str, bases: list[str], target: Target) -> str:
+    """Streaming stores have to be aligned; where the caller's memory is not, the same nest runs with ordinary ones."""
+    lines = ["entry:"]
+    total = "0"
+    for number, base in enumerate(bases):
+        lines.append(f"  %i{number} = ptrtoint ptr {base} to i64")
+        lines.append(f"  %o{number} = or i64 {total}, %i{number}")
+        total = f"%o{number}"
+    lines += [
+        f"  %low = and i64 {total}, {target.vector_bits // 8 - 1}",
+        "  %aligned = icmp eq i64 %low, 0",
+        "  br i1 %aligned, label %fast, label %any",
+        "fast:",
+        f"  call void @{symbol}.streaming{call}",
+        "  ret void",
+        "any:",
+        f"  call void @{symbol}.ordinary{call}",
+        "  ret void",
+    ]
+    return "\n".join(lines)
 
 
 def parameter(buffer: Buffer, name: str, known: Facts) -> str:

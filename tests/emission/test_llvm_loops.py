@@ -24,9 +24,11 @@ from emission.loops import (
     update,
 )
 
+from tilesmith.codegen.cpu import assemble
 from tilesmith.codegen.loop_ir import Allocate, Buffer, For, If, Let, LoopProgram, Scope, Statement
 from tilesmith.codegen.passes.lift_branches import lift_branches
 from tilesmith.common.errors import InternalError
+from tilesmith.targets.target import parse_target
 from tilesmith.tensor.dtype import f32, i64
 from tilesmith.tensor.expr import Const, Expr, call
 
@@ -302,12 +304,26 @@ def test_constants_are_prepared(threads: int) -> None:
 
 @pytest.mark.parametrize("shift", [0, 1])
 def test_streaming_stores_need_no_alignment(shift: int) -> None:
+    """With shift 0 the output begins at a cache line, with 1 it does not; both ways are in the code."""
     x, z = given("x", 64 + shift), result("z", 64 + shift)
-    at = I * 16 + L + shift
+    at = I * 16 + L
     body = parallel(I, 4, lanes(L, 16, store(z, (at,), read(x, at), streaming=True)))
-    first = serial(J, shift, store(z, (J,), read(x, J)))
+    loops = program((x, z), body, serial(J, shift, store(z, (64 + J,), read(x, 64 + J))))
     data = random(x)
-    close(run(program((x, z), first, body), [data], 2)[0], data)
+    close(run(loops, [data], 2)[0], data)
+    text = assemble(loops, parse_target("x86:avx512"), 2, texts=True).texts["asm"]
+    assert "vmovntps" in text and "sfence" in text
+
+
+def test_streaming_stores_of_odd_places_are_ordinary() -> None:
+    x, z = given("x", 65), result("z", 65)
+    at = I * 16 + L + 1
+    loops = program(
+        (x, z), store(z, (0,), read(x, 0)), serial(I, 4, lanes(L, 16, store(z, (at,), read(x, at), streaming=True)))
+    )
+    data = random(x)
+    close(run(loops, [data])[0], data)
+    assert "vmovntps" not in assemble(loops, parse_target("x86:avx512"), 1, texts=True).texts["asm"]
 
 
 def test_wrong_loop_ir_is_reported() -> None:
