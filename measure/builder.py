@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
-from time import perf_counter
+from time import process_time
 
 from ..common.errors import ScheduleError, TilesmithError, UserError
 from .result import Failure, Job, Measurement, Status
@@ -19,7 +19,10 @@ return B
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A compiled job. `artifact` is pickled: whoever passes it on need not import what compiled it."""
+    """A compiled job. `artifact` is pickled: whoever passes it on need not import what compiled it.
+
+    `seconds` are of processor time: a builder may be stopped in the middle while a clock is read elsewhere.
+    """
 
     artifact: bytes
     builder: str  # codegen and LLVM version
@@ -45,13 +48,13 @@ class Builder:
     def handle(self, request: Job, link: Link) -> Built | Measurement:
         """Builds one job."""
         link.stage("compile")
-        start = perf_counter()
+        start = process_time()
         try:
             artifact = self._build(request.program, request.sketch, request.config, request.target, request.threads)
             payload = pickle.dumps(artifact, protocol=pickle.HIGHEST_PROTOCOL)
-            return Built(payload, artifact.builder, perf_counter() - start)
+            return Built(payload, artifact.builder, process_time() - start)
         except Exception as error:
-            return failed_build(error, perf_counter() - start)
+            return failed_build(error, process_time() - start)
 
 
 def failed_build(error: Exception, seconds: float) -> Measurement:

@@ -46,7 +46,7 @@ class Measurement:
     times: tuple[float, ...] = ()
     failure: Failure | None = None
     abandoned: bool = False  # ok, but dropped early because it was clearly slower than the best
-    compile_seconds: float = 0.0
+    compile_seconds: float = 0.0  # of processor time
     check_seconds: float = 0.0
     measure_seconds: float = 0.0
     builder: str = ""

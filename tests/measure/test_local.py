@@ -249,13 +249,13 @@ from contracts.measure_fakes import BUILDER, TIMER, fake_job
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.requests import TimeLimits
 def main():
-    limits = TimeLimits(compile=1.0, verify=1.0)
+    limits = TimeLimits(compile=1.0, time=1.0)
     runner = LocalRunner("fake", 1, builder=BUILDER, timer=TIMER, builders=2, limits=limits)
     runner.submit(fake_job(1)), runner.submit(fake_job(2))
     done = list(runner.collect())
     while len(done) < 2: done += runner.collect()
     runner.submit(fake_job(3, build="hang"))
-    runner.submit(fake_job(4, run="spin"))
+    runner.submit(fake_job(4, time="hang", threads=64))  # builders are stopped meanwhile
     try:
         runner.collect(timeout=0.5)
         print(*runner.children, flush=True)
