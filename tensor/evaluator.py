@@ -31,10 +31,11 @@ class Evaluator:
     def __init__(self, program: Program, inputs: Sequence[Array], errors: bool) -> None:
         self._program = program
         self._errors = errors
-        self._whole: dict[str, Pair] = {}
+        self._whole: dict[str, Pair] = {}  # inputs as they lie in memory; what is read of them is converted
         self._points: dict[str, tuple[NDArray[np.int64], Array, Array | None]] = {}
         for item, array in zip(program.inputs, inputs, strict=True):
-            self._whole[item.tensor.name] = from_memory(array, item.tensor.dtype), None
+            self._whole[item.tensor.name] = array, None
+        self._inputs = {item.tensor.name: item.tensor.dtype for item in program.inputs}
         for table in program.tables:
             dtype = table.tensor.dtype
             values = np.array(table.values, dtype=store_type(dtype)).reshape(table.tensor.shape)
@@ -170,17 +171,20 @@ class Evaluator:
         return Scope(values, self._gather, self._window, dimensions, rank, fixed or {}, errors=self._errors)
 
     def _window(self, name: str, parts: Sequence[slice | int]) -> Pair | None:
-        value, error = self._whole[name]
-        for part, size in zip(parts, value.shape, strict=True):
+        for part, size in zip(parts, self._whole[name][0].shape, strict=True):
             if (part.stop if isinstance(part, slice) else part + 1) > size or (isinstance(part, int) and part < 0):
                 return None  # under a guard; `_gather` clips
-        place = tuple(parts)
-        return value[place], None if error is None else error[place]
+        return self._part(name, tuple(parts))
 
     def _gather(self, name: str, indices: Sequence[Array]) -> Pair:
+        return self._part(name, _clipped(indices, self._whole[name][0].shape))
+
+    def _part(self, name: str, place: tuple[slice | int | Array, ...]) -> Pair:
         value, error = self._whole[name]
-        place = _clipped(indices, value.shape)
-        return np.asarray(value[place]), None if error is None else np.asarray(error[place])
+        part = np.asarray(value[place])
+        if name in self._inputs:
+            return from_memory(part, self._inputs[name]), None
+        return part, None if error is None else np.asarray(error[place])
 
     # single points
 
