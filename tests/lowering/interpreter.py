@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +30,20 @@ from tilesmith.codegen.loop_ir import (
     Store,
     Update,
 )
-from tilesmith.tensor.dtype import DType, bf16
+from tilesmith.tensor.dtype import bf16
 from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var
 
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
+    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "neg": lambda a: -a, "min": np.minimum,
+    "max": np.maximum, "abs": abs, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
+    "and": lambda a, b: bool(a) and bool(b), "or": lambda a, b: bool(a) or bool(b), "not": lambda a: not a,
+    "exp": np.exp, "log": np.log, "tanh": np.tanh, "erf": np.vectorize(math.erf),
+    "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "floor": np.floor,
+    "ceil": np.ceil, "round": np.round, "sin": np.sin, "cos": np.cos, "pow": np.power,
+}  # fmt: skip
 COMBINE = {"sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "max": max, "min": min}
-_ERF = np.vectorize(math.erf)
 
 
 @dataclass
@@ -60,8 +70,9 @@ class Interpreter:
             self.buffers[buffer.name] = buffer
         for buffer in self.program.globals:
             self._make(buffer)
-        for nest in (*self.program.prepare, *self.program.nests):
-            self._run(nest.body, {}, True)
+        with np.errstate(all="ignore"):
+            for nest in (*self.program.prepare, *self.program.nests):
+                self._run(nest.body, {}, True)
 
     def _make(self, buffer: Buffer) -> None:
         self.buffers[buffer.name] = buffer
@@ -154,23 +165,8 @@ class Interpreter:
                 return self.memory[name][place]
             case Op(name="select", args=(condition, yes, no)):
                 return self._value(yes if self._value(condition, env, active) else no, env, active)
-            case Op(name=name, args=args, dtype=dtype):
-                return _apply(name, [self._value(a, env, active) for a in args], dtype)
+            case Op(name=name, args=args):
+                return _FUNCTIONS[name](*[self._value(a, env, active) for a in args])
             case Cast(arg=arg, dtype=dtype):
                 return dtype.numpy.type(self._value(arg, env, active))
         raise TypeError(type(expr).__name__)
-
-
-def _apply(name: str, args: list[Any], dtype: DType) -> Any:
-    functions: dict[str, Any] = {
-        "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
-        "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "neg": lambda a: -a, "min": np.minimum,
-        "max": np.maximum, "abs": abs, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
-        "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
-        "and": lambda a, b: bool(a) and bool(b), "or": lambda a, b: bool(a) or bool(b), "not": lambda a: not a,
-        "exp": np.exp, "log": np.log, "tanh": np.tanh, "erf": _ERF, "sigmoid": lambda a: 1 / (1 + np.exp(-a)),
-        "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "floor": np.floor, "ceil": np.ceil, "round": np.round,
-        "sin": np.sin, "cos": np.cos, "pow": np.power,
-    }  # fmt: skip
-    with np.errstate(all="ignore"):
-        return functions[name](*args)
