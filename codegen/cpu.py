@@ -1,6 +1,18 @@
 """LLVM IR text to machine code for CPU targets.
 
-The passes are few, because the text is made with care (see llvm.py). Each one stands with what it is for.
+The passes are few, because the text is made with care (see llvm.py). Measured on matmul 1024^3 with register tiles of 6x4, 8x3
+and 12x2 vectors, k unrolled by 4, on one core of a Zen 4 with an FMA peak of 117 GFLOP/s (ms of processor time for everything
+from the loop tree to the object; GFLOP/s):
+
+    inliner alone                          27  46  37     111.5  108.4  100.8
+    inliner, instcombine (what is used)    29  48  39     111.8  107.8  100.2
+    + simplifycfg                          29  49  39     111.2  108.2  100.4
+    + new-gvn in front                     +3             111.6  108.1  100.3
+    + loop-strength-reduce                 +4..14         111.4  108.2  100.1
+    LLVM's O3 without its vectorizers      62  87  88     111.5  108.3  100.3
+
+So no pass makes these kernels faster. instcombine is kept for the code around them: masks, clamps and casts of edges, which it
+shortens. Code emission runs at level 3; its scheduler is what keeps tiles free of spills.
 """
 
 from __future__ import annotations

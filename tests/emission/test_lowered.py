@@ -1,0 +1,47 @@
+"""Random programs, sketches and configs, lowered and compiled: the outputs of the oracle, and nothing outside of a buffer."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from emission.loops import HOST, run
+from lowering.programs import MAKERS, random_program
+from lowering.sketches import random_sketch
+from lowering.truth import config, draw_choices, exact_inputs, valid
+
+from tilesmith.codegen.loop_ir import LoopProgram
+from tilesmith.codegen.lower import lower
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.reference import evaluate
+
+COUNT = 32
+
+
+@pytest.mark.parametrize("seed", range(66))
+def test_compiled_candidates_agree_with_the_oracle(seed: int) -> None:
+    random = Random(seed)
+    program = random_program(random, sorted(MAKERS)[seed % len(MAKERS)])
+    loops = drawn(program, random)
+    inputs = exact_inputs(program, seed)
+    by_name = {declared.tensor.name: array for declared, array in zip(program.inputs, inputs, strict=True)}
+    given = [by_name[buffer.name] for buffer in loops.arguments if buffer.name in by_name]
+    wanted, scales = evaluate(program, inputs), evaluate(program, inputs, absolute=True)
+    for threads in (1, 2):
+        outputs = run(loops, given, threads, at_end=bool(seed % 2))
+        for name, output, want, scale in zip(program.outputs, outputs, wanted, scales, strict=True):
+            tolerance = 16 * program.tensors[name].dtype.eps * scale + 1e-30
+            assert np.all(np.abs(output - want) <= tolerance), name
+
+
+def drawn(program: Program, random: Random) -> LoopProgram:
+    """A random valid candidate of a program."""
+    for _ in range(20):
+        sketch = random_sketch(program, random)
+        arm = sketch.arm(program, HOST)
+        choices = draw_choices(arm, random, COUNT)
+        good = np.flatnonzero(valid(sketch.apply_population(program, HOST, arm, choices), COUNT))
+        if len(good):
+            return lower(sketch.apply(program, HOST, config(arm, choices[good[0]])), HOST)
+    raise AssertionError("20 random sketches without a valid config")
