@@ -54,7 +54,7 @@ def constant_stages(tree: LoopTree) -> frozenset[str]:
             stage.at is None
             and sources & known
             and sources <= known | tables
-            and definition.name not in tree.program.outputs
+            and not any(tensor.name in tree.program.outputs for tensor in definition.tensors)
         ):
             found.add(stage.stage)
             known |= {t.name for t in definition.tensors}
