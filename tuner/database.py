@@ -141,6 +141,13 @@ class Database:
                 ("finished" if finished else "interrupted", spent, run),
             )
 
+    def add_foreign_run(self, run: str, task: str, started: float) -> None:
+        """Makes a run known of which only records came here; it cannot be continued."""
+        with self._errors():
+            self._connection.execute(
+                "INSERT OR IGNORE INTO run VALUES (?, ?, '', '', 'finished', ?, 0)", (run, task, started)
+            )
+
     def _cut_run(self, task: str, request: str) -> Run | None:
         rows = self._connection.execute(
             "SELECT id, owner, state, started, spent FROM run WHERE task = ? AND request = ? AND state <> 'finished' "

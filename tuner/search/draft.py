@@ -11,7 +11,7 @@ import numpy as np
 from ...schedules.space import Population, Space
 from ...schedules.space_ops import concatenate, defaults, mutate, population, sample, shares, take, unique
 from ..budget import Draft
-from .pool import Pool, Vector, pool_of, prior_of
+from .pool import Pool, Vector, joined, prior_of
 
 LEAST = 32  # rows that each arm keeps at least: the prior may be wrong about a whole structure
 PARENTS = 256
@@ -29,22 +29,26 @@ def draft(space: Space, rng: np.random.Generator, settings: Draft) -> Pool:
     for _ in range(settings.generations):
         best = _descend(space, rng, best, settings)
     cut = _cut(best, settings.keep)
-    kept = [take(p, np.flatnonzero((prior <= cut) | (np.arange(len(p)) < LEAST))) for p, prior in best]
-    return pool_of(space, [p for p in kept if len(p)])
+    kept = [np.flatnonzero((prior <= cut) | (np.arange(len(p)) < LEAST)) for p, prior in best]
+    parts = [(take(p, rows), prior[rows]) for (p, prior), rows in zip(best, kept, strict=True) if len(rows)]
+    return joined([Pool((p,), space.features(p), prior) for p, prior in parts])
 
 
 Scored = tuple[Population, Vector]
 
 
 def _least(population: Population, prior: Vector, count: int) -> Scored:
+    if len(prior) > count:
+        close = np.flatnonzero(prior <= np.partition(prior, count - 1)[count - 1])
+        population, prior = take(population, close), prior[close]
     order = np.argsort(prior, kind="stable")[:count]
     return take(population, order), prior[order]
 
 
 def _cut(best: list[Scored], count: int) -> float:
     """The prior of number `count` over all arms."""
-    everything = np.sort(np.concatenate([prior for _, prior in best]))
-    return float(everything[min(count, len(everything)) - 1]) if len(everything) else np.inf
+    everything = np.concatenate([prior for _, prior in best])
+    return float(np.partition(everything, count - 1)[count - 1]) if len(everything) > count else np.inf
 
 
 def _descend(space: Space, rng: np.random.Generator, best: list[Scored], settings: Draft) -> list[Scored]:

@@ -20,7 +20,7 @@ from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import concatenate, crossover, group, mutate, neighbours, population, swaps, take, unique
 from ..budget import NORMAL, Effort
 from .draft import draft
-from .pool import Pool, Vector, pool_of, prior_of, scales, spread_out
+from .pool import Pool, Vector, joined, pool_of, prior_of, scales, spread_out
 from .random import shuffled
 from .strategy import History, Result, Strategy
 from .surrogate import Surrogate
@@ -66,14 +66,19 @@ class PriorGuided:
         self._best_by_round: list[float] = []
 
     def tell(self, results: Sequence[Result]) -> None:
-        """Keeps the results with their features."""
+        """Keeps the results for the next plan."""
         self._history.tell(results)
-        for rows, members in group(self._space, [c for c, _ in results]):
-            ended = [results[int(r)] for r in rows]
+
+    def _learn(self) -> None:
+        """Fits the model to all results; the features of the new ones are made together: small portions cost most."""
+        new = self._history.results[sum(len(s) for s in self._samples) :]
+        for rows, members in group(self._space, [c for c, _ in new]):
+            ended = [new[int(r)] for r in rows]
             seconds = np.array([m.seconds for _, m in ended], dtype=np.float64)
             batch = np.array([self._rounds.get(c, 0) for c, _ in ended], dtype=np.int64)
             features, prior = self._space.features(members), prior_of(self._space, members)
             self._samples.append(Samples(features, prior, seconds, batch, np.zeros(len(rows), dtype=np.int64)))
+        self._model.fit(_all(self._samples))
 
     def ask(self, count: int) -> list[Candidate]:
         """From the plan; from the random stream when there is nothing left to plan with."""
@@ -94,10 +99,9 @@ class PriorGuided:
         if self._draft is None:
             self._draft = draft(self._space, self._rng, self._effort.draft)
             self._scales = scales(self._draft.features)
-        measured = sum(len(s) for s in self._samples)
-        if measured < self._effort.draft.first // 2:
+        if len(self._history.results) < self._effort.draft.first // 2:
             return self._first(self._draft)
-        self._model.fit(_joined(self._samples))
+        self._learn()
         return self._next(self._draft)
 
     def _first(self, pool: Pool) -> list[Candidate]:
@@ -124,7 +128,7 @@ class PriorGuided:
 
         near = self._around(leaders[: settings.leaders])
         plan = self._choose(near, int(share * settings.batch), apart=False)
-        wide = self._fresh(pool_of(self._space, [*pool.parts, *self._children(pool, leaders)]))
+        wide = joined([self._fresh(pool), *self._children(leaders)])
         plan += self._choose(wide, settings.batch - explored, apart=True)
         plan = list(dict.fromkeys(plan))[: settings.batch - explored]
         return plan + self._explore(self._fresh(pool), explored)
@@ -155,23 +159,23 @@ class PriorGuided:
         near = [near for c in leaders for near in (neighbours(self._space, c, reach=2), swaps(self._space, c))]
         return self._fresh(pool_of(self._space, near))
 
-    def _children(self, pool: Pool, leaders: Sequence[Candidate]) -> list[Population]:
+    def _children(self, leaders: Sequence[Candidate]) -> list[Pool]:
         """Descendants of the leaders, each generation's parents being the model's choice among the last one."""
         settings = self._effort.rounds
         if not leaders:
             return []
-        everyone: list[Population] = []
+        generations: list[Pool] = []
         parents = [members for _, members in group(self._space, leaders)]
         for _ in range(settings.generations):
             total = sum(len(p) for p in parents)
             brood = [self._brood(p, settings.children * len(p) // total) for p in parents]
-            everyone += brood
-            scored = self._fresh(pool_of(self._space, brood))
+            scored = self._fresh(pool_of(self._space, [b for b in brood if len(b)]))
+            generations.append(scored)
             if not len(scored):
                 break
             best = np.argsort(self._score(scored), kind="stable")[: settings.parents]
             parents = [p for p in scored.rows(best).parts if len(p)]
-        return everyone
+        return generations
 
     def _brood(self, parents: Population, count: int) -> Population:
         mothers = take(parents, self._rng.integers(len(parents), size=count))
@@ -196,7 +200,8 @@ class PriorGuided:
         return pool.rows(np.flatnonzero(np.concatenate(new))) if new else pool
 
 
-def _joined(samples: Sequence[Samples]) -> Samples:
+def _all(samples: Sequence[Samples]) -> Samples:
+    """All samples in one."""
     return Samples(
         np.concatenate([s.features for s in samples]),
         np.concatenate([s.prior for s in samples]),

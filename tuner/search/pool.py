@@ -17,7 +17,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """n candidates, those of one arm together. Row i of `features` (float32[n, f]) and `prior` (float64[n]) is one."""
+    """n candidates, part by part. Row i of `features` (float32[n, f]) and `prior` (float64[n]) is one of them."""
 
     parts: tuple[Population, ...]
     features: NDArray[np.float32]
@@ -54,11 +54,18 @@ def pool_of(space: Space, populations: Sequence[Population]) -> Pool:
     """A pool of all rows; populations of the same arm are joined. Where the space has no prior it is NaN."""
     arms = sorted({p.arm for p in populations})
     parts = [concatenate([p for p in populations if p.arm == arm]) for arm in arms]
-    features = [space.features(p) for p in parts]
+    return joined([Pool((p,), space.features(p), prior_of(space, p)) for p in parts if len(p)])
+
+
+def joined(pools: Sequence[Pool]) -> Pool:
+    """All rows of all pools; nothing is calculated again."""
+    pools = [pool for pool in pools if len(pool)]
+    if not pools:
+        return Pool((), np.zeros((0, 0), dtype=np.float32), np.zeros(0))
     return Pool(
-        tuple(parts),
-        np.concatenate(features) if features else np.zeros((0, 0), dtype=np.float32),
-        np.concatenate([prior_of(space, p) for p in parts]) if parts else np.zeros(0),
+        tuple(part for pool in pools for part in pool.parts),
+        np.concatenate([pool.features for pool in pools]),
+        np.concatenate([pool.prior for pool in pools]),
     )
 
 
