@@ -17,7 +17,7 @@ from .environment import describe_environment
 from .plausible import too_fast
 from .requests import ConfirmRequest, TimeRequest
 from .result import Failure, Measurement, Status
-from .timing import CONFIRM_PLAN, SEARCH_PLAN, Repeat, Timing, TimingPlan, interleaved, relative_spread, time_kernel
+from .timing import CONFIRM_PLAN, SEARCH_PLAN, Repeat, Timing, TimingPlan, interleaved, settled, time_kernel
 from .worker import Link
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ class Timer:
             times = interleaved(repeats, orders, self._confirm_plan)
             share = (perf_counter() - start) / len(right)
             for (place, passed), of_one in zip(right.items(), times, strict=True):
-                trusted = relative_spread(of_one) <= self._confirm_plan.unstable
-                ends[place] = self._judged(passed, Timing(of_one, trusted=trusted), share)
+                ends[place] = self._judged(passed, settled(of_one, self._confirm_plan), share)
         return tuple(end for end in ends if isinstance(end, Measurement))
 
     def _check(self, request: TimeRequest, link: Link, item: int) -> _Passed | Measurement:

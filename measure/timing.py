@@ -6,9 +6,11 @@ runs as last `shortest` seconds together; its time divided by the number of runs
     warm-up      the verified run; where it is far above the best known time, or very long, it is already enough
     repeats      `repeats` of them; what is clearly slower than the best is dropped after the first
     more         while the interquartile range exceeds `spread` of the median, up to `most_repeats` and `budget` seconds
-    verdict      above `unstable` the times are kept for the reader, but the trial counts as unstable
+    verdict      times that never settled are cut down to the fastest third; where even those are further apart than
+                 `unstable`, they are kept for the reader, but the trial counts as unstable
 
-Noise only ever adds time, so a repeat that looks slow enough to be dropped is given one more chance.
+Noise only ever adds time. Hence the fastest third (on a machine that others use too, it is what the kernel takes when it
+is let run), and hence a repeat that looks slow enough to be dropped is given one more chance.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class TimingPlan:
     budget: float = 0.12  # after which 3 repeats are enough
     long_budget: float = 0.6  # after which one repeat is enough
     spread: float = 0.05  # interquartile range / median with which the method is content
-    unstable: float = 0.30  # the same, above which the times are not to be trusted
+    settled: float = 0.15  # the same, above which only the fastest third counts
+    unstable: float = 0.30  # the same, above which even these are not to be trusted
     abandon: float = 1.25  # this many times the best known time is clearly slower
     abandon_cold: float = 4.0  # the same for the warm-up run, which pays for cold caches and sleeping threads
     cold_cost: float = 1e-3  # what a warm-up run may cost on top
@@ -95,6 +98,14 @@ def time_kernel(repeat: Repeat, first: float, limit: float | None = None, plan: 
         seconds = repeat(count)
         spent += seconds
         times.append(seconds / count)
+    return settled(times, plan)
+
+
+def settled(times: Sequence[float], plan: TimingPlan = SEARCH_PLAN) -> Timing:
+    """The verdict on all repeats of a kernel; see the head of this file."""
+    if relative_spread(times) > plan.settled:
+        fastest = sorted(times)[max(2, (len(times) - 1) // 3)]
+        times = [seconds for seconds in times if seconds <= fastest]
     return Timing(tuple(times), trusted=relative_spread(times) <= plan.unstable)
 
 
@@ -118,10 +129,10 @@ def _enough(times: Sequence[float], spent: float, plan: TimingPlan) -> bool:
     count = len(times)
     if count >= plan.most_repeats or spent > plan.long_budget:
         return True
-    settled = relative_spread(times) <= plan.spread
+    content = relative_spread(times) <= plan.spread
     if spent > plan.budget:
-        return count >= 3 and (settled or spent > 3 * plan.budget)
-    return count >= plan.repeats and settled
+        return count >= 3 and (content or spent > 3 * plan.budget)
+    return count >= plan.repeats and content
 
 
 def interleaved(
