@@ -11,7 +11,7 @@ from ..tensor.program import Program
 from ..tensor.rewrite import normalise
 from ..tensor.text import canonical, print_program, program_key
 from .auto import derive
-from .schedule import Template, trace
+from .schedule import Template, trace, unscheduled
 from .sketch import Sketch
 
 
@@ -49,8 +49,8 @@ class Task:
         return derive(self.body)
 
     def sketches_of(self, template: Template) -> tuple[Sketch, ...]:
-        """The sketches of a person's template. TemplateError names the template."""
-        return trace(template, self.body)
+        """The sketches of a person's template, after the unscheduled nest. TemplateError names the template."""
+        return (unscheduled(self.body), *trace(template, self.body))
 
 
 def task_key(program: str, target: str, threads: int) -> str:

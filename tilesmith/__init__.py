@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from .tensor.program import Tensor as Tensor
     from .tensor.text import parse as parse
     from .tuner.apply import compile as compile
-    from .tuner.tune import TuneResult as TuneResult
+    from .tuner.outcome import TuneResult as TuneResult
     from .tuner.tune import tune as tune
 
 # Where each name lives. The block above says the same to type checkers.
@@ -78,7 +78,8 @@ _HOMES = {
     "tensor.program": ("Program", "Tensor"),
     "tensor.text": ("parse",),
     "tuner.apply": ("compile",),
-    "tuner.tune": ("TuneResult", "tune"),
+    "tuner.outcome": ("TuneResult",),
+    "tuner.tune": ("tune",),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

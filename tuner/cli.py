@@ -16,7 +16,7 @@ from ..common.settings import DATABASE
 from ..tensor.text import program_key
 from .database import Database, rank
 from .records import Record, TaskIdentity
-from .what import read_what
+from .what import load_function, read_what
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
@@ -59,6 +59,10 @@ def run(
     effort: Annotated[str, typer.Option(help="quick, normal or full")] = "normal",
     strategy: Annotated[str, typer.Option(help="how candidates are chosen")] = "guided",
     runner: Annotated[str, typer.Option(help="where candidates are built and measured")] = "local",
+    template: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="search the schedules of this function, package.module:function, instead of the rules'"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="the same seed proposes the same")] = 0,
     progress: Annotated[bool, typer.Option(help="show progress while it runs")] = True,
     db: DatabasePath = None,
@@ -71,6 +75,7 @@ def run(
     result = tune(
         found.program, target=target, trials=trials, seconds=None if time is None else read_time(time),
         threads=threads, strategy=strategy, runner=runner, db=db, seed=seed, progress=progress, effort=effort,
+        template=None if template is None else load_function(template),
     )  # fmt: skip
     console = report.make_console()
     with _open(db) as database:

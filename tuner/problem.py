@@ -10,7 +10,6 @@ from ..codegen.cpu import builder_version
 from ..codegen.pipeline import kernel_name
 from ..measure.machine import machine_identity, machine_key
 from ..schedules.space import Candidate, Space, Value
-from ..schedules.task import Task
 from ..targets.ceilings import Ceilings
 from ..tensor.program import Program
 from ..tensor.text import family_key, print_program, program_key
@@ -70,8 +69,9 @@ class Problem:
         return None
 
 
-def problem_of(program: Program, task: Task, ceilings: Ceilings) -> Problem:
+def problem_of(program: Program, space: TaskSpace) -> Problem:
     """The problem of a program on this machine."""
+    task, ceilings = space.task, space.ceilings
     identity = TaskIdentity(
         program_key=program_key(task.program),
         family_key=family_key(task.program),
@@ -83,5 +83,4 @@ def problem_of(program: Program, task: Task, ceilings: Ceilings) -> Problem:
     )
     known = machine_identity()
     machine = Machine(machine_key(known), known, ceilings.to_json())
-    space = TaskSpace(task, ceilings)
     return Problem(kernel_name(program), identity, space, machine, builder_version(), ceilings, program_work(program))

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..common.errors import ArgumentError
 from ..measure.calibrate import ceilings
 from ..measure.result import Purpose, Runner
+from ..schedules.schedule import Template
 from ..schedules.space import Candidate
 from ..schedules.task import Task
 from ..targets.host import thread_count
@@ -23,6 +24,7 @@ from .runners import runner_for
 from .search.strategy import Strategy, make_strategy
 from .session import Session
 from .stopwatch import Stopwatch
+from .task_space import TaskSpace
 from .watch import Watcher, watcher_of
 
 NUMBERS = count()  # of jobs: unlike in one process, so that nobody mistakes an answer to a search that was dropped
@@ -41,6 +43,7 @@ def tune(
     seed: int = 0,
     progress: bool | Watcher = True,
     effort: str = "normal",
+    template: Template | None = None,
 ) -> TuneResult:
     """Searches for the fastest kernel of a program; whatever is measured goes into the database, where `compile` looks.
 
@@ -52,11 +55,12 @@ def tune(
         threads: of the kernels; default: all cores of the target.
         runner: "local", or any Runner (which then stays open).
         db: the database; default: the settings'.
+        template: searches the sketches of this function instead of those that the rules derive (docs/templates.md).
 
     Ctrl-C ends it with the best so far; nothing that was measured is lost.
 
     Raises:
-        BudgetError, ArgumentError, TargetError, DatabaseError: before anything is measured.
+        BudgetError, ArgumentError, TargetError, TemplateError, DatabaseError: before anything is measured.
         SearchFailed: all candidates of a task failed.
     """
     preset = effort_named(effort)
@@ -70,15 +74,18 @@ def tune(
         "strategy": strategy,
         "seed": seed,
         "effort": effort,
+        "template": None if template is None else template.__name__,
     }
     resolved = parse_target(target) if isinstance(target, str) else target
     check_runs_here(resolved)
+    tasks = [Task.of(one, resolved, thread_count(threads, resolved)) for one in programs]
+    spaces = [task.sketches if template is None else task.sketches_of(template) for task in tasks]
     results: list[TaskResult] = []
     with open_database(db) as database:
-        for one in programs:
-            task = Task.of(one, resolved, thread_count(threads, resolved))
-            problem = problem_of(one, task, ceilings(task.target, task.threads))
-            chooser = make_strategy(strategy, problem.space, seed, preset)
+        for one, task, sketches in zip(programs, tasks, spaces, strict=True):
+            space = TaskSpace(task, ceilings(task.target, task.threads), sketches)
+            problem = problem_of(one, space)
+            chooser = make_strategy(strategy, space, seed, preset)
             with runner_for(problem, runner) as worker:
                 session = Session.begin(database, problem, request)
                 results.append(search(session, chooser, worker, budget, watcher_of(progress), preset))

@@ -6,9 +6,10 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..common.errors import ArgumentError, ProgramError, TilesmithError
 from ..tensor.program import Program
@@ -82,20 +83,12 @@ def _from_operator(name: str, values: Mapping[str, str], constants: Sequence[str
 
 
 def _from_function(what: str, values: Mapping[str, str], constants: Sequence[str]) -> What:
-    place, _, name = what.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` does: modules of the folder that the command is called from
-    try:
-        function = getattr(importlib.import_module(place), name, None)
-    except ImportError as error:
-        raise ArgumentError(f"cannot import the module {place!r}", found=str(error)) from error
-    if not callable(function):
-        raise ArgumentError(f"the module {place!r} has no function {name!r}")
+    function = load_function(what)
     arguments = _arguments(values, constants)
     try:
         inspect.signature(function).bind(**arguments)
     except TypeError as error:
-        expected = f"{name}{inspect.signature(function)}"
+        expected = f"{what.partition(':')[2]}{inspect.signature(function)}"
         raise ArgumentError(f"{what} cannot be called so: {error}", expected=expected) from None
     try:
         program = function(**arguments)
@@ -105,7 +98,21 @@ def _from_function(what: str, values: Mapping[str, str], constants: Sequence[str
         raise ProgramError(f"{what} raised {type(error).__name__}", found=str(error)) from error
     if not isinstance(program, Program):
         raise ArgumentError(f"{what} gave no program", expected="a Program", found=type(program).__name__)
-    return What(program, f"{place}.{name}({_arguments_text(arguments)})")
+    return What(program, f"{what.replace(':', '.')}({_arguments_text(arguments)})")
+
+
+def load_function(what: str) -> Callable[..., Any]:
+    """The function that "package.module:function" names. Errors: ArgumentError."""
+    place, _, name = what.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as `python -m` does: modules of the folder that the command is called from
+    try:
+        function: Callable[..., Any] | None = getattr(importlib.import_module(place), name, None)
+    except (ImportError, ValueError) as error:
+        raise ArgumentError(f"cannot import the module {place!r}", found=str(error)) from error
+    if function is None or not callable(function):
+        raise ArgumentError(f"the module {place!r} has no function {name!r}")
+    return function
 
 
 def _arguments(values: Mapping[str, str], constants: Sequence[str]) -> dict[str, object]:

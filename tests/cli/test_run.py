@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Self
 
@@ -93,7 +94,7 @@ def wait_for_records(db: Path, count: int, limit: float = 60.0) -> None:
     end = time.monotonic() + limit
     while time.monotonic() < end:
         try:
-            with sqlite3.connect(f"{db.as_uri()}?mode=ro", uri=True) as connection:
+            with closing(sqlite3.connect(f"{db.as_uri()}?mode=ro", uri=True)) as connection:
                 (found,) = connection.execute("SELECT count(*) FROM record WHERE status = 'ok'").fetchone()
         except sqlite3.Error:
             found = 0
@@ -139,6 +140,36 @@ def test_all_candidates_failing_names_the_reasons_and_how_to_see_them(
     assert "crash in time: signal 11" in answer.err and "compile_error in compile: cannot select" in answer.err
     (number, *_) = re.findall(r"tune replay (\d+)", answer.err)
     assert "signal 11" in call("explain", number, "--db", db).out
+
+
+TEMPLATES = """
+def rows(s):
+    stage = s.stage("t0")
+    i0, i1 = s.split(stage.axes[0], s.factor("rows", at_most=8))
+    s.unroll(i1)
+
+def broken(s):
+    s.split(s.stage("t0").axes[0], s.factor("rows"))
+    raise KeyError("no such thing")
+"""
+
+
+def test_a_template_of_a_persons_own_is_searched(
+    cache: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "schedules_of_mine.py").write_text(TEMPLATES)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("TILESMITH_CACHE", str(cache))
+    db = tmp_path / "records.sqlite"
+    words = ("run", *MATMUL, "--trials", 4, "--effort", "quick", "--threads", 1, "--db", db, "--template")
+    answer = call(*words, "schedules_of_mine:rows")
+    assert answer.code == 0, answer.err
+    shown = call("show", *MATMUL, "--db", db).out
+    assert re.search(r"rows +rows=\d", shown) and "unscheduled nest" in shown and "auto" not in shown
+
+    wrong = call(*words, "schedules_of_mine:broken")
+    assert wrong.code == 2 and "template 'broken' failed: KeyError: 'no such thing'" in wrong.err
+    assert "for t0.a0.p0" in wrong.err  # the outline of what it had done
 
 
 ELSEWHERE = "riscv64:v" if host_kind().name != "riscv64" else "x86:avx2"
@@ -191,10 +222,9 @@ def test_mistakes_end_with_one_message_and_nothing_written(
 def test_a_newer_or_foreign_database_is_left_alone(call: Call, tmp_path: Path) -> None:
     newer, foreign = tmp_path / "newer.sqlite", tmp_path / "foreign.sqlite"
     Database(newer).close()
-    with sqlite3.connect(newer) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    with sqlite3.connect(foreign) as connection:
-        connection.execute("CREATE TABLE songs (name TEXT)")
+    for path, statement in ((newer, "PRAGMA user_version = 99"), (foreign, "CREATE TABLE songs (name TEXT)")):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(statement)
     for path in (newer, foreign, tmp_path, tmp_path / "no" / "folder.sqlite"):
         before = path.read_bytes() if path.is_file() else b""
         answer = call("run", *MATMUL, "--trials", 2, "--db", path)
