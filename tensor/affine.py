@@ -133,7 +133,7 @@ def _fold_select(condition: Expr, yes: Expr, no: Expr, *, bounds: Bounds | None)
     truth = decide(condition, bounds or {})
     if truth is not None:
         return yes if truth else no
-    if yes == no and not _has_zero(yes):
+    if yes == no:
         return yes
     return Op("select", (condition, yes, no), yes.dtype)
 
@@ -157,6 +157,8 @@ def _fold_condition(expr: Op, bounds: Bounds | None) -> Expr:
 def _fold_constants(expr: Op) -> Expr:
     """Arithmetic on literals, rounded to the dtype as the machine would; only + - * / neg min max abs."""
     values = [round_to(arg.value, arg.dtype) for arg in expr.args if isinstance(arg, Const)]
+    if any(math.isnan(value) for value in values):
+        return expr
     try:
         result = _ARITHMETIC[expr.name](*values)
     except (KeyError, ZeroDivisionError, OverflowError):
@@ -198,13 +200,6 @@ def round_to(value: int | float | bool, dtype: DType) -> int | float | bool:
 
 def _negative_zero(literal: Const) -> bool:
     return isinstance(literal.value, float) and math.copysign(1.0, literal.value) < 0
-
-
-def _has_zero(expr: Expr) -> bool:
-    """Whether a float zero occurs: 0.0 and -0.0 are equal nodes with different bits."""
-    if isinstance(expr, Const):
-        return isinstance(expr.value, float) and expr.value == 0
-    return any(_has_zero(child) for child in children(expr))
 
 
 _ARITHMETIC: dict[str, Callable[..., float]] = {

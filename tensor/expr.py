@@ -15,6 +15,7 @@ Nodes are frozen and hashable; nothing is evaluated here. Python operators on no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Union
@@ -107,10 +108,23 @@ class Expr:
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Const(Expr):
-    """A literal. `value` is bool for bool, int for integers, float for floats (inf and nan included)."""
+    """A literal. `value` is bool for bool, int for integers, float for floats (inf and nan included).
+
+    Literals are equal if they are the same value, bit for bit: -0.0 is not 0.0, and nan is nan.
+    """
 
     value: Number
     dtype: DType
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Const):
+            return NotImplemented
+        a, b = self.value, other.value
+        same = a == b and (a != 0 or math.copysign(1, a) == math.copysign(1, b))
+        return self.dtype is other.dtype and (same or (math.isnan(a) and math.isnan(b)))
+
+    def __hash__(self) -> int:
+        return hash((None if math.isnan(self.value) else self.value, self.dtype))
 
 
 @dataclass(frozen=True, slots=True, eq=True)

@@ -150,6 +150,11 @@ def test_values_fold_only_where_every_bit_stays() -> None:
     assert isinstance(zeros, Op) and zeros.name == "select"
 
 
+def test_nan_literals_are_not_folded_away() -> None:
+    largest = call("max", const(math.nan, f32), const(1.0, f32))
+    assert simplify(largest) == largest
+
+
 def test_literals_round_as_their_dtype() -> None:
     from tilesmith.tensor.affine import round_to
 

@@ -103,6 +103,15 @@ def test_signed_zeros_and_precision_survive() -> None:
         assert repr(expr.value) == repr(number)
 
 
+def test_programs_are_equal_if_their_literals_are_bit_for_bit() -> None:
+    text = "input x: f32[4]\ny[i: 4] = x[i] * {}\nreturn y"
+    assert parse(text.format("nan")) == parse(text.format("nan"))
+    assert hash(parse(text.format("nan"))) == hash(parse(text.format("nan")))
+    assert parse(text.format("0.0")) == parse(text.format("0"))
+    assert parse(text.format("-0.0")) != parse(text.format("0.0"))
+    assert program_key(parse(text.format("-0.0"))) != program_key(parse(text.format("0.0")))
+
+
 def test_precedence_is_that_of_python() -> None:
     assert parse_expr("i - 1 - j * 2 % 3") == (Var("i") - 1) - (Var("j") * 2) % 3
     assert parse_expr("i < 1 or i > 2 and i < 3") == (Var("i") < 1) | ((Var("i") > 2) & (Var("i") < 3))
