@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..common.errors import EnvironmentFailure
 from ..common.settings import CACHE
@@ -31,14 +32,14 @@ from .worker import Link
 if TYPE_CHECKING:
     from ..runtime.devices.base import Array, LoadedKernel
 
-_VERSION = 1  # raise it when the loops change: kept figures of older loops do not count
+_VERSION = 2  # raise it when the loops change: kept figures of older loops do not count
 _SHORTEST = 2e-3  # seconds of one sample
 _SAMPLES = 4
 _MEASURED = {"f32": 4, "f64": 8}  # dtype -> bytes
 _WIDEST = 64  # bytes of a vector
 _LIMIT = 60.0  # seconds after which a calibration is given up
 
-Sample = Callable[[int], float]  # times -> seconds of that many repetitions on all threads
+Sample = Callable[[int], NDArray[np.float64]]  # times -> seconds of that many repetitions, for each thread
 
 
 def ceilings(target: Target, threads: int) -> Ceilings:
@@ -129,9 +130,9 @@ class _Team:
         cores = sorted(os.sched_getaffinity(0)) if threads <= usable_cores() else []
         self._cores = cores[:: max(1, len(cores) // threads)]
 
-    def seconds(self, kernel: LoadedKernel, arrays: Sequence[Sequence[Array]]) -> float:
-        """Seconds until the slowest thread has run the kernel once on its arrays."""
-        return max(self._pool.map(lambda t: self._one(kernel, arrays[t], t), range(self.threads)))
+    def seconds(self, kernel: LoadedKernel, arrays: Sequence[Sequence[Array]]) -> NDArray[np.float64]:
+        """float64[threads]: what each thread takes to run the kernel once on its arrays."""
+        return np.array(list(self._pool.map(lambda t: self._one(kernel, arrays[t], t), range(self.threads))))
 
     def _one(self, kernel: LoadedKernel, arrays: Sequence[Array], thread: int) -> float:
         if self._cores:
@@ -140,28 +141,29 @@ class _Team:
         return kernel.run_repeat(arrays, 1)
 
 
-def _best(sample: Sample) -> float:
-    """The least seconds of one repetition."""
+def _samples(sample: Sample, count: int) -> NDArray[np.float64]:
+    """float64[count, threads]: seconds of one repetition."""
     times, seconds = 1, sample(1)
-    while seconds < _SHORTEST:
-        times = times * 2 if seconds <= 0 else max(times + 1, min(times * 64, int(times * 1.2 * _SHORTEST / seconds)))
+    while seconds.max() < _SHORTEST:
+        wanted = 1.2 * _SHORTEST / max(float(seconds.max()), 1e-9)
+        times = max(times + 1, int(times * min(64.0, wanted)))
         seconds = sample(times)
-    return min(seconds, *(sample(times) for _ in range(_SAMPLES - 1))) / times
+    return np.array([seconds, *(sample(times) for _ in range(count - 1))]) / times
 
 
 def _arithmetic(target: Target, dtype: str, team: _Team) -> float:
-    """Operations per second of all threads."""
+    """Operations per second of all threads; they share nothing, so each counts with its own best."""
     kernel = _load(target, "flops", arithmetic_loop(target, dtype))
     size = target.vector_bits // 8 * (accumulators(target) + 2)
     buffers = [_touched(size).view(np.float32 if dtype == "f32" else np.float64) for _ in range(team.threads)]
     for buffer in buffers:
         buffer.fill(0.5)  # x * 0.5 + 0.5 stays near 1: no infinities, no subnormal numbers
 
-    def sample(times: int) -> float:
+    def sample(times: int) -> NDArray[np.float64]:
         return team.seconds(kernel, [(b, np.array([0, times], np.int64)) for b in buffers])
 
     operations = 2 * OPERATIONS * accumulators(target) * target.vector_bits // 8 // _MEASURED[dtype]
-    return operations * team.threads / _best(sample)
+    return float((operations / _samples(sample, 4 * _SAMPLES).min(axis=0)).sum())
 
 
 def _bandwidth(target: Target, team: _Team) -> tuple[tuple[int, float], ...]:
@@ -180,16 +182,17 @@ def _speed(
     step = STEP * target.vector_bits // 8
     bytes_of_one = size // team.threads // stream.streams // step * step
 
-    def sample(times: int) -> float:
+    def sample(times: int) -> NDArray[np.float64]:
         return team.seconds(kernel, [(b, _numbers(bytes_of_one, times)) for b in buffers])
 
-    return bytes_of_one * stream.streams * team.threads / _best(sample)
+    slowest = _samples(sample, _SAMPLES).max(axis=1)
+    return float(bytes_of_one * stream.streams * team.threads / slowest.min())
 
 
 def _sizes(target: Target, threads: int) -> list[int]:
-    """Working sets of all threads together, from a quarter of level 1 to four times what all caches hold, doubling."""
+    """Working sets of all threads together, from a quarter of level 1 to eight times what all caches hold, doubling."""
     held = [cache.bytes * -(-threads // cache.shared_by) for cache in target.caches]
-    size, last = held[0] // 4, min(4 * max(held), 1 << 29)
+    size, last = held[0] // 4, min(8 * max(held), 1 << 29)
     sizes = [size]
     while sizes[-1] < last:
         sizes.append(sizes[-1] * 2)
