@@ -1,0 +1,171 @@
+"""Named features of a whole population: what a learned model sees of a candidate.
+
+Features are ratios (to a cache, to the number of registers, to the threads, to the work that the program needs at least), most
+on a logarithmic scale, so that what is learned on one shape or machine carries over to others. They are the same for every
+sketch of every program: counts are summed over stages; properties of a loop nest are means over the stages, each weighed by
+the cycles that it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schedules.loops import LoopKind, LoopTree
+from ..targets.target import Target
+from .analysis import LEVELS, Analysis, Nest, analyse
+from .analytic import REGION, resources, stage_cycles
+from .footprint import Value
+from .levels import StageLevels
+from .work import LATENCY, Work
+
+_RESOURCES = ("arithmetic", "loads", "stores", "instructions", "chains")
+_PER_LEVEL = ("traffic", "reuse", "fill", "cycles")
+_OF_STAGES = (
+    "vector_fill", "independent_chains", "chain_length", "register_pressure", "spilled", "code_size", "points_waste",
+    "loads_per_operation", "stores_per_operation", "gathered_share", "unaligned_share", "crowded_share",
+    "loop_instructions", "loop_exits", "body_trips",
+)  # fmt: skip
+_WHOLE = (
+    "copy_share", "nests", "parallel_trips", "threads_idle", "imbalance", "touched_l1", "touched_l2", "touched_l3",
+    "cycles_over_ideal", "region_share", "streaming",
+)  # fmt: skip
+
+FEATURE_NAMES: tuple[str, ...] = (
+    *(f"{name}_bound" for name in _RESOURCES),
+    *(f"l{level}_{name}" for level in range(1, LEVELS + 1) for name in _PER_LEVEL),
+    *_OF_STAGES,
+    *_WHOLE,
+)
+
+
+def features(tree: LoopTree, target: Target, threads: int, count: int) -> NDArray[np.float32]:
+    """float32[count, len(FEATURE_NAMES)], all finite, for a tree to which `count` configs (or one) have been applied.
+
+    TypeError for a tree whose extents are still symbolic.
+    """
+    return feature_table(analyse(tree, target, threads), target, threads, count)
+
+
+def feature_table(analysis: Analysis, target: Target, threads: int, count: int) -> NDArray[np.float32]:
+    """As `features`, from an analysis that exists already."""
+    table = np.empty((count, len(FEATURE_NAMES)), dtype=np.float32)
+    for number, value in enumerate(_values(analysis, target, threads)):
+        table[:, number] = value
+    return table
+
+
+def _values(analysis: Analysis, target: Target, threads: int) -> Iterator[Value]:
+    stages = [(nest, stage, work) for nest in analysis.nests for stage, work in nest.work]
+    cycles = [np.maximum(stage_cycles(work, target), 1.0) for _, _, work in stages]
+    total = _sum(cycles)
+    busy = [resources(work, target) for _, _, work in stages]
+    for number in range(len(_RESOURCES)):
+        yield _sum([of_stage[number] for of_stage in busy]) / total
+    yield from _memory(analysis, total)
+
+    def mean(property_: Callable[[StageLevels, Work], Value]) -> Value:
+        weighed = [w * property_(s, work) for w, (_, s, work) in zip(cycles, stages, strict=True)]
+        return _sum(weighed) / total
+
+    yield from _of_stages(analysis, target, [work for _, _, work in stages], mean)
+    yield from _of_program(analysis, target, threads, total, [(s, work) for _, s, work in stages])
+
+
+def _memory(analysis: Analysis, cycles: Value) -> Iterator[Value]:
+    """Of each cache level: traffic over the bytes that are needed at least, accesses over traffic, working set, demand."""
+    accessed = _sum([(w.loads + w.stores) * 64.0 * w.width for nest in analysis.nests for _, w in nest.work])
+    for number in range(LEVELS):
+        if number >= len(analysis.caches):
+            yield from (0.0, 0.0, 0.0, 0.0)
+            continue
+        moved = _sum([nest.moved[number] for nest in analysis.nests])
+        yield _log(moved, analysis.touched)
+        yield _log(accessed, moved)
+        fill: Value = 0.0
+        for nest in analysis.nests:
+            fill = np.maximum(fill, nest.traffic.fill[number])
+        yield fill
+        yield moved / (analysis.caches[number].line * cycles)
+
+
+def _of_stages(
+    analysis: Analysis, target: Target, works: list[Work], mean: Callable[[Callable[[StageLevels, Work], Value]], Value]
+) -> Iterator[Value]:
+    operations = _sum([w.operations for w in works]) + 1.0
+    loads = _sum([w.loads for w in works])
+    stores = _sum([w.stores for w in works])
+    accesses = loads + stores + 1.0
+    yield mean(lambda s, w: w.width)
+    yield mean(lambda s, w: _log(w.chains, LATENCY * target.fma_ports))
+    yield mean(lambda s, w: np.log2(np.maximum(w.length, 1.0)))
+    yield mean(lambda s, w: w.registers / target.vector_registers)
+    yield mean(lambda s, w: np.where(w.registers > target.vector_registers, 1.0, 0.0))
+    yield mean(lambda s, w: np.log2(w.code + 1.0))
+    yield mean(lambda s, w: _log(w.points, analysis.real_points[s.name]))
+    yield _log(loads, operations)
+    yield _log(stores, operations)
+    yield _sum([w.gathered for w in works]) / accesses
+    yield _sum([w.unaligned for w in works]) / accesses
+    yield _sum([w.crowded for w in works]) / accesses
+    yield _sum([w.loops for w in works]) / operations
+    yield _log(_sum([w.exits for w in works]) * 1000.0, operations)
+    yield mean(lambda s, w: _log(s.trips[s.body], s.trips[max(s.body - 1, 0)]))
+
+
+def _of_program(
+    analysis: Analysis, target: Target, threads: int, cycles: Value, stages: list[tuple[StageLevels, Work]]
+) -> Iterator[Value]:
+    copies = [work.instructions for s, work in stages if s.loops.copies is not None]
+    yield _sum(copies) / _sum([work.instructions for _, work in stages])
+    yield float(len(analysis.nests))
+    yield from _parallelism(analysis.nests, threads)
+    for number in range(LEVELS):
+        known = number < len(analysis.caches)
+        yield _log(analysis.touched, analysis.caches[number].bytes) if known else 0.0
+    ideal = _sum([_least_operations(s, work, analysis.real_points[s.name], target) for s, work in stages])
+    yield _log(cycles, ideal)
+    yield _log(len(analysis.nests) * REGION * 3e9 * threads, cycles)
+    streaming: Value = 0.0
+    for nest in analysis.nests:
+        for on in nest.traffic.streamed.values():
+            streaming = np.maximum(streaming, on)
+    yield streaming
+
+
+def _least_operations(stage: StageLevels, work: Work, points: float, target: Target) -> Value:
+    """Cycles of arithmetic for the points that a program asks for, in full vectors; 0 for copies."""
+    if stage.loops.copies is not None:
+        return 0.0
+    vectorized = any(loop.kind is LoopKind.VECTOR for loop in stage.straight)
+    lanes = target.lanes(stage.definition.tensors[0].dtype)
+    per_point = work.operations / np.maximum(work.points, 1.0) * (work.width * lanes if vectorized else 1.0)
+    return per_point * points / (lanes * target.fma_ports)
+
+
+def _parallelism(nests: tuple[Nest, ...], threads: int) -> Iterator[Value]:
+    """Trips of parallel loops for each thread, threads without work, longest share over mean: each of the worst nest."""
+    trips: Value = nests[0].trips
+    used: Value = nests[0].threads
+    balance: Value = nests[0].balance
+    for nest in nests[1:]:
+        trips = np.minimum(trips, nest.trips)
+        used = np.minimum(used, nest.threads)
+        balance = np.maximum(balance, nest.balance)
+    yield _log(trips, float(threads))
+    yield 1.0 - used / threads
+    yield balance
+
+
+def _log(value: Value, of: Value) -> Value:
+    """log2 of a ratio, both numbers not negative; cut off at 2^-12 and 2^20, where one of them as good as vanishes."""
+    return np.log2(np.minimum(np.maximum(value / np.maximum(of, 1e-9), 2.0**-12), 2.0**20))
+
+
+def _sum(values: list[Value]) -> Value:
+    total: Value = 0.0
+    for value in values:
+        total = total + value
+    return total

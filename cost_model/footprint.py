@@ -1,0 +1,178 @@
+"""Which part of each tensor a piece of a loop nest touches, in bytes of whole cache lines.
+
+An `Access` is a read or a write of one stage. From the sizes of the stage's axes inside some loop follow the points touched
+along each dimension (`Span`), and from these the cache lines:
+
+    contiguous runs     the innermost dimension, and the next one too where the inner one is covered whole, ...
+    moved bytes         runs * lines of a run: what must travel
+    pages               the same for pages of 4 KiB, of which a core remembers few
+    crowding            how many times more cache than that is needed because runs lie at strides near a page: all
+                        first-level caches, and the in-page part of all others, place a line by its address modulo 4 KiB
+
+Numbers are floats or float64 arrays with one entry for each candidate, never anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schedules.extents import Extent, Sym
+from ..tensor.expr import Cast, Expr, Op, Var, variables
+from ..tensor.forms import affine
+
+Value = Union[float, NDArray[np.float64]]
+Sizes = Mapping[str, Value]
+PAGE = 4096.0
+
+
+def real(extent: Extent) -> Value:
+    """A number of loop trips or points as a float (or floats). TypeError while it is symbolic."""
+    if isinstance(extent, np.ndarray):
+        return extent.astype(np.float64)
+    if isinstance(extent, Sym):
+        raise TypeError(f"the extent {extent} has no number yet: apply a config first")
+    return float(extent)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How many values an index takes over a box: 1 + sum(|coefficient| * (size of the axis - 1)) + the inner spans.
+
+    `inner`: (|coefficient|, span, divisor, kept): the span of `x // divisor` (kept = 0) or of `x % kept`.
+    """
+
+    terms: tuple[tuple[str, int], ...]
+    inner: tuple[tuple[int, Span, int, int], ...] = ()
+    fixed: int = 0  # values beyond the first that do not depend on the box: data-dependent indices
+
+    def of(self, sizes: Sizes) -> Value:
+        """The number of values, at least 1."""
+        total: Value = 1.0 + self.fixed
+        for axis, coefficient in self.terms:
+            total = total + coefficient * (sizes[axis] - 1.0)
+        for coefficient, span, divisor, kept in self.inner:
+            steps = span.of(sizes) - 1.0
+            steps = np.minimum(steps, kept - 1.0) if kept else np.ceil(steps / divisor)
+            total = total + coefficient * steps
+        return total
+
+
+def span_of(index: Expr, extent: int) -> Span:
+    """The span of an index into a dimension of `extent` points."""
+    terms: list[tuple[str, int]] = []
+    inner: list[tuple[int, Span, int, int]] = []
+    fixed = 0
+    for atom, coefficient in affine(index).terms:
+        match atom:
+            case Var(name=name):
+                terms.append((name, abs(coefficient)))
+            case Op(name="floordiv", args=(x, divisor)) if affine(divisor).is_constant:
+                inner.append((abs(coefficient), span_of(x, extent), affine(divisor).constant, 0))
+            case Op(name="mod", args=(x, divisor)) if affine(divisor).is_constant:
+                inner.append((abs(coefficient), span_of(x, extent), 1, affine(divisor).constant))
+            case Op(name="min" | "max" | "select", args=args):  # a clamp does not widen what it clamps
+                widest = max((span_of(a, extent) for a in args[-2:]), key=lambda s: (len(s.terms), s.fixed))
+                inner.append((abs(coefficient), widest, 1, 0))
+            case Cast(arg=x) if variables(x):
+                inner.append((abs(coefficient), span_of(x, extent), 1, 0))
+            case _:
+                fixed = extent - 1
+    return Span(tuple(terms), tuple(inner), fixed)
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """A read or a write of one tensor by one stage.
+
+    spans, shape: for each dimension of more than one point, outermost first; `shape` is that of the storage.
+    dense: the storage follows the order of the reader, so that any box of it is one run (copies).
+    strides: bytes between neighbours along each dimension but the innermost, where no schedule changes them.
+    """
+
+    tensor: str
+    spans: tuple[Span, ...]
+    shape: tuple[Value, ...]
+    axes: frozenset[str]
+    element: int
+    written: bool
+    dense: bool = False
+    strides: tuple[int, ...] = ()
+
+    def extents(self, sizes: Sizes) -> list[Value]:
+        """Points along each dimension that are touched inside a loop where the axes have these sizes."""
+        return [np.minimum(span.of(sizes), extent) for span, extent in zip(self.spans, self.shape, strict=True)]
+
+    def moved(self, extents: list[Value], line: int) -> Value:
+        """Bytes of the lines of `line` bytes in a box of these extents."""
+        if not extents:
+            return float(line)
+        if self.dense:
+            return np.maximum(_product(extents) * self.element, float(line))
+        run, runs = self._runs(extents)
+        size = run * self.element
+        alike = not self.strides or self.strides[-1] % line == 0  # all runs begin alike, mostly at the start of a line
+        size = np.ceil(size / line) * line if alike else size + (line - self.element)
+        # neighbouring short runs may lie in one line: never more than the whole tensor
+        return np.minimum(runs * size, _product(self.shape) * self.element + line)
+
+    def pages(self, extents: list[Value]) -> Value:
+        """Bytes of the pages of a box: those of its runs, or of all from its first to its last byte if that is less."""
+        if not extents:
+            return PAGE
+        if self.dense:
+            return np.ceil(_product(extents) * (self.element / PAGE)) * PAGE
+        run, runs = self._runs(extents)
+        apart = np.ceil(run * (self.element / PAGE)) * runs
+        reach = extents[-1]
+        step: Value = 1.0
+        for extent, inner in zip(reversed(extents[:-1]), reversed(self.shape[1:]), strict=True):
+            step = step * inner
+            reach = reach + (extent - 1.0) * step
+        return np.minimum(apart, np.ceil(reach * (self.element / PAGE))) * PAGE
+
+    def _runs(self, extents: list[Value]) -> tuple[Value, Value]:
+        """(elements of a contiguous run, number of runs)."""
+        run = extents[-1]
+        runs: Value = 1.0
+        whole = run >= self.shape[-1]
+        for extent, full in zip(reversed(extents[:-1]), reversed(self.shape[:-1]), strict=True):
+            run = np.where(whole, run * extent, run)
+            runs = np.where(whole, runs, runs * extent)
+            whole = whole & (extent >= full)
+        return run, runs
+
+    @property
+    def crowds(self) -> bool:
+        """Whether rows can lie at strides that share much with a page."""
+        return any(gcd(stride, int(PAGE)) >= 256 for stride in self.strides)
+
+    @property
+    def aliased(self) -> bool:
+        """Whether neighbouring rows are whole pages apart, so that they begin at the same place of every small cache."""
+        return bool(self.strides) and self.strides[-1] % int(PAGE) == 0
+
+    def crowding(self, extents: list[Value], line: int) -> Value:
+        """Cache needed by the box over the bytes in it, >= 1: a page's worth of places over the places that its lines use."""
+        whole = extents[-1] >= self.shape[-1]
+        covered = np.minimum(np.ceil(extents[-1] * self.element / line) * line, PAGE)
+        for extent, full, stride in zip(
+            reversed(extents[:-1]), reversed(self.shape[:-1]), reversed(self.strides), strict=True
+        ):
+            places = np.minimum(extent, PAGE / gcd(stride, int(PAGE)))
+            covered = np.minimum(np.where(whole, covered * extent, covered * places), PAGE)
+            whole = whole & (extent >= full)
+        crowding: Value = PAGE / covered
+        return crowding
+
+
+def _product(values: list[Value] | tuple[Value, ...]) -> Value:
+    total: Value = 1.0
+    for value in values:
+        total = total * value
+    return total

@@ -1,0 +1,224 @@
+"""The nests of a loop tree as a cost model walks them: for each stage and each loop level, trips and sizes.
+
+Level d of a stage is what runs inside its first d loops. Counts are exact totals over a whole run (schedules/regions.py);
+sizes are means, so that sizes times trips is what is really covered when the last tile is smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from ..schedules import regions
+from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_full, is_reduction
+from ..tensor.expr import Read, variables
+from ..tensor.program import Stage
+from .footprint import Access, Sizes, Value, real, span_of
+
+PARALLEL = (LoopKind.PARALLEL, LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
+
+
+@dataclass(frozen=True, eq=False)
+class StageLevels:
+    """A stage with its loops in numbers.
+
+    trips[d]: how many times level d runs in all; sizes[d]: points of each axis that one run of it covers.
+    body: the level from which on all loops are unrolled or vectors: straight code.
+    registers: the level at which the values of a reduction are moved between registers and storage (None: no reduction, or
+    one that works in its storage all the time).
+    """
+
+    loops: StageLoops
+    definition: Stage
+    trips: tuple[Value, ...]
+    sizes: tuple[dict[str, Value], ...]
+    body: int
+    registers: int | None
+    reduces: tuple[bool, ...]
+    full: tuple[bool, ...]
+    accesses: tuple[Access, ...]
+
+    @property
+    def name(self) -> str:
+        """The stage's name."""
+        return self.loops.stage
+
+    @cached_property
+    def straight(self) -> tuple[Loop, ...]:
+        """The loops of the straight code."""
+        return self.loops.loops[self.body :]
+
+    @property
+    def writes(self) -> tuple[Access, ...]:
+        """The accesses that store."""
+        return tuple(a for a in self.accesses if a.written)
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """All stages that cost time at each call, in program order; what is prepared once from constants is left out."""
+
+    tree: LoopTree
+    stages: dict[str, StageLevels]
+    boxes: dict[str, dict[str, regions.BoxAxis]]  # of attached stages
+
+    @property
+    def roots(self) -> tuple[StageLevels, ...]:
+        """The stages at the root: one nest each."""
+        return tuple(s for s in self.stages.values() if s.loops.at is None)
+
+    def attached(self, stage: StageLevels, level: int) -> tuple[StageLevels, ...]:
+        """The stages that run directly inside the loop that opens `level` of a stage."""
+        if level == 0:
+            return ()
+        names = self.tree.attached.get((stage.name, stage.loops.loops[level - 1].name), ())
+        return tuple(self.stages[name] for name in names)
+
+    def below(self, inner: str, axis: str, sizes: Sizes) -> Value:
+        """The size of an attached stage's axis, from the sizes of the stage around it at some level."""
+        box = self.boxes[inner][axis]
+        total: Value = float(box.high - box.low + 1)
+        for outer, coefficient in box.terms:
+            if coefficient == 1 and isinstance(total, float) and total == 1.0:
+                total = sizes[outer]
+            else:
+                total = total + coefficient * (sizes[outer] - 1.0)
+        return total
+
+
+def levels(tree: LoopTree) -> Levels:
+    """The numbers of a tree to which a config or a population has been applied."""
+    ready = prepared(tree)
+    boxes = {s.stage: regions.box_axes(tree, s.stage, s.at) for s in tree.stages if s.at is not None}
+    kept = [s for s in tree.stages if s.stage not in ready]
+    return Levels(tree, {s.stage: _stage(tree, s) for s in kept}, boxes)
+
+
+def prepared(tree: LoopTree) -> frozenset[str]:
+    """Root stages computed from constants and tables alone: they run once in the life of a kernel."""
+    constants = {t.name for t in tree.program.constant_inputs}
+    tables = {t.tensor.name for t in tree.program.tables}
+    found: set[str] = set()
+    for stage in tree.stages:
+        sources = {read.tensor for read in tree.definition(stage.stage).reads()}
+        at_root = stage.at is None and stage.stage not in tree.program.outputs
+        if at_root and sources & constants and sources <= constants | tables:
+            found.add(stage.stage)
+            constants |= {t.name for t in tree.definition(stage.stage).tensors}
+    return frozenset(found)
+
+
+def _stage(tree: LoopTree, stage: StageLoops) -> StageLevels:
+    definition = tree.definition(stage.stage)
+    full = tuple(is_full(tree, stage, x) for x in stage.loops)
+    reduces = tuple(is_reduction(tree, stage.stage, x.axis) for x in stage.loops)
+    trips, sizes = _counts(tree, stage, full)
+    body = len(full)
+    while body and full[body - 1]:
+        body -= 1
+    start = None
+    for depth in reversed(range(len(full))):
+        if reduces[depth]:
+            start = depth
+        elif not full[depth]:
+            break
+    return StageLevels(stage, definition, trips, sizes, body, start, reduces, full, _accesses(tree, stage, definition))
+
+
+def _counts(
+    tree: LoopTree, stage: StageLoops, full: tuple[bool, ...]
+) -> tuple[tuple[Value, ...], tuple[dict[str, Value], ...]]:
+    """(trips, sizes) of all levels. Sizes keep their identity from level to level where nothing changes them."""
+    start = regions.opening(tree, stage)
+    opened = {axis: real(regions.instances(sizes)) for axis, sizes in start.sizes.items()}
+    unrelated = real(start.unrelated)
+    reach = dict(opened)
+    points = {
+        axis: sum((real(size) * real(count) for size, count in sizes), 0.0) for axis, sizes in start.sizes.items()
+    }
+    size = {axis: points[axis] / np.maximum(opened[axis], 1.0) for axis in points}
+    trips = [_total(unrelated, reach)]
+    sizes_at = [dict(size)]
+    for depth, loop in enumerate(stage.loops):
+        axis = loop.axis
+        reach[axis] = real(regions.reached(tree, stage, start, axis, depth + 1))
+        size[axis] = real(loop.stride) if full[depth] else points[axis] / np.maximum(reach[axis], 1.0)
+        trips.append(_total(unrelated, reach))
+        sizes_at.append(dict(size))
+    return tuple(trips), tuple(sizes_at)
+
+
+def _total(unrelated: Value, reach: dict[str, Value]) -> Value:
+    total = unrelated
+    for count in reach.values():
+        total = total * count
+    return total
+
+
+# ---- accesses --------------------------------------------------------------------------------------------------------
+
+
+def _accesses(tree: LoopTree, stage: StageLoops, definition: Stage) -> tuple[Access, ...]:
+    """The memory accesses of a stage; tensors that stay in registers are none."""
+    found = [a for read in definition.reads() if (a := _read(tree, read)) is not None]
+    if not in_registers(tree, stage):
+        for number, tensor in enumerate(definition.tensors):
+            indices = tuple(axis.var for axis in definition.axes_of(number))
+            made = _access(tree, Read(tensor.name, indices, tensor.dtype), written=True)
+            found.append(made)
+    return tuple(found)
+
+
+def _read(tree: LoopTree, read: Read) -> Access | None:
+    producer = tree.program.producers.get(read.tensor)
+    if producer is not None and in_registers(tree, tree.by_stage[producer.name]):
+        return None
+    return _access(tree, read, written=False)
+
+
+def _access(tree: LoopTree, read: Read, written: bool) -> Access:
+    tensor = tree.program.tensors[read.tensor]
+    shape, dense = _storage(tree, read.tensor)
+    kept = [n for n, extent in enumerate(tensor.shape) if extent > 1]
+    declared = read.tensor in tree.program.outputs or read.tensor not in tree.program.producers
+    strides = tuple(prod(tensor.shape[n + 1 :]) * tensor.dtype.bytes for n in kept[:-1]) if declared else ()
+    return Access(
+        tensor=read.tensor,
+        spans=tuple(span_of(read.indices[n], tensor.shape[n]) for n in kept),
+        shape=tuple(shape[n] for n in kept),
+        axes=frozenset().union(*(variables(index) for index in read.indices)),
+        element=tensor.dtype.bytes,
+        written=written,
+        dense=dense,
+        strides=strides,
+    )
+
+
+def _storage(tree: LoopTree, name: str) -> tuple[tuple[Value, ...], bool]:
+    """(allocated points along each dimension, whether boxes of it are contiguous)."""
+    tensor = tree.program.tensors[name]
+    producer = tree.program.producers.get(name)
+    if producer is None or name in tree.program.outputs:
+        return tuple(float(extent) for extent in tensor.shape), False
+    stage = tree.by_stage[producer.name]
+    held = regions.storage_box(tree, stage)
+    number = [t.name for t in producer.tensors].index(name)
+    return tuple(real(held[axis.name]) for axis in producer.axes_of(number)), stage.tiled
+
+
+def in_registers(tree: LoopTree, stage: StageLoops) -> bool:
+    """Whether the values of an attached stage can stay in registers: it and its one reader meet in straight code."""
+    if stage.at is None or stage.tiled or stage.scope not in (None, Scope.REGISTER):
+        return False
+    definition = tree.definition(stage.stage)
+    readers = tree.program.consumers[definition.name]
+    if len(definition.tensors) != 1 or len(readers) != 1 or readers[0].name != stage.at[0]:
+        return False
+    outer = tree.by_stage[stage.at[0]]
+    inside = outer.loops[outer.position(stage.at[1]) + 1 :]
+    spatial = {axis.name for axis in definition.axes}
+    own = all(is_full(tree, stage, loop) for loop in stage.loops if loop.axis in spatial)
+    return own and all(is_full(tree, outer, loop) for loop in inside)

@@ -1,0 +1,64 @@
+"""What the scalar expressions of a stage cost: how often each instruction is needed, and of which axes it depends.
+
+An instruction that does not move with an axis is needed once for all its points: common values are computed once in straight
+code and moved out of loops by the code generator. So instructions are counted by the set of axes that their value depends on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import lru_cache
+
+from ..tensor.dtype import i64
+from ..tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, children
+from ..tensor.program import Stage
+
+# Cycles of a port that adds and multiplies, for one vector. Divisions and roots occupy the port; functions are polynomials.
+SLOTS = {
+    "div": 9.0, "sqrt": 11.0, "rsqrt": 20.0, "exp": 17.0, "log": 25.0, "sigmoid": 27.0, "tanh": 26.0, "erf": 36.0,
+    "sin": 40.0, "cos": 40.0, "pow": 70.0, "floordiv": 20.0, "mod": 25.0,
+}  # fmt: skip
+
+Axes = frozenset[str]
+
+
+@lru_cache(maxsize=512)
+def slots(stage: Stage, fused: bool) -> dict[Axes, float]:
+    """Axes -> slots of arithmetic for one point. `fused`: a product that is added costs nothing by itself."""
+    found: dict[Axes, float] = defaultdict(float)
+    seen: dict[Expr, Axes] = {}
+    everything = frozenset(axis.name for axis in stage.all_axes)
+
+    def visit(node: Expr, is_added: bool) -> Axes:
+        if node in seen:
+            return seen[node]
+        match node:
+            case Const() | Local():
+                axes: Axes = frozenset()
+            case Var(name=name):
+                axes = frozenset((name,))
+            case Read(indices=indices):
+                axes = frozenset().union(*(visit_index(index) for index in indices))
+            case Op(name=name, args=args):
+                adds = name in ("add", "sub")
+                axes = frozenset().union(*(visit(arg, adds) for arg in args))
+                if node.dtype != i64 and not (name == "mul" and is_added and fused):
+                    found[axes] += SLOTS.get(name, 1.0)
+            case Cast():
+                axes = frozenset().union(*(visit(child, False) for child in children(node)))
+                found[axes] += 1.0
+            case _:
+                raise TypeError(f"unknown expression node {type(node).__name__}")
+        seen[node] = axes
+        return axes
+
+    def visit_index(index: Expr) -> Axes:
+        return frozenset().union(*(visit_index(c) for c in children(index))) | (
+            frozenset((index.name,)) if isinstance(index, Var) else frozenset()
+        )
+
+    for expression in stage.expressions:
+        visit(expression, stage.combiner == "sum")
+    if stage.combiner is not None:
+        found[everything] += 1.0  # the combination itself, for each point and tensor
+    return dict(found)

@@ -1,0 +1,206 @@
+"""How many bytes cross each cache level: reuse distances on a loop nest, without running it.
+
+A loop gives reuse of a tensor if what one trip touches (its working set) survives in the cache until the next trip. From the
+innermost loop out, for each tensor and each cache:
+
+    traffic(level d)  =  kept * trips(d) * footprint(d)  +  (1 - kept) * traffic(level d + 1)
+
+where kept goes from 1 to 0 as the working set of one trip grows beyond the cache: where it survives, a tensor is fetched once
+for the whole loop, else in each trip anew. All are totals of a run, over all threads. The model is the layer condition of the
+ECM model (Stengel et al., "Quantifying performance bottlenecks of stencil computations", ICS 2015) with a soft edge. The
+pages whose addresses a core remembers are one more cache, with pages for lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..targets.target import Cache
+from .footprint import PAGE, Access, Sizes, Value
+from .levels import PARALLEL, Levels, StageLevels
+
+FULL, EMPTY = 0.6, 1.3  # working sets, relative to a cache, up to which all and beyond which nothing survives
+SELF = 0.9  # the same as FULL for one tensor whose rows compete for few places: it has these to itself
+
+Flow = tuple[str, bool]  # a tensor, and whether its bytes leave the cache (True) or enter it
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What is touched of one tensor at some level: bytes of lines and of pages, and how many times more cache the lines need
+    because of their strides."""
+
+    moved: Value
+    pages: Value
+    crowding: Value = 1.0
+
+    def within(self, cache: Cache) -> Value:
+        """The bytes that a cache needs for it."""
+        return self.pages if cache.line == PAGE else self.moved
+
+
+@dataclass(frozen=True, slots=True)
+class NestTraffic:
+    """Of one nest: the bytes of each flow for each cache; `boxes`: what the whole nest touches of each tensor.
+
+    `streamed`: tensor -> 1 where its stores bypass the caches, else 0.
+    `fill`: for each cache the largest working set of a loop that still fits, relative to the cache.
+    `aliased`: tensors whose rows are whole pages apart.
+    """
+
+    moved: dict[Flow, list[Value]]
+    boxes: dict[str, Box]
+    streamed: dict[str, Value]
+    aliased: frozenset[str]
+    fill: list[Value]
+
+
+@dataclass(eq=False)
+class TrafficWalk:
+    """The walk over the nests of a tree. `threads`: how many work on the nest at hand."""
+
+    levels: Levels
+    caches: tuple[Cache, ...]
+    threads: Value = 1.0
+    _boxes: dict[tuple[int, ...], tuple[Box, list[object]]] = field(default_factory=dict)
+    _below: dict[tuple[object, ...], tuple[Value, list[object]]] = field(default_factory=dict)
+    _fill: list[Value] = field(default_factory=list)
+
+    def nest(self, root: StageLevels, inside: list[StageLevels], threads: Value) -> NestTraffic:
+        """The traffic of one nest; `inside`: all its stages."""
+        self.threads = threads
+        self._fill = [0.0 for _ in self.caches]
+        moved = self._stage(root)
+        aliased = frozenset(a.tensor for s in inside for a in s.accesses if a.aliased)
+        streamed: dict[str, Value] = {}
+        for s in inside:
+            for kind, _, number in s.loops.notes:
+                if kind == "streaming":
+                    streamed |= {a.tensor: np.minimum(np.asarray(number, dtype=np.float64), 1.0) for a in s.writes}
+        return NestTraffic(moved, self.boxes(root, 0), streamed, aliased, self._fill)
+
+    # ---- boxes -------------------------------------------------------------------------------------------------------
+
+    def boxes(self, stage: StageLevels, level: int) -> dict[str, Box]:
+        """Tensor -> what one run of a level touches, with all stages attached in it or in the loop that opens it."""
+        found: dict[str, Box] = {}
+        self._collect(stage, stage.sizes[level], level, found)
+        return found
+
+    def _collect(self, stage: StageLevels, sizes: Sizes, level: int, found: dict[str, Box]) -> None:
+        for access in accesses_at(stage, level):
+            box = self._box(access, sizes)
+            old = found.get(access.tensor)
+            if old is None:
+                found[access.tensor] = box
+            elif old is not box:
+                crowding = old.crowding if old.crowding is box.crowding else np.minimum(old.crowding, box.crowding)
+                pages = np.maximum(old.pages, box.pages)
+                found[access.tensor] = Box(np.maximum(old.moved, box.moved), pages, crowding)
+        for opened in range(max(level, 1), len(stage.loops.loops) + 1):
+            for inner in self.levels.attached(stage, opened):
+                self._collect(inner, self._sizes_below(inner, sizes), 0, found)
+
+    def _sizes_below(self, inner: StageLevels, sizes: Sizes) -> Sizes:
+        """As Levels.below, remembered axis by axis so that what did not change keeps its identity."""
+        found: dict[str, Value] = {}
+        for axis, box in self.levels.boxes[inner.name].items():
+            used = [sizes[outer] for outer, _ in box.terms]
+            key = (inner.name, axis, *map(id, used))
+            if key not in self._below:
+                self._below[key] = (self.levels.below(inner.name, axis, sizes), list(used))
+            found[axis] = self._below[key][0]
+        return found
+
+    def _box(self, access: Access, sizes: Sizes) -> Box:
+        used = [sizes[axis] for axis in sorted(access.axes)]
+        key = (id(access), *map(id, used))
+        if key not in self._boxes:
+            line = self.caches[0].line
+            extents = access.extents(sizes)
+            crowding = access.crowding(extents, line) if access.crowds else 1.0
+            box = Box(access.moved(extents, line), access.pages(extents), crowding)
+            self._boxes[key] = (box, list(used))
+        return self._boxes[key][0]
+
+    # ---- traffic -----------------------------------------------------------------------------------------------------
+
+    def _stage(self, stage: StageLevels) -> dict[Flow, list[Value]]:
+        """The flows of all runs of a stage."""
+        moved: dict[Flow, list[Value]] = {}
+        boxes = self.boxes(stage, stage.body)
+        self._begin(stage, stage.body, accesses_at(stage, stage.body), boxes, moved)
+        for level in range(stage.body, 0, -1):
+            for inner in self.levels.attached(stage, level):
+                _add(moved, self._stage(inner))
+            outside = self.boxes(stage, level - 1)
+            self._widen(stage, level, moved, boxes, outside)
+            boxes = outside
+            late = [a for a in accesses_at(stage, level - 1) if a not in accesses_at(stage, level)]
+            self._begin(stage, level - 1, late, boxes, moved)
+        return moved
+
+    def _begin(
+        self,
+        stage: StageLevels,
+        level: int,
+        accesses: list[Access],
+        boxes: dict[str, Box],
+        moved: dict[Flow, list[Value]],
+    ) -> None:
+        """The flows of accesses at the innermost level where they happen."""
+        for access in accesses:
+            flows = [(access.tensor, False), (access.tensor, True)] if access.written else [(access.tensor, False)]
+            for flow in flows:
+                if flow not in moved:
+                    runs, box = stage.trips[level], boxes[access.tensor]
+                    moved[flow] = [runs * box.within(cache) for cache in self.caches]
+
+    def _widen(
+        self,
+        stage: StageLevels,
+        level: int,
+        moved: dict[Flow, list[Value]],
+        inside: dict[str, Box],
+        outside: dict[str, Box],
+    ) -> None:
+        """From the flows of a level to those of the level around the loop that opens it."""
+        parallel = stage.loops.loops[level - 1].kind in PARALLEL
+        runs = stage.trips[level - 1]
+        for number, cache in enumerate(self.caches):
+            room = cache.bytes / np.minimum(self.threads, float(cache.shared_by))
+            share = sum((box.within(cache) for box in inside.values()), 0.0) / room
+            kept = survives(share)
+            self._fill[number] = np.maximum(self._fill[number], np.where(share <= 1.0, share, 0.0))
+            apart = self._copies(cache, runs) if parallel else 1.0
+            for flow, totals in moved.items():
+                box = inside[flow[0]]
+                own = kept
+                if cache.line != PAGE and (isinstance(box.crowding, np.ndarray) or box.crowding != 1.0):
+                    own = np.minimum(kept, survives(box.crowding * box.moved / room, SELF))
+                bound = np.minimum(runs * outside[flow[0]].within(cache) * apart, totals[number])
+                totals[number] = totals[number] - own * (totals[number] - bound)
+
+    def _copies(self, cache: Cache, runs: Value) -> Value:
+        """How many caches of a level share one run of a parallel loop: what all threads read enters each of them."""
+        return np.maximum(self.threads / (float(cache.shared_by) * np.maximum(runs, 1.0)), 1.0)
+
+
+def accesses_at(stage: StageLevels, level: int) -> list[Access]:
+    """The accesses that happen in runs of a level: the values of a reduction are in registers further in."""
+    if stage.registers is None or level <= stage.registers:
+        return list(stage.accesses)
+    return [access for access in stage.accesses if not access.written]
+
+
+def survives(share: Value, full: float = FULL) -> Value:
+    """The part of a working set that is still there on the next trip, from its size relative to the cache."""
+    return np.minimum(np.maximum((EMPTY - share) / (EMPTY - full), 0.0), 1.0)
+
+
+def _add(totals: dict[Flow, list[Value]], more: dict[Flow, list[Value]]) -> None:
+    for flow, values in more.items():
+        old = totals.get(flow)
+        totals[flow] = list(values) if old is None else [a + b for a, b in zip(old, values, strict=True)]

@@ -1,0 +1,244 @@
+"""How many instructions a stage takes, of each kind, over a whole run and all threads; and how long their chains are.
+
+The straight code at the end of a nest (unrolled and vectorized loops) runs once for each trip of the loop around it. An
+instruction in it exists once for each copy that its value depends on: a broadcast of A[i, k] once for each row of a register
+tile, a vector of B[k, j] once for each of its columns. Instructions that do not depend on an inner loop stand outside of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..schedules.access import element_stride, output_stride
+from ..schedules.loops import Loop, LoopKind, LoopTree
+from ..targets.target import Target
+from ..tensor.affine import affine
+from ..tensor.expr import Read, Var, variables
+from .footprint import Value, real
+from .levels import StageLevels, in_registers
+from .operations import slots
+
+LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
+WINDOW = 64.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
+SCALAR_PORTS = 2.0  # scalars per cycle, also where only one vector of full width is done per cycle
+LOOP_INSTRUCTIONS = 3.0  # increment, comparison and jump
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The instructions of a stage. Counts are totals of a run.
+
+    operations: cycles of one arithmetic port, a whole vector at a time; gathered: accesses to single lanes of vectors;
+    unaligned, crowded: loads across two cache lines, and from tensors whose rows lie at strides near a page.
+    loops, exits: iterations of the loops in the code, and how often one ends.
+    steps: trips of the straight code, each of which lengthens the chains of accumulators by one; 0 without such chains.
+    chains: independent accumulators; length: steps from setting the accumulators to storing them.
+    registers: vector registers needed at one time; code: instructions in the text of the innermost loop.
+    width: the part of a vector register that is used; points: evaluations of the stage's body.
+    """
+
+    operations: Value
+    loads: Value
+    stores: Value
+    gathered: Value
+    unaligned: Value
+    crowded: Value
+    loops: Value
+    exits: Value
+    steps: Value
+    chains: Value
+    length: Value
+    registers: Value
+    code: Value
+    width: Value
+    points: Value
+
+    @property
+    def instructions(self) -> Value:
+        """All of them."""
+        return self.operations + self.loads + self.stores + LOOP_INSTRUCTIONS * self.loops
+
+
+@dataclass(slots=True)
+class Reads:
+    """Loads of operands; `operands`: registers that they take in the straight code."""
+
+    loads: Value = 0.0
+    gathered: Value = 0.0
+    unaligned: Value = 0.0
+    crowded: Value = 0.0
+    operands: Value = 1.0
+
+
+class StageWork:
+    """Counts the instructions of one stage."""
+
+    def __init__(self, tree: LoopTree, stage: StageLevels, target: Target) -> None:
+        self.tree = tree
+        self.stage = stage
+        self.target = target
+        self.dtype = max((t.dtype for t in stage.definition.tensors), key=lambda d: d.bytes)
+        self.vector: Loop | None = next((x for x in stage.straight if x.kind is LoopKind.VECTOR), None)
+        self._copies: dict[frozenset[str], Value] = {}
+
+    @cached_property
+    def vectors(self) -> Value:
+        """Registers that one run of the vectorized loop fills."""
+        if self.vector is None:
+            return 1.0
+        return np.ceil(real(self.vector.extent) / self.target.lanes(self.dtype))
+
+    def copies(self, axes: frozenset[str]) -> Value:
+        """How many copies the straight code has of an instruction whose value depends on these axes."""
+        if axes not in self._copies:
+            total: Value = 1.0
+            for loop in self.stage.straight:
+                if loop.axis in axes:
+                    total = total * (self.vectors if loop is self.vector else real(loop.extent))
+            self._copies[axes] = total
+        return self._copies[axes]
+
+    def times(self, axes: frozenset[str]) -> Value:
+        """How often an instruction whose value depends on these axes is executed."""
+        level = self.stage.body
+        while level and self.stage.loops.loops[level - 1].axis not in axes:
+            level -= 1
+        return self.stage.trips[level] * self.copies(axes)
+
+    def work(self) -> Work:
+        """All counts."""
+        stage = self.stage
+        fused = self.target.kind != "x86" or "fma" in self.target.features
+        everything = frozenset(axis.name for axis in stage.definition.all_axes)
+        operations: Value = 0.0
+        text: Value = 0.0
+        for axes, cost in slots(stage.definition, fused).items():
+            operations = operations + cost * self.times(axes)
+            text = text + cost * self.copies(axes)
+        reads = self._reads()
+        stores, reloads, scattered = self._writes()
+        steps = stage.trips[stage.body]
+        registers = self.copies(everything) + reads.operands
+        spilled = (
+            np.maximum(registers - self.target.vector_registers, 0.0) * steps if stage.definition.reduction else 0.0
+        )
+        innermost, openings, unrolled = self._loops()
+        lanes = 1.0 if self.vector is None else real(self.vector.extent)
+        has_chain = stage.registers is not None and stage.registers <= stage.body
+        return Work(
+            operations=operations + reads.gathered + reloads + self._finish(),
+            loads=reads.loads + reloads + spilled,
+            stores=stores + spilled,
+            gathered=reads.gathered + scattered,
+            unaligned=reads.unaligned,
+            crowded=reads.crowded,
+            loops=innermost,
+            exits=openings,
+            steps=steps if has_chain else 0.0,
+            chains=self.copies(everything),
+            length=steps / np.maximum(stage.trips[stage.registers or 0], 1.0) if has_chain else 1.0,
+            registers=registers,
+            code=(text + reads.operands) * unrolled,
+            width=np.minimum(lanes / self.target.lanes(self.dtype), 1.0),
+            points=stage.trips[-1],
+        )
+
+    # ---- memory ------------------------------------------------------------------------------------------------------
+
+    def _reads(self) -> Reads:
+        """All loads of operands."""
+        found = Reads()
+        live: list[Value] = []
+        for read in self.stage.definition.reads():
+            producer = self.tree.program.producers.get(read.tensor)
+            if producer is not None and in_registers(self.tree, self.tree.by_stage[producer.name]):
+                continue
+            axes = frozenset().union(*(variables(index) for index in read.indices))
+            count = self.times(axes)
+            live.append(self.copies(axes))
+            if self.vector is not None and self.vector.axis in axes:
+                if not self._contiguous(read):
+                    count = count / self.vectors * real(self.vector.extent)
+                    found.gathered = found.gathered + count
+                elif self._splits_lines(read.tensor):
+                    found.unaligned = found.unaligned + count
+            if any(a.crowds for a in self.stage.accesses if a.tensor == read.tensor):
+                found.crowded = found.crowded + count
+            found.loads = found.loads + count
+        if len(live) > 1:  # the shorter side is held, the other one streams through one register
+            found.operands = live[0]
+            for copies in live[1:]:
+                found.operands = np.minimum(found.operands, copies)
+            found.operands = found.operands + 1.0
+        return found
+
+    def _contiguous(self, read: Read) -> bool:
+        """Whether the lanes of a vector lie side by side."""
+        assert self.vector is not None
+        producer = self.tree.program.producers.get(read.tensor)
+        if producer is not None and self.tree.by_stage[producer.name].tiled:
+            copy = self.tree.by_stage[producer.name]
+            innermost = [axis.name for axis in producer.axes].index(copy.loops[-1].axis)
+            return affine(read.indices[innermost]).coefficient(Var(self.vector.axis)) == 1
+        return element_stride(self.tree.program, read, self.vector.axis) == 1
+
+    def _splits_lines(self, tensor: str) -> bool:
+        """Whether rows begin anywhere in a line, so that full vectors mostly lie across two."""
+        declared = self.tree.program.tensors[tensor]
+        producer = self.tree.program.producers.get(tensor)
+        if len(declared.shape) < 2 or (producer is not None and tensor not in self.tree.program.outputs):
+            return False
+        return bool(declared.shape[-1] * declared.dtype.bytes % (self.target.vector_bits // 8))
+
+    def _writes(self) -> tuple[Value, Value, Value]:
+        """(stores, loads of what is stored anew, stores of single lanes)."""
+        stage, definition = self.stage, self.stage.definition
+        if in_registers(self.tree, stage.loops):
+            return 0.0, 0.0, 0.0
+        spatial = frozenset(axis.name for axis in definition.axes)
+        level = stage.body if stage.registers is None else min(stage.registers, stage.body)
+        count = self.copies(spatial) * stage.trips[level]
+        scattered: Value = 0.0
+        if self.vector is not None and self.vector.axis in spatial and not self._writes_in_order():
+            count = count / self.vectors * real(self.vector.extent)
+            scattered = count
+        count = count * len(definition.tensors)
+        outside = stage.registers is None or any(stage.reduces[: stage.registers])
+        return count, count if definition.reduction and outside else 0.0, scattered
+
+    def _writes_in_order(self) -> bool:
+        assert self.vector is not None
+        if self.stage.loops.tiled:
+            return self.stage.loops.loops[-1] is self.vector
+        return output_stride(self.stage.definition, self.vector.axis) == 1
+
+    # ---- control -----------------------------------------------------------------------------------------------------
+
+    def _loops(self) -> tuple[Value, Value, Value]:
+        """(iterations of loops in the code, how often a loop ends, copies of the body in the innermost loop)."""
+        iterations: Value = 0.0
+        ends: Value = 0.0
+        unrolled: Value = 1.0
+        for level, loop in enumerate(self.stage.loops.loops[: self.stage.body]):
+            if loop.kind is LoopKind.UNROLL:
+                unrolled = real(loop.extent)
+                continue
+            unrolled = 1.0
+            exists = np.minimum(real(loop.extent) - 1.0, 1.0)  # a single trip is no loop in the code
+            iterations = iterations + exists * self.stage.trips[level + 1]
+            ends = ends + exists * self.stage.trips[level]
+        return iterations, ends, unrolled
+
+    def _finish(self) -> Value:
+        """Operations that fold the lanes of a vectorized reduction into one value."""
+        stage = self.stage
+        if self.vector is None or self.vector.axis not in {a.name for a in stage.definition.reduction}:
+            return 0.0
+        lanes = frozenset((self.vector.axis,))
+        rest = frozenset(a.name for a in stage.definition.axes)
+        level = min(stage.registers if stage.registers is not None else stage.body, stage.body)
+        halvings = np.log2(np.maximum(real(self.vector.extent), 1.0))
+        return stage.trips[level] * self.copies(rest) * (self.copies(lanes) + 3.0 * halvings)

@@ -1,0 +1,161 @@
+"""The closed-form estimate: its limits, its order, and what it must not look at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from modelling.programs import (
+    SOFTMAX,
+    TARGET,
+    drawn,
+    elementwise,
+    matmul,
+    program,
+    register_tile,
+    sketch,
+    task,
+)
+
+from tilesmith.cost_model.analysis import analyse
+from tilesmith.cost_model.analytic import predict, seconds
+from tilesmith.schedules.loops import LoopKind
+from tilesmith.schedules.sketch import Sketch
+from tilesmith.targets.ceilings import Ceilings, default_ceilings
+
+CEILINGS = default_ceilings(TARGET, 1)
+PEAK = CEILINGS.flops["f32"]
+
+
+def best(text: str, threads: int = 1, draws: int = 3000) -> float:
+    """The least seconds predicted for any of many random candidates."""
+    made = task(text, threads)
+    ceilings = default_ceilings(TARGET, threads)
+    least = np.inf
+    for number, found in enumerate(made.sketches):
+        count = draws if found.tunables else 1
+        tree, _, good = drawn(found, made.body, count, seed=number)
+        least = min(least, np.where(good, predict(tree, TARGET, threads, ceilings, count), np.inf).min())
+    return float(least)
+
+
+def test_no_candidate_beats_the_arithmetic_peak_and_a_good_one_comes_near() -> None:
+    share = 2 * 512**3 / best(matmul(512, 512, 512)) / PEAK
+    assert 0.85 < share <= 1
+
+
+def test_no_candidate_beats_the_bandwidth() -> None:
+    size = 4 << 20
+    speed = 3 * 4 * size / best(elementwise(size))
+    assert 0.6 < speed / CEILINGS.bandwidth_at(3 * 4 * size) <= 1
+
+
+def test_the_unscheduled_nest_is_far_behind() -> None:
+    made = task(matmul(512, 512, 512))
+    plain = predict(made.sketches[0].apply(made.body, TARGET, {}), TARGET, 1, CEILINGS, 1)[0]
+    assert plain > 20 * best(matmul(512, 512, 512))
+
+
+@pytest.mark.parametrize("text", [matmul(512, 512, 512), SOFTMAX.replace("100", "3000")])
+def test_two_threads_are_worth_nearly_two(text: str) -> None:
+    assert 1.6 < best(text, 1) / best(text, 2) <= 2.05
+
+
+def test_a_parallel_region_is_not_worth_its_start_for_little_work() -> None:
+    made = task(elementwise(1024), threads=2)
+    ceilings = default_ceilings(TARGET, 2)
+    (found,) = [s for s in made.sketches if s.tunables][:1]
+    config = {
+        t.name: p.values[p.default]
+        for t, p in zip(found.tunables, found.arm(made.body, TARGET).parameters, strict=True)
+    }
+    tree = found.apply(made.body, TARGET, config)
+    serial = replace(
+        tree,
+        stages=tuple(
+            replace(
+                s,
+                loops=tuple(replace(x, kind=LoopKind.SERIAL) if x.kind is LoopKind.PARALLEL else x for x in s.loops),
+            )
+            for s in tree.stages
+        ),
+    )
+    assert predict(serial, TARGET, 2, ceilings, 1)[0] < predict(tree, TARGET, 2, ceilings, 1)[0]
+
+
+def tile_seconds(rows: int, vectors: int) -> float:
+    text = matmul(96, 96 * 2, 256)
+    tree = sketch(register_tile, text).apply(program(text), TARGET, {"rows": rows, "vectors": vectors})
+    return float(predict(tree, TARGET, 1, CEILINGS, 1)[0])
+
+
+def test_register_tiles_are_ordered_as_the_machine_orders_them() -> None:
+    good = tile_seconds(6, 4)
+    assert tile_seconds(1, 1) > 2 * good  # one chain of additions, two loads for each of them
+    assert tile_seconds(7, 4) > 1.01 * good  # 96 rows in 14 tiles of 7: two rows too many
+
+
+def test_idle_threads_and_uneven_shares_cost_time() -> None:
+    text = matmul(96, 512, 256)
+    found = sketch(register_tile, text)
+    ceilings = default_ceilings(TARGET, 2)
+
+    def timed(rows: int) -> float:
+        tree = found.apply(program(text), TARGET, {"rows": rows, "vectors": 2})
+        (stage,) = tree.stages
+        loops = (replace(stage.loops[0], kind=LoopKind.PARALLEL), *stage.loops[1:])
+        return float(predict(replace(tree, stages=(replace(stage, loops=loops),)), TARGET, 2, ceilings, 1)[0])
+
+    assert timed(6) < timed(7) < timed(14)  # 16 tiles: even; 14 tiles: even, but 98 rows; 7 tiles: one thread does four
+
+
+def test_one_config_is_predicted_as_in_a_population() -> None:
+    made = task(matmul(60, 70, 50), threads=2)
+    ceilings = default_ceilings(TARGET, 2)
+    for number, found in enumerate(made.sketches[1:5]):
+        arm = found.arm(made.body, TARGET)
+        tree, choices, good = drawn(found, made.body, 50, seed=number)
+        together = predict(tree, TARGET, 2, ceilings, 50)
+        assert together.dtype == np.float64 and together.shape == (50,) and (together > 0).all()
+        row = int(np.flatnonzero(good)[0])
+        config = {p.name: p.values[c] for p, c in zip(arm.parameters, choices[row], strict=True)}
+        alone = predict(found.apply(made.body, TARGET, config), TARGET, 2, ceilings, 1)
+        assert alone[0] == pytest.approx(together[row], rel=1e-9)
+
+
+def test_faster_memory_helps_only_what_waits_for_it() -> None:
+    faster = Ceilings(dict(CEILINGS.flops), tuple((size, 3 * speed) for size, speed in CEILINGS.bandwidth), 1)
+    long = elementwise(4 << 20)
+    near = matmul(96, 192, 256)
+    for text, gain in ((long, 2.0), (near, 1.0)):
+        tree = Sketch("default", ()).apply(program(text), TARGET, {})
+        if text is near:
+            tree = sketch(register_tile, text).apply(program(text), TARGET, {"rows": 6, "vectors": 4})
+        analysis = analyse(tree, TARGET, 1)
+        slow, fast = (seconds(analysis, TARGET, 1, c, 1)[0] for c in (CEILINGS, faster))
+        assert gain * 0.99 <= slow / fast < gain * 1.5
+
+
+RENAMED = """
+input w: f32[200, 256]
+input u: f32[256, 320]
+out[p: 200, q: 320] = sum[z: 256](u[z, q] * w[p, z])
+return out"""
+WITH_UNIT_AXIS = """
+input A: f32[200, 256]
+input B: f32[1, 256, 320]
+C[b: 1, i: 200, j: 320] = sum[k: 256](A[i, k] * B[b, k, j])
+return C"""
+POINTWISE_CONVOLUTION = """
+input x: f32[1, 256, 20, 16]
+input w: f32[200, 256, 1, 1]
+y[n: 1, o: 200, h: 20, v: 16] = sum[c: 256, r: 1, s: 1](x[n, c, h + r, v + s] * w[o, c, r, s])
+return y"""
+
+
+@pytest.mark.parametrize("text", [RENAMED, WITH_UNIT_AXIS, POINTWISE_CONVOLUTION])
+def test_the_same_work_in_other_words_is_predicted_alike(text: str) -> None:
+    made, other = task(matmul(200, 320, 256)), task(text)
+    assert len(made.sketches) == len(other.sketches)
+    assert best(text) == pytest.approx(best(matmul(200, 320, 256)), rel=0.05)
