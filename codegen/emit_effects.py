@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..targets.target import Target
+from ..tensor.dtype import DType
 from ..tensor.expr import Expr, Op, variables
 from .emit_expressions import Expressions
 from .emit_facts import Facts, facts
 from .emit_index import Index
-from .emit_memory import Key, Place
+from .emit_memory import Place, held_type
 from .emit_text import FunctionText
 from .emit_types import Value, identity
 from .emit_values import ModuleText
@@ -97,35 +98,31 @@ class Effects:
     def update(self, node: Update) -> None:
         """Writes an update; one whose target is the same for all lanes combines the lanes first."""
         place = self.at.place(node.buffer)
-        buffer = place.buffer
-        if buffer.scope is Scope.REGISTER:
-            key = self.at.register_key(buffer, node.indices)
-            if self.indices.lanes and not key[2]:
-                new = self._reduced(node, buffer, self._register_condition(buffer, node.indices, lanes=True))
-                self._set_register(
-                    buffer, node.indices, self._combined(node.combiner, self._old(buffer, key), new), False
-                )
-            else:
-                self._set_register(buffer, node.indices, self._accumulated(node, self._old(buffer, key)))
+        if place.buffer.scope is Scope.REGISTER:
+            self._update_register(node, place.buffer)
             return
-        index = self.at.locate_exact(node.indices, buffer)
+        index = self.at.locate_exact(node.indices, place.buffer)
         condition = self._condition(True)
         if self.indices.lanes and index.is_scalar:
-            new = self._reduced(node, buffer, condition if condition is not None and condition.lanes else None)
+            new = self._reduced(node, place.buffer.dtype, condition if condition and condition.lanes else None)
             condition = self._condition(False)
             old = self.at.memory.load(place, index, condition, None)
-            self.at.memory.store(place, index, self._combined(node.combiner, old, new), condition)
+            self.at.memory.store(place, index, self.arithmetic.combine(node.combiner, old, new), condition)
         elif index.vector:
             self._update_one_by_one(node, place, index, condition)
         else:
             old = self.at.memory.load(place, index, condition, None)
             self.at.memory.store(place, index, self._accumulated(node, old), condition)
 
-    def _old(self, buffer: Buffer, key: Key) -> Value:
-        return self.at.registers.get(buffer, key)
-
-    def _combined(self, combiner: str, old: Value, new: Value) -> Value:
-        return self.arithmetic.combine(combiner, old, new)
+    def _update_register(self, node: Update, buffer: Buffer) -> None:
+        key = self.at.register_key(buffer, node.indices)
+        old = self.at.registers.get(buffer, key)
+        if self.indices.lanes and not key[2]:
+            mask = self._register_condition(buffer, node.indices, lanes=True)
+            new = self.arithmetic.combine(node.combiner, old, self._reduced(node, old.dtype, mask))
+            self._set_register(buffer, node.indices, new, lanes=False)
+        else:
+            self._set_register(buffer, node.indices, self._accumulated(node, old))
 
     def _accumulated(self, node: Update, old: Value) -> Value:
         """combiner(old, value); a sum of products is fused."""
@@ -133,14 +130,14 @@ class Effects:
         if node.combiner == "sum" and isinstance(value, Op) and value.name == "mul" and value.dtype.is_float:
             left, right = (self.at.value(arg) for arg in value.args)
             return self.arithmetic.multiply_add(left, right, old)
-        return self._combined(node.combiner, old, self.at.value(value))
+        return self.arithmetic.combine(node.combiner, old, self.arithmetic.cast(self.at.value(value), old.dtype))
 
-    def _reduced(self, node: Update, buffer: Buffer, mask: Value | None) -> Value:
+    def _reduced(self, node: Update, dtype: DType, mask: Value | None) -> Value:
         """The value of an update whose target is the same for all lanes, combined over them."""
-        lanes = self.indices.lanes
-        value = self.arithmetic.spread(self.at.value(node.value), lanes)
+        value = self.arithmetic.cast(self.at.value(node.value), dtype)
+        value = self.arithmetic.spread(value, self.indices.lanes)
         if mask is not None:
-            value = self.arithmetic.select(mask, value, Value(identity(node.combiner, buffer.dtype), buffer.dtype))
+            value = self.arithmetic.select(mask, value, Value(identity(node.combiner, dtype), dtype))
         return self.arithmetic.reduce(node.combiner, value)
 
     def _update_one_by_one(self, node: Update, place: Place, index: Index, condition: Value | None) -> None:
@@ -153,20 +150,19 @@ class Effects:
             element = self.indices.from_value(self.arithmetic.lane(where, lane))
             real = None if condition is None else self.arithmetic.lane(condition, lane)
             old = self.at.memory.load(place, element, real, None)
-            new = self._combined(node.combiner, old, self.arithmetic.lane(value, lane))
+            new = self.arithmetic.combine(node.combiner, old, self.arithmetic.lane(value, lane))
             self.at.memory.store(place, element, new, real)
         self.indices.lanes = lanes
 
     def _set_register(self, buffer: Buffer, indices: tuple[Expr, ...], value: Value, lanes: bool = True) -> None:
         key = self.at.register_key(buffer, indices)
+        value = self.arithmetic.cast(value, held_type(buffer))
         condition = self._register_condition(buffer, indices, lanes=lanes)
         if self.indices.lanes and not key[2] and value.lanes:
             mask = condition if condition is not None and condition.lanes else None
-            value = (
-                self.arithmetic.lane(value, self.indices.lanes - 1)
-                if mask is None
-                else self.arithmetic.last_lane(value, mask)[0]
-            )
+            if mask is not None:
+                value = self.arithmetic.last_lane(value, mask)[0]
+            value = self.arithmetic.lane(value, self.indices.lanes - 1)
             condition = self._register_condition(buffer, indices, lanes=False)
         old = self.at.registers.find(buffer, key) if condition is not None else None
         value = self.arithmetic.spread(value, key[2])

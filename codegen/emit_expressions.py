@@ -159,7 +159,8 @@ class Expressions:
         place = self.place(node.tensor)
         buffer = place.buffer
         if buffer.scope is Scope.REGISTER:
-            return self.registers.get(buffer, self.register_key(buffer, node.indices))
+            held = self.registers.get(buffer, self.register_key(buffer, node.indices))
+            return self.arithmetic.cast(held, buffer.dtype)
         if buffer.padded and self.guard is None:
             return self.memory.load(place, self.locate_exact(node.indices, buffer), None, None)
         index = self.locate(node.indices, buffer)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..common.errors import InternalError
-from ..tensor.dtype import bf16, boolean
+from ..tensor.dtype import DType, bf16, boolean, f32
 from .emit_index import Index, IndexArithmetic
 from .emit_text import FunctionText
 from .emit_types import TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
@@ -232,7 +232,7 @@ Key = tuple[int, int, int]  # first element, step from lane to lane, lanes (0: a
 
 
 class Registers:
-    """The values of the REGISTER buffers, by element or vector of elements."""
+    """The values of the REGISTER buffers, by element or vector of elements, in the dtype that `held_type` says."""
 
     def __init__(self, arithmetic: Arithmetic) -> None:
         self.arithmetic = arithmetic
@@ -249,12 +249,12 @@ class Registers:
             return self._element(buffer, start)
         parts = [self._element(buffer, start + step * lane) for lane in range(lanes)]
         text = "poison"
-        kind = value_type(buffer.dtype, lanes)
+        kind = value_type(parts[0].dtype, lanes)
         for lane, part in enumerate(parts):
             operand = text
             insert = f"insertelement {kind} {operand}, {part.typed}, i64 {lane}"
             text = self.arithmetic.text.compute(insert, operand, part.text)
-        return Value(text, buffer.dtype, lanes)
+        return Value(text, parts[0].dtype, lanes)
 
     def find(self, buffer: Buffer, key: Key) -> Value | None:
         """The value stored under exactly this key."""
@@ -282,6 +282,11 @@ class Registers:
             f"element {element} of the register buffer {buffer.name!r} is read before it is stored",
             advice="this is a defect of the lowering; please report it with the loop IR",
         )
+
+
+def held_type(buffer: Buffer) -> DType:
+    """16-bit floats are f32 while they are in registers: sums are more exact, and are rounded once instead of at each step."""
+    return f32 if buffer.dtype.is_float and buffer.dtype.bits == 16 else buffer.dtype
 
 
 def _elements(key: Key) -> list[int]:

@@ -153,12 +153,15 @@ class Arithmetic:
         return self.apply(name, [old, new], old.dtype)
 
     def multiply_add(self, left: Value, right: Value, addend: Value) -> Value:
-        """left * right + addend, rounded once where the processor can."""
-        if not self.fused or addend.dtype.bits == 16:
-            product = self.apply("mul", [left, right], left.dtype)
-            return self.apply("add", [addend, product], addend.dtype)
+        """left * right + addend in the addend's dtype, rounded once where the processor can."""
+        dtype = addend.dtype
+        if dtype.bits == 16:
+            return self.cast(self.multiply_add(left, right, self.cast(addend, f32)), dtype)
+        left, right = self.cast(left, dtype), self.cast(right, dtype)
+        if not self.fused:
+            return self.apply("add", [addend, self.apply("mul", [left, right], dtype)], dtype)
         lanes, args = self.together(left, right, addend)
-        return self._call(f"llvm.fma.{suffix(addend.dtype, lanes)}", args, addend.dtype)
+        return self._call(f"llvm.fma.{suffix(dtype, lanes)}", args, dtype)
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
         """yes where the condition holds, else no."""

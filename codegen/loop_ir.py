@@ -29,7 +29,8 @@ Meaning
 * `select(c, a, b)` evaluates reads inside `a` only where c holds, and inside `b` only where it does not. Reads elsewhere are
   always in bounds for real trips.
 * REGISTER buffers are indexed by UNROLL and VECTOR variables and constants only, so each element (or vector) is a value of its
-  own; they carry over SERIAL loops. Reading one before it is stored is an error of the lowering.
+  own; they carry over SERIAL loops. Reading one before it is stored is an error of the lowering. One of 16-bit floats may
+  hold f32 and be rounded where it is read.
 * Sums may be contracted (a * b + c rounded once) but are not reassociated.
 """
 

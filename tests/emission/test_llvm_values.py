@@ -7,8 +7,9 @@ import warnings
 
 import numpy as np
 import pytest
-from emission.loops import given, lanes, names, program, read, result, run, serial, store
+from emission.loops import block, given, lanes, names, program, read, result, run, serial, store, update
 
+from tilesmith.codegen.loop_ir import Allocate, Buffer, Scope
 from tilesmith.codegen.math import FUNCTIONS
 from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.dtype import DTYPES, DType, Kind, bf16, boolean, f16, f32, i64
@@ -220,3 +221,27 @@ def test_other_levels_of_x86(name: str) -> None:
             lambda x, y, o=operator, d=dtype: Op(o, (x, y), d), [(values, dtype), (others, dtype)], dtype, target
         )
         check(actual, NUMPY[operator](from_memory(values, dtype), from_memory(others, dtype)), dtype)
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
+def test_sums_of_narrow_floats_are_rounded_once(dtype: DType) -> None:
+    """1 + 100 * 0.001 would stay 1 if each step were rounded to bf16."""
+    x, z = given("x", 100, dtype=dtype), result("z", 2, dtype=dtype)
+    total = Buffer("total", dtype, (8,), Scope.REGISTER)
+    data = to_memory(np.full(100, 0.001), dtype)
+    exact = 1 + from_memory(data, dtype)[:96].sum()
+    one = Const(1.0, dtype)
+    alone = block(
+        store(total, (0,), one),
+        serial(I, 96, update(total, (0,), "sum", read(x, I) * one)),
+        store(z, (0,), read(total, 0)),
+    )
+    start = Op("select", (L.equal(0), one, Const(0.0, dtype)), dtype)
+    vectors = block(
+        lanes(L, 8, store(total, (L,), start)),
+        serial(I, 12, lanes(L, 8, update(total, (L,), "sum", read(x, I * 8 + L)))),
+        store(z, (1,), Const(0.0, dtype)),
+        lanes(L, 8, update(z, (1,), "sum", read(total, L))),
+    )
+    actual = run(program((x, z), Allocate(total, alone), Allocate(total, vectors)), [data])[0]
+    np.testing.assert_allclose(from_memory(actual, dtype), exact, rtol=dtype.eps)
