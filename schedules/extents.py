@@ -29,8 +29,8 @@ Environment = Mapping[str, Union[int, Array]]
 LEAF_FUNCTIONS = ("extent", "lanes", "target")
 _INFIX = {
     "+": 4, "-": 4, "*": 5, "//": 5, "%": 5,
-    "<=": 3, "<": 3, ">=": 3, ">": 3, "==": 3, "!=": 3, "&": 2, "|": 1,
-}  # fmt: skip
+    "<=": 1, "<": 1, ">=": 1, ">": 1, "==": 1, "!=": 1, "&": 3, "|": 2,
+}  # fmt: skip  # as in Python, whose parser reads the text: & binds closer than a comparison
 _PREFIX = ("ceildiv", "min", "max")
 
 
@@ -127,6 +127,10 @@ def leaf(name: str) -> Sym:
 
 
 def _infix(op: str, left: Extent, right: Extent) -> Sym:
+    neutral = {"*": 1, "+": 0}.get(op)
+    for this, other in ((left, right), (right, left)):
+        if isinstance(this, int) and this == neutral and isinstance(other, Sym):
+            return other
     return Sym(op, (_argument(left), _argument(right)))
 
 
@@ -250,7 +254,8 @@ def _text(value: Extent | str, outer: int) -> str:
     level = _INFIX[value.op]
     left, right = value.args
     text = f"{_text(left, level)} {value.op} {_text(right, level + 1)}"
-    return f"({text})" if level < outer or level == 3 == outer else text
+    chained = level == outer == 1  # a < b < c means something else
+    return f"({text})" if level < outer or chained else text
 
 
 def parse_extent(text: str) -> Extent:

@@ -114,6 +114,10 @@ class Schedule:
 
     def variant(self, name: str, options: Sequence[T]) -> T:
         """A structural choice: a plain Python value; each option gives a sketch of its own."""
+        if not options or not name or " = " in name or "\n" in name:
+            raise TemplateError(
+                f"{name!r} is no variant", expected="a name in one line without ' = ', and one or more options"
+            )
         number = len(self._variants)
         if number < len(self._chosen):
             value = self._chosen[number]
@@ -155,6 +159,10 @@ class Schedule:
     def choice(self, name: str, options: Sequence[int], default: int) -> Sym:
         """An open number out of a list without an order."""
         self._new_name(name)
+        if default not in options:
+            raise TemplateError(
+                f"the default of {name!r} is no option", expected=f"one of {list(options)}", found=str(default)
+            )
         self._tunables[name] = Choice(name, tuple(options), default)
         return leaf(name)
 
@@ -166,6 +174,8 @@ class Schedule:
 
     def require(self, holds: Condition, reason: str) -> None:
         """Rules out the configs for which a condition does not hold."""
+        if not reason or "\n" in reason:
+            raise TemplateError("require needs a reason", expected="one line that says why", found=repr(reason))
         self._requires.append((as_extent(holds), reason))
 
     def _drawn_in(self, extent: Extent) -> bool:
@@ -331,7 +341,10 @@ def trace(template: Template, program: Program, name: str = "") -> tuple[Sketch,
         except Exception as error:  # a template is a person's code: whatever it raises is named
             raise _blame(name, schedule, error) from error
         pending += schedule.unexplored
-    return tuple({sketch.key: sketch for sketch in found}.values())
+    first: dict[str, Sketch] = {}
+    for sketch in found:
+        first.setdefault(sketch.key, sketch)
+    return tuple(first.values())
 
 
 def _blame(name: str, schedule: Schedule, error: Exception) -> TemplateError:

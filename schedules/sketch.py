@@ -205,7 +205,7 @@ def parse_sketch(text: str) -> Sketch:
                 case "sketch":
                     name = rest
                 case "variant":
-                    left, _, right = rest.rpartition(" = ")
+                    left, _, right = rest.partition(" = ")
                     variants.append((left, json.loads(right)))
                 case "factor" | "choice" | "flag":
                     tunables.append(parse_tunable(line.strip()))

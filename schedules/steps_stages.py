@@ -53,9 +53,9 @@ def _untouched(stage: StageLoops, axis: str) -> bool:
 def inline(tree: LoopTree, context: Context, stage: str) -> LoopTree:
     """Writes the body of a pointwise stage wherever it is read.   t = x + 1; y = t * 2   ->   y = (x + 1) * 2"""
     gone = tree.loops_of(stage)
-    _check_producers(tree, stage, {r.tensor for r in tree.definition(stage).reads()})
     if attached_to(tree, stage):
         raise wrong(tree, stage, f"stages are attached to {stage}", expected="inline before anything is attached")
+    _check_producers(tree, stage, {r.tensor for r in tree.definition(stage).reads()})
     program = inline_stage(tree.program, stage)
     return replace(tree, program=program, stages=tuple(s for s in tree.stages if s is not gone))
 

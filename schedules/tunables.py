@@ -60,6 +60,7 @@ def factor_values(extent: int, at_most: int, at_least: int = 1) -> list[int]:
     while power <= at_most:
         liked |= {power, 3 * power}
         power *= 2
+    liked |= {at_least}
     liked |= {-(-extent // n) for n in range(1, _NEAR_DIVISORS + 1)}
     liked |= {d for n in range(1, int(extent**0.5) + 1) if extent % n == 0 for d in (n, extent // n)}
     return sorted(v for v in liked if at_least <= v <= at_most)
@@ -113,28 +114,28 @@ Tunable = Union[Factor, Choice, Flag]
 
 def parse_tunable(line: str) -> Tunable:
     """The tunable that a line stands for. ValueError for anything else."""
+    try:
+        return _parse(line)
+    except (SyntaxError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"not a tunable: {line!r} ({error})") from None
+
+
+def _parse(line: str) -> Tunable:
     kind, name, *rest = line.split(" ")
     options = {}
     while rest and "=" in rest[-1] and not rest[-1].startswith(("=", "<", ">", "!")):
         key, _, number = rest.pop().partition("=")
         options[key] = int(number)
-    if rest and rest[0] == "of":
-        rest = rest[1:]
-    body = " ".join(rest)
+    body = " ".join(rest[1:] if rest and rest[0] == "of" else rest)
     match kind:
         case "factor":
-            return Factor(
-                name,
-                parse_extent(body),
-                options.get("at_most", 1 << 30),
-                options.get("at_least", 1),
-                options.get("default", 1),
-            )
+            most, least = options.get("at_most", 1 << 30), options.get("at_least", 1)
+            return Factor(name, parse_extent(body), most, least, options.get("default", 1))
         case "choice":
             return Choice(name, tuple(int(v) for v in json.loads(body)), options["default"])
         case "flag":
             return Flag(name, bool(options["default"]))
-    raise ValueError(f"not a tunable: {line!r}")
+    raise ValueError("expected factor, choice or flag")
 
 
 def check_name(name: str) -> None:
