@@ -53,8 +53,8 @@ class TimeLimits:
         return {"compile": self.compile}
 
     def of_run(self, best: float | None = None, items: int = 1) -> Mapping[str, float]:
-        """Stage -> seconds, for a timer; a kernel that runs 50 times longer than the best need not be waited for."""
-        verify = self.verify if best is None else min(self.verify, 3.0 + 50 * best)
+        """Stage -> seconds, for a timer; a kernel that runs 100 times longer than the best need not be waited for."""
+        verify = self.verify if best is None else min(self.verify, 8.0 + 100 * best)
         return {"load": self.load, "prepare": self.prepare, "verify": verify, "time": self.time * items}
 
 
