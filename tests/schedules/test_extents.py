@@ -69,7 +69,7 @@ def build(tree: Any, environment: dict[str, Any] | None) -> Any:
     operator, left, right = tree
     a, b = build(left, environment), build(right, environment)
     if operator in "&|" and environment is not None:
-        return np.logical_and(a, b) if operator == "&" else np.logical_or(a, b)
+        return number(np.logical_and(a, b) if operator == "&" else np.logical_or(a, b))
     if operator == "&":
         return a & b
     if operator == "|":
