@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from ..targets.target import Target
 from .emit_facts import Facts, facts
+from .emit_half import HALF_FUNCTIONS, needs_half_functions
 from .emit_memory import SAFE, SAFE_BYTES, Place
 from .emit_parallel import RegionStatements
 from .emit_text import FunctionText
@@ -49,6 +50,8 @@ def emit_module(program: LoopProgram, target: Target, threads: int) -> ModuleTex
         _entry(module, program, plan, target, f"{main}_prepare", program.prepare, f"{main}.prepare")
     _entry(module, program, plan, target, main, program.nests, f"{main}.nest")
     module.nests = [f"{main}.nest{number}" for number in range(len(program.nests))]
+    if needs_half_functions(target) and any(" half" in text for text in module.functions):
+        module.functions.append(HALF_FUNCTIONS)
     module.functions += [_repeat(main), _ATTRIBUTES, "!0 = !{i32 1}"]
     return module
 

@@ -188,8 +188,9 @@ def test_cast_of_nan_can_be_clamped_as_an_index() -> None:
     assert set(actual) <= set(values)
 
 
+@pytest.mark.parametrize("target", ["host", "x86:sse2"])
 @pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
-def test_narrow_floats_round_to_nearest_even(dtype: DType) -> None:
+def test_narrow_floats_round_to_nearest_even(dtype: DType, target: str) -> None:
     """Halfway cases, overflow to infinity and the smallest numbers, from f32."""
     step = 2.0 ** -(10 if dtype == f16 else 7)
     exact = [
@@ -205,16 +206,28 @@ def test_narrow_floats_round_to_nearest_even(dtype: DType) -> None:
         np.nan,
     ]
     values = np.resize(np.array(exact, np.float32), COUNT)
-    actual = evaluate(lambda x: Cast(x, dtype), [(values, f32)], dtype)
+    actual = evaluate(lambda x: Cast(x, dtype), [(values, f32)], dtype, parse_target(target))
     with np.errstate(over="ignore"):
         check(actual, values, dtype)
+
+
+def test_every_f16_widens_exactly_without_hardware() -> None:
+    """All 65,536 patterns to f32 and back, on a processor without F16C."""
+    x, wide, back = given("x", 65536, dtype=f16), result("w", 65536), result("b", 65536, dtype=f16)
+    loop = serial(I, 65536, store(wide, (I,), Cast(read(x, I), f32)), store(back, (I,), Cast(read(wide, I), f16)))
+    values = np.arange(65536, dtype=np.uint16).view(np.float16)
+    widened, narrowed = run(program((x, wide, back), loop), [values], target=parse_target("x86:sse2"))
+    np.testing.assert_array_equal(widened, values.astype(np.float32))
+    numbers = ~np.isnan(values)
+    np.testing.assert_array_equal(narrowed.view(np.uint16)[numbers], values.view(np.uint16)[numbers])
+    assert np.isnan(narrowed[~numbers]).all()
 
 
 @pytest.mark.parametrize("name", ["x86:avx2", "x86:sse2"])
 def test_other_levels_of_x86(name: str) -> None:
     """Masks, gathers and conversions without AVX-512 give the same results."""
     target = parse_target(name)
-    for dtype in (f32, bf16, DTYPES["u8"], DTYPES["i32"], DTYPES["f64"]):
+    for dtype in (f32, bf16, f16, DTYPES["u8"], DTYPES["i32"], DTYPES["f64"]):
         values, others = samples(dtype, 1), samples(dtype, 2)
         operator = "add" if dtype.is_integer else "max"
         actual = evaluate(
