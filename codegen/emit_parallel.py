@@ -137,8 +137,6 @@ class RegionStatements(Statements):
         buffers: list[Place],
         numbers: list[str],
     ) -> None:
-        from .llvm import parameter
-
         known = self.facts(loops[0])
         text = FunctionText(self.text.count)
         inner = RegionStatements(text, self.module, self.target, "%scratch", symbol, 1, self.private_bytes)
@@ -265,3 +263,10 @@ def _times(indices: IndexArithmetic, factors: list[Index]) -> Index:
             a, b = indices.scalar(total), indices.scalar(factor)
             total = name_index(indices.text.pure(f"mul i64 {a}, {b}", a, b))
     return total
+
+
+def parameter(buffer: Buffer, name: str, known: Facts) -> str:
+    """A buffer as a parameter of a function whose body has these facts."""
+    align = 64 if buffer.scope in (Scope.PREPARED, Scope.WORKSPACE) else buffer.dtype.bytes
+    access = "" if buffer.name in known.writes else "readonly "
+    return f"ptr noalias {access}align {align} dereferenceable({max(1, buffer.bytes)}) {name}"

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..targets.target import Target
-from .emit_facts import Facts, facts
+from .emit_facts import facts
 from .emit_half import HALF_FUNCTIONS, needs_half_functions
 from .emit_memory import SAFE, SAFE_BYTES, Place
-from .emit_parallel import RegionStatements
+from .emit_parallel import RegionStatements, parameter
 from .emit_text import FunctionText
 from .emit_types import memory_literal, memory_type
 from .emit_values import ModuleText
@@ -182,10 +182,3 @@ def _choose(symbol: str, call: str, bases: list[str], target: Target) -> str:
         "  ret void",
     ]
     return "\n".join(lines)
-
-
-def parameter(buffer: Buffer, name: str, known: Facts) -> str:
-    """A buffer as a parameter of a function whose body has these facts."""
-    align = 64 if buffer.scope in (Scope.PREPARED, Scope.WORKSPACE) else buffer.dtype.bytes
-    access = "" if buffer.name in known.writes else "readonly "
-    return f"ptr noalias {access}align {align} dereferenceable({max(1, buffer.bytes)}) {name}"
