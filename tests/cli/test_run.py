@@ -17,25 +17,12 @@ import pytest
 from cli.records import Answer, Call
 
 import tilesmith
-from tilesmith.measure.calibrate import _keep, _path
 from tilesmith.measure.result import Failure, Job, Measurement, Status
-from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.host import host_kind
-from tilesmith.targets.target import parse_target
 from tilesmith.tuner.database import Database
+from tilesmith.tuner.report import sketch_title
 
 MATMUL = ("matmul", "m=24", "n=40", "k=33")
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache in which ceilings are kept already, so that no test calibrates."""
-    folder = tmp_path_factory.mktemp("cache")
-    target = parse_target("host")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILESMITH_CACHE", str(folder))
-        _keep(_path(target, 1), default_ceilings(target, 1).to_json())
-    return folder
 
 
 def tune(cache: Path, *words: object) -> Answer:
@@ -45,9 +32,11 @@ def tune(cache: Path, *words: object) -> Answer:
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
-def test_a_search_leaves_records_that_every_command_and_compile_use(cache: Path, tmp_path: Path, call: Call) -> None:
+def test_a_search_leaves_records_that_every_command_and_compile_use(
+    kept_ceilings: Path, tmp_path: Path, call: Call
+) -> None:
     db = tmp_path / "records.sqlite"
-    answer = tune(cache, "run", *MATMUL, "--trials", 5, "--effort", "quick", "--threads", 1, "--db", db)
+    answer = tune(kept_ceilings, "run", *MATMUL, "--trials", 5, "--effort", "quick", "--threads", 1, "--db", db)
     assert answer.code == 0, answer.err
     assert re.search(r"matmul_f32_24x40x33: 5/5 trials, best [\d.]+ GFLOP/s \([\d.]+% of the ceiling\)", answer.err)
     assert "5 trials: " in answer.out or "trials: " in answer.out
@@ -64,17 +53,19 @@ def test_a_search_leaves_records_that_every_command_and_compile_use(cache: Path,
 
     assert found[1] in call("show", *MATMUL, "--db", db).out
     assert "where the time goes" in call("explain", found[1], "--db", db).out
-    again = tune(cache, "run", *MATMUL, "--trials", 2, "--effort", "quick", "--threads", 1, "--db", db, "--no-progress")
+    again = tune(
+        kept_ceilings, "run", *MATMUL, "--trials", 2, "--effort", "quick", "--threads", 1, "--db", db, "--no-progress"
+    )
     assert again.code == 0 and again.err == ""
     with Database(db, read_only=True) as database:
         (task,) = database.tasks()
         assert [run.trials for run in database.runs(task.key)] == [2, 5]
 
 
-def test_ctrl_c_ends_with_the_best_so_far_and_loses_nothing(cache: Path, tmp_path: Path) -> None:
+def test_ctrl_c_ends_with_the_best_so_far_and_loses_nothing(kept_ceilings: Path, tmp_path: Path) -> None:
     db = tmp_path / "records.sqlite"
     command = [sys.executable, "-m", "tilesmith", "run", *MATMUL, "--trials", "500", "--threads", "1", "--db", str(db)]
-    environment = {**os.environ, "TILESMITH_CACHE": str(cache)}
+    environment = {**os.environ, "TILESMITH_CACHE": str(kept_ceilings)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         wait_for_records(db, 3)
@@ -129,10 +120,10 @@ class FailingRunner:
 
 
 def test_all_candidates_failing_names_the_reasons_and_how_to_see_them(
-    cache: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kept_ceilings: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tilesmith.measure.local.LocalRunner", FailingRunner)
-    monkeypatch.setenv("TILESMITH_CACHE", str(cache))
+    monkeypatch.setenv("TILESMITH_CACHE", str(kept_ceilings))
     db = tmp_path / "records.sqlite"
     answer = call("run", *MATMUL, "--trials", 9, "--effort", "quick", "--threads", 1, "--db", db)
     assert answer.code == 2
@@ -155,17 +146,18 @@ def broken(s):
 
 
 def test_a_template_of_a_persons_own_is_searched(
-    cache: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kept_ceilings: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "schedules_of_mine.py").write_text(TEMPLATES)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("TILESMITH_CACHE", str(cache))
+    monkeypatch.setenv("TILESMITH_CACHE", str(kept_ceilings))
     db = tmp_path / "records.sqlite"
     words = ("run", *MATMUL, "--trials", 4, "--effort", "quick", "--threads", 1, "--db", db, "--template")
     answer = call(*words, "schedules_of_mine:rows")
     assert answer.code == 0, answer.err
-    shown = call("show", *MATMUL, "--db", db).out
-    assert re.search(r"rows +rows=\d", shown) and "unscheduled nest" in shown and "auto" not in shown
+    with Database(db, read_only=True) as database:
+        records = database.records(database.tasks()[0].key)
+        assert {sketch_title(database, record.trial.sketch) for record in records} == {"unscheduled nest", "rows"}
 
     wrong = call(*words, "schedules_of_mine:broken")
     assert wrong.code == 2 and "template 'broken' failed: KeyError: 'no such thing'" in wrong.err
