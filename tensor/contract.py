@@ -8,8 +8,9 @@ from math import prod
 import numpy as np
 
 from .evaluate import Array
-from .expr import Expr, Op, variables
+from .expr import Expr, variables
 from .program import Stage
+from .surgery import factors
 
 
 def factor_groups(stage: Stage) -> tuple[tuple[Expr, ...], tuple[Expr, ...]] | None:
@@ -17,10 +18,10 @@ def factor_groups(stage: Stage) -> tuple[tuple[Expr, ...], tuple[Expr, ...]] | N
     if stage.combiner != "sum":
         return None
     extents = {axis.name: axis.extent for axis in stage.all_axes}
-    factors = sorted(_factors(stage.bodies[0]), key=lambda f: -_points(variables(f), extents))
+    parts = sorted(factors(stage.bodies[0]), key=lambda f: -_points(variables(f), extents))
     groups: list[list[Expr]] = [[], []]
     axes: list[frozenset[str]] = [frozenset(), frozenset()]
-    for factor in factors:
+    for factor in parts:
         used = variables(factor)
         number = min((0, 1), key=lambda n: (_points(axes[n] | used, extents) - _points(axes[n], extents), n))
         groups[number].append(factor)
@@ -29,12 +30,6 @@ def factor_groups(stage: Stage) -> tuple[tuple[Expr, ...], tuple[Expr, ...]] | N
     if not all(groups) or any(_points(names, extents) * 2 > whole for names in axes):
         return None
     return tuple(groups[0]), tuple(groups[1])
-
-
-def _factors(expr: Expr) -> list[Expr]:
-    if isinstance(expr, Op) and expr.name == "mul":
-        return [factor for arg in expr.args for factor in _factors(arg)]
-    return [expr]
 
 
 def _points(names: frozenset[str], extents: dict[str, int]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from math import prod
 
 from ..common.errors import ProgramError
 from .affine import simplify
@@ -104,8 +103,3 @@ def product(parts: Iterable[Expr]) -> Expr:
         total = part if total is None else Op("mul", (total, part), part.dtype)
     assert total is not None
     return total
-
-
-def elements(axes: Iterable[Axis]) -> int:
-    """Points of some axes."""
-    return prod(axis.extent for axis in axes)
