@@ -47,13 +47,14 @@ def family_key(program: Program) -> str:
 
     Left open are all extents and dimensions, and the literals that follow from them: in index arithmetic the divisors
     of // and %, the limits of < <= > >= (but -1, 0 and 1: a padding's lower edge is no size) and of min; of floats
-    those that are the number of points of some reduction, or its reciprocal. So matmuls of all sizes are one family,
-    and convolutions of one stride and padding are. A literal that is taken for a size by mistake makes a family
-    larger, never a key wrong.
+    those that are the number of points of some reduction, its root, or the reciprocal of one of these. So matmuls of
+    all sizes are one family, and convolutions of one stride and padding are. A literal that is taken for a size by
+    mistake makes a family larger, never a key wrong.
     """
     form = canonical(program)
     counts = {float(math.prod(axis.extent for axis in stage.reduction)) for stage in form.stages if stage.reduction}
-    sizes = counts | {1 / count for count in counts}
+    roots = {math.sqrt(count) for count in counts}
+    sizes = counts | roots | {1 / size for size in counts | roots}
     lines = [f"{'constant' if i.constant else 'input'} {i.tensor.dtype} {len(i.tensor.shape)}" for i in form.inputs]
     lines += [f"table {t.tensor.dtype} {len(t.tensor.shape)} {t.values!r}" for t in form.tables]
     for stage in form.stages:

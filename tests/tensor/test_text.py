@@ -13,6 +13,7 @@ from hypothesis import given, settings
 
 from tests.random_programs import MORE_KINDS, programs
 from tilesmith.common.errors import ProgramError
+from tilesmith.tensor import ops
 from tilesmith.tensor.dtype import f32, i64
 from tilesmith.tensor.expr import Const, Op, Read, Var, const
 from tilesmith.tensor.program import Program
@@ -150,6 +151,19 @@ def test_families_leave_sizes_open() -> None:
     shifted = stencil.replace("i - 1", "i - 1").replace("i >= 1", "i >= 2").replace("A[i - 1]", "A[i - 2]")
     assert family_key(parse(stencil.format(n=9))) != family_key(parse(shifted.format(n=9)))
     assert family_key(parse(MATMUL.format(m=4, n=5, k=6))) != family_key(parse(stencil.format(n=9)))
+
+
+def test_families_of_operators() -> None:
+    for one, other in [
+        (ops.conv2d(1, 64, 56, 56, 64, padding=1), ops.conv2d(1, 128, 28, 28, 256, padding=1)),
+        (ops.layer_norm(128, 1024), ops.layer_norm(64, 768)),
+        (ops.attention(2, 3, 4, 5), ops.attention(8, 128, 128, 64)),
+    ]:
+        assert family_key(one) == family_key(other)
+        assert program_key(one) != program_key(other)
+    plain, strided = ops.conv2d(1, 8, 9, 9, 8, padding=1), ops.conv2d(1, 8, 9, 9, 8, padding=1, stride=2)
+    assert family_key(plain) != family_key(strided)
+    assert family_key(plain) != family_key(ops.conv2d(1, 8, 9, 9, 8))
 
 
 def test_keys_do_not_depend_on_the_process() -> None:
