@@ -5,13 +5,13 @@ A step that does not apply must say so with a ScheduleError; the random template
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from random import Random
 
-from tilesmith.common.errors import ScheduleError
+from tilesmith.common.errors import ProgramError, ScheduleError
 from tilesmith.schedules.extents import Extent
 from tilesmith.schedules.inlining import can_inline
-from tilesmith.schedules.loops import LoopKind
 from tilesmith.schedules.schedule import LoopHandle, Schedule, trace
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.tensor.program import Program
@@ -37,12 +37,30 @@ class _Drawing:
 
     def schedule(self) -> None:
         """Stages from the outputs back; a copy is scheduled right after the stage that reads it."""
+        if self.coin(0.25):
+            self._rewrite()
         for stage in self.s.program.stages:
             if can_inline(self.s.program, self.s.program.stage(stage.name)) and self.coin(0.2):
                 self.s.inline(stage.name)
         self.pending = [stage.name for stage in self.s.program.stages]
         while self.pending:
             self._stage(self.pending.pop())
+
+    def _rewrite(self) -> None:
+        stage = self.random.choice(self.s.program.stages)
+        axes = [axis.name for axis in stage.all_axes] or ["none"]
+        axis = self.random.choice(axes)
+        first = self.random.randrange(len(axes))
+        arguments: dict[str, dict[str, object]] = {
+            "split_k": {"stage": stage.name, "axis": axis, "parts": self.random.choice([2, 3, 5])},
+            "pad_axis": {"stage": stage.name, "axis": axis, "multiple": self.random.choice([2, 4, 8])},
+            "merge_axes": {"stage": stage.name, "axes": axes[first : first + 2]},
+            "im2col": {"stage": stage.name, "tensor": self.random.choice([*self.s.program.tensors])},
+            "normalise": {},
+        }
+        name = self.random.choice([*arguments])
+        with suppress(ProgramError):
+            self.s.rewrite(name, **arguments[name])
 
     def _stage(self, name: str) -> None:
         if name not in self.s.program.outputs and self.coin(0.7):
@@ -117,7 +135,4 @@ class _Drawing:
 
     def _may_be_vector(self, extent) -> bool:
         """Whether the number of trips is a power of two for all configs."""
-        return str(extent) in ("2", "4", "8") or str(extent).startswith(("lanes(", "choice"))
-
-
-__all__ = ["LoopKind", "random_sketch"]
+        return re.fullmatch(r"2|4|8|lanes\(\w+\)|choice\d+", str(extent)) is not None

@@ -14,7 +14,9 @@ from lowering.sketches import random_sketch
 from lowering.truth import check_case
 from random_programs import programs
 
+from tilesmith.schedules.auto import derive
 from tilesmith.schedules.sketch import parse_sketch
+from tilesmith.schedules.task import normalised
 from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text import canonical
@@ -47,6 +49,16 @@ def test_families_of_programs(program: Program, seed: int, target: Target) -> No
 @given(small, seeds, st.sampled_from(TARGETS))
 def test_any_programs(program: Program, seed: int, target: Target) -> None:
     check(program, seed, target)
+
+
+@settings(WITHOUT_LIMITS, max_examples=40, derandomize=True)
+@given(families | small, seeds, st.sampled_from(TARGETS))
+def test_sketches_of_the_rules(program: Program, seed: int, target: Target) -> None:
+    random = Random(seed)
+    body = normalised(program)
+    sketch = random.choice(derive(body))
+    note(f"{body}\n{sketch.text}")
+    assume(check_case(body, sketch, target, random))
 
 
 @pytest.mark.slow
