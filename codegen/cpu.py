@@ -12,7 +12,7 @@ from the loop tree to the object; GFLOP/s):
     LLVM's O3 without its vectorizers      62  87  88     111.5  108.3  100.3
 
 So no pass makes these kernels faster. instcombine is kept for the code around them: masks, clamps and casts of edges, which it
-shortens. Code emission runs at level 3; its scheduler is what keeps tiles free of spills.
+shortens. Code emission at levels 1, 2 and 3 gives the same code in the same time; at level 0 every tile is spilled.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def machine(target: Target) -> Any:
     except RuntimeError as error:
         raise InternalError(f"LLVM cannot compile for {target.triple}", found=str(error)) from error
     return known.create_target_machine(
-        cpu=target.cpu, features=target.llvm_features, opt=3, reloc="pic", codemodel="default"
+        cpu=target.cpu, features=target.llvm_features, opt=2, reloc="pic", codemodel="default"
     )
 
 
