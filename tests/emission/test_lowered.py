@@ -32,7 +32,7 @@ def test_compiled_candidates_agree_with_the_oracle(seed: int) -> None:
         outputs = run(loops, given, threads, at_end=bool(seed % 2))
         for name, output, want, scale in zip(program.outputs, outputs, wanted, scales, strict=True):
             tolerance = 16 * program.tensors[name].dtype.eps * scale + 1e-30
-            assert np.all(np.abs(output - want) <= tolerance), name
+            assert np.all(np.abs(output.reshape(want.shape) - want) <= tolerance), name
 
 
 def drawn(program: Program, random: Random) -> LoopProgram:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from emission.loops import ZERO, block, names, parallel, program, result, store
 
@@ -9,7 +11,7 @@ from tilesmith.codegen.loop_ir import Allocate, Buffer, Scope
 from tilesmith.codegen.memory_plan import ALIGNMENT, PAGE, place_scratch, plan_memory
 from tilesmith.tensor.dtype import f32
 
-(I,) = names("i")
+(I,) = names("i")  # noqa: E741
 Z = result("z", 4)
 
 
@@ -25,7 +27,7 @@ def test_shared_buffers_are_aligned_and_apart() -> None:
     assert set(plan.workspace) == {one.name for one in made} and set(plan.prepared) == {"p"}
     spans = sorted((plan.workspace[one.name], plan.workspace[one.name] + one.bytes) for one in made)
     assert all(start % ALIGNMENT == 0 for start, _ in spans)
-    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
     assert plan.shared_bytes >= spans[-1][1] and plan.private_bytes == 0
     assert plan.workspace_bytes == plan.shared_bytes and plan.prepared_bytes == ALIGNMENT
 
