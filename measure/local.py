@@ -119,7 +119,7 @@ class LocalRunner:
         """Finished jobs as (number, measurement); see `Runner.collect`."""
         end = float("inf") if timeout is None else monotonic() + timeout
         while not self._closed:
-            self._step(end if not self._enough() else 0.0)
+            self._step(0.0 if self._enough() or not self._in_flight() else end)
             if self._enough() or not self._in_flight() or monotonic() >= end:
                 break
         done = list(self._finished)

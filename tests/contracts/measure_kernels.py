@@ -13,7 +13,7 @@ from tilesmith.measure.builder import Built
 from tilesmith.measure.requests import TimeRequest
 from tilesmith.measure.result import Job
 from tilesmith.measure.timer import Timer
-from tilesmith.measure.timing import CONFIRM_PLAN, SEARCH_PLAN
+from tilesmith.measure.timing import CONFIRM_PLAN, SEARCH_PLAN, TimingPlan
 from tilesmith.measure.worker import Link
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.targets.target import parse_target
@@ -112,4 +112,8 @@ class TrustingTimer(Timer):
     """A timer that believes all times: these tests also run on machines that are busy with other things."""
 
     def __init__(self, ceilings: Ceilings | None = None) -> None:
-        super().__init__(ceilings, replace(SEARCH_PLAN, unstable=inf), replace(CONFIRM_PLAN, unstable=inf))
+        super().__init__(ceilings, _trusting(SEARCH_PLAN), _trusting(CONFIRM_PLAN))
+
+
+def _trusting(plan: TimingPlan) -> TimingPlan:
+    return replace(plan, settled=inf, unstable=inf)

@@ -95,7 +95,9 @@ def test_the_key_depends_on_the_space() -> None:
     assert ReplaySpace(A100).arms[0].key == ReplaySpace(A100).arms[0].key != ReplaySpace(W6600).arms[0].key
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"{", mtime=0), gzip.compress(b"[]", mtime=0), gzip.compress(b"{}", mtime=0)])
+@pytest.mark.parametrize(
+    "content", [b"no gzip", gzip.compress(b"{", mtime=0), gzip.compress(b"[]", mtime=0), gzip.compress(b"{}", mtime=0)]
+)
 def test_a_file_that_is_no_table(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "table.json.gz"
     path.write_bytes(content)

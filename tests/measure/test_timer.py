@@ -54,11 +54,11 @@ def test_a_right_kernel_is_timed(timer: Timer) -> None:
 
 
 def test_slow_is_slower_and_abandoned_only_against_a_limit(timer: Timer) -> None:
-    right, slow = trial(timer, "right").seconds, trial(timer, "slow")
-    assert slow.seconds > 5 * right and not slow.abandoned  # 50 times the work; the first run is not all work
-    dropped = trial(timer, "slow", limit=right)
+    right, slow = min(trial(timer, "right").times), trial(timer, "slow")
+    assert min(slow.times) > 5 * right and not slow.abandoned  # 50 times the work; the first run is not all work
+    dropped = trial(timer, "slow", limit=right / 2)
     assert dropped.ok and dropped.abandoned and len(dropped.times) == 1
-    assert not trial(timer, "right", limit=right).abandoned
+    assert not trial(timer, "slow", limit=1.0).abandoned
 
 
 @pytest.mark.parametrize(("kind", "words"), [("wrong", "B[0]: expected "), ("short", "B[999] was never written")])
@@ -89,7 +89,7 @@ def test_contenders_are_timed_in_turn(timer: Timer) -> None:
     right, wrong, slow = answer
     assert right.ok and len(right.times) == 5 and slow.ok and len(slow.times) == 5
     assert wrong.status is Status.WRONG_RESULT and wrong.times == ()
-    assert right.seconds < slow.seconds
+    assert min(right.times) < min(slow.times)
     rounds = [line for line in notes.said[notes.said.index("quiet") :] if line.startswith("time")]
     assert {"time 0", "time 2"} == set(rounds[-2:]), "each round has every contender once"
 
@@ -146,4 +146,4 @@ def test_a_confirmation_in_children(runner: LocalRunner) -> None:
     answers = runner.confirm([job(n, k, Purpose.CONFIRM) for n, k in enumerate(["right", "writes to null", "slow"])])
     statuses = [m.status for _, m in answers]
     assert statuses == [Status.OK, Status.CRASH, Status.OK]
-    assert answers[0][1].seconds < answers[2][1].seconds
+    assert min(answers[0][1].times) < min(answers[2][1].times)
