@@ -24,7 +24,8 @@ from .work import LATENCY, SCALAR_PORTS, WINDOW, Work
 
 ISSUE = 5.0  # instructions that a core takes in per cycle
 EXIT = 12.0  # cycles lost where a loop ends: its last jump is mostly predicted wrongly
-LOOKUP = 1.0  # cycles to find the address of a page in the second table, as far as nothing else is done meanwhile
+SPLIT = 0.75  # of a load more for a vector that lies across two lines
+COLLISION = 8.0  # cycles to fetch a line whose places in the first cache are all taken (Zen 4)
 NORM = 3.0  # of the terms of a nest: 1 would be their sum, infinity the largest
 REGION = 5e-6  # seconds to start and join a parallel region
 
@@ -54,7 +55,7 @@ def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, 
     speeds = level_speeds(target, ceilings)
     for moved, speed in zip(nest.moved, speeds, strict=True):
         terms.append(moved / speed)
-    terms.append(nest.translations * LOOKUP / (clock * threads))
+    terms.append(nest.traffic.collisions * COLLISION / (clock * threads))
     started = np.where(nest.trips > 1.0, REGION, 0.0) if threads > 1 else 0.0
     return _norm(terms) * nest.balance + started
 
@@ -79,12 +80,13 @@ def resources(work: Work, target: Target) -> tuple[Value, Value, Value, Value, V
     """Cycles that a stage keeps each resource busy: arithmetic, loads, stores, instructions, chains of additions."""
     arithmetic = _per_cycle(target.fma_ports, work.width)
     loading = _per_cycle(target.load_ports, work.width)
+    scalars = max(SCALAR_PORTS, float(target.load_ports))
     storing = float(target.store_ports)
     in_flight = work.instructions * work.length / np.maximum(work.steps, 1.0)
     overlap = 1.0 + WINDOW / np.maximum(in_flight, 1.0)
     return (
         work.operations / arithmetic,
-        (work.loads + work.unaligned) / loading,
+        (work.loads - work.broadcasts + SPLIT * work.unaligned) / loading + work.broadcasts / scalars,
         work.stores / storing,
         work.instructions / ISSUE,
         work.steps * LATENCY / overlap,

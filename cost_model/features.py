@@ -30,7 +30,7 @@ _OF_STAGES = (
 )  # fmt: skip
 _WHOLE = (
     "copy_share", "nests", "parallel_trips", "threads_idle", "imbalance", "touched_l1", "touched_l2", "touched_l3",
-    "cycles_over_ideal", "region_share", "streaming",
+    "cycles_over_ideal", "collisions", "region_share", "streaming",
 )  # fmt: skip
 
 FEATURE_NAMES: tuple[str, ...] = (
@@ -127,6 +127,7 @@ def _of_program(
         yield _log(analysis.touched, analysis.caches[number].bytes) if known else 0.0
     ideal = _sum([_least_operations(s, work, analysis.real_points[s.name], target) for s, work in stages])
     yield _log(cycles, ideal)
+    yield _sum([nest.traffic.collisions for nest in analysis.nests]) / cycles
     yield _log(len(analysis.nests) * REGION * 3e9 * threads, cycles)
     streaming: Value = 0.0
     for nest in analysis.nests:

@@ -5,7 +5,7 @@ along each dimension (`Span`), and from these the cache lines:
 
     contiguous runs     the innermost dimension, and the next one too where the inner one is covered whole, ...
     moved bytes         runs * lines of a run: what must travel
-    pages               the same for pages of 4 KiB, of which a core remembers few
+    pages               in which the lines lie
     crowding            how many times more cache than that is needed because runs lie at strides near a page: all
                         first-level caches, and the in-page part of all others, place a line by its address modulo 4 KiB
 
@@ -29,6 +29,7 @@ from ..tensor.forms import affine
 Value = Union[float, NDArray[np.float64]]
 Sizes = Mapping[str, Value]
 PAGE = 4096.0
+COLLIDING = 1024  # bytes: rows at multiples of it begin at four places of a page at most
 
 
 def real(extent: Extent) -> Value:
@@ -153,9 +154,9 @@ class Access:
         return any(gcd(stride, int(PAGE)) >= 256 for stride in self.strides)
 
     @property
-    def aliased(self) -> bool:
-        """Whether neighbouring rows are whole pages apart, so that they begin at the same place of every small cache."""
-        return bool(self.strides) and self.strides[-1] % int(PAGE) == 0
+    def collides(self) -> bool:
+        """Whether neighbouring rows begin at the same few places of a first-level cache."""
+        return bool(self.strides) and gcd(self.strides[-1], int(PAGE)) >= COLLIDING
 
     def crowding(self, extents: list[Value], line: int) -> Value:
         """Cache needed by the box over the bytes in it, >= 1: a page's worth of places over the places that its lines use."""

@@ -7,8 +7,10 @@ innermost loop out, for each tensor and each cache:
 
 where kept goes from 1 to 0 as the working set of one trip grows beyond the cache: where it survives, a tensor is fetched once
 for the whole loop, else in each trip anew. All are totals of a run, over all threads. The model is the layer condition of the
-ECM model (Stengel et al., "Quantifying performance bottlenecks of stencil computations", ICS 2015) with a soft edge. The
-pages whose addresses a core remembers are one more cache, with pages for lines.
+ECM model (Stengel et al., "Quantifying performance bottlenecks of stencil computations", ICS 2015) with a soft edge.
+
+Rows that lie a page apart begin at the same place of a first-level cache, which has room for few lines there. Their visits
+are counted the same way, in pages: a page that is visited again after more pages than the cache has is a collision.
 """
 
 from __future__ import annotations
@@ -21,24 +23,22 @@ from ..targets.target import Cache
 from .footprint import PAGE, Access, Sizes, Value
 from .levels import PARALLEL, Levels, StageLevels
 
-FULL, EMPTY = 0.6, 1.3  # working sets, relative to a cache, up to which all and beyond which nothing survives
-SELF = 0.9  # the same as FULL for one tensor whose rows compete for few places: it has these to itself
+FULL, EMPTY = 0.5, 1.6  # working sets, relative to a cache, up to which all and beyond which nothing survives
+# The same for one tensor whose rows compete for few places, which it has to itself; for collisions the edge is softer, as
+# replacement is not exactly oldest-first.
+SELF_FULL, COLLIDE_EMPTY = 0.9, 3.0
 
 Flow = tuple[str, bool]  # a tensor, and whether its bytes leave the cache (True) or enter it
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What is touched of one tensor at some level: bytes of lines and of pages, and how many times more cache the lines need
-    because of their strides."""
+    """What is touched of one tensor at some level: bytes of lines; how many times more cache they need because of their
+    strides; for tensors whose rows collide, the pages they lie in."""
 
     moved: Value
-    pages: Value
-    crowding: Value = 1.0
-
-    def within(self, cache: Cache) -> Value:
-        """The bytes that a cache needs for it."""
-        return self.pages if cache.line == PAGE else self.moved
+    crowding: Value | None = None
+    pages: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class NestTraffic:
 
     `streamed`: tensor -> 1 where its stores bypass the caches, else 0.
     `fill`: for each cache the largest working set of a loop that still fits, relative to the cache.
-    `aliased`: tensors whose rows are whole pages apart.
+    `collisions`: visits of pages whose lines have been driven out by lines of other pages.
     """
 
     moved: dict[Flow, list[Value]]
     boxes: dict[str, Box]
     streamed: dict[str, Value]
-    aliased: frozenset[str]
+    collisions: Value
     fill: list[Value]
 
 
@@ -67,19 +67,20 @@ class TrafficWalk:
     _boxes: dict[tuple[int, ...], tuple[Box, list[object]]] = field(default_factory=dict)
     _below: dict[tuple[object, ...], tuple[Value, list[object]]] = field(default_factory=dict)
     _fill: list[Value] = field(default_factory=list)
+    _visits: dict[str, Value] = field(default_factory=dict)
 
     def nest(self, root: StageLevels, inside: list[StageLevels], threads: Value) -> NestTraffic:
         """The traffic of one nest; `inside`: all its stages."""
         self.threads = threads
         self._fill = [0.0 for _ in self.caches]
+        self._visits = {}
         moved = self._stage(root)
-        aliased = frozenset(a.tensor for s in inside for a in s.accesses if a.aliased)
         streamed: dict[str, Value] = {}
         for s in inside:
             for kind, _, number in s.loops.notes:
                 if kind == "streaming":
                     streamed |= {a.tensor: np.minimum(np.asarray(number, dtype=np.float64), 1.0) for a in s.writes}
-        return NestTraffic(moved, self.boxes(root, 0), streamed, aliased, self._fill)
+        return NestTraffic(moved, self.boxes(root, 0), streamed, sum(self._visits.values(), 0.0), self._fill)
 
     # ---- boxes -------------------------------------------------------------------------------------------------------
 
@@ -96,9 +97,7 @@ class TrafficWalk:
             if old is None:
                 found[access.tensor] = box
             elif old is not box:
-                crowding = old.crowding if old.crowding is box.crowding else np.minimum(old.crowding, box.crowding)
-                pages = np.maximum(old.pages, box.pages)
-                found[access.tensor] = Box(np.maximum(old.moved, box.moved), pages, crowding)
+                found[access.tensor] = _union(old, box)
         for opened in range(max(level, 1), len(stage.loops.loops) + 1):
             for inner in self.levels.attached(stage, opened):
                 self._collect(inner, self._sizes_below(inner, sizes), 0, found)
@@ -120,8 +119,8 @@ class TrafficWalk:
         if key not in self._boxes:
             line = self.caches[0].line
             extents = access.extents(sizes)
-            crowding = access.crowding(extents, line) if access.crowds else 1.0
-            box = Box(access.moved(extents, line), access.pages(extents), crowding)
+            crowding = access.crowding(extents, line) if access.crowds else None
+            box = Box(access.moved(extents, line), crowding, access.pages(extents) if access.collides else None)
             self._boxes[key] = (box, list(used))
         return self._boxes[key][0]
 
@@ -152,11 +151,12 @@ class TrafficWalk:
     ) -> None:
         """The flows of accesses at the innermost level where they happen."""
         for access in accesses:
-            flows = [(access.tensor, False), (access.tensor, True)] if access.written else [(access.tensor, False)]
-            for flow in flows:
+            box, runs = boxes[access.tensor], stage.trips[level]
+            for flow in ((access.tensor, False), (access.tensor, True))[: 2 if access.written else 1]:
                 if flow not in moved:
-                    runs, box = stage.trips[level], boxes[access.tensor]
-                    moved[flow] = [runs * box.within(cache) for cache in self.caches]
+                    moved[flow] = [runs * box.moved for _ in self.caches]
+            if box.pages is not None:
+                self._visits[access.tensor] = self._visits.get(access.tensor, 0.0) + runs * box.pages / PAGE
 
     def _widen(
         self,
@@ -169,19 +169,30 @@ class TrafficWalk:
         """From the flows of a level to those of the level around the loop that opens it."""
         parallel = stage.loops.loops[level - 1].kind in PARALLEL
         runs = stage.trips[level - 1]
+        working_set: Value = sum((box.moved for box in inside.values()), 0.0)
+        once = {flow: runs * outside[flow[0]].moved for flow in moved}
         for number, cache in enumerate(self.caches):
             room = cache.bytes / np.minimum(self.threads, float(cache.shared_by))
-            share = sum((box.within(cache) for box in inside.values()), 0.0) / room
+            share = working_set / room
             kept = survives(share)
             self._fill[number] = np.maximum(self._fill[number], np.where(share <= 1.0, share, 0.0))
             apart = self._copies(cache, runs) if parallel else 1.0
             for flow, totals in moved.items():
-                box = inside[flow[0]]
-                own = kept
-                if cache.line != PAGE and (isinstance(box.crowding, np.ndarray) or box.crowding != 1.0):
-                    own = np.minimum(kept, survives(box.crowding * box.moved / room, SELF))
-                bound = np.minimum(runs * outside[flow[0]].within(cache) * apart, totals[number])
+                box, own = inside[flow[0]], kept
+                if box.crowding is not None:
+                    own = np.minimum(kept, survives(box.crowding * box.moved / room, SELF_FULL))
+                bound = np.minimum(once[flow] * apart, totals[number])
                 totals[number] = totals[number] - own * (totals[number] - bound)
+        self._revisit(runs, [tensor for tensor, leaves in moved if not leaves], inside, outside)
+
+    def _revisit(self, runs: Value, tensors: list[str], inside: dict[str, Box], outside: dict[str, Box]) -> None:
+        """The same for visits of pages."""
+        for tensor in tensors:
+            within, around = inside[tensor].pages, outside[tensor].pages
+            if within is not None and around is not None:
+                kept = survives(within / self.caches[0].bytes, SELF_FULL, COLLIDE_EMPTY)
+                visits = self._visits[tensor]
+                self._visits[tensor] = visits - kept * (visits - np.minimum(runs * around / PAGE, visits))
 
     def _copies(self, cache: Cache, runs: Value) -> Value:
         """How many caches of a level share one run of a parallel loop: what all threads read enters each of them."""
@@ -195,9 +206,16 @@ def accesses_at(stage: StageLevels, level: int) -> list[Access]:
     return [access for access in stage.accesses if not access.written]
 
 
-def survives(share: Value, full: float = FULL) -> Value:
+def survives(share: Value, full: float = FULL, empty: float = EMPTY) -> Value:
     """The part of a working set that is still there on the next trip, from its size relative to the cache."""
-    return np.minimum(np.maximum((EMPTY - share) / (EMPTY - full), 0.0), 1.0)
+    return np.minimum(np.maximum((empty - share) / (empty - full), 0.0), 1.0)
+
+
+def _union(a: Box, b: Box) -> Box:
+    """Two boxes of one tensor, of which one mostly contains the other."""
+    crowding = None if a.crowding is None or b.crowding is None else np.minimum(a.crowding, b.crowding)
+    pages = None if a.pages is None or b.pages is None else np.maximum(a.pages, b.pages)
+    return Box(np.maximum(a.moved, b.moved), crowding, pages)
 
 
 def _add(totals: dict[Flow, list[Value]], more: dict[Flow, list[Value]]) -> None:

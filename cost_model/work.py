@@ -31,7 +31,8 @@ LOOP_INSTRUCTIONS = 3.0  # increment, comparison and jump
 class Work:
     """The instructions of a stage. Counts are totals of a run.
 
-    operations: cycles of one arithmetic port, a whole vector at a time; gathered: accesses to single lanes of vectors;
+    operations: cycles of one arithmetic port, a whole vector at a time. loads: all of them; broadcasts: those of one element
+    for all lanes; gathered: accesses to single lanes of vectors;
     unaligned, crowded: loads across two cache lines, and from tensors whose rows lie at strides near a page.
     loops, exits: iterations of the loops in the code, and how often one ends.
     steps: trips of the straight code, each of which lengthens the chains of accumulators by one; 0 without such chains.
@@ -42,6 +43,7 @@ class Work:
 
     operations: Value
     loads: Value
+    broadcasts: Value
     stores: Value
     gathered: Value
     unaligned: Value
@@ -67,6 +69,7 @@ class Reads:
     """Loads of operands; `operands`: registers that they take in the straight code."""
 
     loads: Value = 0.0
+    broadcasts: Value = 0.0
     gathered: Value = 0.0
     unaligned: Value = 0.0
     crowded: Value = 0.0
@@ -131,6 +134,7 @@ class StageWork:
         return Work(
             operations=operations + reads.gathered + reloads + self._finish(),
             loads=reads.loads + reloads + spilled,
+            broadcasts=reads.broadcasts,
             stores=stores + spilled,
             gathered=reads.gathered + scattered,
             unaligned=reads.unaligned,
@@ -165,6 +169,8 @@ class StageWork:
                     found.gathered = found.gathered + count
                 elif self._splits_lines(read.tensor):
                     found.unaligned = found.unaligned + count
+            else:
+                found.broadcasts = found.broadcasts + count
             if any(a.crowds for a in self.stage.accesses if a.tensor == read.tensor):
                 found.crowded = found.crowded + count
             found.loads = found.loads + count

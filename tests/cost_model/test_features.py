@@ -78,13 +78,13 @@ def test_lines_of_a_box_depend_on_its_runs() -> None:
 
 def test_rows_that_are_pages_apart_crowd_the_cache() -> None:
     aliased = access(1024, 1024)
-    assert aliased.crowds and aliased.aliased
+    assert aliased.crowds and aliased.collides
     # 12 rows of one line: all lie at one of the 64 places of a page
     assert aliased.crowding([12.0, 16.0], 64) == 64
     assert aliased.crowding([12.0, 1024.0], 64) == 1
     assert not access(1000, 1000).crowds
     shifted = access(512, 520)  # 2,080 bytes: 32 more than half a page
-    assert not shifted.aliased
+    assert not shifted.collides
 
 
 def test_pages_of_a_box() -> None:
@@ -93,6 +93,15 @@ def test_pages_of_a_box() -> None:
     assert square.pages([1.0, 16.0]) == 4096
     narrow = access(1024, 64)  # 16 rows in a page
     assert narrow.pages([64.0, 16.0]) == 4 * 4096
+
+
+def test_a_column_of_a_page_wide_matrix_collides() -> None:
+    """B[k, j] in vectors along j: each k is a page of its own, and 64 of them come again for each row of A."""
+    for columns, collides in ((1024, True), (1008, False)):
+        text = matmul(16, columns, 64)
+        (nest,) = analysis_of(sketch(register_tile, text), text, {"rows": 1, "vectors": 1}).nests
+        visits = 16 * (columns // 16) * 64
+        assert nest.traffic.collisions == (pytest.approx(visits, rel=0.05) if collides else 0)
 
 
 def analysis_of(found: Sketch, text: str, config: dict[str, int], threads: int = 1) -> Analysis:
@@ -139,7 +148,7 @@ def test_lanes_that_are_not_neighbours_are_loaded_one_by_one() -> None:
 
 
 def test_data_that_is_used_once_crosses_each_cache_once() -> None:
-    size = 4 << 20  # 48 MiB in three tensors: more than the last cache
+    size = 8 << 20  # 96 MiB in three tensors: far more than the last cache
     nest = analyse(
         task(elementwise(size)).sketches[0].apply(task(elementwise(size)).body, TARGET, {}), TARGET, 1
     ).nests[0]
@@ -198,11 +207,11 @@ def test_streaming_stores_go_to_memory_only() -> None:
     def streamed(s: Schedule) -> None:
         s.streaming("t0", s.flag("past"))
 
-    text = elementwise(4 << 20)
+    text = elementwise(8 << 20)
     found = sketch(streamed, text)
     (plain,) = analysis_of(found, text, {"past": 0}).nests
     (past,) = analysis_of(found, text, {"past": 1}).nests
-    whole = 4 * (4 << 20)
+    whole = 4 * (8 << 20)
     assert [float(a) - float(b) for a, b in zip(plain.moved, past.moved, strict=True)] == pytest.approx(
         [2 * whole, 2 * whole, whole]
     )
