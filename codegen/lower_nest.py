@@ -159,7 +159,8 @@ class StageLowering:
         for name in self.nest.tree.attached.get((self.stage.stage, loop.name), ()):
             view, statement = self.nest.attached(name, view)
             before.append(statement)
-            made += [self.nest.storage[t.name].buffer for t in self.nest.tree.definition(name).tensors]
+            buffers = [self.nest.storage[t.name].buffer for t in self.nest.tree.definition(name).tensors]
+            made += [buffer for buffer in buffers if buffer.scope is not Scope.OUTPUT]
         body = Block((*before, inner(view))) if before else inner(view)
         for buffer in reversed(made):
             body = Allocate(buffer, body)

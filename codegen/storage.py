@@ -28,7 +28,9 @@ class Storage:
     def indices(
         self, axes: tuple[str, ...], points: tuple[Expr, ...], origin: dict[str, Expr], bounds: Bounds
     ) -> tuple[Expr, ...]:
-        """Buffer indices of a point, given along each axis; `origin` is where the stored box begins."""
+        """Buffer indices of a point, given along each axis; `origin` is where the stored box begins (outputs are whole)."""
+        if self.buffer.scope is Scope.OUTPUT:
+            return points
         relative = {
             axis: minus(point, origin[axis]) if axis in origin else point
             for axis, point in zip(axes, points, strict=True)

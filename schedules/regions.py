@@ -177,11 +177,12 @@ def consumers_inside(tree: LoopTree, stage: str, at: tuple[str, str]) -> tuple[s
         if name != at[0] and not _runs_inside(tree, name, at):
             raise ScheduleError(
                 f"{stage} cannot be attached inside of {at[1]}: {name} reads it too and does not run there",
+                expected=f"a loop inside of which everything runs that reads {stage}",
                 advice=f"attach {name} inside of {at[1]} first, or attach {stage} further out",
             )
         found.append(name)
     if not found:
-        raise ScheduleError(f"{stage} cannot be attached: nothing reads it")
+        raise ScheduleError(f"{stage} cannot be attached: nothing reads it", expected="a stage that others read")
     return tuple(found)
 
 
@@ -280,6 +281,7 @@ def check_disjoint(tree: LoopTree, stage: str, at: tuple[str, str]) -> None:
                 raise ScheduleError(
                     f"{stage} cannot be attached inside of {at[1]}: axis {outer_axis} of {at[0]} moves two of its axes, "
                     f"{seen[outer_axis]} and {axis}",
+                    expected=f"a loop of which each axis moves one axis of {stage}",
                     advice="leave it at the root, or inline it",
                 )
             seen[outer_axis] = axis

@@ -10,7 +10,7 @@ from ..tensor.program import Axis, Program, Stage, Tensor
 from .extents import Extent
 from .inlining import inline_stage
 from .loops import Loop, LoopKind, LoopTree, Scope, StageLoops
-from .regions import box_extents, check_disjoint
+from .regions import box_axes, box_extents, check_disjoint
 from .step_checks import Context, attached_to, check_tile, wrong
 
 COPY_SCOPES = (Scope.REGISTER, Scope.STACK, Scope.SCRATCH, Scope.SHARED, Scope.TILE)
@@ -32,17 +32,37 @@ def compute_at(tree: LoopTree, context: Context, stage: str, loop: str) -> LoopT
         )  # fmt: skip
     if outer.stage == stage:
         raise wrong(tree, loop, "a stage cannot run inside of its own loop", expected="a loop of what reads it")
-    produced = {t.name for t in tree.definition(stage).tensors}
-    if produced & set(tree.program.outputs):
-        raise wrong(tree, stage, f"{stage} is an output", expected="a stage that is no output: outputs are at the root")
     at = (outer.stage, loop)
     check_disjoint(tree, stage, at)
+    _check_output(tree, stage, at)
     reduction = {a.name: context.extents.get((stage, a.name), a.extent) for a in tree.definition(stage).reduction}
     box = box_extents(tree, stage, at, reduction)
     loops = tuple(replace(x, extent=box[x.axis]) for x in moved.loops)
     tree = tree.replacing(replace(moved, loops=loops, box=box, at=at))
     check_tile(tree, outer)
     return tree
+
+
+def _check_output(tree: LoopTree, stage: str, at: tuple[str, str]) -> None:
+    """An output is attached only where its tiles are disjoint and cover it: each trip of the loops around has its own."""
+    definition = tree.definition(stage)
+    if not {t.name for t in definition.tensors} & set(tree.program.outputs):
+        return
+    outer = tree.by_stage[at[0]]
+    extents = {a.name: a.extent for a in tree.definition(at[0]).axes}
+    boxes = box_axes(tree, stage, at)
+    follows = {}  # axis of the output -> the axis of the outer stage that it follows point by point
+    for axis in definition.axes:
+        box = boxes[axis.name]
+        if len(box.terms) == 1 and box.terms[0][1] == 1 and box.low == box.high == 0:
+            follows[axis.name] = box.terms[0][0]
+    whole = all(extents.get(follows.get(axis.name, "")) == axis.extent for axis in definition.axes)
+    around = outer.loops[: outer.position(at[1]) + 1]
+    if not whole or outer.at is not None or any(loop.axis not in follows.values() for loop in around):
+        raise wrong(
+            tree, stage, f"{stage} is an output, and its tiles at {at[1]} overlap or leave points out",
+            expected="an output at the root, or where all loops around it are of axes that it follows point by point",
+        )  # fmt: skip
 
 
 def _untouched(stage: StageLoops, axis: str) -> bool:

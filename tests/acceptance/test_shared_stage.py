@@ -40,6 +40,22 @@ def shared(s: Schedule) -> None:
         s.vectorize(j2)
 
 
+def tile_by_tile(s: Schedule) -> None:
+    i, j = s.stage("t1").loops
+    i0, i1 = s.split(i, s.factor("rows", at_most=8, default=4))
+    j0, j1, j2 = s.split(j, s.factor("vectors", at_most=4, default=2), s.lanes(f32))
+    s.reorder(i0, j0, i1, j1, j2)
+    s.parallel(i0)
+    s.unroll(i1, j1)
+    s.vectorize(j2)
+    i, j, k = s.compute_at("t0", j0).loops
+    _, i1 = s.split(i, i1.extent)
+    _, j1, j2 = s.split(j, j1.extent, j2.extent)
+    s.reorder(k, i1, j1, j2)
+    s.unroll(i1, j1)
+    s.vectorize(j2)
+
+
 class TestSharedStage(AcceptanceContract):
     template = shared
     large = two_outputs(512, 1024, 256)
@@ -66,6 +82,50 @@ t3: max
     for t3.a1.p0: 64
       vector t3.a1.p1: 16
         t3 max= f(t0)
+"""
+
+
+class TestOutputInsideOfAnother(AcceptanceContract):
+    """An output that is also read is made tile by tile, right before the tile that reads it."""
+
+    template = tile_by_tile
+    large = canonical(
+        parse("""
+        input A: f32[1024, 256]
+        input B: f32[256, 512]
+        t[i: 1024, j: 512] = sum[k: 256](A[i, k] * B[k, j])
+        p[i: 1024, j: 512] = max(t[i, j], 0)
+        return t, p
+        """)
+    )
+    small = (
+        canonical(
+            parse("""
+            input A: f32[9, 5]
+            input B: f32[5, 13]
+            t[i: 9, j: 13] = sum[k: 5](A[i, k] * B[k, j])
+            p[i: 9, j: 13] = max(t[i, j], 0)
+            return t, p
+            """)
+        ),
+    )
+    titles = ("tile_by_tile",)
+    outline = """
+t1: pointwise
+  parallel t1.a0.p0: 256
+    for t1.a1.p0: 16
+      t0: sum
+        for t0.a0.p0: 1
+          for t0.a2: 256
+            for t0.a1.p0: 1
+              unroll t0.a0.p1: 4
+                unroll t0.a1.p1: 2
+                  vector t0.a1.p2: 16
+                    t0 += f(x0, x1)
+      unroll t1.a0.p1: 4
+        unroll t1.a1.p1: 2
+          vector t1.a1.p2: 16
+            t1 = f(t0)
 """
 
 

@@ -63,7 +63,7 @@ class _Drawing:
             self.s.rewrite(name, **arguments[name])
 
     def _stage(self, name: str) -> None:
-        if name not in self.s.program.outputs and self.coin(0.7):
+        if self.coin(0.7):
             self._attach(name)
         if self.coin(0.85):
             self._order(name, [self._split(loop) for loop in self.s.stage(name).loops])
