@@ -1,0 +1,45 @@
+"""The page on schedules: its code runs, and leaves the outlines that are shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tilesmith.schedules.outline import outline
+from tilesmith.schedules.schedule import Schedule
+from tilesmith.schedules.sketch import parse_sketch
+from tilesmith.tensor.dtype import f32
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.text import canonical, parse
+
+PAGE = (Path(__file__).parents[2] / "docs" / "schedules.md").read_text()
+PAIRS = re.findall(r"^```python\n(.*?)^```\n```text\n(.*?)^```", PAGE, re.S | re.M)
+
+
+def program() -> Program:
+    (text,) = re.findall(r"^```tensor\n(.*?)^```", PAGE, re.S | re.M)
+    return canonical(parse(text))
+
+
+def scheduled(code: str) -> Schedule:
+    schedule = Schedule(program())
+    exec(code, {"s": schedule, "f32": f32})
+    return schedule
+
+
+@pytest.mark.parametrize(("code", "shown"), PAIRS, ids=range(len(PAIRS)))
+def test_outlines(code: str, shown: str) -> None:
+    assert outline(scheduled(code).tree) == shown.strip("\n")
+
+
+def test_every_piece_of_code_has_its_outline() -> None:
+    assert len(PAIRS) == PAGE.count("```python") == PAGE.count("```text") >= 6
+
+
+def test_the_sketch_is_that_of_the_first_example() -> None:
+    (text,) = re.findall(r"^```sketch\n(.*?)^```", PAGE, re.S | re.M)
+    sketch = scheduled(PAIRS[0][0]).sketch("loops")
+    assert sketch.text == text
+    assert parse_sketch(text) == sketch
