@@ -36,6 +36,14 @@ def test_the_code_in_the_page_on_templates_is_the_example() -> None:
     assert shown.strip() in "\n".join(code)
 
 
+def test_the_program_in_the_readme_is_one_and_its_calls_exist() -> None:
+    (code,) = blocks(ROOT / "README.md", "python")
+    text = re.search(r'parse\("""(.*?)"""\)', code, re.S)
+    assert text is not None
+    assert [tensor.name for tensor in tilesmith.parse(text[1]).dynamic_inputs] == ["A", "B", "bias"]
+    assert set(re.findall(r"tilesmith\.(\w+)\(", code)) <= set(tilesmith.__all__)
+
+
 def test_the_steps_in_the_page_on_templates_are_those_of_a_schedule() -> None:
     from tilesmith.schedules.schedule import Schedule
 
