@@ -19,9 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from ..codegen.artifact import Artifact, BufferSpec
-from ..codegen.pipeline import build
+from ..codegen.cache import ArtifactCache, artifact_key
+from ..codegen.cpu import builder_version
+from ..codegen.pipeline import build, kernel_name
 from ..common.errors import NoRecordError, TilesmithError
-from ..common.settings import DATABASE
+from ..common.settings import CACHE, DATABASE
 from ..measure.calibrate import known_ceilings
 from ..measure.machine import machine_identity, machine_key
 from ..runtime.kernel import Kernel
@@ -35,7 +37,7 @@ from ..tensor.program import Program
 from ..tensor.text import canonical_names, family_key, parse, print_program, program_key
 from .budget import NORMAL
 from .database import Database
-from .records import Record
+from .records import Record, canonical_config
 from .search.draft import draft
 from .task_space import TaskSpace
 
@@ -105,18 +107,35 @@ def kernel_of(
 ) -> Kernel:
     """A candidate as a kernel that knows the person's names."""
 
-    def artifact(texts: bool) -> Artifact:
-        return build(task.program, pick.sketch, pick.config, task.target, task.threads, texts)
+    def texts() -> Artifact:
+        return build(task.program, pick.sketch, pick.config, task.target, task.threads, texts=True)
 
     def text(stage: str) -> str:
         if stage == "program":
             return print_program(program)
         if stage == "sketch":
             return pick.sketch.text
-        return artifact(True).texts[stage]
+        return texts().texts[stage]
 
-    made = _with_names(artifact(False), program)
-    return Kernel(made, constants, provenance=pick.provenance, texts=text)
+    return Kernel(_with_names(_built(task, pick), program), constants, provenance=pick.provenance, texts=text)
+
+
+def _built(task: Task, pick: Pick) -> Artifact:
+    """The artifact of a pick: from the cache, if it was built before."""
+    cache = ArtifactCache(CACHE.value() / "artifacts")
+    key = artifact_key(
+        task.text,
+        pick.sketch.text,
+        canonical_config(pick.config),
+        task.target.text,
+        task.threads,
+        f"{builder_version()}, {kernel_name(task.program)}",
+    )
+    found = cache.get(key)
+    if found is None:
+        found = build(task.program, pick.sketch, pick.config, task.target, task.threads)
+        cache.put(key, found)
+    return found
 
 
 def _with_names(artifact: Artifact, program: Program) -> Artifact:

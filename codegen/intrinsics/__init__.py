@@ -1,1 +1,0 @@
-"""Matrix-unit and dot-product instructions as tensorized tiles."""

@@ -1,1 +1,0 @@
-"""Hand-made sketches, where an algorithm differs and not a loop order."""
