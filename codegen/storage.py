@@ -86,13 +86,8 @@ def storages(tree: LoopTree) -> dict[str, Storage]:
 def _intermediate(tree: LoopTree, stage: StageLoops, number: int, prepared: bool) -> Storage:
     definition = tree.definition(stage.stage)
     tensor = definition.tensors[number]
-    if stage.tiled:
-        shape = tuple(int(e) for e in storage_shape(tree, stage))
-        dimensions = _dimensions(tree, stage)
-    else:
-        held = storage_box(tree, stage)
-        shape = tuple(int(held[a.name]) for a in definition.axes_of(number))
-        dimensions = ()
+    shape = tuple(int(e) for e in storage_shape(tree, stage, number))
+    dimensions = _dimensions(tree, stage) if stage.tiled else ()
     scope = _scope(tree, stage, shape, tensor.dtype.bytes, prepared)
     return Storage(Buffer(tensor.name, tensor.dtype, shape, scope, padded=_padded(tree, tensor.name)), dimensions)
 

@@ -337,11 +337,11 @@ def _tile_overhang(tree: LoopTree, reader: StageLoops, axis: str, around: bool |
     return total
 
 
-def storage_shape(tree: LoopTree, stage: StageLoops) -> tuple[Extent, ...]:
-    """The allocated shape: along the axes, or, for a copy, along its loops in their order."""
+def storage_shape(tree: LoopTree, stage: StageLoops, number: int = 0) -> tuple[Extent, ...]:
+    """The allocated shape of a tensor of a stage: along its axes, or, for a copy, along the loops in their order."""
     held = storage_box(tree, stage)
     if not stage.tiled:
-        return tuple(held[a.name] for a in tree.definition(stage.stage).axes)
+        return tuple(held[a.name] for a in tree.definition(stage.stage).axes_of(number))
     return tuple(storage_extent(stage, loop, held) for loop in stage.loops)
 
 
@@ -351,7 +351,7 @@ def storage_extent(stage: StageLoops, loop: Loop, held: dict[str, Extent]) -> Ex
     return ceildiv(held[loop.axis], loop.stride) if loop is outermost else loop.extent
 
 
-def storage_bytes(tree: LoopTree, stage: StageLoops) -> Extent:
-    """Allocated bytes of the first tensor of a stage."""
-    tensor = tree.definition(stage.stage).tensors[0]
-    return product(list(storage_shape(tree, stage))) * tensor.dtype.bytes
+def storage_bytes(tree: LoopTree, stage: StageLoops, number: int = 0) -> Extent:
+    """Allocated bytes of a tensor of a stage."""
+    tensor = tree.definition(stage.stage).tensors[number]
+    return product(list(storage_shape(tree, stage, number))) * tensor.dtype.bytes

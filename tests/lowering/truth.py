@@ -30,8 +30,9 @@ def analysed(tree: LoopTree) -> dict[tuple[str, str], object]:
             found["trips", loop] = trips
         if stage.loops:
             found["points", stage.stage] = regions.points(tree, stage)
-        if stage.stage not in tree.program.outputs:
-            found["bytes", stage.stage] = regions.storage_bytes(tree, stage)
+        for number, tensor in enumerate(tree.definition(stage.stage).tensors):
+            if tensor.name not in tree.program.outputs:
+                found["bytes", tensor.name] = regions.storage_bytes(tree, stage, number)
     return found
 
 
@@ -48,8 +49,9 @@ def counted(tree: LoopTree, run: Interpreter) -> Facts:
                 for (loop, buffer), count in run.stores.items()
                 if loop == innermost and (buffer == stage.stage or buffer.startswith(f"{stage.stage}_acc"))
             )
-        if stage.stage not in tree.program.outputs:
-            found["bytes", stage.stage] = run.allocated[stage.stage].bytes
+        for tensor in tree.definition(stage.stage).tensors:
+            if tensor.name not in tree.program.outputs:
+                found["bytes", tensor.name] = run.allocated[tensor.name].bytes
     return found
 
 
