@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from ..common.debug import Level, show, wanted
 from ..common.errors import InternalError
 from ..targets.target import Target
 from .artifact import Artifact, BufferSpec, Launch
@@ -29,6 +30,7 @@ from .llvm import emit_module
 from .loop_ir import Buffer, LoopProgram, Scope
 from .memory_plan import plan_memory
 from .passes.lift_branches import lift_branches
+from .printing import print_loops
 
 CODEGEN_VERSION = 1  # raise it when the code for the same loop IR changes: times of older code do not answer for it
 
@@ -108,10 +110,15 @@ def optimize(module: Any, tm: Any) -> None:
 def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
     """A lowered candidate as an Artifact. `texts` keeps "llvm" and "asm" in it."""
     started = time.perf_counter()
-    module = emit_module(lift_branches(program), target, threads)
+    lifted = lift_branches(program)
+    if wanted(Level.LOOPS) and lifted != program:
+        show(Level.LOOPS, f"{program.name} after lift_branches", lambda: print_loops(lifted))
+    module = emit_module(lifted, target, threads)
     ir = module.text()
+    show(Level.LLVM, program.name, ir)
     emitted = time.perf_counter()
-    compiled = compile_object(ir, target, texts)
+    compiled = compile_object(ir, target, texts or wanted(Level.ASSEMBLY))
+    show(Level.ASSEMBLY, program.name, compiled.asm)
     plan = plan_memory(program, threads)
     return Artifact(
         name=program.name,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from ..common.debug import Level, show
 from ..common.errors import ScheduleError
 from ..schedules.loops import LoopTree
 from ..schedules.outline import outline
@@ -58,9 +59,11 @@ def build(
 
     `texts`: keep outline, loop IR, LLVM IR and assembly in the artifact. ScheduleError: not a valid candidate.
     """
-    started = time.perf_counter()
+    started, name = time.perf_counter(), kernel_name(program)
     tree = loop_tree(program, sketch, config, target)
-    loops = lower(tree, target, kernel_name(program))
+    show(Level.OUTLINE, name, lambda: outline(tree))
+    loops = lower(tree, target, name)
+    show(Level.LOOPS, name, lambda: print_loops(loops))
     lowered = time.perf_counter() - started
     artifact = assemble(loops, target, threads, texts)
     more = {"outline": outline(tree), "loops": print_loops(loops)} if texts else {}

@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tilesmith.codegen.pipeline import build
 from tilesmith.common.debug import Level, show, wanted
 from tilesmith.common.errors import EnvironmentFailure
+from tilesmith.schedules.sketch import parse_sketch
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.text import canonical, parse
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +71,39 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("TILESMITH_DUMP", str(tmp_path / "file"))
     with pytest.raises(EnvironmentFailure, match="cannot write a dump"):
         show(Level.LOOPS, "new", "text")
+
+
+MARKS = {
+    Level.OUTLINE: "vector t0.a0.p1: 4",
+    Level.LOOPS: "nest t0:",
+    Level.LLVM: "define",
+    Level.ASSEMBLY: ".text",
+}
+
+
+def compiled() -> None:
+    program = canonical(parse("input A: f32[10]\nB[i: 10] = A[i] + 1\nreturn B"))
+    sketch = parse_sketch("sketch vectors\nstep split(t0.a0, 4)\nstep vectorize(t0.a0.p1)\n")
+    build(program, sketch, {}, parse_target("x86:avx2"), 1)
+
+
+@pytest.mark.parametrize("chosen", [0, 2, 3, 4, 5, 6])
+def test_a_compile_shows_its_stages(
+    chosen: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TILESMITH_DEBUG", str(chosen))
+    compiled()
+    shown = capsys.readouterr().err
+    titles = [line for line in shown.splitlines() if line.startswith("---- ")]
+    assert titles == [f"---- {level.name.lower()}: kernel_f32_10" for level in MARKS if level <= chosen]
+    for level, mark in MARKS.items():
+        assert (mark in shown) == (level <= chosen), level
+
+
+def test_a_compile_dumps_its_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILESMITH_DUMP", str(tmp_path))
+    compiled()
+    files = sorted(tmp_path.iterdir())
+    assert [path.name.split("-")[1] for path in files] == ["outline", "loops", "llvm", "assembly"]
+    for path, mark in zip(files, MARKS.values(), strict=True):
+        assert mark in path.read_text()
