@@ -36,7 +36,10 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """All nests of a tree. `touched`: bytes of all tensors of the program together, each counted once."""
+    """All nests of a tree. `touched`: bytes of all tensors of the program together, each counted once.
+
+    `real_points`: stage -> points that the program asks for; what is evaluated twice or beyond an edge is not among them.
+    """
 
     nests: tuple[Nest, ...]
     caches: tuple[Cache, ...]

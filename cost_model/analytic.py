@@ -10,8 +10,6 @@ of the terms are close they get into each other's way, so (+) is a norm between 
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -96,11 +94,6 @@ def resources(work: Work, target: Target) -> tuple[Value, Value, Value, Value, V
 def _per_cycle(ports: int, width: Value) -> Value:
     """Instructions per cycle: a core that splits full vectors runs narrower ones at the full number of its ports."""
     return np.minimum(ports / width, max(SCALAR_PORTS, float(ports)))
-
-
-@lru_cache(maxsize=64)
-def _clock(flops: float, threads: int, lanes: float) -> float:
-    return flops / (threads * lanes)
 
 
 def clock_of(target: Target, ceilings: Ceilings) -> float:

@@ -19,7 +19,7 @@ from .analysis import LEVELS, Analysis, Nest, analyse
 from .analytic import REGION, resources, stage_cycles
 from .footprint import Value
 from .levels import StageLevels
-from .work import LATENCY, Work
+from .work import LATENCY, LOOP_INSTRUCTIONS, Work
 
 _RESOURCES = ("arithmetic", "loads", "stores", "instructions", "chains")
 _PER_LEVEL = ("traffic", "reuse", "fill", "cycles")
@@ -110,7 +110,7 @@ def _of_stages(
     yield _sum([w.gathered for w in works]) / accesses
     yield _sum([w.unaligned for w in works]) / accesses
     yield _sum([w.crowded for w in works]) / accesses
-    yield _sum([w.loops for w in works]) / operations
+    yield _sum([w.loops for w in works]) * LOOP_INSTRUCTIONS / _sum([w.instructions for w in works])
     yield _log(_sum([w.exits for w in works]) * 1000.0, operations)
     yield mean(lambda s, w: _log(s.trips[s.body], s.trips[max(s.body - 1, 0)]))
 

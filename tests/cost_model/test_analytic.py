@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from modelling.programs import (
 
 from tilesmith.cost_model.analysis import analyse
 from tilesmith.cost_model.analytic import predict, seconds
+from tilesmith.cost_model.features import feature_table
 from tilesmith.schedules.loops import LoopKind
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.targets.ceilings import Ceilings, default_ceilings
@@ -135,6 +137,20 @@ def test_faster_memory_helps_only_what_waits_for_it() -> None:
         analysis = analyse(tree, TARGET, 1)
         slow, fast = (seconds(analysis, TARGET, 1, c, 1)[0] for c in (CEILINGS, faster))
         assert gain * 0.99 <= slow / fast < gain * 1.5
+
+
+def test_a_hundred_thousand_configs_take_less_than_two_seconds_of_one_core() -> None:
+    made = task(matmul(1024, 1024, 1024), threads=2)
+    ceilings = default_ceilings(TARGET, 2)
+    arms = [s for s in made.sketches if s.tunables]
+    started = time.process_time()
+    for number in range(8):
+        tree, _, good = drawn(arms[number % len(arms)], made.body, 12_500, seed=number)
+        analysis = analyse(tree, TARGET, 2)
+        times = seconds(analysis, TARGET, 2, ceilings, 12_500)
+        table = feature_table(analysis, TARGET, 2, 12_500)
+        assert good.any() and len(times) == len(table) == 12_500
+    assert time.process_time() - started < 2.0  # about 0.25 on a Zen 4 core
 
 
 RENAMED = """
