@@ -14,6 +14,7 @@ from rich.text import Text
 from ..common.errors import ArgumentError, NoRecordError, TilesmithError, UserError
 from ..common.settings import DATABASE
 from ..tensor.text import program_key
+from .cli_log import log
 from .database import Database, rank
 from .records import Record, TaskIdentity
 from .what import load_function, read_what
@@ -22,6 +23,8 @@ app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
     help="Searches for the fastest way to compute a tensor program, and remembers it.",
 )  # fmt: skip
+
+app.add_typer(log, name="log")
 
 INTERRUPTED = 130  # exit code after ctrl-C, as shells have it
 
