@@ -35,7 +35,7 @@ def automatic(s: Schedule) -> None:
         if stage.name in taken or stage.fold is not None:
             continue
         anchor = _epilogue_of(s.program, stage, taken)
-        if anchor is not None and can_tile(s.program, stage, anchor):
+        if anchor is not None:
             taken |= {stage.name, anchor.name}
             tile(s, stage.name, anchor.name, few=anchors > 1)
         elif can_tile(s.program, stage, stage):
@@ -81,13 +81,15 @@ def _inlines_perhaps(program: Program, stage: Stage) -> bool:
 
 
 def _epilogue_of(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
-    """The reduction with reuse whose values a pointwise stage finishes, point by point."""
+    """The reduction that can be tiled and whose values a pointwise stage finishes, point by point."""
     if stage.combiner is not None or len(stage.tensors) != 1:
         return None
     found = []
     for read in stage.reads():
         producer = program.producers.get(read.tensor)
-        if producer is None or producer.name in taken or not is_anchor(producer) or producer.name in program.outputs:
+        if producer is None or producer.name in taken or producer.name in program.outputs:
+            continue
+        if not can_tile(program, stage, producer):
             continue
         if identity_read(read, stage) and len(program.consumers[producer.name]) == 1:
             found.append(producer)

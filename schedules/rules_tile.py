@@ -7,6 +7,9 @@ Axes play parts that are read off the accesses:
     depth    the longest reduction axis: blocked, unrolled
     others   all the rest, as loops around
 
+Without rows the tile is one row high. That pays where an operand that moves with `vector` is constant: it is packed once, in
+the order in which it is read, and each thread reads its part of it from front to back.
+
     loops    others, outer block, [depth block, packs], inner block, tiles, other reductions, depth, rows, vectors, lanes
 """
 
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..tensor.expr import Read
 from ..tensor.program import Program, Stage
 from .access import contiguous_axis, depends, element_stride, is_anchor, output_stride, plain_dimension
 from .extents import Extent, ceildiv
@@ -21,6 +25,7 @@ from .schedule import LoopHandle, Schedule, StageHandle
 
 ROWS_AT_MOST = 16
 VECTORS_AT_MOST = 6
+VECTORS_AT_MOST_ALONE = 16  # of a tile of one row, whose vectors are all the independent sums there are
 UNROLL_AT_MOST = 8
 
 
@@ -29,7 +34,7 @@ class Parts:
     """Which axis plays which part; names of axes of the anchor (the epilogue's axes are the same, by position)."""
 
     vector: str
-    rows: str
+    rows: str | None
     depth: str
     others: tuple[str, ...]
     other_reductions: tuple[str, ...]
@@ -44,19 +49,27 @@ def parts_of(program: Program, stage: Stage, anchor: Stage) -> Parts | None:
     vector = vectors[0].name
     moving = [r for r in anchor.reads() if depends(r, vector)]
     rows = [a for a in spatial if a.name != vector and moving and all(not depends(r, a.name) for r in moving)]
-    if not rows:
+    row = max(rows, key=lambda a: a.extent).name if rows else None
+    if row is None and not _has_constant(program, moving):
         return None
-    row = max(rows, key=lambda a: a.extent).name
     depth = max(anchor.reduction, key=lambda a: a.extent).name
     others = tuple(a.name for a in anchor.axes if a.name not in (vector, row))
     return Parts(vector, row, depth, others, tuple(a.name for a in anchor.reduction if a.name != depth))
 
 
+def _has_constant(program: Program, moving: list[Read]) -> bool:
+    constants = {t.name for t in program.constant_inputs}
+    return any(read.tensor in constants for read in moving)
+
+
 def can_tile(program: Program, stage: Stage, anchor: Stage) -> bool:
     """True when the rule applies to an anchor, finished by `stage` (or by itself)."""
-    if not is_anchor(anchor) or len(stage.axes) != len(anchor.axes):
+    if anchor.combiner in (None, "fold") or len(stage.axes) != len(anchor.axes):
         return False
-    return parts_of(program, stage, anchor) is not None and contiguous_axis(program, anchor) is not None
+    parts = parts_of(program, stage, anchor)
+    if parts is None or (parts.rows is not None and not is_anchor(anchor)):
+        return False
+    return contiguous_axis(program, anchor) is not None
 
 
 def tile(s: Schedule, root: str, anchor: str, few: bool) -> None:
@@ -64,8 +77,9 @@ def tile(s: Schedule, root: str, anchor: str, few: bool) -> None:
     parts = parts_of(s.program, s.program.stage(root), s.program.stage(anchor))
     assert parts is not None
     label = f"{anchor} "
-    columns_outside = s.variant(label + "columns outside", [True, False])
-    rows_inside = True if few else s.variant(label + "rows innermost", [True, False])
+    flat = parts.rows is None
+    columns_outside = flat or s.variant(label + "columns outside", [True, False])
+    rows_inside = flat or few or s.variant(label + "rows innermost", [True, False])
     block = _Block(s, root, anchor, parts, columns_outside, rows_inside)
     if root == anchor:
         block.alone()
@@ -90,11 +104,13 @@ class _Block:
         self.definition = s.program.stage(anchor)
         self.dtype = self.definition.tensors[0].dtype
         self.prefix = anchor
-        self.rows = s.factor(f"{anchor}.rows", self._extent(parts.rows), at_most=ROWS_AT_MOST, default=6)
+        self.rows: Extent = 1
+        if parts.rows is not None:
+            self.rows = s.factor(f"{anchor}.rows", self._extent(parts.rows), at_most=ROWS_AT_MOST, default=6)
         lanes = s.lanes(self.dtype)
-        self.vectors = s.factor(
-            f"{anchor}.vectors", ceildiv(self._extent(parts.vector), lanes), at_most=VECTORS_AT_MOST, default=2
-        )
+        columns, flat = ceildiv(self._extent(parts.vector), lanes), parts.rows is None
+        most, usual = (VECTORS_AT_MOST_ALONE, 8) if flat else (VECTORS_AT_MOST, 2)
+        self.vectors = s.factor(f"{anchor}.vectors", columns, at_most=most, default=usual)
         self.lanes: Extent = lanes
         s.require(
             self.rows * self.vectors + self.vectors + 1 <= s.target("vector_registers"),
@@ -115,17 +131,19 @@ class _Block:
         return handle.loops[names.index(axis)]
 
     def _split_spatial(self, stage: StageHandle, mid: bool) -> tuple[list[LoopHandle], list[LoopHandle]]:
-        """(pieces of rows, pieces of vector), each with a block of tiles if `mid`."""
+        """(pieces of rows, pieces of vector), each with a block of tiles if `mid`; no pieces where there are no rows."""
         s, name = self.s, self.prefix
-        row_loop, vector_loop = self._loop(stage, self.parts.rows), self._loop(stage, self.parts.vector)
-        if not mid:
-            return [*s.split(row_loop, self.rows)], [*s.split(vector_loop, self.vectors, self.lanes)]
-        row_block = self._blocks(f"{name}.row_blocks", row_loop.extent, self.rows, least=4)
-        vector_block = self._blocks(f"{name}.column_blocks", vector_loop.extent, self.vectors * self.lanes, self.lanes)
-        return (
-            [*s.split(row_loop, row_block, self.rows)],
-            [*s.split(vector_loop, vector_block, self.vectors, self.lanes)],
-        )
+        vector_loop = self._loop(stage, self.parts.vector)
+        rows: list[LoopHandle] = []
+        if self.parts.rows is not None:
+            row_loop = self._loop(stage, self.parts.rows)
+            block = [self._blocks(f"{name}.row_blocks", row_loop.extent, self.rows, least=4)] if mid else []
+            rows = [*s.split(row_loop, *block, self.rows)]
+        block = []
+        if mid:
+            width = self.vectors * self.lanes
+            block = [self._blocks(f"{name}.column_blocks", vector_loop.extent, width, self.lanes)]
+        return rows, [*s.split(vector_loop, *block, self.vectors, self.lanes)]
 
     def _blocks(self, name: str, extent: Extent, tile_: Extent, least: Extent) -> Extent:
         """Tiles in a block, where the number of blocks is left open: blocks of nearly equal size, whatever the tile is.
@@ -137,11 +155,11 @@ class _Block:
         self.s.require(blocks <= tiles, "no more blocks than tiles")
         return ceildiv(tiles, blocks)
 
-    def _inner(self, row: LoopHandle, vector: LoopHandle) -> list[LoopHandle]:
-        return [vector, row] if self.rows_inside else [row, vector]
+    def _inner(self, rows: list[LoopHandle], vectors: list[LoopHandle]) -> list[LoopHandle]:
+        return [*vectors, *rows] if self.rows_inside else [*rows, *vectors]
 
-    def _outer(self, row: LoopHandle, vector: LoopHandle) -> list[LoopHandle]:
-        return [vector, row] if self.columns_outside else [row, vector]
+    def _outer(self, rows: list[LoopHandle], vectors: list[LoopHandle]) -> list[LoopHandle]:
+        return [*vectors, *rows] if self.columns_outside else [*rows, *vectors]
 
     # ---- the three forms ----
 
@@ -154,41 +172,39 @@ class _Block:
         rows, vectors = self._split_spatial(stage, mid=True)
         block = self._blocks(f"{self.prefix}.depth_blocks", depth_loop.extent, self.unroll, least=32)
         depth = s.split(depth_loop, block, self.unroll)
-        first, second = self._outer(rows[0], vectors[0])
+        first, *second = self._outer(rows[:1], vectors[:1])
         s.reorder(
-            *others, first, depth[0], second, *self._inner(rows[1], vectors[1]), *other_reductions, *depth[1:],
-            rows[-1], *vectors[-2:],
+            *others, first, depth[0], *second, *self._inner(rows[1:2], vectors[1:2]), *other_reductions, *depth[1:],
+            *rows[2:], *vectors[2:],
         )  # fmt: skip
         s.parallel(*others, first)
-        self._register_tile(rows[-1], vectors[-2], vectors[-1], depth[-1])
-        self._packs(depth[0], second)
+        self._register_tile(rows[2:], vectors[2:], depth[-1])
+        self._packs(depth[0], [depth[0], *second][-1])
 
     def with_epilogue(self) -> None:
         """The anchor runs at the register tile of its epilogue, over its whole depth, and stays in registers."""
         s, stage = self.s, self.s.stage(self.root)
         others = [self._loop(stage, a) for a in self.parts.others]
         rows, vectors = self._split_spatial(stage, mid=True)
-        first, second = self._outer(rows[0], vectors[0])
-        inner = self._inner(rows[1], vectors[1])
-        s.reorder(*others, first, second, *inner, rows[-1], *vectors[-2:])
-        s.parallel(*others, first)
-        s.unroll(rows[-1], vectors[-2])
-        s.vectorize(vectors[-1])
+        outer = self._outer(rows[:1], vectors[:1])
+        inner = self._inner(rows[1:2], vectors[1:2])
+        s.reorder(*others, *outer, *inner, *rows[2:], *vectors[2:])
+        s.parallel(*others, outer[0])
+        self._register_tile(rows[2:], vectors[2:])
         tile_ = s.compute_at(self.anchor, inner[-1])
         self._anchor_tile(tile_, blocked=False)
-        self._packs(first, second)
+        self._packs(outer[0], outer[-1])
 
     def with_epilogue_blocked(self) -> None:
         """The anchor fills a block in scratch memory, depth block by depth block; the epilogue then reads the block."""
         s, stage = self.s, self.s.stage(self.root)
         others = [self._loop(stage, a) for a in self.parts.others]
         rows, vectors = self._split_spatial(stage, mid=True)
-        first, second = self._outer(rows[0], vectors[0])
-        s.reorder(*others, first, second, *self._inner(rows[1], vectors[1]), rows[-1], *vectors[-2:])
-        s.parallel(*others, first)
-        s.unroll(rows[-1], vectors[-2])
-        s.vectorize(vectors[-1])
-        block = s.compute_at(self.anchor, second)
+        outer = self._outer(rows[:1], vectors[:1])
+        s.reorder(*others, *outer, *self._inner(rows[1:2], vectors[1:2]), *rows[2:], *vectors[2:])
+        s.parallel(*others, outer[0])
+        self._register_tile(rows[2:], vectors[2:])
+        block = s.compute_at(self.anchor, outer[-1])
         depth_block = self._anchor_tile(block, blocked=True)
         assert depth_block is not None
         self._packs(depth_block, depth_block)
@@ -199,25 +215,25 @@ class _Block:
         other_reductions = [self._loop(stage, a) for a in self.parts.other_reductions]
         depth_loop = self._loop(stage, self.parts.depth)
         if not blocked:
-            row = self._loop(stage, self.parts.rows)
+            rows = [] if self.parts.rows is None else [self._loop(stage, self.parts.rows)]
             vectors = s.split(self._loop(stage, self.parts.vector), self.lanes)
             depth = s.split(depth_loop, self.unroll)
-            s.reorder(*others, *other_reductions, *depth, row, *vectors)
+            s.reorder(*others, *other_reductions, *depth, *rows, *vectors)
             s.unroll(*others)
-            self._register_tile(row, vectors[0], vectors[1], depth[-1])
+            self._register_tile(rows, [*vectors], depth[-1])
             return None
-        rows, vectors_ = self._split_spatial(stage, mid=False)
+        rows, columns = self._split_spatial(stage, mid=False)
         block = self._blocks(f"{self.prefix}.depth_blocks", depth_loop.extent, self.unroll, least=32)
         depth = s.split(depth_loop, block, self.unroll)
-        s.reorder(
-            *others, depth[0], *self._inner(rows[0], vectors_[0]), *other_reductions, *depth[1:], rows[1], *vectors_[1:]
-        )
-        self._register_tile(rows[1], vectors_[1], vectors_[2], depth[-1])
+        inner = self._inner(rows[:1], columns[:1])
+        s.reorder(*others, depth[0], *inner, *other_reductions, *depth[1:], *rows[1:], *columns[1:])
+        self._register_tile(rows[1:], columns[1:], depth[-1])
         return depth[0]
 
-    def _register_tile(self, rows: LoopHandle, vectors: LoopHandle, lanes: LoopHandle, unrolled: LoopHandle) -> None:
-        self.s.unroll(unrolled, rows, vectors)
-        self.s.vectorize(lanes)
+    def _register_tile(self, rows: list[LoopHandle], vectors: list[LoopHandle], *unrolled: LoopHandle) -> None:
+        """Writes out the tile: rows (if there are any), vectors, the lanes of a vector."""
+        self.s.unroll(*unrolled, *rows, vectors[0])
+        self.s.vectorize(vectors[1])
 
     # ---- packing ----
 
@@ -227,9 +243,12 @@ class _Block:
         constants = {t.name for t in s.program.constant_inputs}
         for read in dict.fromkeys(s.program.stage(self.anchor).reads()):
             for axis, is_vector in ((self.parts.vector, True), (self.parts.rows, False)):
+                if axis is None:
+                    continue
                 dimension = plain_dimension(read, axis)
                 other = self.parts.rows if is_vector else self.parts.vector
-                if dimension is None or depends(read, other) or not depends(read, self.parts.depth):
+                shared = other is not None and depends(read, other)
+                if dimension is None or shared or not depends(read, self.parts.depth):
                     continue
                 if sum(r.tensor == read.tensor for r in s.program.stage(self.anchor).reads()) > 1:
                     continue
