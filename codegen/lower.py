@@ -29,7 +29,7 @@ from .view import Names
 def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
     """The loop IR of a tree to which one config has been applied.
 
-    ScheduleError: a schedule that has no code yet (refusals.py, a fold's), a vector whose length is no power of two.
+    ScheduleError: a schedule that has no code yet (refusals.py, lower_fold.py), a vector whose length is no power of two.
     """
     check_lowers(tree)
     storage = storages(tree)

@@ -51,11 +51,14 @@ class Body:
 
     def value(self, stage: StageLoops, view: View, otherwise: Const, number: int = 0) -> Expr:
         """The expression of a stage at the current point; `otherwise` at points that are none of the stage's."""
-        definition = self.tree.definition(stage.stage)
-        value = self.at(stage, definition.bodies[number], view)
+        return self.guarded(stage, self.tree.definition(stage.stage).bodies[number], view, otherwise)
+
+    def guarded(self, stage: StageLoops, expr: Expr, view: View, otherwise: Const) -> Expr:
+        """Any expression of a stage at the current point; `otherwise` at points that are none of the stage's."""
+        value = self.at(stage, expr, view)
         guard = view.lanes
         leaving = self._leaving(stage)
-        for axis in definition.axes:
+        for axis in self.tree.definition(stage.stage).axes:
             if axis.name in leaving:
                 position = view.places[stage.stage, axis.name].position
                 guard = both(guard, inside(position, axis.extent, self.names.bounds))

@@ -1,9 +1,9 @@
 """Folds as loop IR: state that is carried along an ordered axis, in the order of that axis.
 
-    for common axes                        (those that every tensor of the state keeps)
-      state = initial values
-      for ordered axis
-        for tensors with most axes first:  their other axes, then new values stored over the old ones
+    loops over common axes               (those that every tensor of the state keeps)
+      state = initial values             where the outermost piece of the ordered axis opens, for all points inside
+      pieces of the ordered axis, other common loops, and what is attached to them
+        tensors with most axes first:    loops over their other axes, then new values stored over the old ones
 
 A tensor may read the old values of tensors with as many axes as itself or fewer. So tensors with more axes are updated first,
 and those with the same axes together, by way of registers: every read finds the value from before this step.
@@ -11,113 +11,111 @@ and those with the same axes together, by way of registers: every read finds the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import groupby
 
+from ..common.errors import ScheduleError
 from ..schedules.loops import Loop, LoopKind, StageLoops
-from ..schedules.step_checks import wrong
+from ..schedules.step_checks import attached_to, wrong
 from ..tensor.expr import Expr, Local, Read, rewrite
-from ..tensor.program import Axis, Stage
-from .index import number, plus
-from .loop_ir import Allocate, Block, Buffer, For, Scope, Statement, Store
-from .lower_body import Body
-from .view import Names, Place, View
+from ..tensor.program import Stage
+from .loop_ir import Allocate, Block, Buffer, Scope, Statement, Store
+from .lower_loops import Around, LoopLowering
+from .view import View, fixed
 
 
-def fold_nest(body: Body, names: Names, stage: StageLoops, view: View) -> Statement:
-    """The nest of a fold at the root, loops unsplit. ScheduleError for a schedule of a fold, which has no code yet."""
-    definition = body.tree.definition(stage.stage)
-    ranks = [len(definition.axes_of(n)) for n in range(len(definition.tensors))]
-    common = min(ranks)
-    wanted = [a.name for a in (*definition.axes[:common], *definition.reduction, *definition.axes[common:])]
-    plain = [loop.axis for loop in stage.loops] == wanted
-    kinds = {loop.kind for loop in stage.loops[:common]} <= {LoopKind.SERIAL, LoopKind.PARALLEL}
-    if (
-        not plain
-        or not kinds
-        or stage.at is not None
-        or any(x.kind is not LoopKind.SERIAL for x in stage.loops[common:])
-    ):
-        raise wrong(
-            body.tree, stage.stage, f"the fold {stage.stage} has a schedule that no code is made for yet",
-            expected="at the root, its loops unsplit in their first order, serial or parallel",
-            advice="leave the fold unscheduled",
+class FoldLowering(LoopLowering):
+    """The loops and the statements of a fold. ScheduleError: loops in an order in which a step would be taken in parts."""
+
+    def __init__(self, nest: Around, stage: StageLoops) -> None:
+        super().__init__(nest, stage)
+        self.values = _without_locals(self.definition)
+        self.ranks = [len(self.definition.axes_of(n)) for n in range(len(self.definition.tensors))]
+        common = {a.name for a in (*self.definition.axes[: min(self.ranks)], *self.definition.reduction)}
+        self.step_at = next((d for d, x in enumerate(self.loops) if x.axis not in common), len(self.loops))
+        self._check(common)
+
+    def _check(self, common: set[str]) -> None:
+        for depth, loop in enumerate(self.loops):
+            if depth > self.step_at and loop.axis in common:
+                raise self._refused(loop, "stands inside of a loop over an axis that only some of its tensors have")
+            if self.reduces[depth] and loop.kind is not LoopKind.SERIAL:
+                raise self._refused(loop, f"is a {loop.kind} loop of the ordered axis")
+        for other in attached_to(self.nest.tree, self.stage.stage):
+            depth = 0 if other.at is None else self.stage.position(other.at[1])
+            if depth >= self.step_at:
+                raise self._refused(self.loops[depth], "is part of a step and has a stage attached to it")
+
+    def _refused(self, loop: Loop, why: str) -> ScheduleError:
+        return wrong(
+            self.nest.tree, loop.name, f"{loop.name} {why}: the fold {self.stage.stage} has no code for that",
+            expected="serial loops of the ordered axis, and the axes that only some tensors have innermost, with nothing "
+            "attached to them",
         )  # fmt: skip
-    writer = _FoldWriter(body, names, stage, definition, common)
-    return writer.loops(view, list(stage.loops[:common]), writer.inside_common)
 
+    def statement(self, view: View) -> Statement:
+        """All loops and what they do."""
+        return self._descend(replace(view, edge=True), 0)
 
-class _FoldWriter:
-    def __init__(self, body: Body, names: Names, stage: StageLoops, definition: Stage, common: int) -> None:
-        self.body = body
-        self.names = names
-        self.stage = stage
-        self.definition = definition
-        self.common = common
-        self.values = _without_locals(definition)
+    def _descend(self, view: View, depth: int) -> Statement:
+        if depth == self.first_reduction:
+            inside = [x for d, x in enumerate(self.loops) if d > depth and not self.reduces[d]]
+            count = range(len(self.definition.tensors))
+            start = [self.alone(view, self._own(n, inside), partial(self._set_initial, number=n)) for n in count]
+            return Block((*start, self._loop(view, depth)))
+        return self._loop(view, depth)
 
-    def loops(
-        self, view: View, loops: list[Loop], inner: Callable[[View], Statement], counted: bool = True
-    ) -> Statement:
-        """Nested loops over whole axes."""
-        if not loops:
-            return inner(view)
-        loop, rest = loops[0], loops[1:]
-        extent = self.definition.axis(loop.axis).extent
-        variable = self.names.variable(loop.name, extent)
-        place = view.places[self.stage.stage, loop.axis]
-        below = view.opening(loop.name, variable).moved(
-            self.stage.stage, loop.axis, Place(plus(place.position, variable), number(1))
+    def _loop(self, view: View, depth: int) -> Statement:
+        if depth == self.step_at:
+            return self._step(view)
+        loop = self.loops[depth]
+        if self.full[depth]:
+            return self.full_loop(view, loop, lambda v: self._descend(v, depth + 1), loop.name)
+        return self.clamped_loop(
+            view, loop, lambda v: self.with_attached(v, loop, lambda w: self._descend(w, depth + 1)), loop.name
         )
-        label = loop.name if counted else ""
-        return For(variable.name, number(extent), self.loops(below, rest, inner, counted), loop.kind, label=label)
 
-    def inside_common(self, view: View) -> Statement:
-        """Initial values, then the ordered loop."""
-        count = len(self.definition.tensors)
-        start = [self._each(view, n, lambda v, n=n: self._set_initial(v, n), False) for n in range(count)]
-        ordered = self.stage.loops[self.common]
-        return Block((*start, self.loops(view, [ordered], self._step)))
+    def _own(self, number: int, loops: Sequence[Loop]) -> list[Loop]:
+        """Those loops that are of axes of a tensor."""
+        axes = {a.name for a in self.definition.axes_of(number)}
+        return [loop for loop in loops if loop.axis in axes]
 
-    def _set_initial(self, view: View, tensor: int) -> Statement:
+    def _set_initial(self, view: View, number: int) -> Statement:
         assert self.definition.fold is not None
-        buffer, indices = self.body.place(self.stage, tensor, view)
-        return Store(buffer.name, indices, self.definition.fold.initial[tensor])
-
-    def _each(self, view: View, tensor: int, inner: Callable[[View], Statement], counted: bool) -> Statement:
-        """The loops over the axes of a tensor beyond the common ones."""
-        own = {a.name for a in self.definition.axes_of(tensor)}
-        extra = [loop for loop in self.stage.loops[self.common + 1 :] if loop.axis in own]
-        return self.loops(view, extra, inner, counted)
+        buffer, indices = self.nest.body.place(self.stage, number, view)
+        return Store(buffer.name, indices, self.definition.fold.initial[number])
 
     def _step(self, view: View) -> Statement:
         """One step of the ordered axis."""
-        order = sorted(range(len(self.definition.tensors)), key=self._rank, reverse=True)
-        groups = [list(group) for _, group in groupby(order, key=self._rank)]
-        longest = len(self.definition.axes)
-        return Block(
-            tuple(
-                self._each(view, group[0], lambda v, g=group: self._update(v, g), self._rank(group[0]) == longest)
-                for group in groups
-            )
-        )
-
-    def _rank(self, tensor: int) -> int:
-        axes: tuple[Axis, ...] = self.definition.axes_of(tensor)
-        return len(axes)
+        order = sorted(range(len(self.definition.tensors)), key=self.ranks.__getitem__, reverse=True)
+        made: list[Statement] = []
+        for rank, numbers in groupby(order, key=self.ranks.__getitem__):
+            group = list(numbers)
+            loops = self._own(group[0], self.loops[self.step_at :])
+            counted = rank == len(self.definition.axes)
+            made.append(self.alone(view, loops, partial(self._update, group=group), counted))
+        return Block(tuple(made))
 
     def _update(self, view: View, group: list[int]) -> Statement:
         """New values of tensors with the same axes: all computed before any is stored."""
+        tile = [x for x, full in zip(self.loops, self.full, strict=True) if full and x.name in view.variables]
+        shape, element = tuple(fixed(x.extent) for x in tile), tuple(view.variables[x.name] for x in tile)
         made: list[Buffer] = []
         compute: list[Statement] = []
         keep: list[Statement] = []
-        for tensor in group:
-            dtype = self.definition.tensors[tensor].dtype
-            register = Buffer(self.names.fresh("next"), dtype, (), Scope.REGISTER, padded=True)
-            buffer, indices = self.body.place(self.stage, tensor, view)
+        assert self.definition.fold is not None
+        for number in group:
+            dtype = self.definition.tensors[number].dtype
+            register = Buffer(self.names.fresh("next"), dtype, shape, Scope.REGISTER, padded=True)
+            buffer, indices = self.nest.body.place(self.stage, number, view)
+            value = self.nest.body.guarded(
+                self.stage, self.values[number], view, otherwise=self.definition.fold.initial[number]
+            )
             made.append(register)
-            compute.append(Store(register.name, (), self.body.at(self.stage, self.values[tensor], view)))
-            keep.append(Store(buffer.name, indices, Read(register.name, (), dtype)))
+            compute.append(Store(register.name, element, value))
+            keep.append(Store(buffer.name, indices, Read(register.name, element, dtype)))
         statement: Statement = Block((*compute, *keep))
         for register in made:
             statement = Allocate(register, statement)

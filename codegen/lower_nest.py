@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
+from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ..schedules.regions import box_axes, full_tile
-from ..schedules.step_checks import wrong
 from ..targets.target import Target
 from ..tensor.dtype import boolean
 from ..tensor.expr import Const, Expr, Op, Read
-from ..tensor.program import Stage
 from .identity import identity
-from .index import both, ceil_div, floor_div, known, less, number, plus, smaller, times
-from .loop_ir import Allocate, Block, Buffer, For, If, Let, Scope, Statement, Store, Update
+from .index import both, floor_div, known, less, number, plus, smaller, times
+from .loop_ir import Allocate, Block, Buffer, For, If, Scope, Statement, Store, Update
 from .lower_body import Body
-from .lower_fold import fold_nest
+from .lower_fold import FoldLowering
+from .lower_loops import Around, LoopLowering, Next
 from .storage import Storage
-from .view import Inner, Names, Place, View, fixed
-
-Leaf = Callable[[View], Statement]
-Next = Callable[[View, int], Statement]
+from .view import Names, Place, View, fixed
 
 
 class NestLowering:
@@ -62,22 +58,15 @@ class NestLowering:
 
     def _stage(self, stage: StageLoops, view: View) -> Statement:
         if self.tree.definition(stage.stage).fold is not None:
-            return fold_nest(self.body, self.names, stage, view)
+            return FoldLowering(self, stage).statement(view)
         return StageLowering(self, stage).statement(view)
 
 
-class StageLowering:
-    """The loops and the statement of one stage."""
+class StageLowering(LoopLowering):
+    """The loops and the statement of a pointwise stage or a reduction."""
 
-    def __init__(self, nest: NestLowering, stage: StageLoops) -> None:
-        self.nest = nest
-        self.names = nest.names
-        self.stage = stage
-        self.loops = stage.loops
-        self.definition: Stage = nest.tree.definition(stage.stage)
-        self.full = [is_full(nest.tree, stage, x) for x in self.loops]
-        self.reduces = [is_reduction(nest.tree, stage.stage, x.axis) for x in self.loops]
-        self.first_reduction = next((d for d, r in enumerate(self.reduces) if r), None)
+    def __init__(self, nest: Around, stage: StageLoops) -> None:
+        super().__init__(nest, stage)
         self.accumulate_at = self._accumulation_start()
         self.tile_at = self._tile_start()
 
@@ -145,77 +134,12 @@ class StageLowering:
     def _loop(self, view: View, depth: int, inner: Next) -> Statement:
         loop = self.loops[depth]
         if self.full[depth]:
-            return self._full_loop(view, loop, lambda v: inner(v, depth + 1), loop.name)
+            return self.full_loop(view, loop, lambda v: inner(v, depth + 1), loop.name)
         if self.reduces[depth]:
             return self._reduction_loop(view, depth, inner)
-        return self._clamped(
-            view, loop, lambda v: self._with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name
+        return self.clamped_loop(
+            view, loop, lambda v: self.with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name
         )
-
-    def _with_attached(self, view: View, loop: Loop, inner: Inner) -> Statement:
-        """What stands in a loop: the stages attached to it, in program order, then the rest."""
-        before: list[Statement] = []
-        made: list[Buffer] = []
-        for name in self.nest.tree.attached.get((self.stage.stage, loop.name), ()):
-            view, statement = self.nest.attached(name, view)
-            before.append(statement)
-            buffers = [self.nest.storage[t.name].buffer for t in self.nest.tree.definition(name).tensors]
-            made += [buffer for buffer in buffers if buffer.scope is not Scope.OUTPUT]
-        body = Block((*before, inner(view))) if before else inner(view)
-        for buffer in reversed(made):
-            body = Allocate(buffer, body)
-        return body
-
-    def _clamped(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
-        """A loop that stops at the edge."""
-        place = view.places[self.stage.stage, loop.axis]
-        stride = fixed(loop.stride)
-        variable = self.names.variable(loop.name, fixed(loop.extent))
-        extent = ceil_div(place.size, stride, self.names.bounds)
-        position = plus(place.position, times(variable, stride))
-        view = view.opening(loop.name, variable)
-        points = known(place.size)
-        # an unrolled reduction piece that could not be merged with the loop around it runs as a loop
-        kind = LoopKind.SERIAL if loop.kind in (LoopKind.UNROLL, LoopKind.VECTOR) else loop.kind
-        if stride == 1 or (points is not None and points % stride == 0):
-            body = inner(view.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
-        else:
-            size = self.names.variable(f"{loop.name}.size", stride + 1)
-            left = plus(place.size, times(variable, -stride))
-            body = inner(view.moved(self.stage.stage, loop.axis, Place(position, size)))
-            body = Let(size.name, smaller(number(stride), left), body)
-        return For(variable.name, extent, body, kind, dimension=loop.dimension, label=label)
-
-    def _full_loop(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
-        """A piece that runs all its trips; at an edge `valid` says which of them are real."""
-        place = view.places[self.stage.stage, loop.axis]
-        stride, extent = fixed(loop.stride), fixed(loop.extent)
-        if loop.kind is LoopKind.VECTOR and extent & (extent - 1):
-            raise wrong(
-                self.nest.tree, loop.name, f"the vector {loop.name} has {extent} trips",
-                expected="a power of two", advice="split the axis by s.lanes(dtype)",
-            )  # fmt: skip
-        variable = self.names.variable(loop.name, extent)
-        position = plus(place.position, times(variable, stride))
-        below = view.opening(loop.name, variable)
-        points = known(place.size)
-        reduces = is_reduction(self.nest.tree, self.stage.stage, loop.axis)
-        # without a loop around the lanes nobody has peeled off the last trip
-        ragged = (view.tail or loop is self.stage.pieces(loop.axis)[0]) if reduces else view.edge
-        if not ragged or (points is not None and points >= stride * extent):
-            body = inner(below.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
-            return For(variable.name, number(extent), body, loop.kind, label=label)
-        left = plus(place.size, times(variable, -stride))
-        below = below.moved(self.stage.stage, loop.axis, Place(position, left))
-        below = replace(below, tail=True) if reduces else below
-        if (
-            reduces or self.stage.copies is not None
-        ):  # zeros fill the overhang of a copy, the identity that of a reduction
-            if stride == 1:
-                below = replace(below, lanes=both(view.lanes, less(variable, place.size)))
-            return For(variable.name, number(extent), inner(below), loop.kind, label=label)
-        valid = ceil_div(place.size, stride, self.names.bounds)
-        return For(variable.name, number(extent), inner(below), loop.kind, valid=valid, label=label)
 
     # ---- reductions ----
 
@@ -229,8 +153,8 @@ class StageLowering:
         in_lanes = stride > 1 and stride == fixed(full_tile(self.nest.tree, self.stage, loop.axis))
         if in_lanes and (points is None or points % stride):
             return self._peeled(view, depth, inner)
-        return self._clamped(
-            view, loop, lambda v: self._with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name
+        return self.clamped_loop(
+            view, loop, lambda v: self.with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name
         )
 
     def _merged(self, view: View, depth: int, inner: Next) -> Statement | None:
@@ -264,7 +188,7 @@ class StageLowering:
             position = plus(place.position, times(trip, stride))
             below = replace(view.opening(loop.name, trip), tail=tail or view.tail)
             below = below.moved(self.stage.stage, loop.axis, Place(position, size))
-            body = self._with_attached(below, loop, lambda v: inner(v, depth + 1))
+            body = self.with_attached(below, loop, lambda v: inner(v, depth + 1))
             return For(variable.name, extent, body, label=loop.name)
 
         main = trips(count, number(0), number(stride), False)
@@ -291,9 +215,9 @@ class StageLowering:
             return Update(registers.name, element(v), combiner, value)
 
         plain = replace(view, edge=False, tail=False)
-        start = self._nest(plain, (*tile, *lanes), lambda v: Store(registers.name, element(v), zero))
+        start = self.alone(plain, (*tile, *lanes), lambda v: Store(registers.name, element(v), zero))
         middle = update(view, depth) if depth == len(self.loops) else self._loop(view, depth, update)
-        finish = self._nest(view, tile, lambda v: self._finish(v, registers, element, lanes, combiner, zero))
+        finish = self.alone(view, tile, lambda v: self._finish(v, registers, element, lanes, combiner, zero))
         return Allocate(registers, Block((start, middle, finish)))
 
     def _finish(
@@ -321,10 +245,10 @@ class StageLowering:
             return Update(row.name, lane(v), combiner, Read(registers.name, element(v), registers.dtype))
 
         steps = (
-            self._nest(plain, vectors, lambda v: Store(row.name, lane(v), zero)),
-            self._nest(plain, lanes, combine),
+            self.alone(plain, vectors, lambda v: Store(row.name, lane(v), zero)),
+            self.alone(plain, lanes, combine),
             Store(total.name, (), zero),
-            self._nest(plain, vectors, lambda v: Update(total.name, (), combiner, Read(row.name, lane(v), row.dtype))),
+            self.alone(plain, vectors, lambda v: Update(total.name, (), combiner, Read(row.name, lane(v), row.dtype))),
             self._write(view, Read(total.name, (), total.dtype), combiner),
         )
         return Allocate(row, Allocate(total, Block(steps)))
@@ -360,18 +284,5 @@ class StageLowering:
             return Update(target.name, indices, combiner, self.nest.body.value(self.stage, v, otherwise=zero))
 
         inside = [x for d, x in enumerate(self.loops) if d >= depth and not self.reduces[d]]
-        start = self._nest(replace(view, edge=True), inside, set_identity)
+        start = self.alone(replace(view, edge=True), inside, set_identity)
         return Block((start, self._loop(view, depth, update)))
-
-    def _nest(self, view: View, loops: Sequence[Loop], leaf: Leaf) -> Statement:
-        """Loops of this stage alone, for what comes before and after a reduction."""
-        if not loops:
-            return leaf(view)
-        loop, rest = loops[0], loops[1:]
-
-        def inner(v: View) -> Statement:
-            return self._nest(v, rest, leaf)
-
-        if is_full(self.nest.tree, self.stage, loop):
-            return self._full_loop(view, loop, inner, "")
-        return self._clamped(view, loop, inner, "")

@@ -27,7 +27,7 @@ CASES: dict[str, tuple[Callable[[Schedule], object], str]] = {
     "blocks": (lambda s: s.bind("block", 0, s.stage("t0").loops[0]), "t0.a0 is bound to GPU blocks"),
     "warps": (lambda s: s.bind("warp", 0, s.stage("t0").loops[1]), "t0.a1 is bound to GPU warps"),
     "shared": (lambda s: copied(s, "shared"), "copy0 lives in shared memory"),
-    "registers": (lambda s: copied(s, "register"), "copy0 lives in register memory"),
+    "registers": (lambda s: copied(s, "register"), "copy0 (cannot stay in registers|lives in register memory)"),
     "tensorized": (lambda s: s.tensorize("t0", "amx_bf16"), "instruction amx_bf16"),
     "pipeline": (lambda s: s.pipeline(s.stage("t0").loops[2], 3), "pipeline of 3"),
     "prefetch": (lambda s: s.prefetch("x1", s.stage("t0").loops[2], 4), "prefetch of 4"),

@@ -253,3 +253,35 @@ def mixed_dtypes(r: Random) -> str:
     a[i: {m}] = sum[k: {k}](i32(x[i, k]) * i32(w[k]))
     y[i: {m}] = f32(a[i]) * 0.5
     return y"""
+
+
+@_maker
+def folds(r: Random) -> str:
+    m, n, d = r.randint(1, 5), r.randint(1, 9), r.randint(1, 6)
+    return f"""
+    input x: f32[{m}, {n}]
+    input v: f32[{n}, {d}]
+    a[i: {m}, j: {n}] = x[i, j] * 2
+    fold[j: {n}] {{
+        top[i: {m}]: f32 = -inf
+        best[i: {m}, d: {d}]: f32 = 0
+        let better = a[i, j] > top[i]
+        top = max(top[i], a[i, j])
+        best = select(better, v[j, d], best[i, d])
+    }}
+    y[i: {m}, d: {d}] = best[i, d] + top[i]
+    return y"""
+
+
+@_maker
+def running_sums(r: Random) -> str:
+    n = r.randint(1, 9)
+    return f"""
+    input x: f32[{n}, 4]
+    fold[j: {n}] {{
+        total[c: 4]: f32 = 0
+        largest[c: 4]: f32 = 0
+        total = total[c] + x[j, c]
+        largest = max(largest[c], total[c] + x[j, c])
+    }}
+    return total, largest"""

@@ -12,6 +12,7 @@ from random import Random
 from tilesmith.common.errors import ProgramError, ScheduleError
 from tilesmith.schedules.extents import Extent
 from tilesmith.schedules.inlining import can_inline
+from tilesmith.schedules.loops import Loop, StageLoops
 from tilesmith.schedules.schedule import LoopHandle, Schedule, trace
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.tensor.program import Program
@@ -63,23 +64,75 @@ class _Drawing:
             self.s.rewrite(name, **arguments[name])
 
     def _stage(self, name: str) -> None:
-        if self.coin(0.7):
-            self._attach(name)
-        if self.coin(0.85):
-            self._order(name, [self._split(loop) for loop in self.s.stage(name).loops])
-        self._mark(name)
+        if self.s.program.stage(name).fold is not None:
+            self._fold(name)
+        else:
+            self._loops(name)
         for tensor in dict.fromkeys(read.tensor for read in self.s.stage(name).definition.reads()):
             if self.coin(0.25):
                 scope = self.random.choice(["", "", "stack", "scratch"])
                 self.pending.append(self.s.copy(tensor, name, scope).name)
 
+    def _fold(self, name: str) -> None:
+        """A fold keeps the axes that only some of its tensors have innermost."""
+        if self.coin(0.6):
+            self._attach(name)
+        stage = self.s.stage(name)
+        common = self._common(name)
+        pieces = {loop.name: self._split(loop) for loop in stage.loops}
+        outer = [pieces[loop.name] for loop in stage.loops if loop in common]
+        inner = [pieces[loop.name] for loop in stage.loops if loop not in common]
+        self.s.reorder(*self._interleaved(outer), *self._interleaved(inner))
+        last = [p[-1] for p in inner]
+        if last and self.coin(0.5) and self._may_be_vector(last[0].extent):
+            self.s.vectorize(last.pop(0))
+        for loop in last:
+            if self.coin(0.5):
+                self.s.unroll(loop)
+        if self.coin(0.5):
+            with suppress(ScheduleError):
+                self.s.parallel(self.s.stage(name).loops[0])
+
+    def _common(self, name: str) -> list[LoopHandle]:
+        """The loops of a fold over axes that all its tensors have, and over its ordered axis."""
+        stage = self.s.stage(name)
+        assert stage.definition.fold is not None
+        rank = min(len(axes) for axes in stage.definition.fold.tensor_axes)
+        return [*stage.axes[:rank], *stage.reduction]
+
+    def _interleaved(self, pieces: list[tuple[LoopHandle, ...]]) -> list[LoopHandle]:
+        rest = [list(p) for p in pieces]
+        order: list[LoopHandle] = []
+        while any(rest):
+            order.append(self.random.choice([r for r in rest if r]).pop(0))
+        return order
+
+    def _loops(self, name: str) -> None:
+        if self.coin(0.7):
+            self._attach(name)
+        if self.coin(0.85):
+            self._order(name, [self._split(loop) for loop in self.s.stage(name).loops])
+        self._mark(name)
+
     def _attach(self, name: str) -> None:
         done = [s for s in self.s.tree.stages if s.stage not in (*self.pending, name)]
-        loops = [LoopHandle(loop.name, loop.extent) for s in done for loop in s.loops]
+        loops = [LoopHandle(loop.name, loop.extent) for s in done for loop in s.loops if not self._in_step(s, loop)]
         for loop in self.random.sample(loops, min(4, len(loops))):
             with suppress(ScheduleError):
                 self.s.compute_at(name, loop)
                 return
+
+    def _in_step(self, stage: StageLoops, loop: Loop) -> bool:
+        """True for a loop over an axis that only some tensors of a fold have."""
+        fold = self.s.program.stage(stage.stage).fold
+        return (
+            fold is not None
+            and any(loop.axis not in axes for axes in fold.tensor_axes)
+            and not self._ordered(stage, loop)
+        )
+
+    def _ordered(self, stage: StageLoops, loop: Loop) -> bool:
+        return any(axis.name == loop.axis for axis in self.s.program.stage(stage.stage).reduction)
 
     def _split(self, loop: LoopHandle) -> tuple[LoopHandle, ...]:
         if self.coin(0.3):
@@ -106,10 +159,7 @@ class _Drawing:
     def _order(self, name: str, pieces: list[tuple[LoopHandle, ...]]) -> None:
         """A random interleaving of the axes; often the innermost pieces stay innermost, as in register tiles."""
         tiles = [p[-1] for p in pieces if len(p) > 1] if self.coin(0.6) else []
-        rest = [list(p[:-1] if p[-1] in tiles else p) for p in pieces]
-        order: list[LoopHandle] = []
-        while any(rest):
-            order.append(self.random.choice([r for r in rest if r]).pop(0))
+        order = self._interleaved([p[:-1] if p[-1] in tiles else p for p in pieces])
         self.random.shuffle(tiles)
         if order or tiles:
             self.s.reorder(*order, *tiles)

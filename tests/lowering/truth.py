@@ -16,7 +16,7 @@ from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.sketch import Sketch, valid
 from tilesmith.schedules.space import Arm, Value, config
 from tilesmith.targets.target import Target
-from tilesmith.tensor.program import Program
+from tilesmith.tensor.program import Program, Stage
 from tilesmith.tensor.reference import evaluate
 
 Facts = dict[tuple[str, str], int]
@@ -43,16 +43,21 @@ def counted(tree: LoopTree, run: Interpreter) -> Facts:
         for loop in stage.loops:
             found["trips", loop.name] = run.trips[loop.name]
         if stage.loops:
-            innermost = stage.loops[-1].name
-            found["points", stage.stage] = sum(
-                count
-                for (loop, buffer), count in run.stores.items()
-                if loop == innermost and (buffer == stage.stage or buffer.startswith(f"{stage.stage}_acc"))
-            )
+            found["points", stage.stage] = _points(tree.definition(stage.stage), stage.loops[-1].name, run)
         for tensor in tree.definition(stage.stage).tensors:
             if tensor.name not in tree.program.outputs:
                 found["bytes", tensor.name] = run.allocated[tensor.name].bytes
     return found
+
+
+def _points(definition: Stage, innermost: str, run: Interpreter) -> int:
+    """Stores inside of the innermost loop, to one tensor that has all axes, or to its accumulators."""
+    whole = next(t.name for n, t in enumerate(definition.tensors) if definition.axes_of(n) == definition.axes)
+    return sum(
+        count
+        for (loop, buffer), count in run.stores.items()
+        if loop == innermost and (buffer == whole or buffer.startswith(f"{whole}_acc"))
+    )
 
 
 def run_lowered(

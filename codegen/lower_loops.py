@@ -1,0 +1,129 @@
+"""The loops of one stage: clamped ones, register tiles with masks, and what is attached inside of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
+from ..schedules.step_checks import wrong
+from ..targets.target import Target
+from ..tensor.program import Stage
+from .index import both, ceil_div, known, less, number, plus, smaller, times
+from .loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement
+from .lower_body import Body
+from .storage import Storage
+from .view import Inner, Names, Place, View, fixed
+
+Leaf = Callable[[View], Statement]
+Next = Callable[[View, int], Statement]
+
+
+class Around(Protocol):
+    """What a stage needs of the nest that it stands in."""
+
+    tree: LoopTree
+    target: Target
+    storage: dict[str, Storage]
+    names: Names
+    body: Body
+
+    def attached(self, name: str, view: View) -> tuple[View, Statement]:
+        """An attached stage opened in a view; the view that comes back knows where its box begins."""
+        ...
+
+
+class LoopLowering:
+    """The loops of one stage; what stands inside is given by whoever opens them."""
+
+    def __init__(self, nest: Around, stage: StageLoops) -> None:
+        self.nest = nest
+        self.names = nest.names
+        self.stage = stage
+        self.loops = stage.loops
+        self.definition: Stage = nest.tree.definition(stage.stage)
+        self.full = [is_full(nest.tree, stage, x) for x in self.loops]
+        self.reduces = [is_reduction(nest.tree, stage.stage, x.axis) for x in self.loops]
+        self.first_reduction = next((d for d, r in enumerate(self.reduces) if r), None)
+
+    def with_attached(self, view: View, loop: Loop, inner: Inner) -> Statement:
+        """What stands in a loop: the stages attached to it, in program order, then the rest."""
+        before: list[Statement] = []
+        made: list[Buffer] = []
+        for name in self.nest.tree.attached.get((self.stage.stage, loop.name), ()):
+            view, statement = self.nest.attached(name, view)
+            before.append(statement)
+            buffers = [self.nest.storage[t.name].buffer for t in self.nest.tree.definition(name).tensors]
+            made += [buffer for buffer in buffers if buffer.scope is not Scope.OUTPUT]
+        body = Block((*before, inner(view))) if before else inner(view)
+        for buffer in reversed(made):
+            body = Allocate(buffer, body)
+        return body
+
+    def clamped_loop(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
+        """A loop that stops at the edge."""
+        place = view.places[self.stage.stage, loop.axis]
+        stride = fixed(loop.stride)
+        variable = self.names.variable(loop.name, fixed(loop.extent))
+        extent = ceil_div(place.size, stride, self.names.bounds)
+        position = plus(place.position, times(variable, stride))
+        view = view.opening(loop.name, variable)
+        points = known(place.size)
+        # an unrolled reduction piece that could not be merged with the loop around it runs as a loop
+        kind = LoopKind.SERIAL if loop.kind in (LoopKind.UNROLL, LoopKind.VECTOR) else loop.kind
+        if stride == 1 or (points is not None and points % stride == 0):
+            body = inner(view.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
+        else:
+            size = self.names.variable(f"{loop.name}.size", stride + 1)
+            left = plus(place.size, times(variable, -stride))
+            body = inner(view.moved(self.stage.stage, loop.axis, Place(position, size)))
+            body = Let(size.name, smaller(number(stride), left), body)
+        return For(variable.name, extent, body, kind, dimension=loop.dimension, label=label)
+
+    def full_loop(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
+        """A piece that runs all its trips; at an edge `valid` says which of them are real."""
+        place = view.places[self.stage.stage, loop.axis]
+        stride, extent = fixed(loop.stride), fixed(loop.extent)
+        if loop.kind is LoopKind.VECTOR and extent & (extent - 1):
+            raise wrong(
+                self.nest.tree, loop.name, f"the vector {loop.name} has {extent} trips",
+                expected="a power of two", advice="split the axis by s.lanes(dtype)",
+            )  # fmt: skip
+        variable = self.names.variable(loop.name, extent)
+        position = plus(place.position, times(variable, stride))
+        below = view.opening(loop.name, variable)
+        points = known(place.size)
+        reduces = is_reduction(self.nest.tree, self.stage.stage, loop.axis)
+        # without a loop around the lanes nobody has peeled off the last trip
+        ragged = (view.tail or loop is self.stage.pieces(loop.axis)[0]) if reduces else view.edge
+        if not ragged or (points is not None and points >= stride * extent):
+            body = inner(below.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
+            return For(variable.name, number(extent), body, loop.kind, label=label)
+        left = plus(place.size, times(variable, -stride))
+        below = below.moved(self.stage.stage, loop.axis, Place(position, left))
+        below = replace(below, tail=True) if reduces else below
+        if reduces or self.stage.copies is not None:
+            # zeros fill the overhang of a copy, the identity that of a reduction
+            if stride == 1:
+                below = replace(below, lanes=both(view.lanes, less(variable, place.size)))
+            return For(variable.name, number(extent), inner(below), loop.kind, label=label)
+        valid = ceil_div(place.size, stride, self.names.bounds)
+        return For(variable.name, number(extent), inner(below), loop.kind, valid=valid, label=label)
+
+    def alone(self, view: View, loops: Sequence[Loop], leaf: Leaf, counted: bool = False) -> Statement:
+        """Some loops of this stage with nothing attached inside.
+
+        counted: they are the trips of the schedule's loops; else they come before or after these.
+        """
+        if not loops:
+            return leaf(view)
+        loop, rest = loops[0], loops[1:]
+        label = loop.name if counted else ""
+
+        def inner(v: View) -> Statement:
+            return self.alone(v, rest, leaf, counted)
+
+        if is_full(self.nest.tree, self.stage, loop):
+            return self.full_loop(view, loop, inner, label)
+        return self.clamped_loop(view, loop, inner, label)
