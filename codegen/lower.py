@@ -10,6 +10,8 @@ Meaning of a loop tree
 * Full pieces (register tiles) run all trips. At an edge they are masked: stores by `valid`, the value of a copy and of a
   vectorized reduction by `select`. A tile has at most two bodies, the full one and the masked one.
 * A copy fills the overhang of its tiles with zeros; any stage gives zeros at points of its box outside of its tensor.
+* A fold sets its state to the initial values where its ordered axis opens, and takes its steps in order (lower_fold.py).
+* An output that is attached is stored in its place in the whole tensor; its tiles are disjoint.
 * Root stages that depend on constants alone are prepared once, when the kernel is made.
 """
 
