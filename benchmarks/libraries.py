@@ -67,6 +67,9 @@ def torch_functions() -> dict[str, tuple[Callable[..., Any], bool]]:
     def layer_norm(x: Any, gamma: Any, beta: Any, out: Any) -> Any:
         return functional.layer_norm(x, (x.shape[-1],), gamma, beta, 1e-5)
 
+    def matmul_residual_layer_norm(A: Any, B: Any, residual: Any, gamma: Any, beta: Any, out: Any) -> Any:
+        return layer_norm(torch.addmm(residual, A, B), gamma, beta, None)
+
     def bias_relu(x: Any, bias: Any, out: Any) -> Any:
         return torch.add(x, bias, out=out).relu_() if out is not None else torch.relu(x + bias)
 
@@ -75,6 +78,7 @@ def torch_functions() -> dict[str, tuple[Callable[..., Any], bool]]:
         "batch_matmul": (lambda A, B, out: torch.bmm(A, B, out=out), True),
         "matmul_bias_relu": (matmul_bias_relu, True),
         "matmul_bias_gelu": (lambda A, B, bias, out: functional.gelu(torch.addmm(bias, A, B)), False),
+        "matmul_residual_layer_norm": (matmul_residual_layer_norm, False),
         "silu_add": (silu_add, True),
         "softmax": (lambda x, out: torch.softmax(x, -1, out=out), True),
         "layer_norm": (layer_norm, False),
@@ -127,6 +131,11 @@ _ONNX_OPERATORS: dict[str, Sequence[tuple[str, Sequence[str], str]]] = {
     "matmul": [("MatMul", ["A", "B"], "out")],
     "batch_matmul": [("MatMul", ["A", "B"], "out")],
     "matmul_bias_relu": [("Gemm", ["A", "B", "bias"], "t"), ("Relu", ["t"], "out")],
+    "matmul_bias_gelu": [("Gemm", ["A", "B", "bias"], "t"), ("Gelu", ["t"], "out")],
+    "matmul_residual_layer_norm": [
+        ("Gemm", ["A", "B", "residual"], "t"),
+        ("LayerNormalization", ["t", "gamma", "beta"], "out"),
+    ],
     "silu_add": [("Sigmoid", ["x"], "s"), ("Mul", ["x", "s"], "t"), ("Add", ["t", "y"], "out")],
     "softmax": [("Softmax", ["x"], "out")],
     "layer_norm": [("LayerNormalization", ["x", "gamma", "beta"], "out")],
@@ -147,7 +156,7 @@ def onnxruntime_call(operator: str, arrays: Arrays, outputs: Sequence[np.ndarray
     described = [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in arrays.items()]
     result = helper.make_tensor_value_info("out", TensorProto.FLOAT, outputs[0].shape)
     graph = helper.make_graph(nodes, operator, described, [result])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     onnx.checker.check_model(model)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

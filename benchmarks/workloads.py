@@ -76,6 +76,7 @@ ROWS: tuple[Row, ...] = (
     # epilogues
     Row("fused", "matmul_bias_gelu", {"m": 128, "n": 3072, "k": 768}),
     Row("fused", "matmul_bias_relu", {"m": 512, "n": 1024, "k": 1024}),
+    Row("fused", "matmul_residual_layer_norm", {"m": 128, "n": 768, "k": 768}),
     # moved by memory
     rows_and_columns("memory", "softmax", 4096, 1024),
     rows_and_columns("memory", "layer_norm", 4096, 768),

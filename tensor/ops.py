@@ -5,7 +5,16 @@ the program is compiled (weights). Errors: ArgumentError.
 """
 
 from .operator import OPERATORS, build_operator, find_operator
-from .ops_linear import batch_matmul, conv2d, dot, matmul, matmul_bias_gelu, matmul_bias_relu, matvec
+from .ops_linear import (
+    batch_matmul,
+    conv2d,
+    dot,
+    matmul,
+    matmul_bias_gelu,
+    matmul_bias_relu,
+    matmul_residual_layer_norm,
+    matvec,
+)
 from .ops_pointwise import (
     add,
     bias_add,
@@ -65,6 +74,7 @@ __all__ = [
     "matmul",
     "matmul_bias_gelu",
     "matmul_bias_relu",
+    "matmul_residual_layer_norm",
     "matmul_softmax",
     "matvec",
     "mul",

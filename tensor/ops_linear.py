@@ -12,6 +12,7 @@ from .dtype import DType, Kind, f32, i32
 from .expr import Expr, Operand
 from .operator import Offset, Operands, Size, operator
 from .ops_pointwise import gelu_of
+from .ops_reduce import layer_normalised
 from .program import Program, Tensor
 
 
@@ -71,6 +72,19 @@ def matmul_bias_gelu(m: Size, n: Size, k: Size, dtype: str = "f32", constants: S
     bias = operand("bias", n)
     sums = compute((m, n), lambda i, j: product[i, j] + _wide(bias[j]), name="S")
     d = compute((m, n), lambda i, j: gelu_of(sums[i, j]), name="D")
+    return operand.program(_narrowed(d, operand.dtype))
+
+
+@operator
+def matmul_residual_layer_norm(
+    m: Size, n: Size, k: Size, epsilon: float = 1e-5, dtype: str = "f32", constants: Sequence[str] = ()
+) -> Program:
+    """D = layer_norm(A[m, k] B[k, n] + residual[m, n]) * gamma[n] + beta[n], mean and variance over n"""
+    operand = Operands(dtype, constants)
+    product = _product(operand, m, n, k, False, False)
+    residual, gamma, beta = operand("residual", m, n), operand("gamma", n), operand("beta", n)
+    sums = compute((m, n), lambda i, j: product[i, j] + _wide(residual[i, j]), name="S")
+    d = layer_normalised(sums, lambda j: _wide(gamma[j]), lambda j: _wide(beta[j]), epsilon)
     return operand.program(_narrowed(d, operand.dtype))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from . import build
 from .build import compute, exp, reduce_axis, rsqrt
+from .expr import Expr
 from .operator import Operands, Size, operator
 from .program import Program, Tensor
 
@@ -88,13 +89,18 @@ def layer_norm(
     """out = (x - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over columns"""
     operand = Operands(dtype, constants)
     x, gamma, beta = operand("x", rows, columns), operand("gamma", columns), operand("beta", columns)
+    return operand.program(layer_normalised(x, lambda j: gamma[j], lambda j: beta[j], epsilon))
+
+
+def layer_normalised(x: Tensor, gamma: Callable[[Expr], Expr], beta: Callable[[Expr], Expr], epsilon: float) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta of a matrix, mean and variance over its columns."""
+    rows, columns = x.shape
     mean = _row_mean(x, "mean")
     centred = compute((rows, columns), lambda i, j: x[i, j] - mean[i], name="centred")
     squares = compute((rows, columns), lambda i, j: centred[i, j] * centred[i, j], name="squares")
     variance = _row_mean(squares, "variance")
     scale = compute(rows, lambda i: rsqrt(variance[i] + epsilon), name="scale")
-    out = compute((rows, columns), lambda i, j: centred[i, j] * scale[i] * gamma[j] + beta[j], name="out")
-    return operand.program(out)
+    return compute((rows, columns), lambda i, j: centred[i, j] * scale[i] * gamma(j) + beta(j), name="out")
 
 
 @operator

@@ -64,6 +64,7 @@ TRUTH: list[tuple[str, Mapping[str, object], Callable[..., Array]]] = [
     ("dot", {"size": 33}, lambda x, y: x @ y),
     ("matmul_bias_relu", MATMUL, lambda a, b, c: np.maximum(a @ b + c, 0)),
     ("matmul_bias_gelu", MATMUL, lambda a, b, c: gelu(a @ b + c)),
+    ("matmul_residual_layer_norm", MATMUL, lambda a, b, r, g, c: layer_norm(a @ b + r, g, c)),
     ("relu", {"size": 9}, lambda x: np.maximum(x, 0)),
     ("relu", {"shape": (3, 4)}, lambda x: np.maximum(x, 0)),
     ("gelu", {"size": 9}, gelu),
