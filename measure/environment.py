@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from ..runtime.devices.cpu import WAITING
 from ..targets.host import usable_cores
 
-_SPIN = 100_000  # rounds of libgomp's waiting loop: about 3 ms
 _ONE_THREAD_EACH = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # NumPy's own pools
 
 
@@ -29,8 +29,7 @@ def timer_environment(threads: int) -> Mapping[str, str]:
         **_ONE_THREAD_EACH,
         "OMP_NUM_THREADS": str(threads),
         "OMP_DYNAMIC": "false",
-        "OMP_WAIT_POLICY": "passive",
-        "GOMP_SPINCOUNT": str(_SPIN),
+        **WAITING,
         "OMP_PROC_BIND": "close" if bound else "false",
         "OMP_PLACES": "cores" if bound else "",
     }

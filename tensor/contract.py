@@ -69,5 +69,5 @@ def contract(left: Array, right: Array, extents: Sequence[int], spatial: int) ->
     product = np.matmul(matrix(left, both, only_left, summed), matrix(right, both, summed, only_right))
     order = both + only_left + only_right
     product = product.reshape([sizes[d] for d in order]).transpose(np.argsort(order))
-    result = product.reshape([sizes[d] for d in range(spatial)])
+    result: Array = product.reshape([sizes[d] for d in range(spatial)])
     return result if repeated == 1 else result * np.asarray(repeated, dtype=result.dtype)

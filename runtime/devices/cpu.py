@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import itertools
+import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -26,6 +28,7 @@ _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_
 _REPEAT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _numbers = itertools.count()
 _lock = threading.Lock()
+WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "100000"}  # up to some 3 ms of spinning, then sleep
 
 
 def aligned_array(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = ALIGNMENT) -> Array:
@@ -65,17 +68,34 @@ def openmp_runtime() -> ctypes.CDLL:
         if spec is not None and spec.origin is not None:
             tried += sorted(map(str, (Path(spec.origin).parents[1] / folder).glob("libgomp*.so*")))
     tried.append("libgomp.so.1")
-    for name in tried:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
+    with _waiting_policy():
+        for name in tried:
+            try:
+                return ctypes.CDLL(name)
+            except OSError:
+                continue
     raise EnvironmentFailure(
         "no OpenMP runtime was found, which kernels for several threads need",
         expected="libgomp, as in the wheels of scikit-learn and xgboost or with gcc",
         found="tried " + ", ".join(tried),
         advice="pip install scikit-learn, or use threads=1",
     )
+
+
+@contextmanager
+def _waiting_policy() -> Iterator[None]:
+    """How a team waits for its next region, which the runtime reads once, when it is loaded: it spins shortly, then sleeps.
+
+    By default a team spins for milliseconds, on cores that whatever else runs here needs; on a busy machine that made calls
+    a hundred times slower. A person's own settings stand, and the environment is left as it was.
+    """
+    wanted = {} if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ else WAITING
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name in wanted:
+            del os.environ[name]
 
 
 @lru_cache(maxsize=1)
