@@ -13,6 +13,7 @@ from ..common.errors import InternalError
 from ..tensor.dtype import DType, bf16, boolean, f32
 from .emit_index import Index, IndexArithmetic
 from .emit_text import FunctionText
+from .emit_transpose import column
 from .emit_types import TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
 from .emit_values import Arithmetic
 from .loop_ir import Buffer
@@ -247,6 +248,9 @@ class Registers:
         start, step, lanes = key
         if not lanes:
             return self._element(buffer, start)
+        crossed = self._column(held, key)
+        if crossed is not None:
+            return crossed
         parts = [self._element(buffer, start + step * lane) for lane in range(lanes)]
         text = "poison"
         kind = value_type(parts[0].dtype, lanes)
@@ -255,6 +259,15 @@ class Registers:
             insert = f"insertelement {kind} {operand}, {part.typed}, i64 {lane}"
             text = self.arithmetic.text.compute(insert, operand, part.text)
         return Value(text, parts[0].dtype, lanes)
+
+    def _column(self, held: dict[Key, Value], key: Key) -> Value | None:
+        """One lane of each of as many vectors, if that is what the key asks for: a matrix read across its rows."""
+        start, step, lanes = key
+        for first in range(start - lanes + 1, start + 1) if step > 1 else ():
+            rows = [held[k] for lane in range(lanes) if (k := (first + step * lane, 1, lanes)) in held]
+            if len(rows) == lanes:
+                return column(self.arithmetic.text, rows, start - first)
+        return None
 
     def find(self, buffer: Buffer, key: Key) -> Value | None:
         """The value stored under exactly this key."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops
-from ..schedules.regions import box_axes, full_tile
+from ..schedules.regions import box_axes, full_tile, opening
 from ..targets.target import Target
 from ..tensor.dtype import boolean
 from ..tensor.expr import Const, Expr, Op, Read
@@ -117,13 +117,18 @@ class StageLowering(LoopLowering):
             points = known(size)
             if points is not None and points < tile:
                 return self._descend(edge, depth)
-            if points is None:
+            if points is None and not self._always_whole(axis, tile):
                 is_whole = both(is_whole, less(number(tile - 1), size))
         if is_whole is None:
             return self._descend(inner, depth)
         if self._one_body():
             return self._descend(edge, depth)
         return If(is_whole, self._descend(inner, depth), self._descend(edge, depth))
+
+    def _always_whole(self, axis: str, tile: int) -> bool:
+        """Whether tiles fill every box: the loops between step by multiples of the tile."""
+        sizes = opening(self.nest.tree, self.stage).sizes[axis]
+        return all(fixed(size) % tile == 0 for size, count in sizes if fixed(count))
 
     def _one_body(self) -> bool:
         """Masks cost little beside a reduction, a second body costs compile time; copies are all tile."""

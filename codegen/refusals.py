@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from ..common.errors import ScheduleError
 from ..schedules.loops import LoopKind, LoopTree, Scope, StageLoops
 from ..schedules.step_checks import wrong
+from .storage import unrolls
 
 GPU_KINDS = (LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
-CPU_SCOPES = (None, Scope.STACK, Scope.SCRATCH)
+CPU_SCOPES = (None, Scope.STACK, Scope.SCRATCH, Scope.REGISTER)
 # notes that change the code, and the number at which they ask for nothing
 NOTES = {"pipeline": 1, "pad_layout": 0, "swizzle": 0, "prefetch": 0}
 
@@ -32,6 +33,12 @@ def _refusals(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
         yield wrong(
             tree, stage.stage, f"{stage.stage} lives in {stage.scope} memory, which has no code generator yet",
             expected="a copy to stack or scratch memory",
+        )  # fmt: skip
+    if stage.scope is Scope.REGISTER and not unrolls(tree, stage):
+        yield wrong(
+            tree, stage.stage, f"{stage.stage} cannot stay in registers: it and its reader meet in loops that run in the code",
+            expected="a copy whose loops, and those of its one reader inside of the place where it is attached, are all "
+            "unrolled or vectorized", advice="copy it to stack memory",
         )  # fmt: skip
     if stage.tensorized:
         yield wrong(

@@ -134,18 +134,25 @@ def fits_registers(tree: LoopTree, stage: StageLoops) -> bool:
     definition = tree.definition(stage.stage)
     if stage.at is None or stage.tiled or len(definition.tensors) != 1:
         return False
-    readers = tree.program.consumers[definition.name]
-    if len(readers) != 1 or readers[0].name != stage.at[0]:
+    if not unrolls(tree, stage):
         return False
     outer = tree.by_stage[stage.at[0]]
     inside = outer.loops[outer.position(stage.at[1]) + 1 :]
-    spatial = {a.name for a in definition.axes}
-    own = [x for x in stage.loops if x.axis in spatial]
-    if not all(is_full(tree, stage, x) for x in own) or not all(is_full(tree, outer, x) for x in inside):
+    own = any(x.axis in {a.name for a in definition.axes} for x in stage.loops)
+    return not (own or inside) or _same_lanes(tree, stage, outer, definition)
+
+
+def unrolls(tree: LoopTree, stage: StageLoops) -> bool:
+    """True when an attached stage and its one reader reach every point by full pieces only: which element of a buffer that is
+    then is known when the code is written."""
+    definition = tree.definition(stage.stage)
+    readers = tree.program.consumers[definition.name]
+    if stage.at is None or len(readers) != 1 or readers[0].name != stage.at[0]:
         return False
-    if not own and not inside:
-        return True
-    return _same_lanes(tree, stage, outer, definition)
+    outer = tree.by_stage[stage.at[0]]
+    inside = outer.loops[outer.position(stage.at[1]) + 1 :]
+    own = [x for x in stage.loops if x.axis in {a.name for a in definition.axes}]
+    return all(is_full(tree, stage, x) for x in own) and all(is_full(tree, outer, x) for x in inside)
 
 
 def _same_lanes(tree: LoopTree, stage: StageLoops, outer: StageLoops, definition: Stage) -> bool:

@@ -211,7 +211,7 @@ def _storage(tree: LoopTree, name: str) -> tuple[tuple[Value, ...], bool]:
 
 def in_registers(tree: LoopTree, stage: StageLoops) -> bool:
     """Whether the values of an attached stage can stay in registers: it and its one reader meet in straight code."""
-    if stage.at is None or stage.tiled or stage.scope not in (None, Scope.REGISTER):
+    if stage.at is None or stage.scope not in (None, Scope.REGISTER) or (stage.tiled and stage.scope is None):
         return False
     definition = tree.definition(stage.stage)
     readers = tree.program.consumers[definition.name]

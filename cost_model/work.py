@@ -66,7 +66,8 @@ class Work:
 
 @dataclass(slots=True)
 class Reads:
-    """Loads of operands; `operands`: registers that they take in the straight code."""
+    """Loads of operands; `operands`: registers that they take in the straight code; `shuffles`: what turns vectors in
+    registers to lie along another axis."""
 
     loads: Value = 0.0
     broadcasts: Value = 0.0
@@ -74,6 +75,7 @@ class Reads:
     unaligned: Value = 0.0
     crowded: Value = 0.0
     operands: Value = 1.0
+    shuffles: Value = 0.0
 
 
 class StageWork:
@@ -132,7 +134,7 @@ class StageWork:
         lanes = 1.0 if self.vector is None else real(self.vector.extent)
         has_chain = stage.registers is not None and stage.registers <= stage.body
         return Work(
-            operations=operations + reads.gathered + reloads + self._finish(),
+            operations=operations + reads.gathered + reads.shuffles + reloads + self._finish(),
             loads=reads.loads + reloads + spilled,
             broadcasts=reads.broadcasts,
             stores=stores + spilled,
@@ -158,9 +160,12 @@ class StageWork:
         live: list[Value] = []
         for read in self.stage.definition.reads():
             producer = self.tree.program.producers.get(read.tensor)
-            if producer is not None and in_registers(self.tree, self.tree.by_stage[producer.name]):
-                continue
             axes = frozenset().union(*(variables(index) for index in read.indices))
+            if producer is not None and in_registers(self.tree, made := self.tree.by_stage[producer.name]):
+                crosses = made.tiled and self.vector is not None and self.vector.axis in axes
+                if crosses and self.vector is not None and not self._contiguous(read):
+                    found.shuffles = found.shuffles + self.times(axes) * np.log2(real(self.vector.extent))
+                continue
             count = self.times(axes)
             live.append(self.copies(axes))
             if self.vector is not None and self.vector.axis in axes:

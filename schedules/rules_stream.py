@@ -10,6 +10,7 @@ from ..tensor.expr import Var
 from ..tensor.program import Program, Stage
 from .access import contiguous_axis, depends, is_anchor, output_stride
 from .extents import ceildiv
+from .rules_transpose import crossing, transpose
 from .schedule import LoopHandle, Schedule, StageHandle
 
 UNROLL_AT_MOST = 8
@@ -20,6 +21,11 @@ def stream_group(s: Schedule, root: str, taken: set[str]) -> set[str]:
     """Schedules a root and what runs inside of its rows; returns the stages taken."""
     group, shared = _row_group(s.program, s.program.stage(root), taken)
     stage = s.stage(root)
+    across = None if group else crossing(s.program, stage.definition)
+    if across is not None:
+        s.parallel(*transpose(s, stage, across))
+        _perhaps_streaming(s, stage)
+        return {root}
     rows = list(stage.axes[:shared]) if group else []
     axis = contiguous_axis(s.program, stage.definition)
     if group and axis in {a.name for a in stage.definition.axes[:shared]}:
@@ -64,8 +70,7 @@ def _streamed(s: Schedule, stage: StageHandle, axis: str | None, rows: list[Loop
     s.vectorize(pieces[-1])
     if root:
         _parallel(s, outer, rows)
-        if not definition.reduction and definition.name in s.program.outputs and _is_large(definition):
-            s.streaming(definition.name, s.flag(f"{name}.streaming"))
+        _perhaps_streaming(s, stage)
 
 
 def _spatial_order(
@@ -84,6 +89,12 @@ def _parallel(s: Schedule, outer: list[LoopHandle], rows: list[LoopHandle]) -> N
     loops = rows or outer[:2]
     if loops:
         s.parallel(*loops)
+
+
+def _perhaps_streaming(s: Schedule, stage: StageHandle) -> None:
+    definition = stage.definition
+    if not definition.reduction and definition.name in s.program.outputs and _is_large(definition):
+        s.streaming(definition.name, s.flag(f"{definition.name}.streaming"))
 
 
 def _is_large(stage: Stage) -> bool:
