@@ -24,6 +24,7 @@ from .artifact import Artifact, BufferSpec
 from .cpu import assemble
 from .loop_ir import LoopProgram
 from .lower import lower
+from .passes.keep_small_serial import keep_small_serial
 from .printing import print_loops
 
 UNSCHEDULED = Sketch("default", ())
@@ -63,6 +64,8 @@ def build(
     tree = loop_tree(program, sketch, config, target)
     show(Level.OUTLINE, name, lambda: outline(tree))
     loops = lower(tree, target, name)
+    if threads > 1:
+        loops = keep_small_serial(loops, target)
     show(Level.LOOPS, name, lambda: print_loops(loops))
     lowered = time.perf_counter() - started
     artifact = assemble(loops, target, threads, texts)

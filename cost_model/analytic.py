@@ -25,7 +25,8 @@ EXIT = 12.0  # cycles lost where a loop ends: its last jump is mostly predicted 
 SPLIT = 0.75  # of a load more for a vector that lies across two lines
 COLLISION = 8.0  # cycles to fetch a line whose places in the first cache are all taken (Zen 4)
 NORM = 3.0  # of the terms of a nest: 1 would be their sum, infinity the largest
-REGION = 5e-6  # seconds to start and join a parallel region
+REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
+SMALL = 6000.0  # instructions of a nest up to which the code generator starts no threads for it
 
 
 def predict(tree: LoopTree, target: Target, threads: int, ceilings: Ceilings, count: int) -> NDArray[np.float64]:
@@ -54,8 +55,12 @@ def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, 
     for moved, speed in zip(nest.moved, speeds, strict=True):
         terms.append(moved / speed)
     terms.append(nest.traffic.collisions * COLLISION / (clock * threads))
-    started = np.where(nest.trips > 1.0, REGION, 0.0) if threads > 1 else 0.0
-    return _norm(terms) * nest.balance + started
+    total = _norm(terms)
+    if threads == 1:
+        return total * nest.balance
+    started = np.where(nest.trips > 1.0, REGION, 0.0)
+    instructions = sum((work.instructions for _, work in nest.work), 0.0)
+    return np.where(instructions < SMALL, total * threads, total * nest.balance + started)
 
 
 def _norm(terms: list[Value]) -> Value:
