@@ -28,6 +28,9 @@ def stream_group(s: Schedule, root: str, taken: set[str]) -> set[str]:
         return {root}
     rows = list(stage.axes[:shared]) if group else []
     axis = contiguous_axis(s.program, stage.definition)
+    if not group and stage.definition.reduction and axis in {a.name for a in stage.definition.axes}:
+        _columns(s, stage, axis)
+        return {root}
     if group and axis in {a.name for a in stage.definition.axes[:shared]}:
         axis = None  # the contiguous axis is a row axis: the rows themselves are not vectorized
     _streamed(s, stage, axis, rows, root=True)
@@ -71,6 +74,32 @@ def _streamed(s: Schedule, stage: StageHandle, axis: str | None, rows: list[Loop
     if root:
         _parallel(s, outer, rows)
         _perhaps_streaming(s, stage)
+
+
+def _columns(s: Schedule, stage: StageHandle, axis: str) -> None:
+    """A reduction down the columns: some rows at a time, along chunks of columns, so that memory is walked in its order.
+
+    chunk of columns, block of rows, column vectors, other reductions, rows of the block, vectors, lanes
+
+    The sums of a few vectors of columns are in registers for a block of rows and in a near cache between blocks.
+    """
+    definition, name = stage.definition, stage.name
+    loops = {a.name: loop for a, loop in zip(definition.all_axes, stage.loops, strict=True)}
+    lanes = s.lanes(definition.tensors[0].dtype)
+    down = max(definition.reduction, key=lambda a: a.extent).name
+    unrolled = s.factor(f"{name}.vectors", ceildiv(loops[axis].extent, lanes), at_most=UNROLL_AT_MOST, default=4)
+    vectors = ceildiv(loops[axis].extent, unrolled * lanes)
+    chunks = s.factor(f"{name}.chunks", ceildiv(loops[axis].extent, lanes), at_most=1024, default=2)
+    s.require(chunks <= vectors, "no more chunks than vectors")
+    block = s.factor(f"{name}.rows", loops[down].extent, default=8)
+    columns = s.split(loops[axis], ceildiv(vectors, chunks), unrolled, lanes)
+    rows = s.split(loops[down], block)
+    others = [loops[a.name] for a in definition.axes if a.name != axis]
+    rest = [loops[a.name] for a in definition.reduction if a.name != down]
+    s.reorder(*others, columns[0], rows[0], columns[1], *rest, rows[1], *columns[2:])
+    s.unroll(columns[2])
+    s.vectorize(columns[3])
+    s.parallel(*others, columns[0])
 
 
 def _spatial_order(

@@ -1,0 +1,95 @@
+"""Every operator by every sketch of the rules, at small ragged sizes, on the x86 levels that run here; and other processors,
+for which code is made and not run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from pipeline.candidates import complaint, random_config
+
+from tilesmith.codegen.pipeline import build
+from tilesmith.schedules.task import Task
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor import ops
+from tilesmith.tensor.text import parse
+
+SIZES: Mapping[str, int] = {
+    "size": 133, "rows": 13, "columns": 37, "m": 13, "n": 35, "k": 19, "b": 3, "heads": 2, "queries": 9, "keys": 21,
+    "width": 5, "c": 5, "h": 9, "w": 11, "o": 18, "parts": 3,
+}  # fmt: skip
+ROUNDED = """
+input x: f32[7, 35]
+y[i: 7, j: 35] = floor(x[i, j] * 3) + ceil(x[i, j]) * round(x[i, j] * 5) + sqrt(abs(x[i, j]))
+z[i: 7, j: 35] = rsqrt(abs(x[i, j]) + 1) * pow(abs(x[i, j]), 0.5) + sin(x[i, j])
+return y, z
+"""
+INTEGERS = """
+input x: i8[9, 40]
+input w: i8[40, 21]
+s[i: 9, j: 21] = sum[k: 40](i32(x[i, k]) * i32(w[k, j]))
+q[i: 9, j: 21] = s[i, j] // 7 + s[i, j] % 5
+return q
+"""
+HALVES = """
+input x: f16[9, 40]
+input w: bf16[40, 21]
+s[i: 9, j: 21] = sum[k: 40](f32(x[i, k]) * f32(w[k, j]))
+h[j: 21, i: 9] = f16(s[i, j])
+return h
+"""
+
+
+def _of_an_operator(name: str) -> str:
+    import inspect
+
+    function = ops.OPERATORS[name]
+    wanted = inspect.signature(function).parameters
+    given = {key: value for key, value in SIZES.items() if key in wanted}
+    return str(function(**given))
+
+
+PROGRAMS = {name: _of_an_operator(name) for name in ops.OPERATORS} | {
+    "rounded": ROUNDED,
+    "integers": INTEGERS,
+    "halves": HALVES,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("target", ["x86:sse2", "x86:avx2"])
+def test_candidates_are_right(name: str, target: str) -> None:
+    task = Task.of(parse(PROGRAMS[name]), parse_target(target), 2)
+    seed = sum(map(ord, name + target))
+    rng = np.random.default_rng(seed)
+    few = rng.permutation(len(task.sketches))[:3]
+    for number in few:
+        sketch = task.sketches[number]
+        values = random_config(task, sketch, rng)
+        if values is not None:
+            assert complaint(task, sketch, values, seed, at_end=bool(number % 2)) is None, (sketch.text, values)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("target", ["x86:sse2", "x86:avx2", "host"])
+def test_all_sketches_are_right(name: str, target: str) -> None:
+    task = Task.of(parse(PROGRAMS[name]), parse_target(target), 2)
+    rng = np.random.default_rng(1)
+    for number, sketch in enumerate(task.sketches):
+        for _ in range(2):
+            values = random_config(task, sketch, rng)
+            if values is not None:
+                assert complaint(task, sketch, values, number) is None, (sketch.text, values)
+
+
+@pytest.mark.parametrize("name", ["matmul_bias_gelu", "softmax", "transpose", "column_sum", "conv2d", "rounded", "halves"])
+@pytest.mark.parametrize(("target", "machine"), [("aarch64:neon", 0xB7), ("riscv64:v", 0xF3)])
+def test_other_processors_get_object_files(name: str, target: str, machine: int) -> None:
+    task = Task.of(parse(PROGRAMS[name]), parse_target(target), 2)
+    sketch = task.sketches[-1]
+    values = random_config(task, sketch, np.random.default_rng(0))
+    assert values is not None
+    code = build(task.program, sketch, values, task.target, 2).code
+    assert code[:4] == b"\x7fELF" and int.from_bytes(code[18:20], "little") == machine
