@@ -12,7 +12,7 @@ import struct
 from functools import cache
 from typing import NamedTuple
 
-from ..tensor.dtype import DType, Kind, bf16, boolean, f16, f32, i64
+from ..tensor.dtype import DType, Kind, bf16, boolean, f16, f32
 
 
 class Value(NamedTuple):
@@ -127,8 +127,3 @@ def identity(combiner: str, dtype: DType) -> str:
     if dtype.kind is Kind.UNSIGNED:
         return literal(0 if low else 2**dtype.bits - 1, dtype)
     return literal(-(2 ** (dtype.bits - 1)) if low else 2 ** (dtype.bits - 1) - 1, dtype)
-
-
-def index_literal(number: int) -> Value:
-    """An i64 literal."""
-    return Value(str(number), i64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ..tensor.affine import affine
-from ..tensor.expr import MATHEMATICS, Expr, Op, Read, Var, reads, variables, walk
+from ..tensor.expr import MATHEMATICS, Op, Read, Var, variables, walk
 from ..tensor.program import Program, Stage
 
 EXPENSIVE = frozenset(MATHEMATICS) | {"div", "floordiv", "mod"}
@@ -105,8 +105,3 @@ def plain_dimension(read: Read, axis: str) -> int | None:
     if len(found) != 1 or read.indices[found[0]] != Var(axis):
         return None
     return found[0]
-
-
-def all_reads(expr: Expr) -> tuple[Read, ...]:
-    """The distinct reads of an expression."""
-    return reads(expr)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Union
@@ -243,8 +243,3 @@ def parse_step(text: str) -> Step:
 
 def _argument(kind: str, node: ast.AST) -> str | Extent:
     return symbolic(node) if kind == "e" else dotted(node)
-
-
-def same_config(tunables: Sequence[Tunable], config: Mapping[str, Value]) -> dict[str, Value]:
-    """A config with the names of a sketch only, in their order: the canonical form that is stored."""
-    return {t.name: config[t.name] for t in tunables}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Union
 
 from ..common.errors import TemplateError
-from .extents import Environment, Extent, Sym, evaluate, leaf, leaves, parse_extent, to_text
-from .space import Parameter, Value
+from .extents import Environment, Extent, Sym, evaluate, leaf, parse_extent, to_text
+from .space import Parameter
 
 _SMALL = 16
 _NEAR_DIVISORS = 8
@@ -142,13 +142,3 @@ def check_name(name: str) -> None:
     """TemplateError unless the name is made of identifiers joined by dots."""
     if not all(part.isidentifier() for part in name.split(".")):
         raise TemplateError(f"{name!r} cannot name a tunable", expected="identifiers joined by dots, such as 'i.tile'")
-
-
-def as_value(value: Value) -> int:
-    """A config's value as a number. ValueError for text that is none."""
-    return int(value)
-
-
-def depends_on(tunable: Tunable) -> frozenset[str]:
-    """The leaves that the domain of a tunable depends on."""
-    return leaves(tunable.of) if isinstance(tunable, Factor) else frozenset()
