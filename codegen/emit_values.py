@@ -12,6 +12,7 @@ from ..targets.target import Target
 from ..tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64
 from ..tensor.expr import COMPARISONS, LOGIC
 from . import math
+from .emit_rounding import ROUNDING, rounded
 from .emit_text import FunctionText
 from .emit_types import FALSE, TRUE, Value, literal, suffix, value_type, vector
 
@@ -54,6 +55,7 @@ class Arithmetic:
         self.text = text
         self.module = module
         self.target = target
+        self.rounds = target.kind != "x86" or "sse4.1" in target.features
         self.fused = target.kind != "x86" or bool({"fma", "avx512f"} & set(target.features))
 
     # Lanes
@@ -242,6 +244,8 @@ class Arithmetic:
             return Value(self._instruct(f"fneg {args[0].typed}", *args), dtype, lanes)
         if name == "abs":
             return self._call(f"llvm.fabs.{suffix(dtype, lanes)}", args, dtype)
+        if name in ROUNDING and not self.rounds:
+            return rounded(self, name, args[0])
         if name in _INTRINSICS:
             return self._call(f"llvm.{_INTRINSICS[name]}.{suffix(dtype, lanes)}", args, dtype)
         if name in _MATH:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from pipeline.candidates import complaint, random_config
+from pipeline.candidates import complaint, random_config, run
 
 from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.task import Task
@@ -84,7 +84,9 @@ def test_all_sketches_are_right(name: str, target: str) -> None:
                 assert complaint(task, sketch, values, number) is None, (sketch.text, values)
 
 
-@pytest.mark.parametrize("name", ["matmul_bias_gelu", "softmax", "transpose", "column_sum", "conv2d", "rounded", "halves"])
+@pytest.mark.parametrize(
+    "name", ["matmul_bias_gelu", "softmax", "transpose", "column_sum", "conv2d", "rounded", "halves"]
+)
 @pytest.mark.parametrize(("target", "machine"), [("aarch64:neon", 0xB7), ("riscv64:v", 0xF3)])
 def test_other_processors_get_object_files(name: str, target: str, machine: int) -> None:
     task = Task.of(parse(PROGRAMS[name]), parse_target(target), 2)
@@ -93,3 +95,37 @@ def test_other_processors_get_object_files(name: str, target: str, machine: int)
     assert values is not None
     code = build(task.program, sketch, values, task.target, 2).code
     assert code[:4] == b"\x7fELF" and int.from_bytes(code[18:20], "little") == machine
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("operator", ["floor", "ceil", "round"])
+def test_rounding_without_an_instruction(operator: str, dtype: str) -> None:
+    """No call of the C library, and bit for bit what NumPy gives: signs of zeros, infinities, NaN, the largest fractions."""
+    kind = np.dtype({"f32": "float32", "f64": "float64"}[dtype])
+    edge = 2.0 ** (23 if dtype == "f32" else 52)
+    values = [
+        0.0,
+        0.3,
+        0.5,
+        1.5,
+        2.5,
+        0.49999997,
+        7.9,
+        edge - 0.5,
+        edge - 1,
+        edge,
+        edge + 1,
+        2 * edge,
+        1e30,
+        np.inf,
+        np.nan,
+    ]
+    x = np.array([*values, *(-v for v in values)], kind)
+    task = Task.of(parse(f"input x: {dtype}[30]\ny[i: 30] = {operator}(x[i])\nreturn y\n"), parse_target("x86:sse2"), 1)
+    for sketch in task.sketches:
+        values_of = random_config(task, sketch, np.random.default_rng(0))
+        artifact = build(task.program, sketch, values_of or {}, task.target, 1, texts=True)
+        assert f"llvm.{operator}" not in artifact.texts["llvm"] and not artifact.runtime_symbols
+        (found,) = run(artifact, task, [x], at_end=True)
+        wanted = {"floor": np.floor, "ceil": np.ceil, "round": np.round}[operator](x)
+        assert np.array_equal(found, wanted, equal_nan=True) and np.array_equal(np.signbit(found), np.signbit(wanted))
