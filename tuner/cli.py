@@ -132,13 +132,21 @@ def best(what: Selection = None, sizes: Sizes = None, *, constant: Constants = N
 
 
 @app.command()
-def explain(record: RecordId, *, db: DatabasePath = None) -> None:
+def explain(
+    record: RecordId,
+    *,
+    compile_time: Annotated[
+        bool, typer.Option("--compile-time", help="compile it again: seconds of each pass")
+    ] = False,
+    db: DatabasePath = None,
+) -> None:
     """Tells all about one record: program, schedule, config, what was measured and what bounds it."""
-    from .explain import explanation
+    from .explain import compile_table, explanation
     from .report import make_console
 
     with _open(db) as database:
-        make_console().print(explanation(database, *_record(database, record)))
+        tell = compile_table if compile_time else explanation
+        make_console().print(tell(database, *_record(database, record)))
 
 
 @app.command()

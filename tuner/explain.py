@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 
+from ..codegen.compile_time import compile_time
 from ..codegen.cpu import builder_version
 from ..codegen.pipeline import UNSCHEDULED
+from ..common.errors import ArgumentError
 from ..cost_model.analysis import analyse
 from ..cost_model.analytic import clock_of, level_speeds, predict, resources
 from ..measure.local import LocalRunner
@@ -65,6 +67,28 @@ def time_table(tree: LoopTree, target: Target, threads: int, ceilings: Ceilings)
             *(f"{size_text(float(amount))}, {time_text(float(amount) / speed)}" for amount, speed in moved),
         )
     return Group(computing, "", moving)
+
+
+def compile_table(database: Database, record: Record, task: TaskIdentity, longest: int = 12) -> RenderableType:
+    """Compiles a record's candidate again and tells where the time goes; `longest`: how many of LLVM's passes are named.
+
+    ArgumentError for a record of a failure: what it failed of could happen in this process.
+    """
+    if not record.trial.measurement.ok:
+        raise ArgumentError(f"the trial of record {record.id} failed", expected="a record of a kernel that ran")
+    target = parse_target(task.target)
+    found = compile_time(parse(task.program), _sketch(database, record), record.config, target, task.threads)
+    parts = table("part", ">time", ">share")
+    for name, seconds in found.parts.items():
+        parts.add_row(name, time_text(seconds), f"{seconds / found.total:.0%}")
+    parts.add_row("all", time_text(found.total), "")
+    whole = sum(found.passes.values())
+    passes = table("LLVM pass", ">time", ">share")
+    for name, seconds in list(found.passes.items())[:longest]:
+        passes.add_row(name, time_text(seconds), f"{seconds / whole:.0%}")
+    rest = list(found.passes.values())[longest:]
+    passes.add_row(f"{len(rest)} others", time_text(sum(rest)), f"{sum(rest) / whole:.0%}")
+    return Group(titled(f"compiling record {record.id}", parts), passes)
 
 
 def _sketch(database: Database, record: Record) -> Sketch:

@@ -77,6 +77,14 @@ def test_explain_tells_program_schedule_and_bounds(call: Call, db: Path) -> None
     assert "signal 11" in call("explain", 3, "--db", db).out
 
 
+def test_explain_tells_where_compiling_takes_its_time(call: Call, db: Path) -> None:
+    answer = call("explain", 2, "--compile-time", "--db", db)
+    assert answer.code == 0
+    parts = "apply, lower, emit, parse, optimize, code, all, LLVM pass, Instruction Selection, others"
+    for part in parts.split(", "):
+        assert part in answer.out, part
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -84,6 +92,7 @@ def test_explain_tells_program_schedule_and_bounds(call: Call, db: Path) -> None
         (("show",), "there is no such database"),
         (("explain", 99, "--db", "DB"), "there is no record 99"),
         (("replay", 99, "--db", "DB"), "there is no record 99"),
+        (("explain", 3, "--compile-time", "--db", "DB"), "the trial of record 3 failed"),
         (("show", "matmul", "m=8", "n=8", "k=8", "--db", "DB"), "no records of matmul m=8 n=8 k=8"),
         (("show", "ffffff", "--db", "DB"), "no records of ffffff"),
         (("show", "matmull", "--db", "DB"), "unknown operator"),
