@@ -13,6 +13,7 @@ from ..tensor.program import Stage
 from .index import both, ceil_div, known, less, number, plus, smaller, times
 from .loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement
 from .lower_body import Body
+from .lower_prefetch import prefetches
 from .storage import Storage
 from .view import Inner, Names, Place, View, fixed
 
@@ -48,8 +49,8 @@ class LoopLowering:
         self.first_reduction = next((d for d, r in enumerate(self.reduces) if r), None)
 
     def with_attached(self, view: View, loop: Loop, inner: Inner) -> Statement:
-        """What stands in a loop: the stages attached to it, in program order, then the rest."""
-        before: list[Statement] = []
+        """What stands in a loop: hints, the stages attached to it, in program order, then the rest."""
+        before: list[Statement] = list(prefetches(self.nest.body, self.names, self.stage, loop, view))
         made: list[Buffer] = []
         for name in self.nest.tree.attached.get((self.stage.stage, loop.name), ()):
             view, statement = self.nest.attached(name, view)

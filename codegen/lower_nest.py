@@ -177,7 +177,8 @@ class StageLowering(LoopLowering):
         below = view.opening(loop.name, variable)
         below = below.moved(self.stage.stage, loop.axis, Place(plus(place.position, variable), number(1)))
         label = f"{loop.name}+{piece.name}"
-        return For(variable.name, place.size, inner(below, depth + 2), unroll=fixed(piece.extent), label=label)
+        body = self.with_attached(below, loop, lambda v: inner(v, depth + 2))
+        return For(variable.name, place.size, body, unroll=fixed(piece.extent), label=label)
 
     def _peeled(self, view: View, depth: int, inner: Next) -> Statement:
         """A reduction in lanes over a ragged extent: full trips without masks, then one trip with them."""

@@ -16,11 +16,17 @@ def streaming(tree: LoopTree, context: Context, stage: str, on: Extent = 1) -> L
 
 
 def prefetch(tree: LoopTree, context: Context, tensor: str, loop: str, distance: Extent) -> LoopTree:
-    """Asks for what a loop will read of a tensor some trips ahead; 0 for not at all."""
+    """Asks for what a loop will read of a tensor, or write of the stage's own, some trips ahead; 0 for not at all.
+
+    for i.p0                         for i.p0
+      unroll i.p1: 8          ->       prefetch x[i.p0 + distance, ...]
+        t += x[i, ...]                 unroll i.p1: 8 ...
+    """
     stage = tree.owner(loop)
-    read = dict.fromkeys(r.tensor for r in tree.definition(stage.stage).reads())
-    if tensor not in read:
-        raise wrong(tree, loop, f"{stage.stage} does not read {tensor}", expected=f"one of {', '.join(read)}")
+    definition = tree.definition(stage.stage)
+    used = dict.fromkeys([*(r.tensor for r in definition.reads()), *(t.name for t in definition.tensors)])
+    if tensor not in used:
+        raise wrong(tree, loop, f"{stage.stage} does not use {tensor}", expected=f"one of {', '.join(used)}")
     return tree.replacing(replace(stage, notes=(*stage.notes, (f"prefetch {tensor}", loop, distance))))
 
 

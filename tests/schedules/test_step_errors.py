@@ -230,7 +230,7 @@ def copied_nowhere(s: Schedule) -> None:
     s.copy("x0", "t0", "l2")
 
 
-@case("t0 does not read t1", "one of x0, x1", "for t0.a2:")
+@case("t0 does not use t1", "one of x0, x1, t0", "for t0.a2:")
 def prefetched(s: Schedule) -> None:
     s.prefetch("t1", s.stage("t0").loops[2], 1)
 

@@ -1,0 +1,85 @@
+"""Prefetches: in each trip of a loop, hints for what a later trip will read or write of one tensor.
+
+    for i.p0                        for i.p0
+      unroll i.p1: 2         ->       unroll i.p1: 2
+        vector j: 16                    prefetch x[position of (i.p0 + distance, i.p1), first lane]
+          ... x[i, j] ...             unroll i.p1: 2 ...
+
+One hint for each vector (or scalar) of the register tile that the access moves with; along any other loop inside, for the
+first trip only: a distance is meant for the loop right around a tile. A hint has no effect on values, so an address beyond
+the tensor does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..schedules.loops import Loop, LoopKind, StageLoops
+from ..tensor.expr import Expr, Read, Var, variables
+from .index import known, number, plus, times
+from .loop_ir import For, Prefetch, Scope, Statement
+from .lower_body import Body
+from .view import Names, Place, View, fixed
+
+
+def prefetches(body: Body, names: Names, stage: StageLoops, loop: Loop, view: View) -> Iterator[Statement]:
+    """The hints of one trip of a loop; `view` is that inside of the trip."""
+    for note, where, distance in stage.notes:
+        kind, _, tensor = note.partition(" ")
+        if (
+            kind == "prefetch"
+            and where == loop.name
+            and fixed(distance)
+            and not _made_inside(body, stage, loop, tensor)
+        ):
+            for read in accesses(body, stage, tensor):
+                ahead = _ahead(view, stage, loop, fixed(distance))
+                inside = stage.loops[stage.position(loop.name) + 1 :]
+                moving = frozenset[str]().union(*(variables(index) for index in read.indices))
+                yield _hints(body, names, stage, [x for x in inside if x.axis in moving], read, ahead)
+
+
+def _made_inside(body: Body, stage: StageLoops, loop: Loop, tensor: str) -> bool:
+    """Whether the tensor lives in registers, or each trip makes its own part of it: there is nothing to ask for."""
+    storage = body.storage[tensor].buffer
+    producer = body.tree.program.producers.get(tensor)
+    if storage.scope is Scope.REGISTER:
+        return True
+    depth = stage.position(loop.name)
+    return producer is not None and any(
+        outer.stage == stage.stage and around > depth for outer, around in body.tree.chain(producer.name)
+    )
+
+
+def accesses(body: Body, stage: StageLoops, tensor: str) -> list[Read]:
+    """What a stage reads of a tensor, and, of its own ones, where it stores."""
+    definition = body.tree.definition(stage.stage)
+    found = [read for read in definition.reads() if read.tensor == tensor]
+    for place, own in enumerate(definition.tensors):
+        if own.name == tensor:
+            found.append(Read(tensor, tuple(axis.var for axis in definition.axes_of(place)), own.dtype))
+    return list(dict.fromkeys(found))
+
+
+def _ahead(view: View, stage: StageLoops, loop: Loop, distance: int) -> View:
+    place = view.places[stage.stage, loop.axis]
+    position = plus(place.position, times(number(fixed(loop.stride)), distance))
+    return view.moved(stage.stage, loop.axis, Place(position, place.size))
+
+
+def _hints(body: Body, names: Names, stage: StageLoops, loops: list[Loop], read: Read, view: View) -> Statement:
+    opened: list[tuple[Var, int]] = []
+    for loop in loops:
+        if loop.kind is not LoopKind.UNROLL or known(view.places[stage.stage, loop.axis].size) == 1:
+            continue
+        variable = names.variable(loop.name, fixed(loop.extent))
+        place = view.places[stage.stage, loop.axis]
+        position: Expr = plus(place.position, times(variable, fixed(loop.stride)))
+        view = view.moved(stage.stage, loop.axis, Place(position, place.size))
+        opened.append((variable, fixed(loop.extent)))
+    found = body.at(stage, read, view)
+    assert isinstance(found, Read)
+    statement: Statement = Prefetch(found.tensor, found.indices)
+    for variable, extent in reversed(opened):
+        statement = For(variable.name, number(extent), statement, LoopKind.UNROLL)
+    return statement
