@@ -87,14 +87,15 @@ class Arithmetic:
     def _instruct(self, text: str, *operands: Value) -> str:
         return self.text.compute(text, *[operand.text for operand in operands])
 
-    def _call(self, name: str, operands: list[Value], result: DType, extra: str = "") -> Value:
+    def _call(self, name: str, operands: list[Value], result: DType, extra: str = "", flags: str = "") -> Value:
         lanes = operands[0].lanes
         types = [operand.type for operand in operands]
         call = self.module.intrinsic(
             name, value_type(result, lanes), *types, *([extra.split(maxsplit=1)[0]] if extra else [])
         )
         arguments = ", ".join([operand.typed for operand in operands] + ([extra] if extra else []))
-        return Value(self._instruct(f"{call}({arguments})", *operands), result, lanes)
+        text = f"{call.replace('call ', f'call {flags}', 1)}({arguments})"
+        return Value(self._instruct(text, *operands), result, lanes)
 
     def last_lane(self, value: Value, mask: Value) -> tuple[Value, Value]:
         """The value in the last lane whose mask holds, and whether there is one."""
@@ -152,7 +153,8 @@ class Arithmetic:
     def combine(self, combiner: str, old: Value, new: Value) -> Value:
         """One step of a reduction."""
         name = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[combiner]
-        return self.apply(name, [old, new], old.dtype)
+        # of a maximum the first operand is asked for NaN: the new one, so that the chain of old ones need not wait for it
+        return self.apply(name, [new, old] if name in ("max", "min") else [old, new], old.dtype)
 
     def multiply_add(self, left: Value, right: Value, addend: Value) -> Value:
         """left * right + addend in the addend's dtype, rounded once where the processor can."""
@@ -179,10 +181,10 @@ class Arithmetic:
         return Value(self._instruct(text, condition, yes, no), yes.dtype, lanes)
 
     def extremum(self, name: str, left: Value, right: Value) -> Value:
-        """min or max; of floats, NaN if one operand is NaN.
+        """min or max; of floats, NaN if one operand is NaN, and any zero of two.
 
         x86's max(a, b) is "a > b ? a : b" and so gives b where one is NaN: with a number that is not NaN as a, nothing more
-        is needed; else NaN in a has to be kept.
+        is needed; else LLVM asks one operand for NaN.
         """
         dtype = left.dtype
         if dtype == boolean:
@@ -192,11 +194,9 @@ class Arithmetic:
             return self._call(f"llvm.{sign}{name}.{suffix(dtype, left.lanes)}", [left, right], dtype)
         if right.is_literal:
             left, right = right, left
-        test = self._compare("gt" if name == "max" else "lt", left, right)
-        chosen = self.select(test, left, right)
         if left.is_literal and "0x7FF8" not in left.text:
-            return chosen
-        return self.select(self._compare_text("fcmp uno", left, left), left, chosen)
+            return self.select(self._compare("gt" if name == "max" else "lt", left, right), left, right)
+        return self._call(f"llvm.{name}imum.{suffix(dtype, left.lanes)}", [left, right], dtype, flags="nsz ")
 
     def _compare_text(self, test: str, left: Value, right: Value) -> Value:
         return Value(self._instruct(f"{test} {left.typed}, {right.text}", left, right), boolean, left.lanes)
