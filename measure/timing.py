@@ -3,14 +3,16 @@
 The loop over runs is compiled code (`Artifact`'s `_repeat`), so Python costs nothing inside it. One *repeat* is as many
 runs as last `shortest` seconds together; its time divided by the number of runs is one entry of `times`.
 
-    warm-up      the verified run; where it is far above the best known time, or very long, it is already enough
+    warm-up      the verified run; where it is very long, it is already enough, and where it is far above the best known
+                 time, so is a second single run that is no better
     repeats      `repeats` of them; what is clearly slower than the best is dropped after the first
     more         while the interquartile range exceeds `spread` of the median, up to `most_repeats` and `budget` seconds
     verdict      times that never settled are cut down to the fastest third; where even those are further apart than
                  `unstable`, they are kept for the reader, but the trial counts as unstable
 
 Noise only ever adds time. Hence the fastest third (on a machine that others use too, it is what the kernel takes when it
-is let run), and hence a repeat that looks slow enough to be dropped is given one more chance.
+is let run), and hence a run or a repeat that looks slow enough to be dropped is given one more chance: on a busy machine
+a kernel's first run of many threads can take 50 times as long as its next.
 """
 
 from __future__ import annotations
@@ -82,10 +84,13 @@ def time_kernel(repeat: Repeat, first: float, limit: float | None = None, plan: 
         first: seconds of the warm-up run.
         limit: the best time known; what is clearly slower is abandoned. None: never.
     """
-    if limit is not None and first > plan.abandon_cold * limit + plan.cold_cost:
-        return Timing((first,), abandoned=True)
-    if first > plan.long_budget:
-        return Timing((first,))  # what a cold start adds to so long a run is not worth another one
+    far = float("inf") if limit is None else plan.abandon_cold * limit + plan.cold_cost
+    if first > plan.long_budget:  # what a cold start adds to so long a run is not worth another one
+        return Timing((first,), abandoned=first > far)
+    if first > far:
+        again = repeat(1)
+        if again > far:
+            return Timing((min(first, again),), abandoned=True)
     count, once, spent = _runs_per_repeat(repeat, plan)
     times = [once]
     if limit is not None and once > plan.abandon * limit:
