@@ -26,13 +26,10 @@ def prefetches(body: Body, names: Names, stage: StageLoops, loop: Loop, view: Vi
     """The hints of one trip of a loop; `view` is that inside of the trip."""
     for note, where, distance in stage.notes:
         kind, _, tensor = note.partition(" ")
-        if (
-            kind == "prefetch"
-            and where == loop.name
-            and fixed(distance)
-            and not _made_inside(body, stage, loop, tensor)
-        ):
+        if kind == "prefetch" and where == loop.name and fixed(distance):
             for read in accesses(body, stage, tensor):
+                if _made_inside(body, stage, loop, tensor):
+                    continue
                 ahead = _ahead(view, stage, loop, fixed(distance))
                 inside = stage.loops[stage.position(loop.name) + 1 :]
                 moving = frozenset[str]().union(*(variables(index) for index in read.indices))

@@ -12,7 +12,7 @@ from .storage import unrolls
 GPU_KINDS = (LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
 CPU_SCOPES = (None, Scope.STACK, Scope.SCRATCH, Scope.REGISTER)
 # notes that change the code, and the number at which they ask for nothing
-NOTES = {"pipeline": 1, "pad_layout": 0, "swizzle": 0}
+NOTES = {"pipeline": 1, "swizzle": 0}
 
 
 def check_lowers(tree: LoopTree) -> None:

@@ -338,11 +338,18 @@ def _tile_overhang(tree: LoopTree, reader: StageLoops, axis: str, around: bool |
 
 
 def storage_shape(tree: LoopTree, stage: StageLoops, number: int = 0) -> tuple[Extent, ...]:
-    """The allocated shape of a tensor of a stage: along its axes, or, for a copy, along the loops in their order."""
+    """The allocated shape of a tensor of a stage: along its axes, or, for a copy, along the loops in their order.
+
+    The innermost of these, a row, has room for what `pad_layout` adds.
+    """
     held = storage_box(tree, stage)
     if not stage.tiled:
         return tuple(held[a.name] for a in tree.definition(stage.stage).axes_of(number))
-    return tuple(storage_extent(stage, loop, held) for loop in stage.loops)
+    shape = [storage_extent(stage, loop, held) for loop in stage.loops]
+    for kind, _, elements in stage.notes:
+        if kind == "pad_layout" and shape:
+            shape[-1] = shape[-1] + elements
+    return tuple(shape)
 
 
 def storage_extent(stage: StageLoops, loop: Loop, held: dict[str, Extent]) -> Extent:

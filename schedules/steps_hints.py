@@ -37,7 +37,10 @@ def pipeline(tree: LoopTree, context: Context, loop: str, stages: Extent) -> Loo
 
 
 def pad_layout(tree: LoopTree, context: Context, stage: str, elements: Extent) -> LoopTree:
-    """Adds unused elements to each row of a copy, against bank conflicts and 4K aliasing."""
+    """Adds unused elements to each row of a copy (its innermost loop), against bank conflicts and 4K aliasing.
+
+    copy0[p0, p1] of 64 x 1024    ->    64 x 1032         pad_layout(copy0, 8)
+    """
     return _note_on_copy(tree, stage, "pad_layout", elements)
 
 

@@ -30,7 +30,6 @@ CASES: dict[str, tuple[Callable[[Schedule], object], str]] = {
     "registers": (lambda s: copied(s, "register"), "copy0 (cannot stay in registers|lives in register memory)"),
     "tensorized": (lambda s: s.tensorize("t0", "amx_bf16"), "instruction amx_bf16"),
     "pipeline": (lambda s: s.pipeline(s.stage("t0").loops[2], 3), "pipeline of 3"),
-    "pad_layout": (lambda s: s.pad_layout(copied(s), 2), "pad_layout of 2"),
     "swizzle": (lambda s: s.swizzle(copied(s), 3), "swizzle of 3"),
     "vector": (lambda s: s.vectorize(s.split(s.stage("t0").loops[1], 3)[1]), "the vector t0.a1.p1 has 3 trips"),
 }

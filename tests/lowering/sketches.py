@@ -46,6 +46,18 @@ class _Drawing:
         self.pending = [stage.name for stage in self.s.program.stages]
         while self.pending:
             self._stage(self.pending.pop())
+        for stage in self.s.tree.stages:
+            self._hint(stage)
+
+    def _hint(self, stage: StageLoops) -> None:
+        """Notes that change addresses or nothing at all."""
+        if stage.copies is not None and self.coin(0.2):
+            self.s.pad_layout(stage.stage, self.random.choice([1, 8]))
+        if stage.loops and self.coin(0.2):
+            definition = self.s.program.stage(stage.stage)
+            used = [*(r.tensor for r in definition.reads()), *(t.name for t in definition.tensors)]
+            loop = self.random.choice(stage.loops)
+            self.s.prefetch(self.random.choice(used), LoopHandle(loop.name, loop.extent), self.random.choice([0, 1, 5]))
 
     def _rewrite(self) -> None:
         stage = self.random.choice(self.s.program.stages)
