@@ -16,7 +16,7 @@ class Draft:
     generations: int = 2  # of evolution on the prior after that: spaces are larger than any population
     children: int = 4096  # in each of them
     keep: int = 2048  # the best of all, with their features, from which later rounds also choose
-    first: int = 16  # trials that are chosen by the prior alone
+    first: int = 24  # trials that are chosen by the prior alone
     slack: float = 2.0  # a drafted trial may be predicted to take this many times the best
 
 
@@ -24,7 +24,7 @@ class Draft:
 class Rounds:
     """The search after the draft."""
 
-    batch: int = 16  # trials between two fits of the model
+    batch: int = 8  # trials between two fits of the model
     parents: int = 16  # leaders that have children
     children: int = 1536  # scored by the model in each generation
     generations: int = 2
@@ -32,7 +32,7 @@ class Rounds:
     near: float = 0.3  # share of trials that are neighbours of the leaders
     leaders: int = 3  # around which neighbours are looked at
     patience: int = 3  # batches without a gain after which most trials are neighbours of the leaders
-    caution: float = 0.5  # how much of the spread counts for a candidate: it is explored for what it might be
+    hope: float = 2.0  # how much of the spread counts for a candidate: it is explored for what it might be
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class Surrogates:
     growth: int = 24  # with n results a batch has at least n / growth trials
     near: int = 2  # of each batch: neighbours of the leaders
     leaders: int = 3
-    pool: int = 20_000  # candidates that the models score
+    pool: int = 20_000  # candidates that the forest scores
+    shortlist: int = 5000  # the best of these, which the Gaussian process scores too: it is much slower
     trees: int = 40
     rows: int = 256  # results that a fit uses
     steps: int = 30  # trials for better hyperparameters in one fit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from statistics import fmean
 
@@ -48,6 +49,14 @@ def test_guided_clearly_beats_random(space: ReplaySpace) -> None:
 @pytest.mark.parametrize("name", ["evolution", "annealing"])
 def test_searches_that_learn_beat_random(space: ReplaySpace, name: str) -> None:
     assert after(space, name, 200, seeds=10) < after(space, "random", 200, seeds=10)
+
+
+@pytest.mark.slow
+def test_a_thousand_trials_take_less_than_half_a_minute(space: ReplaySpace) -> None:
+    """Processor time of the search alone, so that a busy machine does not matter; 6 to 14 s were measured."""
+    start = time.process_time()
+    assert len(best_over_optimum(space, "guided", 0, 1000)) == 1000
+    assert time.process_time() - start < 30
 
 
 def test_a_search_is_repeatable(space: ReplaySpace) -> None:

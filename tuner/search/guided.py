@@ -20,7 +20,7 @@ from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import concatenate, crossover, group, mutate, neighbours, population, swaps, take, unique
 from ..budget import NORMAL, Effort
 from .draft import draft
-from .pool import Pool, Vector, joined, pool_of, prior_of, scales, spread_out
+from .pool import Pool, Vector, described, joined, pool_of, prior_of, scales, spread_out
 from .random import shuffled
 from .strategy import History, Result, Strategy
 from .surrogate import Surrogate
@@ -76,7 +76,7 @@ class PriorGuided:
             ended = [new[int(r)] for r in rows]
             seconds = np.array([m.seconds for _, m in ended], dtype=np.float64)
             batch = np.array([self._rounds.get(c, 0) for c, _ in ended], dtype=np.int64)
-            features, prior = self._space.features(members), prior_of(self._space, members)
+            features, prior = described(self._space, members), prior_of(self._space, members)
             self._samples.append(Samples(features, prior, seconds, batch, np.zeros(len(rows), dtype=np.int64)))
         self._model.fit(_all(self._samples))
 
@@ -115,7 +115,7 @@ class PriorGuided:
             int(np.flatnonzero(fine.arms == arm)[np.argmin(fine.prior[fine.arms == arm])])
             for arm in np.unique(fine.arms)
         ]
-        spread = spread_out(fine.features * self._scales, fine.prior, settings.first)
+        spread = spread_out(fine.features, self._scales, fine.prior, settings.first)
         rows = dict.fromkeys([spread[0], *sorted(of_arm, key=lambda r: fine.prior[r])[: settings.first // 4], *spread])
         return [fine.candidate(row) for row in rows][: settings.first]
 
@@ -140,7 +140,7 @@ class PriorGuided:
     def _score(self, pool: Pool) -> Vector:
         """log(seconds) that a candidate might reach; what probably fails is put back."""
         predicted = self._model.predict(pool.features, pool.prior)
-        hope = np.log(predicted.seconds) - self._effort.rounds.caution * predicted.spread
+        hope = np.log(predicted.seconds) - self._effort.rounds.hope * predicted.spread
         return np.asarray(hope - np.log(np.maximum(predicted.success, 1e-3)))
 
     def _choose(self, pool: Pool, count: int, *, apart: bool) -> list[Candidate]:
@@ -148,7 +148,7 @@ class PriorGuided:
             return []
         score = self._score(pool)
         if apart:
-            rows = spread_out(pool.features * self._scales, score, count)
+            rows = spread_out(pool.features, self._scales, score, count)
             best = np.argsort(score, kind="stable")[: max(count // 3, 1)]
             rows = list(dict.fromkeys([*(int(r) for r in best), *rows]))[:count]
         else:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import CHUNK, concatenate, take
 
+SHORTLIST = 1024  # rows among which `spread_out` looks at least
+
 Rows = NDArray[np.intp]
 Vector = NDArray[np.float64]
 
@@ -54,7 +56,25 @@ def pool_of(space: Space, populations: Sequence[Population]) -> Pool:
     """A pool of all rows; populations of the same arm are joined. Where the space has no prior it is NaN."""
     arms = sorted({p.arm for p in populations})
     parts = [concatenate([p for p in populations if p.arm == arm]) for arm in arms]
-    return joined([Pool((p,), space.features(p), prior_of(space, p)) for p in parts if len(p)])
+    return joined([Pool((p,), described(space, p), prior_of(space, p)) for p in parts if len(p)])
+
+
+def described(space: Space, population: Population) -> NDArray[np.float32]:
+    """float32[n, f + p + a]: the space's features, the raw parameters by name, and which arm it is.
+
+    Features carry over between shapes and tasks; what they miss (a tile height that the compiler happens to like, a
+    structure that is slow for a reason nobody modelled) can be learned from the raw numbers. Parameters that an arm does
+    not have are NaN.
+    """
+    names = list(dict.fromkeys(p.name for arm in space.arms for p in arm.parameters if len(p.values) > 1))
+    columns = np.full((len(population), len(names) + len(space.arms)), np.nan, dtype=np.float32)
+    columns[:, len(names) :] = np.arange(len(space.arms)) == population.arm
+    for index, parameter in enumerate(space.arms[population.arm].parameters):
+        if parameter.name in names:
+            numeric = all(isinstance(v, int) for v in parameter.values)
+            table = np.array(parameter.values if numeric else range(len(parameter.values)), dtype=np.float32)
+            columns[:, names.index(parameter.name)] = table[population.choices[:, index]]
+    return np.concatenate([space.features(population), columns], axis=1)
 
 
 def joined(pools: Sequence[Pool]) -> Pool:
@@ -83,18 +103,18 @@ def prior_of(space: Space, population: Population) -> Vector:
 
 def scales(features: NDArray[np.float32]) -> NDArray[np.float32]:
     """float32[f]: factors that give all features the same weight in a distance; constant features get none."""
-    deviation = features.std(axis=0) if len(features) else np.zeros(features.shape[1], dtype=np.float32)
+    deviation = np.nan_to_num(features).std(axis=0) if len(features) else np.zeros(features.shape[1], dtype=np.float32)
     return np.where(deviation > 1e-12, 1.0 / np.maximum(deviation, 1e-12), 0.0).astype(np.float32)
 
 
-def spread_out(features: NDArray[np.float32], score: Vector, count: int) -> list[int]:
+def spread_out(features: NDArray[np.float32], scale: NDArray[np.float32], score: Vector, count: int) -> list[int]:
     """Up to `count` rows with low scores that are far apart: the best of each neighbourhood.
 
     Goes through the rows from the best on and takes each that is at least a radius away from all taken. The radius
-    begins at the mean distance to the best row and shrinks until there are enough. `features` must be scaled.
+    begins at the mean distance to the best row and shrinks until there are enough. `scale` weighs the features.
     """
-    order = np.argsort(score, kind="stable")[: max(32 * count, 256)]
-    points = features[order].astype(np.float32)
+    order = np.argsort(score, kind="stable")[: max(64 * count, SHORTLIST)]
+    points = np.nan_to_num(features[order]) * scale
     if not len(order):
         return []
     nearest = np.sqrt(((points - points[0]) ** 2).sum(axis=1))

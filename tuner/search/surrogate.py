@@ -108,24 +108,29 @@ class Surrogate:
 
     def _choose(self, pools: list[Population], near: list[Population], wide: int, local: int) -> list[Candidate]:
         """`wide` candidates by expected improvement from the pools, then the `local` best by mean among `near`."""
-        everyone = [*pools, *near]
-        points = np.concatenate([self._encoding.points(p) for p in everyone])
-        features = np.concatenate([self._encoding.features(p) for p in everyone])
-        split = sum(len(p) for p in pools)
         trained = self._training()
-        values = warped(np.array([m.seconds for _, m in trained]))
-        by_candidate = group(self._space, [c for c, _ in trained])
-        order = np.concatenate([rows for rows, _ in by_candidate])
-        seen_points = np.concatenate([self._encoding.points(p) for _, p in by_candidate])
-        seen_features = np.concatenate([self._encoding.features(p) for _, p in by_candidate])
+        parts = group(self._space, [c for c, _ in trained])
+        order = np.concatenate([rows for rows, _ in parts])
+        values = warped(np.array([m.seconds for _, m in trained]))[order]
+        everyone = [*pools, *near]
+        mean, spread = self._forest(self._features([p for _, p in parts]), values, self._features(everyone))
 
+        split = sum(len(p) for p in pools)
+        listed = np.argsort((mean - spread)[:split], kind="stable")[: self._settings.shortlist]
+        rows = np.concatenate([listed, np.arange(split, len(mean))])
         steps = self._settings.steps if len(trained) < self._settings.rows else self._settings.steps // 3
-        posterior = self._process.fit(seen_points, values[order], steps).at(points)
-        mean, spread = self._forest(seen_features, values[order], features)
-        centre = (posterior.mean + mean) / 2
-        rows = _improving(posterior, centre, spread, float(values.min()), wide, split)
-        rest = split + np.argsort(centre[split:], kind="stable")
-        return [_candidate(everyone, row) for row in (*rows, *(int(r) for r in rest))][: wide + local]
+        process = self._process.fit(self._points([p for _, p in parts]), values, steps)
+        posterior = process.at(self._points(everyone)[rows])
+        centre = (posterior.mean + mean[rows]) / 2
+        chosen = _improving(posterior, centre, spread[rows], float(values.min()), wide, len(listed))
+        close = len(listed) + np.argsort(centre[len(listed) :], kind="stable")
+        return [_candidate(everyone, int(rows[i])) for i in (*chosen, *close)][: wide + local]
+
+    def _points(self, populations: Sequence[Population]) -> Vector:
+        return np.concatenate([self._encoding.points(p) for p in populations])
+
+    def _features(self, populations: Sequence[Population]) -> NDArray[np.float32]:
+        return np.concatenate([self._encoding.features(p) for p in populations])
 
     def _forest(self, known: NDArray[np.float32], values: Vector, new: NDArray[np.float32]) -> tuple[Vector, Vector]:
         """Mean and spread over the trees of a random forest."""
