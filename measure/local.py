@@ -108,10 +108,13 @@ class LocalRunner:
         self._timer = Station(start_timer, limits.start, _TIMER_LIFETIME, _wears_out)
         self._builders = Builders(start_builder, count, limits.start, limits.of_build())
 
-    def submit(self, job: Job) -> None:
-        """Takes a job; returns at once."""
+    def submit(self, job: Job, built: Built | None = None) -> None:
+        """Takes a job, which may have been built elsewhere; returns at once."""
         if self._closed:
             raise ArgumentError("this runner was closed", advice="make a new one")
+        if built is not None:
+            self._built.append(_Contender(job, built))
+            return
         self._builders.submit(job)
         self._feed_builders()
 

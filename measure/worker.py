@@ -93,6 +93,14 @@ class Link:
         if not isinstance(reply, Go):
             raise RuntimeError(f"expected Go, got {reply!r}")
 
+    def tell(self, message: object) -> None:
+        """Says something to the parent; for handlers that hold a conversation instead of answering once."""
+        send(self._connection, message)
+
+    def hear(self) -> Any:
+        """Waits for what the parent says next. Raises EOFError when it is gone."""
+        return receive(self._connection)
+
 
 class Handler(Protocol):
     """What a kind of child does."""

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from ..codegen.cpu import builder_version
 from ..codegen.pipeline import kernel_name
-from ..measure.machine import machine_identity, machine_key
 from ..schedules.space import Candidate, Space, Value
 from ..targets.ceilings import Ceilings
 from ..tensor.program import Program
@@ -69,8 +68,8 @@ class Problem:
         return None
 
 
-def problem_of(program: Program, space: TaskSpace) -> Problem:
-    """The problem of a program on this machine."""
+def problem_of(program: Program, space: TaskSpace, machine: Machine) -> Problem:
+    """The problem of a program on a machine."""
     task, ceilings = space.task, space.ceilings
     identity = TaskIdentity(
         program_key=program_key(task.program),
@@ -81,6 +80,4 @@ def problem_of(program: Program, space: TaskSpace) -> Problem:
         target=task.target.text,
         threads=task.threads,
     )
-    known = machine_identity()
-    machine = Machine(machine_key(known), known, ceilings.to_json())
     return Problem(kernel_name(program), identity, space, machine, builder_version(), ceilings, program_work(program))

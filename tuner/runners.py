@@ -1,20 +1,70 @@
-"""Runners by name."""
+"""Where tasks are measured: a runner by its name, and the machine that its times belong to."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 from ..common.errors import ArgumentError
+from ..measure.calibrate import ceilings
+from ..measure.machine import machine_identity, machine_key
 from ..measure.result import Runner
-from .problem import Problem
+from ..targets.ceilings import Ceilings
+from ..targets.target import Target, check_runs_here
+from .records import Machine
 
 
-def runner_for(problem: Problem, runner: str | Runner) -> AbstractContextManager[Runner]:
-    """A new runner that is closed at the end, or the caller's own, which is not. ArgumentError: an unknown name."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A runner, the machine that records of it belong to, and what that machine can do."""
+
+    runner: Runner
+    machine: Machine
+    ceilings: Ceilings
+
+
+def is_elsewhere(runner: str | Runner) -> bool:
+    """Whether the runner's machine is not this one: then this one need not be able to run the kernels."""
     if not isinstance(runner, str):
-        return nullcontext(runner)
-    if runner != "local":
-        raise ArgumentError("unknown runner", expected="local, or an object that is a Runner", found=repr(runner))
-    from ..measure.local import LocalRunner
+        return hasattr(runner, "machine")
+    return runner == "ray" or runner.startswith("ray://") or "/" in runner or Path(runner).is_file()
 
-    return LocalRunner(problem.identity.target, problem.identity.threads, ceilings=problem.ceilings)
+
+def check_runner(target: Target, runner: str | Runner) -> None:
+    """Refuses what cannot work, before anything is started. Errors: ArgumentError (an unknown name), TargetError."""
+    if not is_elsewhere(runner):
+        if isinstance(runner, str) and runner != "local":
+            expected = "local, ray, ray://host:port, the path of a file with an address, or an object that is a Runner"
+            raise ArgumentError("unknown runner", expected=expected, found=repr(runner))
+        check_runs_here(target)
+
+
+@contextmanager
+def place_for(target: Target, threads: int, runner: str | Runner) -> Iterator[Place]:
+    """A new runner, closed at the end, or the caller's own, which is not.
+
+    Raises:
+        MissingExtra, ArgumentError, EnvironmentFailure, TargetError: a cluster that cannot be used, and why.
+    """
+    if not isinstance(runner, str):
+        yield _place(runner, target, threads)
+    elif is_elsewhere(runner):
+        from ..measure.ray_runner import RayRunner, address_of
+
+        with RayRunner(address_of(runner), target.text, threads) as cluster:
+            yield _place(cluster, target, threads)
+    else:
+        from ..measure.local import LocalRunner
+
+        known = ceilings(target, threads)
+        with LocalRunner(target.text, threads, ceilings=known) as local:
+            yield _place(local, target, threads)
+
+
+def _place(runner: Runner, target: Target, threads: int) -> Place:
+    """The runner's own machine if it has one, else this one."""
+    identity: str = getattr(runner, "machine", "") or machine_identity()
+    known: Ceilings = getattr(runner, "ceilings", None) or ceilings(target, threads)
+    return Place(runner, Machine(machine_key(identity), identity, known.to_json()), known)

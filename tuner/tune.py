@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
+from itertools import count as numbers
 from pathlib import Path
 
 from ..common.errors import ArgumentError
-from ..measure.calibrate import ceilings
 from ..measure.result import Purpose, Runner
 from ..schedules.schedule import Template
 from ..schedules.space import Candidate
 from ..schedules.task import Task
 from ..targets.host import thread_count
-from ..targets.target import Target, check_runs_here, parse_target
+from ..targets.target import Target, parse_target
 from ..tensor.program import Program
 from .budget import Budget, Effort, effort_named
 from .database import open_database
 from .failures import search_failed
 from .outcome import Spent, TaskResult, TuneResult
 from .problem import problem_of
-from .runners import runner_for
+from .runners import check_runner, place_for
 from .search.strategy import Strategy, make_strategy
 from .session import Session
 from .stopwatch import Stopwatch
 from .task_space import TaskSpace
 from .watch import Watcher, watcher_of
 
-NUMBERS = count()  # of jobs: unlike in one process, so that nobody mistakes an answer to a search that was dropped
+NUMBERS = numbers()  # of jobs: unlike in one process, so that nobody mistakes an answer to a search that was dropped
 
 
 def tune(
@@ -53,14 +52,15 @@ def tune(
             finished one a new run begins that skips what is known.
         seconds: wall time after which no trial begins. With both the first limit ends it; without either the effort's.
         threads: of the kernels; default: all cores of the target.
-        runner: "local", or any Runner (which then stays open).
+        runner: "local", "ray" (started on this machine), "ray://host:port", the path of a file with an address, or any
+            Runner (which then stays open).
         db: the database; default: the settings'.
         template: searches the sketches of this function instead of those that the rules derive (docs/templates.md).
 
     Ctrl-C ends it with the best so far; nothing that was measured is lost.
 
     Raises:
-        BudgetError, ArgumentError, TargetError, TemplateError, DatabaseError: before anything is measured.
+        BudgetError, ArgumentError, TargetError, TemplateError, DatabaseError, MissingExtra: before anything is measured.
         SearchFailed: all candidates of a task failed.
     """
     preset = effort_named(effort)
@@ -77,18 +77,18 @@ def tune(
         "template": None if template is None else template.__name__,
     }
     resolved = parse_target(target) if isinstance(target, str) else target
-    check_runs_here(resolved)
-    tasks = [Task.of(one, resolved, thread_count(threads, resolved)) for one in programs]
+    check_runner(resolved, runner)
+    count = thread_count(threads, resolved)
+    tasks = [Task.of(one, resolved, count) for one in programs]
     spaces = [task.sketches if template is None else task.sketches_of(template) for task in tasks]
     results: list[TaskResult] = []
-    with open_database(db) as database:
+    with open_database(db) as database, place_for(resolved, count, runner) as place:
         for one, task, sketches in zip(programs, tasks, spaces, strict=True):
-            space = TaskSpace(task, ceilings(task.target, task.threads), sketches)
-            problem = problem_of(one, space)
+            space = TaskSpace(task, place.ceilings, sketches)
+            problem = problem_of(one, space, place.machine)
             chooser = make_strategy(strategy, space, seed, preset)
-            with runner_for(problem, runner) as worker:
-                session = Session.begin(database, problem, request)
-                results.append(search(session, chooser, worker, budget, watcher_of(progress), preset))
+            session = Session.begin(database, problem, request)
+            results.append(search(session, chooser, place.runner, budget, watcher_of(progress), preset))
             if results[-1].interrupted:
                 break
     return TuneResult(tuple(results))
