@@ -30,6 +30,7 @@ from .llvm import emit_module
 from .loop_ir import Buffer, LoopProgram, Scope
 from .memory_plan import plan_memory
 from .passes.lift_branches import lift_branches
+from .passes.reciprocals import reciprocals
 from .printing import print_loops
 
 CODEGEN_VERSION = 1  # raise it when the code for the same loop IR changes: times of older code do not answer for it
@@ -107,13 +108,20 @@ def optimize(module: Any, tm: Any) -> None:
     passes.run(module, builder)
 
 
+def _passed(program: LoopProgram) -> LoopProgram:
+    """Loop IR after its passes, in this order."""
+    for one in (reciprocals, lift_branches):
+        changed = one(program)
+        if wanted(Level.LOOPS) and changed != program:
+            show(Level.LOOPS, f"{program.name} after {one.__name__}", print_loops(changed))
+        program = changed
+    return program
+
+
 def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
     """A lowered candidate as an Artifact. `texts` keeps "llvm" and "asm" in it."""
     started = time.perf_counter()
-    lifted = lift_branches(program)
-    if wanted(Level.LOOPS) and lifted != program:
-        show(Level.LOOPS, f"{program.name} after lift_branches", lambda: print_loops(lifted))
-    module = emit_module(lifted, target, threads)
+    module = emit_module(_passed(program), target, threads)
     ir = module.text()
     show(Level.LLVM, program.name, ir)
     emitted = time.perf_counter()

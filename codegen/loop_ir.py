@@ -31,7 +31,8 @@ Meaning
 * REGISTER buffers are indexed by UNROLL and VECTOR variables and constants only, so each element (or vector) is a value of its
   own; they carry over SERIAL loops. Reading one before it is stored is an error of the lowering. One of 16-bit floats may
   hold f32 and be rounded where it is read.
-* Sums may be contracted (a * b + c rounded once) but are not reassociated.
+* Sums may be contracted (a * b + c rounded once) but are not reassociated. A quotient by what stays the same in a loop over
+  vectors may be a product with its reciprocal, where that is an ordinary number (passes/reciprocals.py).
 """
 
 from __future__ import annotations

@@ -1,0 +1,93 @@
+"""Quotients by what stays the same in a loop over vectors become products with its reciprocal: a softmax, a mean.
+
+    serial j { vector l { y = x / s } }
+    ->  if 2^-64 <= |s| <= 2^64: serial j { vector l { y = x * (1 / s) } }  else: serial j { vector l { y = x / s } }
+
+A division takes as long as half a dozen products. Within the bounds the reciprocal is a normal number, so that the product
+differs from the quotient by one rounding; zeros, infinities, NaN and all else take the other branch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...tensor.dtype import boolean, f32, f64
+from ...tensor.expr import Const, Expr, Op, Read, rewrite, variables, walk
+from ..loop_ir import Allocate, Block, For, If, Let, LoopKind, LoopProgram, Nest, Statement, Store, Update, statements
+
+LARGEST = 2.0**64
+
+
+def reciprocals(program: LoopProgram) -> LoopProgram:
+    """A program whose results differ by roundings only."""
+
+    def changed(nests: tuple[Nest, ...]) -> tuple[Nest, ...]:
+        return tuple(replace(nest, body=_changed(nest.body)) for nest in nests)
+
+    return replace(program, prepare=changed(program.prepare), nests=changed(program.nests))
+
+
+def _changed(node: Statement) -> Statement:
+    """The outermost loop around vectors in which a divisor stays the same is written twice."""
+    match node:
+        case Block(body=body):
+            return Block(tuple(map(_changed, body)))
+        case Let(body=body) | Allocate(body=body):
+            return replace(node, body=_changed(body))
+        case If(then=then, otherwise=otherwise):
+            return replace(node, then=_changed(then), otherwise=None if otherwise is None else _changed(otherwise))
+        case For(body=body, kind=kind):
+            divisor = None if kind is LoopKind.PARALLEL else _divisor(node)
+            if divisor is None:
+                return replace(node, body=_changed(body))
+            return If(_in_range(divisor), _multiplied(node, divisor), node)
+    return node
+
+
+def _divisor(loop: For) -> Expr | None:
+    """A divisor with a read in it that no trip of the loop changes, in the lanes of vectors."""
+    inside = list(statements(loop))
+    if not any(isinstance(s, For) and s.kind is LoopKind.VECTOR for s in inside):
+        return None
+    bound = {s.var for s in inside if isinstance(s, For | Let)}
+    made = {s.buffer.name for s in inside if isinstance(s, Allocate)}
+    written = {s.buffer for s in inside if isinstance(s, Store | Update)} | made
+    for statement in inside:
+        if not isinstance(statement, Store | Update):
+            continue
+        for node in walk(statement.value):
+            if not (isinstance(node, Op) and node.name == "div" and node.dtype in (f32, f64)):
+                continue
+            read = {part.tensor for part in walk(node.args[1]) if isinstance(part, Read)}
+            if read and not read & written and not variables(node.args[1]) & bound:
+                return node.args[1]
+    return None
+
+
+def _in_range(divisor: Expr) -> Expr:
+    size = Op("abs", (divisor,), divisor.dtype)
+    low, high = Const(1 / LARGEST, divisor.dtype), Const(LARGEST, divisor.dtype)
+    return Op("and", (Op("ge", (size, low), boolean), Op("le", (size, high), boolean)), boolean)
+
+
+def _multiplied(node: Statement, divisor: Expr) -> Statement:
+    """The statement with all quotients by the divisor as products."""
+    one = Op("div", (Const(1.0, divisor.dtype), divisor), divisor.dtype)
+
+    def product(expr: Expr) -> Expr | None:
+        match expr:
+            case Op(name="div", args=(dividend, by), dtype=dtype) if by == divisor and dividend != Const(1.0, dtype):
+                return Op("mul", (dividend, one), dtype)
+        return None
+
+    match node:
+        case Block(body=body):
+            return Block(tuple(_multiplied(child, divisor) for child in body))
+        case For(body=body) | Let(body=body) | Allocate(body=body):
+            return replace(node, body=_multiplied(body, divisor))
+        case If(then=then, otherwise=otherwise):
+            other = None if otherwise is None else _multiplied(otherwise, divisor)
+            return replace(node, then=_multiplied(then, divisor), otherwise=other)
+        case Store(value=value) | Update(value=value):
+            return replace(node, value=rewrite(value, product))
+    return node
