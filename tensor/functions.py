@@ -122,4 +122,13 @@ def _reduce(combiner: str, body: Expr, axes: ReduceAxis | Sequence[ReduceAxis]) 
             expected="an expression",
             advice="compute the inner one as a tensor of its own",
         )
-    return Reduction(combiner, body, (axes,) if isinstance(axes, ReduceAxis) else tuple(axes))
+    chosen = (axes,) if isinstance(axes, ReduceAxis) else tuple(axes) if isinstance(axes, Sequence) else ()
+    if not chosen or not all(isinstance(axis, ReduceAxis) for axis in chosen):
+        pairwise = {"max": "maximum(a, b)", "min": "minimum(a, b)"}.get(combiner)
+        raise ProgramError(
+            f"{combiner} runs over axes",
+            expected=f"{combiner}(expression, reduce_axis(...)), or several axes in a list",
+            found=repr(axes),
+            advice=f"of two values: {pairwise}" if pairwise else "",
+        )
+    return Reduction(combiner, body, chosen)

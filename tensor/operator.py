@@ -30,7 +30,11 @@ def operator(builder: Callable[P, Program]) -> Callable[P, Program]:
 
     @wraps(builder)
     def checked(*args: P.args, **kwargs: P.kwargs) -> Program:
-        for argument, value in inspect.signature(builder).bind(*args, **kwargs).arguments.items():
+        try:
+            bound = inspect.signature(builder).bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(f"{name}: {error}", expected=_usage(name)) from None
+        for argument, value in bound.arguments.items():
             _check(name, argument, str(inspect.signature(builder).parameters[argument].annotation), value)
         made = builder(*args, **kwargs)
         return made.replacing(tuple(replace(s, origin=replace(s.origin, operator=name)) for s in made.stages))

@@ -188,6 +188,8 @@ def test_builders_refuse_early() -> None:
         (lambda: build.compute((4,), lambda i, j: a[i, j]), "number of parameters"),
         (lambda: build.compute((4,), lambda i: 1.0), "computes an expression"),
         (lambda: build.compute((4,), lambda i: build.sum(build.sum(a[i, k], k), k)), "sum of a reduction"),  # type: ignore[arg-type]
+        (lambda: build.compute((4,), lambda i: build.max(a[i, 0], 0)), r"(?s)max runs over axes.*maximum\(a, b\)"),  # type: ignore[arg-type]
+        (lambda: build.compute((4,), lambda i: build.sum(a[i, i], [])), "sum runs over axes"),
         (lambda: build.compute((4,), lambda i: (a[i, i], a[i, 0])), "differ in number"),
         (lambda: build.program(a), "output 'A' is an input"),
         (lambda: build.program(Tensor("T", f32, ())), "was not made by"),

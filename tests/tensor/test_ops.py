@@ -198,3 +198,10 @@ def test_a_close_name_is_offered() -> None:
     with pytest.raises(ArgumentError) as caught:
         ops.find_operator("matmull")
     assert "matmul" in caught.value.advice
+
+
+def test_a_wrong_argument_in_python_is_answered_with_the_right_ones() -> None:
+    with pytest.raises(ArgumentError, match=r"(?s)matmul: .*'rows'.*expected: matmul m=\.\.\. n=\.\.\. k=\.\.\."):
+        ops.matmul(m=4, n=4, k=4, rows=4)  # type: ignore[call-arg]
+    with pytest.raises(ArgumentError, match="missing a required argument: 'k'"):
+        ops.matmul(m=4, n=4)  # type: ignore[call-arg]
