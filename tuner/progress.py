@@ -1,6 +1,7 @@
 """Live progress of a search: trials done, best so far and its share of the ceiling, failures, time left.
 
-On a terminal one line changes in place; elsewhere (a file, a log of continuous integration) a line is written whenever
+On a terminal one line changes in place, and what a narrow one has no room for is left out: first the bar, then words, then
+the end of the title. Elsewhere (a file, a log of continuous integration) a line is written whenever
 the best improves, and at the end.
 """
 
@@ -18,6 +19,10 @@ from .budget import Budget
 from .report import make_console
 from .roofline import Work
 
+_SPINNER = 4  # columns of the spinner and of the blanks between the parts
+_BAR = 20
+_LINE, _SHORT_LINE = 78, 58  # columns of `State.line` with large numbers in it
+
 
 class Live:
     """A `watch.Watcher` that shows what it is told on `console` (stderr by default)."""
@@ -26,20 +31,27 @@ class Live:
         self._console = console or make_console(stderr=True)
         self._bar: Progress | None = None
         self._row = TaskID(0)
+        self._short = False  # whether words are left out
+        self._said = ""
         self._state: State | None = None
 
     def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, done: int = 0) -> None:
         """Shows an empty bar, or one that stands where the run was cut."""
         self._state = State(title, work, ceilings, budget, done)
         if self._console.is_terminal:
+            room = self._console.width - _SPINNER - len(title)
+            self._short = room < _LINE
+            bar = (BarColumn(_BAR),) if room >= _LINE + _BAR else ()
             columns = (
                 SpinnerColumn(),
                 TextColumn("{task.description}", markup=False),
-                BarColumn(20),
+                *bar,
                 TextColumn("{task.fields[line]}", markup=False),
             )
             self._bar = Progress(*columns, console=self._console, transient=True)
-            self._row = self._bar.add_task(title, total=1000, completed=self._state.permille, line=self._state.line())
+            shown = title if room >= _SHORT_LINE else title[: max(8, len(title) + room - _SHORT_LINE - 1)] + "…"
+            line = self._state.line(short=self._short)
+            self._row = self._bar.add_task(shown, total=1000, completed=self._state.permille, line=line)
             self._bar.start()
 
     def trial(self, measurement: Measurement) -> None:
@@ -48,7 +60,8 @@ class Live:
             return
         better = self._state.take(measurement)
         if self._bar is not None:
-            self._bar.update(self._row, completed=self._state.permille, line=self._state.line())
+            line = self._state.line(short=self._short)
+            self._bar.update(self._row, completed=self._state.permille, line=line)
         elif better:
             self._say(self._state)
 
@@ -59,10 +72,13 @@ class Live:
             self._bar = None
         if self._state is not None:
             self._say(self._state)
-            self._state = None
+            self._state, self._said = None, ""
 
     def _say(self, state: State) -> None:
-        self._console.print(Text(f"{state.title}: {state.line()}"), soft_wrap=True)
+        line = f"{state.title}: {state.line()}"
+        if line != self._said:
+            self._console.print(Text(line), soft_wrap=True)
+        self._said = line
 
 
 class State:
@@ -109,13 +125,13 @@ class State:
             left.append((self._budget.trials - self.done) * spent / (self.done - self._before))
         return max(0.0, min(left)) if left else None
 
-    def line(self) -> str:
-        """`57/128 trials, best 312.4 GFLOP/s (84.1% of the ceiling), 3 failed, 0:21 left`."""
+    def line(self, *, short: bool = False) -> str:
+        """`57/128 trials, best 312.4 GFLOP/s (84.1% of the ceiling), 3 failed, 0:21 left`, or `57/128, ... (84.1%), ...`."""
         trials = f"{self.done}/{self._budget.trials}" if self._budget.trials else f"{self.done}"
-        parts = [f"{trials} trials"]
+        parts = [trials if short else f"{trials} trials"]
         if self._best < float("inf"):
             speed = self._work.speed(self._best, self._ceilings)
-            parts.append(f"best {speed} ({speed.share:.1%} of the ceiling)")
+            parts.append(f"best {speed} ({speed.share:.1%}{'' if short else ' of the ceiling'})")
         parts.append(f"{self._failures} failed")
         left = self.seconds_left()
         if left is not None and self.share < 1:

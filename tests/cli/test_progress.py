@@ -67,8 +67,7 @@ def test_a_file_gets_a_line_for_each_improvement_and_one_at_the_end() -> None:
     assert [line.partition(", best ")[0] for line in lines] == [
         "matmul [64]: 1/4 trials",
         "matmul [64]: 4/4 trials",
-        "matmul [64]: 4/4 trials",
-    ]
+    ], "the end says nothing that was just said"
 
 
 def test_a_terminal_gets_a_bar_that_goes_away() -> None:
@@ -80,3 +79,18 @@ def test_a_terminal_gets_a_bar_that_goes_away() -> None:
     live.end()
     assert "━" in file.getvalue()
     assert file.getvalue().splitlines()[-1].endswith("2/2 trials, best 200.0 GFLOP/s (50.0% of the ceiling), 0 failed")
+
+
+@pytest.mark.parametrize("title", ["matmul_f32_1024x1024x1024", "my_package_own_operator_f32_16x128x128x64x3x3"])
+@pytest.mark.parametrize("width", [80, 100, 132])
+def test_a_narrow_terminal_shows_all_numbers(title: str, width: int) -> None:
+    file = io.StringIO()
+    live = Live(Console(file=file, width=width, force_terminal=True, force_interactive=True))
+    live.begin(title, WORK, CEILINGS, Budget(1000))
+    for _ in range(100):
+        live.trial(ok(0.01))
+    live.end()
+    shown = [line for line in file.getvalue().replace("\r", "\n").splitlines() if "100/1000" in line]
+    assert shown
+    for line in shown:
+        assert "best 200.0 GFLOP/s (50.0%" in line and "0 failed" in line and line.rstrip().endswith(" left")
