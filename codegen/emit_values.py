@@ -251,8 +251,9 @@ class Arithmetic:
         if name in _MATH:
             symbol = math.symbol(name, dtype, max(1, lanes))
             if symbol not in self.module.definitions:
-                self.module.definitions[symbol] = math.definition(name, dtype, max(1, lanes))
-                for line in math.declares(name, dtype, max(1, lanes)):
+                shape = (name, dtype, max(1, lanes), "avx512vl" in self.target.features)
+                self.module.definitions[symbol] = math.definition(*shape)
+                for line in math.declares(*shape):
                     self.module.declarations.setdefault(line.split("@")[1].split("(")[0], line)
             arguments = ", ".join(arg.typed for arg in args)
             text = f"call {value_type(dtype, lanes)} @{symbol}({arguments})"

@@ -41,21 +41,24 @@ def symbol(name: str, dtype: DType, lanes: int) -> str:
     return f"tilesmith.{name}.{suffix(dtype, lanes)}"
 
 
-def definition(name: str, dtype: DType, lanes: int) -> str:
-    """The function's whole text. `name` is one of FUNCTIONS, `dtype` f16, f32 or f64, `lanes` 1 for a scalar function."""
-    return _build(name, dtype, lanes)[0]
+def definition(name: str, dtype: DType, lanes: int, scales: bool = False) -> str:
+    """The function's whole text. `name` is one of FUNCTIONS, `dtype` f16, f32 or f64, `lanes` 1 for a scalar function.
+
+    `scales`: the processor has AVX-512's instructions for x 2^n.
+    """
+    return _build(name, dtype, lanes, scales)[0]
 
 
-def declares(name: str, dtype: DType, lanes: int) -> tuple[str, ...]:
+def declares(name: str, dtype: DType, lanes: int, scales: bool = False) -> tuple[str, ...]:
     """The module-level items (mostly one `declare` line each) that `definition` relies on; equal items stand for one."""
-    return _build(name, dtype, lanes)[1]
+    return _build(name, dtype, lanes, scales)[1]
 
 
 @lru_cache(maxsize=256)
-def _build(name: str, dtype: DType, lanes: int) -> tuple[str, tuple[str, ...]]:
+def _build(name: str, dtype: DType, lanes: int, scales: bool) -> tuple[str, tuple[str, ...]]:
     if name not in _RECIPES or dtype not in (f16, f32, f64):
         raise ValueError(f"no vector math for {name} of {dtype}")
-    body = Body(f32 if dtype == f16 else dtype, lanes)
+    body = Body(f32 if dtype == f16 else dtype, lanes, scales)
     outer = value_type(element_type(dtype), lanes)
     names = _ARGUMENTS[: _ARITY.get(name, 1)]
     arguments = list(names)

@@ -11,6 +11,7 @@ import struct
 
 from ..tensor.dtype import DType, f32, f64
 
+_SCALED = {4: ("i8", 0), 8: ("i8", 0), 16: ("i16", 4)}  # lanes -> type of the mask, rounding mode (4: the current one)
 _ELEMENT = {"f16": "half", "f32": "float", "f64": "double"}
 
 
@@ -32,13 +33,15 @@ def suffix(dtype: DType, lanes: int) -> str:
 class Body:
     """Code under construction. Values are strings: SSA names or constants, all of `type` or `int_type`.
 
-    `dtype` is f32 or f64; integers have as many bits as it has.
+    `dtype` is f32 or f64; integers have as many bits as it has. `scales`: whether there is an instruction for x 2^n, which
+    AVX-512 has for its vectors of f32.
     """
 
-    def __init__(self, dtype: DType, lanes: int) -> None:
+    def __init__(self, dtype: DType, lanes: int, scales: bool = False) -> None:
         self.dtype = dtype
         self.lanes = lanes
         self.single = dtype == f32
+        self.scales = scales and self.single and lanes in _SCALED
         self.mantissa_bits = 23 if self.single else 52
         self.scalar_type = element_type(dtype)
         self.type = value_type(self.scalar_type, lanes)
@@ -105,6 +108,15 @@ class Body:
     def muladd(self, a: str, b: str, c: str) -> str:
         """a * b + c, fused or not"""
         return self.call("fmuladd", a, b, c)
+
+    def scale(self, a: str, n: str) -> str:
+        """a * 2^n for whole n, rounded once, through the denormals; where `scales`."""
+        mask, rounding = _SCALED[self.lanes]
+        name = f"@llvm.x86.avx512.mask.scalef.ps.{32 * self.lanes}"
+        more = ", i32" if rounding else ""
+        self.needs(f"declare {self.type} {name}({self.type}, {self.type}, {self.type}, {mask}{more})")
+        more = f", i32 {rounding}" if rounding else ""
+        return self.emit(f"call {self.type} {name}({self.type} {a}, {self.type} {n}, {self.type} {a}, {mask} -1{more})")
 
     def integer_op(self, opcode: str, a: str, b: str) -> str:
         """An integer instruction: add, sub, and, or, xor, shl, lshr, ashr."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .math_body import Body
 
+LOG2_E_F32 = 1.4426950216293335
 HALF_LOG2_E_F32 = 0.7213475108146667
 HALF_LOG2_E_F64 = 0.7213475204444817
 
@@ -20,6 +21,16 @@ EXP_F32 = (
     0.008335958234965801,
     0.0014105612644925714,
     0.0001963136892300099,
+)
+# e^r on [-ln 2 / 2, ln 2 / 2]
+EXP_HALF_F32 = (
+    1.0,
+    1.0,
+    0.4999999403953552,
+    0.16666516661643982,
+    0.041668105870485306,
+    0.008369140326976776,
+    0.001383670954965055,
 )
 EXP_F64 = (
     1.0,
@@ -86,6 +97,8 @@ def exp_within(b: Body, x: str, low: str = "") -> str:
     what scaling by 2^(2n) at the edges of the range needs cases for. n comes out of the low bits of a float: adding
     1.5 * 2^mantissa_bits rounds to integers, and the exponent bias is added with it.
     """
+    if b.scales:
+        return _exp_scaled(b, x, low)
     magic = b.constant(1.5 * 2.0**b.mantissa_bits + (127.0 if b.single else 1023.0))
     ln2_high, ln2_low = LN2_F32 if b.single else LN2_F64
     shifted = b.muladd(x, b.constant(HALF_LOG2_E_F32 if b.single else HALF_LOG2_E_F64), magic)
@@ -97,6 +110,17 @@ def exp_within(b: Body, x: str, low: str = "") -> str:
     p = b.horner(EXP_F32 if b.single else EXP_F64, r)
     power = b.float_of_bits(b.integer_op("shl", b.bits(shifted), b.integer(b.mantissa_bits)))
     return b.mul(b.mul(p, power), power)
+
+
+def _exp_scaled(b: Body, x: str, low: str) -> str:
+    """The same with an instruction that multiplies by 2^n for any n: x = n ln 2 + r with |r| <= ln 2 / 2. f32."""
+    magic = b.constant(1.5 * 2.0**b.mantissa_bits)
+    n = b.sub(b.muladd(x, b.constant(LOG2_E_F32), magic), magic)
+    r = b.muladd(n, b.constant(-LN2_F32[0]), x)
+    r = b.muladd(n, b.constant(-LN2_F32[1]), r)
+    if low:
+        r = b.add(r, low)
+    return b.scale(b.horner(EXP_HALF_F32, r), n)
 
 
 def log(b: Body, x: str) -> str:

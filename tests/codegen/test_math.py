@@ -188,9 +188,9 @@ def test_f16_is_computed_in_f32(name: str) -> None:
     check(name, f16, "avx2", (every_half,), truth, 0.51)
 
 
-def test_exp_takes_at_most_17_vector_instructions() -> None:
+def test_exp_takes_at_most_15_vector_instructions() -> None:
     loop = hot_code(compile_function("exp", f32, "avx512").assembly).split(".LBB0_1:")[1].split("jl\t")[0]
-    assert len(re.findall(r"\tv(?!mov)\w+", loop)) <= 17
+    assert len(re.findall(r"\tv(?!mov)\w+", loop)) <= 15
 
 
 def test_the_text_is_for_the_shape_that_was_asked() -> None:

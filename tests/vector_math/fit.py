@@ -263,12 +263,14 @@ def erfcx(v: Decimal) -> Decimal:
 def polynomials() -> dict[str, tuple[list[Decimal], Decimal]]:
     """Name in codegen/math_*.py -> (coefficients, largest relative error)."""
     wide = (-LN2 * D("1.001"), LN2 * D("1.001"))
+    half = (-LN2 / 2 * D("1.001"), LN2 / 2 * D("1.001"))
     log_span = (D("0.5").sqrt() - 1, D(2).sqrt() - 1)
     log_squares = (D(0), (3 - D(8).sqrt()) ** 2)
     eighth = (D(0), (PI / 4 * D("1.001")) ** 2)
     exp, unexp = (lambda x: x.exp()), (lambda x: (-x).exp())
     tables = {
         "EXP_F32": polynomial(exp, unexp, wide, 7, single, (D(1), D(1))),
+        "EXP_HALF_F32": polynomial(exp, unexp, half, 6, single, (D(1), D(1))),
         "EXP_F64": polynomial(exp, unexp, wide, 13, double, (D(1), D(1))),
         "LOG_F32": polynomial(log_tail, log_tail_weight, log_span, 7, single),
         "LOG_F64": polynomial(atanh_tail(3), lambda z: z / 2 + TINY, log_squares, 6, double),

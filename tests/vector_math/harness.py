@@ -16,7 +16,13 @@ llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
 
 # name -> (LLVM cpu, lanes of f32); the functions must be right on every one of them
-PROCESSORS = {"avx512": ("x86-64-v4", 16), "avx2": ("x86-64-v3", 8), "sse2": ("x86-64", 4), "scalar": ("x86-64", 1)}
+PROCESSORS = {
+    "avx512": ("x86-64-v4", 16),
+    "avx512 in 256 bits": ("x86-64-v4", 8),
+    "avx2": ("x86-64-v3", 8),
+    "sse2": ("x86-64", 4),
+    "scalar": ("x86-64", 1),
+}
 
 
 @dataclass
@@ -48,7 +54,7 @@ def lanes_for(dtype: DType, processor: str) -> int:
     return max(1, lanes * 4 // dtype.bytes) if lanes > 1 else 1
 
 
-def module_text(name: str, dtype: DType, lanes: int) -> str:
+def module_text(name: str, dtype: DType, lanes: int, scales: bool = False) -> str:
     """A module with the function and `void loop(result, x, y, vectors)` around it."""
     header = inline_math.definition(name, dtype, lanes).splitlines()[0]
     kind = header.split("define internal ")[1].split(" @")[0]
@@ -59,8 +65,8 @@ def module_text(name: str, dtype: DType, lanes: int) -> str:
     )
     arguments = ", ".join(f"{kind} %v{a}" for a in "xy"[:arity])
     return f"""
-{chr(10).join(inline_math.declares(name, dtype, lanes))}
-{inline_math.definition(name, dtype, lanes)}
+{chr(10).join(inline_math.declares(name, dtype, lanes, scales))}
+{inline_math.definition(name, dtype, lanes, scales)}
 define void @loop(ptr noalias %r, ptr %x, ptr %y, i64 %n) {{
 entry:
   br label %body
@@ -81,7 +87,7 @@ exit:
 def compile_function(name: str, dtype: DType, processor: str, lanes: int | None = None) -> Compiled:
     """The loop, compiled by LLVM alone."""
     width = lanes_for(dtype, processor) if lanes is None else lanes
-    module = llvm.parse_assembly(module_text(name, dtype, width))
+    module = llvm.parse_assembly(module_text(name, dtype, width, scales=PROCESSORS[processor][0] == "x86-64-v4"))
     module.verify()
     target = llvm.Target.from_default_triple()
     machine = target.create_target_machine(cpu=PROCESSORS[processor][0], opt=3)
