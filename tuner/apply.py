@@ -28,7 +28,7 @@ from ..measure.calibrate import known_ceilings
 from ..measure.machine import machine_identity, machine_key
 from ..runtime.kernel import Kernel
 from ..schedules.sketch import Sketch, broken_conditions, parse_sketch
-from ..schedules.space import Candidate, Value
+from ..schedules.space import Candidate, Parameter, Value
 from ..schedules.space_ops import population
 from ..schedules.task import Task
 from ..targets.host import thread_count
@@ -37,11 +37,13 @@ from ..tensor.program import Program
 from ..tensor.text import canonical_names, family_key, parse, print_program, program_key
 from .budget import NORMAL
 from .database import Database
-from .records import Record, canonical_config
+from .records import Record, TaskIdentity, canonical_config
 from .search.draft import draft
 from .task_space import TaskSpace
 
 DRAFT_SEED = 0
+NEAR_RECORDS = 8  # of a task of the same program: those that are not valid here are passed over
+MOVES = 2000  # configs around one of another shape that are looked at
 FAMILY_RECORDS = 4  # of the nearest shape: the analytic model chooses among them
 
 
@@ -53,7 +55,7 @@ class Provenance:
     record: int | None  # its number in the database
     sketch: str
     config: Mapping[str, Value]
-    seconds: float | None  # as measured; only of the tier exact
+    seconds: float | None  # as measured on this machine by this version; only of the tier exact
     note: str = ""
 
     def __str__(self) -> str:
@@ -172,25 +174,40 @@ def best_pick(task: Task, db: str | Path | None = None, *, strict: bool = False)
 
 
 def _exact(task: Task, database: Database) -> Pick | None:
-    for machine in (machine_key(machine_identity()), None):
-        for record in database.best(task.key, 8, machine=machine):
-            found = _from_record(task, database, record, "exact")
+    """The task's best record: of this machine and this version's builder, else of this machine, else of any."""
+    here, builder = machine_key(machine_identity()), builder_version()
+    for machine, built_by in ((here, builder), (here, None), (None, None)):
+        for record in database.best(task.key, 8, machine=machine, builder=built_by):
+            comparable = built_by is not None
+            note = "" if comparable else f"measured elsewhere or by another version: {record.trial.measurement.builder}"
+            found = _from_record(task, database, record, "exact", note, timed=comparable)
             if found is not None:
                 return found
     return None
 
 
 def _near(task: Task, database: Database) -> Pick | None:
-    records = database.program_records(program_key(task.program))
-    for record in sorted(records, key=lambda r: r.seconds):
-        found = _from_record(task, database, record, "near")
-        if found is not None:
-            return found
+    """The best record of the nearest task of this program. Times are compared inside of a task, never between two."""
+    for other in sorted(database.program_tasks(program_key(task.program)), key=lambda other: _farness(task, other)):
+        note = f"tuned for {other.target.partition(';')[0]}, threads={other.threads}"
+        for record in database.best(other.key, NEAR_RECORDS):
+            found = _from_record(task, database, record, "near", note)
+            if found is not None:
+                return found
     return None
 
 
-def _from_record(task: Task, database: Database, record: Record, tier: str, note: str = "") -> Pick | None:
-    """A record's candidate, if it is valid for the task."""
+def _farness(task: Task, other: TaskIdentity) -> tuple[bool, bool, float, str]:
+    """Orders other tasks of a program: the same target first, then the same kind, then the number of threads."""
+    kind, name = task.target.text.partition(":")[0], task.target.text
+    threads = abs(log(other.threads / task.threads))
+    return other.target != name, other.target.partition(":")[0] != kind, threads, other.key
+
+
+def _from_record(
+    task: Task, database: Database, record: Record, tier: str, note: str = "", *, timed: bool = False
+) -> Pick | None:
+    """A record's candidate, if it is valid for the task. `timed`: its time holds for what is compiled here and now."""
     sketch = _stored_sketch(database, record.trial.sketch)
     if sketch is None:
         return None
@@ -200,7 +217,7 @@ def _from_record(task: Task, database: Database, record: Record, tier: str, note
         return None
     if broken_conditions(tree):
         return None
-    seconds = record.seconds if tier == "exact" else None
+    seconds = record.seconds if timed else None
     return Pick(sketch, record.config, Provenance(tier, record.id, sketch.title, record.config, seconds, note))
 
 
@@ -236,26 +253,37 @@ def _family(task: Task, database: Database) -> Pick | None:
 
 
 def moved_config(task: Task, sketch: Sketch, config: Mapping[str, Value]) -> tuple[dict[str, Value], float] | None:
-    """A config of another shape with each value moved to the nearest one of this task's domain, and its predicted seconds.
+    """The valid config of this task that is nearest to one of another shape, and its predicted seconds.
 
-    None if the sketch does not fit the task or the moved config is not valid.
+    Each value moves to the nearest one of its domain. Where that is not valid (8 blocks of 7 tiles), values a few places
+    further are taken: as few places in all as possible, and the fastest of those by the analytic model. None if the
+    sketch does not fit the task, or nothing near is valid.
     """
     try:
         space = TaskSpace(task, known_ceilings(task.target, task.threads), (sketch,))
-        choices = []
-        for parameter in space.arms[0].parameters:
-            wanted = config[parameter.name]
-            distance = [
-                abs(float(v) - float(wanted)) if parameter.ordered else float(v != wanted) for v in parameter.values
-            ]
-            choices.append(int(np.argmin(distance)))
-        candidate = Candidate(0, tuple(choices))
-        one = population(0, [candidate], len(choices))
-        if not space.valid(one)[0]:
+        places = [_by_nearness(parameter, config[parameter.name]) for parameter in space.arms[0].parameters]
+        draws = np.random.default_rng(DRAFT_SEED).geometric(0.7, (MOVES, len(places))) - 1
+        draws[0] = 0
+        steps = np.unique(np.minimum(draws, [len(place) - 1 for place in places]), axis=0).astype(np.int64)
+        choices = [tuple(int(place[n]) for place, n in zip(places, row, strict=True)) for row in steps]
+        moved = [Candidate(0, choice) for choice in choices]
+        everything = population(0, moved, len(places))
+        valid = space.valid(everything)
+        if not valid.any():
             return None
-        return space.config(candidate), float(space.prior(one)[0])
+        seconds, distance = space.prior(everything), steps.sum(axis=1)
+        best = int(np.lexsort((seconds, distance, ~valid))[0])
+        return space.config(moved[best]), float(seconds[best])
     except (TilesmithError, KeyError, ValueError):
         return None
+
+
+def _by_nearness(parameter: Parameter, wanted: Value) -> list[int]:
+    """Positions in a domain, the nearest value first. Of what has no order, only the same value is near."""
+    values = parameter.values
+    if not parameter.ordered:
+        return [values.index(wanted)]
+    return sorted(range(len(values)), key=lambda n: abs(float(values[n]) - float(wanted)))
 
 
 def _sizes(program: Program) -> list[str]:

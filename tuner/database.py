@@ -186,9 +186,9 @@ class Database:
         """The best candidates of a task, best first, one record for each; see `rank`."""
         return rank(self.records(task, machine=machine, builder=builder))[:count]
 
-    def program_records(self, program_key: str) -> list[Record]:
-        """Successful records of a program on any target and any number of threads."""
-        return self._select({"program": program_key, "status": "ok"})
+    def program_tasks(self, program_key: str) -> list[TaskIdentity]:
+        """All tasks with records of a program: any target, any number of threads."""
+        return self._identities("WHERE record.program = ? GROUP BY record.task", (program_key,))
 
     def family_tasks(self, family_key: str) -> list[TaskIdentity]:
         """All tasks with records whose program differs from this one at most in sizes."""
