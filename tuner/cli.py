@@ -114,7 +114,7 @@ def show(
             console.print(report.record_table(database, task, rank(records)[:limit]))
             if any(not record.trial.measurement.ok for record in records):
                 console.print()
-                console.print(report.failure_table(records))
+                console.print(report.failure_table(records, database.path))
 
 
 @app.command()

@@ -6,8 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from ..common.errors import SearchFailed
+from ..common.settings import DATABASE
 from ..measure.result import Status
 from .records import Record
 
@@ -23,10 +25,10 @@ class Reason:
     message: str
     records: tuple[Record, ...]
 
-    @property
-    def command(self) -> str:
-        """What to run to see it again."""
-        return f"tune replay {self.records[0].id}"
+    def command(self, database: Path) -> str:
+        """What to run to see it again; names the database only where it is not the settings' one."""
+        place = "" if database.absolute() == DATABASE.value().absolute() else f" --db {quote(str(database))}"
+        return f"tune replay {self.records[0].id}{place}"
 
 
 def reasons(records: Iterable[Record]) -> list[Reason]:
@@ -49,7 +51,7 @@ def search_failed(title: str, records: Sequence[Record], database: Path) -> Sear
     for reason in reasons(failed)[:3]:
         share = f"{len(reason.records)} of {len(failed)}"
         lines.append(f"{share}: {reason.status} in {reason.stage or 'no stage'}: {reason.message}")
-        lines.append(f"    to see it again: {reason.command} --db {database}")
+        lines.append(f"    to see it again: {reason.command(database)}")
     return SearchFailed(
         f"none of the {len(failed)} candidates of {title} could be used",
         where="\n".join(lines),

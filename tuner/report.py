@@ -105,21 +105,23 @@ def _measured(database: Database, record: Record, task: TaskIdentity, work: Work
 
 
 def record_table(database: Database, task: TaskIdentity, records: Sequence[Record]) -> Table:
-    """Successful records, best first, with their sketch and config."""
+    """Successful records, in the order given (`database.rank`: not to be ranked twice), with their sketch and config."""
     work = program_work(parse(task.display))
     rows = table(">record", ">time", ">speed", ">% of ceiling", "measured", "sketch", "config")
-    for record in rank(records):
+    for record in records:
         time, speed, share, number = _measured(database, record, task, work)
         title = sketch_title(database, record.trial.sketch)
         rows.add_row(number, time, speed, share, str(record.trial.purpose), title, config_text(record.config))
     return rows
 
 
-def failure_table(records: Iterable[Record]) -> Table:
+def failure_table(records: Iterable[Record], database: Path) -> Table:
     """Failures by kind, the commonest first, each with the command that reproduces one."""
     rows = table(">count", "failure", "stage", "message", "to see it again")
     for reason in reasons(records):
-        rows.add_row(str(len(reason.records)), str(reason.status), reason.stage, reason.message, reason.command)
+        rows.add_row(
+            str(len(reason.records)), str(reason.status), reason.stage, reason.message, reason.command(database)
+        )
     return rows
 
 
@@ -134,7 +136,7 @@ def outcome(database: Database, result: TaskResult) -> RenderableType:
     }
     parts.append(pairs(facts))
     if any(not record.trial.measurement.ok for record in result.records):
-        parts += ["", failure_table(result.records)]
+        parts += ["", failure_table(result.records, database.path)]
     return titled(task_title(result.task), Group(*parts))
 
 
@@ -189,7 +191,7 @@ def table(*headings: str) -> Table:
     """A table without frames; a heading that starts with ">" stands to the right."""
     rows = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for heading in headings:
-        last = heading in ("config", "message")
+        last = heading in ("config", "message", "sketch")
         rows.add_column(
             heading.lstrip(">"), justify="right" if heading.startswith(">") else "left", overflow="fold",
             no_wrap=not last,

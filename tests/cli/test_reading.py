@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from cli.records import PROGRAM, SKETCH, Call, fill, identity
 
 import tilesmith
 from tilesmith.common.errors import ArgumentError
+from tilesmith.measure.result import Purpose
 from tilesmith.tuner.about import commands_on_path, environment_facts, is_ours
 from tilesmith.tuner.cli import read_time
+from tilesmith.tuner.database import Database
 from tilesmith.tuner.report import paste_lines, time_text
 
 
@@ -42,6 +45,27 @@ def test_show_ranks_records_and_counts_failures(call: Call, db: Path, words: tup
     assert "unscheduled nest" in answer.out
     assert re.search(r"^ *2 +crash +time +signal 11 +tune replay 3", answer.out, re.M)
     assert re.search(r"^ *1 +invalid +lower +too many registers +tune replay 5", answer.out, re.M)
+
+
+def test_show_has_the_order_of_best(call: Call, db: Path) -> None:
+    """A confirmed candidate stands before a rival that looked faster only than its confirmed time."""
+    with Database(db) as database:
+        (task,) = database.tasks()
+        made = database.records(task.key)[1].trial  # the best one, 1 ms, is confirmed at 3 ms; the next has 2 ms
+        again = replace(made, purpose=Purpose.CONFIRM, measurement=replace(made.measurement, times=(3e-3,)))
+        database.add_task(task)
+        database.add(again)
+    out = call("show", identity().key, "--db", db).out
+    rows = [line.split() for line in out.splitlines()]
+    assert [row[0] for row in rows if len(row) > 5 and row[2] in ("ms", "us")] == ["7", "1", "6"]
+    assert "record 7" in call("best", identity().key, "--db", db).out
+
+
+def test_failures_come_with_a_command_for_this_database(call: Call, db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"tune replay 3 --db {db}" in call("show", identity().key, "--db", db).out
+    monkeypatch.setenv("TILESMITH_DB", str(db))
+    out = call("show", identity().key).out
+    assert "tune replay 3" in out and "--db" not in out
 
 
 def test_show_obeys_its_limit(call: Call, db: Path) -> None:
