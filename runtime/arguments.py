@@ -76,7 +76,12 @@ def accept(value: object, wanted: Argument, writable: bool = False) -> Array:
 def _borrowed(value: object, wanted: Argument) -> Array:
     """An object of another library as an array on the same memory."""
     if hasattr(value, "__dlpack__"):
-        device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else _CPU
+        try:
+            device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else _CPU
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:  # torch's "meta": there is no memory at all
+            raise ArgumentError(
+                f"{wanted.label} is not in the memory of the CPU", expected="an array on the CPU", found=str(error)
+            ) from error
         if int(device) != _CPU:
             raise ArgumentError(
                 f"{wanted.label} is not in the memory of the CPU",

@@ -1,6 +1,7 @@
 """Every example runs to its end in a fresh process, with few trials."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,3 +25,19 @@ def test_the_example_runs(name: str, tmp_path: Path, kept_ceilings: Path) -> Non
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     assert "4/4 trials" in done.stderr and "exact: record" in done.stdout
+
+
+def test_the_code_of_the_readme_runs(tmp_path: Path, kept_ceilings: Path) -> None:
+    """As it stands there, but for sizes and trials: those take a minute."""
+    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.S | re.M)
+    for there, here in (("512", "24"), ("1024", "40"), ("trials=128", "trials=3")):
+        assert there in code
+        code = code.replace(there, here)
+    code += "assert d.shape == (24, 40) and (d == 40).all()\n"
+    settings = {"TILESMITH_DB": str(tmp_path / "records.sqlite"), "TILESMITH_CACHE": str(kept_ceilings)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **settings},
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "exact: record" in done.stdout and "t1: pointwise" in done.stdout

@@ -100,6 +100,13 @@ class Wrapped:
         return self.array.__dlpack__(**options)
 
 
+class Nowhere(Wrapped):
+    """An array without memory, as on torch's device "meta"."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        raise ValueError("Unknown device type meta for Dlpack")
+
+
 class Interface:
     def __init__(self, array: np.ndarray) -> None:
         self.__array_interface__ = array.__array_interface__
@@ -129,6 +136,7 @@ def test_wrong_arguments_are_refused(kernel: Kernel) -> None:
         ((shifted, y), None, "not contiguous"),
         (([1, 2], y), None, r"argument 0 \(x\) is no array"),
         ((Wrapped(x, 2), y), None, "not in the memory of the CPU"),
+        ((Nowhere(x), y), None, "not in the memory of the CPU"),
         ((x, y), x, "shares memory"),
         ((x, y), read_only, "read-only"),
         ((x, y), (x, y), "wrong number of arrays in out="),
