@@ -1,5 +1,7 @@
 """Rules that derive sketches for any program. No rule reads an operator's name, its origin or a fixed number of stages.
 
+split       a reduction that is several times longer than its result has points: parts of it are independent, and
+            a second stage combines them
 inline      what is cheap, and what only moves data
 then, from the outputs back, each stage that is not taken yet becomes a root, and takes in what it can:
 tile        a reduction with reuse, or the pointwise consumer of one (its epilogue): multi-level tiling, register tiles,
@@ -20,6 +22,10 @@ from .rules_tile import can_tile, tile
 from .schedule import Schedule, trace
 from .sketch import Sketch
 
+PARTS = (8, 64)  # for a few threads, and for many
+LONG = 4  # how many times longer than the result a reduction is split
+SHORTEST_PART = 1024  # terms: what is shorter is done before a second stage has begun
+
 
 def derive(program: Program) -> tuple[Sketch, ...]:
     """The sketches of a program in canonical, normalised form; the unscheduled nest comes first."""
@@ -28,21 +34,45 @@ def derive(program: Program) -> tuple[Sketch, ...]:
 
 def automatic(s: Schedule) -> None:
     """The template behind `derive`."""
+    split = _split_depth(s)
     _inline(s)
     taken: set[str] = set()
-    anchors = sum(is_anchor(stage) for stage in s.program.stages)
+    few = split or sum(is_anchor(stage) for stage in s.program.stages) > 1
     for stage in reversed(s.program.stages):
         if stage.name in taken or stage.fold is not None:
             continue
         anchor = _epilogue_of(s.program, stage, taken)
         if anchor is not None:
             taken |= {stage.name, anchor.name}
-            tile(s, stage.name, anchor.name, few=anchors > 1)
+            tile(s, stage.name, anchor.name, few)
         elif can_tile(s.program, stage, stage):
             taken.add(stage.name)
-            tile(s, stage.name, stage.name, few=anchors > 1)
+            tile(s, stage.name, stage.name, few)
         else:
             taken |= stream_group(s, stage.name, taken)
+
+
+def _split_depth(s: Schedule) -> bool:
+    """Parts of the only long reduction with a small result: its other axes give threads too little to share.
+
+    True if it has been split.
+    """
+    found = [stage for stage in s.program.stages if _is_long(stage)]
+    if len(found) != 1:
+        return False
+    longest = max(found[0].reduction, key=lambda a: a.extent)
+    options = [1, *(parts for parts in PARTS if longest.extent >= parts * SHORTEST_PART)]
+    parts = s.variant(f"split {found[0].name}", options) if len(options) > 1 else 1
+    if parts > 1:
+        s.rewrite("split_k", stage=found[0].name, axis=longest.name, parts=parts)
+    return parts > 1
+
+
+def _is_long(stage: Stage) -> bool:
+    if stage.combiner in (None, "fold"):
+        return False
+    points = prod(a.extent for a in stage.axes)
+    return prod(a.extent for a in stage.reduction) >= LONG * points
 
 
 def _inline(s: Schedule) -> None:
