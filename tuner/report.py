@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ..measure.result import Purpose
 from ..schedules.sketch import parse_sketch
 from ..targets.ceilings import Ceilings, default_ceilings
 from ..targets.target import parse_target
@@ -22,7 +23,7 @@ from .outcome import TaskResult
 from .records import Record, TaskIdentity
 from .roofline import Work, program_work
 
-_WIDE = 140  # columns where the output is no terminal
+_WIDE = 200  # columns where the output is no terminal
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -90,8 +91,9 @@ def task_table(database: Database, tasks: Iterable[TaskIdentity]) -> Table:
     rows = table("task", "program", "target", ">threads", ">trials", ">best", ">speed", ">% of ceiling", ">record")
     for task in tasks:
         records = database.records(task.key)
+        trials = sum(record.trial.purpose is Purpose.SEARCH for record in records)
         program = parse(task.display)
-        row = [task.key[:8], program_title(program), short_target(task.target), str(task.threads), str(len(records))]
+        row = [task.key[:8], program_title(program), short_target(task.target), str(task.threads), str(trials)]
         best = rank(records)[:1]
         rows.add_row(
             *row, *(_measured(database, best[0], task, program_work(program)) if best else ["none", "", "", ""])
@@ -141,9 +143,12 @@ def outcome(database: Database, result: TaskResult) -> RenderableType:
 
 
 def status_line(records: Iterable[Record]) -> str:
-    """`128 trials: 120 ok, 5 invalid, 3 timeout`."""
-    counts = Counter(str(record.trial.measurement.status) for record in records)
-    return f"{counts.total()} trials: " + ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    """`128 trials: 120 ok, 5 invalid, 3 timeout; 4 measured again`: contenders that were confirmed are no new trials."""
+    made = list(records)
+    counts = Counter(str(r.trial.measurement.status) for r in made if r.trial.purpose is Purpose.SEARCH)
+    again = len(made) - counts.total()
+    ends = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    return f"{counts.total()} trials: {ends}{f'; {again} measured again' if again else ''}"
 
 
 def task_title(task: TaskIdentity) -> str:
