@@ -22,6 +22,7 @@ from ..codegen.artifact import Artifact, BufferSpec
 from ..codegen.cache import ArtifactCache, artifact_key
 from ..codegen.cpu import builder_version
 from ..codegen.pipeline import build, kernel_name
+from ..common.debug import Level, wanted
 from ..common.errors import NoRecordError, TilesmithError
 from ..common.settings import CACHE, DATABASE
 from ..measure.calibrate import known_ceilings
@@ -40,6 +41,7 @@ from .database import Database
 from .records import Record, TaskIdentity, canonical_config
 from .search.draft import draft
 from .task_space import TaskSpace
+from .units import time_text
 
 DRAFT_SEED = 0
 NEAR_RECORDS = 8  # of a task of the same program: those that are not valid here are passed over
@@ -60,7 +62,7 @@ class Provenance:
 
     def __str__(self) -> str:
         source = f"record {self.record}" if self.record is not None else "analytic model"
-        time = f", {self.seconds * 1e3:.4g} ms when tuned" if self.seconds is not None else ""
+        time = f", {time_text(self.seconds)} when tuned" if self.seconds is not None else ""
         return f"{self.tier}: {source}{time}{f' ({self.note})' if self.note else ''}"
 
 
@@ -123,7 +125,7 @@ def kernel_of(
 
 
 def _built(task: Task, pick: Pick) -> Artifact:
-    """The artifact of a pick: from the cache, if it was built before."""
+    """The artifact of a pick: from the cache, if it was built before and nobody wants to see how it is built."""
     cache = ArtifactCache(CACHE.value() / "artifacts")
     key = artifact_key(
         task.text,
@@ -133,7 +135,7 @@ def _built(task: Task, pick: Pick) -> Artifact:
         task.threads,
         f"{builder_version()}, {kernel_name(task.program)}",
     )
-    found = cache.get(key)
+    found = None if wanted(Level.OUTLINE) else cache.get(key)
     if found is None:
         found = build(task.program, pick.sketch, pick.config, task.target, task.threads)
         cache.put(key, found)

@@ -49,7 +49,7 @@ def main() -> None:
         sys.exit(2 if isinstance(error, UserError) else 1)
 
 
-@app.command()
+@app.command(short_help="Searches for the fastest kernel of WHAT.")
 def run(
     what: What,
     sizes: Sizes = None,
@@ -90,7 +90,7 @@ def run(
         sys.exit(INTERRUPTED)
 
 
-@app.command()
+@app.command(short_help="Lists tasks; with WHAT its records, and failures.")
 def show(
     what: Selection = None,
     sizes: Sizes = None,
@@ -106,7 +106,7 @@ def show(
     with _open(db) as database:
         tasks = _tasks(database, what, sizes, constant)
         if what is None:
-            console.print(report.task_table(database, tasks))
+            console.print(report.task_tables(database, tasks))
             return
         for task in tasks:
             records = database.records(task.key)
@@ -117,7 +117,7 @@ def show(
                 console.print(report.failure_table(records, database.path))
 
 
-@app.command()
+@app.command(short_help="Shows the best records, with the lines to paste.")
 def best(what: Selection = None, sizes: Sizes = None, *, constant: Constants = None, db: DatabasePath = None) -> None:
     """Shows the best record of each task, with the lines to paste."""
     from . import report
@@ -131,7 +131,7 @@ def best(what: Selection = None, sizes: Sizes = None, *, constant: Constants = N
             console.print(Text(f"{report.paste_lines(task, python, db)}\n"), soft_wrap=True)
 
 
-@app.command()
+@app.command(short_help="Tells all about one record.")
 def explain(
     record: RecordId,
     *,
@@ -149,7 +149,7 @@ def explain(
         make_console().print(tell(database, *_record(database, record)))
 
 
-@app.command()
+@app.command(short_help="Builds, checks and times one record again.")
 def replay(record: RecordId, *, db: DatabasePath = None) -> None:
     """Builds, checks and times one record again, and says whether it differs from what was recorded."""
     from .explain import replayed
@@ -162,7 +162,7 @@ def replay(record: RecordId, *, db: DatabasePath = None) -> None:
         sys.exit(1)
 
 
-@app.command()
+@app.command(short_help="Tells versions, this machine, and where things are kept.")
 def env(*, db: DatabasePath = None) -> None:
     """Tells versions, this machine, the database's place, and which `tune` comes first on PATH."""
     from . import report

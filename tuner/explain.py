@@ -23,8 +23,9 @@ from ..targets.target import Target, check_runs_here, parse_target
 from ..tensor.text import canonical_names, parse
 from .database import Database
 from .records import Record, TaskIdentity
-from .report import ceilings_of, config_text, pairs, size_text, table, task_title, time_text, titled
+from .report import OneLineEach, ceilings_of, config_text, pairs, table, task_title, titled
 from .roofline import program_work
+from .units import size_text, time_text
 
 DIFFERS = 0.10  # times that are further apart than this are told
 
@@ -43,7 +44,8 @@ def explanation(database: Database, record: Record, task: TaskIdentity) -> Rende
         titled("config", config_text(record.config) or "nothing is open"),
         titled(
             "outline",
-            "\n".join([outline(tree, steps=steps), f"({', '.join(f'{n} is {o}' for n, o in names.items())})"]),
+            OneLineEach(outline(tree, steps=steps)),
+            f"({', '.join(f'{n} is {o}' for n, o in names.items())})",
         ),
         titled("measured", pairs({**_measured(record), "predicted": time_text(predicted)})),
         titled("bounds", pairs(_bounds(record, task, ceilings))),

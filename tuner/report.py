@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -22,30 +23,16 @@ from .failures import reasons
 from .outcome import TaskResult
 from .records import Record, TaskIdentity
 from .roofline import Work, program_work
+from .units import time_text
 
 _WIDE = 200  # columns where the output is no terminal
+DISTURBED = 1.5  # a confirmed time that is this many times the searched one is told
 
 
 def make_console(*, stderr: bool = False) -> Console:
     """A console that does not cut its lines where the output is a file or a pipe, and takes brackets for brackets."""
     width = None if (sys.stderr if stderr else sys.stdout).isatty() else _WIDE
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
-
-
-def time_text(seconds: float) -> str:
-    """`1.234 ms`: four digits in the unit that suits."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.4g} {unit}"
-    return f"{seconds * 1e9:.4g} ns"
-
-
-def size_text(size: float) -> str:
-    """`1.5 MB`: three digits in the unit that suits."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            return f"{size / scale:.3g} {unit}"
-    return f"{size:.0f} B"
 
 
 def short_target(text: str) -> str:
@@ -86,14 +73,20 @@ def ceilings_of(database: Database, record: Record, task: TaskIdentity) -> Ceili
     return default_ceilings(parse_target(task.target), task.threads)
 
 
-def task_table(database: Database, tasks: Iterable[TaskIdentity]) -> Table:
-    """All tasks with their best record."""
-    rows = table("task", "program", "target", ">threads", ">trials", ">best", ">speed", ">% of ceiling", ">record")
+def task_tables(database: Database, tasks: Iterable[TaskIdentity]) -> RenderableType:
+    """All tasks with their best record, a table for each target and number of threads."""
+    groups: dict[str, list[TaskIdentity]] = {}
+    for task in tasks:
+        groups.setdefault(place_text(task), []).append(task)
+    return Group(*(titled(place, _task_table(database, group)) for place, group in groups.items()))
+
+
+def _task_table(database: Database, tasks: Iterable[TaskIdentity]) -> Table:
+    rows = table("task", "program", ">trials", ">best", ">speed", ">ceiling", ">record")
     for task in tasks:
         records = database.records(task.key)
-        trials = sum(record.trial.purpose is Purpose.SEARCH for record in records)
         program = parse(task.display)
-        row = [task.key[:8], program_title(program), short_target(task.target), str(task.threads), str(trials)]
+        row = [task.key[:8], program_title(program), str(len(_searched(records)))]
         best = rank(records)[:1]
         rows.add_row(
             *row, *(_measured(database, best[0], task, program_work(program)) if best else ["none", "", "", ""])
@@ -106,15 +99,17 @@ def _measured(database: Database, record: Record, task: TaskIdentity, work: Work
     return [time_text(record.seconds), str(speed), f"{speed.share:.1%}", str(record.id)]
 
 
-def record_table(database: Database, task: TaskIdentity, records: Sequence[Record]) -> Table:
-    """Successful records, in the order given (`database.rank`: not to be ranked twice), with their sketch and config."""
+def record_table(database: Database, task: TaskIdentity, records: Sequence[Record]) -> RenderableType:
+    """Records in the order given (`database.rank`: not to be ranked twice), with config and sketch, by number, below."""
     work = program_work(parse(task.display))
-    rows = table(">record", ">time", ">speed", ">% of ceiling", "measured", "sketch", "config")
+    numbers: dict[str, str] = {}
+    rows = table(">record", ">time", ">speed", ">ceiling", "measured", ">sketch", "config")
     for record in records:
         time, speed, share, number = _measured(database, record, task, work)
-        title = sketch_title(database, record.trial.sketch)
-        rows.add_row(number, time, speed, share, str(record.trial.purpose), title, config_text(record.config))
-    return rows
+        sketch = numbers.setdefault(record.trial.sketch, str(len(numbers) + 1))
+        rows.add_row(number, time, speed, share, str(record.trial.purpose), sketch, config_text(record.config))
+    sketches = {f"sketch {number}": sketch_title(database, key) for key, number in numbers.items()}
+    return Group(rows, Text(), pairs(sketches)) if numbers else Text("no candidate has run yet")
 
 
 def failure_table(records: Iterable[Record], database: Path) -> Table:
@@ -131,7 +126,9 @@ def outcome(database: Database, result: TaskResult) -> RenderableType:
     """What a search has left: the best, how the trials ended, where the time went."""
     parts: list[RenderableType] = [best_facts(database, result.task, [result.best] if result.best else [])]
     spent = result.spent
+    doubt = disturbed(result)
     facts = {
+        **({"note": doubt} if doubt else {}),
         "trials": status_line(result.records),
         "time": f"{spent.wall:.1f} s: search {spent.search:.1f}, compile {spent.compile:.1f}, check {spent.check:.1f}, "
         f"measure {spent.measure:.1f} (some at the same time)",
@@ -142,19 +139,43 @@ def outcome(database: Database, result: TaskResult) -> RenderableType:
     return titled(task_title(result.task), Group(*parts))
 
 
+def disturbed(result: TaskResult) -> str:
+    """A remark where the best kernel took far longer when it was confirmed than in the search; else nothing."""
+    best = result.best
+    if best is None or best.trial.purpose is not Purpose.CONFIRM:
+        return ""
+    place = (best.trial.sketch, best.trial.config)
+    before = [r.seconds for r in _searched(result.records) if (r.trial.sketch, r.trial.config) == place and r.seconds]
+    if not before or best.seconds <= DISTURBED * min(before):
+        return ""
+    return f"it took {time_text(min(before))} in the search; where other programs use the machine, neither is certain"
+
+
 def status_line(records: Iterable[Record]) -> str:
-    """`128 trials: 120 ok, 5 invalid, 3 timeout; 4 measured again`: contenders that were confirmed are no new trials."""
+    """`128 trials: 120 ok (97 dropped early), 8 crash; 4 measured again`: what was confirmed is no new trial."""
     made = list(records)
-    counts = Counter(str(r.trial.measurement.status) for r in made if r.trial.purpose is Purpose.SEARCH)
-    again = len(made) - counts.total()
-    ends = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-    return f"{counts.total()} trials: {ends}{f'; {again} measured again' if again else ''}"
+    searched = _searched(made)
+    counts = Counter(str(record.trial.measurement.status) for record in searched)
+    dropped = sum(record.trial.measurement.abandoned for record in searched)
+    notes = {"ok": f" ({dropped} dropped early, clearly slower)" if dropped else ""}
+    ends = ", ".join(f"{count} {status}{notes.get(status, '')}" for status, count in counts.most_common())
+    again = len(made) - len(searched)
+    noun = "trial" if len(searched) == 1 else "trials"
+    return f"{len(searched)} {noun}{': ' if ends else ''}{ends}{f'; {again} measured again' if again else ''}"
+
+
+def _searched(records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if record.trial.purpose is Purpose.SEARCH]
 
 
 def task_title(task: TaskIdentity) -> str:
     """`C[1024, 1024] sum[1024] on x86:avx512, 2 threads (task 0a1b2c3d)`."""
-    threads = "1 thread" if task.threads == 1 else f"{task.threads} threads"
-    return f"{program_title(parse(task.display))} on {short_target(task.target)}, {threads} (task {task.key[:8]})"
+    return f"{program_title(parse(task.display))} on {place_text(task)} (task {task.key[:8]})"
+
+
+def place_text(task: TaskIdentity) -> str:
+    """What a task's kernels are for: `x86:avx512, 2 threads`."""
+    return f"{short_target(task.target)}, {task.threads} thread{'' if task.threads == 1 else 's'}"
 
 
 def best_facts(database: Database, task: TaskIdentity, found: Sequence[Record]) -> RenderableType:
@@ -162,8 +183,11 @@ def best_facts(database: Database, task: TaskIdentity, found: Sequence[Record]) 
     if not found:
         return Text("no candidate has run yet")
     time, speed, share, number = _measured(database, found[0], task, program_work(parse(task.display)))
-    config = f"{sketch_title(database, found[0].trial.sketch)} {config_text(found[0].config)}"
-    return pairs({f"record {number}": f"{time}, {speed}, {share} of the ceiling", "config": config})
+    facts = {f"record {number}": f"{time}, {speed}, {share} of the ceiling"}
+    facts["sketch"] = sketch_title(database, found[0].trial.sketch)
+    if found[0].config:
+        facts["config"] = config_text(found[0].config)
+    return pairs(facts)
 
 
 def paste_lines(task: TaskIdentity, python: str, db: Path | None) -> str:
@@ -187,18 +211,29 @@ def pairs(values: Mapping[str, RenderableType]) -> Table:
     return grid
 
 
-def titled(title: str, body: RenderableType) -> Group:
+def titled(title: str, *body: RenderableType) -> Group:
     """A heading over something."""
-    return Group(Text(title, style="bold"), body, Text())
+    return Group(Text(title, style="bold"), *body, Text())
+
+
+@dataclass(frozen=True, slots=True)
+class OneLineEach:
+    """A text whose lines mean something by their indentation: a terminal cuts what is too long, a file gets all of it."""
+
+    text: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """For rich."""
+        whole = Text(self.text, no_wrap=True, overflow="ellipsis" if console.is_terminal else "ignore")
+        yield from console.render(whole, options.update(no_wrap=True, overflow=whole.overflow))
 
 
 def table(*headings: str) -> Table:
-    """A table without frames; a heading that starts with ">" stands to the right."""
-    rows = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    """A table without frames; a heading that starts with ">" stands to the right. In a narrow terminal words give way."""
+    rows = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
     for heading in headings:
-        last = heading in ("config", "message", "sketch")
         rows.add_column(
             heading.lstrip(">"), justify="right" if heading.startswith(">") else "left", overflow="fold",
-            no_wrap=not last,
+            no_wrap=heading not in ("program", "config", "message", "to see it again"),
         )  # fmt: skip
     return rows

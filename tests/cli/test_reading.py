@@ -1,5 +1,7 @@
 """What the command line tells of a database: show, best, explain, env; and its errors."""
 
+import io
+import json
 import re
 import shutil
 import subprocess
@@ -9,14 +11,19 @@ from pathlib import Path
 
 import pytest
 from cli.records import PROGRAM, SKETCH, Call, fill, identity
+from rich.console import Console
 
 import tilesmith
 from tilesmith.common.errors import ArgumentError
-from tilesmith.measure.result import Purpose
+from tilesmith.measure.result import Measurement, Purpose, Status
+from tilesmith.tuner import report
 from tilesmith.tuner.about import commands_on_path, environment_facts, is_ours
 from tilesmith.tuner.cli import read_time
 from tilesmith.tuner.database import Database
-from tilesmith.tuner.report import paste_lines, time_text
+from tilesmith.tuner.outcome import Spent, TaskResult
+from tilesmith.tuner.records import Record, Trial
+from tilesmith.tuner.report import paste_lines
+from tilesmith.tuner.units import time_text
 
 
 @pytest.fixture
@@ -45,7 +52,8 @@ def test_show_ranks_records_and_counts_failures(
     rows = [line.split() for line in answer.out.splitlines()]
     ranked = [row[0] for row in rows if len(row) > 5 and row[2] in ("ms", "us")]
     assert ranked == ["2", "1", "6"]
-    assert re.search(r"^ *2 +1 ms .* search +rows\(inner=true\) +i\.tile=2", answer.out, re.M)
+    assert re.search(r"^ *2 +1 ms .* search +1 +i\.tile=2", answer.out, re.M)
+    assert re.search(r"^sketch 1 +rows\(inner=true\)", answer.out, re.M)
     assert "unscheduled nest" in answer.out
     assert re.search(r"^ *2 +crash +time +signal 11 +tune replay 3", answer.out, re.M)
     assert re.search(r"^ *1 +invalid +lower +too many registers +tune replay 5", answer.out, re.M)
@@ -86,7 +94,9 @@ def test_show_obeys_its_limit(call: Call, db: Path) -> None:
 
 def test_best_gives_lines_that_compile_the_program(call: Call, db: Path) -> None:
     short = call("best", "row_sum", "rows=24", "columns=40", "--db", db)
-    assert short.code == 0 and "record 2" in short.out and "rows(inner=true) i.tile=2" in short.out
+    assert (
+        short.code == 0 and "record 2" in short.out and re.search(r"rows\(inner=true\) *\nconfig +i\.tile=2", short.out)
+    )
     assert f"tilesmith.compile(tilesmith.ops.row_sum(rows=24, columns=40), threads=1, db={str(db)!r})" in short.out
     assert "tilesmith.parse(" in call("best", "--db", db).out
 
@@ -199,3 +209,46 @@ def test_what_is_no_time_is_told(text: str) -> None:
 
 def test_times_are_written_in_the_unit_that_suits() -> None:
     assert [time_text(s) for s in (2.5, 0.0012345, 3.2e-6, 4e-9)] == ["2.5 s", "1.234 ms", "3.2 us", "4 ns"]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_tables_keep_headings_and_numbers_whole_in_a_narrow_terminal(db: Path, width: int) -> None:
+    config = {f"t{stage}.{name}": 16 for stage in range(3) for name in ("column_blocks", "row_blocks", "unroll")}
+    trial = Trial(
+        identity().key, "", json.dumps(config), "here", "run", Purpose.SEARCH, Measurement(Status.OK, (9.876e-3,)), 0.0
+    )
+    many = [Record(number, trial) for number in range(100_000, 100_003)]
+    file = io.StringIO()
+    console = Console(file=file, width=width, force_terminal=True, color_system=None)
+    with Database(db, read_only=True) as database:
+        console.print(report.task_tables(database, database.tasks()))
+        console.print(report.record_table(database, identity(), many))
+    shown = file.getvalue()
+    for heading in (
+        "task program trials best speed ceiling record",
+        "record time speed ceiling measured sketch config",
+    ):
+        assert heading in [" ".join(line.split()) for line in shown.splitlines()]
+    assert len(re.findall(r"^100000 +9\.876 ms +0\.0 GB/s +0\.\d% +search +1 +t0\.column_blocks=16", shown, re.M)) == 1
+    assert all(f"{name}=16" in shown for name in config), "a setting is never cut in two"
+
+
+def end(number: int, seconds: float, purpose: Purpose, *, abandoned: bool = False) -> Record:
+    measurement = Measurement(Status.OK, (seconds,), abandoned=abandoned)
+    return Record(number, Trial(identity().key, "s", "{}", "here", "run", purpose, measurement, created=0.0))
+
+
+def test_what_was_dropped_and_what_was_confirmed_is_counted_apart() -> None:
+    ends = [end(1, 1e-3, Purpose.SEARCH), end(2, 9e-3, Purpose.SEARCH, abandoned=True)]
+    assert report.status_line(ends[:1]) == "1 trial: 1 ok"
+    assert report.status_line(ends) == "2 trials: 2 ok (1 dropped early, clearly slower)"
+    confirmed = [end(3, 1e-3, Purpose.CONFIRM), end(4, 1e-3, Purpose.CONFIRM)]
+    assert report.status_line([*ends, *confirmed]) == f"{report.status_line(ends)}; 2 measured again"
+    assert report.status_line([]) == "0 trials"
+
+
+@pytest.mark.parametrize(("confirmed", "told"), [(1.2e-3, False), (5e-3, True)])
+def test_a_best_that_was_far_faster_in_the_search_is_told(confirmed: float, told: bool) -> None:
+    best = end(2, confirmed, Purpose.CONFIRM)
+    result = TaskResult(identity(), best, [end(1, 1e-3, Purpose.SEARCH), best], Spent(1, 1, 1, 1, 1), False)
+    assert report.disturbed(result).startswith("it took 1 ms in the search") is told

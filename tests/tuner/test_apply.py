@@ -172,3 +172,13 @@ def test_constants_are_given_when_compiling(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="constants do not fit") as caught:
         tilesmith.compile(program, db=tmp_path / "none.sqlite", threads=1)
     assert "['B']" in str(caught.value)
+
+
+def test_who_wants_to_see_how_it_is_built_sees_it_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, db = product(), tmp_path / "none.sqlite"
+    tilesmith.compile(program, db=db, threads=1)
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        monkeypatch.setenv("TILESMITH_DUMP", str(folder))
+        tilesmith.compile(program, db=db, threads=1)
+        kinds = {path.name.split("-")[1] for path in folder.iterdir()}
+        assert {"outline", "loops", "llvm", "assembly"} <= kinds, "not silent because the artifact is in the cache"
