@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from ..common.errors import ArgumentError
 from ..targets.target import Target
 from ..tensor.program import Program
 from ..tensor.rewrite import normalise
@@ -24,8 +25,14 @@ class Task:
     threads: int
 
     @staticmethod
-    def of(program: Program, target: Target, threads: int) -> Task:
-        """The task of any program."""
+    def of(program: object, target: Target, threads: int) -> Task:
+        """The task of any program. ArgumentError for anything else, such as an operator's name."""
+        if not isinstance(program, Program):
+            raise ArgumentError(
+                "that is no program",
+                expected="a Program, as from tilesmith.parse(text) or tilesmith.ops.matmul(m=..., n=..., k=...)",
+                found=repr(program)[:80],
+            )
         return Task(canonical(program), target, threads)
 
     @cached_property

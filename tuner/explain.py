@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from ..codegen.compile_time import compile_time
 from ..codegen.cpu import builder_version
 from ..codegen.pipeline import UNSCHEDULED
-from ..common.errors import ArgumentError
+from ..common.errors import ArgumentError, ScheduleError
 from ..cost_model.analysis import analyse
 from ..cost_model.analytic import clock_of, level_speeds, predict, resources
 from ..measure.local import LocalRunner
@@ -33,22 +33,27 @@ DIFFERS = 0.10  # times that are further apart than this are told
 def explanation(database: Database, record: Record, task: TaskIdentity) -> RenderableType:
     """Everything that a database says about a record, for printing."""
     sketch, target = _sketch(database, record), parse_target(task.target)
-    tree = sketch.apply(normalised(parse(task.program)), target, record.config)
     ceilings = ceilings_of(database, record, task)
-    predicted = float(predict(tree, target, task.threads, ceilings, 1)[0])
-    names = canonical_names(parse(task.display))
-    steps = tuple(step.text() for step in sketch.steps)
-    return Group(
+    about = (
         titled(f"record {record.id}: {task_title(task)}", task.display.strip()),
         titled("sketch", f"{sketch.title}   {sketch.key[:8]}"),
         titled("config", config_text(record.config) or "nothing is open"),
-        titled(
-            "outline",
-            OneLineEach(outline(tree, steps=steps)),
-            f"({', '.join(f'{n} is {o}' for n, o in names.items())})",
-        ),
+    )
+    bounds = titled("bounds", pairs(_bounds(record, task, ceilings)))
+    try:
+        tree = sketch.apply(normalised(parse(task.program)), target, record.config)
+    except ScheduleError as error:  # a record of another version: what was measured still stands
+        refused = titled("outline", f"this version cannot make the loops of this record: {error.problem}")
+        return Group(*about, refused, titled("measured", pairs(_measured(record))), bounds)
+    predicted = float(predict(tree, target, task.threads, ceilings, 1)[0])
+    names = canonical_names(parse(task.display))
+    steps = tuple(step.text() for step in sketch.steps)
+    named = f"({', '.join(f'{new} is {old}' for new, old in names.items())})"
+    return Group(
+        *about,
+        titled("outline", OneLineEach(outline(tree, steps=steps)), named),
         titled("measured", pairs({**_measured(record), "predicted": time_text(predicted)})),
-        titled("bounds", pairs(_bounds(record, task, ceilings))),
+        bounds,
         titled("where the time goes, by the analytic model", time_table(tree, target, task.threads, ceilings)),
     )
 

@@ -64,7 +64,7 @@ def tune(
         SearchFailed: all candidates of a task failed.
     """
     preset = effort_named(effort)
-    programs = [program] if isinstance(program, Program) else list(program)
+    programs = [program] if isinstance(program, Program | str) else list(program)
     if not programs:
         raise ArgumentError("there is nothing to tune", expected="at least one program")
     budget = Budget.of(trials, seconds, preset).share(len(programs))

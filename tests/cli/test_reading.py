@@ -15,6 +15,8 @@ from rich.console import Console
 
 import tilesmith
 from tilesmith.common.errors import ArgumentError
+from tilesmith.measure.result import Purpose
+from tilesmith.schedules.sketch import parse_sketch
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.tuner import report
 from tilesmith.tuner.about import commands_on_path, environment_facts, is_ours
@@ -120,6 +122,15 @@ def test_explain_tells_program_schedule_and_bounds(call: Call, db: Path) -> None
     for part in parts:
         assert part in answer.out, part
     assert "signal 11" in call("explain", 3, "--db", db).out
+
+
+def test_explain_tells_what_was_measured_of_a_sketch_that_no_longer_applies(call: Call, tmp_path: Path) -> None:
+    """A log may come from a version whose steps this one refuses: here an axis that is split twice."""
+    old = parse_sketch(SKETCH.text + "step split(t0.a0.p0, i.tile)\n")
+    fill(tmp_path / "old.sqlite", old)
+    answer = call("explain", 3, "--db", tmp_path / "old.sqlite")
+    assert answer.code == 0
+    assert "cannot make the loops" in answer.out and "split once" in answer.out and "signal 11" in answer.out
 
 
 def test_explain_tells_where_compiling_takes_its_time(call: Call, db: Path) -> None:

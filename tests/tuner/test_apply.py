@@ -1,6 +1,6 @@
 """compile(program): which record serves, by tiers, and that the kernel is right whoever served it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +172,13 @@ def test_constants_are_given_when_compiling(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="constants do not fit") as caught:
         tilesmith.compile(program, db=tmp_path / "none.sqlite", threads=1)
     assert "['B']" in str(caught.value)
+
+
+@pytest.mark.parametrize("call", [tilesmith.compile, tilesmith.tune])
+def test_what_is_no_program_is_refused(call: Callable[[object], object]) -> None:
+    with pytest.raises(ArgumentError, match="that is no program") as caught:
+        call("matmul")
+    assert "tilesmith.ops.matmul" in caught.value.expected
 
 
 def test_who_wants_to_see_how_it_is_built_sees_it_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
