@@ -52,6 +52,7 @@ class _Service:
         self._crew.tell = self._note
         self._target = parse_target(call.target)
         self._facts: dict[str, NodeFacts] = {}
+        self._useful: list[str] = []  # nodes that can measure
         self._told: set[str] = set()
         self._machine = call.machine
         self._open, self._over = False, False
@@ -103,7 +104,7 @@ class _Service:
         """Raises EnvironmentFailure when there has been no host for too long."""
         if self._pool.devices:
             self._occupied = monotonic()
-        hopeless = not self._crew.members and not any(self._crew.roster.serves(node) for node in self._facts)
+        hopeless = not self._crew.members and not any(self._crew.roster.serves(node) for node in self._useful)
         if hopeless or monotonic() - self._occupied > DESERTED + START * (not self._open):
             reasons = (f"{self._title(node)}: {why}" for node, why in self._crew.roster.reasons.items())
             raise EnvironmentFailure(
@@ -166,6 +167,7 @@ class _Service:
     def _choose(self) -> Choice:
         """Sorts the nodes, hires what is missing, and tells once why a node is left out."""
         choice = choose(self._facts.values(), own_versions(), self._target, self._call.threads, self._machine)
+        self._useful = [facts.node for facts in choice.devices]
         if choice.devices:
             self._machine = machine_key(choice.devices[0].machine)
             self._crew.hire(choice)

@@ -14,6 +14,7 @@ from rich.text import Text
 from ..common.errors import ArgumentError, NoRecordError, TilesmithError, UserError
 from ..common.settings import DATABASE
 from ..tensor.text import program_key
+from .cli_cluster import cluster
 from .cli_log import log
 from .database import Database, rank
 from .records import Record, TaskIdentity
@@ -25,6 +26,7 @@ app = typer.Typer(
 )  # fmt: skip
 
 app.add_typer(log, name="log")
+app.add_typer(cluster, name="cluster")
 
 INTERRUPTED = 130  # exit code after ctrl-C, as shells have it
 
@@ -57,11 +59,13 @@ def run(
     constant: Constants = None,
     trials: Annotated[Optional[int], typer.Option(help="new measurements to make")] = None,  # noqa: UP045
     time: Annotated[Optional[str], typer.Option(help="when to end: 90s, 2m, 1.5h")] = None,  # noqa: UP045
-    target: Annotated[str, typer.Option(help="what to make kernels for")] = "host",
+    target: Annotated[str, typer.Option(help="what to make kernels for; on a cluster several, with commas")] = "host",
     threads: Annotated[Optional[int], typer.Option(help="threads of the kernels; default: all cores")] = None,  # noqa: UP045
     effort: Annotated[str, typer.Option(help="quick, normal or full")] = "normal",
     strategy: Annotated[str, typer.Option(help="how candidates are chosen")] = "guided",
-    runner: Annotated[str, typer.Option(help="where candidates are built and measured")] = "local",
+    runner: Annotated[
+        str, typer.Option(help="where to measure: local, ray, ray://host:port, or a file with an address")
+    ] = "local",
     template: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="search the schedules of this function, package.module:function, instead of the rules'"),
@@ -72,11 +76,11 @@ def run(
 ) -> None:
     """Searches for the fastest kernel of WHAT, and keeps everything that it measures."""
     from . import report
-    from .tune import tune
+    from .several import tune_targets
 
     found = read_what(what, sizes or (), constant or ())
-    result = tune(
-        found.program, target=target, trials=trials, seconds=None if time is None else read_time(time),
+    result = tune_targets(
+        found.program, target.split(","), trials=trials, seconds=None if time is None else read_time(time),
         threads=threads, strategy=strategy, runner=runner, db=db, seed=seed, progress=progress, effort=effort,
         template=None if template is None else load_function(template),
     )  # fmt: skip
