@@ -6,10 +6,11 @@ from ..schedules.loops import LoopTree, StageLoops
 from ..schedules.regions import axis_forms
 from ..tensor.affine import simplify
 from ..tensor.expr import Const, Expr, Op, Read, const, rewrite, substitute
-from .index import both, inside
+from .index import both, inside, plus, times
+from .index import number as literal
 from .loop_ir import Block, Buffer, Statement, Store
-from .storage import Storage
-from .view import Names, View
+from .storage import Storage, joined_loops
+from .view import Names, View, fixed
 
 
 class Body:
@@ -37,10 +38,18 @@ class Body:
         tensor = definition.tensors[number]
         storage = self.storage[tensor.name]
         if storage.dimensions:
-            return storage.buffer, tuple(view.variables[loop.name] for loop in stage.loops)
+            return storage.buffer, tuple(self._joined(stage, group, view) for group in joined_loops(stage))
         axes = tuple(a.name for a in definition.axes_of(number))
         points = tuple(view.places[stage.stage, a].position for a in axes)
         return storage.buffer, storage.indices(axes, points, view.origins[stage.stage], self.names.bounds)
+
+    def _joined(self, stage: StageLoops, group: tuple[int, ...], view: View) -> Expr:
+        """How many points of the group's axis, in strides of its innermost loop, the loops of the group have come along."""
+        loops = [stage.loops[position] for position in group]
+        total: Expr = literal(0)
+        for loop in loops:
+            total = plus(total, times(view.variables[loop.name], fixed(loop.stride) // fixed(loops[-1].stride)))
+        return total
 
     def at(self, stage: StageLoops, expr: Expr, view: View) -> Expr:
         """An expression of a stage at the current point, over loop variables and buffers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from ..schedules.loops import LoopKind, LoopTree, StageLoops, is_full
 from ..schedules.regions import full_tile, storage_box, storage_extent, storage_shape
@@ -87,7 +88,10 @@ def _intermediate(tree: LoopTree, stage: StageLoops, number: int, prepared: bool
     definition = tree.definition(stage.stage)
     tensor = definition.tensors[number]
     shape = tuple(int(e) for e in storage_shape(tree, stage, number))
-    dimensions = _dimensions(tree, stage) if stage.tiled else ()
+    dimensions: tuple[tuple[str, int, int], ...] = ()
+    if stage.tiled:
+        dimensions = _dimensions(tree, stage)
+        shape = tuple(prod(shape[n] for n in joined) for joined in joined_loops(stage))
     scope = _scope(tree, stage, shape, tensor.dtype.bytes, prepared)
     return Storage(Buffer(tensor.name, tensor.dtype, shape, scope, padded=_padded(tree, tensor.name)), dimensions)
 
@@ -106,13 +110,30 @@ def _padded(tree: LoopTree, tensor: str) -> bool:
     return True
 
 
+def joined_loops(stage: StageLoops) -> tuple[tuple[int, ...], ...]:
+    """The loops of a copy, by position, in groups that are one dimension of its storage: neighbours of one axis.
+
+    A row that is padded is a dimension of its own.
+    """
+    groups: list[tuple[int, ...]] = []
+    padded = any(kind == "pad_layout" and number for kind, _, number in stage.notes)
+    for position, loop in enumerate(stage.loops):
+        row = padded and position + 1 == len(stage.loops)
+        if groups and not row and stage.loops[groups[-1][-1]].axis == loop.axis:
+            groups[-1] = (*groups[-1], position)
+        else:
+            groups.append((position,))
+    return tuple(groups)
+
+
 def _dimensions(tree: LoopTree, stage: StageLoops) -> tuple[tuple[str, int, int], ...]:
     held = storage_box(tree, stage)
     found = []
-    for loop in stage.loops:
-        outermost = stage.pieces(loop.axis)[0] is loop
-        extent = 0 if outermost else int(storage_extent(stage, loop, held))
-        found.append((loop.axis, int(loop.stride), extent))
+    for group in joined_loops(stage):
+        loops = [stage.loops[position] for position in group]
+        outermost = stage.pieces(loops[0].axis)[0] is loops[0]
+        extent = 0 if outermost else prod(int(storage_extent(stage, loop, held)) for loop in loops)
+        found.append((loops[0].axis, int(loops[-1].stride), extent))
     return tuple(found)
 
 

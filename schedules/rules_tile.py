@@ -21,6 +21,7 @@ from ..tensor.expr import Read
 from ..tensor.program import Program, Stage
 from .access import contiguous_axis, depends, element_stride, is_anchor, output_stride, plain_dimension
 from .extents import Extent, ceildiv
+from .rules_transpose import contiguous_dimension, square
 from .schedule import LoopHandle, Schedule, StageHandle
 
 ROWS_AT_MOST = 16
@@ -270,6 +271,10 @@ class _Block:
         rest = [loop for n, loop in enumerate(made.loops) if n != dimension]
         if is_vector:
             pieces = s.split(made.loops[dimension], self.vectors, self.lanes)
+            across = contiguous_dimension(s.program, tensor)
+            if across not in (None, dimension):
+                self._turned(tensor, made, pieces, dimension, across)
+                return
             s.reorder(pieces[0], *rest, *pieces[1:])
             s.unroll(pieces[1])
             s.vectorize(pieces[2])
@@ -277,3 +282,15 @@ class _Block:
             pieces = s.split(made.loops[dimension], self.rows)
             s.reorder(pieces[0], *rest, pieces[1])
             s.unroll(pieces[1])
+
+    def _turned(
+        self, tensor: str, made: StageHandle, pieces: tuple[LoopHandle, ...], dimension: int, across: int
+    ) -> None:
+        """A pack of columns that lie along another dimension: as many squares at a time as the tile has vectors."""
+        s = self.s
+        steps = s.split(made.loops[across], self.lanes)
+        rest = [loop for n, loop in enumerate(made.loops) if n not in (dimension, across)]
+        s.reorder(pieces[0], *rest, *steps, *pieces[1:])
+        s.unroll(steps[1], pieces[1])
+        s.vectorize(pieces[2])
+        square(s, tensor, made.name, across, steps[0])

@@ -86,6 +86,12 @@ def square(s: Schedule, tensor: str, reader: str, contiguous: int, at: LoopHandl
     s.vectorize(copy.loops[contiguous])
 
 
+def contiguous_dimension(program: Program, tensor: str) -> int | None:
+    """The dimension along which the elements of a tensor lie side by side; None if it is too short for vectors."""
+    shape = program.tensors[tensor].shape
+    return len(shape) - 1 if shape and shape[-1] >= NARROWEST else None
+
+
 def square_side(s: Schedule, dtype: DType) -> Extent:
     """Lanes of a vector, and no more than of floats: narrower types would need more registers than there are."""
     return s.lanes(dtype) if dtype.bytes > f32.bytes else s.lanes(f32)

@@ -36,6 +36,12 @@ CROSSING = {
 }
 
 
+PACKED = {
+    kind: f"input A: f32[7, 18]\n{kind} B: f32[37, 18]\nC[i: 7, j: 37] = sum[k: 18](A[i, k] * B[j, k])\nreturn C\n"
+    for kind in ("input", "constant")
+}
+
+
 def derived(text: str, target: str = HOST.text) -> tuple[Task, tuple[Sketch, ...]]:
     task = Task.of(parse(text), parse_target(target), 2)
     return task, task.sketches[1:]
@@ -45,6 +51,18 @@ def derived(text: str, target: str = HOST.text) -> tuple[Task, tuple[Sketch, ...
 def test_the_rule_sends_such_reads_through_registers(name: str) -> None:
     _, sketches = derived(CROSSING[name])
     assert sketches and all(", register)" in sketch.text for sketch in sketches)
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_packs_of_columns_that_lie_along_another_dimension(kind: str) -> None:
+    task, sketches = derived(PACKED[kind])
+    turned = [sketch for sketch in sketches if ", register)" in sketch.text]
+    assert len(turned) == len(sketches)
+    rng = np.random.default_rng(5)
+    for number, sketch in enumerate(turned):
+        values = random_config(task, sketch, rng)
+        assert values is not None and complaint(task, sketch, values, number, at_end=bool(number % 2)) is None
+        assert check_case(task.body, sketch, parse_target("x86:sse2"), Random(number), largest=20_000)
 
 
 @pytest.mark.parametrize("text", ["input x: f32[40, 30]\ny[i: 40, j: 30] = x[i, j] * 2\nreturn y\n", transpose(40, 3)])
