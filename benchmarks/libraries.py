@@ -1,22 +1,26 @@
 """How each library computes each operator: the fastest plain way that a user of it would write.
 
-A library is a function `prepare(operator, arrays, outputs, threads)` that returns a call without arguments, or None where the
-library has no way. `arrays` are the program's inputs by name; the call writes `outputs` where the library can, else it returns
+A library is a function `prepare(operator, arrays, outputs, threads, constants)` that returns a call without arguments, or None
+where the library has no way. `arrays` are the program's inputs by name, those called in `constants` never change, so that a
+library may rearrange them beforehand as ours does; the call writes `outputs` where the library can, else it returns
 its result. Functions of torch take the tensors by name and give the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
 Call = Callable[[], Any]
+Names = Collection[str]
 
 
-def numpy_call(operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int) -> Call | None:
+def numpy_call(
+    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names
+) -> Call | None:
     """NumPy with `out=`. Its BLAS reads the number of threads from the environment."""
     out = outputs[0]
     scratch = np.empty_like(out)
@@ -89,7 +93,9 @@ def torch_functions() -> dict[str, tuple[Callable[..., Any], bool]]:
     }
 
 
-def torch_call(operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int) -> Call | None:
+def torch_call(
+    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names
+) -> Call | None:
     """torch, eager."""
     import torch
 
@@ -108,7 +114,9 @@ def torch_call(operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], thr
     return call
 
 
-def torch_compile_call(operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int) -> Call | None:
+def torch_compile_call(
+    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names
+) -> Call | None:
     """torch.compile (inductor), static shapes; it allocates its result."""
     import torch
 
@@ -144,18 +152,22 @@ _ONNX_OPERATORS: dict[str, Sequence[tuple[str, Sequence[str], str]]] = {
 }
 
 
-def onnxruntime_call(operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int) -> Call | None:
-    """ONNX Runtime with bound inputs and outputs, so that nothing is copied or allocated."""
+def onnxruntime_call(
+    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names
+) -> Call | None:
+    """ONNX Runtime with bound inputs and outputs, so that nothing is copied or allocated. Constants are initializers."""
     if operator not in _ONNX_OPERATORS:
         return None
     import onnx
     import onnxruntime  # type: ignore[import-untyped]
-    from onnx import TensorProto, helper
+    from onnx import TensorProto, helper, numpy_helper
 
     nodes = [helper.make_node(kind, list(inputs), [result]) for kind, inputs, result in _ONNX_OPERATORS[operator]]
-    described = [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in arrays.items()]
+    given = {name: array for name, array in arrays.items() if name not in constants}
+    fixed = [numpy_helper.from_array(arrays[name], name) for name in constants]
+    described = [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in given.items()]
     result = helper.make_tensor_value_info("out", TensorProto.FLOAT, outputs[0].shape)
-    graph = helper.make_graph(nodes, operator, described, [result])
+    graph = helper.make_graph(nodes, operator, described, [result], fixed)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     onnx.checker.check_model(model)
     options = onnxruntime.SessionOptions()
@@ -163,7 +175,7 @@ def onnxruntime_call(operator: str, arrays: Arrays, outputs: Sequence[np.ndarray
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
-    for name, array in arrays.items():
+    for name, array in given.items():
         binding.bind_cpu_input(name, array)
     out = onnxruntime.OrtValue.ortvalue_from_numpy(outputs[0])
     binding.bind_ortvalue_output("out", out)
@@ -175,7 +187,7 @@ def onnxruntime_call(operator: str, arrays: Arrays, outputs: Sequence[np.ndarray
     return call
 
 
-LIBRARIES: dict[str, Callable[[str, Arrays, Sequence[np.ndarray], int], Call | None]] = {
+LIBRARIES: dict[str, Callable[[str, Arrays, Sequence[np.ndarray], int, Names], Call | None]] = {
     "numpy": numpy_call,
     "torch": torch_call,
     "torch.compile": torch_compile_call,

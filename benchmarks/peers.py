@@ -145,7 +145,7 @@ def prepare(request: dict[str, Any]) -> tuple[Call, list[float], str]:
     if request["library"] == OURS:
         call, provenance = _our_call(program, arrays, outputs, threads, request["database"])
     else:
-        found = LIBRARIES[request["library"]](row.operator, arrays, outputs, threads)
+        found = LIBRARIES[request["library"]](row.operator, arrays, outputs, threads, row.constants)
         if found is None:
             raise Missing(f"{request['library']} has no {row.operator} here")
         call, provenance = found, request["library"]
