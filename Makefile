@@ -22,6 +22,8 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/.tested: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@# Ray, which the tests use, brings a `tune` of its own: ours is written again, over it.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps -e .
 	@touch $@ $(VENV)/.installed
 
 demo: install
