@@ -15,9 +15,8 @@ from rich.console import Console
 
 import tilesmith
 from tilesmith.common.errors import ArgumentError
-from tilesmith.measure.result import Purpose
-from tilesmith.schedules.sketch import parse_sketch
 from tilesmith.measure.result import Measurement, Purpose, Status
+from tilesmith.schedules.sketch import parse_sketch
 from tilesmith.tuner import report
 from tilesmith.tuner.about import commands_on_path, environment_facts, is_ours
 from tilesmith.tuner.cli import read_time
