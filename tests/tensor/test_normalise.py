@@ -78,4 +78,5 @@ def test_random_programs_keep_their_meaning(program: Program) -> None:
     same_in_memory(program, normal)
     again = normalise(normal)
     assert program_key(again) == program_key(normal)
-    assert all(axis.extent > 1 for stage in normal.stages for axis in stage.all_axes)
+    for stage in normal.stages:  # a fold keeps its ordered axis: without one it is no fold
+        assert all(axis.extent > 1 for axis in (stage.axes if stage.fold else stage.all_axes))
