@@ -264,6 +264,8 @@ class Registers:
         """One lane of each of as many vectors, if that is what the key asks for: a matrix read across its rows."""
         start, step, lanes = key
         for first in range(start - lanes + 1, start + 1) if step > 1 else ():
+            if (first, 1, lanes) not in held:
+                continue
             rows = [held[k] for lane in range(lanes) if (k := (first + step * lane, 1, lanes)) in held]
             if len(rows) == lanes:
                 return column(self.arithmetic.text, rows, start - first)
@@ -278,7 +280,8 @@ class Registers:
         held = self.values[buffer.name]
         if key not in held:
             elements = set(_elements(key))
-            for other in [other for other in held if elements & set(_elements(other))]:
+            near = [other for other in held if _last(other) >= key[0] and other[0] <= _last(key)]
+            for other in [other for other in near if elements & set(_elements(other))]:
                 old = held.pop(other)
                 for lane, element in enumerate(_elements(other)):
                     if element not in elements:
@@ -300,6 +303,11 @@ class Registers:
 def held_type(buffer: Buffer) -> DType:
     """16-bit floats are f32 while they are in registers: sums are more exact, and are rounded once instead of at each step."""
     return f32 if buffer.dtype.is_float and buffer.dtype.bits == 16 else buffer.dtype
+
+
+def _last(key: Key) -> int:
+    start, step, lanes = key
+    return start + step * max(0, lanes - 1)
 
 
 def _elements(key: Key) -> list[int]:

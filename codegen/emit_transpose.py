@@ -10,7 +10,8 @@ instruction set shuffles at full speed:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 
 from .emit_text import FunctionText
 from .emit_types import Value
@@ -31,34 +32,45 @@ def _interleaved(text: FunctionText, rows: Sequence[Value], number: int) -> Valu
     if len(rows) == 1:
         return rows[0]
     half, lanes = len(rows) // 2, rows[0].lanes
-    segment, high = _segment(rows[0]), number >= half
-    start = segment // 2 if high else 0
-    picked = [
-        first + start + lane // 2 + (lanes if lane % 2 else 0)
-        for first in range(0, lanes, segment)
-        for lane in range(segment)
-    ]
-    pairs = [_shuffle(text, rows[k], rows[k + half], picked) for k in range(half)]
+    mask = _interleaving(lanes, min(lanes, max(1, SEGMENT // rows[0].dtype.bits)), number >= half)
+    pairs = [_shuffle(text, rows[k], rows[k + half], mask) for k in range(half)]
     return _interleaved(text, pairs, number % half)
 
 
-def _segment(row: Value) -> int:
-    return min(row.lanes, max(1, SEGMENT // row.dtype.bits))
+@cache
+def _interleaving(lanes: int, segment: int, high: bool) -> str:
+    """The lower or upper halves of the segments of two vectors, lane by lane in turn."""
+    start = segment // 2 if high else 0
+    return _mask(
+        first + start + lane // 2 + lanes * (lane % 2) for first in range(0, lanes, segment) for lane in range(segment)
+    )
 
 
 def _collected(text: FunctionText, rows: Sequence[Value], number: int, segment: int) -> Value:
     """One vector: segment `number` of each row. As many rows as a row has segments."""
     if len(rows) == 1:
         return rows[0]
-    lanes = rows[0].lanes
-    blocks = range(number % 2, lanes // segment, 2)
-    picked = [block * segment + lane for block in blocks for lane in range(segment)]
-    picked += [lanes + lane for lane in picked]
-    pairs = [_shuffle(text, rows[k], rows[k + 1], picked) for k in range(0, len(rows), 2)]
+    mask = _collecting(rows[0].lanes, segment, number % 2)
+    pairs = [_shuffle(text, rows[k], rows[k + 1], mask) for k in range(0, len(rows), 2)]
     return _collected(text, pairs, number // 2, segment)
 
 
-def _shuffle(text: FunctionText, left: Value, right: Value, picked: list[int]) -> Value:
-    mask = ", ".join(f"i32 {lane}" for lane in picked)
-    made = f"shufflevector {left.typed}, {right.typed}, <{len(picked)} x i32> <{mask}>"
+@cache
+def _collecting(lanes: int, segment: int, odd: int) -> str:
+    """The even or the odd segments of two vectors."""
+    return _mask(
+        vector + block * segment + lane
+        for vector in (0, lanes)
+        for block in range(odd, lanes // segment, 2)
+        for lane in range(segment)
+    )
+
+
+def _mask(picked: Iterable[int]) -> str:
+    numbers = [f"i32 {lane}" for lane in picked]
+    return f"<{len(numbers)} x i32> <{', '.join(numbers)}>"
+
+
+def _shuffle(text: FunctionText, left: Value, right: Value, mask: str) -> Value:
+    made = f"shufflevector {left.typed}, {right.typed}, {mask}"
     return Value(text.compute(made, left.text, right.text), left.dtype, left.lanes)

@@ -131,8 +131,15 @@ class StageLowering(LoopLowering):
         return all(fixed(size) % tile == 0 for size, count in sizes if fixed(count))
 
     def _one_body(self) -> bool:
-        """Masks cost little beside a reduction, a second body costs compile time; copies are all tile."""
-        return self.accumulate_at is not None and self.nest.target.has_masks
+        """Masks cost little beside a reduction, or where a pack is turned in registers; a second body costs compile time."""
+        return self.nest.target.has_masks and (self.accumulate_at is not None or self._is_turned())
+
+    def _is_turned(self) -> bool:
+        """Whether this is a copy that goes through registers into another copy, or that other one."""
+        tree = self.nest.tree
+        inside = [s for s in tree.stages if s.at is not None and s.at[0] == self.stage.stage]
+        squares = [s for s in (self.stage, *inside) if s.scope is Scope.REGISTER and s.at is not None]
+        return any(s.at is not None and tree.by_stage[s.at[0]].copies is not None for s in squares)
 
     # ---- one loop ----
 
