@@ -36,6 +36,7 @@ from tilesmith.targets.target import parse_target
 
 HOST = parse_target("host").text
 SLEEP = 0.02
+TRIAL = 0.1  # seconds of a real trial on a device, without its build
 MEMORY = 100 << 20
 COPY = "input A: f32[1024]\nB[i: 1024] = A[i] + 1\nreturn B\n"
 
@@ -148,6 +149,10 @@ def capacity() -> None:
                 f"capacity over {count} hosts: {done / spent:.0f} trials/s, {done / spent / ideal:.0%} of ideal; the driver "
                 f"spends {busy / done * 1e6:.0f} us of processor time on a trial: {done / busy:.0f} trials/s on one core; "
                 f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+            )
+            print(
+                f"  1,000 devices with trials of {TRIAL * 1e3:.0f} ms give {1000 / TRIAL:.0f} trials/s: the drivers of these "
+                f"need {1000 / TRIAL * busy / done:.1f} cores"
             )
 
 

@@ -149,8 +149,9 @@ class _Service:
                     self._events.put(self._meet)
                     looked = monotonic()
                 if monotonic() - published > PUBLISH:
-                    self._publish()
                     published = monotonic()
+                    with contextlib.suppress(Exception):  # nobody waits for it
+                        self._publish()
             except Exception as error:  # the cluster is going away, or coming back
                 looked = published = monotonic()
                 self._events.put(partial(self._tell_once, f"the cluster does not answer: {first_line(error)}"))
