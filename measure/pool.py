@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import ceil, inf
 from time import monotonic
 from typing import Protocol
 
 from .builder import Built
 from .host import Errand, HostFacts, Outcome
-from .pace import Gauge, Pacing, normalised
+from .lane import Lane, Ticket
+from .pace import Pacing, normalised
 from .result import Failure, Job, Measurement, Status
 
 PATIENCE = 1.0  # seconds that a host waits for a first result before it says that it is alive
@@ -44,49 +45,6 @@ class Crew(Protocol):
     def dismiss(self, key: str, why: str, *, refused: bool) -> None:
         """Ends a host, however little it listens. `refused`: its node shall have no other."""
         ...
-
-
-@dataclass
-class Ticket:
-    """A job on its way."""
-
-    job: Job
-    built: Built | None = None
-    losses: int = 0
-    again: bool = False  # its first times came from a drifting device
-
-
-@dataclass
-class Lane:
-    """One host as the pool sees it."""
-
-    key: str
-    facts: HostFacts
-    builds: bool
-    depth: int
-    gauge: Gauge = field(default_factory=Gauge)
-    holding: dict[int, Ticket] = field(default_factory=dict)
-    outgoing: list[Ticket] = field(default_factory=list)
-    held: list[tuple[Ticket, Measurement]] = field(default_factory=list)  # until its pace is known
-    asked: float = -1.0  # when the message went out that it has not answered; -1: none is out
-    deadline: float = inf
-    done: int = 0
-    failed: int = 0
-
-    @property
-    def load(self) -> int:
-        """Jobs that it has or is about to get."""
-        return len(self.holding) + len(self.outgoing)
-
-    @property
-    def suspect(self) -> bool:
-        """Whether it has a job that may end it."""
-        return any(ticket.losses for ticket in (*self.outgoing, *self.holding.values()))
-
-    @property
-    def free(self) -> bool:
-        """Whether it can be spoken to."""
-        return self.asked < 0
 
 
 @dataclass
