@@ -52,8 +52,7 @@ def tune(
             finished one a new run begins that skips what is known.
         seconds: wall time after which no trial begins. With both the first limit ends it; without either the effort's.
         threads: of the kernels; default: all cores of the target.
-        runner: "local", "ray" (started on this machine), "ray://host:port", the path of a file with an address, or any
-            Runner (which then stays open).
+        runner: "local", "ray" (on this machine), "ray://host:port", a file with an address, or a Runner (it stays open).
         db: the database; default: the settings'.
         template: searches the sketches of this function instead of those that the rules derive (docs/templates.md).
 
@@ -69,13 +68,9 @@ def tune(
         raise ArgumentError("there is nothing to tune", expected="at least one program")
     budget = Budget.of(trials, seconds, preset).share(len(programs))
     request: dict[str, object] = {
-        "trials": trials,
-        "seconds": seconds,
-        "strategy": strategy,
-        "seed": seed,
-        "effort": effort,
+        "trials": trials, "seconds": seconds, "strategy": strategy, "seed": seed, "effort": effort,
         "template": None if template is None else template.__name__,
-    }
+    }  # fmt: skip
     resolved = parse_target(target) if isinstance(target, str) else target
     check_runner(resolved, runner)
     count = thread_count(threads, resolved)
@@ -112,8 +107,7 @@ def search(
     best, records = session.best(), session.records()
     if best is None and not interrupted:
         raise search_failed(problem.title, records, session.database.path)
-    spent = Spent.on(records, wall=session.spent, search=thinking.seconds)
-    return TaskResult(problem.identity, best, records, spent, interrupted)
+    return TaskResult(problem.identity, best, records, Spent.on(records, session.spent, thinking.seconds), interrupted)
 
 
 def explore(
@@ -123,8 +117,7 @@ def explore(
     with thinking:
         strategy.tell(session.earlier_results())
     first = session.first()  # the unscheduled nest, and what was good elsewhere
-    flying: dict[int, Candidate] = {}
-    more = True
+    flying, more = dict[int, Candidate](), True
     while more or flying:
         more = more and not budget.over(session.done + len(flying), session.spent)
         room = min(runner.capacity - len(flying), budget.trials_left(session.done + len(flying)))
