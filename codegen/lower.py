@@ -21,7 +21,7 @@ from ..schedules.loops import LoopTree
 from ..targets.target import Target
 from ..tensor.expr import Read
 from .index import number
-from .loop_ir import Block, Buffer, For, LoopProgram, Nest, Scope, Statement, Store, statements
+from .loop_ir import Buffer, For, LoopProgram, Nest, Scope, Statement, Store, statements
 from .lower_nest import NestLowering
 from .refusals import check_lowers
 from .storage import Storage, constant_stages, storages
@@ -91,6 +91,3 @@ def allocated(program: LoopProgram) -> dict[str, Buffer]:
             if isinstance(made, Buffer):
                 found[made.name] = made
     return found
-
-
-__all__ = ["Block", "allocated", "lower"]

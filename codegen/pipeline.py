@@ -12,9 +12,10 @@ from functools import lru_cache
 
 from ..common.debug import Level, show
 from ..common.errors import ScheduleError
+from ..schedules.access import points_of
 from ..schedules.loops import LoopTree
 from ..schedules.outline import outline
-from ..schedules.sketch import Sketch, broken_conditions, parse_sketch
+from ..schedules.sketch import UNSCHEDULED, Sketch, broken_conditions, parse_sketch
 from ..schedules.space import Value
 from ..schedules.task import normalised
 from ..targets.target import Target, parse_target
@@ -26,8 +27,6 @@ from .loop_ir import LoopProgram
 from .lower import lower
 from .passes.keep_small_serial import keep_small_serial
 from .printing import print_loops
-
-UNSCHEDULED = Sketch("default", ())
 
 
 def loop_tree(program: Program, sketch: Sketch, config: Mapping[str, Value], target: Target) -> LoopTree:
@@ -101,13 +100,6 @@ def _specs(tensors: tuple[Tensor, ...]) -> tuple[BufferSpec, ...]:
 def kernel_name(program: Program) -> str:
     """A name for machine code: operators, dtype and sizes, such as matmul_bias_relu_f32_512x1024x1024."""
     operators = "_".join(dict.fromkeys(s.origin.operator for s in program.stages if s.origin.operator)) or "kernel"
-    largest = max(program.stages, key=lambda s: _points(s.all_axes))
+    largest = max(program.stages, key=points_of)
     sizes = "x".join(str(a.extent) for a in largest.all_axes)
     return f"{operators}_{largest.tensors[0].dtype}_{sizes}"
-
-
-def _points(axes: tuple[object, ...]) -> int:
-    total = 1
-    for axis in axes:
-        total *= int(getattr(axis, "extent"))  # noqa: B009
-    return total

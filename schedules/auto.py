@@ -20,7 +20,7 @@ from .inlining import can_inline
 from .rules_stream import stream_group
 from .rules_tile import can_tile, tile
 from .schedule import Schedule, trace
-from .sketch import Sketch
+from .sketch import UNSCHEDULED, Sketch
 
 PARTS = (8, 64)  # for a few threads, and for many
 LONG = 4  # how many times longer than the result a reduction is split
@@ -29,7 +29,7 @@ SHORTEST_PART = 1024  # terms: what is shorter is done before a second stage has
 
 def derive(program: Program) -> tuple[Sketch, ...]:
     """The sketches of a program in canonical, normalised form; the unscheduled nest comes first."""
-    return (Sketch("default", ()), *trace(automatic, program, "auto"))
+    return (UNSCHEDULED, *trace(automatic, program, "auto"))
 
 
 def automatic(s: Schedule) -> None:

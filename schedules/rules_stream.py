@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..tensor.expr import Var
 from ..tensor.program import Program, Stage
-from .access import contiguous_axis, depends, is_anchor, output_stride
+from .access import contiguous_axis, depends, is_anchor
 from .extents import ceildiv
 from .rules_transpose import crossing, transpose
 from .schedule import LoopHandle, Schedule, StageHandle
@@ -184,8 +184,3 @@ def _row_axes(
                 return None
             found = tuple(own)
     return found if found is not None and len(set(found)) == shared else None
-
-
-def stride_of(stage: Stage, axis: str) -> int:
-    """How many elements apart neighbouring points along an axis are in the result."""
-    return output_stride(stage, axis)

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from ..common.errors import ScheduleError, TemplateError, TilesmithError
@@ -370,12 +370,3 @@ def _symbolic_extents(program: Program) -> dict[tuple[str, str], Extent]:
         for n in range(len(declared.tensor.shape)):
             extents[declared.tensor.name, f"#{n}"] = leaf(f"extent({declared.tensor.name}.d{n})")
     return extents
-
-
-def unscheduled(program: Program) -> Sketch:
-    """The default nest of any program as a sketch: no steps."""
-    del program
-    return Sketch("default", ())
-
-
-__all__ = ["LoopHandle", "Schedule", "ScheduleError", "StageHandle", "Template", "replace", "trace", "unscheduled"]

@@ -187,6 +187,9 @@ def environment(program: Program, target: Target) -> dict[str, int | Array]:
     return numbers
 
 
+UNSCHEDULED = Sketch("default", ())  # no steps: the nests as the program is written, a candidate of every task
+
+
 # ---- text --------------------------------------------------------------------------------------------------------------
 
 

@@ -12,8 +12,8 @@ from ..tensor.program import Program
 from ..tensor.rewrite import normalise
 from ..tensor.text import canonical, print_program, program_key
 from .auto import derive
-from .schedule import Template, trace, unscheduled
-from .sketch import Sketch
+from .schedule import Template, trace
+from .sketch import UNSCHEDULED, Sketch
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Task:
 
     def sketches_of(self, template: Template) -> tuple[Sketch, ...]:
         """The sketches of a person's template, after the unscheduled nest. TemplateError names the template."""
-        return (unscheduled(self.body), *trace(template, self.body))
+        return (UNSCHEDULED, *trace(template, self.body))
 
 
 def task_key(program: str, target: str, threads: int) -> str:

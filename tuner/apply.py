@@ -28,7 +28,7 @@ from ..common.settings import CACHE, DATABASE
 from ..measure.calibrate import known_ceilings
 from ..measure.machine import machine_identity, machine_key
 from ..runtime.kernel import Kernel
-from ..schedules.sketch import Sketch, broken_conditions, parse_sketch
+from ..schedules.sketch import UNSCHEDULED, Sketch, broken_conditions, parse_sketch
 from ..schedules.space import Candidate, Parameter, Value
 from ..schedules.space_ops import population
 from ..schedules.task import Task
@@ -225,11 +225,11 @@ def _from_record(
 
 def _stored_sketch(database: Database, key: str) -> Sketch | None:
     if not key:
-        return Sketch("default", ())
+        return UNSCHEDULED
     stored = database.sketch(key)
     if stored is None:
         return None
-    return parse_sketch(stored.text) if stored.text else Sketch("default", ())
+    return parse_sketch(stored.text) if stored.text else UNSCHEDULED
 
 
 def _family(task: Task, database: Database) -> Pick | None:

@@ -8,7 +8,6 @@ from rich.console import Group, RenderableType
 
 from ..codegen.compile_time import compile_time
 from ..codegen.cpu import builder_version
-from ..codegen.pipeline import UNSCHEDULED
 from ..common.errors import ArgumentError, ScheduleError
 from ..cost_model.analysis import analyse
 from ..cost_model.analytic import clock_of, level_speeds, predict, resources
@@ -16,7 +15,7 @@ from ..measure.local import LocalRunner
 from ..measure.result import Job, Measurement, Purpose
 from ..schedules.loops import LoopTree
 from ..schedules.outline import outline
-from ..schedules.sketch import Sketch, parse_sketch
+from ..schedules.sketch import UNSCHEDULED, Sketch, parse_sketch
 from ..schedules.task import normalised
 from ..targets.ceilings import Ceilings
 from ..targets.target import Target, check_runs_here, parse_target

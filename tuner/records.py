@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 
 from ..measure.result import Config, Measurement, Purpose
+from ..schedules.task import task_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,6 @@ class TaskIdentity:
     def key(self) -> str:
         """What records are found by."""
         return task_key(self.program_key, self.target_key, self.threads)
-
-
-def task_key(program_key: str, target_key: str, threads: int) -> str:
-    """64 hex digits: sha256 of the program's key, the target's key and the number of threads."""
-    return hashlib.sha256(f"{program_key}\n{target_key}\n{threads}".encode()).hexdigest()
 
 
 def canonical_config(config: Config) -> str:

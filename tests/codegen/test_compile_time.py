@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilesmith.codegen.compile_time import compile_time, read_report
-from tilesmith.codegen.pipeline import UNSCHEDULED
+from tilesmith.schedules.sketch import UNSCHEDULED
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.text import canonical, parse
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilesmith.codegen.pipeline import UNSCHEDULED, build
+from tilesmith.codegen.pipeline import build
 from tilesmith.runtime.devices.cpu import CpuDevice
+from tilesmith.schedules.sketch import UNSCHEDULED
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
