@@ -98,6 +98,11 @@ def physical_cores(cpus: tuple[int, ...]) -> frozenset[tuple[str, ...]]:
     return frozenset(found)
 
 
+def usable_processors() -> int:
+    """Logical processors that this process may use by its affinity."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else len(online_cpus())
+
+
 def usable_cores() -> int:
     """Physical cores that this process may use: its affinity, and the share of time its container is allowed."""
     cpus = tuple(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else online_cpus()

@@ -5,13 +5,15 @@
     family     a record of the nearest other shape of the same family: its config, moved into this shape's domains
     analytic   no record: the best of a large draft by the analytic model
 
-A config may serve elsewhere; a time never does. Whatever a lower tier offers is validated first, and the kernel says which
-tier served it (`kernel.provenance`).
+Each tier asks the person's database (or log) first, then the logs shipped with the project (sources.py). A config may
+serve elsewhere; a time never does. Whatever a lower tier offers is validated first, and the kernel says which tier served
+it (`kernel.provenance`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
@@ -40,12 +42,14 @@ from .budget import NORMAL
 from .database import Database
 from .records import Record, TaskIdentity, canonical_config
 from .search.draft import draft
+from .sources import sources
 from .task_space import TaskSpace
 from .units import time_text
 
 DRAFT_SEED = 0
 NEAR_RECORDS = 8  # of a task of the same program: those that are not valid here are passed over
 MOVES = 2000  # configs around one of another shape that are looked at
+FAMILY_REACH = log(64)  # a shape that is further away (`_distance`) says less than the analytic model
 FAMILY_RECORDS = 4  # of the nearest shape: the analytic model chooses among them
 
 
@@ -59,9 +63,11 @@ class Provenance:
     config: Mapping[str, Value]
     seconds: float | None  # as measured on this machine by this version; only of the tier exact
     note: str = ""
+    log: str = ""  # the log that the record comes from, if it is none of the database
 
     def __str__(self) -> str:
         source = f"record {self.record}" if self.record is not None else "analytic model"
+        source += f" of {self.log}" if self.log else ""
         time = f", {time_text(self.seconds)} when tuned" if self.seconds is not None else ""
         return f"{self.tier}: {source}{time}{f' ({self.note})' if self.note else ''}"
 
@@ -87,7 +93,8 @@ def compile(
     """The kernel of a program, with the best configuration that is known for it.
 
     Args:
-        db: the tuning database; by default the one of the settings. A missing one is an empty one.
+        db: the tuning database, or a log of records (.jsonl); by default the database of the settings. A missing one is
+            an empty one.
         threads: how many threads it uses; by default all cores of the target.
         constants: values of the program's constants, in its order or by name.
         strict: refuse anything but a record of exactly this task.
@@ -158,18 +165,17 @@ def _with_names(artifact: Artifact, program: Program) -> Artifact:
 
 def best_pick(task: Task, db: str | Path | None = None, *, strict: bool = False) -> Pick:
     """The best candidate that is known for a task; see the head of this file. NoRecordError: strict and none exact."""
-    path = Path(db) if db is not None else DATABASE.value()
-    if path.exists():
-        with Database(path, read_only=True) as database:
-            found = _exact(task, database)
-            if found is None and not strict:
-                found = _near(task, database) or _family(task, database)
-        if found is not None:
-            return found
+    with ExitStack() as stack:
+        opened = [(stack.enter_context(Database(s.path, read_only=True)), s.log) for s in sources(db)]
+        for tier in (_exact,) if strict else (_exact, _near, _family):
+            for database, log in opened:
+                found = tier(task, database)
+                if found is not None:
+                    return replace(found, provenance=replace(found.provenance, log=log))
     if strict:
         raise NoRecordError(
             "there is no record of exactly this program, target and number of threads",
-            expected=f"a tuned task {task.key[:12]} in {path}",
+            expected=f"a tuned task {task.key[:12]} in {db or DATABASE.value()}",
             advice="tune it first, or compile without strict=True",
         )
     return analytic_pick(task)
@@ -235,8 +241,10 @@ def _stored_sketch(database: Database, key: str) -> Sketch | None:
 def _family(task: Task, database: Database) -> Pick | None:
     """The nearest shape's best configs, moved into this shape's domains; the analytic model chooses among them."""
     tasks = [t for t in database.family_tasks(family_key(task.program)) if t.key != task.key]
-    tasks.sort(key=lambda t: _distance(task.program, parse(t.program)))
-    for other in tasks:
+    near = sorted((_distance(task.program, parse(t.program)), t.key, t) for t in tasks)
+    for distance, _, other in near:
+        if distance > FAMILY_REACH:
+            break
         picks: list[tuple[float, Pick]] = []
         for record in database.best(other.key, FAMILY_RECORDS):
             sketch = _stored_sketch(database, record.trial.sketch)

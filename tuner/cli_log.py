@@ -23,17 +23,18 @@ DatabasePath = Annotated[Optional[Path], typer.Option("--db", help="the tuning d
 def export_records(
     file: LogFile,
     task: Annotated[Optional[list[str]], typer.Option(help="first digits of a task; default: all tasks")] = None,  # noqa: UP045
+    best: Annotated[Optional[int], typer.Option(min=1, help="only so many best candidates of each task")] = None,  # noqa: UP045
     *,
     db: DatabasePath = None,
 ) -> None:
-    """Writes all records, or those of some tasks; an old file is replaced."""
+    """Writes all records, or those of some tasks; an old file is replaced. `compile` takes such a file as its database."""
     with Database(db or DATABASE.value(), read_only=True) as database:
         tasks = database.tasks()
         if task:
             tasks = [found for found in tasks if found.key.startswith(tuple(task))]
             if not tasks:
                 raise ArgumentError("no task begins so", found=", ".join(task), advice="`tune show` lists all tasks")
-        count = export_log(database, file, tasks)
+        count = export_log(database, file, tasks, best=best)
     print(f"{count} records of {len(tasks)} tasks written to {file}")
 
 

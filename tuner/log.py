@@ -67,11 +67,17 @@ class Report:
     bad: tuple[BadLine, ...]
 
 
-def export_log(database: Database, path: Path, tasks: Iterable[TaskIdentity] | None = None) -> int:
-    """Writes all records of the tasks (default: of the database) and returns their number. An old file is replaced."""
+def export_log(
+    database: Database, path: Path, tasks: Iterable[TaskIdentity] | None = None, *, best: int | None = None
+) -> int:
+    """Writes records of the tasks (default: of the database) and returns their number. An old file is replaced.
+
+    `best`: only those of so many best candidates of each task, which is what `compile` asks a log for.
+    """
     entries = []
     for task in database.tasks() if tasks is None else tasks:
-        for record in database.records(task.key):
+        records = database.records(task.key) if best is None else database.best(task.key, best)
+        for record in records:
             sketch, machine = database.sketch(record.trial.sketch), database.machine(record.trial.machine)
             if sketch is not None and machine is not None:
                 entries.append(Entry(task, sketch, machine, record.trial))

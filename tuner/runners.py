@@ -12,6 +12,7 @@ from ..measure.calibrate import ceilings
 from ..measure.machine import machine_identity, machine_key
 from ..measure.result import Runner
 from ..targets.ceilings import Ceilings
+from ..targets.host import usable_processors
 from ..targets.target import Target, check_runs_here
 from .records import Machine
 
@@ -41,6 +42,16 @@ def check_runner(target: Target, runner: str | Runner) -> None:
         check_runs_here(target)
 
 
+def check_threads(threads: int) -> None:
+    """Refuses to time kernels of more threads than there are processors: their times would say nothing."""
+    if threads > (here := usable_processors()):
+        raise ArgumentError(
+            f"{threads} threads cannot be timed on {here} processors",
+            expected=f"at most {here}",
+            advice="leave threads out, or measure on a machine that has them",
+        )
+
+
 @contextmanager
 def place_for(target: Target, threads: int, runner: str | Runner) -> Iterator[Place]:
     """A new runner, closed at the end, or the caller's own, which is not.
@@ -58,6 +69,7 @@ def place_for(target: Target, threads: int, runner: str | Runner) -> Iterator[Pl
     else:
         from ..measure.local import LocalRunner
 
+        check_threads(threads)
         known = ceilings(target, threads)
         with LocalRunner(target.text, threads, ceilings=known) as local:
             yield _place(local, target, threads)

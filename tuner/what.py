@@ -72,7 +72,17 @@ def _from_file(path: Path, values: Mapping[str, str], constants: Sequence[str]) 
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise ArgumentError(f"cannot read the program file {path}: {reason}") from None
-    return What(parse(text), f"tilesmith.parse(open({str(path)!r}).read())")
+    try:
+        program = parse(text)
+    except ProgramError as error:
+        raise ProgramError(
+            f"{path}: {error.problem}",
+            expected=error.expected,
+            found=error.found,
+            advice=error.advice,
+            where=error.where,
+        ) from None
+    return What(program, f"tilesmith.parse(open({str(path)!r}).read())")
 
 
 def _from_operator(name: str, values: Mapping[str, str], constants: Sequence[str]) -> What:

@@ -1,8 +1,11 @@
 """`tune log`: records out of one database and into another."""
 
+import json
 from pathlib import Path
 
 from cli.records import Call, fill, identity
+
+from tilesmith.tuner.database import Database
 
 
 def test_records_travel_as_a_file(call: Call, tmp_path: Path) -> None:
@@ -16,6 +19,15 @@ def test_records_travel_as_a_file(call: Call, tmp_path: Path) -> None:
     assert call("log", "merge", both, file, file).code == 0
     assert both.read_text() == file.read_text()
     assert "i.tile=2" in call("show", identity().key[:8], "--db", other).out
+
+
+def test_only_the_best_candidates_travel_if_wanted(call: Call, tmp_path: Path) -> None:
+    db, file = tmp_path / "records.sqlite", tmp_path / "records.jsonl"
+    fill(db)
+    assert call("log", "export", file, "--best", 1, "--db", db).out == f"1 records of 1 tasks written to {file}\n"
+    with Database(db, read_only=True) as database:
+        fastest = database.best(identity().key)[0]
+    assert json.dumps(json.loads(file.read_text())["config"], sort_keys=True) == json.dumps(dict(fastest.config))
 
 
 def test_lines_that_are_none_are_named_and_skipped(call: Call, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_wrong_file_is_marked(tmp_path: Path) -> None:
     path.write_text(TEXT.replace("A[i, k]", "A[i]"))
     with pytest.raises(ProgramError) as caught:
         read_what(str(path))
-    assert "A[i]" in caught.value.where
+    assert "A[i]" in caught.value.where and str(path) in caught.value.problem
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ArgumentError, match="no UTF-8"):
         read_what(str(path))

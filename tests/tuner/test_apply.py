@@ -17,8 +17,10 @@ from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text import family_key, parse, print_program, program_key
+from tilesmith.tuner import sources
 from tilesmith.tuner.apply import Provenance, analytic_pick
 from tilesmith.tuner.database import Database
+from tilesmith.tuner.log import export_log
 from tilesmith.tuner.records import Machine, Sketch, TaskIdentity, Trial, canonical_config
 
 HERE = machine_key(machine_identity())
@@ -28,6 +30,7 @@ NEST: tuple[str, str, dict[str, Value]] = ("", "", {})  # the unscheduled nest: 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sources, "shipped_logs", tuple)
 
 
 def product(m: int = 24, n: int = 40, k: int = 33) -> Program:
@@ -189,3 +192,44 @@ def test_who_wants_to_see_how_it_is_built_sees_it_every_time(tmp_path: Path, mon
         tilesmith.compile(program, db=db, threads=1)
         kinds = {path.name.split("-")[1] for path in folder.iterdir()}
         assert {"outline", "loops", "llvm", "assembly"} <= kinds, "not silent because the artifact is in the cache"
+
+
+def as_log(path: Path, db: Path) -> Path:
+    with Database(db, read_only=True) as database:
+        export_log(database, path)
+    return path
+
+
+def test_a_log_serves_like_a_database(tmp_path: Path) -> None:
+    db = tmp_path / "a.sqlite"
+    remember(db, product(), NEST, 1e-3)
+    log = as_log(tmp_path / "team.jsonl", db)
+    found = served(log, product(), strict=True)
+    assert (found.tier, found.log) == ("exact", "team.jsonl")
+    assert "record 1 of team.jsonl" in str(found)
+    made = sorted((tmp_path / "cache" / "logs").glob("*.sqlite"))
+    served(log, product(), strict=True)
+    assert sorted((tmp_path / "cache" / "logs").glob("*.sqlite")) == made and len(made) == 1, "a log is read once"
+
+
+def test_wrong_lines_of_a_log_are_skipped_with_a_warning(tmp_path: Path) -> None:
+    db = tmp_path / "a.sqlite"
+    remember(db, product(), NEST, 1e-3)
+    log = as_log(tmp_path / "team.jsonl", db)
+    with log.open("a") as lines:
+        lines.write('{"format":1,"program":"input"}\n')
+    with pytest.warns(UserWarning, match=r"1 lines of the log were skipped: .*team\.jsonl:2"):
+        assert served(log, product()).tier == "exact"
+
+
+def test_shipped_logs_serve_behind_the_own_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    db = tmp_path / "shipped.sqlite"
+    remember(db, product(), drafted(product()), 1e-3)
+    log = as_log(tmp_path / "shipped.jsonl", db)
+    monkeypatch.setattr(sources, "shipped_logs", lambda: (log,))
+    own = tmp_path / "own.sqlite"
+    assert served(own, product()).log == "shipped.jsonl"
+    remember(own, product(48, 40, 33), NEST, 1e-3)
+    assert served(own, product()).log == "shipped.jsonl", "an exact record stands before one of another shape"
+    remember(own, product(), NEST, 1.0)
+    assert served(own, product()).log == ""

@@ -13,6 +13,7 @@ from tilesmith.measure.replay import ReplayRunner, ReplaySpace
 from tilesmith.measure.result import Failure, Job, Measurement, Purpose, Status
 from tilesmith.schedules.space import Candidate, Value, config
 from tilesmith.targets.ceilings import Ceilings
+from tilesmith.tensor.ops import matmul
 from tilesmith.tuner.budget import NORMAL, Budget
 from tilesmith.tuner.database import Database
 from tilesmith.tuner.outcome import TaskResult
@@ -227,3 +228,8 @@ def test_wrong_words_are_refused_before_any_work() -> None:
         tune([])
     with pytest.raises(ArgumentError, match="unknown effort"):
         tune([], effort="heroic")
+
+
+def test_more_threads_than_processors_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="5000 threads cannot be timed"):
+        tune(matmul(8, 8, 8), threads=5000, trials=1, db=tmp_path / "a.sqlite", progress=False)

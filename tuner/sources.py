@@ -1,0 +1,75 @@
+"""Where `compile` looks for records: in the person's database or log first, then in the logs shipped with the project.
+
+A log (JSON lines) is turned into a database once, in the cache, under the hash of its bytes; from then on it is looked up
+like any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from ..common.errors import EnvironmentFailure
+from ..common.settings import CACHE, DATABASE
+from .database import Database
+from .schema import VERSION
+
+LOG_SUFFIX = ".jsonl"
+_RECIPE = 1  # raise it when the same log makes another database, as after a change of a key's recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A database to look in. `log`: the name of the log that it was made of, empty for the person's own database."""
+
+    path: Path
+    log: str = ""
+
+
+def sources(db: str | Path | None = None) -> tuple[Source, ...]:
+    """Where to look, in this order; what does not exist is left out.
+
+    `db`: a database or a log (its name ends in .jsonl); by default the one of the settings. A log's wrong lines are
+    skipped with a warning. ArgumentError, EnvironmentFailure: see `log_database`.
+    """
+    own = Path(db) if db is not None else DATABASE.value()
+    there = [place for place in (own, *shipped_logs()) if place.exists()]
+    return tuple(
+        Source(log_database(place), place.name) if place.suffix == LOG_SUFFIX else Source(place) for place in there
+    )
+
+
+def shipped_logs() -> tuple[Path, ...]:
+    """The logs that are installed with the project."""
+    folder = files(f"{__package__.partition('.')[0]}.logs")
+    return tuple(sorted(Path(str(entry)) for entry in folder.iterdir() if entry.name.endswith(LOG_SUFFIX)))
+
+
+def log_database(log: Path) -> Path:
+    """The database made of a log; ArgumentError if it cannot be read, EnvironmentFailure if the cache cannot be written."""
+    from .log import import_log
+
+    text = log.read_bytes()
+    key = hashlib.sha256(f"{_RECIPE} {VERSION} ".encode() + text).hexdigest()[:32]
+    made = CACHE.value() / "logs" / f"{key}.sqlite"
+    if made.exists():
+        return made
+    beside = made.with_name(f".{key}.{os.getpid()}.sqlite")
+    try:
+        made.parent.mkdir(parents=True, exist_ok=True)
+        with Database(beside) as database:
+            bad = import_log(log, database).bad
+        beside.replace(made)  # closed, so that nothing is left in a write-ahead log
+    except OSError as error:
+        raise EnvironmentFailure(
+            "the log cannot be turned into a database in the cache",
+            found=f"{made.parent}: {error.strerror}",
+            advice=f"give another folder by {CACHE.name}",
+        ) from error
+    if bad:
+        warnings.warn(f"{len(bad)} lines of the log were skipped: {bad[0]}; `tune log check` lists all", stacklevel=2)
+    return made
