@@ -21,6 +21,7 @@ from ..common.errors import EnvironmentFailure
 from ..common.settings import CACHE
 from ..targets.ceilings import Ceilings, default_ceilings
 from ..targets.host import usable_cores
+from ..targets.nvidia import needs_gpu
 from ..targets.target import Target, check_runs_here, parse_target
 from .child import Child, child_setup
 from .environment import builder_environment
@@ -43,11 +44,13 @@ Sample = Callable[[int], NDArray[np.float64]]  # times -> seconds of that many r
 
 
 def ceilings(target: Target, threads: int) -> Ceilings:
-    """The ceilings of this machine: measured now, or the figures kept from before.
+    """The ceilings of this machine: measured now, or the figures kept from before; those of a GPU are its target's.
 
     Raises TargetError if this machine is not such a target, EnvironmentFailure if the loops do not run.
     """
     check_runs_here(target)
+    if needs_gpu(target):  # the loops here are a processor's
+        return default_ceilings(target, threads)
     found = _kept(target, threads)
     if found is None:
         found = _in_child(target, threads)

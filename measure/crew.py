@@ -10,6 +10,8 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from ..targets.nvidia import needs_gpu
+from ..targets.target import parse_target
 from .host import Errand, HostFacts, Order
 from .nodes import Choice, NodeFacts
 from .pool import Pool
@@ -20,6 +22,7 @@ from .talk import Call
 
 START = 120.0  # seconds until a host must be ready: it may calibrate first
 _BUILDERS = 16  # builder children of one node at most
+_WITH_GPU = 8  # cores that go with one GPU at most: for what checks its results, and for builders
 
 Happening = Callable[[], None]
 
@@ -40,6 +43,7 @@ class Hired:
 
     def __init__(self, call: Call, events: queue.SimpleQueue[Happening]) -> None:
         self._call, self._events = call, events
+        self._gpu = needs_gpu(parse_target(call.target))
         self.members: dict[str, _Member] = {}
         self.roster = Roster()
         self.pool: Pool | None = None
@@ -50,7 +54,7 @@ class Hired:
         """Asks nodes for the hosts that they have room for: devices first, and builders on what they leave."""
         for facts in choice.devices:
             for _ in range(self._wanted(facts)):
-                self._start(facts, self._device_order(), self._share(facts))
+                self._start(facts, self._device_order(facts), self._share(facts))
             if self._call.exclusive:
                 self._hire_builder(facts, self._left_over(facts), claims=True)
         for facts in choice.builders:
@@ -61,6 +65,8 @@ class Hired:
         if not self.roster.serves(facts.node):
             return 0
         fits = int(facts.processors / self._share(facts))
+        if self._gpu:
+            fits = min(fits, int(facts.gpus))
         wanted = min(facts.sets, fits) if self._call.exclusive else fits
         limit = self._call.devices
         if limit is not None:
@@ -70,38 +76,42 @@ class Hired:
     def _left_over(self, facts: NodeFacts) -> int:
         """Builders that a node with devices has cores for: two feed one device well."""
         devices = len(self._of(facts.node))
-        cores = facts.cores - devices * self._call.threads
+        cores = facts.cores - devices * self._cores(facts)
         return min(cores, int(facts.processors - devices * self._share(facts)), 2 * devices)
 
     def _hire_builder(self, facts: NodeFacts, builders: int, *, claims: bool) -> None:
         if builders >= 1 and self.roster.serves(facts.node) and not self._of(facts.node, builds=True):
             call = self._call
             order = Order(
-                call.target, call.threads, call.build_factory, builders * claims, False, builders, call.build_options
-            )
+                call.target, call.threads, call.build_factory, builders * claims, builders=builders,
+                options=call.build_options,
+            )  # fmt: skip
             self._start(facts, order, builders)
+
+    def _cores(self, facts: NodeFacts) -> int:
+        """Whole cores that belong to one device of a node."""
+        return max(1, min(_WITH_GPU, facts.cores // facts.sets)) if self._gpu else self._call.threads
 
     def _share(self, facts: NodeFacts) -> float:
         """CPUs of the cluster's count that belong to the cores of one device."""
         if not self._call.exclusive:
             return 1.0
-        return max(1.0, float(int(facts.processors * self._call.threads / facts.cores)))
+        return max(1.0, float(int(facts.processors * self._cores(facts) / facts.cores)))
 
     def _of(self, node: str | None, *, builds: bool = False) -> list[_Member]:
         """The devices, or the builders, of a node or of all."""
         return [m for m in self.members.values() if node in (None, m.node.node) and m.builds == builds]
 
-    def _device_order(self) -> Order:
+    def _device_order(self, facts: NodeFacts) -> Order:
         call = self._call
-        claim = call.threads if call.exclusive else 0
-        return Order(call.target, call.threads, call.factory, claim, call.exclusive, options=call.options)
+        claim = self._cores(facts) if call.exclusive else 0
+        return Order(call.target, call.threads, call.factory, claim, self._gpu, call.exclusive, options=call.options)
 
     def _start(self, facts: NodeFacts, order: Order, cpus: float) -> None:
         self._count += 1
         key = f"{facts.node[:8]}-{self._count}"
         builds = order.factory == self._call.build_factory
-        gpus = 1 if order.target.startswith("cuda") and not builds else 0
-        handle = start_host(order, facts.node, cpus, gpus)
+        handle = start_host(order, facts.node, cpus)
         self.members[key] = _Member(facts, builds, handle)
         self._after(handle.facts.remote(), partial(self._ready, key), key)
 

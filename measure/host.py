@@ -14,7 +14,7 @@ from importlib import import_module
 from time import monotonic
 from typing import Any, Protocol
 
-from ..targets.target import parse_target
+from ..targets.target import check_runs_here, parse_target
 from .builder import Built
 from .builders import DEPTH, Builders
 from .calibrate import ceilings
@@ -22,7 +22,7 @@ from .child import Child, child_setup
 from .cores import Claim
 from .environment import builder_environment
 from .local import BUILDER, LocalRunner
-from .machine import machine_identity
+from .machine import identity_for
 from .requests import default_limits
 from .result import Job, Measurement
 from .station import wait_for
@@ -40,6 +40,7 @@ class Order:
         target, threads: of the kernels.
         factory: "module:function", called with (order, ceilings); it gives the runner.
         claim: cores to own alone; 0: it takes what it gets.
+        gpu: whether it owns a GPU alone: the only one that it is shown.
         calibrates: whether it measures ceilings.
         builders: builder children of a host that only builds.
         options: of the factory.
@@ -49,6 +50,7 @@ class Order:
     threads: int
     factory: str
     claim: int = 0
+    gpu: bool = False
     calibrates: bool = False
     builders: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -102,16 +104,22 @@ class Host:
     """See the head of this file. Errors: those of claiming, calibrating and the factory."""
 
     def __init__(self, order: Order) -> None:
-        self._machine = machine_identity()  # of the whole machine: it is asked before cores are claimed
+        target = parse_target(order.target)
+        self._machine = identity_for(target)  # of the whole machine: it is asked before cores are claimed
         self._claim = Claim(order.claim) if order.claim else None
-        self._place = f"{platform.node()} {self._cores()}"
-        speeds = ceilings(parse_target(order.target), order.threads) if order.calibrates else None
+        self._place = f"{platform.node()} {self._device(order)}"
+        if order.calibrates:
+            check_runs_here(target)
+        speeds = ceilings(target, order.threads) if order.calibrates else None
         self._ceilings = speeds.to_json() if speeds is not None else ""
         module, _, name = order.factory.partition(":")
         self._runner: Hosted = getattr(import_module(module), name)(order, speeds)
         self._load = 0
 
-    def _cores(self) -> str:
+    def _device(self, order: Order) -> str:
+        """What it owns, for people: a GPU, whole cores, or nothing."""
+        if order.gpu:
+            return f"GPU {os.environ.get('CUDA_VISIBLE_DEVICES', '0')}"
         return "cores " + ",".join(map(str, self._claim.cpus)) if self._claim else f"pid {os.getpid()}"
 
     def facts(self) -> HostFacts:

@@ -9,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from ..targets.host import host_caches, host_features, online_cpus, physical_cores, usable_cores
+from ..targets.nvidia import Gpu, gpus, needs_gpu
+from ..targets.target import Target
 
 _MODEL_LINES = ("vendor_id", "cpu family", "model", "stepping", "model name", "CPU implementer", "CPU part")
 
@@ -27,6 +29,18 @@ def machine_identity() -> str:
             "caches": caches,
         }
     )
+
+
+def gpu_identity(gpu: Gpu) -> str:
+    """One line of JSON for a GPU, whatever machine it sits in; memory in whole GiB, since drivers keep some of it."""
+    facts = {"name": gpu.name, "capability": list(gpu.capability), "multiprocessors": gpu.multiprocessors}
+    return json.dumps({"gpu": {**facts, "l2": gpu.l2, "memory GiB": round(gpu.memory / 2**30)}})
+
+
+def identity_for(target: Target) -> str:
+    """The identity of what runs kernels for a target here: the first GPU that this process may use, or the machine."""
+    found = gpus() if needs_gpu(target) else ()
+    return gpu_identity(found[0]) if found else machine_identity()
 
 
 def machine_key(identity: str) -> str:

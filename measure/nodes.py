@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
 from ..common.errors import EnvironmentFailure, TargetError
+from ..targets.nvidia import needs_gpu
 from ..targets.target import Target, parse_target
 from .machine import machine_key
 
@@ -21,19 +22,20 @@ class NodeFacts:
     Attributes:
         node: its id in the cluster.
         host: its name, for people.
-        processors: CPUs that the cluster lends out there.
+        processors, gpus: CPUs and GPUs that the cluster lends out there.
         versions: package -> version; "" where it is not installed.
-        target: the text of its own target.
+        target: the text of its own target; where a GPU is wanted and it has one, of that.
         missing: what it lacks for the wanted target; empty when nothing.
-        machine: its identity (`machine.machine_identity`).
+        machine: the identity of what measures there (`machine.identity_for`).
         cores: physical cores that a process may use there.
-        sets: how many core sets of the wanted number of threads it has.
+        sets: how many core sets of the wanted number of threads it has, or GPUs.
         problem: why it could not answer at all.
     """
 
     node: str
     host: str
     processors: float = 0.0
+    gpus: float = 0.0
     versions: Mapping[str, str] = field(default_factory=dict)
     target: str = ""
     missing: tuple[str, ...] = ()
@@ -82,11 +84,14 @@ def refusal(facts: NodeFacts, versions: Mapping[str, str]) -> str:
     return ""
 
 
-def unfit(facts: NodeFacts, threads: int) -> str:
+def unfit(facts: NodeFacts, target: Target, threads: int) -> str:
     """Why kernels of this target cannot be measured on a node; "" when they can."""
     if facts.missing:
         return f"it lacks {', '.join(facts.missing)}"
-    if facts.cores < threads or not facts.sets:
+    if needs_gpu(target):
+        if facts.gpus < 1:
+            return "the cluster lends out no GPU there: start Ray on it with --num-gpus"
+    elif facts.cores < threads or not facts.sets:
         return f"it has {facts.cores} cores, and {threads} threads are wanted"
     if facts.processors < 1:
         return "the cluster lends out no CPU there"
@@ -109,7 +114,7 @@ def choose(
     for facts in nodes:
         if reason := refusal(facts, versions):
             left_out.append((facts, reason))
-        elif reason := unfit(facts, threads):
+        elif reason := unfit(facts, target, threads):
             left_out.append((facts, reason))
             if facts.processors >= 1:
                 builders.append(facts)
@@ -143,7 +148,7 @@ def nothing_fits(target: Target, threads: int, left_out: Sequence[tuple[NodeFact
     own = sorted({facts.target for facts, _ in left_out if facts.target})
     return TargetError(
         "the cluster has no device for the target",
-        expected=f"{target.text}, {threads} threads",
+        expected=target.text if needs_gpu(target) else f"{target.text}, {threads} threads",
         found=found,
         advice="give one of these by --target: " + " or ".join(own) if own else "`tune cluster check` shows each node",
     )

@@ -133,15 +133,16 @@ def probe_nodes(nodes: Mapping[str, dict[str, Any]], target: str, threads: int) 
 
 
 def _facts(node: str, about: Mapping[str, Any], answer: Any) -> NodeFacts:
-    host, processors = about["NodeManagerHostname"], about["Resources"].get("CPU", 0.0)
+    host, lent = about["NodeManagerHostname"], about["Resources"]
+    processors, gpus = lent.get("CPU", 0.0), lent.get("GPU", 0.0)
     try:
         found: dict[str, Any] = ray.get(answer, timeout=0.1)
     except ray.exceptions.GetTimeoutError:
         ray.cancel(answer)
-        return NodeFacts(node, host, processors, problem=f"it did not answer within {PROBE_SECONDS:.0f} s")
+        return NodeFacts(node, host, processors, gpus, problem=f"it did not answer within {PROBE_SECONDS:.0f} s")
     except Exception as error:
-        return NodeFacts(node, host, processors, problem=f"it could not be asked: {first_line(error)}")
-    return NodeFacts(node=node, processors=processors, **found)
+        return NodeFacts(node, host, processors, gpus, problem=f"it could not be asked: {first_line(error)}")
+    return NodeFacts(node=node, processors=processors, gpus=gpus, **found)
 
 
 def first_line(error: BaseException) -> str:
@@ -156,9 +157,9 @@ def first_line(error: BaseException) -> str:
 # ---- actors
 
 
-def start_host(order: Order, node: str, cpus: float, gpus: int) -> Any:
+def start_host(order: Order, node: str, cpus: float) -> Any:
     """A host on that node; returns its handle at once."""
-    options = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0}
+    options = {"num_cpus": cpus, "num_gpus": int(order.gpu), "max_restarts": 0, "max_task_retries": 0}
     actor: Any = ray.remote(Host)
     return actor.options(**options, scheduling_strategy=_on_node(node)).remote(order)
 

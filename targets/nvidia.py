@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from functools import cache
 
+from .isa import KINDS
 from .target import Target
 
+_MULTIPROCESSORS, _L2_BYTES = 16, 38  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, _L2_CACHE_SIZE
 _COMPUTE_MAJOR, _COMPUTE_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
 
 
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One device; `name` is for people and tells kinds of machine apart, nothing else reads it. Sizes in bytes."""
+
+    name: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    l2: int
+    memory: int
+
+
 @cache
-def device_capabilities() -> tuple[tuple[int, int], ...]:
-    """Compute capability (major, minor) of each device; empty without a driver or a device."""
+def gpus() -> tuple[Gpu, ...]:
+    """The devices that this process may use, in the driver's order; empty without a driver or a device."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -20,17 +34,40 @@ def device_capabilities() -> tuple[tuple[int, int], ...]:
     count = ctypes.c_int()
     if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
         return ()
-    return tuple(
-        (_attribute(driver, device, _COMPUTE_MAJOR), _attribute(driver, device, _COMPUTE_MINOR))
-        for device in range(count.value)
-    )
+    return tuple(_gpu(driver, place) for place in range(count.value))
 
 
-def _attribute(driver: ctypes.CDLL, device: int, number: int) -> int:
-    value, handle = ctypes.c_int(), ctypes.c_int()
-    driver.cuDeviceGet(ctypes.byref(handle), device)
-    driver.cuDeviceGetAttribute(ctypes.byref(value), number, handle)
-    return value.value
+def _gpu(driver: ctypes.CDLL, place: int) -> Gpu:
+    handle, memory, name = ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(100)
+    driver.cuDeviceGet(ctypes.byref(handle), place)
+    driver.cuDeviceGetName(name, len(name), handle)
+    driver.cuDeviceTotalMem_v2(ctypes.byref(memory), handle)
+
+    def attribute(number: int) -> int:
+        value = ctypes.c_int()
+        driver.cuDeviceGetAttribute(ctypes.byref(value), number, handle)
+        return value.value
+
+    capability = attribute(_COMPUTE_MAJOR), attribute(_COMPUTE_MINOR)
+    return Gpu(name.value.decode(), capability, attribute(_MULTIPROCESSORS), attribute(_L2_BYTES), memory.value)
+
+
+def device_capabilities() -> tuple[tuple[int, int], ...]:
+    """Compute capability (major, minor) of each device."""
+    return tuple(gpu.capability for gpu in gpus())
+
+
+def needs_gpu(target: Target) -> bool:
+    """Whether kernels for the target run on a device: those of the emulator run on processors."""
+    return target.kind == "cuda" and target.level.startswith("sm_")
+
+
+def own_target(gpu: Gpu) -> str:
+    """The target that a device is itself: its highest level, with its sizes; "" when it is older than all levels."""
+    levels = [level for level in KINDS["cuda"].levels if runs(level.name, gpu.capability)]
+    if not levels:
+        return ""
+    return f"cuda:{levels[-1].name};cores={gpu.multiprocessors};l2={gpu.l2}"
 
 
 def missing_device(target: Target) -> tuple[str, ...]:

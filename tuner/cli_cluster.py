@@ -64,20 +64,21 @@ def check(
     count = thread_count(threads, wanted)
     place = address_of(address)
     nodes: Sequence[NodeFacts] = ask_cluster("check", Call(place, wanted.text, count))
-    rows = table("node", ">CPUs", ">cores", "tilesmith", "llvmlite", "target", "verdict")
+    rows = table("node", ">CPUs", ">GPUs", ">cores", "tilesmith", "llvmlite", "target", "verdict")
     for facts in nodes:
         versions = [facts.versions.get(package) or "none" for package in own_versions()]
         rows.add_row(
             facts.title,
             f"{facts.processors:g}",
+            f"{facts.gpus:g}",
             str(facts.cores),
             *versions,
             short(facts.target),
-            verdict(facts, count),
+            verdict(facts, wanted, count),
         )
     console.print(rows)
     for facts in nodes:
-        if verdict(facts, count) == "measures":
+        if verdict(facts, wanted, count) == "measures":
             console.print(f"--target '{facts.target}' is {facts.title} itself")
     console.print()
     failed = smoke(place, wanted, count, lambda text: console.print(text, soft_wrap=True))
@@ -90,11 +91,11 @@ def short(target: str) -> str:
     return target.partition(";")[0]
 
 
-def verdict(facts: NodeFacts, threads: int) -> str:
+def verdict(facts: NodeFacts, target: Target, threads: int) -> str:
     """In words, what a node is good for."""
     if reason := refusal(facts, own_versions()):
         return f"refused: {reason}"
-    if reason := unfit(facts, threads):
+    if reason := unfit(facts, target, threads):
         return f"builds: {reason}" if facts.processors >= 1 else f"idle: {reason}"
     return "measures"
 

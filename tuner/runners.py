@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..common.errors import ArgumentError
 from ..measure.calibrate import ceilings
-from ..measure.machine import machine_identity, machine_key
+from ..measure.machine import identity_for, machine_key
 from ..measure.result import Runner
 from ..targets.ceilings import Ceilings
 from ..targets.host import usable_processors
@@ -77,6 +77,6 @@ def place_for(target: Target, threads: int, runner: str | Runner) -> Iterator[Pl
 
 def _place(runner: Runner, target: Target, threads: int) -> Place:
     """The runner's own machine if it has one, else this one."""
-    identity: str = getattr(runner, "machine", "") or machine_identity()
+    identity: str = getattr(runner, "machine", "") or identity_for(target)
     known: Ceilings = getattr(runner, "ceilings", None) or ceilings(target, threads)
     return Place(runner, Machine(machine_key(identity), identity, known.to_json()), known)
