@@ -15,10 +15,11 @@ from __future__ import annotations
 from math import prod
 
 from ..tensor.program import Program, Stage
-from .access import identity_read, is_anchor, is_expensive, moves_data_only, points_of, reads_of
-from .inlining import can_inline
+from .access import is_anchor
+from .rules_gpu import gpu_automatic
+from .rules_inline import inline_cheap
 from .rules_stream import stream_group
-from .rules_tile import can_tile, tile
+from .rules_tile import can_tile, epilogue_of, tile
 from .schedule import Schedule, trace
 from .sketch import UNSCHEDULED, Sketch
 
@@ -27,21 +28,24 @@ LONG = 4  # how many times longer than the result a reduction is split
 SHORTEST_PART = 1024  # terms: what is shorter is done before a second stage has begun
 
 
-def derive(program: Program) -> tuple[Sketch, ...]:
-    """The sketches of a program in canonical, normalised form; the unscheduled nest comes first."""
-    return (UNSCHEDULED, *trace(automatic, program, "auto"))
+def derive(program: Program, kind: str = "") -> tuple[Sketch, ...]:
+    """The sketches of a program in canonical, normalised form; the unscheduled nest comes first.
+
+    `kind`: of the target; "cuda" asks for kernels of blocks and threads, any other one for the loops of a processor core.
+    """
+    return (UNSCHEDULED, *trace(gpu_automatic if kind == "cuda" else automatic, program, "auto"))
 
 
 def automatic(s: Schedule) -> None:
     """The template behind `derive`."""
     split = _split_depth(s)
-    _inline(s)
+    inline_cheap(s)
     taken: set[str] = set()
     few = split or sum(is_anchor(stage) for stage in s.program.stages) > 1
     for stage in reversed(s.program.stages):
         if stage.name in taken or stage.fold is not None:
             continue
-        anchor = _epilogue_of(s.program, stage, taken)
+        anchor = epilogue_of(s.program, stage, taken, can_tile)
         if anchor is not None:
             taken |= {stage.name, anchor.name}
             tile(s, stage.name, anchor.name, few)
@@ -73,54 +77,3 @@ def _is_long(stage: Stage) -> bool:
         return False
     points = prod(a.extent for a in stage.axes)
     return prod(a.extent for a in stage.reduction) >= LONG * points
-
-
-def _inline(s: Schedule) -> None:
-    """Inlines from the outputs back, so that chains collapse into their last consumer."""
-    for name in [stage.name for stage in reversed(s.program.stages)]:
-        stage = s.program.stage(name)
-        if not can_inline(s.program, stage):
-            continue
-        perhaps = not _inlines_free(s.program, stage)
-        if perhaps and not (_inlines_perhaps(s.program, stage) and s.variant(f"inline {name}", [False, True])):
-            continue
-        s.inline(name)
-
-
-def _repeats(program: Program, stage: Stage) -> float:
-    """How many times the body would be evaluated, for each time that it is now."""
-    size = max(1, prod(a.extent for a in stage.axes))
-    total = 0.0
-    for consumer in program.consumers[stage.name]:
-        total += points_of(consumer) * len(reads_of(consumer, stage.name)) / size
-    return total
-
-
-def _inlines_free(program: Program, stage: Stage) -> bool:
-    if moves_data_only(stage):
-        return True
-    consumers = program.consumers[stage.name]
-    if any(is_anchor(c) for c in consumers) and _repeats(program, stage) > 1:
-        return False
-    return _repeats(program, stage) <= 1 or not is_expensive(stage)
-
-
-def _inlines_perhaps(program: Program, stage: Stage) -> bool:
-    """Expensive, but read only a few times: computing it again may be cheaper than memory."""
-    return _repeats(program, stage) <= 4
-
-
-def _epilogue_of(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
-    """The reduction that can be tiled and whose values a pointwise stage finishes, point by point."""
-    if stage.combiner is not None or len(stage.tensors) != 1:
-        return None
-    found = []
-    for read in stage.reads():
-        producer = program.producers.get(read.tensor)
-        if producer is None or producer.name in taken or producer.name in program.outputs:
-            continue
-        if not can_tile(program, stage, producer):
-            continue
-        if identity_read(read, stage) and len(program.consumers[producer.name]) == 1:
-            found.append(producer)
-    return found[0] if len(found) == 1 else None

@@ -19,7 +19,7 @@ LARGE = 1 << 20  # elements: a result of this size outlives no near cache, so st
 
 def stream_group(s: Schedule, root: str, taken: set[str]) -> set[str]:
     """Schedules a root and what runs inside of its rows; returns the stages taken."""
-    group, shared = _row_group(s.program, s.program.stage(root), taken)
+    group, shared = row_group(s.program, s.program.stage(root), taken)
     stage = s.stage(root)
     across = None if group else crossing(s.program, stage.definition)
     if across is not None:
@@ -133,7 +133,7 @@ def _is_large(stage: Stage) -> bool:
     return total >= LARGE
 
 
-def _row_group(program: Program, root: Stage, taken: set[str]) -> tuple[list[str], int]:
+def row_group(program: Program, root: Stage, taken: set[str]) -> tuple[list[str], int]:
     """(producers that run inside the rows of a root, consumers first; how many leading axes make a row).
 
     More row axes are tried first: the values of a row are then fewest.

@@ -15,11 +15,12 @@ the order in which it is read, and each thread reads its part of it from front t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..tensor.expr import Read
 from ..tensor.program import Program, Stage
-from .access import contiguous_axis, depends, element_stride, is_anchor, output_stride, plain_dimension
+from .access import contiguous_axis, depends, element_stride, identity_read, is_anchor, output_stride, plain_dimension
 from .extents import Extent, ceildiv
 from .rules_transpose import contiguous_dimension, square
 from .schedule import LoopHandle, Schedule, StageHandle
@@ -71,6 +72,24 @@ def can_tile(program: Program, stage: Stage, anchor: Stage) -> bool:
     if parts is None or (parts.rows is not None and not is_anchor(anchor)):
         return False
     return contiguous_axis(program, anchor) is not None
+
+
+def epilogue_of(
+    program: Program, stage: Stage, taken: set[str], can_tile: Callable[[Program, Stage, Stage], bool]
+) -> Stage | None:
+    """The reduction that can be tiled and whose values a pointwise stage finishes, point by point."""
+    if stage.combiner is not None or len(stage.tensors) != 1:
+        return None
+    found = []
+    for read in stage.reads():
+        producer = program.producers.get(read.tensor)
+        if producer is None or producer.name in taken or producer.name in program.outputs:
+            continue
+        if not can_tile(program, stage, producer):
+            continue
+        if identity_read(read, stage) and len(program.consumers[producer.name]) == 1:
+            found.append(producer)
+    return found[0] if len(found) == 1 else None
 
 
 def tile(s: Schedule, root: str, anchor: str, few: bool) -> None:

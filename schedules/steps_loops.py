@@ -128,9 +128,7 @@ def _check_independent(tree: LoopTree, stage: StageLoops, loop: Loop) -> None:
 _CHECKS: dict[LoopKind, Callable[[LoopTree, StageLoops, Loop], None]] = {
     LoopKind.VECTOR: _check_vector,
     LoopKind.PARALLEL: _check_parallel,
-    LoopKind.BLOCK: _check_independent,
-    LoopKind.WARP: _check_independent,
-    LoopKind.THREAD: _check_independent,
+    LoopKind.BLOCK: _check_independent,  # the warps and threads of a block can combine what they reduce
 }
 
 

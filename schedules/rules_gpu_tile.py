@@ -1,0 +1,248 @@
+"""The tiling rule on GPUs: a reduction with reuse along two axes, in tiles of a block, of its warps and of its threads.
+
+Axes play the parts that rules_tile.py reads off the accesses: `vector` (columns), `rows`, `depth`. One block computes
+
+    warps_rows * lanes_rows * rows   by   warps_columns * lanes_columns * vectors * vector        points of the result
+
+A warp is a rectangle of lanes, so that its threads share what they read along both axes. Depth is walked in steps of a few
+terms; for each step the block copies its part of both operands to shared memory, some steps ahead of their use (pipeline).
+
+    group of blocks, columns of blocks, blocks, depth, [copies], warps, lanes, terms, rows, vectors, vector
+
+Operands that are contiguous along the tile are copied as they lie. Those that are contiguous along depth are either kept in
+chunks of depth, so that both sides of the copy are wide, or turned, so that they are read like the others.
+An epilogue takes the accumulators out of the registers of the very thread that needs them.
+"""
+
+from __future__ import annotations
+
+from ..tensor.expr import Read
+from ..tensor.program import Program, Stage
+from .access import depends, element_stride, is_anchor, moves_data_only, plain_dimension
+from .extents import Extent
+from .inlining import can_inline
+from .rules_gpu_binding import REGISTERS, WARP, bind_blocks, bind_threads, lanes_factor, require_threads, widest
+from .rules_tile import Parts, parts_of
+from .schedule import LoopHandle, Schedule, StageHandle
+
+NARROWEST = 4  # points along an axis that are worth a tile
+OTHER_REGISTERS = 32  # of a thread: addresses, counters
+LANES = (1, 2, 4, 8, 16, 32)
+
+
+def can_tile(program: Program, stage: Stage, anchor: Stage) -> bool:
+    """True when the rule applies to an anchor, finished by `stage` (or by itself)."""
+    if anchor.combiner in (None, "fold") or len(stage.axes) != len(anchor.axes) or len(anchor.tensors) > 1:
+        return False
+    parts = parts_of(program, stage, anchor)
+    if parts is None or parts.rows is None or not is_anchor(anchor):
+        return False
+    extent = {a.name: a.extent for a in anchor.all_axes}
+    return min(extent[parts.rows], extent[parts.vector]) >= NARROWEST and bool(_operands(program, anchor, parts))
+
+
+def copied(program: Program, anchor: Stage) -> frozenset[str]:
+    """The tensors that blocks copy for an anchor; none where the rule does not apply."""
+    parts = parts_of(program, anchor, anchor)
+    if parts is None or not can_tile(program, anchor, anchor):
+        return frozenset()
+    return frozenset(read.tensor for read, _ in _operands(program, anchor, parts))
+
+
+def tile(s: Schedule, root: str, anchor: str, few: bool) -> None:
+    """Applies the rule. `few`: leave out the rarer structures, because several stages multiply."""
+    parts = parts_of(s.program, s.program.stage(root), s.program.stage(anchor))
+    assert parts is not None
+    _Tile(s, anchor, parts, few).apply(root)
+
+
+def _operands(program: Program, anchor: Stage, parts: Parts) -> list[tuple[Read, str]]:
+    """(read, the axis of the tile that it moves with) of what a block can copy: it moves with depth and one side."""
+    found = []
+    for read in dict.fromkeys(anchor.reads()):
+        sides = [axis for axis in (parts.vector, parts.rows) if axis is not None and depends(read, axis)]
+        once = sum(other.tensor == read.tensor for other in dict.fromkeys(anchor.reads())) == 1
+        if len(sides) == 1 and depends(read, parts.depth) and once and read.indices:
+            found.append((read, sides[0]))
+    return found
+
+
+class _Tile:
+    """The tunables of a tile and the steps that make it."""
+
+    def __init__(self, s: Schedule, anchor: str, parts: Parts, few: bool) -> None:
+        self.s, self.anchor, self.parts, self.few = s, anchor, parts, few
+        self.definition = s.program.stage(anchor)
+        self.dtype = self.definition.tensors[0].dtype
+        assert parts.rows is not None
+        down, right = self._extent(parts.rows), self._extent(parts.vector)
+        depth = self._extent(parts.depth)
+        self.group = s.factor(f"{anchor}.group", down, at_most=16, default=8)
+        self.warps_rows = s.factor(f"{anchor}.warps_rows", down, at_most=8, default=4)
+        self.warps_columns = s.factor(f"{anchor}.warps_columns", right, at_most=8, default=2)
+        self.lanes_rows = s.choice(f"{anchor}.lanes_rows", LANES, default=4)
+        self.lanes_columns = s.choice(f"{anchor}.lanes_columns", LANES, default=8)
+        self.rows = s.factor(f"{anchor}.rows", down, at_most=16, default=8)
+        self.vectors = s.factor(f"{anchor}.vectors", right, at_most=4, default=2)
+        self.vector = lanes_factor(s, f"{anchor}.vector", self.dtype)
+        self.steps = s.factor(f"{anchor}.steps", depth, at_most=8, default=1)
+        self.terms = s.choice(f"{anchor}.terms", (1, 2, 4, 8, 16, 32), default=16)
+        self.stages = s.choice(f"{anchor}.stages", (1, 2, 3, 4), default=2)
+        self._require()
+
+    def _extent(self, axis: str) -> Extent:
+        return self._loop(self.s.stage(self.anchor), axis).extent
+
+    def _require(self) -> None:
+        s = self.s
+        s.require(self.lanes_rows * self.lanes_columns <= WARP, "the lanes of a warp are 32 threads")
+        threads = self.warps_rows * self.warps_columns * self.lanes_rows * self.lanes_columns
+        require_threads(s, threads)
+        words = max(1, self.dtype.bytes // 4)
+        columns = self.vectors * self.vector
+        registers = (self.rows * columns + self.rows + columns) * words + OTHER_REGISTERS
+        s.require(
+            registers <= s.target("vector_registers"), "accumulators and operands fit in the registers of a thread"
+        )
+        s.require(threads * registers <= REGISTERS, "the threads of a block fit in the registers of a multiprocessor")
+        height = self.warps_rows * self.lanes_rows * self.rows
+        width = self.warps_columns * self.lanes_columns * columns
+        shared: Extent = 0
+        for read, side in _operands(s.program, self.definition, self.parts):
+            points = height if side == self.parts.rows else width
+            shared = points * read.dtype.bytes + shared
+        s.require(
+            shared * (self.steps * self.terms * self.stages) <= s.target("l1"),
+            "the copies of all stages fit in shared memory",
+        )
+
+    def _loop(self, handle: StageHandle, axis: str) -> LoopHandle:
+        """The unsplit loop of an axis; the epilogue's axes are the anchor's by position."""
+        names = [a.name for a in self.definition.all_axes]
+        return handle.loops[names.index(axis)]
+
+    # ---- loops ----
+
+    def apply(self, root: str) -> None:
+        """The root's blocks, and the anchor in them: the root itself, or attached as a fragment of its registers."""
+        s, parts = self.s, self.parts
+        assert parts.rows is not None
+        stage = s.stage(root)
+        others = [self._loop(stage, a) for a in parts.others]
+        columns_loop, rows_loop = self._loop(stage, parts.vector), self._loop(stage, parts.rows)
+        depth = self._depth(stage) if root == self.anchor else []
+        rows = s.split(rows_loop, self.group, self.warps_rows, self.lanes_rows, self.rows)
+        columns = s.split(columns_loop, self.warps_columns, self.lanes_columns, self.vectors, self.vector)
+        blocks = [*others, rows[0], columns[0], rows[1]]
+        self._order(blocks, list(rows[2:]), list(columns[1:]), depth)
+        bind_blocks(s, *blocks)
+        self._bind(list(rows[2:]), list(columns[1:]), depth)
+        if root != self.anchor:
+            depth = self._fragment(blocks[-1])
+        self._copies(depth[-3])
+
+    def _fragment(self, at: LoopHandle) -> list[LoopHandle]:
+        """The anchor inside of a block of its epilogue, on the same threads."""
+        s, parts = self.s, self.parts
+        stage = s.compute_at(self.anchor, at)
+        others = [self._loop(stage, a) for a in parts.others]
+        rows_loop, columns_loop = self._loop(stage, str(parts.rows)), self._loop(stage, parts.vector)
+        depth = self._depth(stage)
+        rows = s.split(rows_loop, self.lanes_rows, self.rows)
+        columns = s.split(columns_loop, self.lanes_columns, self.vectors, self.vector)
+        self._order(others, list(rows), list(columns), depth)
+        s.unroll(*others)
+        self._bind(list(rows), list(columns), depth)
+        return depth
+
+    def _depth(self, stage: StageHandle) -> list[LoopHandle]:
+        """The loops of the reduction: other axes, then steps of depth, parts of a step, terms."""
+        others = [self._loop(stage, a) for a in self.parts.other_reductions]
+        return [*others, *self.s.split(self._loop(stage, self.parts.depth), self.steps, self.terms)]
+
+    def _order(
+        self, outside: list[LoopHandle], rows: list[LoopHandle], columns: list[LoopHandle], depth: list[LoopHandle]
+    ) -> None:
+        """Warps around lanes, the copies' loop around both, the register tile innermost."""
+        threads = [rows[0], columns[0], rows[1], columns[1]]
+        self.s.reorder(*outside, *depth[:-2], *threads, *depth[-2:], rows[2], *columns[2:])
+
+    def _bind(self, rows: list[LoopHandle], columns: list[LoopHandle], depth: list[LoopHandle]) -> None:
+        bind_threads(self.s, rows[0], columns[0], rows[1], columns[1])
+        self.s.unroll(*depth[-1:], rows[2], columns[2])
+        self.s.vectorize(columns[3])
+
+    # ---- copies ----
+
+    def _copies(self, at: LoopHandle) -> None:
+        """A copy of each operand that the threads of a block share, some steps ahead of its use."""
+        for read, side in _operands(self.s.program, self.definition, self.parts):
+            self._copy(read, side, at)
+        self.s.pipeline(at, self.stages)
+
+    def _copy(self, read: Read, side: str, at: LoopHandle) -> None:
+        s, tensor = self.s, read.tensor
+        source = s.program.producers.get(tensor)
+        along, deep = self._contiguous(read, side), self._contiguous(read, self.parts.depth)
+        moves = source is not None and can_inline(s.program, source) and moves_data_only(source)
+        if moves:  # its elements come from anywhere: lanes along the tile
+            along, deep = None, None
+        turned = deep is not None and not self.few
+        turned = turned and s.variant(f"{self.anchor} {tensor} in", ["chunks", "columns"]) == "columns"
+        made = s.copy(tensor, self.anchor, "shared")
+        if source is not None and moves:
+            s.inline(source.name)
+        if turned:
+            s.pad_layout(made.name, s.choice(f"{made.name}.pad", (0, widest(read.dtype)), default=widest(read.dtype)))
+        else:
+            s.swizzle(made.name, s.choice(f"{made.name}.swizzle", (0, 1, 2, 3), default=1 if deep is None else 3))
+        made = s.compute_at(made.name, at)
+        if turned:
+            self._turned(made, deep)
+        elif deep is not None:
+            self._chunks(made, deep, read)
+        else:
+            self._rows(made, along, read, side)
+
+    def _contiguous(self, read: Read, axis: str) -> int | None:
+        """The dimension of a tensor that an axis walks along element by element, if it is worth vectors."""
+        dimension = plain_dimension(read, axis)
+        if dimension is None or element_stride(self.s.program, read, axis) != 1:
+            return None
+        return dimension if self.s.program.tensors[read.tensor].shape[dimension] >= NARROWEST else None
+
+    def _rows(self, made: StageHandle, along: int | None, read: Read, side: str) -> None:
+        """Depth outside, lanes along the tile; vectors of them where they lie together."""
+        s = self.s
+        plain = plain_dimension(read, side)
+        last = len(made.loops) - 1 if plain is None else plain
+        rest = [loop for n, loop in enumerate(made.loops) if n != last]
+        pieces: tuple[LoopHandle, ...] = (made.loops[last],)
+        if along is not None:
+            pieces = s.split(made.loops[last], lanes_factor(s, f"{made.name}.vector", read.dtype))
+        s.reorder(*rest, *pieces)
+        bind_threads(s, *rest, pieces[0])
+        if along is not None:
+            s.vectorize(pieces[1])
+
+    def _chunks(self, made: StageHandle, deep: int, read: Read) -> None:
+        """Chunks of depth, each with all rows of the tile: stored and read in vectors along depth."""
+        s = self.s
+        vector = lanes_factor(s, f"{made.name}.vector", read.dtype)
+        s.require(self.terms % vector == 0, "whole chunks of depth in the terms that are written out")
+        pieces = s.split(made.loops[deep], vector)
+        rest = [loop for n, loop in enumerate(made.loops) if n != deep]
+        s.reorder(pieces[0], *rest, pieces[1])
+        # neighbouring threads read along depth, which is contiguous in memory
+        s.bind("thread", 0, pieces[0])
+        s.bind("thread", 1, *rest)
+        s.vectorize(pieces[1])
+
+    def _turned(self, made: StageHandle, deep: int | None) -> None:
+        """Depth outside, rows of the tile inside, element by element; neighbouring threads read along depth."""
+        s = self.s
+        assert deep is not None
+        rest = [loop for n, loop in enumerate(made.loops) if n != deep]
+        s.reorder(made.loops[deep], *rest)
+        s.bind("thread", 0, made.loops[deep])
+        s.bind("thread", 1, *rest)

@@ -1,0 +1,45 @@
+"""The inlining rule: what is cheap, and what only moves data, is written where it is read."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..tensor.program import Program, Stage
+from .access import is_anchor, is_expensive, moves_data_only, points_of, reads_of
+from .inlining import can_inline
+from .schedule import Schedule
+
+
+def inline_cheap(s: Schedule, kept: frozenset[str] = frozenset()) -> None:
+    """Inlines from the outputs back, so that chains collapse into their last consumer. `kept`: stages to leave alone."""
+    for name in [stage.name for stage in reversed(s.program.stages)]:
+        stage = s.program.stage(name)
+        if name in kept or not can_inline(s.program, stage):
+            continue
+        perhaps = not _inlines_free(s.program, stage)
+        if perhaps and not (_inlines_perhaps(s.program, stage) and s.variant(f"inline {name}", [False, True])):
+            continue
+        s.inline(name)
+
+
+def _repeats(program: Program, stage: Stage) -> float:
+    """How many times the body would be evaluated, for each time that it is now."""
+    size = max(1, prod(a.extent for a in stage.axes))
+    total = 0.0
+    for consumer in program.consumers[stage.name]:
+        total += points_of(consumer) * len(reads_of(consumer, stage.name)) / size
+    return total
+
+
+def _inlines_free(program: Program, stage: Stage) -> bool:
+    if moves_data_only(stage):
+        return True
+    consumers = program.consumers[stage.name]
+    if any(is_anchor(c) for c in consumers) and _repeats(program, stage) > 1:
+        return False
+    return _repeats(program, stage) <= 1 or not is_expensive(stage)
+
+
+def _inlines_perhaps(program: Program, stage: Stage) -> bool:
+    """Expensive, but read only a few times: computing it again may be cheaper than memory."""
+    return _repeats(program, stage) <= 4
