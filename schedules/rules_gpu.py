@@ -155,6 +155,7 @@ def _parts(program: Program, stage: Stage) -> list[int]:
         return []
     points = prod(a.extent for a in stage.axes)
     longest = max((a.extent for a in stage.reduction), default=1)
+    options: tuple[int, ...]
     busy, options, shortest = BUSY, PARTS, SHORTEST_PART
     if can_tile(program, stage, stage):
         busy, options, shortest = TILES_BUSY, TILE_PARTS, TILE_SHORTEST_PART

@@ -19,7 +19,7 @@ from __future__ import annotations
 from ..tensor.expr import Read
 from ..tensor.program import Program, Stage
 from .access import depends, element_stride, is_anchor, moves_data_only, plain_dimension
-from .extents import Extent
+from .extents import Extent, ceildiv
 from .inlining import can_inline
 from .rules_gpu_binding import REGISTERS, WARP, bind_blocks, bind_threads, lanes_factor, require_threads, widest
 from .rules_tile import Parts, parts_of
@@ -77,15 +77,15 @@ class _Tile:
         assert parts.rows is not None
         down, right = self._extent(parts.rows), self._extent(parts.vector)
         depth = self._extent(parts.depth)
-        self.group = s.factor(f"{anchor}.group", down, at_most=16, default=8)
-        self.warps_rows = s.factor(f"{anchor}.warps_rows", down, at_most=8, default=4)
-        self.warps_columns = s.factor(f"{anchor}.warps_columns", right, at_most=8, default=2)
+        self.group = s.factor(f"{anchor}.group", ceildiv(down, WARP), at_most=16, default=8)
+        self.warps_rows = s.factor(f"{anchor}.warps_rows", ceildiv(down, NARROWEST), at_most=8, default=4)
+        self.warps_columns = s.factor(f"{anchor}.warps_columns", ceildiv(right, 2 * NARROWEST), at_most=8, default=2)
         self.lanes_rows = s.choice(f"{anchor}.lanes_rows", LANES, default=4)
         self.lanes_columns = s.choice(f"{anchor}.lanes_columns", LANES, default=8)
         self.rows = s.factor(f"{anchor}.rows", down, at_most=16, default=8)
-        self.vectors = s.factor(f"{anchor}.vectors", right, at_most=4, default=2)
+        self.vectors = s.factor(f"{anchor}.vectors", ceildiv(right, NARROWEST), at_most=4, default=2)
         self.vector = lanes_factor(s, f"{anchor}.vector", self.dtype)
-        self.steps = s.factor(f"{anchor}.steps", depth, at_most=8, default=1)
+        self.steps = s.factor(f"{anchor}.steps", ceildiv(depth, 2 * NARROWEST), at_most=8, default=1)
         self.terms = s.choice(f"{anchor}.terms", (1, 2, 4, 8, 16, 32), default=16)
         self.stages = s.choice(f"{anchor}.stages", (1, 2, 3, 4), default=2)
         self._require()
