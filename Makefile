@@ -33,7 +33,7 @@ test: lint types
 	$(BIN)/python -m pytest -q -n $(WORKERS)
 
 test-slow: $(VENV)/.tested
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m slow --timeout 900
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'slow or hypothesis' --hypothesis-profile new --timeout 900
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check --quiet

@@ -205,13 +205,40 @@ def _learn(known: Known, name: str, form: Affine) -> Known | None:
     elif name == "ne":
         low += low == -form.constant
         high -= high == -form.constant
-    direction, unit = _direction(form.terms)
+    return _learn_range(known, form.terms, low, high)
+
+
+def _learn_range(known: Known, terms: Terms, low: int, high: int) -> Known | None:
+    """Adds that a sum lies in low .. high, and what this says about the numerators of its divisions.
+
+    With q = x // c, c q <= x <= c q + c - 1. So k q + y in low .. high gives, for k > 0, k x + c y in
+    c low .. c high + k (c - 1); for k < 0 the slack is at the lower end.
+    """
+    direction, unit = _direction(terms)
     low, high = (-(-low // unit), high // unit) if unit > 0 else (-(-high // unit), low // unit)
     if low > high:
         return None
     if len(direction) == 1 and isinstance(direction[0][0], Var):
-        return Known({**known.bounds, direction[0][0].name: (low, high)}, known.facts)
-    return Known(known.bounds, {**known.facts, direction: (low, high)})
+        bound = known.bounds.get(direction[0][0].name, UNBOUNDED)
+        low, high = max(low, bound[0]), min(high, bound[1])
+        return None if low > high else Known({**known.bounds, direction[0][0].name: (low, high)}, known.facts)
+    if direction in known.facts:
+        low, high = max(low, known.facts[direction][0]), min(high, known.facts[direction][1])
+        if low > high:
+            return None
+    learned: Known | None = Known(known.bounds, {**known.facts, direction: (low, high)})
+    for atom, k in direction:
+        match atom:
+            case Op(name="floordiv", args=(x, Const(value=c))) if c > 0:
+                divisor, slack = int(c), k * (int(c) - 1)
+                rest = Affine(tuple(term for term in direction if term[0] is not atom), 0)
+                whole = rest.times(divisor).plus(affine(x), k)
+                if whole.terms and learned is not None:
+                    learned = _learn_range(
+                        learned, whole.terms, low * divisor + min(slack, 0) - whole.constant,
+                        high * divisor + max(slack, 0) - whole.constant,
+                    )  # fmt: skip
+    return learned
 
 
 def _direction(terms: Terms) -> tuple[Terms, int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-# how long one example takes says how busy the machine is; whole tests have a limit of their own (pyproject.toml)
-settings.register_profile("tilesmith", deadline=None, print_blob=True)
-settings.load_profile("tilesmith")
+# How long one example takes says how busy the machine is; whole tests have a limit of their own (pyproject.toml).
+# `make test` tries the same examples at every run; `make test-slow` looks for new ones.
+settings.register_profile("same", deadline=None, print_blob=True, derandomize=True)
+settings.register_profile("new", deadline=None, print_blob=True)
+settings.load_profile("same")

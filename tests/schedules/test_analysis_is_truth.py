@@ -39,19 +39,19 @@ def check(program: Program, seed: int, target: Target) -> None:
     assume(check_case(program, sketch, target, random))
 
 
-@settings(WITHOUT_LIMITS, max_examples=130, derandomize=True)
+@settings(WITHOUT_LIMITS, max_examples=130)
 @given(families, seeds, st.sampled_from(TARGETS))
 def test_families_of_programs(program: Program, seed: int, target: Target) -> None:
     check(program, seed, target)
 
 
-@settings(WITHOUT_LIMITS, max_examples=70, derandomize=True)
+@settings(WITHOUT_LIMITS, max_examples=70)
 @given(small, seeds, st.sampled_from(TARGETS))
 def test_any_programs(program: Program, seed: int, target: Target) -> None:
     check(program, seed, target)
 
 
-@settings(WITHOUT_LIMITS, max_examples=40, derandomize=True)
+@settings(WITHOUT_LIMITS, max_examples=40)
 @given(families | small, seeds, st.sampled_from(TARGETS))
 def test_sketches_of_the_rules(program: Program, seed: int, target: Target) -> None:
     random = Random(seed)

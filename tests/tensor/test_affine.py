@@ -130,6 +130,18 @@ def test_interval_knows_whole_sums_under_guards() -> None:
     assert Known(bounds).assume(row > 56) is None
 
 
+def test_a_guard_on_a_quotient_tells_of_what_was_divided() -> None:
+    bounds = {"i": (0, 63), "r": (0, 2)}
+    inside = Known(bounds).assume((i // 8 - 1 >= 0) & (i // 8 - 1 < 3))
+    assert inside is not None and inside.interval(i) == (8, 31)
+    row = i // 8 + Var("r") - 1
+    inside = Known(bounds).assume((row >= 0) & (row < 8))
+    assert inside is not None and inside.interval(i + Var("r") * 8 - 8) == (0, 63)
+    inside = Known(bounds).assume((3 - i // 8 * 2 >= 1) & (3 - i // 8 * 2 < 3))
+    assert inside is not None and inside.interval(i) == (8, 15)
+    assert Known(bounds).assume(i // 8 > 7) is None
+
+
 def test_interval_of_what_is_read_is_that_of_its_dtype_until_clamped() -> None:
     byte, number = Read("t", (i,), u8), Read("t", (i,), i32)
     assert interval(byte.cast(i64), BOUNDS) == (0, 255)

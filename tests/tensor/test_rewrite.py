@@ -94,6 +94,16 @@ def test_any_neighbours_may_be_merged(program: Program, data: st.DataObject) -> 
     agree(program, merge_axes(program, stage.name, [a.name for a in group[start:end]]), 1e-9)
 
 
+def test_a_guard_follows_an_input_whose_dimensions_are_merged() -> None:
+    program = parse(
+        "input x: f32[1, 2]\nt[i: 3, j: 2] = select(i - 1 >= 0 and i - 1 < 1, x[i - 1, j], 0)\n"
+        "u[i: 3, j: 2] = t[i, j]\nreturn u"
+    )
+    merged = merge_axes(program, "t", ["i", "j"])
+    agree(program, merged)
+    assert "x[i_j - 2]" in str(merged)
+
+
 # pad_axis and split_k
 
 
