@@ -117,25 +117,30 @@ def reduce_axis(extent: int, name: str | None = None) -> ReduceAxis:
     return ReduceAxis(name or fresh_name(), extent)
 
 
-def compute(shape: Shape, body: Callable[..., object], name: str | Sequence[str] | None = None) -> Tensor:
+def compute(
+    shape: Shape, body: Callable[..., object], name: str | Sequence[str] | None = None,
+    axes: Sequence[str] | None = None,
+) -> Tensor:  # fmt: skip
     """A tensor of `shape` whose elements are `body(*axes)`: an expression, or sum(...) and the like.
 
-    Axes are named as the parameters of `body`. Errors: ProgramError, with the place marked, for whatever check.py
-    refuses.
+    Axes are named as the parameters of `body`, unless `axes` names them. Errors: ProgramError, with the place marked, for
+    whatever check.py refuses.
     """
-    made = compute_several(shape, body, [name] if name is None or isinstance(name, str) else name)
+    made = compute_several(shape, body, [name] if name is None or isinstance(name, str) else name, axes)
     if len(made) != 1:
         raise ProgramError("compute gives one tensor", found=f"{len(made)} expressions", advice="use compute_several")
     return made[0]
 
 
 def compute_several(
-    shape: Shape, body: Callable[..., object], names: Sequence[str | None] | None = None
-) -> tuple[Tensor, ...]:
+    shape: Shape, body: Callable[..., object], names: Sequence[str | None] | None = None,
+    axes: Sequence[str] | None = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
     """As `compute`, for a stage of several tensors: `body` returns a tuple of expressions, one for each."""
     extents = _shape(shape)
-    axes = tuple(Axis(n, e) for n, e in zip(_parameters(body, len(extents)), extents, strict=True))
-    result = body(*(axis.var for axis in axes))
+    called = _parameters(body, len(extents)) if axes is None else axes
+    spatial = tuple(Axis(n, e) for n, e in zip(called, extents, strict=True))
+    result = body(*(axis.var for axis in spatial))
     reduced: tuple[ReduceAxis, ...] = ()
     combiner: str | None = None
     bodies: tuple[Expr, ...]
@@ -148,9 +153,9 @@ def compute_several(
     if len(chosen) != len(bodies):
         raise ProgramError("names and expressions differ in number", expected=f"{len(chosen)}", found=f"{len(bodies)}")
     tensors = tuple(Tensor(n, b.dtype, extents) for n, b in zip(chosen, bodies, strict=True))
-    reduction, renaming = _reduction_axes(reduced, axes)
+    reduction, renaming = _reduction_axes(reduced, spatial)
     plain = tuple(_plain(expr, renaming) for expr in bodies)
-    stage = Stage(tensors, axes, plain, reduction, combiner, None, _origin())
+    stage = Stage(tensors, spatial, plain, reduction, combiner, None, _origin())
     return _made(stage, bodies)
 
 

@@ -10,14 +10,11 @@ from functools import wraps
 from typing import ParamSpec
 
 from ..common.errors import ArgumentError
+from .arguments import check_argument, read_argument
 from .build import constant, placeholder
 from .collect import program
 from .dtype import DTYPES, DType
 from .program import Program, Tensor
-
-Size = int  # an argument that must be a positive integer
-Offset = int  # an argument that must be an integer >= 0
-Shape = Sequence[int]
 
 P = ParamSpec("P")
 
@@ -26,16 +23,16 @@ OPERATORS: dict[str, Callable[..., Program]] = {}
 
 def operator(builder: Callable[P, Program]) -> Callable[P, Program]:
     """Registers a builder under its name; its arguments are checked by their annotations, its stages carry its name."""
-    name = builder.__name__
+    name, signature = builder.__name__, inspect.signature(builder)
 
     @wraps(builder)
     def checked(*args: P.args, **kwargs: P.kwargs) -> Program:
         try:
-            bound = inspect.signature(builder).bind(*args, **kwargs)
+            bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise ArgumentError(f"{name}: {error}", expected=_usage(name)) from None
         for argument, value in bound.arguments.items():
-            _check(name, argument, str(inspect.signature(builder).parameters[argument].annotation), value)
+            check_argument(name, argument, str(signature.parameters[argument].annotation), value)
         made = builder(*args, **kwargs)
         return made.replacing(tuple(replace(s, origin=replace(s.origin, operator=name)) for s in made.stages))
 
@@ -56,8 +53,13 @@ def find_operator(name: str) -> Callable[..., Program]:
     return found
 
 
-def build_operator(name: str, arguments: Mapping[str, str | int | bool], constants: Sequence[str] = ()) -> Program:
-    """The program of an operator from named arguments, as the command line has them.
+def build_operator(name: str, arguments: Mapping[str, object], constants: Sequence[str] = ()) -> Program:
+    """The program of an operator from named arguments, as the command line has them: see `read_arguments`."""
+    return find_operator(name)(**read_arguments(name, arguments, constants))
+
+
+def read_arguments(name: str, arguments: Mapping[str, object], constants: Sequence[str] = ()) -> dict[str, object]:
+    """The arguments of an operator's builder.
 
     Args:
         arguments: values may be texts: "1024", "true", "f32", and "64x32" for a shape.
@@ -65,9 +67,8 @@ def build_operator(name: str, arguments: Mapping[str, str | int | bool], constan
 
     Errors: ArgumentError for an unknown operator, an argument that is missing, unknown or of the wrong kind.
     """
-    builder = find_operator(name)
-    parameters = inspect.signature(builder).parameters
-    given: dict[str, object] = {"constants": tuple(constants)} if constants else {}
+    parameters = inspect.signature(find_operator(name)).parameters
+    given: dict[str, object] = {}
     for argument, value in arguments.items():
         if argument not in parameters or argument == "constants":
             close = get_close_matches(argument, parameters, 1)
@@ -76,11 +77,11 @@ def build_operator(name: str, arguments: Mapping[str, str | int | bool], constan
                 expected=_usage(name),
                 advice=f"did you mean {close[0]!r}?" if close else "",
             )
-        given[argument] = _value(name, argument, str(parameters[argument].annotation), value)
+        given[argument] = read_argument(name, argument, str(parameters[argument].annotation), value)
     missing = [p.name for p in parameters.values() if p.default is p.empty and p.name not in given]
     if missing:
         raise ArgumentError(f"{name} needs {', '.join(missing)}", expected=_usage(name))
-    return builder(**given)
+    return given | ({"constants": list(constants)} if constants else {})
 
 
 class Operands:
@@ -93,10 +94,10 @@ class Operands:
         self._constants = (constants,) if isinstance(constants, str) else tuple(constants)
         self._made: list[Tensor] = []
 
-    def __call__(self, name: str, *shape: int) -> Tensor:
-        """An operand of this name and shape."""
+    def __call__(self, name: str, *shape: int, dtype: DType | None = None) -> Tensor:
+        """An operand of this name and shape; of the program's dtype unless another is given."""
         make = constant if name in self._constants else placeholder
-        self._made.append(make(shape, self.dtype, name))
+        self._made.append(make(shape, dtype or self.dtype, name))
         return self._made[-1]
 
     def program(self, *outputs: Tensor) -> Program:
@@ -117,40 +118,3 @@ def _usage(name: str) -> str:
         optional = parameter.default is not parameter.empty
         shown.append(f"[{parameter.name}={parameter.default}]" if optional else f"{parameter.name}=...")
     return f"{name} {' '.join(shown)}"
-
-
-def _value(operator_name: str, argument: str, kind: str, value: str | int | bool) -> object:
-    """A text as what the annotation asks for; what is no text stays."""
-    if not isinstance(value, str) or kind == "str":
-        return value
-    text = value.strip().lower()
-    if kind == "bool" and text in _TRUTH:
-        return _TRUTH[text]
-    try:
-        if kind == "float":
-            return float(text)
-        if "Shape" in kind:
-            return tuple(int(part) for part in text.split("x"))
-        if kind != "bool":
-            return int(text)
-    except ValueError:
-        pass
-    wanted = {"bool": "true or false", "float": "a number"}.get(
-        kind, "sizes as in 64x32" if "Shape" in kind else "an integer"
-    )
-    raise ArgumentError(f"{argument} of {operator_name} is not {wanted}", expected=wanted, found=repr(value))
-
-
-def _check(operator_name: str, argument: str, kind: str, value: object) -> None:
-    if value is None and "None" in kind:
-        return
-    for part in tuple(value) if "Shape" in kind and isinstance(value, Sequence) else (value,):  # type: ignore[unused-ignore]
-        if ("Size" in kind or "Shape" in kind) and (type(part) is not int or part < 1):
-            raise ArgumentError(f"{argument} of {operator_name} must be a positive integer", found=repr(value))
-        if "Offset" in kind and (type(part) is not int or part < 0):
-            raise ArgumentError(f"{argument} of {operator_name} must be an integer >= 0", found=repr(value))
-    if kind == "bool" and not isinstance(value, bool):
-        raise ArgumentError(f"{argument} of {operator_name} must be True or False", found=repr(value))
-
-
-_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

@@ -4,10 +4,21 @@ Every builder takes its sizes by position or by name, `dtype`, and `constants`: 
 the program is compiled (weights). Errors: ArgumentError.
 """
 
+from collections.abc import Callable
+
 from .operator import OPERATORS, build_operator, find_operator
+from .ops_conv import (
+    conv1d,
+    conv2d,
+    conv2d_bias_relu,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    depthwise_conv2d,
+)
 from .ops_linear import (
     batch_matmul,
-    conv2d,
     dot,
     matmul,
     matmul_bias_gelu,
@@ -15,87 +26,80 @@ from .ops_linear import (
     matmul_residual_layer_norm,
     matvec,
 )
-from .ops_pointwise import (
-    add,
-    bias_add,
-    bias_relu,
-    clip,
-    copy,
-    div,
-    gelu,
-    mul,
-    multiply_add,
-    outer,
-    relu,
-    scale_rows,
-    silu,
-    silu_add,
-    sub,
-    transpose,
-    vector_abs,
-    vector_erf,
-    vector_exp,
-    vector_sigmoid,
-    vector_sqrt,
-    vector_tanh,
+from .ops_norm import batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, rms_norm
+from .ops_pointwise import bias_add, bias_relu, outer, scale_rows, transpose
+from .ops_pool import (
+    adaptive_avg_pool2d,
+    adaptive_max_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    global_avg_pool2d,
+    global_max_pool2d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
 )
-from .ops_reduce import (
-    attention,
-    column_max,
-    column_sum,
-    layer_norm,
-    matmul_softmax,
-    rms_norm,
-    row_max,
-    row_mean,
-    row_sum,
-    softmax,
-    total,
-)
+from .ops_reduce import column_max, column_sum, row_max, row_mean, row_sum, total
+from .ops_softmax import attention, log_softmax, matmul_softmax, softmax
+from .program import Program
 
 __all__ = [
     "OPERATORS",
-    "add",
+    "adaptive_avg_pool2d",
+    "adaptive_max_pool2d",
     "attention",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "batch_matmul",
+    "batch_norm",
     "bias_add",
     "bias_relu",
     "build_operator",
-    "clip",
     "column_max",
     "column_sum",
+    "conv1d",
     "conv2d",
-    "copy",
-    "div",
+    "conv2d_bias_relu",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "depthwise_conv2d",
     "dot",
     "find_operator",
-    "gelu",
+    "global_avg_pool2d",
+    "global_max_pool2d",
+    "group_norm",
+    "instance_norm",
+    "l2_normalize",
     "layer_norm",
+    "log_softmax",
     "matmul",
     "matmul_bias_gelu",
     "matmul_bias_relu",
     "matmul_residual_layer_norm",
     "matmul_softmax",
     "matvec",
-    "mul",
-    "multiply_add",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "outer",
-    "relu",
     "rms_norm",
     "row_max",
     "row_mean",
     "row_sum",
     "scale_rows",
-    "silu",
-    "silu_add",
     "softmax",
-    "sub",
     "total",
     "transpose",
-    "vector_abs",
-    "vector_erf",
-    "vector_exp",
-    "vector_sigmoid",
-    "vector_sqrt",
-    "vector_tanh",
 ]
+
+
+def __getattr__(name: str) -> Callable[..., Program]:
+    """Elementwise operators, which are made from tables: `ops.relu`, `ops.add`."""
+    found = OPERATORS.get(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no operator {name!r}")
+    return found

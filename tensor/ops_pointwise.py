@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from ..common.errors import ArgumentError
+from .arguments import Shape, Size
 from .build import absolute, compute, erf, exp, maximum, minimum, sigmoid, sqrt, tanh
 from .expr import Expr
-from .operator import Operands, Shape, Size, operator
+from .operator import Operands, operator
 from .program import Program
 
 
@@ -17,8 +18,8 @@ def gelu_of(x: Expr) -> Expr:
     return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1)
 
 
-def _pointwise(name: str, operands: str, meaning: str, body: Callable[..., Expr]) -> Callable[..., Program]:
-    """A registered builder of y[...] = body(operands at ...)."""
+def _pointwise(name: str, operands: str, meaning: str, body: Callable[..., Expr]) -> None:
+    """Registers a builder of y[...] = body(operands at ...)."""
 
     def build(
         size: Size | None = None, shape: Shape | None = None, dtype: str = "f32", constants: Sequence[str] = ()
@@ -32,26 +33,26 @@ def _pointwise(name: str, operands: str, meaning: str, body: Callable[..., Expr]
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"out[...] = {meaning}, over `size` elements or a `shape`."
-    return operator(build)
+    operator(build)
 
 
-relu = _pointwise("relu", "x", "max(x, 0)", lambda x: maximum(x, 0))
-gelu = _pointwise("gelu", "x", "x * (1 + erf(x / sqrt(2))) / 2", gelu_of)
-silu = _pointwise("silu", "x", "x * sigmoid(x)", lambda x: x * sigmoid(x))
-silu_add = _pointwise("silu_add", "xy", "x * sigmoid(x) + y", lambda x, y: x * sigmoid(x) + y)
-clip = _pointwise("clip", "x", "min(max(x, -1), 1)", lambda x: minimum(maximum(x, -1), 1))
-copy = _pointwise("copy", "x", "x", lambda x: x)
-vector_abs = _pointwise("abs", "x", "|x|", absolute)
-vector_exp = _pointwise("exp", "x", "exp(x)", exp)
-vector_tanh = _pointwise("tanh", "x", "tanh(x)", tanh)
-vector_sigmoid = _pointwise("sigmoid", "x", "sigmoid(x)", sigmoid)
-vector_erf = _pointwise("erf", "x", "erf(x)", erf)
-vector_sqrt = _pointwise("sqrt", "x", "sqrt(x)", sqrt)
-add = _pointwise("add", "xy", "x + y", lambda x, y: x + y)
-sub = _pointwise("sub", "xy", "x - y", lambda x, y: x - y)
-mul = _pointwise("mul", "xy", "x * y", lambda x, y: x * y)
-div = _pointwise("div", "xy", "x / y", lambda x, y: x / y)
-multiply_add = _pointwise("multiply_add", "xyz", "x * y + z", lambda x, y, z: x * y + z)
+_pointwise("relu", "x", "max(x, 0)", lambda x: maximum(x, 0))
+_pointwise("gelu", "x", "x * (1 + erf(x / sqrt(2))) / 2", gelu_of)
+_pointwise("silu", "x", "x * sigmoid(x)", lambda x: x * sigmoid(x))
+_pointwise("silu_add", "xy", "x * sigmoid(x) + y", lambda x, y: x * sigmoid(x) + y)
+_pointwise("clip", "x", "min(max(x, -1), 1)", lambda x: minimum(maximum(x, -1), 1))
+_pointwise("copy", "x", "x", lambda x: x)
+_pointwise("abs", "x", "|x|", absolute)
+_pointwise("exp", "x", "exp(x)", exp)
+_pointwise("tanh", "x", "tanh(x)", tanh)
+_pointwise("sigmoid", "x", "sigmoid(x)", sigmoid)
+_pointwise("erf", "x", "erf(x)", erf)
+_pointwise("sqrt", "x", "sqrt(x)", sqrt)
+_pointwise("add", "xy", "x + y", lambda x, y: x + y)
+_pointwise("sub", "xy", "x - y", lambda x, y: x - y)
+_pointwise("mul", "xy", "x * y", lambda x, y: x * y)
+_pointwise("div", "xy", "x / y", lambda x, y: x / y)
+_pointwise("multiply_add", "xyz", "x * y + z", lambda x, y, z: x * y + z)
 
 
 @operator

@@ -86,10 +86,11 @@ def _from_file(path: Path, values: Mapping[str, str], constants: Sequence[str]) 
 
 
 def _from_operator(name: str, values: Mapping[str, str], constants: Sequence[str]) -> What:
-    from ..tensor.ops import build_operator
+    from ..tensor.operator import read_arguments
+    from ..tensor.ops import OPERATORS
 
-    program = build_operator(name, values, constants)
-    return What(program, f"tilesmith.ops.{name}({_arguments_text(_arguments(values, constants))})")
+    arguments = read_arguments(name, values, constants)
+    return What(OPERATORS[name](**arguments), f"tilesmith.ops.{name}({_arguments_text(arguments)})")
 
 
 def _from_function(what: str, values: Mapping[str, str], constants: Sequence[str]) -> What:

@@ -56,8 +56,8 @@ def test_merging_what_is_read_apart_leaves_divisions_only_there() -> None:
     merged = merge_axes(merge_axes(program, "y", ["p", "q"]), "y", ["c", "r", "s"])
     agree(program, merged)
     text = str(merged)
-    assert "input w: f32[4, 27]" in text
-    assert "w[o, c_r_s]" in text
+    assert "input W: f32[4, 27]" in text
+    assert "W[o, c_r_s]" in text
     assert "y[n: 2, o: 4, p_q: 42] = sum[c_r_s: 27]" in text
 
 
@@ -160,21 +160,21 @@ def test_split_k_by_the_text() -> None:
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 @pytest.mark.parametrize(("stride", "padding", "kernel"), [(1, 1, 3), (2, 0, 3), (2, 2, 5), (1, 0, 1)])
 def test_im2col(stride: int, padding: int, kernel: int, layout: str) -> None:
-    program = ops.conv2d(2, 3, 9, 8, 5, kh=kernel, kw=kernel, stride=stride, padding=padding, layout=layout)
-    rewritten = im2col(program, "y", "x")
+    program = ops.conv2d(2, 3, 9, 8, 5, kernel=kernel, stride=stride, padding=padding, layout=layout)
+    rewritten = im2col(program, "y", "X")
     agree(program, rewritten)
-    assert rewritten.stages[0].name == "x_columns"
+    assert rewritten.stages[0].name == "X_columns"
     assert "y[" in str(rewritten)
     assert "select" not in str(rewritten.stages[1].bodies[0])
 
 
 def test_implicit_gemm_is_a_matrix_product() -> None:
-    program = normalise(ops.conv2d(1, 3, 9, 8, 5, padding=1, kh=3, kw=2))
+    program = normalise(ops.conv2d(1, 3, 9, 8, 5, padding=1, kernel=(3, 2)))
     order = [a.name for a in program.stages[0].reduction]
-    merged = im2col(merge_axes(merge_axes(program, "y", ["p", "q"]), "y", order), "y", "x")
+    merged = im2col(merge_axes(merge_axes(program, "y", ["p", "q"]), "y", order), "y", "X")
     agree(program, merged)
     assert order == ["c", "r", "s"]
-    assert "w[o, c_r_s]" in str(merged)
+    assert "W[o, c_r_s]" in str(merged)
     last = merged.stages[1]
     assert len(last.axes) == 2
     assert len(last.reduction) == 1
@@ -257,7 +257,7 @@ REFUSED: list[tuple[Callable[[], Program], str]] = [
     (lambda: im2col(ops.row_max(3, 4), "out", "x"), "needs a sum of products"),
     (lambda: im2col(ops.row_sum(3, 4), "out", "x"), "use every axis"),
     (lambda: winograd(ops.conv2d(1, 3, 9, 9, 4, stride=2), "y", "p", "q"), "no 3x3 convolution"),
-    (lambda: winograd(ops.conv2d(1, 3, 9, 9, 4, kh=5, kw=5), "y", "p", "q"), "no 3x3 convolution"),
+    (lambda: winograd(ops.conv2d(1, 3, 9, 9, 4, kernel=5), "y", "p", "q"), "no 3x3 convolution"),
     (lambda: winograd(ops.matmul(3, 4, 3), "C", "i", "j"), "no 3x3 convolution"),
     (lambda: winograd(CONV, "y", "p", "q", tile=3), "unknown tile"),
     (lambda: winograd(ops.conv2d(1, 3, 8, 8, 4, dtype="i32"), "y", "p", "q"), "no 3x3 convolution"),

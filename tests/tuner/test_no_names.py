@@ -57,7 +57,7 @@ VARIATIONS = {
     "operands swapped": parse(OPERANDS_SWAPPED),
     "unit axis": parse(UNIT_AXIS),
     "axes split": parse(SPLIT_AXES),
-    "1x1 convolution": ops.conv2d(n=1, c=64, h=28, w=28, o=256, kh=1, kw=1),
+    "1x1 convolution": ops.conv2d(n=1, c=64, h=28, w=28, o=256, kernel=1),
 }
 
 

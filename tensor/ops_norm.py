@@ -1,0 +1,149 @@
+"""Normalisation: by mean and variance, or by the mean square, of rows, channels or groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from ..common.errors import ArgumentError
+from . import build
+from .affine import simplify
+from .arguments import Size
+from .build import compute, reduce_axis, rsqrt
+from .expr import Expr
+from .operator import Operands, operator
+from .ops_reduce import mean_of_rows
+from .program import Program, Tensor
+from .window import channels_first
+
+
+@operator
+def layer_norm(
+    rows: Size, columns: Size, epsilon: float = 1e-5, dtype: str = "f32", constants: Sequence[str] = ()
+) -> Program:
+    """out = (x - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over columns"""
+    operand = Operands(dtype, constants)
+    x, gamma, beta = operand("x", rows, columns), operand("gamma", columns), operand("beta", columns)
+    return operand.program(layer_normalised(x, lambda j: gamma[j], lambda j: beta[j], epsilon))
+
+
+def layer_normalised(x: Tensor, gamma: Callable[[Expr], Expr], beta: Callable[[Expr], Expr], epsilon: float) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta of a matrix, mean and variance over its columns."""
+    rows, columns = x.shape
+    mean = mean_of_rows(x, "mean")
+    centred = compute((rows, columns), lambda i, j: x[i, j] - mean[i], name="centred")
+    squares = compute((rows, columns), lambda i, j: centred[i, j] * centred[i, j], name="squares")
+    variance = mean_of_rows(squares, "variance")
+    scale = compute(rows, lambda i: rsqrt(variance[i] + epsilon), name="scale")
+    return compute((rows, columns), lambda i, j: centred[i, j] * scale[i] * gamma(j) + beta(j), name="out")
+
+
+@operator
+def rms_norm(
+    rows: Size, columns: Size, epsilon: float = 1e-5, dtype: str = "f32", constants: Sequence[str] = ()
+) -> Program:
+    """out = x / sqrt(mean of x^2 + epsilon) * gamma, the mean over columns"""
+    operand = Operands(dtype, constants)
+    x, gamma, j = operand("x", rows, columns), operand("gamma", columns), reduce_axis(columns, "j")
+    squares = compute(rows, lambda i: build.sum(x[i, j] * x[i, j], j), name="squares")
+    scale = compute(rows, lambda i: rsqrt(squares[i] / float(columns) + epsilon), name="scale")
+    return operand.program(compute((rows, columns), lambda i, j: x[i, j] * scale[i] * gamma[j], name="out"))
+
+
+@operator
+def l2_normalize(
+    rows: Size, columns: Size, epsilon: float = 1e-12, dtype: str = "f32", constants: Sequence[str] = ()
+) -> Program:
+    """out = x / max(sqrt(sum of x^2), epsilon), the sum over columns"""
+    operand = Operands(dtype, constants)
+    x, j = operand("x", rows, columns), reduce_axis(columns, "j")
+    squares = compute(rows, lambda i: build.sum(x[i, j] * x[i, j], j), name="squares")
+    length = compute(rows, lambda i: build.maximum(build.sqrt(squares[i]), epsilon), name="length")
+    return operand.program(compute((rows, columns), lambda i, j: x[i, j] / length[i], name="out"))
+
+
+@operator
+def batch_norm(
+    n: Size, c: Size, h: Size, w: Size, epsilon: float = 1e-5, training: bool = False, layout: str = "nchw",
+    dtype: str = "f32", constants: Sequence[str] = (),
+) -> Program:  # fmt: skip
+    """out = (x - mean[c]) / sqrt(variance[c] + epsilon) * gamma[c] + beta[c], x being [n, c, h, w] or [n, h, w, c].
+
+    mean and variance are operands; when `training`, they are those of x over n, h, w, and results beside out.
+    """
+    operand = Operands(dtype, constants)
+    first = channels_first("batch_norm", layout, 2)
+    x = operand("x", *((n, c, h, w) if first else (n, h, w, c)))
+    channel = 1 if first else 3
+    if training:
+        over = [reduce_axis(size, name) for size, name in zip((n, h, w), "nhw", strict=True)]
+
+        def place(c: Expr) -> tuple[Expr, ...]:
+            return (over[0], c, over[1], over[2]) if first else (*over, c)
+
+        mean, variance = _moments(x, (c,), place, over)
+    else:
+        mean, variance = operand("mean", c), operand("variance", c)
+    gamma, beta = operand("gamma", c), operand("beta", c)
+    scale = compute(c, lambda c: rsqrt(variance[c] + epsilon) * gamma[c], name="scale")
+
+    def element(*i: Expr) -> Expr:
+        c = i[channel]
+        return (x[i] - mean[c]) * scale[c] + beta[c]
+
+    out = compute(x.shape, element, name="out", axes=("n", "c", "h", "w") if first else ("n", "h", "w", "c"))
+    return operand.program(*((out, mean, variance) if training else (out,)))
+
+
+@operator
+def group_norm(
+    n: Size, c: Size, h: Size, w: Size, groups: Size, epsilon: float = 1e-5, dtype: str = "f32",
+    constants: Sequence[str] = (),
+) -> Program:  # fmt: skip
+    """out = (x - mean) / sqrt(variance + epsilon) * gamma[c] + beta[c], mean and variance over each group of channels.
+
+    x is [n, c, h, w]; group g has the channels g * c / groups .. (g + 1) * c / groups - 1.
+    Errors: ArgumentError for groups that do not divide c.
+    """
+    if c % groups:
+        raise ArgumentError("groups of group_norm must divide c", found=f"groups={groups} c={c}")
+    return _grouped_norm(Operands(dtype, constants), (n, c, h, w), groups, epsilon)
+
+
+@operator
+def instance_norm(
+    n: Size, c: Size, h: Size, w: Size, epsilon: float = 1e-5, dtype: str = "f32", constants: Sequence[str] = ()
+) -> Program:
+    """out = (x - mean) / sqrt(variance + epsilon) * gamma[c] + beta[c], mean and variance of each x[n, c] over h, w."""
+    return _grouped_norm(Operands(dtype, constants), (n, c, h, w), c, epsilon)
+
+
+def _grouped_norm(operand: Operands, shape: tuple[int, int, int, int], groups: int, epsilon: float) -> Program:
+    n, c, h, w = shape
+    size = c // groups
+    x, gamma, beta = operand("x", *shape), operand("gamma", c), operand("beta", c)
+    over = [reduce_axis(extent, name) for extent, name in zip((size, h, w), ("k", "h", "w"), strict=True)]
+    mean, variance = _moments(x, (n, groups), lambda n, g: (n, simplify(g * size + over[0]), over[1], over[2]), over)
+    scale = compute((n, groups), lambda n, g: rsqrt(variance[n, g] + epsilon), name="scale")
+
+    def element(n: Expr, c: Expr, h: Expr, w: Expr) -> Expr:
+        g = simplify(c // size)
+        return (x[n, c, h, w] - mean[n, g]) * scale[n, g] * gamma[c] + beta[c]
+
+    return operand.program(compute(shape, element, name="out"))
+
+
+def _moments(
+    x: Tensor, shape: tuple[int, ...], place: Callable[..., tuple[Expr, ...]], over: Sequence[build.ReduceAxis]
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance of x at `place` over some axes."""
+    count = float(prod(axis.extent for axis in over))
+    sums = compute(shape, lambda *i: build.sum(x[place(*i)], over), name="mean_sum")
+    mean = compute(shape, lambda *i: sums[i] / count, name="mean")
+
+    def squared(*i: Expr) -> build.Reduction:
+        away = x[place(*i)] - mean[i]
+        return build.sum(away * away, over)
+
+    squares = compute(shape, squared, name="variance_sum")
+    return mean, compute(shape, lambda *i: squares[i] / count, name="variance")

@@ -1,0 +1,124 @@
+"""Softmax, and attention, which is made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from ..common.errors import ArgumentError
+from . import build
+from .arguments import Index, Shape, Size, axis_of
+from .build import compute, exp, log, reduce_axis
+from .expr import Expr
+from .operator import Operands, operator
+from .program import Program, Tensor
+
+
+@operator
+def softmax(
+    rows: Size | None = None, columns: Size | None = None, shape: Shape | None = None, axis: Index = -1,
+    dtype: str = "f32", constants: Sequence[str] = (),
+) -> Program:  # fmt: skip
+    """out = exp(x) / sum of exp(x) over the axis, computed from x - max. Of x[rows, columns], or of x of any `shape`."""
+    operand = Operands(dtype, constants)
+    sizes = _sizes("softmax", rows, columns, shape)
+    return operand.program(softmax_of(operand("x", *sizes), "out", axis_of("softmax", "axis", axis, len(sizes))))
+
+
+@operator
+def log_softmax(
+    rows: Size | None = None, columns: Size | None = None, shape: Shape | None = None, axis: Index = -1,
+    dtype: str = "f32", constants: Sequence[str] = (),
+) -> Program:  # fmt: skip
+    """out = x - max - log(sum of exp(x - max)) over the axis. Of x[rows, columns], or of x of any `shape`."""
+    operand = Operands(dtype, constants)
+    sizes = _sizes("log_softmax", rows, columns, shape)
+    return operand.program(
+        log_softmax_of(operand("x", *sizes), "out", axis_of("log_softmax", "axis", axis, len(sizes)))
+    )
+
+
+@operator
+def matmul_softmax(m: Size, n: Size, k: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
+    """out[m, n] = softmax over n of A[m, k] B[k, n]"""
+    operand = Operands(dtype, constants)
+    a, b, axis = operand("A", m, k), operand("B", k, n), reduce_axis(k, "k")
+    product = compute((m, n), lambda i, j: build.sum(a[i, axis] * b[axis, j], axis), name="C")
+    return operand.program(softmax_of(product, "out"))
+
+
+@operator
+def attention(
+    heads: Size, queries: Size, keys: Size, width: Size, causal: bool = False, mask: bool = False,
+    scale: float | None = None, dtype: str = "f32", constants: Sequence[str] = (),
+) -> Program:  # fmt: skip
+    """O[heads, queries, width] = softmax(Q K^T * scale (+ M)) V, with K and V [heads, keys, width].
+
+    `scale` is 1 / sqrt(width) unless given. With `mask` M[queries, keys] is added to the scores of every head. A `causal`
+    query i sees the keys 0 .. i only.
+    """
+    operand = Operands(dtype, constants)
+    q = operand("Q", heads, queries, width)
+    k, v = operand("K", heads, keys, width), operand("V", heads, keys, width)
+    added = operand("M", queries, keys) if mask else None
+    d, j = reduce_axis(width, "d"), reduce_axis(keys, "j")
+    factor = 1 / math.sqrt(width) if scale is None else float(scale)
+    dots = compute((heads, queries, keys), lambda h, i, j: build.sum(q[h, i, d] * k[h, j, d], d), name="dots")
+
+    def score(h: Expr, i: Expr, j: Expr) -> Expr:
+        value = dots[h, i, j] * factor
+        value = value if added is None else value + added[i, j]
+        return build.select(j <= i, value, -math.inf) if causal else value
+
+    p = softmax_of(compute(dots.shape, score, name="scores"), "P")
+    return operand.program(compute(q.shape, lambda h, i, d: build.sum(p[h, i, j] * v[h, j, d], j), name="O"))
+
+
+def softmax_of(x: Tensor, name: str, axis: int = -1) -> Tensor:
+    """The softmax of a tensor over one of its axes, as four stages."""
+    top = largest(x, f"{name}_max", axis)
+    powers = compute(x.shape, lambda *i: exp(x[i] - top[without(i, axis)]), name=f"{name}_exp")
+    sums = total(powers, f"{name}_sum", axis)
+    return compute(x.shape, lambda *i: powers[i] / sums[without(i, axis)], name=name)
+
+
+def log_softmax_of(x: Tensor, name: str, axis: int = -1) -> Tensor:
+    """The logarithm of softmax over one axis."""
+    top = largest(x, f"{name}_max", axis)
+    powers = compute(x.shape, lambda *i: exp(x[i] - top[without(i, axis)]), name=f"{name}_exp")
+    sums = total(powers, f"{name}_sum", axis)
+    return compute(x.shape, lambda *i: x[i] - top[without(i, axis)] - log(sums[without(i, axis)]), name=name)
+
+
+def largest(x: Tensor, name: str, axis: int) -> Tensor:
+    """The maximum over one axis, which is dropped."""
+    return _over(x, name, axis, build.max)
+
+
+def total(x: Tensor, name: str, axis: int) -> Tensor:
+    """The sum over one axis, which is dropped."""
+    return _over(x, name, axis, build.sum)
+
+
+def without(indices: Sequence[Expr], axis: int) -> tuple[Expr, ...]:
+    """The indices but the one of the axis."""
+    place = axis % len(indices)
+    return (*indices[:place], *indices[place + 1 :])
+
+
+def _over(x: Tensor, name: str, axis: int, combine: Callable[..., build.Reduction]) -> Tensor:
+    place = axis % len(x.shape)
+    over = reduce_axis(x.shape[place], "j")
+    outer = (*x.shape[:place], *x.shape[place + 1 :])
+    return compute(outer, lambda *i: combine(x[(*i[:place], over, *i[place:])], over), name=name)
+
+
+def _sizes(name: str, rows: int | None, columns: int | None, shape: Sequence[int] | None) -> tuple[int, ...]:
+    """Those of a matrix, or the shape that was given instead."""
+    if rows is not None and columns is not None and shape is None:
+        return rows, columns
+    if shape and rows is None and columns is None:
+        return tuple(shape)
+    raise ArgumentError(
+        f"{name} needs either rows and columns or a shape", expected="rows=64 columns=32, or shape=4x8x16"
+    )

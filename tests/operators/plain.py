@@ -1,0 +1,111 @@
+"""Matrix products, elementwise operators, reductions, softmax and norms."""
+
+from __future__ import annotations
+
+import numpy as np
+from operators.case import Array, Case
+from scipy.special import erf, expit, log_softmax, softmax
+
+
+def over_last(x: Array) -> Array:
+    return np.asarray(softmax(x, axis=-1))
+
+
+def gelu(x: Array) -> Array:
+    return x * (1 + erf(x / np.sqrt(2))) / 2
+
+
+def layer_norm(x: Array, gamma: Array, beta: Array) -> Array:
+    return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * gamma + beta
+
+
+def attend(q: Array, k: Array, v: Array, *mask: Array, causal: bool = False, scale: float = 0.5) -> Array:
+    scores = q @ k.transpose(0, 2, 1) * scale + sum(mask)
+    if causal:
+        scores = np.where(np.tril(np.ones(scores.shape[1:], bool)), scores, -np.inf)
+    return over_last(scores) @ v
+
+
+def normalised(x: Array, axes: tuple[int, ...]) -> Array:
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+
+
+def along_channels(values: Array) -> Array:
+    return values[:, None, None]
+
+
+def group_norm(groups: int, x: Array, gamma: Array, beta: Array) -> Array:
+    grouped = normalised(x.reshape(x.shape[0], groups, -1), (2,)).reshape(x.shape)
+    return grouped * along_channels(gamma) + along_channels(beta)
+
+
+MATMUL = {"m": 7, "n": 5, "k": 9}
+HEADS = {"heads": 2, "queries": 5, "keys": 7, "width": 4}
+VOLUME = {"n": 2, "c": 6, "h": 5, "w": 3}
+GRID = {"rows": 6, "columns": 11}
+CASES: list[Case] = [
+    Case("matmul", MATMUL, lambda a, b: a @ b),
+    Case("matmul", MATMUL | {"transpose_a": True}, lambda a, b: a.T @ b),
+    Case("matmul", MATMUL | {"transpose_b": True}, lambda a, b: a @ b.T),
+    Case("matmul", MATMUL | {"transpose_a": True, "transpose_b": True, "dtype": "f64"}, lambda a, b: a.T @ b.T),
+    Case("matmul", MATMUL | {"dtype": "f16"}, lambda a, b: a @ b),
+    Case("matmul", MATMUL | {"dtype": "i8"}, lambda a, b: a @ b),
+    Case("batch_matmul", MATMUL | {"b": 3}, lambda a, b: a @ b),
+    Case("batch_matmul", MATMUL | {"b": 3, "transpose_b": True}, lambda a, b: a @ b.transpose(0, 2, 1)),
+    Case("matvec", {"m": 7, "k": 9}, lambda a, x: a @ x),
+    Case("dot", {"size": 33}, lambda x, y: x @ y),
+    Case("matmul_bias_relu", MATMUL, lambda a, b, c: np.maximum(a @ b + c, 0)),
+    Case("matmul_bias_gelu", MATMUL, lambda a, b, c: gelu(a @ b + c)),
+    Case("matmul_residual_layer_norm", MATMUL, lambda a, b, r, g, c: layer_norm(a @ b + r, g, c)),
+    Case("relu", {"size": 9}, lambda x: np.maximum(x, 0)),
+    Case("relu", {"shape": (3, 4)}, lambda x: np.maximum(x, 0)),
+    Case("gelu", {"size": 9}, gelu),
+    Case("silu", {"size": 9}, lambda x: x * expit(x)),
+    Case("silu_add", {"size": 9}, lambda x, y: x * expit(x) + y),
+    Case("clip", {"size": 9}, lambda x: np.clip(x, -1, 1)),
+    Case("copy", {"shape": (2, 3, 4)}, lambda x: x),
+    Case("abs", {"size": 9}, np.abs),
+    Case("exp", {"size": 9}, np.exp),
+    Case("tanh", {"size": 9}, np.tanh),
+    Case("sigmoid", {"size": 9}, expit),
+    Case("erf", {"size": 9}, erf),
+    Case("sqrt", {"size": 9}, np.sqrt),
+    Case("add", {"size": 9}, np.add),
+    Case("sub", {"size": 9}, np.subtract),
+    Case("mul", {"size": 9}, np.multiply),
+    Case("div", {"size": 9}, np.divide),
+    Case("multiply_add", {"size": 9}, lambda x, y, z: x * y + z),
+    Case("bias_add", GRID, np.add),
+    Case("bias_relu", GRID, lambda x, b: np.maximum(x + b, 0)),
+    Case("scale_rows", GRID, lambda x, s: x * s[:, None]),
+    Case("outer", GRID, np.outer),
+    Case("transpose", GRID, np.transpose),
+    Case("row_sum", GRID, lambda x: x.sum(1)),
+    Case("column_sum", GRID, lambda x: x.sum(0)),
+    Case("row_max", GRID, lambda x: x.max(1)),
+    Case("column_max", GRID, lambda x: x.max(0)),
+    Case("row_mean", GRID, lambda x: x.mean(1)),
+    Case("total", {"size": 33}, np.sum),
+    Case("softmax", GRID, over_last),
+    Case("matmul_softmax", MATMUL, lambda a, b: over_last(a @ b)),
+    Case("softmax", {"shape": (3, 5, 4), "axis": 1}, lambda x: softmax(x, axis=1)),
+    Case("log_softmax", GRID, lambda x: log_softmax(x, axis=1)),
+    Case("log_softmax", {"shape": (3, 5, 4), "axis": 0}, lambda x: log_softmax(x, axis=0)),
+    Case("attention", HEADS, attend),
+    Case("attention", HEADS | {"mask": True, "scale": 0.25}, lambda *x: attend(*x, scale=0.25)),
+    Case("attention", HEADS | {"causal": True}, lambda *x: attend(*x, causal=True)),
+    Case("attention", HEADS | {"causal": True, "mask": True}, lambda *x: attend(*x, causal=True)),
+    Case("layer_norm", GRID, layer_norm),
+    Case("rms_norm", GRID, lambda x, g: x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-5) * g),
+    Case("l2_normalize", GRID, lambda x: x / np.sqrt((x * x).sum(1, keepdims=True))),
+    Case("batch_norm", VOLUME, lambda x, m, v, g, b: (
+        (x - along_channels(m)) / np.sqrt(along_channels(v) + 1e-5) * along_channels(g) + along_channels(b))),
+    Case("batch_norm", VOLUME | {"layout": "nhwc"}, lambda x, m, v, g, b: (x - m) / np.sqrt(v + 1e-5) * g + b),
+    Case("batch_norm", VOLUME | {"training": True}, lambda x, g, b: (
+        normalised(x, (0, 2, 3)) * along_channels(g) + along_channels(b), x.mean((0, 2, 3)), x.var((0, 2, 3)))),
+    Case("batch_norm", VOLUME | {"training": True, "layout": "nhwc"}, lambda x, g, b: (
+        normalised(x, (0, 1, 2)) * g + b, x.mean((0, 1, 2)), x.var((0, 1, 2)))),
+    Case("group_norm", VOLUME | {"groups": 3}, lambda *x: group_norm(3, *x)),
+    Case("group_norm", VOLUME | {"groups": 1}, lambda *x: group_norm(1, *x)),
+    Case("instance_norm", VOLUME, lambda *x: group_norm(6, *x)),
+]  # fmt: skip
