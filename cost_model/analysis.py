@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..schedules.access import is_anchor
 from ..schedules.loops import LoopTree
 from ..targets.target import Cache, Target
-from .footprint import Value
+from .footprint import Value, real
 from .levels import PARALLEL, Levels, StageLevels, levels
 from .traffic import NestTraffic, TrafficWalk, survives
 from .work import StageWork, Work
@@ -23,6 +24,8 @@ LEVELS = 3  # caches that features tell apart
 class Nest:
     """One nest. `trips`: of its parallel loops; `threads`: how many of them work; `balance`: the longest share of a thread
     over the mean share of all threads, so that 1 is perfect. `moved`: bytes that enter or leave each cache.
+    `ahead`: how many bytes ahead memory is asked for by prefetches, 0 without any. `passes`: several stages walk over inputs
+    of the program, one after the other: what the next row needs is not on its way while this one is worked on.
     """
 
     root: StageLevels
@@ -32,6 +35,8 @@ class Nest:
     work: tuple[tuple[StageLevels, Work], ...]
     moved: tuple[Value, ...]
     traffic: NestTraffic
+    ahead: Value = 0.0
+    passes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,9 @@ def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
         balance = np.ceil(trips / used) * float(threads) / np.maximum(trips, 1.0)
         work = tuple((s, StageWork(tree, s, target).work()) for s in members(counted, root))
         moved = tuple(_moved(traffic, n, caches, used, touched) for n in range(len(caches)))
-        nests.append(Nest(root, trips, used, balance, work, moved, traffic))
+        inside = [s for s, _ in work]
+        ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)
+        nests.append(Nest(root, trips, used, balance, work, moved, traffic, ahead, passes))
     points = {s.name: float(np.prod([float(a.extent) for a in s.definition.all_axes])) for s in counted.stages.values()}
     return Analysis(tuple(nests), caches, touched, points)
 
@@ -75,6 +82,26 @@ def members(counted: Levels, stage: StageLevels) -> list[StageLevels]:
         for inner in counted.attached(stage, level):
             found += members(counted, inner)
     return found
+
+
+def bytes_ahead(stages: list[StageLevels]) -> Value:
+    """The farthest prefetch of some stages, in bytes."""
+    farthest: Value = 0.0
+    for s in stages:
+        element = s.definition.tensors[0].dtype.bytes
+        for note, loop, distance in s.loops.notes:
+            if note.startswith("prefetch"):
+                stride = real(s.loops.loop(loop).stride)
+                farthest = np.maximum(farthest, real(distance) * stride * element)
+    return farthest
+
+
+def walks_repeatedly(tree: LoopTree, stages: list[StageLevels]) -> bool:
+    """Whether stages without reuse follow each other inside of a loop, the first of them on inputs of the program."""
+    given = {t.name for t in tree.program.dynamic_inputs}
+    walking = [s for s in stages if s.loops.copies is None and not is_anchor(s.definition)]
+    attached = [s for s in walking if s.loops.at is not None and s.definition.reduction]
+    return len(walking) > 1 and any(r.tensor in given for s in attached for r in s.definition.reads())
 
 
 def _begin(counted: Levels, root: StageLevels, walk: TrafficWalk, threads: int) -> tuple[Value, Value, NestTraffic]:

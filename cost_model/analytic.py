@@ -5,7 +5,9 @@
 
 computing is the busiest of the arithmetic ports, the load ports, the store ports, the decoder and the chains of dependent
 additions, stage by stage, as in the roofline and ECM models (Williams et al., CACM 2009; Stengel et al., ICS 2015). Where two
-of the terms are close they get into each other's way, so (+) is a norm between the maximum and the sum.
+of the terms are close they get into each other's way, so (+) is a norm between the maximum and the sum. A nest of several
+passes over its rows is their sum: while the later passes compute, nobody asks for the next row, unless prefetches do (softmax
+of 1,024 columns, Sapphire Rapids: 1.16 ms without, 0.72 with them; 0.68 of computing, 0.57 of memory).
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, 
         terms.append(moved / speed)
     terms.append(nest.traffic.collisions * COLLISION / (clock * threads))
     total = _norm(terms)
+    if nest.passes:
+        total = np.where(nest.ahead > 0.0, total, terms[0] + _norm(terms[1:]))
     if threads == 1:
         return total * nest.balance
     started = np.where(nest.trips > 1.0, REGION, 0.0)

@@ -30,7 +30,7 @@ _OF_STAGES = (
 )  # fmt: skip
 _WHOLE = (
     "copy_share", "nests", "parallel_trips", "threads_idle", "imbalance", "touched_l1", "touched_l2", "touched_l3",
-    "cycles_over_ideal", "collisions", "region_share", "streaming",
+    "cycles_over_ideal", "collisions", "region_share", "streaming", "ahead",
 )  # fmt: skip
 
 FEATURE_NAMES: tuple[str, ...] = (
@@ -134,6 +134,10 @@ def _of_program(
         for on in nest.traffic.streamed.values():
             streaming = np.maximum(streaming, on)
     yield streaming
+    ahead: Value = 0.0
+    for nest in analysis.nests:
+        ahead = np.maximum(ahead, nest.ahead)
+    yield np.log2(1.0 + ahead)
 
 
 def _least_operations(stage: StageLevels, work: Work, points: float, target: Target) -> Value:

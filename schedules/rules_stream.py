@@ -6,14 +6,18 @@ where their rows stay in a near cache. A producer is taken in only if nothing wo
 
 from __future__ import annotations
 
+from math import prod
+
 from ..tensor.expr import Var
 from ..tensor.program import Program, Stage
-from .access import contiguous_axis, depends, is_anchor
-from .extents import ceildiv
+from .access import contiguous_axis, depends, element_stride, is_anchor
+from .extents import Extent, ceildiv
 from .rules_transpose import crossing, transpose
 from .schedule import LoopHandle, Schedule, StageHandle
 
 UNROLL_AT_MOST = 8
+AHEAD = (0, 512, 1024, 2048, 4096)  # bytes that a prefetch looks ahead
+FAR = 1 << 16  # elements: an input of this size comes from beyond the near caches
 LARGE = 1 << 20  # elements: a result of this size outlives no near cache, so streaming stores are worth a try
 
 
@@ -33,14 +37,19 @@ def stream_group(s: Schedule, root: str, taken: set[str]) -> set[str]:
         return {root}
     if group and axis in {a.name for a in stage.definition.axes[:shared]}:
         axis = None  # the contiguous axis is a row axis: the rows themselves are not vectorized
-    _streamed(s, stage, axis, rows, root=True)
+    waiting = {t.name for t in s.program.dynamic_inputs if prod(t.shape) >= FAR}
+    _streamed(s, stage, axis, rows, root=True, waiting=waiting)
     for name in group:
         inner = s.compute_at(name, rows[-1])
-        _streamed(s, inner, contiguous_axis(s.program, inner.definition), list(inner.axes[:0]), root=False)
+        _streamed(
+            s, inner, contiguous_axis(s.program, inner.definition), list(inner.axes[:0]), root=False, waiting=waiting
+        )
     return {root, *group}
 
 
-def _streamed(s: Schedule, stage: StageHandle, axis: str | None, rows: list[LoopHandle], root: bool) -> None:
+def _streamed(
+    s: Schedule, stage: StageHandle, axis: str | None, rows: list[LoopHandle], root: bool, waiting: set[str]
+) -> None:
     """Vectors along one axis; spatial axes outside, reductions inside."""
     definition = stage.definition
     names = [a.name for a in definition.all_axes]
@@ -71,9 +80,27 @@ def _streamed(s: Schedule, stage: StageHandle, axis: str | None, rows: list[Loop
         outer = _spatial_order(s, others, pieces, [loops[a] for a in reductions], name)
     s.unroll(pieces[-2])
     s.vectorize(pieces[-1])
+    _perhaps_prefetching(s, definition, axis, pieces[-3], unrolled * lanes, waiting)
     if root:
         _parallel(s, outer, rows)
         _perhaps_streaming(s, stage)
+
+
+def _perhaps_prefetching(
+    s: Schedule, stage: Stage, axis: str, loop: LoopHandle, block: Extent, waiting: set[str]
+) -> None:
+    """Asks for what comes some bytes behind in memory, which soon is the next row: hardware prefetchers stop at the end of a
+    page, and rest while other passes compute. The last stage that reads a tensor asks; `waiting`: those not asked for yet.
+    """
+    streamed = dict.fromkeys(
+        r.tensor for r in stage.reads() if r.tensor in waiting and element_stride(s.program, r, axis) == 1
+    )
+    if streamed:
+        ahead = s.choice(f"{stage.name}.ahead", AHEAD, AHEAD[2])
+        elements = ceildiv(ahead, stage.tensors[0].dtype.bytes)
+        for tensor in streamed:
+            s.prefetch(tensor, loop, ceildiv(elements, block))
+    waiting -= set(streamed)
 
 
 def _columns(s: Schedule, stage: StageHandle, axis: str) -> None:
