@@ -20,6 +20,7 @@ from .rules_gpu import gpu_automatic
 from .rules_inline import inline_cheap
 from .rules_stream import stream_group
 from .rules_tile import can_tile, epilogue_of, tile
+from .rules_window import finishes, pieces_of_data, prepare_windows, tile_window, window_of
 from .schedule import Schedule, trace
 from .sketch import UNSCHEDULED, Sketch
 
@@ -39,11 +40,16 @@ def derive(program: Program, kind: str = "") -> tuple[Sketch, ...]:
 def automatic(s: Schedule) -> None:
     """The template behind `derive`."""
     split = _split_depth(s)
-    inline_cheap(s)
+    prepare_windows(s)
+    inline_cheap(s, pieces_of_data(s.program))
     taken: set[str] = set()
     few = split or sum(is_anchor(stage) for stage in s.program.stages) > 1
     for stage in reversed(s.program.stages):
         if stage.name in taken or stage.fold is not None:
+            continue
+        window = finishes(s.program, stage, taken)
+        if window is not None or window_of(s.program, stage) is not None:
+            taken |= tile_window(s, stage.name, stage.name if window is None else window.name)
             continue
         anchor = epilogue_of(s.program, stage, taken, can_tile)
         if anchor is not None:

@@ -14,7 +14,9 @@ from ..common.errors import ProgramError
 from .im2col import im2col
 from .normalise import normalise
 from .online_softmax import online_softmax
+from .pad_reads import pad_reads
 from .program import Program
+from .reorder_axes import reorder_axes
 from .rewrite_axes import merge_axes, pad_axis, split_k
 from .winograd import winograd
 
@@ -26,6 +28,8 @@ __all__ = [
     "normalise",
     "online_softmax",
     "pad_axis",
+    "pad_reads",
+    "reorder_axes",
     "split_k",
     "winograd",
 ]
@@ -36,6 +40,8 @@ REWRITES: dict[str, Callable[..., Program]] = {
     "normalise": normalise,
     "online_softmax": online_softmax,
     "pad_axis": pad_axis,
+    "pad_reads": pad_reads,
+    "reorder_axes": reorder_axes,
     "split_k": split_k,
     "winograd": winograd,
 }
