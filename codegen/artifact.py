@@ -42,12 +42,16 @@ class Artifact:
         void <symbol>_repeat(void **arguments, void *prepared, void *workspace, int64_t count)
 
     `arguments` holds inputs (program order), then constants (program order; null but for _prepare), then outputs.
+
+    Of a GPU (`code` is PTX, or, for the emulator, an object): `prepare_launches` once, then `launches` in order at each call.
+    Every kernel takes the same parameters, pointers that are multiples of 16: inputs, constants (null but for
+    prepare_launches), outputs, prepared, workspace.
     """
 
     name: str
     target: str
     threads: int
-    format: str  # "object" or "ptx"
+    format: str  # "object", "ptx" or "emulated"
     code: bytes
     symbol: str
     inputs: tuple[BufferSpec, ...]
@@ -56,6 +60,7 @@ class Artifact:
     prepared_bytes: int
     workspace_bytes: int
     launches: tuple[Launch, ...]
+    prepare_launches: tuple[Launch, ...] = ()
     runtime_symbols: tuple[str, ...] = ()
     builder: str = ""  # codegen and LLVM version
     texts: dict[str, str] = field(default_factory=dict)  # "loops", "llvm", "asm": only when asked for

@@ -113,5 +113,13 @@ class EnvironmentFailure(TilesmithError):
     """The machine is at fault: a library that does not load, a full disk, a dead device."""
 
 
+class OutOfDeviceMemory(EnvironmentFailure):
+    """A device has no room for a buffer."""
+
+
 class InternalError(TilesmithError):
     """Tilesmith is at fault: a broken invariant. Please report it with the text shown."""
+
+
+class KernelFault(InternalError):
+    """A compiled kernel did what no kernel may, and the device noticed: an illegal address, a race, a barrier not met."""
