@@ -14,8 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ..common.errors import ArgumentError
 from ..targets.host import usable_cores
@@ -24,7 +23,7 @@ from .builders import DEPTH, Builders
 from .child import Child, child_setup
 from .environment import builder_environment, timer_environment
 from .requests import ConfirmRequest, TimeLimits, TimeRequest, default_limits
-from .result import Failure, Job, Measurement, Status
+from .result import AtEnd, Failure, Job, Measurement, Status
 from .station import Answered, Event, Lost, Station, Work, wait_for
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class _Contest:
         self.done[number] = contender.finished(measurement)
 
 
-class LocalRunner:
+class LocalRunner(AtEnd):
     """Child processes on this machine (implements `measure.result.Runner`).
 
     Args:
@@ -251,14 +250,6 @@ class LocalRunner:
             self._closed = True
             self._builders.close()
             self._timer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _starter(

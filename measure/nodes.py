@@ -137,7 +137,8 @@ def choose(
 def nothing_fits(target: Target, threads: int, left_out: Sequence[tuple[NodeFacts, str]]) -> Exception:
     """The error of a cluster that has no device: what is there, and why each does not serve."""
     found = "; ".join(f"{facts.title}: {reason}" for facts, reason in left_out) or "no nodes"
-    if left_out and all(refusal(facts, own_versions()) for facts, _ in left_out):
+    lending = [facts for facts, _ in left_out if facts.processors] or [facts for facts, _ in left_out]
+    if lending and all(refusal(facts, own_versions()) for facts in lending):
         wanted = ", ".join(f"{package} {number}" for package, number in own_versions().items())
         return EnvironmentFailure(
             "no node of the cluster can be used",

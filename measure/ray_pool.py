@@ -13,6 +13,7 @@ id, that holds as many of the node's CPUs as it has cores, and that ends with th
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +42,7 @@ def connected(call: Call) -> Iterator[None]:
     try:
         if call.address:
             _reach(call.address, call.wait)
+            _check_token(call.address)
             ray.init(call.address, **options)
         else:
             ray.init(
@@ -52,7 +54,7 @@ def connected(call: Call) -> Iterator[None]:
         raise EnvironmentFailure(
             f"Ray does not {'let us in' if call.address else 'start'}",
             found=f"{type(error).__name__}: {error}",
-            advice="use the same versions of Ray and Python everywhere, and the cluster's token; see docs/cluster.md"
+            advice="use the same versions of Ray and Python everywhere; see docs/cluster.md"
             if call.address
             else "look into the newest folder of /tmp/ray for its logs",
         ) from None
@@ -82,6 +84,34 @@ def _reach(address: str, wait: float) -> None:
         f"no Ray cluster answers at {address}",
         found=f"{why}, after {tried} tries in {monotonic() - start:.0f} s",
         advice="check host and port: ray:// takes the client port (10001), an address without it the head's (6379)",
+    )
+
+
+def _check_token(address: str) -> None:
+    """Asks what needs nothing but to be let in: Ray itself tries for a minute or two, and does not say that it was this."""
+    try:
+        import grpc
+        from ray._private.grpc_utils import init_grpc_channel
+    except ImportError:  # a Ray without its client, or from before there were tokens
+        return
+    service = "RayletDriver/ClusterInfo" if address.startswith("ray://") else "NodeInfoGcsService/CheckAlive"
+    try:
+        with init_grpc_channel(address.removeprefix("ray://")) as channel:
+            channel.unary_unary(f"/ray.rpc.{service}")(b"", timeout=3.0)
+    except grpc.RpcError as error:  # whatever else it is, Ray will say it
+        if error.code() is not grpc.StatusCode.UNAUTHENTICATED:
+            return
+        sent = "ours is another one" if os.environ.get("RAY_AUTH_MODE") == "token" else "we send none"
+        why = f"{error.details()}: {sent}"
+    except ray.exceptions.AuthenticationError as error:
+        why = first_line(error)
+    else:
+        return
+    raise EnvironmentFailure(
+        f"the cluster at {address} wants its token",
+        found=why,
+        advice="set RAY_AUTH_MODE=token, and keep the cluster's token in ~/.ray/auth_token or the file that "
+        "RAY_AUTH_TOKEN_PATH names",
     )
 
 

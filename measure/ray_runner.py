@@ -17,14 +17,13 @@ from pathlib import Path
 from shutil import disk_usage
 from tempfile import gettempdir
 from time import monotonic, sleep
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ..common.errors import ArgumentError, EnvironmentFailure, MissingExtra
 from ..targets.ceilings import Ceilings
 from .child import Child, child_setup
 from .machine import machine_key
-from .result import Job, Measurement
+from .result import AtEnd, Job, Measurement
 from .station import Answered, Station, Work
 from .talk import Call, Compare, Compared, Goodbye, Note, Opened, Refused, Results, Submit
 
@@ -84,7 +83,7 @@ def check_ray(address: str) -> None:
             )
 
 
-class RayRunner:
+class RayRunner(AtEnd):
     """Devices of a Ray cluster (implements `measure.result.Runner`).
 
     Args:
@@ -263,14 +262,6 @@ class RayRunner:
             poller.poll(100)
             if any(type(message).__name__ == "Answer" for message in self._child.messages()):
                 return
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def ask_cluster(what: str, call: Call) -> Any:

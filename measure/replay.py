@@ -20,15 +20,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..common.errors import ArgumentError
 from ..schedules.space import Arm, Choices, Parameter, Population, Value
-from .result import Config, Failure, Job, Measurement, Status
+from .result import AtEnd, Config, Failure, Job, Measurement, Status
 
 _STATUS = {
     "ok": Status.OK,
@@ -158,7 +157,7 @@ def _numbers(parameter: Parameter) -> NDArray[np.float32]:
     return np.array(parameter.values, dtype=np.float32)
 
 
-class ReplayRunner:
+class ReplayRunner(AtEnd):
     """Answers jobs from a table; only `Job.config` is looked at (implements `measure.result.Runner`)."""
 
     name = "replay"
@@ -188,11 +187,3 @@ class ReplayRunner:
     def close(self) -> None:
         """Forgets what was not collected."""
         self._waiting.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

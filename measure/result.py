@@ -84,6 +84,22 @@ class Job:
     limit: float | None = None
 
 
+class AtEnd:
+    """What is closed at the end of a `with`: the base of runners."""
+
+    def close(self) -> None:
+        """Ends all children; safe to call twice."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
 class Runner(Protocol):
     """Builds and measures candidates somewhere. Never raises for what a candidate does."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..common.errors import ArgumentError
 from ..measure.ray_runner import RayRunner, address_of
-from ..measure.result import Job, Measurement
+from ..measure.result import AtEnd, Job, Measurement
 from ..targets.host import thread_count
 from ..targets.target import parse_target
 from ..tensor.program import Program
@@ -18,7 +18,7 @@ from .runners import is_elsewhere
 from .tune import tune
 
 
-class Stoppable:
+class Stoppable(AtEnd):
     """A runner of a thread: ctrl-C reaches the main thread alone, and is handed on (implements `measure.result.Runner`)."""
 
     name = "ray"
@@ -49,12 +49,6 @@ class Stoppable:
     def close(self) -> None:
         """See `Runner.close`."""
         self._runner.close()
-
-    def __enter__(self) -> Stoppable:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def tune_targets(

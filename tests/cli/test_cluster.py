@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,15 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(MissingExtra) as caught:
         check_ray("")
     assert "tilesmith[ray]" in caught.value.advice
+
+
+@pytest.mark.parametrize("words", [("run", *MATMUL, "--runner", "ray"), ("cluster", "check"), ("cluster", "status")])
+def test_the_command_line_without_ray(words: tuple[str, ...], tmp_path: Path) -> None:
+    code = "import sys; sys.modules['ray'] = None; from tilesmith.tuner.cli import main; main()"
+    command = [sys.executable, "-c", code, *words]
+    environment = {**os.environ, "TILESMITH_DB": str(tmp_path / "a.db")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "pip install 'tilesmith[ray]'" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

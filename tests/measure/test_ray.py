@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -106,6 +107,37 @@ def test_nobody_there() -> None:
     with pytest.raises(EnvironmentFailure, match=r"no Ray cluster answers at ray://127.0.0.1:1") as caught:
         RayRunner("ray://127.0.0.1:1", HOST, 1, wait=1.5)
     assert "tries" in caught.value.found
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+@pytest.mark.parametrize("mode", ["", "token", "lost"])
+def test_a_cluster_that_wants_another_token(scheme: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    grpc = pytest.importorskip("grpc")
+    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "00" * 32 if mode == "token" else "")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token" if mode else "disabled")
+    monkeypatch.setenv("HOME", "/nowhere")
+
+    class Guard(grpc.ServerInterceptor):  # type: ignore[misc]
+        def intercept_service(self, continuation: object, call: object) -> object:
+            return grpc.unary_unary_rpc_method_handler(
+                lambda _, context: context.abort(grpc.StatusCode.UNAUTHENTICATED, "no such token")
+            )
+
+    server = grpc.server(ThreadPoolExecutor(1), interceptors=[Guard()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    words = {
+        "": "no such token: we send none",
+        "token": "no such token: ours is another",
+        "lost": "Token authentication is enabled",
+    }
+    try:
+        with pytest.raises(EnvironmentFailure, match="wants its token") as caught:
+            RayRunner(f"{scheme}127.0.0.1:{port}", HOST, 1)
+    finally:
+        server.stop(None)
+    assert words[mode] in caught.value.found and "RAY_AUTH_MODE=token" in caught.value.advice
 
 
 def test_closed_is_closed(cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +85,17 @@ def test_a_node_that_fails_often_is_set_aside(new_cluster: Callable[[int], Clust
         with pytest.raises(EnvironmentFailure, match="no worker left"):
             gather(runner, 1)
     assert any("is set aside" in text for text in told)
+
+
+def test_a_node_with_another_version_is_refused(new_cluster: Callable[[int], Cluster], tmp_path: Path) -> None:
+    other = tmp_path / "tilesmith-9.9.9.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: tilesmith\nVersion: 9.9.9\n")
+    cluster = new_cluster(0)
+    cluster.add(env_vars={"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])})
+    with pytest.raises(EnvironmentFailure, match="no node of the cluster can be used") as caught:
+        cluster.runner(SLEEPER)
+    assert "9.9.9" in caught.value.found and "pip install tilesmith==" in caught.value.found
 
 
 HEAD = """
