@@ -135,9 +135,9 @@ def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = F
         format="object",
         code=compiled.code,
         symbol=module.symbol,
-        inputs=_specs(program, Scope.INPUT),
-        constants=_specs(program, Scope.CONSTANT),
-        outputs=_specs(program, Scope.OUTPUT),
+        inputs=specs(program, Scope.INPUT),
+        constants=specs(program, Scope.CONSTANT),
+        outputs=specs(program, Scope.OUTPUT),
         prepared_bytes=plan.prepared_bytes,
         workspace_bytes=plan.workspace_bytes,
         launches=tuple(Launch(symbol) for symbol in module.nests),
@@ -148,7 +148,9 @@ def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = F
     )
 
 
-def _specs(program: LoopProgram, scope: Scope) -> tuple[BufferSpec, ...]:
+def specs(program: LoopProgram, scope: Scope) -> tuple[BufferSpec, ...]:
+    """The arguments of one scope."""
+
     def spec(buffer: Buffer) -> BufferSpec:
         return BufferSpec(buffer.name, buffer.dtype.name, buffer.shape)
 

@@ -12,6 +12,7 @@ from ..targets.target import Target
 from ..tensor.affine import Affine, affine
 from ..tensor.dtype import i64
 from ..tensor.expr import COMPARISONS, Cast, Const, Expr, Op, Read, Var, walk
+from .emit_gpu_memory import GpuMemory
 from .emit_index import Index, IndexArithmetic
 from .emit_memory import Memory, Place, Registers
 from .emit_text import FunctionText
@@ -38,7 +39,7 @@ class Expressions:
         self.target = target
         self.arithmetic = Arithmetic(text, module, target)
         self.indices = IndexArithmetic(text, self.arithmetic)
-        self.memory = Memory(text, self.arithmetic, self.indices)
+        self.memory: Memory = (GpuMemory if target.kind == "cuda" else Memory)(text, self.arithmetic, self.indices)
         self.registers = Registers(self.arithmetic)
         self.bindings: dict[str, Binding] = {}
         self.places: dict[str, Place] = {}

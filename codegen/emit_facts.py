@@ -6,7 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..tensor.expr import Expr, Read, Var, walk
-from .loop_ir import Allocate, For, If, Let, LoopKind, Prefetch, Scope, Statement, Store, Update, statements
+from .loop_ir import (
+    Allocate,
+    Barrier,
+    Commit,
+    For,
+    If,
+    Let,
+    LoopKind,
+    Prefetch,
+    Scope,
+    Shuffle,
+    Statement,
+    Store,
+    Update,
+    Wait,
+    statements,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +44,11 @@ def facts(statement: Statement) -> Facts:
             writes.add(node.buffer)
         if isinstance(node, Store | Update | Prefetch):
             buffers.add(node.buffer)
+        elif isinstance(node, Shuffle):
+            writes.add(node.buffer)
+            buffers.add(node.source)
+        elif isinstance(node, Barrier):
+            writes |= node.buffers  # as far as this thread knows
         for expr in expressions(node):
             for part in walk(expr):
                 if isinstance(part, Var):
@@ -40,10 +61,12 @@ def facts(statement: Statement) -> Facts:
 def expressions(statement: Statement) -> Iterator[Expr]:
     """The expressions of one statement, substatements not included."""
     match statement:
-        case For(extent=extent, valid=valid):
+        case For(extent=extent, valid=valid, index=index):
             yield extent
             if valid is not None:
                 yield valid
+            if index is not None:
+                yield index
         case Let(value=value):
             yield value
         case If(condition=condition):
@@ -74,6 +97,8 @@ def fits_lanes(loop: For) -> bool:
                 return check(body, names - {var})
             case Let(var=var, value=value, body=body):
                 return check(body, names | {var} if depends(value, names) else names - {var})
+            case Barrier() | Shuffle() | Commit() | Wait():
+                return False
             case Allocate(buffer=buffer, body=body):
                 return buffer.scope is Scope.REGISTER and check(body, names)
         from .loop_ir import substatements

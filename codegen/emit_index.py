@@ -51,6 +51,7 @@ class IndexArithmetic:
         self.text = text
         self.arithmetic = arithmetic
         self.lanes = 0
+        self.kind = "i64"
 
     def total(self, parts: Iterable[tuple[Index, int]], constant: int = 0) -> Index:
         """constant + sum of coefficient * part."""

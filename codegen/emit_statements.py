@@ -33,6 +33,8 @@ from .memory_plan import place_scratch
 class Statements(Effects):
     """Writes statements into one function."""
 
+    count_groups = False  # whether unrolled loops count groups of copies: then copies know their remainders
+
     def emit(self, statement: Statement) -> None:
         """Writes a statement. Raises InternalError for one that has no meaning on a CPU."""
         match statement:
@@ -197,9 +199,12 @@ class Statements(Effects):
         if unroll <= 1:
             self._loop(var, start, stop, 1, body)
             return
-        whole = self.indices.total(((self.indices.divide("floordiv", trips, unroll), unroll),))
-        middle = self.indices.total(((start, 1), (whole, 1)))
-        self._loop(var, start, middle, unroll, body)
+        groups = self.indices.divide("floordiv", trips, unroll)
+        middle = self.indices.total(((start, 1), (groups, unroll)))
+        if self.count_groups:
+            self._loop(var, Index(), groups, unroll, body, start)
+        else:
+            self._loop(var, start, middle, unroll, body)
         rest = self.indices.minus(stop, middle)
         if rest.is_constant and rest.constant <= 1:
             if rest.constant:
@@ -207,8 +212,10 @@ class Statements(Effects):
         else:
             self._loop(var, middle, stop, 1, body)
 
-    def _loop(self, var: str, start: Index, stop: Index, step: int, body: Statement) -> None:
+    def _loop(self, var: str, start: Index, stop: Index, step: int, body: Statement, base: Index | None = None) -> None:
         """`step` copies of the body for start, start + step, ... < stop. Register values run through phis.
+
+        base: the loop counts groups of copies from 0 on; the variable begins there.
 
         Values that the body defines first have to exist in front of the loop too: when there are such, the loop is written
         once more with undefined ones there.
@@ -219,7 +226,7 @@ class Statements(Effects):
         while True:
             for name in written:
                 self.at.registers.values[name] = dict(before[name])
-            self._write_loop(var, start, stop, step, body, before)
+            self._write_loop(var, start, stop, step, body, before, base)
             fresh = [
                 (name, key, value)
                 for name in written
@@ -233,7 +240,14 @@ class Statements(Effects):
                 before[name][key] = Value("poison", value.dtype, value.lanes)
 
     def _write_loop(
-        self, var: str, start: Index, stop: Index, step: int, body: Statement, before: dict[str, dict[Key, Value]]
+        self,
+        var: str,
+        start: Index,
+        stop: Index,
+        step: int,
+        body: Statement,
+        before: dict[str, dict[Key, Value]],
+        base: Index | None,
     ) -> None:
         text, registers = self.text, self.at.registers.values
         first, limit = self.indices.scalar(start), self.indices.scalar(stop)
@@ -254,8 +268,11 @@ class Statements(Effects):
                 registers[name][key] = inner
                 carried.append((name, key, value, inner))
         for copy in range(step):
-            self.bind(var, Index(copy, ((counter, 1),)), None, lambda: self.emit(body))
-        following = text.effect(f"add nuw nsw i64 {counter}, {step}")
+            trip = Index(copy, ((counter, 1),))
+            if base is not None:
+                trip = self.indices.total(((base, 1), (Index(0, ((counter, step),)), 1)), copy)
+            self.bind(var, trip, None, lambda: self.emit(body))
+        following = text.effect(f"add nuw nsw i64 {counter}, {step if base is None else 1}")
         again = text.effect(f"icmp slt i64 {following}, {limit}")
         latch = text.block
         text.phi(top, i64, 0, [(first, entry), (following, latch)], counter)

@@ -43,9 +43,9 @@ def emit_module(program: LoopProgram, target: Target, threads: int) -> ModuleTex
     plan = plan_memory(program, threads)
     for buffer in program.globals:
         if buffer.scope is Scope.TABLE:
-            module.globals[buffer.name] = _table(buffer)
+            module.globals[buffer.name] = table(buffer)
     module.globals[SAFE] = f"{SAFE} = internal constant [{SAFE_BYTES} x i8] zeroinitializer, align 64"
-    main = module.symbol = _symbol(program.name)
+    main = module.symbol = plain_symbol(program.name)
     if plan.prepared_bytes:
         _entry(module, program, plan, target, f"{main}_prepare", program.prepare, f"{main}.prepare")
     _entry(module, program, plan, target, main, program.nests, f"{main}.nest")
@@ -56,7 +56,7 @@ def emit_module(program: LoopProgram, target: Target, threads: int) -> ModuleTex
     return module
 
 
-def _symbol(name: str) -> str:
+def plain_symbol(name: str) -> str:
     """A name that needs no quotes."""
     return "".join(c if (c.isalnum() and c.isascii()) or c == "_" else "_" for c in name)
 
@@ -82,14 +82,16 @@ done:
 }}"""
 
 
-def _table(buffer: Buffer) -> str:
+def table(buffer: Buffer) -> str:
+    """A TABLE as a constant of the module."""
     kind = memory_type(buffer.dtype)
     values = ", ".join(f"{kind} {memory_literal(value, buffer.dtype)}" for value in buffer.values)
-    return f"{_table_name(buffer)} = internal constant [{buffer.elements} x {kind}] [{values}], align 64"
+    return f"{table_name(buffer)} = internal constant [{buffer.elements} x {kind}] [{values}], align 64"
 
 
-def _table_name(buffer: Buffer) -> str:
-    return f"@table.{_symbol(buffer.name)}"
+def table_name(buffer: Buffer) -> str:
+    """How code names a TABLE."""
+    return f"@table.{plain_symbol(buffer.name)}"
 
 
 def _entry(
@@ -144,7 +146,7 @@ def _nest(
         statements.streaming = streaming
         for buffer in program.globals:
             if buffer.scope is Scope.TABLE:
-                statements.at.places[buffer.name] = Place(buffer, _table_name(buffer))
+                statements.at.places[buffer.name] = Place(buffer, table_name(buffer))
         for buffer in buffers:
             statements.at.places[buffer.name] = Place(buffer, names[buffer.name])
         statements.emit(nest.body)

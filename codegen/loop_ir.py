@@ -11,6 +11,10 @@
               | Store(buffer, indices, value)              buffer[indices] = value
               | Update(buffer, indices, combiner, value)   buffer[indices] = combiner(buffer[indices], value)
               | Prefetch(buffer, indices, locality)        a hint; any address is allowed
+              | Barrier(buffers)                           GPU: all threads of the block meet; what they wrote is seen by all
+              | Shuffle(buffer, source, mask)              GPU: buffer = what `source` is in the lane with number xor mask
+              | Commit()                                   GPU: the asynchronous stores since the last one are a group
+              | Wait(groups)                               GPU: until all but the last `groups` groups have arrived
 
 Meaning
 * `Read` in an expression reads a *buffer*; indices are logical, one for each dimension, row-major strides of `Buffer.shape`.
@@ -21,7 +25,9 @@ Meaning
     VECTOR    constant extent, a power of two: all its trips at once, in the lanes of vectors.
     PARALLEL  trips are independent; directly nested PARALLEL loops form one collapsed loop whose trips are divided in
               contiguous, balanced chunks over the threads.
-    BLOCK, WARP, THREAD  the same on a GPU; `dimension` says which index.
+    THREAD    GPU: no loop; this thread's trip is `index`, and `valid` is as below.
+* The body of a GPU nest is run by every thread of every block; `BLOCK_INDEX` and `THREAD_INDEX` are bound to their numbers.
+  Barriers, shuffles and waits are reached by all threads of the block (of the warp) together.
 * `valid` of an UNROLL or VECTOR loop (None: all): only trips with var < valid are real; 1 <= valid, it may exceed the extent.
   The copies for the others still run (the code is full) but must have no effect: their stores to anything but REGISTER
   buffers are masked, and what they read is any element that exists: of an unrolled loop the element of the last real trip,
@@ -33,6 +39,8 @@ Meaning
   hold f32 and be rounded where it is read.
 * Sums may be contracted (a * b + c rounded once) but are not reassociated. A quotient by what stays the same in a loop over
   vectors may be a product with its reciprocal, where that is an ordinary number (passes/reciprocals.py).
+* The bytes of a buffer with `swizzle` b are exchanged within lines of 128: byte o is at o ^ (((o >> 7) & (2^b - 1)) << 4).
+* An asynchronous store copies from an argument to a SHARED buffer; nobody reads it before a Wait and a Barrier.
 """
 
 from __future__ import annotations
@@ -43,12 +51,16 @@ from math import prod
 
 from ..schedules.loops import LoopKind, Scope
 from ..tensor.dtype import DType
-from ..tensor.expr import Expr
+from ..tensor.expr import Expr, Var
 
 __all__ = [
+    "BLOCK_INDEX",
+    "THREAD_INDEX",
     "Allocate",
+    "Barrier",
     "Block",
     "Buffer",
+    "Commit",
     "For",
     "If",
     "Let",
@@ -57,12 +69,17 @@ __all__ = [
     "Nest",
     "Prefetch",
     "Scope",
+    "Shuffle",
     "Statement",
     "Store",
     "Update",
+    "Wait",
     "statements",
     "substatements",
 ]
+
+BLOCK_INDEX = Var("block index")  # with a space: no loop is called so
+THREAD_INDEX = Var("thread index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +92,7 @@ class Buffer:
     scope: Scope
     padded: bool = False
     values: tuple[int | float | bool, ...] = ()  # of a TABLE
+    swizzle: int = 0  # of a SHARED buffer
 
     @property
     def elements(self) -> int:
@@ -110,7 +128,7 @@ class For(Statement):
     kind: LoopKind = LoopKind.SERIAL
     unroll: int = 1
     valid: Expr | None = None
-    dimension: int = 0
+    index: Expr | None = None
     label: str = ""
 
 
@@ -142,12 +160,13 @@ class Allocate(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Store(Statement):
-    """buffer[indices] = value. `streaming` asks for a non-temporal store."""
+    """buffer[indices] = value. `streaming` asks for a non-temporal store; `later`: an asynchronous one."""
 
     buffer: str
     indices: tuple[Expr, ...]
     value: Expr
     streaming: bool = False
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +189,44 @@ class Prefetch(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class Barrier(Statement):
+    """Where the threads of a block wait for each other; `buffers` are those for whose sake."""
+
+    buffers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle(Statement):
+    """Scalar REGISTER buffers: buffer = the `source` of the lane whose number differs by the bits of `mask`."""
+
+    buffer: str
+    source: str
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Statement):
+    """Ends a group of asynchronous stores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(Statement):
+    """Waits until at most `groups` groups of this thread's asynchronous stores are on their way."""
+
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
 class Nest:
-    """One root: a parallel region or a launch. `name` becomes part of the machine code's symbol."""
+    """One root: a parallel region or a launch. `name` becomes part of the machine code's symbol.
+
+    `blocks`, `threads`: the size of the launch on a GPU (0 on a CPU).
+    """
 
     name: str
     body: Statement
+    blocks: int = 0
+    threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +260,6 @@ def substatements(statement: Statement) -> tuple[Statement, ...]:
             return (inner,)
         case If(then=then, otherwise=otherwise):
             return (then,) if otherwise is None else (then, otherwise)
-        case Store() | Update() | Prefetch():
+        case Store() | Update() | Prefetch() | Barrier() | Shuffle() | Commit() | Wait():
             return ()
     raise TypeError(f"unknown statement {type(statement).__name__}")

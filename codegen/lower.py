@@ -24,7 +24,9 @@ from .index import number
 from .loop_ir import Buffer, For, LoopProgram, Nest, Scope, Statement, Store, statements
 from .lower_nest import NestLowering
 from .refusals import check_lowers
+from .refusals_gpu import check_lowers_for_gpu
 from .storage import Storage, constant_stages, storages
+from .storage_gpu import gpu_scope
 from .view import Names
 
 
@@ -33,8 +35,12 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
 
     ScheduleError: a schedule that has no code yet (refusals.py, lower_fold.py), a vector whose length is no power of two.
     """
-    check_lowers(tree)
-    storage = storages(tree)
+    if target.kind == "cuda":
+        check_lowers_for_gpu(tree)
+        storage = storages(tree, gpu_scope)
+    else:
+        check_lowers(tree)
+        storage = storages(tree)
     prepared = constant_stages(tree)
     raw = _constants_read_at_run_time(tree, prepared)
     for constant in raw:
@@ -45,7 +51,7 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
     nests: list[Nest] = []
     for stage in tree.stages:
         if stage.at is None:
-            nest = Nest(stage.stage, lowering.root(stage))
+            nest = lowering.nest(stage)
             (prepare if stage.stage in prepared else nests).append(nest)
     arguments = [*tree.program.dynamic_inputs, *tree.program.constant_inputs]
     buffers = [
@@ -79,7 +85,7 @@ def _plain_copy(tree: LoopTree, storage: dict[str, Storage], constant: str, name
     body: Statement = Store(storage[constant].buffer.name, index, Read(f"{constant}", index, tensor.dtype))
     for variable, extent in zip(reversed(variables), reversed(tensor.shape), strict=True):
         body = For(variable.name, number(extent), body)
-    return Nest(f"keep_{constant}", body)
+    return Nest(f"keep_{constant}", body, 1, 1)
 
 
 def allocated(program: LoopProgram) -> dict[str, Buffer]:

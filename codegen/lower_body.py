@@ -8,9 +8,18 @@ from ..tensor.affine import simplify
 from ..tensor.expr import Const, Expr, Op, Read, const, rewrite, substitute
 from .index import both, inside, plus, times
 from .index import number as literal
-from .loop_ir import Block, Buffer, Statement, Store
+from .loop_ir import Block, Buffer, If, Scope, Statement, Store
 from .storage import Storage, joined_loops
 from .view import Names, View, fixed
+
+PRIVATE = (Scope.REGISTER, Scope.STACK, Scope.SCRATCH)
+
+
+def stored(buffer: Buffer, view: View, statement: Statement) -> Statement:
+    """A store or an update of a buffer, done by the threads that the view names."""
+    if view.only is None or buffer.scope in PRIVATE:
+        return statement
+    return If(view.only, statement)
 
 
 class Body:
@@ -29,7 +38,7 @@ class Body:
         for number, tensor in enumerate(definition.tensors):
             buffer, indices = self.place(stage, number, view)
             value = self.value(stage, view, otherwise=const(0, tensor.dtype), number=number)
-            made.append(Store(buffer.name, indices, value, streaming=streaming))
+            made.append(stored(buffer, view, Store(buffer.name, indices, value, streaming=streaming)))
         return made[0] if len(made) == 1 else Block(tuple(made))
 
     def place(self, stage: StageLoops, number: int, view: View) -> tuple[Buffer, tuple[Expr, ...]]:
@@ -37,7 +46,7 @@ class Body:
         definition = self.tree.definition(stage.stage)
         tensor = definition.tensors[number]
         storage = self.storage[tensor.name]
-        if storage.dimensions:
+        if stage.tiled:
             return storage.buffer, tuple(self._joined(stage, group, view) for group in joined_loops(stage))
         axes = tuple(a.name for a in definition.axes_of(number))
         points = tuple(view.places[stage.stage, a].position for a in axes)

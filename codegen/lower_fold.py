@@ -22,15 +22,16 @@ from ..schedules.step_checks import attached_to, wrong
 from ..tensor.expr import Expr, Local, Read, rewrite
 from ..tensor.program import Stage
 from .loop_ir import Allocate, Block, Buffer, Scope, Statement, Store
+from .lower_body import stored
 from .lower_loops import Around, LoopLowering
-from .view import View, fixed
+from .view import ALONE, Team, View, fixed
 
 
 class FoldLowering(LoopLowering):
     """The loops and the statements of a fold. ScheduleError: loops in an order in which a step would be taken in parts."""
 
-    def __init__(self, nest: Around, stage: StageLoops) -> None:
-        super().__init__(nest, stage)
+    def __init__(self, nest: Around, stage: StageLoops, team: Team = ALONE) -> None:
+        super().__init__(nest, stage, team)
         self.values = _without_locals(self.definition)
         self.ranks = [len(self.definition.axes_of(n)) for n in range(len(self.definition.tensors))]
         common = {a.name for a in (*self.definition.axes[: min(self.ranks)], *self.definition.reduction)}
@@ -57,7 +58,7 @@ class FoldLowering(LoopLowering):
 
     def statement(self, view: View) -> Statement:
         """All loops and what they do."""
-        return self._descend(replace(view, edge=True), 0)
+        return self._descend(replace(view, edge=True, only=self.threads.only(view)), 0)
 
     def _descend(self, view: View, depth: int) -> Statement:
         if depth == self.first_reduction:
@@ -85,7 +86,7 @@ class FoldLowering(LoopLowering):
     def _set_initial(self, view: View, number: int) -> Statement:
         assert self.definition.fold is not None
         buffer, indices = self.nest.body.place(self.stage, number, view)
-        return Store(buffer.name, indices, self.definition.fold.initial[number])
+        return stored(buffer, view, Store(buffer.name, indices, self.definition.fold.initial[number]))
 
     def _step(self, view: View) -> Statement:
         """One step of the ordered axis."""
@@ -100,7 +101,8 @@ class FoldLowering(LoopLowering):
 
     def _update(self, view: View, group: list[int]) -> Statement:
         """New values of tensors with the same axes: all computed before any is stored."""
-        tile = [x for x, full in zip(self.loops, self.full, strict=True) if full and x.name in view.variables]
+        whole = zip(self.loops, self.full, strict=True)
+        tile = [x for x, full in whole if full and x.name in view.variables and not self.threads.binds(x)]
         shape, element = tuple(fixed(x.extent) for x in tile), tuple(view.variables[x.name] for x in tile)
         made: list[Buffer] = []
         compute: list[Statement] = []
@@ -115,7 +117,7 @@ class FoldLowering(LoopLowering):
             )
             made.append(register)
             compute.append(Store(register.name, element, value))
-            keep.append(Store(buffer.name, indices, Read(register.name, element, dtype)))
+            keep.append(stored(buffer, view, Store(buffer.name, indices, Read(register.name, element, dtype))))
         statement: Statement = Block((*compute, *keep))
         for register in made:
             statement = Allocate(register, statement)

@@ -14,8 +14,9 @@ from .index import both, ceil_div, known, less, number, plus, smaller, times
 from .loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement
 from .lower_body import Body
 from .lower_prefetch import prefetches
+from .lower_threads import BoundLoops
 from .storage import Storage
-from .view import Inner, Names, Place, View, fixed
+from .view import ALONE, Inner, Names, Place, Team, View, fixed
 
 Leaf = Callable[[View], Statement]
 Next = Callable[[View, int], Statement]
@@ -36,10 +37,11 @@ class Around(Protocol):
 
 
 class LoopLowering:
-    """The loops of one stage; what stands inside is given by whoever opens them."""
+    """The loops of one stage; what stands inside is given by whoever opens them. `team`: the threads that run them."""
 
-    def __init__(self, nest: Around, stage: StageLoops) -> None:
+    def __init__(self, nest: Around, stage: StageLoops, team: Team = ALONE) -> None:
         self.nest = nest
+        self.threads = BoundLoops(nest.names, stage, team, nest.target.kind == "cuda")
         self.names = nest.names
         self.stage = stage
         self.loops = stage.loops
@@ -64,12 +66,14 @@ class LoopLowering:
 
     def clamped_loop(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
         """A loop that stops at the edge."""
+        if self.threads.strides(view, loop):
+            return self.threads.strided(view, loop, lambda v: self.clamped_loop(v, loop, inner, label))
         place = view.places[self.stage.stage, loop.axis]
         stride = fixed(loop.stride)
         variable = self.names.variable(loop.name, fixed(loop.extent))
         extent = ceil_div(place.size, stride, self.names.bounds)
         position = plus(place.position, times(variable, stride))
-        view = view.opening(loop.name, variable)
+        view = self.threads.inside(view.opening(loop.name, variable), loop)
         points = known(place.size)
         # an unrolled reduction piece that could not be merged with the loop around it runs as a loop
         kind = LoopKind.SERIAL if loop.kind in (LoopKind.UNROLL, LoopKind.VECTOR) else loop.kind
@@ -80,10 +84,14 @@ class LoopLowering:
             left = plus(place.size, times(variable, -stride))
             body = inner(view.moved(self.stage.stage, loop.axis, Place(position, size)))
             body = Let(size.name, smaller(number(stride), left), body)
-        return For(variable.name, extent, body, kind, dimension=loop.dimension, label=label)
+        if self.threads.binds(loop):
+            return self.threads.branch(view, loop, variable, extent, body)
+        return For(variable.name, extent, body, kind, label=label)
 
     def full_loop(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
         """A piece that runs all its trips; at an edge `valid` says which of them are real."""
+        if self.threads.strides(view, loop):
+            return self.threads.strided(view, loop, lambda v: self.full_loop(v, loop, inner, label))
         place = view.places[self.stage.stage, loop.axis]
         stride, extent = fixed(loop.stride), fixed(loop.extent)
         if loop.kind is LoopKind.VECTOR and extent & (extent - 1):
@@ -93,24 +101,26 @@ class LoopLowering:
             )  # fmt: skip
         variable = self.names.variable(loop.name, extent)
         position = plus(place.position, times(variable, stride))
-        below = view.opening(loop.name, variable)
+        below = self.threads.inside(view.opening(loop.name, variable), loop)
         points = known(place.size)
         reduces = is_reduction(self.nest.tree, self.stage.stage, loop.axis)
+        if reduces:
+            below = self.threads.without_spare(below, loop)
         # without a loop around the lanes nobody has peeled off the last trip
         ragged = (view.tail or loop is self.stage.pieces(loop.axis)[0]) if reduces else view.edge
         if not ragged or (points is not None and points >= stride * extent):
             body = inner(below.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
-            return For(variable.name, number(extent), body, loop.kind, label=label)
+            return self.threads.trips(view, loop, variable, body, None, label)
         left = plus(place.size, times(variable, -stride))
         below = below.moved(self.stage.stage, loop.axis, Place(position, left))
         below = replace(below, tail=True) if reduces else below
         if reduces or self.stage.copies is not None:
             # zeros fill the overhang of a copy, the identity that of a reduction
             if stride == 1:
-                below = replace(below, lanes=both(view.lanes, less(variable, place.size)))
-            return For(variable.name, number(extent), inner(below), loop.kind, label=label)
+                below = replace(below, lanes=both(below.lanes, less(variable, place.size)))
+            return self.threads.trips(view, loop, variable, inner(below), None, label)
         valid = ceil_div(place.size, stride, self.names.bounds)
-        return For(variable.name, number(extent), inner(below), loop.kind, valid=valid, label=label)
+        return self.threads.trips(view, loop, variable, inner(below), valid, label)
 
     def alone(self, view: View, loops: Sequence[Loop], leaf: Leaf, counted: bool = False) -> Statement:
         """Some loops of this stage with nothing attached inside.

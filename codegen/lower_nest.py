@@ -12,12 +12,15 @@ from ..tensor.dtype import boolean
 from ..tensor.expr import Const, Expr, Op, Read
 from .identity import identity
 from .index import both, floor_div, known, less, number, plus, smaller, times
-from .loop_ir import Allocate, Block, Buffer, For, If, Scope, Statement, Store, Update
-from .lower_body import Body
+from .loop_ir import BLOCK_INDEX, THREAD_INDEX, Allocate, Block, Buffer, For, If, Nest, Scope, Statement, Store, Update
+from .lower_body import Body, stored
+from .lower_cross import CrossThreads
 from .lower_fold import FoldLowering
 from .lower_loops import Around, LoopLowering, Next
+from .refusals_gpu import check_launch
 from .storage import Storage
-from .view import Names, Place, View, fixed
+from .teams import BOUND, blocks, threads_of, whole_block
+from .view import ALONE, Names, Place, Team, View, fixed
 
 
 class NestLowering:
@@ -30,11 +33,21 @@ class NestLowering:
         self.names = Names()
         self.body = Body(tree, storage, self.names)
 
-    def root(self, stage: StageLoops) -> Statement:
+    def nest(self, stage: StageLoops) -> Nest:
         """The whole nest of a stage at the root."""
+        if self.target.kind != "cuda":
+            return Nest(stage.stage, self.root(stage, ALONE))
+        count, threads = blocks(stage, BLOCK_INDEX).size, threads_of(self.tree, stage, self.target)
+        check_launch(self.tree, stage, count, self.target)
+        self.names.bounds[BLOCK_INDEX.name] = (0, count - 1)
+        self.names.bounds[THREAD_INDEX.name] = (0, threads - 1)
+        return Nest(stage.stage, self.root(stage, whole_block(threads)), count, threads)
+
+    def root(self, stage: StageLoops, team: Team) -> Statement:
+        """What a nest does."""
         places = {(stage.stage, axis): Place(number(0), number(fixed(extent))) for axis, extent in stage.box.items()}
         origin: dict[str, Expr] = {axis: number(0) for axis in stage.box}
-        return self._stage(stage, View(places, {stage.stage: origin}))
+        return self._stage(stage, View(places, {stage.stage: origin}, team=team))
 
     def attached(self, name: str, view: View) -> tuple[View, Statement]:
         """An attached stage opened in a view; the view that comes back knows where its box begins."""
@@ -53,20 +66,20 @@ class NestLowering:
             origins[axis] = position
             places[name, axis] = Place(position, size)
         known_boxes = {**view.origins, name: origins}
-        statement = self._stage(stage, View(places, known_boxes))
+        statement = self._stage(stage, View(places, known_boxes, team=view.team, only=view.only))
         return replace(view, origins=known_boxes), statement
 
     def _stage(self, stage: StageLoops, view: View) -> Statement:
         if self.tree.definition(stage.stage).fold is not None:
-            return FoldLowering(self, stage).statement(view)
-        return StageLowering(self, stage).statement(view)
+            return FoldLowering(self, stage, view.team).statement(view)
+        return StageLowering(self, stage, view.team).statement(view)
 
 
 class StageLowering(LoopLowering):
     """The loops and the statement of a pointwise stage or a reduction."""
 
-    def __init__(self, nest: Around, stage: StageLoops) -> None:
-        super().__init__(nest, stage)
+    def __init__(self, nest: Around, stage: StageLoops, team: Team = ALONE) -> None:
+        super().__init__(nest, stage, team)
         self.accumulate_at = self._accumulation_start()
         self.tile_at = self._tile_start()
 
@@ -91,7 +104,7 @@ class StageLowering(LoopLowering):
 
     def statement(self, view: View) -> Statement:
         """All loops and what they do."""
-        return self._descend(view, 0)
+        return self._descend(replace(view, only=self.threads.only(view)), 0)
 
     def _descend(self, view: View, depth: int) -> Statement:
         if depth == self.tile_at and view.edge is None:
@@ -172,7 +185,7 @@ class StageLowering(LoopLowering):
     def _merged(self, view: View, depth: int, inner: Next) -> Statement | None:
         """A reduction loop around its own unrolled piece is one loop over all points, unrolled with a remainder."""
         loop = self.loops[depth]
-        if depth + 1 == len(self.loops):
+        if depth + 1 == len(self.loops) or loop.kind in BOUND:
             return None
         piece = self.loops[depth + 1]
         if piece.axis != loop.axis or piece.kind is not LoopKind.UNROLL or self.full[depth + 1] or piece.stride != 1:
@@ -212,14 +225,16 @@ class StageLowering(LoopLowering):
         """Registers for the tile: set to the identity, accumulated by the reduction loops, then written to the storage."""
         tile = [x for d, x in enumerate(self.loops) if d >= depth and not self.reduces[d]]
         lanes = [x for d, x in enumerate(self.loops) if d >= depth and self.reduces[d] and self.full[d]]
+        lanes = [x for x in lanes if not self.threads.binds(x)]
+        held = [x for x in (*tile, *lanes) if not self.threads.binds(x)]  # a thread has registers of its own
         tensor = self.definition.tensors[0]
-        shape = tuple(fixed(x.extent) for x in (*tile, *lanes))
+        shape = tuple(fixed(x.extent) for x in held)
         registers = Buffer(self.names.fresh(f"{tensor.name}.acc"), tensor.dtype, shape, Scope.REGISTER, padded=True)
         combiner = self.definition.combiner or ""
         zero = identity(combiner, tensor.dtype)
 
         def element(v: View) -> tuple[Expr, ...]:
-            return tuple(v.variables[x.name] for x in (*tile, *lanes))
+            return tuple(v.variables[x.name] for x in held)
 
         def update(v: View, d: int) -> Statement:
             if d < len(self.loops):
@@ -242,14 +257,27 @@ class StageLowering(LoopLowering):
         combiner: str,
         zero: Const,
     ) -> Statement:
-        """Writes one accumulated element, first combining its lanes; later trips of reduction loops outside add to it."""
-        if not lanes:
+        """Writes one accumulated element, first combining its lanes and threads; later trips of reduction loops outside add
+        to it."""
+        crossing = [x for x, reduces in zip(self.loops, self.reduces, strict=True) if reduces and self.threads.binds(x)]
+        if not lanes and not crossing:
             return self._write(view, Read(registers.name, element(view), registers.dtype), combiner)
+        total = Buffer(self.names.fresh("total"), registers.dtype, (), Scope.REGISTER, padded=True)
+        found = Read(total.name, (), total.dtype)
+        if crossing:
+            write = self._write(
+                replace(view, only=both(view.only, self.threads.leads(view, crossing))), found, combiner
+            )
+            write = CrossThreads(self.names, self.threads, total, combiner, zero).combine(view, crossing, write)
+        else:
+            write = self._write(view, found, combiner)
+        if not lanes:
+            own = Read(registers.name, element(view), registers.dtype)
+            return Allocate(total, Block((Store(total.name, (), own), write)))
         plain = replace(view, edge=False, tail=False)
         vectors = [x for x in lanes if x.kind is LoopKind.VECTOR]
         shape = tuple(fixed(x.extent) for x in vectors)
         row = Buffer(self.names.fresh("row"), registers.dtype, shape, Scope.REGISTER, padded=True)
-        total = Buffer(self.names.fresh("total"), registers.dtype, (), Scope.REGISTER, padded=True)
 
         def lane(v: View) -> tuple[Expr, ...]:
             return tuple(v.variables[x.name] for x in vectors)
@@ -262,13 +290,13 @@ class StageLowering(LoopLowering):
             self.alone(plain, lanes, combine),
             Store(total.name, (), zero),
             self.alone(plain, vectors, lambda v: Update(total.name, (), combiner, Read(row.name, lane(v), row.dtype))),
-            self._write(view, Read(total.name, (), total.dtype), combiner),
+            write,
         )
         return Allocate(row, Allocate(total, Block(steps)))
 
     def _write(self, view: View, value: Expr, combiner: str) -> Statement:
         target, indices = self.nest.body.place(self.stage, 0, view)
-        store = Store(target.name, indices, value)
+        store: Statement = Store(target.name, indices, value)
         outside: list[Expr] = [
             view.variables[x.name]
             for d, x in enumerate(self.loops)
@@ -277,7 +305,9 @@ class StageLowering(LoopLowering):
         first: Expr | None = None
         for variable in outside:
             first = both(first, Op("eq", (variable, number(0)), boolean))
-        return store if first is None else If(first, store, Update(target.name, indices, combiner, value))
+        if first is not None:
+            store = If(first, store, Update(target.name, indices, combiner, value))
+        return stored(target, view, store)
 
     def _accumulate_in_storage(self, view: View, depth: int) -> Statement:
         """The storage itself is set to the identity, then updated point by point."""
@@ -286,7 +316,7 @@ class StageLowering(LoopLowering):
 
         def set_identity(v: View) -> Statement:
             target, indices = self.nest.body.place(self.stage, 0, v)
-            return Store(target.name, indices, zero)
+            return stored(target, v, Store(target.name, indices, zero))
 
         def update(v: View, d: int) -> Statement:
             if d == self.tile_at and v.edge is None:
@@ -294,7 +324,8 @@ class StageLowering(LoopLowering):
             if d < len(self.loops):
                 return self._loop(v, d, update)
             target, indices = self.nest.body.place(self.stage, 0, v)
-            return Update(target.name, indices, combiner, self.nest.body.value(self.stage, v, otherwise=zero))
+            value = self.nest.body.value(self.stage, v, otherwise=zero)
+            return stored(target, v, Update(target.name, indices, combiner, value))
 
         inside = [x for d, x in enumerate(self.loops) if d >= depth and not self.reduces[d]]
         start = self.alone(replace(view, edge=True), inside, set_identity)

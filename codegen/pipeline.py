@@ -25,6 +25,7 @@ from .artifact import Artifact, BufferSpec
 from .cpu import assemble
 from .loop_ir import LoopProgram
 from .lower import lower
+from .nvptx import assemble_kernels
 from .passes.keep_small_serial import keep_small_serial
 from .printing import print_loops
 
@@ -63,11 +64,12 @@ def build(
     tree = loop_tree(program, sketch, config, target)
     show(Level.OUTLINE, name, lambda: outline(tree))
     loops = lower(tree, target, name)
-    if threads > 1:
+    if threads > 1 and target.kind != "cuda":
         loops = keep_small_serial(loops, target)
     show(Level.LOOPS, name, lambda: print_loops(loops))
     lowered = time.perf_counter() - started
-    artifact = assemble(loops, target, threads, texts)
+    gpu = target.kind == "cuda"
+    artifact = assemble_kernels(loops, target, texts) if gpu else assemble(loops, target, threads, texts)
     more = {"outline": outline(tree), "loops": print_loops(loops)} if texts else {}
     return replace(
         artifact,

@@ -3,7 +3,25 @@
 from __future__ import annotations
 
 from ..tensor.printing import print_expr
-from .loop_ir import Allocate, Block, Buffer, For, If, Let, LoopKind, LoopProgram, Prefetch, Statement, Store, Update
+from .loop_ir import (
+    Allocate,
+    Barrier,
+    Block,
+    Buffer,
+    Commit,
+    For,
+    If,
+    Let,
+    LoopKind,
+    LoopProgram,
+    Nest,
+    Prefetch,
+    Shuffle,
+    Statement,
+    Store,
+    Update,
+    Wait,
+)
 
 
 def print_loops(program: LoopProgram) -> str:
@@ -13,14 +31,20 @@ def print_loops(program: LoopProgram) -> str:
     lines += [f"  global {_buffer(b)}" for b in program.globals]
     for word, nests in (("prepare", program.prepare), ("nest", program.nests)):
         for nest in nests:
-            lines.append(f"{word} {nest.name}:")
+            lines.append(f"{word} {nest.name}{_launch(nest)}:")
             _statement(nest.body, 1, lines)
     return "\n".join(lines) + "\n"
 
 
+def _launch(nest: Nest) -> str:
+    return f" of {nest.blocks} blocks of {nest.threads} threads" if nest.threads else ""
+
+
 def _buffer(buffer: Buffer) -> str:
     shape = ", ".join(map(str, buffer.shape))
-    return f"{buffer.name}: {buffer.dtype}[{shape}] in {buffer.scope}{' padded' if buffer.padded else ''}"
+    more = " padded" if buffer.padded else ""
+    more += f" swizzle {buffer.swizzle}" if buffer.swizzle else ""
+    return f"{buffer.name}: {buffer.dtype}[{shape}] in {buffer.scope}{more}"
 
 
 def _statement(node: Statement, depth: int, lines: list[str]) -> None:
@@ -44,14 +68,22 @@ def _statement(node: Statement, depth: int, lines: list[str]) -> None:
         case Allocate(buffer=buffer, body=body):
             lines.append(f"{pad}allocate {_buffer(buffer)}")
             _statement(body, depth, lines)
-        case Store(buffer=name, indices=indices, value=value, streaming=streaming):
-            sign = "=" if not streaming else "=(stream)"
+        case Store(buffer=name, indices=indices, value=value, streaming=streaming, later=later):
+            sign = "=(stream)" if streaming else "=(later)" if later else "="
             lines.append(f"{pad}{name}[{', '.join(map(print_expr, indices))}] {sign} {print_expr(value)}")
         case Update(buffer=name, indices=indices, combiner=combiner, value=value):
             sign = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}[combiner]
             lines.append(f"{pad}{name}[{', '.join(map(print_expr, indices))}] {sign} {print_expr(value)}")
         case Prefetch(buffer=name, indices=indices, locality=locality):
             lines.append(f"{pad}prefetch({locality}) {name}[{', '.join(map(print_expr, indices))}]")
+        case Barrier(buffers=buffers):
+            lines.append(f"{pad}barrier {', '.join(sorted(buffers))}")
+        case Shuffle(buffer=name, source=source, mask=mask):
+            lines.append(f"{pad}{name}[] = shuffle({source}[], {mask})")
+        case Commit():
+            lines.append(f"{pad}commit")
+        case Wait(groups=groups):
+            lines.append(f"{pad}wait({groups})")
         case _:
             raise TypeError(f"unknown statement {type(node).__name__}")
 
@@ -60,4 +92,5 @@ def _loop(node: For) -> str:
     word = "for" if node.kind is LoopKind.SERIAL else str(node.kind)
     unroll = f" unroll {node.unroll}" if node.unroll > 1 else ""
     valid = "" if node.valid is None else f" valid {print_expr(node.valid)}"
-    return f"{word} {node.var} < {print_expr(node.extent)}{unroll}{valid}:"
+    index = "" if node.index is None else f" = {print_expr(node.index)}"
+    return f"{word} {node.var}{index} < {print_expr(node.extent)}{unroll}{valid}:"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -10,11 +11,14 @@ from ..schedules.regions import full_tile, storage_box, storage_extent, storage_
 from ..tensor.affine import affine
 from ..tensor.expr import Expr, Var, variables
 from ..tensor.program import Stage
-from .index import Bounds, floor_div, minus, modulo
+from .index import Bounds, floor_div, minus, modulo, number
 from .loop_ir import Buffer, Scope
 
 STACK_LIMIT = 16 * 1024  # bytes; larger tiles go to scratch memory, so that no thread's stack overflows
 REGISTER_LIMIT = 4096  # bytes: beyond that no register file holds a tile
+
+Dimensions = tuple[tuple[str, int, int], ...]  # (axis, stride, extent); extent 0: outermost, no remainder needed
+ScopeRule = Callable[[LoopTree, StageLoops, tuple[int, ...], int], tuple[Scope, Dimensions]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +26,8 @@ class Storage:
     """The buffer of a stage's tensor. `tile_strides`: for tiled storage (axis, stride, extent) of each dimension."""
 
     buffer: Buffer
-    dimensions: tuple[
-        tuple[str, int, int], ...
-    ] = ()  # (axis, stride, extent); extent 0: outermost, no remainder needed
+    dimensions: Dimensions = ()
+    single: bool = False  # one element, whatever the point
 
     def indices(
         self, axes: tuple[str, ...], points: tuple[Expr, ...], origin: dict[str, Expr], bounds: Bounds
@@ -32,6 +35,8 @@ class Storage:
         """Buffer indices of a point, given along each axis; `origin` is where the stored box begins (outputs are whole)."""
         if self.buffer.scope is Scope.OUTPUT:
             return points
+        if self.single:
+            return (number(0),) * len(self.buffer.shape)
         relative = {
             axis: minus(point, origin[axis]) if axis in origin else point
             for axis, point in zip(axes, points, strict=True)
@@ -64,8 +69,11 @@ def constant_stages(tree: LoopTree) -> frozenset[str]:
     return frozenset(found)
 
 
-def storages(tree: LoopTree) -> dict[str, Storage]:
-    """Tensor name -> its storage, for every tensor of the program."""
+def storages(tree: LoopTree, scope_rule: ScopeRule | None = None) -> dict[str, Storage]:
+    """Tensor name -> its storage, for every tensor of the program.
+
+    scope_rule: where an attached stage's tensor lives, if not where it does on a CPU.
+    """
     found: dict[str, Storage] = {}
     for declared in tree.program.inputs:
         tensor = declared.tensor
@@ -76,24 +84,35 @@ def storages(tree: LoopTree) -> dict[str, Storage]:
         found[tensor.name] = Storage(Buffer(tensor.name, tensor.dtype, tensor.shape, Scope.TABLE, values=table.values))
     prepared = constant_stages(tree)
     for stage in tree.stages:
-        for tensor, number in zip(tree.definition(stage.stage).tensors, range(99), strict=False):
+        for place, tensor in enumerate(tree.definition(stage.stage).tensors):
             if tensor.name in tree.program.outputs:
                 found[tensor.name] = Storage(Buffer(tensor.name, tensor.dtype, tensor.shape, Scope.OUTPUT))
             else:
-                found[tensor.name] = _intermediate(tree, stage, number, stage.stage in prepared)
+                found[tensor.name] = _intermediate(tree, stage, place, stage.stage in prepared, scope_rule)
     return found
 
 
-def _intermediate(tree: LoopTree, stage: StageLoops, number: int, prepared: bool) -> Storage:
+def _intermediate(
+    tree: LoopTree, stage: StageLoops, place: int, prepared: bool, scope_rule: ScopeRule | None
+) -> Storage:
     definition = tree.definition(stage.stage)
-    tensor = definition.tensors[number]
-    shape = tuple(int(e) for e in storage_shape(tree, stage, number))
+    tensor = definition.tensors[place]
+    shape = tuple(int(e) for e in storage_shape(tree, stage, place))
     dimensions: tuple[tuple[str, int, int], ...] = ()
     if stage.tiled:
         dimensions = _dimensions(tree, stage)
         shape = tuple(prod(shape[n] for n in joined) for joined in joined_loops(stage))
-    scope = _scope(tree, stage, shape, tensor.dtype.bytes, prepared)
-    return Storage(Buffer(tensor.name, tensor.dtype, shape, scope, padded=_padded(tree, tensor.name)), dimensions)
+    swizzle = 0
+    if scope_rule is None or stage.at is None:
+        scope = _scope(tree, stage, shape, tensor.dtype.bytes, prepared)
+    else:
+        scope, held = scope_rule(tree, stage, shape, tensor.dtype.bytes)
+        if held:
+            dimensions, shape = held, tuple(extent for _, _, extent in held)
+        swizzle = next((int(bits) for kind, _, bits in stage.notes if kind == "swizzle"), 0)
+    single = scope is Scope.REGISTER and scope_rule is not None and prod(shape) == 1 and not dimensions
+    padded = _padded(tree, tensor.name)
+    return Storage(Buffer(tensor.name, tensor.dtype, shape, scope, padded, swizzle=swizzle), dimensions, single)
 
 
 def _padded(tree: LoopTree, tensor: str) -> bool:

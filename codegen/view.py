@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ..schedules.extents import Extent
 from ..tensor.expr import Expr, Var
-from .index import Bounds
+from .index import Bounds, number
 from .loop_ir import Statement
 
 
@@ -20,6 +20,17 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Team:
+    """The threads of a GPU that run something together: how many, and the number of each."""
+
+    size: int
+    index: Expr
+
+
+ALONE = Team(1, number(0))
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """What is known inside of some loops.
 
@@ -29,6 +40,8 @@ class View:
     edge: which body of a register tile is written: None before the choice, True the masked one.
     tail: True where a reduction in lanes may run over the end of its axis: in the last trip of the loops around the lanes.
     lanes: the condition that keeps a trip of a copy or of a reduction in lanes inside of its axis (None: always).
+    team: the threads that run what is opened here.
+    only: the condition for this thread of a team to store to memory that others see (None: always).
     """
 
     places: dict[tuple[str, str], Place]
@@ -37,6 +50,8 @@ class View:
     edge: bool | None = None
     tail: bool = False
     lanes: Expr | None = None
+    team: Team = ALONE
+    only: Expr | None = None
 
     def moved(self, stage: str, axis: str, place: Place) -> View:
         """The view with one place changed."""

@@ -164,20 +164,35 @@ def is_reduction(tree: LoopTree, stage: str, axis: str) -> bool:
     return any(a.name == axis for a in tree.definition(stage).reduction)
 
 
+_WRITTEN_OUT = (LoopKind.UNROLL, LoopKind.VECTOR)
+_AT_ONCE = (*_WRITTEN_OUT, LoopKind.THREAD, LoopKind.WARP)
+
+
 def is_full(tree: LoopTree, stage: StageLoops, loop: Loop) -> bool:
     """True for a piece that runs all its trips in the code and is masked at the edge.
 
     Spatial pieces: unrolled and vectorized ones. Reduction pieces: vectorized ones, and unrolled ones of an axis that is also
     vectorized (they are accumulators of their own); any other unrolled reduction piece is shortened at the tail instead.
-    An unrolled piece around a clamped piece of its axis is clamped too.
+    An unrolled piece around a clamped piece of its axis is clamped too. Loops over the threads of a GPU count like unrolled
+    ones, as long as no stage runs inside of them.
     """
     if loop.kind is LoopKind.VECTOR:
         return True
+    if loop.kind not in _AT_ONCE:
+        return False
     pieces = stage.pieces(loop.axis)
     inside = pieces[[p.name for p in pieces].index(loop.name) :]
-    if any(piece.kind not in (LoopKind.UNROLL, LoopKind.VECTOR) for piece in inside):
+    if any(piece.kind not in _AT_ONCE for piece in inside):
         return False
-    return not is_reduction(tree, stage.stage, loop.axis) or inside[-1].kind is LoopKind.VECTOR
+    if any(piece.kind not in _WRITTEN_OUT and _holds_stages(tree, stage, piece) for piece in inside):
+        return False
+    return not is_reduction(tree, stage.stage, loop.axis) or inside[-1].kind is not LoopKind.UNROLL
+
+
+def _holds_stages(tree: LoopTree, stage: StageLoops, loop: Loop) -> bool:
+    """Whether a stage runs inside of a loop."""
+    inside = stage.loops[stage.position(loop.name) :]
+    return any((stage.stage, x.name) in tree.attached for x in inside)
 
 
 def _first_order(stage: Stage) -> tuple[Axis, ...]:

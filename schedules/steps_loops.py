@@ -117,6 +117,24 @@ def _check_parallel(tree: LoopTree, stage: StageLoops, loop: Loop) -> None:
         )  # fmt: skip
 
 
+def _check_block(tree: LoopTree, stage: StageLoops, loop: Loop) -> None:
+    _check_independent(tree, stage, loop)
+    outside = stage.loops[: stage.position(loop.name)]
+    if stage.at is not None or any(x.kind is not LoopKind.BLOCK for x in outside):
+        raise wrong(
+            tree, loop.name, "a loop inside of others cannot be bound to blocks",
+            expected="the outermost loops of a stage at the root", advice="reorder first",
+        )  # fmt: skip
+
+
+def _check_thread(tree: LoopTree, stage: StageLoops, loop: Loop) -> None:
+    if tree.definition(stage.stage).fold is not None and is_reduction(tree, stage.stage, loop.axis):
+        raise wrong(
+            tree, loop.name, "the steps of a fold are taken in order",
+            expected="a loop of an axis that is not the ordered one",
+        )  # fmt: skip
+
+
 def _check_independent(tree: LoopTree, stage: StageLoops, loop: Loop) -> None:
     if is_reduction(tree, stage.stage, loop.axis):
         raise wrong(
@@ -128,7 +146,9 @@ def _check_independent(tree: LoopTree, stage: StageLoops, loop: Loop) -> None:
 _CHECKS: dict[LoopKind, Callable[[LoopTree, StageLoops, Loop], None]] = {
     LoopKind.VECTOR: _check_vector,
     LoopKind.PARALLEL: _check_parallel,
-    LoopKind.BLOCK: _check_independent,  # the warps and threads of a block can combine what they reduce
+    LoopKind.BLOCK: _check_block,
+    LoopKind.WARP: _check_thread,
+    LoopKind.THREAD: _check_thread,
 }
 
 

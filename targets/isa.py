@@ -22,6 +22,20 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True)
+class Multiprocessor:
+    """What one multiprocessor of a GPU holds at a time, and what one block may have (CUDA C++ programming guide, table of
+    compute capabilities). Memory in bytes; registers of 32 bits."""
+
+    shared: int
+    registers: int
+    threads: int
+    blocks: int
+    block_threads: int = 1024
+    thread_registers: int = 255
+    warp: int = 32
+
+
+@dataclass(frozen=True, slots=True)
 class Level:
     """A named bundle of features, and the sizes of a usual processor that has it.
 
@@ -40,6 +54,7 @@ class Level:
     caches: tuple[Cache, ...]
     has_masks: bool = False
     tuning: tuple[str, ...] = ()  # LLVM tuning flags, with their sign; not features of a machine
+    gpu: Multiprocessor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,26 +129,38 @@ RISCV64 = Kind(
 )
 
 
-def _sm(name: str, processors: int, shared: int, l2: int) -> Level:
-    """A GPU architecture, seen as a machine whose vectors are warps: 32 lanes of 32 bits, 4 warps of FMA a cycle."""
-    caches = Cache(shared, 128, 1), Cache(l2, 128, processors)
-    return Level(name, name, frozenset(), 1024, 255, 4, 1, 1, processors, caches, has_masks=True)
+def _sm(name: str, processors: int, l2: int, holds: Multiprocessor, cpu: str = "") -> Level:
+    """A GPU architecture, seen as a machine whose vectors are warps: 32 lanes of 32 bits, 4 warps of FMA a cycle.
 
+    One block may have the shared memory of a multiprocessor less 1 KB, which the driver keeps.
+    """
+    caches = Cache(holds.shared - _K, 128, 1), Cache(l2, 128, processors)
+    return Level(name, cpu or name, frozenset(), 1024, 255, 4, 1, 1, processors, caches, has_masks=True, gpu=holds)
+
+
+_REGISTERS = 65536
+_AMPERE = Multiprocessor(164 * _K, _REGISTERS, 2048, 32)
+_ADA = Multiprocessor(100 * _K, _REGISTERS, 1536, 24)
+_HOPPER = Multiprocessor(228 * _K, _REGISTERS, 2048, 32)
 
 # First "cache": the shared memory that one block may have. Second: the L2 of the largest usual part.
 CUDA = Kind(
     "cuda",
     "nvptx64-nvidia-cuda",
     (
-        _sm("sm_70", 80, 96 * _K, 6 * _M),
-        _sm("sm_75", 40, 64 * _K, 4 * _M),
-        _sm("sm_80", 108, 163 * _K, 40 * _M),
-        _sm("sm_86", 84, 99 * _K, 6 * _M),
-        _sm("sm_89", 128, 99 * _K, 72 * _M),
-        _sm("sm_90", 132, 227 * _K, 50 * _M),
-        _sm("sm_90a", 132, 227 * _K, 50 * _M),
-        _sm("sm_100", 148, 227 * _K, 126 * _M),
-        _sm("sm_100a", 148, 227 * _K, 126 * _M),
+        _sm("sm_70", 80, 6 * _M, Multiprocessor(97 * _K, _REGISTERS, 2048, 32)),
+        _sm("sm_75", 40, 4 * _M, Multiprocessor(65 * _K, _REGISTERS, 1024, 16)),
+        _sm("sm_80", 108, 40 * _M, _AMPERE),
+        _sm("sm_86", 84, 6 * _M, Multiprocessor(100 * _K, _REGISTERS, 1536, 16)),
+        _sm("sm_89", 128, 72 * _M, _ADA),
+        _sm("sm_90", 132, 50 * _M, _HOPPER),
+        _sm("sm_90a", 132, 50 * _M, _HOPPER),
+        _sm("sm_100", 148, 126 * _M, _HOPPER),
+        _sm("sm_100a", 148, 126 * _M, _HOPPER),
+        _sm("sm_120", 170, 96 * _M, _ADA),
+        _sm("sm_120a", 170, 96 * _M, _ADA),
+        # what the emulator plays: an sm_80 with few multiprocessors, for tests without a GPU
+        _sm("emulator", 4, _M, Multiprocessor(65 * _K, _REGISTERS, 2048, 32), cpu="sm_80"),
     ),
 )
 

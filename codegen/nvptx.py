@@ -1,0 +1,175 @@
+"""GPU targets: loop IR to LLVM IR to PTX.
+
+Each nest is a kernel; all kernels of a program take the same parameters: its arguments (inputs, constants, outputs), then
+`prepared` and `workspace`, in which buffers lie where codegen.memory_plan puts them. Launches: codegen.artifact.
+
+LLVM's code generator ends the process on what it cannot select. So only operations known to select are emitted: no llvm.exp,
+log, pow, sin, ... (codegen.math writes them out), no prefetch, no masked loads and stores.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import Any
+
+from ..common.debug import Level, show, wanted
+from ..common.errors import InternalError, TargetError
+from ..targets.target import Target
+from .artifact import Artifact, Launch
+from .cpu import builder_version, specs
+from .emit_facts import facts
+from .emit_gpu import GpuStatements
+from .emit_memory import Place
+from .emit_text import FunctionText
+from .emit_values import ModuleText
+from .llvm import plain_symbol, table, table_name
+from .loop_ir import Buffer, LoopProgram, Nest, Scope
+from .memory_plan import MemoryPlan, plan_memory
+from .passes.barriers import barriers
+from .passes.lift_branches import lift_branches
+from .printing import print_loops
+
+ALIGNMENT = 16  # of every array that a kernel is given
+
+
+def emit_kernels(program: LoopProgram, target: Target) -> tuple[ModuleText, tuple[Launch, ...], tuple[Launch, ...]]:
+    """The LLVM IR of a program, its launches, and those that prepare its constants."""
+    module = ModuleText()
+    plan = plan_memory(program, 1)
+    for buffer in program.globals:
+        if buffer.scope is Scope.TABLE:
+            module.globals[buffer.name] = table(buffer)
+    symbol = module.symbol = plain_symbol(program.name)
+    prepare = tuple(
+        _kernel(module, program, plan, target, f"{symbol}_prepare{n}", x) for n, x in enumerate(program.prepare)
+    )
+    launches = tuple(_kernel(module, program, plan, target, f"{symbol}_{n}", x) for n, x in enumerate(program.nests))
+    return module, launches, prepare
+
+
+def _kernel(
+    module: ModuleText, program: LoopProgram, plan: MemoryPlan, target: Target, symbol: str, nest: Nest
+) -> Launch:
+    """Writes one kernel."""
+    known, text = facts(nest.body), FunctionText()
+    statements = GpuStatements(text, module, target)
+    statements.start(nest.blocks, nest.threads)
+    parameters = []
+    for number, buffer in enumerate(program.arguments):
+        readonly = "" if buffer.name in known.writes else "readonly "
+        parameters.append(f"ptr noalias {readonly}align {ALIGNMENT} %p{number}")
+        statements.at.places[buffer.name] = Place(buffer, f"%p{number}")
+    writes = {b.scope for b in program.globals if b.name in known.writes}
+    for scope in (Scope.PREPARED, Scope.WORKSPACE):
+        readonly = "" if scope in writes else "readonly "
+        parameters.append(f"ptr noalias {readonly}align {ALIGNMENT} %{scope.value}")
+    for buffer in program.globals:
+        statements.at.places[buffer.name] = Place(buffer, _global(buffer, plan, text))
+    statements.emit(nest.body)
+    # one block a multiprocessor is promised, or ptxas would keep to half of the registers and spill
+    attributes = f'nounwind "nvvm.maxntid"="{nest.threads}" "nvvm.minctasm"="1"'
+    head = f"define ptx_kernel void @{symbol}({', '.join(parameters)}) {attributes} {{"
+    module.functions.append(f"{head}\n{text.text()}\n  ret void\n}}")
+    return Launch(symbol, (nest.blocks,), (nest.threads,), statements.shared_bytes)
+
+
+def _global(buffer: Buffer, plan: MemoryPlan, text: FunctionText) -> str:
+    if buffer.scope is Scope.TABLE:
+        return table_name(buffer)
+    offset = (plan.prepared | plan.workspace)[buffer.name]
+    return (
+        text.pure(f"getelementptr i8, ptr %{buffer.scope.value}, i64 {offset}") if offset else f"%{buffer.scope.value}"
+    )
+
+
+@lru_cache(maxsize=8)
+def machine(target: Target) -> Any:
+    """The LLVM target machine. Raises TargetError for an architecture that this LLVM does not know."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    known = llvm.Target.from_triple(target.triple)
+    tm = known.create_target_machine(cpu=target.cpu, features="", opt=3)
+    empty = llvm.parse_assembly("")
+    empty.triple = target.triple
+    if f".target {target.cpu}\n" not in tm.emit_assembly(empty):
+        raise TargetError(
+            f"this LLVM knows no {target.cpu}",
+            found=f"LLVM {'.'.join(map(str, llvm.llvm_version_info))}",
+            advice="update llvmlite, or compile for an older architecture, whose code newer devices run",
+        )
+    return tm
+
+
+def compile_ptx(ir: str, target: Target) -> tuple[str, str, dict[str, float]]:
+    """PTX, the optimized IR, and the seconds of each part (parse, optimize, code).
+
+    Raises InternalError with LLVM's message if the text is not valid IR, which is a defect of the emitter.
+    """
+    import llvmlite.binding as llvm
+
+    tm = machine(target)
+    started = time.perf_counter()
+    try:
+        module = llvm.parse_assembly(ir)
+        module.triple = target.triple
+        module.data_layout = str(tm.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError("the emitted LLVM IR is not valid", found=str(error)) from error
+    parsed = time.perf_counter()
+    builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, builder)
+    optimized = time.perf_counter()
+    text = str(module)
+    ptx = tm.emit_assembly(module)
+    done = time.perf_counter()
+    return ptx, text, {"parse": parsed - started, "optimize": optimized - parsed, "code": done - optimized}
+
+
+def _passed(program: LoopProgram) -> LoopProgram:
+    """Loop IR after its passes, in this order."""
+    for one in (barriers, lift_branches):
+        changed = one(program)
+        if wanted(Level.LOOPS) and changed != program:
+            show(Level.LOOPS, f"{program.name} after {one.__name__}", print_loops(changed))
+        program = changed
+    return program
+
+
+def assemble_kernels(program: LoopProgram, target: Target, texts: bool = False) -> Artifact:
+    """A lowered candidate as an Artifact. `texts` keeps "llvm" and "ptx" in it."""
+    started = time.perf_counter()
+    passed = _passed(program)
+    module, launches, prepare = emit_kernels(passed, target)
+    ir = module.text()
+    show(Level.LLVM, program.name, ir)
+    emitted = time.perf_counter()
+    ptx, _, seconds = compile_ptx(ir, target)
+    show(Level.ASSEMBLY, program.name, ptx)
+    plan = plan_memory(passed, 1)
+    return Artifact(
+        name=program.name,
+        target=target.text,
+        threads=1,
+        format="ptx",
+        code=ptx.encode(),
+        symbol=module.symbol,
+        inputs=specs(program, Scope.INPUT),
+        constants=specs(program, Scope.CONSTANT),
+        outputs=specs(program, Scope.OUTPUT),
+        prepared_bytes=plan.prepared_bytes,
+        workspace_bytes=plan.shared_bytes,
+        launches=launches,
+        prepare_launches=prepare,
+        builder=builder_version(),
+        texts={"llvm": ir, "ptx": ptx, "barriers": print_loops(passed)} if texts else {},
+        seconds={"emit": emitted - started, **seconds},
+    )

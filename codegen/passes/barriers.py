@@ -1,0 +1,185 @@
+"""Barriers: where threads of a block read what others wrote, or overwrite what others may still read, all of them meet first.
+
+    thread i: sh[i] = a[i]                thread i: sh[i] = a[i]
+    thread i: b[i] = sh[15 - i]     ->    barrier sh
+                                          thread i: b[i] = sh[15 - i]
+
+The walk follows the code in order and keeps which buffers were written and read since the last barrier. Where a statement
+meets what is on the way, a barrier goes in front of it. The trips of a loop follow each other: what is on the way at the end
+of one is so at the start of the next. Inside of what only some threads run there can be no barrier.
+
+Writes that follow each other need none: the same loops, and so the same threads, make a tensor's points each time.
+Buffers: SHARED ones, and outputs and workspace of which a nest reads what it wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...tensor.expr import Const, Expr, Read, variables, walk
+from ..emit_facts import expressions
+from ..loop_ir import (
+    THREAD_INDEX,
+    Allocate,
+    Barrier,
+    Block,
+    For,
+    If,
+    Let,
+    LoopProgram,
+    Nest,
+    Scope,
+    Statement,
+    Store,
+    Update,
+    statements,
+)
+
+NONE: frozenset[str] = frozenset()
+
+
+def barriers(program: LoopProgram) -> LoopProgram:
+    """The same program with the barriers that it needs."""
+
+    def done(nests: tuple[Nest, ...]) -> tuple[Nest, ...]:
+        return tuple(replace(nest, body=_placed(nest, program)) if nest.threads > 1 else nest for nest in nests)
+
+    return replace(program, prepare=done(program.prepare), nests=done(program.nests))
+
+
+def _placed(nest: Nest, program: LoopProgram) -> Statement:
+    shared = {
+        s.buffer.name for s in statements(nest.body) if isinstance(s, Allocate) and s.buffer.scope is Scope.SHARED
+    }
+    used = _uses(nest.body, None)
+    seen_by_all = {b.name for b in (*program.arguments, *program.globals)}
+    watched = frozenset(shared | (seen_by_all & used.reads & used.writes))
+    if not watched:
+        return nest.body
+    body, _ = _Walk(watched).statement(nest.body, Pending(NONE, NONE), frozenset((THREAD_INDEX.name,)))
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What was read and written since the last barrier."""
+
+    reads: frozenset[str]
+    writes: frozenset[str]
+
+    def meets(self, other: Pending) -> frozenset[str]:
+        """The buffers for which a barrier is needed before what `other` does."""
+        return (self.writes & other.reads) | (self.reads & other.writes)
+
+    def then(self, other: Pending) -> Pending:
+        """Both."""
+        return Pending(self.reads | other.reads, self.writes | other.writes)
+
+
+def _uses(statement: Statement, watched: frozenset[str] | None) -> Pending:
+    """What a statement, substatements included, reads and writes of the watched buffers."""
+    reads: set[str] = set()
+    writes: set[str] = set()
+    for node in statements(statement):
+        if isinstance(node, Store | Update):
+            writes.add(node.buffer)
+        for expr in expressions(node):
+            reads |= {part.tensor for part in walk(expr) if isinstance(part, Read)}
+    if watched is None:
+        return Pending(frozenset(reads), frozenset(writes))
+    return Pending(frozenset(reads) & watched, frozenset(writes) & watched)
+
+
+class _Walk:
+    """Puts barriers into one nest."""
+
+    def __init__(self, watched: frozenset[str]) -> None:
+        self.watched = watched
+
+    def statement(self, node: Statement, before: Pending, own: frozenset[str]) -> tuple[Statement, Pending]:
+        """The statement with its barriers, and what is on the way behind it. `own`: variables that differ from thread to
+        thread."""
+        match node:
+            case Block(body=body):
+                made = []
+                for child in body:
+                    changed, before = self.statement(child, before, own)
+                    made.append(changed)
+                return Block(tuple(made)), before
+            case Allocate(body=inner):
+                changed, after = self.statement(inner, before, own)
+                return replace(node, body=changed), after
+            case Let(var=var, value=value, body=inner):
+                changed, after = self.statement(inner, before, own | {var} if _differs(value, own) else own)
+                return replace(node, body=changed), after
+            case For() if node.index is not None:
+                changed, after = self.statement(
+                    node.body, before, own | {node.var} if _differs(node.index, own) else own
+                )
+                return replace(node, body=changed), after
+            case For() if not _differs(node.extent, own):
+                return self._loop(node, before, own)
+            case If() if not _differs(node.condition, own):
+                return self._branch(node, before, own)
+        return self._atom(node, before)
+
+    def _atom(self, node: Statement, before: Pending) -> tuple[Statement, Pending]:
+        """What holds no barrier."""
+        uses = _uses(node, self.watched)
+        for_whom = before.meets(uses)
+        if for_whom:
+            return Block((Barrier(for_whom), node)), uses
+        return node, before.then(uses)
+
+    def _loop(self, node: For, before: Pending, own: frozenset[str]) -> tuple[Statement, Pending]:
+        uses = _uses(node, self.watched)
+        if not uses.reads and not uses.writes:
+            return node, before
+        _, once = self.statement(node.body, Pending(NONE, NONE), own)
+        again, _ = self.statement(node.body, once, own)
+        first = _first_barrier(again)
+        if first is None:  # nothing inside: the loop is one thing
+            return self._atom(node, before)
+        for_whom = before.meets(uses)
+        lead: tuple[Statement, ...] = ()
+        if for_whom and not _opens_with_barrier(again):
+            lead, before = (Barrier(for_whom),), Pending(NONE, NONE)
+        body, after = self.statement(node.body, before.then(once), own)
+        for _ in range(4):  # until what is on the way at the end of a trip is what it was taken to be
+            body, settled = self.statement(node.body, before.then(after), own)
+            if settled == after:
+                break
+            after = settled
+        loop: Statement = replace(node, body=body)
+        runs = isinstance(node.extent, Const) and node.extent.value > 0
+        return (Block((*lead, loop)) if lead else loop), after if runs else before.then(after)
+
+    def _branch(self, node: If, before: Pending, own: frozenset[str]) -> tuple[Statement, Pending]:
+        then, after = self.statement(node.then, before, own)
+        if node.otherwise is None:
+            return replace(node, then=then), before.then(after)
+        otherwise, other = self.statement(node.otherwise, before, own)
+        return replace(node, then=then, otherwise=otherwise), after.then(other)
+
+
+def _differs(expr: Expr, own: frozenset[str]) -> bool:
+    """Whether threads may disagree on a value: what is read from memory counts as such."""
+    return bool(variables(expr) & own) or any(isinstance(part, Read) for part in walk(expr))
+
+
+def _first_barrier(node: Statement) -> Barrier | None:
+    return next((s for s in statements(node) if isinstance(s, Barrier)), None)
+
+
+def _opens_with_barrier(node: Statement) -> bool:
+    """Whether a barrier stands before all else."""
+    match node:
+        case Block(body=body):
+            return bool(body) and _opens_with_barrier(body[0])
+        case Let(body=inner) | Allocate(body=inner):
+            return _opens_with_barrier(inner)
+        case For() if node.index is not None:
+            return _opens_with_barrier(node.body)
+        case Barrier():
+            return True
+    return False
