@@ -110,6 +110,14 @@ class Operands:
         return program(outputs, inputs=self._made)
 
 
+def floats(name: str, dtype: str, constants: Sequence[str]) -> Operands:
+    """The operands of an operator that divides or has functions. Errors: ArgumentError for a dtype without fractions."""
+    operand = Operands(dtype, constants)
+    if not operand.dtype.is_float:
+        raise ArgumentError(f"{name} needs floats", expected="f32, f64, f16 or bf16", found=str(operand.dtype))
+    return operand
+
+
 def _usage(name: str) -> str:
     shown = []
     for parameter in inspect.signature(OPERATORS[name]).parameters.values():

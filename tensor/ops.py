@@ -6,7 +6,9 @@ the program is compiled (weights). Errors: ArgumentError.
 
 from collections.abc import Callable
 
+from . import ops_scan as _made_from_tables  # noqa: F401
 from .operator import OPERATORS, build_operator, find_operator
+from .ops_activation import bias_relu, geglu, glu, prelu, swiglu
 from .ops_conv import (
     conv1d,
     conv2d,
@@ -17,6 +19,7 @@ from .ops_conv import (
     conv_transpose3d,
     depthwise_conv2d,
 )
+from .ops_einsum import einsum
 from .ops_linear import (
     batch_matmul,
     dot,
@@ -26,8 +29,40 @@ from .ops_linear import (
     matmul_residual_layer_norm,
     matvec,
 )
+from .ops_loss import (
+    binary_cross_entropy,
+    cosine_similarity,
+    cross_entropy,
+    huber_loss,
+    kl_divergence,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+)
+from .ops_movement import (
+    broadcast_to,
+    concat,
+    depth_to_space,
+    embedding,
+    flip,
+    gather,
+    one_hot,
+    pad,
+    permute,
+    repeat,
+    reshape,
+    roll,
+    slice,
+    space_to_depth,
+    split,
+    stack,
+    take_along_axis,
+    tile,
+    transpose,
+    triangle,
+)
 from .ops_norm import batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, rms_norm
-from .ops_pointwise import bias_add, bias_relu, outer, scale_rows, transpose
+from .ops_pointwise import bias_add, cast, fill, outer, scale_rows
 from .ops_pool import (
     adaptive_avg_pool2d,
     adaptive_max_pool2d,
@@ -40,7 +75,8 @@ from .ops_pool import (
     max_pool2d,
     max_pool3d,
 )
-from .ops_reduce import column_max, column_sum, row_max, row_mean, row_sum, total
+from .ops_reduce import argmax, argmin, column_max, column_sum, row_max, row_mean, row_sum, total
+from .ops_resize import resize_bilinear, resize_nearest
 from .ops_softmax import attention, log_softmax, matmul_softmax, softmax
 from .program import Program
 
@@ -48,6 +84,8 @@ __all__ = [
     "OPERATORS",
     "adaptive_avg_pool2d",
     "adaptive_max_pool2d",
+    "argmax",
+    "argmin",
     "attention",
     "avg_pool1d",
     "avg_pool2d",
@@ -56,9 +94,13 @@ __all__ = [
     "batch_norm",
     "bias_add",
     "bias_relu",
+    "binary_cross_entropy",
+    "broadcast_to",
     "build_operator",
+    "cast",
     "column_max",
     "column_sum",
+    "concat",
     "conv1d",
     "conv2d",
     "conv2d_bias_relu",
@@ -66,13 +108,26 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "cosine_similarity",
+    "cross_entropy",
+    "depth_to_space",
     "depthwise_conv2d",
     "dot",
+    "einsum",
+    "embedding",
+    "fill",
     "find_operator",
+    "flip",
+    "gather",
+    "geglu",
     "global_avg_pool2d",
     "global_max_pool2d",
+    "glu",
     "group_norm",
+    "huber_loss",
     "instance_norm",
+    "kl_divergence",
+    "l1_loss",
     "l2_normalize",
     "layer_norm",
     "log_softmax",
@@ -85,15 +140,34 @@ __all__ = [
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "mse_loss",
+    "nll_loss",
+    "one_hot",
     "outer",
+    "pad",
+    "permute",
+    "prelu",
+    "repeat",
+    "reshape",
+    "resize_bilinear",
+    "resize_nearest",
     "rms_norm",
+    "roll",
     "row_max",
     "row_mean",
     "row_sum",
     "scale_rows",
+    "slice",
     "softmax",
+    "space_to_depth",
+    "split",
+    "stack",
+    "swiglu",
+    "take_along_axis",
+    "tile",
     "total",
     "transpose",
+    "triangle",
 ]
 
 

@@ -9,8 +9,8 @@ from .arguments import Size
 from .build import compute, reduce_axis
 from .expr import Expr, Operand
 from .operator import Operands, operator
+from .ops_activation import gelu_of
 from .ops_norm import layer_normalised
-from .ops_pointwise import gelu_of
 from .precision import narrowed, wide
 from .program import Program, Tensor
 

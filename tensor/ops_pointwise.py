@@ -1,58 +1,111 @@
-"""Operators that compute each element from elements at the same place, broadcasting ones, and transposition."""
+"""Operators that compute each element from elements at the same place: arithmetic, functions, comparisons, logic."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ..common.errors import ArgumentError
+from . import build
 from .arguments import Shape, Size
-from .build import absolute, compute, erf, exp, maximum, minimum, sigmoid, sqrt, tanh
+from .build import absolute, compute, exp, literal, log, maximum, minimum, select
+from .elementwise import elementwise, sizes_of
 from .expr import Expr
 from .operator import Operands, operator
 from .program import Program
 
 
-def gelu_of(x: Expr) -> Expr:
-    """x times the normal distribution function of x."""
-    return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1)
+def _sign(x: Expr) -> Expr:
+    return select(x > 0, 1, select(x < 0, -1, x))
 
 
-def _pointwise(name: str, operands: str, meaning: str, body: Callable[..., Expr]) -> None:
-    """Registers a builder of y[...] = body(operands at ...)."""
-
-    def build(
-        size: Size | None = None, shape: Shape | None = None, dtype: str = "f32", constants: Sequence[str] = ()
-    ) -> Program:
-        if (size is None) == (shape is None):
-            raise ArgumentError(f"{name} needs either size or shape", expected="size=1024 or shape=64x32")
-        sizes = (size,) if size is not None else tuple(shape or ())
-        operand = Operands(dtype, constants)
-        tensors = [operand(letter, *sizes) for letter in operands]
-        return operand.program(compute(sizes, lambda *i: body(*(t[i] for t in tensors)), name="out"))
-
-    build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"out[...] = {meaning}, over `size` elements or a `shape`."
-    operator(build)
+def _truncated(x: Expr) -> Expr:
+    return select(x < 0, build.ceil(x), build.floor(x))
 
 
-_pointwise("relu", "x", "max(x, 0)", lambda x: maximum(x, 0))
-_pointwise("gelu", "x", "x * (1 + erf(x / sqrt(2))) / 2", gelu_of)
-_pointwise("silu", "x", "x * sigmoid(x)", lambda x: x * sigmoid(x))
-_pointwise("silu_add", "xy", "x * sigmoid(x) + y", lambda x, y: x * sigmoid(x) + y)
-_pointwise("clip", "x", "min(max(x, -1), 1)", lambda x: minimum(maximum(x, -1), 1))
-_pointwise("copy", "x", "x", lambda x: x)
-_pointwise("abs", "x", "|x|", absolute)
-_pointwise("exp", "x", "exp(x)", exp)
-_pointwise("tanh", "x", "tanh(x)", tanh)
-_pointwise("sigmoid", "x", "sigmoid(x)", sigmoid)
-_pointwise("erf", "x", "erf(x)", erf)
-_pointwise("sqrt", "x", "sqrt(x)", sqrt)
-_pointwise("add", "xy", "x + y", lambda x, y: x + y)
-_pointwise("sub", "xy", "x - y", lambda x, y: x - y)
-_pointwise("mul", "xy", "x * y", lambda x, y: x * y)
-_pointwise("div", "xy", "x / y", lambda x, y: x / y)
-_pointwise("multiply_add", "xyz", "x * y + z", lambda x, y, z: x * y + z)
+def _is_infinite(x: Expr) -> Expr:
+    return absolute(x).equal(math.inf)
+
+
+elementwise("copy", "x", "x", lambda x: x)
+elementwise("neg", "x", "-x", lambda x: -x)
+elementwise("abs", "x", "|x|", absolute)
+elementwise("sign", "x", "1, 0 or -1, as x is above, at or below 0", _sign)
+elementwise("square", "x", "x * x", lambda x: x * x)
+elementwise("reciprocal", "x", "1 / x", lambda x: 1 / x)
+elementwise("sqrt", "x", "sqrt(x)", build.sqrt)
+elementwise("rsqrt", "x", "1 / sqrt(x)", build.rsqrt)
+elementwise("exp", "x", "exp(x)", exp)
+elementwise("exp2", "x", "2^x", lambda x: exp(x * math.log(2)))
+elementwise("expm1", "x", "exp(x) - 1", lambda x: exp(x) - 1)
+elementwise("log", "x", "log(x)", log)
+elementwise("log2", "x", "log(x) / log(2)", lambda x: log(x) * (1 / math.log(2)))
+elementwise("log10", "x", "log(x) / log(10)", lambda x: log(x) * (1 / math.log(10)))
+elementwise("log1p", "x", "log(1 + x)", lambda x: log(1 + x))
+elementwise("sin", "x", "sin(x)", build.sin)
+elementwise("cos", "x", "cos(x)", build.cos)
+elementwise("tan", "x", "sin(x) / cos(x)", lambda x: build.sin(x) / build.cos(x))
+elementwise("sinh", "x", "(exp(x) - exp(-x)) / 2", lambda x: (exp(x) - exp(-x)) * 0.5)
+elementwise("cosh", "x", "(exp(x) + exp(-x)) / 2", lambda x: (exp(x) + exp(-x)) * 0.5)
+elementwise("tanh", "x", "tanh(x)", build.tanh)
+elementwise("erf", "x", "erf(x)", build.erf)
+elementwise("erfc", "x", "1 - erf(x)", lambda x: 1 - build.erf(x))
+elementwise("floor", "x", "the greatest integer <= x", build.floor)
+elementwise("ceil", "x", "the least integer >= x", build.ceil)
+elementwise("round", "x", "the integer nearest to x, ties to even", build.round)
+elementwise("trunc", "x", "x without its fraction", _truncated)
+elementwise("clip", "x", "min(max(x, low), high)", lambda x, low, high: minimum(maximum(x, low), high),
+            {"low": -1, "high": 1})  # fmt: skip
+
+elementwise("add", "xy", "x + y", lambda x, y: x + y)
+elementwise("sub", "xy", "x - y", lambda x, y: x - y)
+elementwise("mul", "xy", "x * y", lambda x, y: x * y)
+elementwise("div", "xy", "x / y", lambda x, y: x / y)
+elementwise("floordiv", "xy", "floor(x / y), of integers; y = 0 gives 0",
+            lambda x, y: select(y.equal(0), 0, x // select(y.equal(0), 1, y)), dtype="i32")  # fmt: skip
+elementwise("mod", "xy", "x - floor(x / y) * y, of integers; y = 0 gives 0",
+            lambda x, y: select(y.equal(0), 0, x % select(y.equal(0), 1, y)), dtype="i32")  # fmt: skip
+elementwise("pow", "xy", "x^y", build.power)
+elementwise("maximum", "xy", "max(x, y); NaN wins", maximum)
+elementwise("minimum", "xy", "min(x, y); NaN wins", minimum)
+elementwise("squared_difference", "xy", "(x - y)^2", lambda x, y: (x - y) * (x - y))
+elementwise("multiply_add", "xyz", "x * y + z", lambda x, y, z: x * y + z)
+elementwise("lerp", "xyt", "x + (y - x) * t", lambda x, y, t: x + (y - x) * t)
+elementwise("where", "cxy", "x where c, else y", select)
+
+elementwise("equal", "xy", "x == y", lambda x, y: x.equal(y))
+elementwise("not_equal", "xy", "x != y", lambda x, y: x.not_equal(y))
+elementwise("less", "xy", "x < y", lambda x, y: x < y)
+elementwise("less_equal", "xy", "x <= y", lambda x, y: x <= y)
+elementwise("greater", "xy", "x > y", lambda x, y: x > y)
+elementwise("greater_equal", "xy", "x >= y", lambda x, y: x >= y)
+elementwise("is_nan", "x", "whether x is NaN", lambda x: x.not_equal(x))
+elementwise("is_inf", "x", "whether x is inf or -inf", _is_infinite)
+elementwise("is_finite", "x", "whether x is neither NaN nor an infinity", lambda x: absolute(x) < math.inf)
+elementwise("logical_and", "xy", "x and y", lambda x, y: x & y, dtype="bool")
+elementwise("logical_or", "xy", "x or y", lambda x, y: x | y, dtype="bool")
+elementwise("logical_xor", "xy", "x or y, not both", lambda x, y: x.not_equal(y), dtype="bool")
+elementwise("logical_not", "x", "not x", lambda x: ~x, dtype="bool")
+
+
+@operator
+def cast(
+    size: Size | None = None, shape: Shape | None = None, to: str = "f64", dtype: str = "f32",
+    constants: Sequence[str] = (),
+) -> Program:  # fmt: skip
+    """out[...] = x converted to the dtype `to`; float to integer rounds toward zero. Over `size` elements or a `shape`."""
+    operand, kind = Operands(dtype, constants), Operands(to, ()).dtype
+    x = operand("x", *sizes_of("cast", size, shape))
+    return operand.program(compute(x.shape, lambda *i: x[i].cast(kind), name="out"))
+
+
+@operator
+def fill(
+    size: Size | None = None, shape: Shape | None = None, value: float = 0.0, dtype: str = "f32",
+) -> Program:  # fmt: skip
+    """out[...] = value, over `size` elements or a `shape`. There is no operand."""
+    operand = Operands(dtype, ())
+    sizes = sizes_of("fill", size, shape)
+    return operand.program(compute(sizes, lambda *i: literal(value, operand.dtype), name="out"))
 
 
 @operator
@@ -61,14 +114,6 @@ def bias_add(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[
     operand = Operands(dtype, constants)
     x, bias = operand("x", rows, columns), operand("bias", columns)
     return operand.program(compute((rows, columns), lambda i, j: x[i, j] + bias[j], name="out"))
-
-
-@operator
-def bias_relu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
-    """out[rows, columns] = max(x + bias[columns], 0)"""
-    operand = Operands(dtype, constants)
-    x, bias = operand("x", rows, columns), operand("bias", columns)
-    return operand.program(compute((rows, columns), lambda i, j: maximum(x[i, j] + bias[j], 0), name="out"))
 
 
 @operator
@@ -85,11 +130,3 @@ def outer(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str
     operand = Operands(dtype, constants)
     x, y = operand("x", rows), operand("y", columns)
     return operand.program(compute((rows, columns), lambda i, j: x[i] * y[j], name="out"))
-
-
-@operator
-def transpose(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
-    """out[columns, rows] = x[rows, columns]"""
-    operand = Operands(dtype, constants)
-    x = operand("x", rows, columns)
-    return operand.program(compute((columns, rows), lambda j, i: x[i, j], name="out"))

@@ -10,10 +10,9 @@ from . import build
 from .affine import simplify
 from .arguments import Offsets, Size, Sizes, per_dimension
 from .build import compute
-from .dtype import DType
 from .expr import Expr, Read
 from .functions import Reduction
-from .operator import Operands, operator
+from .operator import Operands, floats, operator
 from .precision import narrowed, wide
 from .program import Program, Tensor
 from .surgery import identity_of
@@ -145,14 +144,6 @@ def adaptive_avg_pool2d(
 
     y = compute(sums.shape, mean, name="y", axes=_names(2, first))
     return operand.program(narrowed(y, operand.dtype))
-
-
-def floats(name: str, dtype: str | DType, constants: Sequence[str]) -> Operands:
-    """The operands of an operator that divides or has functions. Errors: ArgumentError for a dtype without fractions."""
-    operand = Operands(dtype, constants)
-    if not operand.dtype.is_float:
-        raise ArgumentError(f"{name} needs floats", expected="f32, f64, f16 or bf16", found=str(operand.dtype))
-    return operand
 
 
 def _window(

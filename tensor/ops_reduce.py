@@ -1,38 +1,44 @@
-"""Reductions and what is made of several of them: softmax, normalisation, attention."""
+"""Reductions: over the rows or columns of a matrix, and over any axes of a tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 
+from ..common.errors import ArgumentError
 from . import build
-from .arguments import Size
-from .build import compute, reduce_axis
+from .arguments import Index, Integers, Shape, Size, axis_of
+from .build import compute, reduce_axis, select
+from .dtype import boolean, i64
+from .expr import Const, Expr
+from .functions import Reduction
 from .operator import Operands, operator
 from .program import Program, Tensor
+from .surgery import identity_of
 
 
 @operator
 def row_sum(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[rows] = sum of x over columns"""
-    return _reduced("sum", rows, columns, True, dtype, constants)
+    return _of_matrix(build.sum, rows, columns, 1, dtype, constants)
 
 
 @operator
 def column_sum(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[columns] = sum of x over rows"""
-    return _reduced("sum", rows, columns, False, dtype, constants)
+    return _of_matrix(build.sum, rows, columns, 0, dtype, constants)
 
 
 @operator
 def row_max(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[rows] = max of x over columns"""
-    return _reduced("max", rows, columns, True, dtype, constants)
+    return _of_matrix(build.max, rows, columns, 1, dtype, constants)
 
 
 @operator
 def column_max(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[columns] = max of x over rows"""
-    return _reduced("max", rows, columns, False, dtype, constants)
+    return _of_matrix(build.max, rows, columns, 0, dtype, constants)
 
 
 @operator
@@ -46,21 +52,151 @@ def row_mean(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[
 def total(size: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[] = sum of x"""
     operand = Operands(dtype, constants)
-    x, i = operand("x", size), reduce_axis(size, "i")
-    return operand.program(compute((), lambda: build.sum(x[i], i), name="out"))
+    return operand.program(over_all(operand("x", size), "out"))
 
 
-def _reduced(
-    combiner: str, rows: int, columns: int, over_columns: bool, dtype: str, constants: Sequence[str]
-) -> Program:
-    operand = Operands(dtype, constants)
-    x = operand("x", rows, columns)
-    combine = getattr(build, combiner)
-    if over_columns:
-        j = reduce_axis(columns, "j")
-        return operand.program(compute(rows, lambda i: combine(x[i, j], j), name="out"))
-    i = reduce_axis(rows, "i")
-    return operand.program(compute(columns, lambda j: combine(x[i, j], i), name="out"))
+def _reduction(name: str, meaning: str, make: Callable[[Tensor, tuple[int, ...], bool], Tensor], dtype: str) -> None:
+    """Registers a reduction of x of any shape; `make` has the tensor, its axes to reduce, and whether to keep them."""
+    default = dtype
+
+    def build(
+        shape: Shape, axes: Integers | None = None, keep: bool = False, dtype: str = default,
+        constants: Sequence[str] = (),
+    ) -> Program:  # fmt: skip
+        operand = Operands(dtype, constants)
+        return operand.program(make(operand("x", *shape), axes_of(name, axes, len(shape)), keep))
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"out = {meaning} over `axes`, all unless given; they stay with the size 1 if `keep`."
+    operator(build)
+
+
+def axes_of(name: str, axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """Axes to reduce, in order: all unless given. Errors: ArgumentError for an axis that there is not, or is twice."""
+    found = sorted(range(rank) if axes is None else (axis_of(name, "axes", axis, rank) for axis in axes))
+    if len(set(found)) < len(found) or not found:
+        raise ArgumentError(f"axes of {name} are none, or one is given twice", found=repr(axes))
+    return tuple(found)
+
+
+def reduced(
+    x: Tensor, axes: Sequence[int], name: str, combine: Callable[..., Reduction], *, keep: bool = False,
+    value: Callable[[Expr], Expr] = lambda element: element,
+) -> Tensor:  # fmt: skip
+    """combine(value(x)) over axes."""
+    over = {axis: reduce_axis(x.shape[axis], f"k{axis}") for axis in axes}
+    kept = [axis for axis in range(len(x.shape)) if keep or axis not in over]
+    shape = tuple(1 if axis in over else x.shape[axis] for axis in kept)
+
+    def body(*i: Expr) -> Reduction:
+        place: dict[int, Expr] = {**dict(zip(kept, i, strict=True)), **over}
+        return combine(value(x[tuple(place[axis] for axis in range(len(x.shape)))]), list(over.values()))
+
+    return compute(shape, body, name=name)
+
+
+def _then(made: Tensor, change: Callable[[Expr], Expr]) -> Tensor:
+    return compute(made.shape, lambda *i: change(made[i]), name="out")
+
+
+def _counted(x: Tensor, axes: tuple[int, ...]) -> float:
+    return float(prod(x.shape[axis] for axis in axes))
+
+
+def _variance(x: Tensor, axes: tuple[int, ...], keep: bool, name: str = "out") -> Tensor:
+    count = _counted(x, axes)
+    sums = reduced(x, axes, "mean_sum", build.sum, keep=True)
+    mean = compute(sums.shape, lambda *i: sums[i] / count, name="mean")
+
+    def away(*i: Expr) -> Expr:
+        return x[i] - mean[tuple(Const(0, i64) if axis in axes else index for axis, index in enumerate(i))]
+
+    centred = compute(x.shape, away, name="centred")
+    squares = reduced(centred, axes, "squares", build.sum, keep=keep, value=lambda v: v * v)
+    return compute(squares.shape, lambda *i: squares[i] / count, name=name)
+
+
+def _deviation(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
+    return _then(_variance(x, axes, keep, "variance"), build.sqrt)
+
+
+def _log_sum_exp(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
+    top = reduced(x, axes, "top", build.max, keep=True)
+
+    def power(*i: Expr) -> Expr:
+        return build.exp(x[i] - top[tuple(Const(0, i64) if axis in axes else index for axis, index in enumerate(i))])
+
+    sums = reduced(compute(x.shape, power, name="powers"), axes, "sums", build.sum, keep=keep)
+    dropped = [axis for axis in range(len(x.shape)) if axis in axes and not keep]
+
+    def element(*i: Expr) -> Expr:
+        rest = iter(i)
+        place = tuple(Const(0, i64) if axis in dropped else next(rest) for axis in range(len(x.shape)))
+        return build.log(sums[i]) + top[place]
+
+    return compute(sums.shape, element, name="out")
+
+
+_reduction("sum", "sum of x", lambda x, axes, keep: reduced(x, axes, "out", build.sum, keep=keep), "f32")
+_reduction("prod", "product of x", lambda x, axes, keep: reduced(x, axes, "out", build.prod, keep=keep), "f32")
+_reduction("max", "max of x", lambda x, axes, keep: reduced(x, axes, "out", build.max, keep=keep), "f32")
+_reduction("min", "min of x", lambda x, axes, keep: reduced(x, axes, "out", build.min, keep=keep), "f32")
+_reduction("any", "whether some x is true", lambda x, axes, keep: reduced(x, axes, "out", build.max, keep=keep), "bool")
+_reduction("all", "whether each x is true", lambda x, axes, keep: reduced(x, axes, "out", build.min, keep=keep), "bool")
+_reduction("mean", "mean of x", lambda x, axes, keep: _then(
+    reduced(x, axes, "sums", build.sum, keep=keep), lambda v: v / _counted(x, axes)), "f32")  # fmt: skip
+_reduction("variance", "mean of (x - mean)^2", _variance, "f32")
+_reduction("deviation", "sqrt of the mean of (x - mean)^2", _deviation, "f32")
+_reduction("norm1", "sum of |x|", lambda x, axes, keep: reduced(
+    x, axes, "out", build.sum, keep=keep, value=build.absolute), "f32")  # fmt: skip
+_reduction("norm2", "sqrt of the sum of x^2", lambda x, axes, keep: _then(reduced(
+    x, axes, "squares", build.sum, keep=keep, value=lambda v: v * v), build.sqrt), "f32")  # fmt: skip
+_reduction("norm_inf", "max of |x|", lambda x, axes, keep: reduced(
+    x, axes, "out", build.max, keep=keep, value=build.absolute), "f32")  # fmt: skip
+_reduction("count_nonzero", "how many x are not 0", lambda x, axes, keep: reduced(
+    x, axes, "out", build.sum, keep=keep, value=lambda v: v.not_equal(0).cast(i64)), "f32")  # fmt: skip
+_reduction("log_sum_exp", "log of the sum of exp(x)", _log_sum_exp, "f32")
+
+
+@operator
+def argmax(shape: Shape, axis: Index = -1, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
+    """out = the index along the axis, which is dropped, of the greatest x: i64, the first of several; NaN wins."""
+    return _extreme("argmax", shape, axis, Operands(dtype, constants))
+
+
+@operator
+def argmin(shape: Shape, axis: Index = -1, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
+    """out = the index along the axis, which is dropped, of the least x: i64, the first of several; NaN wins."""
+    return _extreme("argmin", shape, axis, Operands(dtype, constants))
+
+
+def _extreme(name: str, shape: Sequence[int], axis: int, operand: Operands) -> Program:
+    """A fold that carries the best value so far and where it was."""
+    place = axis_of(name, "axis", axis, len(shape))
+    x, over = operand("x", *shape), reduce_axis(shape[place], "k")
+    outer = (*shape[:place], *shape[place + 1 :])
+    greatest = name == "argmax"
+
+    def step(*given: Expr) -> list[Expr]:
+        i, best, index = given[: len(outer)], given[-2], given[-1]
+        value = x[(*i[:place], over, *i[place:])]
+        if operand.dtype == boolean:
+            better = value & ~best if greatest else ~value & best
+        else:
+            better = value > best if greatest else value < best
+        if operand.dtype.is_float:
+            better = better | (value.not_equal(value) & best.equal(best))
+        better = build.named("better", better)
+        return [select(better, value, best), select(better, over, index)]
+
+    first = identity_of("max" if greatest else "min", Const(0, operand.dtype)).value
+    states = [build.State("best", len(outer), first, operand.dtype), build.State("out", len(outer), 0, i64)]
+    return operand.program(build.fold(outer, over, states, step)[1])
+
+
+def over_all(x: Tensor, name: str) -> Tensor:
+    """The sum of all elements."""
+    return reduced(x, range(len(x.shape)), name, build.sum)
 
 
 def mean_of_rows(x: Tensor, name: str) -> Tensor:
@@ -69,3 +205,10 @@ def mean_of_rows(x: Tensor, name: str) -> Tensor:
     j = reduce_axis(columns, "j")
     sums = compute(x.shape[:-1], lambda i: build.sum(x[i, j], j), name=f"{name}_sum")
     return compute(x.shape[:-1], lambda i: sums[i] / float(columns), name=name)
+
+
+def _of_matrix(
+    combine: Callable[..., Reduction], rows: int, columns: int, axis: int, dtype: str, constants: Sequence[str]
+) -> Program:
+    operand = Operands(dtype, constants)
+    return operand.program(reduced(operand("x", rows, columns), (axis,), "out", combine))

@@ -1,0 +1,107 @@
+"""Activations of neural networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from .arguments import Size
+from .build import absolute, compute, erf, exp, log, maximum, minimum, select, sigmoid, tanh
+from .elementwise import elementwise
+from .expr import Expr
+from .operator import Operands, operator
+from .program import Program
+
+# Klambauer et al., Self-normalizing neural networks, 2017
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+
+def gelu_of(x: Expr) -> Expr:
+    """x times the normal distribution function of x."""
+    return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1)
+
+
+def softplus_of(x: Expr) -> Expr:
+    """log(1 + exp(x)), without overflow."""
+    return maximum(x, 0) + log(1 + exp(-absolute(x)))
+
+
+def _gelu_tanh(x: Expr) -> Expr:
+    return x * 0.5 * (tanh((x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)) + 1)
+
+
+def _hard_sigmoid(x: Expr) -> Expr:
+    return minimum(maximum(x * (1 / 6) + 0.5, 0), 1)
+
+
+def _elu(x: Expr, alpha: float) -> Expr:
+    return select(x > 0, x, (exp(minimum(x, 0)) - 1) * alpha)
+
+
+elementwise("relu", "x", "max(x, 0)", lambda x: maximum(x, 0))
+elementwise("relu6", "x", "min(max(x, 0), 6)", lambda x: minimum(maximum(x, 0), 6))
+elementwise("leaky_relu", "x", "x where x > 0, else alpha * x", lambda x, alpha: select(x > 0, x, x * alpha),
+            {"alpha": 0.01})  # fmt: skip
+elementwise("elu", "x", "x where x > 0, else alpha * (exp(x) - 1)", _elu, {"alpha": 1.0})
+elementwise("celu", "x", "max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))",
+            lambda x, alpha: maximum(x, 0) + (exp(minimum(x, 0) * (1 / alpha)) - 1) * alpha, {"alpha": 1.0})  # fmt: skip
+elementwise("selu", "x", "1.0507 * elu(x, 1.6733)", lambda x: _elu(x, _SELU_ALPHA) * _SELU_SCALE)
+elementwise("gelu", "x", "x * (1 + erf(x / sqrt(2))) / 2", gelu_of)
+elementwise("gelu_tanh", "x", "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2", _gelu_tanh)
+elementwise("sigmoid", "x", "1 / (1 + exp(-x))", sigmoid)
+elementwise("log_sigmoid", "x", "-log(1 + exp(-x))", lambda x: -softplus_of(-x))
+elementwise("silu", "x", "x * sigmoid(x)", lambda x: x * sigmoid(x))
+elementwise("silu_add", "xy", "x * sigmoid(x) + y", lambda x, y: x * sigmoid(x) + y)
+elementwise("mish", "x", "x * tanh(log(1 + exp(x)))", lambda x: x * tanh(softplus_of(x)))
+elementwise("softplus", "x", "log(1 + exp(x))", softplus_of)
+elementwise("softsign", "x", "x / (1 + |x|)", lambda x: x / (absolute(x) + 1))
+elementwise("hard_sigmoid", "x", "min(max(x / 6 + 1 / 2, 0), 1)", _hard_sigmoid)
+elementwise("hard_swish", "x", "x * hard_sigmoid(x)", lambda x: x * _hard_sigmoid(x))
+elementwise("hard_tanh", "x", "min(max(x, low), high)", lambda x, low, high: minimum(maximum(x, low), high),
+            {"low": -1.0, "high": 1.0})  # fmt: skip
+elementwise("tanh_shrink", "x", "x - tanh(x)", lambda x: x - tanh(x))
+elementwise("hard_shrink", "x", "x where |x| > limit, else 0", lambda x, limit: select(absolute(x) > limit, x, 0),
+            {"limit": 0.5})  # fmt: skip
+elementwise("soft_shrink", "x", "x - min(max(x, -limit), limit)",
+            lambda x, limit: x - minimum(maximum(x, -limit), limit), {"limit": 0.5})  # fmt: skip
+
+
+@operator
+def prelu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
+    """out[rows, columns] = x where x > 0, else alpha[columns] * x"""
+    operand = Operands(dtype, constants)
+    x, alpha = operand("x", rows, columns), operand("alpha", columns)
+    return operand.program(
+        compute((rows, columns), lambda i, j: select(x[i, j] > 0, x[i, j], x[i, j] * alpha[j]), name="out")
+    )
+
+
+@operator
+def bias_relu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
+    """out[rows, columns] = max(x + bias[columns], 0)"""
+    operand = Operands(dtype, constants)
+    x, bias = operand("x", rows, columns), operand("bias", columns)
+    return operand.program(compute((rows, columns), lambda i, j: maximum(x[i, j] + bias[j], 0), name="out"))
+
+
+@operator
+def glu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
+    """out[rows, columns] = x[i, j] * sigmoid(x[i, columns + j]), x being [rows, 2 * columns]"""
+    return _gated(Operands(dtype, constants), rows, columns, sigmoid)
+
+
+@operator
+def swiglu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
+    """out[rows, columns] = x[i, j] * silu(x[i, columns + j]), x being [rows, 2 * columns]"""
+    return _gated(Operands(dtype, constants), rows, columns, lambda x: x * sigmoid(x))
+
+
+@operator
+def geglu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
+    """out[rows, columns] = x[i, j] * gelu(x[i, columns + j]), x being [rows, 2 * columns]"""
+    return _gated(Operands(dtype, constants), rows, columns, gelu_of)
+
+
+def _gated(operand: Operands, rows: int, columns: int, gate: Callable[[Expr], Expr]) -> Program:
+    x = operand("x", rows, 2 * columns)
+    return operand.program(compute((rows, columns), lambda i, j: x[i, j] * gate(x[i, j + columns]), name="out"))

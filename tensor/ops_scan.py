@@ -1,0 +1,58 @@
+"""Scans: each result combines all elements up to its place. They are folds of which every step leaves an element.
+
+The tensor of results has the scanned axis beside the others; the step k changes its elements at k alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from . import build
+from .arguments import Index, Shape, axis_of
+from .build import compute, reduce_axis, select
+from .expr import Const, Expr
+from .operator import Operands, operator
+from .program import Program
+from .surgery import identity_of
+
+
+def _scan(name: str, meaning: str, combiner: str, combine: Callable[[Expr, Expr], Expr]) -> None:
+    """Registers a scan."""
+
+    def build_scan(
+        shape: Shape, axis: Index = -1, reverse: bool = False, dtype: str = "f32", constants: Sequence[str] = ()
+    ) -> Program:
+        operand = Operands(dtype, constants)
+        place = axis_of(name, "axis", axis, len(shape))
+        x, size = operand("x", *shape), shape[place]
+        over = reduce_axis(size, "k")
+        outer = (*shape[:place], *shape[place + 1 :])
+        at: Expr = size - 1 - over if reverse else over
+
+        def step(*given: Expr) -> list[Expr]:
+            i, j, so_far, results = given[: len(outer)], given[len(outer)], given[-2], given[-1]
+            new = build.named("new", combine(so_far, x[(*i[:place], at, *i[place:])]))
+            return [new, select(j.equal(at), new, results)]
+
+        states = [
+            build.State("so_far", len(outer), identity_of(combiner, Const(0, operand.dtype)).value, operand.dtype),
+            build.State("results", len(outer) + 1, 0, operand.dtype),
+        ]
+        results = build.fold((*outer, size), over, states, step)[1]
+        if place == len(outer):
+            return operand.program(results)
+        return operand.program(
+            compute(x.shape, lambda *i: results[(*i[:place], *i[place + 1 :], i[place])], name="out")
+        )
+
+    build_scan.__name__ = build_scan.__qualname__ = name
+    build_scan.__doc__ = (
+        f"out[..., k, ...] = {meaning} x[..., 0 .. k, ...] along the axis; of x[..., k .., ...] in `reverse`."
+    )
+    operator(build_scan)
+
+
+_scan("cumsum", "sum of", "sum", lambda a, b: a + b)
+_scan("cumprod", "product of", "prod", lambda a, b: a * b)
+_scan("cummax", "max of", "max", build.maximum)
+_scan("cummin", "min of", "min", build.minimum)
