@@ -8,6 +8,7 @@ addresses made here are used, and all are taken away at the end.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -112,6 +113,7 @@ def apart(nodes: int, processors: int) -> Iterator[Namespaces]:
     names = [f"{tag}n{number}" for number in range(nodes + 1)]
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ts", dir="/tmp"))  # Ray wants a short path
+        stack.enter_context(_token(Path(folder) / "token"))
         _ip("link", "add", tag, "type", "bridge")
         stack.callback(_ip, "link", "del", tag)
         _ip("addr", "add", f"{network}.1/24", "dev", tag)
@@ -120,11 +122,27 @@ def apart(nodes: int, processors: int) -> Iterator[Namespaces]:
             stack.callback(_plug(name, tag, f"{network}.{number + 10}"))
         head = f"{network}.10"
         options = ["--head", "--port", "6379", "--ray-client-server-port", str(CLIENT_PORT), "--temp-dir", folder]
-        stack.callback(_start(names[0], [*options, "--include-dashboard", "false"], head, 0))
-        _wait_for(names[0], head, CLIENT_PORT)
+        words = Path(folder) / names[0]
+        stack.callback(_start(names[0], [*options, "--include-dashboard", "false"], head, 0, words))
+        _wait_for(words)
         for number, name in enumerate(names[1:], 1):
-            stack.callback(_start(name, ["--address", f"{head}:6379"], f"{network}.{number + 10}", processors))
+            words, address = Path(folder) / name, f"{network}.{number + 10}"
+            stack.callback(_start(name, ["--address", f"{head}:6379"], address, processors, words))
+            _wait_for(words)  # one after the other: they share a folder, and look there for free names of sockets
         yield Namespaces(f"ray://{head}:{CLIENT_PORT}", names[1:])
+
+
+@contextmanager
+def _token(file: Path) -> Iterator[None]:
+    """Nodes and caller have one token, as they should."""
+    before = dict(os.environ)
+    file.write_text(secrets.token_hex(32))
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(file))
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _plug(name: str, bridge: str, address: str) -> Callable[[], None]:
@@ -145,12 +163,13 @@ def _cable(name: str) -> str:
     return f"{name}v"
 
 
-def _start(name: str, options: Sequence[str], address: str, processors: int) -> Callable[[], None]:
-    """`ray start` in a namespace, until what is given back is called."""
+def _start(name: str, options: Sequence[str], address: str, processors: int, words: Path) -> Callable[[], None]:
+    """`ray start` in a namespace, until what is given back is called; `words` is the file of what it says."""
     ray = Path(sys.executable).with_name("ray")
     command = ["ip", "netns", "exec", name, sys.executable, str(ray), "start", *options, "--node-ip-address", address]
     command += ["--num-cpus", str(processors), "--num-gpus", "0", "--object-store-memory", str(STORE), "--block"]
-    node = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    with words.open("w") as file:
+        node = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
 
     def end() -> None:
         node.terminate()  # it ends the processes that it started
@@ -165,17 +184,13 @@ def _start(name: str, options: Sequence[str], address: str, processors: int) -> 
     return end
 
 
-def _wait_for(name: str, host: str, port: int) -> None:
-    import socket
-
+def _wait_for(words: Path) -> None:
+    """Until `ray start` says that it runs. Errors: TimeoutError."""
     end = time.monotonic() + 60
-    while time.monotonic() < end:
-        try:
-            socket.create_connection((host, port), timeout=1.0).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise TimeoutError(f"no Ray came up in the namespace {name}")
+    while "Ray runtime started" not in words.read_text():
+        if time.monotonic() > end:
+            raise TimeoutError(f"no Ray came up: {words.read_text()[-2000:]}")
+        time.sleep(0.2)
 
 
 def _ip(*words: str) -> None:
