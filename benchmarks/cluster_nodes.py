@@ -120,6 +120,9 @@ def apart(nodes: int, processors: int) -> Iterator[Namespaces]:
         _ip("link", "set", tag, "up")
         for number, name in enumerate(names):
             stack.callback(_plug(name, tag, f"{network}.{number + 10}"))
+            _ip(
+                "-n", name, "route", "add", "default", "via", f"{network}.1"
+            )  # leads nowhere; Ray finds its address by it
         head = f"{network}.10"
         options = ["--head", "--port", "6379", "--ray-client-server-port", str(CLIENT_PORT), "--temp-dir", folder]
         words = Path(folder) / names[0]
