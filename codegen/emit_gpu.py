@@ -5,9 +5,10 @@ from __future__ import annotations
 from ..common.errors import InternalError
 from ..targets.target import Target
 from ..tensor.dtype import DType
-from ..tensor.expr import Var
+from ..tensor.expr import Op, Read, Var, const, walk
 from .emit_effects import Predicate
 from .emit_expressions import Binding
+from .emit_gpu_memory import GpuMemory
 from .emit_index import Index
 from .emit_statements import Statements
 from .emit_text import FunctionText
@@ -24,6 +25,7 @@ from .loop_ir import (
     Scope,
     Shuffle,
     Statement,
+    Store,
     Wait,
 )
 
@@ -74,8 +76,10 @@ class GpuStatements(Statements):
                 self.text.line(f"{self.module.intrinsic('llvm.nvvm.cp.async.wait.group', 'void', 'i32')}(i32 {groups})")
             case For(kind=LoopKind.THREAD):
                 self._thread(statement)
-            case For(kind=LoopKind.VECTOR) if statement.valid is not None:
+            case For(kind=LoopKind.VECTOR) if statement.valid is not None and not self._in_registers(statement):
                 self._unroll(statement, self.at.index(statement.extent))
+            case Store(later=True):
+                self._store_later(statement)
             case _:
                 super().emit(statement)
 
@@ -95,7 +99,32 @@ class GpuStatements(Statements):
         self.bind(node.var, index, real, lambda: self.emit(node.body))
         self.predicates = predicates
 
+    def _in_registers(self, node: For) -> bool:
+        """Whether a loop stores to registers alone."""
+        return all(
+            name not in self.at.places or self.at.places[name].buffer.scope is Scope.REGISTER
+            for name in self.facts(node).writes
+        )
+
     # Memory
+
+    def _store_later(self, node: Store) -> None:
+        """An asynchronous copy where there is an instruction for it, else an ordinary one: that is there in time, too."""
+        place = self.at.place(node.buffer)
+        read, condition = node.value, self._condition(True)
+        while isinstance(read, Op) and read.name == "select" and read.args[2] == const(0, read.dtype):
+            condition = self.arithmetic.both(condition, self.at.value(read.args[0]))
+            read = read.args[1]
+        if not isinstance(read, Read) or any(isinstance(part, Read) for index in read.indices for part in walk(index)):
+            super().store(node)
+            return
+        source = self.at.place(read.tensor)
+        assert isinstance(self.at.memory, GpuMemory)
+        start = self.at.locate(read.indices, source.buffer)
+        target = self.at.locate_exact(node.indices, place.buffer)
+        predicates = self.predicates
+        if predicates or not self.at.memory.copy_later(place, target, source, start, condition):
+            super().store(node)
 
     def base(self, buffer: Buffer) -> str:
         """Memory of the block or of this thread."""

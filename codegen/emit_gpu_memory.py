@@ -137,3 +137,55 @@ class GpuMemory(Memory):
 
     def prefetch(self, place: Place, index: Index, locality: int) -> None:
         """Warps hide latency; there is no instruction that LLVM selects."""
+
+    # Asynchronous copies
+
+    def copy_later(self, place: Place, index: Index, source: Place, start: Index, condition: Value | None) -> bool:
+        """Copies elements of an argument to shared memory without waiting; zeros where the condition does not hold.
+
+        False where there is no instruction for it, and nothing is done: for less than 4 bytes.
+        """
+        size = place.buffer.dtype.bytes
+        lanes = 0 if index.is_scalar else self.indices.lanes
+        if place.buffer.dtype != source.buffer.dtype:
+            return False
+        if condition is not None and condition.text == "true":
+            condition = None
+        pieces = self._pieces(place, index, source, start, 1 if condition is not None and condition.lanes else lanes)
+        if pieces * size < 4:
+            return False
+        for lane in range(0, max(1, lanes), pieces):
+            real = None if condition is None else self.arithmetic.lane(condition, lane)
+            to, origin = self._lane_index(index, lane), self._lane_index(start, lane)
+            self._copy(place, to, source, origin, pieces * size, real)
+        self.text.forget(place.buffer.name)
+        return True
+
+    def _pieces(self, place: Place, index: Index, source: Place, start: Index, lanes: int) -> int:
+        """How many lanes one instruction may copy."""
+        size = place.buffer.dtype.bytes
+        side_by_side = index.lane == start.lane == 1 and not index.vector and not start.vector
+        if lanes <= 1 or not side_by_side:
+            return 1
+        whole = min(
+            self.alignment(place, Index(index.constant, index.terms), lanes),
+            self.alignment(source, Index(start.constant, start.terms), lanes),
+            lanes * size,
+        )
+        return max(1, whole // size)
+
+    def _copy(self, place: Place, to: Index, source: Place, start: Index, size: int, real: Value | None) -> None:
+        text = self.text
+        address, origin = self.pointer(place, to), self.pointer(source, start)
+        if real is not None:
+            choice = f"select {real.typed}, ptr {origin}, ptr {source.base}"
+            origin = text.pure(choice, real.text, origin, source.base)
+        shared = text.pure(f"addrspacecast ptr {address} to ptr addrspace(3)", address)
+        far = text.pure(f"addrspacecast ptr {origin} to ptr addrspace(1)", origin)
+        name = f"llvm.nvvm.cp.async.{'cg' if size == WIDEST else 'ca'}.shared.global.{size}"
+        kinds = ["ptr addrspace(3)", "ptr addrspace(1)"]
+        arguments = f"ptr addrspace(3) {shared}, ptr addrspace(1) {far}"
+        if real is not None:
+            bytes_read = text.pure(f"select {real.typed}, i32 {size}, i32 0", real.text)
+            name, kinds, arguments = f"{name}.s", [*kinds, "i32"], f"{arguments}, i32 {bytes_read}"
+        text.line(f"{self.arithmetic.module.intrinsic(name, 'void', *kinds)}({arguments})")

@@ -38,7 +38,8 @@ class Body:
         for number, tensor in enumerate(definition.tensors):
             buffer, indices = self.place(stage, number, view)
             value = self.value(stage, view, otherwise=const(0, tensor.dtype), number=number)
-            made.append(stored(buffer, view, Store(buffer.name, indices, value, streaming=streaming)))
+            later = view.later and buffer.scope is Scope.SHARED
+            made.append(stored(buffer, view, Store(buffer.name, indices, value, streaming=streaming, later=later)))
         return made[0] if len(made) == 1 else Block(tuple(made))
 
     def place(self, stage: StageLoops, number: int, view: View) -> tuple[Buffer, tuple[Expr, ...]]:
@@ -47,10 +48,15 @@ class Body:
         tensor = definition.tensors[number]
         storage = self.storage[tensor.name]
         if stage.tiled:
-            return storage.buffer, tuple(self._joined(stage, group, view) for group in joined_loops(stage))
+            joined = tuple(self._joined(stage, group, view) for group in joined_loops(stage))
+            return storage.buffer, self._in_slot(storage, stage.stage, joined, view)
         axes = tuple(a.name for a in definition.axes_of(number))
         points = tuple(view.places[stage.stage, a].position for a in axes)
         return storage.buffer, storage.indices(axes, points, view.origins[stage.stage], self.names.bounds)
+
+    def _in_slot(self, storage: Storage, stage: str, indices: tuple[Expr, ...], view: View) -> tuple[Expr, ...]:
+        """Indices with the number of the slot in front, where the storage exists several times."""
+        return (view.slots[stage], *indices) if storage.slots > 1 else indices
 
     def _joined(self, stage: StageLoops, group: tuple[int, ...], view: View) -> Expr:
         """How many points of the group's axis, in strides of its innermost loop, the loops of the group have come along."""
@@ -111,4 +117,5 @@ class Body:
         number = [t.name for t in producer.tensors].index(read.tensor)
         axes = tuple(a.name for a in producer.axes_of(number))
         origin = view.origins.get(producer.name, {})
-        return Read(storage.buffer.name, storage.indices(axes, read.indices, origin, self.names.bounds), read.dtype)
+        indices = storage.indices(axes, read.indices, origin, self.names.bounds)
+        return Read(storage.buffer.name, self._in_slot(storage, producer.name, indices, view), read.dtype)

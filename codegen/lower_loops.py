@@ -50,11 +50,13 @@ class LoopLowering:
         self.reduces = [is_reduction(nest.tree, stage.stage, x.axis) for x in self.loops]
         self.first_reduction = next((d for d, r in enumerate(self.reduces) if r), None)
 
-    def with_attached(self, view: View, loop: Loop, inner: Inner) -> Statement:
-        """What stands in a loop: hints, the stages attached to it, in program order, then the rest."""
+    def with_attached(self, view: View, loop: Loop, inner: Inner, skip: frozenset[str] = frozenset()) -> Statement:
+        """What stands in a loop: hints, the stages attached to it (but those to skip), in program order, then the rest."""
         before: list[Statement] = list(prefetches(self.nest.body, self.names, self.stage, loop, view))
         made: list[Buffer] = []
         for name in self.nest.tree.attached.get((self.stage.stage, loop.name), ()):
+            if name in skip:
+                continue
             view, statement = self.nest.attached(name, view)
             before.append(statement)
             buffers = [self.nest.storage[t.name].buffer for t in self.nest.tree.definition(name).tensors]

@@ -17,6 +17,7 @@ from .lower_body import Body, stored
 from .lower_cross import CrossThreads
 from .lower_fold import FoldLowering
 from .lower_loops import Around, LoopLowering, Next
+from .lower_pipeline import Pipeline, stages_of
 from .refusals_gpu import check_launch
 from .storage import Storage
 from .teams import BOUND, blocks, threads_of, whole_block
@@ -66,7 +67,8 @@ class NestLowering:
             origins[axis] = position
             places[name, axis] = Place(position, size)
         known_boxes = {**view.origins, name: origins}
-        statement = self._stage(stage, View(places, known_boxes, team=view.team, only=view.only))
+        inner = View(places, known_boxes, team=view.team, only=view.only, slots=view.slots, later=view.later)
+        statement = self._stage(stage, inner)
         return replace(view, origins=known_boxes), statement
 
     def _stage(self, stage: StageLoops, view: View) -> Statement:
@@ -160,6 +162,9 @@ class StageLowering(LoopLowering):
         loop = self.loops[depth]
         if self.full[depth]:
             return self.full_loop(view, loop, lambda v: inner(v, depth + 1), loop.name)
+        pipeline = Pipeline(self, loop) if stages_of(self.stage, loop.name) > 1 else None
+        if pipeline is not None and pipeline.ahead:
+            return pipeline.statement(view, lambda v: inner(v, depth + 1))
         if self.reduces[depth]:
             return self._reduction_loop(view, depth, inner)
         return self.clamped_loop(

@@ -18,7 +18,7 @@ STACK_LIMIT = 16 * 1024  # bytes; larger tiles go to scratch memory, so that no 
 REGISTER_LIMIT = 4096  # bytes: beyond that no register file holds a tile
 
 Dimensions = tuple[tuple[str, int, int], ...]  # (axis, stride, extent); extent 0: outermost, no remainder needed
-ScopeRule = Callable[[LoopTree, StageLoops, tuple[int, ...], int], tuple[Scope, Dimensions]]
+ScopeRule = Callable[[LoopTree, StageLoops, tuple[int, ...], int], tuple[Scope, Dimensions, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Storage:
     buffer: Buffer
     dimensions: Dimensions = ()
     single: bool = False  # one element, whatever the point
+    slots: int = 1  # how often it exists; the first index of the buffer says which is meant, if more than once
 
     def indices(
         self, axes: tuple[str, ...], points: tuple[Expr, ...], origin: dict[str, Expr], bounds: Bounds
@@ -102,17 +103,18 @@ def _intermediate(
     if stage.tiled:
         dimensions = _dimensions(tree, stage)
         shape = tuple(prod(shape[n] for n in joined) for joined in joined_loops(stage))
-    swizzle = 0
+    swizzle, slots = 0, 1
     if scope_rule is None or stage.at is None:
         scope = _scope(tree, stage, shape, tensor.dtype.bytes, prepared)
     else:
-        scope, held = scope_rule(tree, stage, shape, tensor.dtype.bytes)
+        scope, held, slots = scope_rule(tree, stage, shape, tensor.dtype.bytes)
         if held:
             dimensions, shape = held, tuple(extent for _, _, extent in held)
         swizzle = next((int(bits) for kind, _, bits in stage.notes if kind == "swizzle"), 0)
     single = scope is Scope.REGISTER and scope_rule is not None and prod(shape) == 1 and not dimensions
     padded = _padded(tree, tensor.name)
-    return Storage(Buffer(tensor.name, tensor.dtype, shape, scope, padded, swizzle=swizzle), dimensions, single)
+    shape = (slots, *shape) if slots > 1 else shape
+    return Storage(Buffer(tensor.name, tensor.dtype, shape, scope, padded, swizzle=swizzle), dimensions, single, slots)
 
 
 def _padded(tree: LoopTree, tensor: str) -> bool:

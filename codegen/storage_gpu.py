@@ -12,13 +12,20 @@ from math import prod
 
 from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_full
 from ..tensor.expr import Var
+from .lower_pipeline import slots
 from .storage import REGISTER_LIMIT, Dimensions, fits_registers
 from .teams import BOUND, level
 from .view import fixed
 
 
-def gpu_scope(tree: LoopTree, stage: StageLoops, shape: tuple[int, ...], size: int) -> tuple[Scope, Dimensions]:
-    """The scope of an attached stage's tensor of this shape and element size, and the dimensions of a fragment."""
+def gpu_scope(tree: LoopTree, stage: StageLoops, shape: tuple[int, ...], size: int) -> tuple[Scope, Dimensions, int]:
+    """The scope of an attached stage's tensor of this shape and element size, the dimensions of a fragment, and how many
+    times it exists."""
+    scope, dimensions = _scope(tree, stage, shape, size)
+    return scope, dimensions, slots(tree, stage)
+
+
+def _scope(tree: LoopTree, stage: StageLoops, shape: tuple[int, ...], size: int) -> tuple[Scope, Dimensions]:
     if stage.scope is not None:
         return stage.scope, ()
     alone = level(tree, stage) is LoopKind.THREAD or not _team(tree, stage)

@@ -41,6 +41,8 @@ class View:
     tail: True where a reduction in lanes may run over the end of its axis: in the last trip of the loops around the lanes.
     lanes: the condition that keeps a trip of a copy or of a reduction in lanes inside of its axis (None: always).
     team: the threads that run what is opened here.
+    slots: stage -> which copy of its storage is meant, of those that exist several times (lower_pipeline.py).
+    later: whether stores to shared memory are asynchronous.
     only: the condition for this thread of a team to store to memory that others see (None: always).
     """
 
@@ -52,6 +54,8 @@ class View:
     lanes: Expr | None = None
     team: Team = ALONE
     only: Expr | None = None
+    slots: dict[str, Expr] = field(default_factory=dict)
+    later: bool = False
 
     def moved(self, stage: str, axis: str, place: Place) -> View:
         """The view with one place changed."""

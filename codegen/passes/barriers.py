@@ -32,6 +32,7 @@ from ..loop_ir import (
     Statement,
     Store,
     Update,
+    Wait,
     statements,
 )
 
@@ -56,7 +57,7 @@ def _placed(nest: Nest, program: LoopProgram) -> Statement:
     watched = frozenset(shared | (seen_by_all & used.reads & used.writes))
     if not watched:
         return nest.body
-    body, _ = _Walk(watched).statement(nest.body, Pending(NONE, NONE), frozenset((THREAD_INDEX.name,)))
+    body, _ = _Walk(watched).statement(nest.body, Pending(), frozenset((THREAD_INDEX.name,)))
     return body
 
 
@@ -64,30 +65,40 @@ def _placed(nest: Nest, program: LoopProgram) -> Statement:
 class Pending:
     """What was read and written since the last barrier."""
 
-    reads: frozenset[str]
-    writes: frozenset[str]
+    reads: frozenset[str] = NONE
+    writes: frozenset[str] = NONE
+    flying: frozenset[str] = NONE  # asynchronous stores that nobody has waited for
 
     def meets(self, other: Pending) -> frozenset[str]:
         """The buffers for which a barrier is needed before what `other` does."""
-        return (self.writes & other.reads) | (self.reads & other.writes)
+        return (self.writes & other.reads) | (self.reads & (other.writes | other.flying))
 
     def then(self, other: Pending) -> Pending:
         """Both."""
-        return Pending(self.reads | other.reads, self.writes | other.writes)
+        return Pending(self.reads | other.reads, self.writes | other.writes, self.flying | other.flying)
+
+    def met(self) -> Pending:
+        """Behind a barrier."""
+        return Pending(flying=self.flying)
+
+    def landed(self) -> Pending:
+        """Behind a wait: what a thread has waited for it has written."""
+        return Pending(self.reads, self.writes | self.flying)
 
 
 def _uses(statement: Statement, watched: frozenset[str] | None) -> Pending:
     """What a statement, substatements included, reads and writes of the watched buffers."""
     reads: set[str] = set()
     writes: set[str] = set()
+    flying: set[str] = set()
     for node in statements(statement):
         if isinstance(node, Store | Update):
-            writes.add(node.buffer)
+            (flying if isinstance(node, Store) and node.later else writes).add(node.buffer)
         for expr in expressions(node):
             reads |= {part.tensor for part in walk(expr) if isinstance(part, Read)}
     if watched is None:
         return Pending(frozenset(reads), frozenset(writes))
-    return Pending(frozenset(reads) & watched, frozenset(writes) & watched)
+    return Pending(frozenset(reads) & watched, frozenset(writes) & watched, frozenset(flying) & watched)
 
 
 class _Walk:
@@ -117,10 +128,15 @@ class _Walk:
                     node.body, before, own | {node.var} if _differs(node.index, own) else own
                 )
                 return replace(node, body=changed), after
+            case For(extent=Const(value=1)):
+                changed, after = self.statement(node.body, before, own)
+                return replace(node, body=changed), after
             case For() if not _differs(node.extent, own):
                 return self._loop(node, before, own)
             case If() if not _differs(node.condition, own):
                 return self._branch(node, before, own)
+            case Wait():
+                return node, before.landed()
         return self._atom(node, before)
 
     def _atom(self, node: Statement, before: Pending) -> tuple[Statement, Pending]:
@@ -128,14 +144,14 @@ class _Walk:
         uses = _uses(node, self.watched)
         for_whom = before.meets(uses)
         if for_whom:
-            return Block((Barrier(for_whom), node)), uses
+            return Block((Barrier(for_whom), node)), before.met().then(uses)
         return node, before.then(uses)
 
     def _loop(self, node: For, before: Pending, own: frozenset[str]) -> tuple[Statement, Pending]:
         uses = _uses(node, self.watched)
-        if not uses.reads and not uses.writes:
+        if uses == Pending() and not any(isinstance(s, Wait) for s in statements(node.body)):
             return node, before
-        _, once = self.statement(node.body, Pending(NONE, NONE), own)
+        _, once = self.statement(node.body, Pending(), own)
         again, _ = self.statement(node.body, once, own)
         first = _first_barrier(again)
         if first is None:  # nothing inside: the loop is one thing
@@ -143,7 +159,7 @@ class _Walk:
         for_whom = before.meets(uses)
         lead: tuple[Statement, ...] = ()
         if for_whom and not _opens_with_barrier(again):
-            lead, before = (Barrier(for_whom),), Pending(NONE, NONE)
+            lead, before = (Barrier(for_whom),), before.met()
         body, after = self.statement(node.body, before.then(once), own)
         for _ in range(4):  # until what is on the way at the end of a trip is what it was taken to be
             body, settled = self.statement(node.body, before.then(after), own)
@@ -155,6 +171,10 @@ class _Walk:
         return (Block((*lead, loop)) if lead else loop), after if runs else before.then(after)
 
     def _branch(self, node: If, before: Pending, own: frozenset[str]) -> tuple[Statement, Pending]:
+        for_whom = before.meets(_uses(node, self.watched))
+        if for_whom:
+            changed, after = self._branch(node, before.met(), own)
+            return Block((Barrier(for_whom), changed)), after
         then, after = self.statement(node.then, before, own)
         if node.otherwise is None:
             return replace(node, then=then), before.then(after)
