@@ -7,8 +7,8 @@ for k: 8                       copy trips 0 .. n - 2, each a group
                                  commit (a group for each trip, be it empty, so that counting them is enough)
                                  use slot k % n
 
-passes/barriers.py puts one barrier between the wait and the copies: what has arrived is seen by all behind it, and the slot that
-is filled next has been used by all.
+passes/barriers.py puts one barrier between the wait and the copies: what has arrived is seen by all behind it, and the slot
+that is filled next has been used by all.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from .emit_gpu import GpuStatements
 from .emit_memory import Place
 from .emit_text import FunctionText
 from .emit_values import ModuleText
+from .emulate import compile_emulated
 from .llvm import plain_symbol, table, table_name
 from .loop_ir import Buffer, LoopProgram, Nest, Scope
 from .memory_plan import MemoryPlan, plan_memory
@@ -30,6 +31,7 @@ from .passes.barriers import barriers
 from .passes.lift_branches import lift_branches
 from .printing import print_loops
 
+EMULATOR = "emulator"  # the level of the target that a processor plays
 ALIGNMENT = 16  # of every array that a kernel is given
 
 
@@ -152,15 +154,23 @@ def assemble_kernels(program: LoopProgram, target: Target, texts: bool = False) 
     ir = module.text()
     show(Level.LLVM, program.name, ir)
     emitted = time.perf_counter()
-    ptx, _, seconds = compile_ptx(ir, target)
+    emulator = target.level == EMULATOR
+    ptx = ""
+    seconds: dict[str, float] = {}
+    if texts or not emulator:
+        ptx, _, seconds = compile_ptx(ir, target)
     show(Level.ASSEMBLY, program.name, ptx)
+    code = ptx.encode()
+    if emulator:
+        compiled = compile_emulated(ir)
+        code, seconds = compiled.code, compiled.seconds
     plan = plan_memory(passed, 1)
     return Artifact(
         name=program.name,
         target=target.text,
         threads=1,
-        format="ptx",
-        code=ptx.encode(),
+        format="emulated" if emulator else "ptx",
+        code=code,
         symbol=module.symbol,
         inputs=specs(program, Scope.INPUT),
         constants=specs(program, Scope.CONSTANT),
