@@ -20,6 +20,7 @@ from ..targets.ceilings import Ceilings
 from ..targets.target import Target
 from .analysis import Analysis, Nest, analyse
 from .footprint import Value
+from .gpu_analytic import predict_gpu
 from .work import LATENCY, SCALAR_PORTS, WINDOW, Work
 
 ISSUE = 5.0  # instructions that a core takes in per cycle
@@ -36,6 +37,8 @@ def predict(tree: LoopTree, target: Target, threads: int, ceilings: Ceilings, co
 
     The ceilings must be for the same number of threads. TypeError for a tree whose extents are still symbolic.
     """
+    if target.kind == "cuda":
+        return predict_gpu(tree, target, ceilings, count)
     return seconds(analyse(tree, target, threads), target, threads, ceilings, count)
 
 

@@ -18,6 +18,7 @@ from ..targets.target import Target
 from .analysis import LEVELS, Analysis, Nest, analyse
 from .analytic import REGION, resources, stage_cycles
 from .footprint import Value
+from .gpu_features import gpu_features
 from .levels import StageLevels
 from .work import LATENCY, LOOP_INSTRUCTIONS, Work
 
@@ -42,10 +43,13 @@ FEATURE_NAMES: tuple[str, ...] = (
 
 
 def features(tree: LoopTree, target: Target, threads: int, count: int) -> NDArray[np.float32]:
-    """float32[count, len(FEATURE_NAMES)], all finite, for a tree to which `count` configs (or one) have been applied.
+    """float32[count, f], all finite, for a tree to which `count` configs (or one) have been applied.
 
+    Their names: FEATURE_NAMES, on a GPU GPU_FEATURE_NAMES (gpu_features.py).
     TypeError for a tree whose extents are still symbolic.
     """
+    if target.kind == "cuda":
+        return gpu_features(tree, target, count)
     return feature_table(analyse(tree, target, threads), target, threads, count)
 
 

@@ -26,7 +26,8 @@ from .rules_tile import Parts, parts_of
 from .schedule import LoopHandle, Schedule, StageHandle
 
 NARROWEST = 4  # points along an axis that are worth a tile
-OTHER_REGISTERS = 32  # of a thread: addresses, counters
+OTHER_REGISTERS = 28  # of a thread: addresses, counters
+WIDE = 2 * WARP  # points along both sides that fill whole warps in any shape
 LANES = (1, 2, 4, 8, 16, 32)
 
 
@@ -81,7 +82,7 @@ class _Tile:
         self.warps_rows = s.factor(f"{anchor}.warps_rows", ceildiv(down, NARROWEST), at_most=8, default=4)
         self.warps_columns = s.factor(f"{anchor}.warps_columns", ceildiv(right, 2 * NARROWEST), at_most=8, default=2)
         self.lanes_rows = s.choice(f"{anchor}.lanes_rows", LANES, default=4)
-        self.lanes_columns = s.choice(f"{anchor}.lanes_columns", LANES, default=8)
+        self.lanes_columns = self._lanes_columns()
         self.rows = s.factor(f"{anchor}.rows", down, at_most=16, default=8)
         self.vectors = s.factor(f"{anchor}.vectors", ceildiv(right, NARROWEST), at_most=4, default=2)
         self.vector = lanes_factor(s, f"{anchor}.vector", self.dtype)
@@ -93,14 +94,22 @@ class _Tile:
     def _extent(self, axis: str) -> Extent:
         return self._loop(self.s.stage(self.anchor), axis).extent
 
+    def _lanes_columns(self) -> Extent:
+        """The rest of the warp; where there is too little to do for a whole one, fewer lanes."""
+        extent = {a.name: a.extent for a in self.definition.axes}
+        if min(extent[str(self.parts.rows)], extent[self.parts.vector]) >= WIDE:
+            return WARP // self.lanes_rows
+        columns = self.s.choice(f"{self.anchor}.lanes_columns", LANES, default=8)
+        self.s.require(self.lanes_rows * columns <= WARP, "the lanes of a warp are 32 threads")
+        return columns
+
     def _require(self) -> None:
         s = self.s
-        s.require(self.lanes_rows * self.lanes_columns <= WARP, "the lanes of a warp are 32 threads")
         threads = self.warps_rows * self.warps_columns * self.lanes_rows * self.lanes_columns
         require_threads(s, threads)
         words = max(1, self.dtype.bytes // 4)
         columns = self.vectors * self.vector
-        registers = (self.rows * columns + self.rows + columns) * words + OTHER_REGISTERS
+        registers = (self.rows * columns + 2 * (self.rows + columns)) * words + OTHER_REGISTERS
         s.require(
             registers <= s.target("vector_registers"), "accumulators and operands fit in the registers of a thread"
         )

@@ -13,6 +13,7 @@ from .target import Target
 
 _CLOCK = 3.0e9  # Hz, assumed where nothing was measured
 _CUDA_CLOCK = 1.7e9
+_CUDA_L2 = 32  # bytes per cycle and multiprocessor that the L2 gives
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def _default_flops(target: Target, cycles: float) -> dict[str, float]:
 
 
 def _default_bandwidth(target: Target, clock: float, workers: int) -> tuple[tuple[int, float], ...]:
-    """Level 1 moves what its ports move; each level further out about a third of that; memory 12 GB/s a core, 4 cores' worth.
+    """Level 1 moves what its ports move; each level further out about a third of that, on a GPU much less; memory 12 GB/s a core, 4 cores' worth.
 
     An entry stands at half of what the level holds, where its speed is still pure.
     """
@@ -97,6 +98,6 @@ def _default_bandwidth(target: Target, clock: float, workers: int) -> tuple[tupl
         held = cache.bytes * -(-workers // cache.shared_by)
         size = max(held // 2, 2 * size)
         entries.append((size, speed))
-        speed /= 3
+        speed = _CUDA_L2 * clock * workers if target.kind == "cuda" else speed / 3
     memory = 2.5e12 if target.kind == "cuda" else 12e9 * min(workers, 4)
     return *entries, (4 * size + 1, min(memory, 3 * speed))
