@@ -96,9 +96,11 @@ def _pattern(tree: LoopTree, stage: StageLoops, loops: tuple[Loop, ...], names: 
             if loop.kind in BOUND:
                 return None
             continue
+        extent, stride = fixed(loop.extent), fixed(loop.stride)
+        if extent == 1 and loop.kind not in BOUND and len(stage.pieces(loop.axis)) == 1:
+            continue  # the one row of a team, which one side has a loop for and the other has not
         if not is_full(tree, stage, loop):
             return None
-        extent, stride = fixed(loop.extent), fixed(loop.stride)
         pieces[axis].append((extent, stride, loop.kind in BOUND, loop.kind is LoopKind.VECTOR))
         if loop.kind in BOUND:
             order.append((loop.dimension, axis, extent, stride, loop.kind))

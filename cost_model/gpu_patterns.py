@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..schedules import regions
 from ..schedules.access import element_stride
-from ..schedules.extents import Extent
+from ..schedules.extents import Extent, Sym
 from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ..tensor.affine import affine
 from ..tensor.expr import Read, Var, variables
@@ -76,14 +76,14 @@ class Pattern:
         return lines, packed - lines * 1024.0
 
     def _computed(self, cost: Cost) -> Value:
-        trips = visible([extent for extent, _ in self.loops]) if self.loops else []
-        columns: list[Value | Integers] = [self.width, np.asarray(self.swizzle), *trips]
+        trips = visible([_whole(extent) for extent, _ in self.loops]) if self.loops else []
+        columns: list[Value | Integers] = [self.width, _whole(self.swizzle), *trips]
         for (_, moves), seen in zip(self.loops, trips, strict=True):
-            columns += [np.where(np.asarray(seen) > 1, np.minimum(points, FAR), 0) for _, points in moves]
+            columns += [np.where(np.asarray(seen) > 1, np.minimum(_whole(points), FAR), 0) for _, points in moves]
         moving = {dimension for _, moves in self.loops for dimension, _ in moves}
         used = [piece for piece in self.pieces if piece.dimension in moving]
         for piece in used:
-            columns += [np.asarray(piece.stride), np.asarray(piece.extent), np.asarray(piece.bytes)]
+            columns += [_whole(piece.stride), _whole(piece.extent), _whole(piece.bytes)]
 
         def compute(rows: list[Integers]) -> NDArray[np.float64]:
             addresses, active = self._addresses(rows[1:], used)
@@ -114,9 +114,16 @@ class Pattern:
         return swizzled(addresses, bits), np.broadcast_to(active, addresses.shape)
 
 
+def _whole(number: Extent) -> Integers:
+    """A number as integers. TypeError while it is symbolic."""
+    if isinstance(number, Sym):
+        raise TypeError(f"the extent {number} has no number yet: apply a config first")
+    return np.asarray(number, dtype=np.int64)
+
+
 def low_bit(number: Extent) -> Value:
     """The largest power of two that divides a number."""
-    whole = np.asarray(number, dtype=np.int64)
+    whole = _whole(number)
     found: Value = (whole & -whole).astype(np.float64)
     return found
 

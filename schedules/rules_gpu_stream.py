@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..tensor.dtype import DType
 from ..tensor.program import Program, Stage
 from .access import contiguous_axis, output_stride
-from .extents import Extent
+from .extents import Extent, ceildiv
 from .rules_gpu_binding import WARP, bind_blocks, bind_threads, lanes_factor, require_threads, threads_factor
 from .rules_gpu_transpose import transpose
 from .rules_stream import row_group
@@ -22,6 +22,7 @@ ITEMS_AT_MOST = 8  # vectors of a thread
 ROWS_AT_MOST = 16  # rows that the warps of a block share
 SHORT = 64  # terms of a sum that one thread adds alone
 BLOCK = 256  # threads of a block to begin with
+KEPT = 64  # elements of a row that a thread can keep in registers
 
 
 def stream_group(s: Schedule, root: str, taken: set[str]) -> set[str]:
@@ -155,19 +156,24 @@ def _shared_row(s: Schedule, stage: StageHandle, spatial: list[LoopHandle], alon
     )
 
 
-def _along(s: Schedule, stage: StageHandle, along: str | None, threads: Extent, vector: Extent, items: Extent) -> None:
-    """The loops of a stage inside of its row: neighbouring threads on neighbouring vectors, `items` of them in flight."""
+def _along(
+    s: Schedule, stage: StageHandle, along: str | None, threads: Extent, vector: Extent, items: Extent | None
+) -> None:
+    """The loops of a stage inside of its row: neighbouring threads on neighbouring vectors, `items` of them in flight.
+
+    Without `items` the whole row is written out, so that what a thread makes of it can stay in its registers.
+    """
     stage = s.stage(stage.name)
     names = [a.name for a in stage.definition.all_axes]
     own = {loop.name: name for name in names for loop in stage.loops if loop.name == f"{stage.name}.{name}"}
     rest = [loop for loop in stage.loops if own.get(loop.name, along) != along and _is_serial(s, loop)]
     (lane_loop,) = [loop for loop in stage.loops if own.get(loop.name) == along]
-    pieces = s.split(lane_loop, items, threads, vector)
+    pieces = s.split(lane_loop, threads, vector) if items is None else s.split(lane_loop, items, threads, vector)
     if rest:
         s.reorder(*rest, *pieces)
-    s.unroll(pieces[1])
-    bind_threads(s, pieces[2])
-    s.vectorize(pieces[3])
+    s.unroll(pieces[-3])
+    bind_threads(s, pieces[-2])
+    s.vectorize(pieces[-1])
 
 
 def _is_serial(s: Schedule, loop: LoopHandle) -> bool:
@@ -217,7 +223,8 @@ def _row_group(s: Schedule, root: StageHandle, group: list[str], shared: int) ->
         _row_group_by_threads(s, root, group, rows)
         return
     length = next(a.extent for a in inside if a.name == along)
-    by = s.variant(f"{name} a row by a", ["warp", "block"]) if length <= 8 * 1024 else "block"
+    kept = any(_is_row(s.program, s.program.stage(member), rows) for member in group)
+    by = s.variant(f"{name} a row by a", ["warp", "block"]) if length <= KEPT * WARP else "block"
     extent = _loop(root, along).extent
     if by == "warp":
         warps = s.factor(f"{name}.warps", rows[-1].extent, at_most=ROWS_AT_MOST, default=4)
@@ -233,13 +240,23 @@ def _row_group(s: Schedule, root: StageHandle, group: list[str], shared: int) ->
         bind_blocks(s, *rows)
         at = rows[-1]
     vector = lanes_factor(s, f"{name}.vector", definition.tensors[0].dtype)
-    items = s.factor(f"{name}.items", extent, at_most=ITEMS_AT_MOST, default=1)
+    items: Extent | None = None
+    if kept and s.variant(f"{name} row in", ["registers", "shared"] if by == "block" else ["registers"]) == "registers":
+        held = ceildiv(extent, threads * vector) * vector
+        s.require(held <= KEPT, "the row fits in the registers of its threads")
+    else:
+        items = s.factor(f"{name}.items", extent, at_most=ITEMS_AT_MOST, default=1)
     _along(s, root, along, threads, vector, items)
     for member in group:
         inner = s.compute_at(member, at)
         lane = _lane_inside(s.program, inner.definition, rows=inner)
         if lane is not None:
             _along(s, inner, lane, threads, vector, items)
+
+
+def _is_row(program: Program, stage: Stage, rows: list[LoopHandle]) -> bool:
+    """Whether a member has more than one value a row, which its readers go over again."""
+    return not stage.reduction and len([a for a in stage.axes if a.extent > 1]) > len(rows)
 
 
 def _lane_inside(program: Program, stage: Stage, rows: StageHandle) -> str | None:

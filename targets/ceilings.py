@@ -87,7 +87,8 @@ def _default_flops(target: Target, cycles: float) -> dict[str, float]:
 
 
 def _default_bandwidth(target: Target, clock: float, workers: int) -> tuple[tuple[int, float], ...]:
-    """Level 1 moves what its ports move; each level further out about a third of that, on a GPU much less; memory 12 GB/s a core, 4 cores' worth.
+    """Level 1 moves what its ports move; each level further out about a third of that, on a GPU less; memory 12 GB/s a
+    core, 4 cores' worth.
 
     An entry stands at half of what the level holds, where its speed is still pure.
     """
