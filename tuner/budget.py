@@ -53,6 +53,17 @@ class Surrogates:
 
 
 @dataclass(frozen=True, slots=True)
+class Sharing:
+    """How many tasks share one budget."""
+
+    slice: int = 16  # trials in a row for one task
+    window: int = 32  # trials whose gain says what comes next
+    recent: float = 0.5  # weight of that gain; the rest is hope
+    hope: float = 0.5  # the best of n trials is hoped to become better by this share of itself, over n, with one more
+    patience: int = 64  # trials without a single success after which a task has to wait for all others
+
+
+@dataclass(frozen=True, slots=True)
 class Effort:
     """How thorough a search is where the caller does not say."""
 
@@ -61,6 +72,7 @@ class Effort:
     draft: Draft = Draft()
     rounds: Rounds = Rounds()
     surrogates: Surrogates = Surrogates()
+    sharing: Sharing = Sharing()
     members: int = 4  # of the learned model
     rows: int = 1500  # that one fit of the model may use
     confirm: int = 4  # contenders measured again, interleaved, before a winner is named
@@ -114,11 +126,6 @@ class Budget:
     def of(cls, trials: int | None, seconds: float | None, effort: Effort = NORMAL) -> Budget:
         """What the caller gave; the effort's number of trials when nothing was given."""
         return cls(effort.trials if trials is None and seconds is None else trials, seconds)
-
-    def share(self, tasks: int) -> Budget:
-        """An even part of it for each of so many tasks; a trial at least."""
-        trials = None if self.trials is None else max(self.trials // tasks, 1)
-        return Budget(trials, None if self.seconds is None else self.seconds / tasks)
 
     def patience(self, spent: float) -> float | None:
         """Seconds to wait for what is in flight; None: as long as it takes."""

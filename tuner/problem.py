@@ -41,6 +41,11 @@ class Problem:
     ceilings: Ceilings
     work: Work
 
+    @property
+    def floor(self) -> float:
+        """Seconds that no kernel can beat on this machine."""
+        return self.work.least_seconds(self.ceilings)
+
     def sketch(self, arm: int) -> Sketch:
         """An arm's sketch as stored. The unscheduled nest has no text and no key."""
         text = self.space.sketch_text(arm)

@@ -24,11 +24,46 @@ _BAR = 20
 _LINE, _SHORT_LINE = 78, 58  # columns of `State.line` with large numbers in it
 
 
-class Live:
-    """A `watch.Watcher` that shows what it is told on `console` (stderr by default)."""
+class Board:
+    """Where searches show themselves: on a terminal a line each, one below the other, as long as any of them runs.
 
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or make_console(stderr=True)
+    `shared`: they have one budget in common, so that a line cannot say how far it is.
+    """
+
+    def __init__(self, console: Console | None = None, *, shared: bool = False) -> None:
+        self.console = console or make_console(stderr=True)
+        self.shared = shared
+        self._bar: Progress | None = None
+        self._running = 0
+
+    def open(self, *, bar: bool) -> Progress:
+        """The lines, for one more search; `bar`: there is room for a bar in each."""
+        if self._bar is None:
+            columns = (
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                *((BarColumn(_BAR),) if bar and not self.shared else ()),
+                TextColumn("{task.fields[line]}", markup=False),
+            )
+            self._bar = Progress(*columns, console=self.console, transient=True)
+            self._bar.start()
+        self._running += 1
+        return self._bar
+
+    def close(self) -> None:
+        """One search is over."""
+        self._running -= 1
+        if self._bar is not None and not self._running:
+            self._bar.stop()
+            self._bar = None
+
+
+class Live:
+    """A `watch.Watcher` that shows what it is told on `console` (stderr by default), or on a board with others."""
+
+    def __init__(self, console: Console | None = None, *, board: Board | None = None) -> None:
+        self._board = board or Board(console)
+        self._console = self._board.console
         self._bar: Progress | None = None
         self._row = TaskID(0)
         self._short = False  # whether words are left out
@@ -37,22 +72,14 @@ class Live:
 
     def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, done: int = 0) -> None:
         """Shows an empty bar, or one that stands where the run was cut."""
-        self._state = State(title, work, ceilings, budget, done)
+        self._state = State(title, work, ceilings, None if self._board.shared else budget, done)
         if self._console.is_terminal:
             room = self._console.width - _SPINNER - len(title)
             self._short = room < _LINE
-            bar = (BarColumn(_BAR),) if room >= _LINE + _BAR else ()
-            columns = (
-                SpinnerColumn(),
-                TextColumn("{task.description}", markup=False),
-                *bar,
-                TextColumn("{task.fields[line]}", markup=False),
-            )
-            self._bar = Progress(*columns, console=self._console, transient=True)
+            self._bar = self._board.open(bar=room >= _LINE + _BAR)
             shown = title if room >= _SHORT_LINE else title[: max(8, len(title) + room - _SHORT_LINE - 1)] + "…"
             line = self._state.line(short=self._short)
             self._row = self._bar.add_task(shown, total=1000, completed=self._state.permille, line=line)
-            self._bar.start()
 
     def trial(self, measurement: Measurement) -> None:
         """Counts the trial and shows the new state."""
@@ -68,8 +95,8 @@ class Live:
     def end(self) -> None:
         """Takes the bar away and leaves the last state as a line."""
         if self._bar is not None:
-            self._bar.stop()
             self._bar = None
+            self._board.close()
         if self._state is not None:
             self._say(self._state)
             self._state, self._said = None, ""
@@ -82,11 +109,12 @@ class Live:
 
 
 class State:
-    """What is known of a running search, and its line."""
+    """What is known of a running search, and its line. `budget`: None where it is shared with other searches."""
 
-    def __init__(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, done: int) -> None:
+    def __init__(self, title: str, work: Work, ceilings: Ceilings, budget: Budget | None, done: int) -> None:
         self.title = title
-        self._work, self._ceilings, self._budget = work, ceilings, budget
+        self._work, self._ceilings = work, ceilings
+        self._trials, self._seconds = (None, None) if budget is None else (budget.trials, budget.seconds)
         self._before = self.done = done
         self._failures = 0
         self._best = float("inf")
@@ -104,10 +132,10 @@ class State:
     def share(self) -> float:
         """How much of the budget is used, 0 to 1: of trials or of time, whichever will end first."""
         shares = [0.0]
-        if self._budget.trials:
-            shares.append(self.done / self._budget.trials)
-        if self._budget.seconds:
-            shares.append((monotonic() - self._start) / self._budget.seconds)
+        if self._trials:
+            shares.append(self.done / self._trials)
+        if self._seconds:
+            shares.append((monotonic() - self._start) / self._seconds)
         return min(1.0, max(shares))
 
     @property
@@ -119,15 +147,15 @@ class State:
         """An estimate from the speed so far; None before the first trial."""
         spent = monotonic() - self._start
         left = []
-        if self._budget.seconds:
-            left.append(self._budget.seconds - spent)
-        if self._budget.trials and self.done > self._before:
-            left.append((self._budget.trials - self.done) * spent / (self.done - self._before))
+        if self._seconds:
+            left.append(self._seconds - spent)
+        if self._trials and self.done > self._before:
+            left.append((self._trials - self.done) * spent / (self.done - self._before))
         return max(0.0, min(left)) if left else None
 
     def line(self, *, short: bool = False) -> str:
         """`57/128 trials, best 312.4 GFLOP/s (84.1% of the ceiling), 3 failed, 0:21 left`, or `57/128, ... (84.1%), ...`."""
-        trials = f"{self.done}/{self._budget.trials}" if self._budget.trials else f"{self.done}"
+        trials = f"{self.done}/{self._trials}" if self._trials else f"{self.done}"
         parts = [trials if short else f"{trials} trials"]
         if self._best < float("inf"):
             speed = self._work.speed(self._best, self._ceilings)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count as numbers
 from pathlib import Path
 
-from ..common.errors import ArgumentError
 from ..measure.result import Purpose, Runner
 from ..schedules.schedule import Template
 from ..schedules.space import Candidate
@@ -17,16 +15,14 @@ from ..tensor.program import Program
 from .budget import Budget, Effort, effort_named
 from .database import open_database
 from .failures import search_failed
-from .outcome import Spent, TaskResult, TuneResult
+from .outcome import TuneResult
 from .problem import problem_of
 from .runners import check_runner, place_for
-from .search.strategy import Strategy, make_strategy
+from .scheduler import NUMBERS, Lane, Schedule, check_different, checked_weights, results_of
+from .search.strategy import make_strategy
 from .session import Session
-from .stopwatch import Stopwatch
 from .task_space import TaskSpace
-from .watch import Watcher, watcher_of
-
-NUMBERS = numbers()  # of jobs: unlike in one process, so that nobody mistakes an answer to a search that was dropped
+from .watch import Watcher, watchers_of
 
 
 def tune(
@@ -43,11 +39,12 @@ def tune(
     progress: bool | Watcher = True,
     effort: str = "normal",
     template: Template | None = None,
+    weights: Sequence[float] | None = None,
 ) -> TuneResult:
     """Searches for the fastest kernel of a program; whatever is measured goes into the database, where `compile` looks.
 
     Args:
-        program: one, or several that share the budget evenly.
+        program: one, or several that share the budget: trials go where they are expected to save most (scheduler.py).
         trials: new measurements to make. A run that was cut short is continued to its number by the same call; after a
             finished one a new run begins that skips what is known.
         seconds: wall time after which no trial begins. With both the first limit ends it; without either the effort's.
@@ -55,95 +52,84 @@ def tune(
         runner: "local", "ray" (on this machine), "ray://host:port", a file with an address, or a Runner (it stays open).
         db: the database; default: the settings'.
         template: searches the sketches of this function instead of those that the rules derive (docs/templates.md).
+        weights: of several programs: how often each is needed.
 
     Ctrl-C ends it with the best so far; nothing that was measured is lost.
 
     Raises:
         BudgetError, ArgumentError, TargetError, TemplateError, DatabaseError, MissingExtra: before anything is measured.
-        SearchFailed: all candidates of a task failed.
+        SearchFailed: all candidates of all tasks failed.
     """
     preset = effort_named(effort)
     programs = [program] if isinstance(program, Program | str) else list(program)
-    if not programs:
-        raise ArgumentError("there is nothing to tune", expected="at least one program")
-    budget = Budget.of(trials, seconds, preset).share(len(programs))
-    request: dict[str, object] = {
-        "trials": trials, "seconds": seconds, "strategy": strategy, "seed": seed, "effort": effort,
-        "template": None if template is None else template.__name__,
-    }  # fmt: skip
+    budget, shares = Budget.of(trials, seconds, preset), checked_weights(weights, len(programs))
     resolved = parse_target(target) if isinstance(target, str) else target
     check_runner(resolved, runner)
     count = thread_count(threads, resolved)
     tasks = [Task.of(one, resolved, count) for one in programs]
+    check_different(tasks)
     spaces = [task.sketches if template is None else task.sketches_of(template) for task in tasks]
-    results: list[TaskResult] = []
+    request: dict[str, object] = {
+        "trials": trials, "seconds": seconds, "strategy": strategy, "seed": seed, "effort": effort,
+        "template": None if template is None else template.__name__,
+    }  # fmt: skip
+    if len(tasks) > 1:
+        request |= {"together": sorted(task.key for task in tasks), "weights": shares}
+    watchers = watchers_of(progress, len(programs))
+    lanes: list[Lane] = []
     with open_database(db) as database, place_for(resolved, count, runner) as place:
-        for one, task, sketches in zip(programs, tasks, spaces, strict=True):
+        for one, task, sketches, weight, watcher in zip(programs, tasks, spaces, shares, watchers, strict=True):
             space = TaskSpace(task, place.ceilings, sketches)
-            problem = problem_of(one, space, place.machine)
-            chooser = make_strategy(strategy, space, seed, preset)
-            session = Session.begin(database, problem, request)
-            results.append(search(session, chooser, place.runner, budget, watcher_of(progress), preset))
-            if results[-1].interrupted:
-                break
-    return TuneResult(tuple(results))
+            session = Session.begin(database, problem_of(one, space, place.machine), request)
+            lanes.append(Lane(session, make_strategy(strategy, space, seed, preset), watcher, weight))
+        return search(lanes, place.runner, budget, preset)
 
 
-def search(
-    session: Session, strategy: Strategy, runner: Runner, budget: Budget, watcher: Watcher, effort: Effort
-) -> TaskResult:
-    """Runs one session to its end: explore, then compare the leaders. Raises SearchFailed when nothing has ever run."""
-    problem, thinking, finished, interrupted = session.problem, Stopwatch(), False, False
-    watcher.begin(problem.title, problem.work, problem.ceilings, budget, session.done)
+def search(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effort) -> TuneResult:
+    """Runs sessions to their end: explore, then compare the leaders of each. Raises SearchFailed when nothing ever ran."""
+    finished = interrupted = False
+    for lane in lanes:
+        problem = lane.session.problem
+        lane.watcher.begin(problem.title, problem.work, problem.ceilings, budget, lane.session.done)
     try:
-        explore(session, strategy, runner, budget, watcher, thinking)
-        confirm(session, runner, effort)
+        explore(lanes, runner, budget, effort)
+        for lane in lanes:
+            lane.confirm(runner, effort)
         finished = True
     except KeyboardInterrupt:  # what is in flight is dropped; all that came home is in the database
         interrupted = True
     finally:
-        session.end(finished=finished)
-        watcher.end()
-    best, records = session.best(), session.records()
-    if best is None and not interrupted:
-        raise search_failed(problem.title, records, session.database.path)
-    return TaskResult(problem.identity, best, records, Spent.on(records, session.spent, thinking.seconds), interrupted)
+        for lane in lanes:
+            lane.session.end(finished=finished)
+            lane.watcher.end()
+    results = results_of(lanes, interrupted=interrupted)
+    if all(task.best is None for task in results) and not interrupted:
+        raise search_failed(lanes[0].session.problem.title, results[0].records, lanes[0].session.database.path)
+    return TuneResult(results)
 
 
-def explore(
-    session: Session, strategy: Strategy, runner: Runner, budget: Budget, watcher: Watcher, thinking: Stopwatch
-) -> None:
-    """Asks, measures, records, tells, until the budget is used up or the space is exhausted."""
-    with thinking:
-        strategy.tell(session.earlier_results())
-    first = session.first()  # the unscheduled nest, and what was good elsewhere
-    flying, more = dict[int, Candidate](), True
+def explore(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effort) -> None:
+    """Asks, measures, records, tells, until the budget is used up or the spaces are exhausted."""
+    schedule = Schedule(lanes, effort.sharing)
+    for lane in lanes:
+        lane.begin()
+    flying, more = dict[int, tuple[Lane, Candidate]](), True
     while more or flying:
-        more = more and not budget.over(session.done + len(flying), session.spent)
-        room = min(runner.capacity - len(flying), budget.trials_left(session.done + len(flying)))
+        done, spent = sum(lane.session.done for lane in lanes), max(lane.session.spent for lane in lanes)
+        more = more and not budget.over(done + len(flying), spent)
+        room = min(runner.capacity - len(flying), budget.trials_left(done + len(flying)))
         if more and room > 0:
-            with thinking:
-                asked = first[:room] or strategy.ask(room)
-            first, more = first[room:], bool(asked)
-            for candidate in asked:
-                if candidate not in flying.values():
-                    job = session.job(candidate, next(NUMBERS), Purpose.SEARCH)
-                    flying[job.number] = candidate
+            asked = schedule.ask(room)
+            more = bool(asked)
+            for lane, candidate in asked:
+                if (lane, candidate) not in flying.values():
+                    job = lane.session.job(candidate, next(NUMBERS), Purpose.SEARCH)
+                    flying[job.number] = (lane, candidate)
                     runner.submit(job)
-        home = [(flying.pop(n), m) for n, m in runner.collect(budget.patience(session.spent)) if n in flying]
-        for candidate, measurement in home:
-            session.record(candidate, measurement, Purpose.SEARCH)
-            watcher.trial(measurement)
-        with thinking:
-            strategy.tell(home)
-        if not home and budget.patience(session.spent) == 0:
+        home = [(*flying.pop(n), m) for n, m in runner.collect(budget.patience(spent)) if n in flying]
+        for lane, candidate, measurement in home:
+            lane.record(candidate, measurement)
+        for lane in dict.fromkeys(lane for lane, _, _ in home):
+            lane.tell([(candidate, measurement) for owner, candidate, measurement in home if owner is lane])
+        if not home and budget.patience(spent) == 0:
             return  # the time is over, and what is still in flight had its grace
-
-
-def confirm(session: Session, runner: Runner, effort: Effort) -> None:
-    """Measures the leaders again, side by side: the winner is the best of these."""
-    contenders = session.contenders(effort.confirm, effort.margin)
-    if len(contenders) > 1:
-        jobs = [session.job(candidate, next(NUMBERS), Purpose.CONFIRM) for candidate in contenders]
-        for candidate, (_, measurement) in zip(contenders, runner.confirm(jobs), strict=True):
-            session.record(candidate, measurement, Purpose.CONFIRM)

@@ -39,12 +39,13 @@ class Silent:
         """Nothing."""
 
 
-def watcher_of(progress: bool | Watcher) -> Watcher:
-    """A person's choice as a watcher; loads what draws on a terminal only if it is wanted."""
+def watchers_of(progress: bool | Watcher, count: int) -> list[Watcher]:
+    """A person's choice as a watcher for each task; loads what draws on a terminal only if it is wanted."""
     if not isinstance(progress, bool):
-        return progress
+        return [progress] * count
     if not progress:
-        return Silent()
-    from .progress import Live
+        return [Silent()] * count
+    from .progress import Board, Live
 
-    return Live()
+    board = Board(shared=count > 1)
+    return [Live(board=board) for _ in range(count)]

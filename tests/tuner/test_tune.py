@@ -20,6 +20,7 @@ from tilesmith.tuner.outcome import TaskResult
 from tilesmith.tuner.problem import Problem
 from tilesmith.tuner.records import Machine, TaskIdentity
 from tilesmith.tuner.roofline import Work
+from tilesmith.tuner.scheduler import Lane
 from tilesmith.tuner.search.strategy import make_strategy
 from tilesmith.tuner.session import Session
 from tilesmith.tuner.tune import search, tune
@@ -104,7 +105,8 @@ def run(
         session = Session.begin(database, given, {"trials": trials, "strategy": strategy})
         chooser = make_strategy(strategy, given.space, 0)
         worker = runner or ReplayRunner(SPACE.table)
-        return search(session, chooser, worker, Budget(trials, seconds), watcher or Silent(), NORMAL)
+        lane = Lane(session, chooser, watcher or Silent())
+        return search([lane], worker, Budget(trials, seconds), NORMAL).tasks[0]
 
 
 def searched(result: TaskResult) -> list[str]:
@@ -218,7 +220,6 @@ def test_budgets() -> None:
     assert Budget.of(None, None) == Budget(NORMAL.trials, None)
     assert Budget.of(None, 5.0).over(10**9, 4.9) is False
     assert Budget.of(10, 5.0).over(10, 0.0) and Budget.of(10, 5.0).over(0, 5.0)
-    assert Budget(100, 10.0).share(4) == Budget(25, 2.5)
     with pytest.raises(BudgetError, match="whole numbers"):
         Budget.of(1.5, None)  # type: ignore[arg-type]
 

@@ -1,0 +1,170 @@
+"""Many tasks, one budget: the next trials go where they are expected to save most.
+
+    gain(task) = weight * seconds that the next trial is expected to take off the best time
+
+What a task gained lately says what it will gain next; where little was tried yet, hope counts: the best of n trials falls
+about as 1/n, and never below what the machine's ceilings allow. Both are read off the curve of the best so far, as in the
+task scheduler of Zheng et al., "Ansor" (OSDI 2020). Trials are given out in slices, so that one task's candidates stand
+beside each other in the queue: a timer that changes the program has to prepare its inputs anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count as numbers
+from math import inf, isfinite
+
+from ..common.errors import ArgumentError
+from ..measure.result import Measurement, Purpose, Runner
+from ..schedules.space import Candidate
+from ..schedules.task import Task
+from .budget import Effort, Sharing
+from .outcome import Spent, TaskResult
+from .search.strategy import Result, Strategy
+from .session import Session
+from .stopwatch import Stopwatch
+from .watch import Watcher
+
+NUMBERS = numbers()  # of jobs: unlike in one process, so that nobody mistakes an answer to a search that was dropped
+
+
+@dataclass(eq=False)
+class Lane:
+    """One task of a search: who chooses its candidates, and how it went. `weight`: how often the kernel is needed."""
+
+    session: Session
+    strategy: Strategy
+    watcher: Watcher
+    weight: float = 1.0
+    thinking: Stopwatch = field(default_factory=Stopwatch)
+    curve: list[float] = field(default_factory=list)  # seconds of the best so far after each trial
+    asked: int = 0  # candidates given out in this sitting
+    open: bool = True  # False when the strategy has no more
+
+    def begin(self) -> None:
+        """Tells the strategy what is known already."""
+        with self.thinking:
+            earlier = self.session.earlier_results()
+            self.strategy.tell(earlier)
+            self._first = self.session.first()  # the unscheduled nest, and what was good elsewhere
+        for _, measurement in earlier:
+            self._extend(measurement.seconds)
+        self._before = len(self.curve)
+
+    def ask(self, count: int) -> list[Candidate]:
+        """Up to `count` candidates; none when there are no more."""
+        with self.thinking:
+            asked = self._first[:count] or self.strategy.ask(count)
+        self._first = self._first[count:]
+        self.asked += len(asked)
+        self.open = bool(asked)
+        return asked
+
+    def tell(self, results: Sequence[Result]) -> None:
+        """Takes in how candidates ended."""
+        for _, measurement in results:
+            self._extend(measurement.seconds)
+        with self.thinking:
+            self.strategy.tell(results)
+
+    def record(self, candidate: Candidate, measurement: Measurement) -> None:
+        """Writes a search trial that came home. On return it is safe."""
+        self.session.record(candidate, measurement, Purpose.SEARCH)
+        self.watcher.trial(measurement)
+
+    def confirm(self, runner: Runner, effort: Effort) -> None:
+        """Measures the leaders again, side by side: the winner is the best of these."""
+        contenders = self.session.contenders(effort.confirm, effort.margin)
+        if len(contenders) > 1:
+            jobs = [self.session.job(candidate, next(NUMBERS), Purpose.CONFIRM) for candidate in contenders]
+            for candidate, (_, measurement) in zip(contenders, runner.confirm(jobs), strict=True):
+                self.session.record(candidate, measurement, Purpose.CONFIRM)
+
+    def gain(self, settings: Sharing) -> float:
+        """Seconds that the next trial is expected to take off the best, times the weight; infinity before the first slice."""
+        tried = self._before + self.asked
+        if self.asked < settings.slice and self._before < settings.slice:
+            return inf
+        floor = self.session.problem.floor
+        return self.weight * expected_gain(self.curve, tried, floor, settings)
+
+    def _extend(self, seconds: float) -> None:
+        self.curve.append(min(seconds, self.curve[-1]) if self.curve else seconds)
+
+
+def expected_gain(curve: Sequence[float], tried: int, floor: float, settings: Sharing) -> float:
+    """Seconds that one more trial takes off the best so far.
+
+    Args:
+        curve: the best so far after each trial, infinity before the first that ran.
+        tried: trials so far, those in flight included.
+        floor: seconds that nothing can beat.
+    """
+    if not curve or curve[-1] == inf:
+        return inf if tried < settings.patience else 0.0  # a task in which nothing runs must not eat all
+    now = curve[-1]
+    since = [seconds for seconds in curve[-settings.window - 1 :] if seconds < inf]
+    seen = (since[0] - now) / max(len(since) - 1, 1)
+    hoped = max(min(settings.hope * now, now - floor), 0.0) / max(tried, 1)
+    return settings.recent * seen + (1.0 - settings.recent) * hoped
+
+
+class Schedule:
+    """Gives out trials, a slice at a time, to the lane that is expected to gain most."""
+
+    def __init__(self, lanes: Sequence[Lane], settings: Sharing) -> None:
+        self._lanes, self._settings = lanes, settings
+        self._current: Lane | None = None
+        self._left = 0  # of the slice
+
+    def ask(self, count: int) -> list[tuple[Lane, Candidate]]:
+        """1 to `count` candidates and whose they are; none when no lane has any more."""
+        while (lane := self._turn()) is not None:
+            alone = sum(other.open for other in self._lanes) == 1
+            asked = lane.ask(count if alone else min(count, self._left))
+            self._left -= len(asked)
+            if asked:
+                return [(lane, candidate) for candidate in asked]
+        return []
+
+    def _turn(self) -> Lane | None:
+        if self._current is None or not self._current.open or self._left <= 0:
+            open_lanes = [lane for lane in self._lanes if lane.open]
+            self._current = max(open_lanes, key=lambda lane: lane.gain(self._settings), default=None)
+            self._left = self._settings.slice
+        return self._current
+
+
+def checked_weights(weights: Sequence[float] | None, tasks: int) -> list[float]:
+    """One weight for each task, 1 where none is given. Raises ArgumentError: no tasks, or not one positive number each."""
+    if not tasks:
+        raise ArgumentError("there is nothing to tune", expected="at least one program")
+    given = [1.0] * tasks if weights is None else [float(weight) for weight in weights]
+    if len(given) != tasks or not all(isfinite(weight) and weight > 0 for weight in given):
+        raise ArgumentError(
+            "the weights do not fit the programs",
+            expected=f"{tasks} positive number{'' if tasks == 1 else 's'}",
+            found=", ".join(map(str, given)),
+        )
+    return given
+
+
+def check_different(tasks: Sequence[Task]) -> None:
+    """Raises ArgumentError where the same task stands twice: it would be continued by itself."""
+    if len({task.key for task in tasks}) < len(tasks):
+        raise ArgumentError(
+            "two of the programs are the same", advice="name each once; a weight says how often it is needed"
+        )
+
+
+def results_of(lanes: Sequence[Lane], *, interrupted: bool) -> tuple[TaskResult, ...]:
+    """What each lane leaves. The wall time of lanes that shared it is parted by their trials."""
+    total = max(sum(lane.session.done for lane in lanes), 1)
+    results = []
+    for lane in lanes:
+        session, records = lane.session, lane.session.records()
+        wall = session.spent * (session.done / total if len(lanes) > 1 else 1.0)
+        spent = Spent.on(records, wall, lane.thinking.seconds)
+        results.append(TaskResult(session.problem.identity, session.best(), records, spent, interrupted))
+    return tuple(results)
