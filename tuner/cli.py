@@ -18,7 +18,7 @@ from .cli_cluster import cluster
 from .cli_log import log
 from .database import Database, rank
 from .records import Record, TaskIdentity
-from .what import load_function, read_what
+from .what import load_function, read_what, read_whats
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
@@ -51,10 +51,13 @@ def main() -> None:
         sys.exit(2 if isinstance(error, UserError) else 1)
 
 
-@app.command(short_help="Searches for the fastest kernel of WHAT.")
+@app.command(short_help="Searches for the fastest kernel of WHAT, or of several.")
 def run(
     what: What,
-    sizes: Sizes = None,
+    sizes: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(help="sizes and options, as in m=1024; then, if wanted, more WHATs with theirs"),
+    ] = None,
     *,
     constant: Constants = None,
     trials: Annotated[Optional[int], typer.Option(help="new measurements to make")] = None,  # noqa: UP045
@@ -70,6 +73,10 @@ def run(
         Optional[str],  # noqa: UP045
         typer.Option(help="search the schedules of this function, package.module:function, instead of the rules'"),
     ] = None,
+    weights: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="how often each of several WHATs is needed, as in 12,1; they share the budget"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="the same seed proposes the same")] = 0,
     progress: Annotated[bool, typer.Option(help="show progress while it runs")] = True,
     db: DatabasePath = None,
@@ -78,17 +85,20 @@ def run(
     from . import report
     from .several import tune_targets
 
-    found = read_what(what, sizes or (), constant or ())
+    found = read_whats([what, *(sizes or ())], constant or ())
     result = tune_targets(
-        found.program, target.split(","), trials=trials, seconds=None if time is None else read_time(time),
+        [one.program for one in found], target.split(","), trials=trials, seconds=None if time is None else read_time(time),
         threads=threads, strategy=strategy, runner=runner, db=db, seed=seed, progress=progress, effort=effort,
         template=None if template is None else load_function(template),
+        weights=None if weights is None else read_weights(weights),
     )  # fmt: skip
     console = report.make_console()
     with _open(db) as database:
-        for task in result.tasks:
+        for number, task in enumerate(result.tasks):  # all programs for the first target, then for the next
             console.print(report.outcome(database, task))
-            console.print(Text(report.paste_lines(task.task, found.python, db)), soft_wrap=True)
+            console.print(Text(report.paste_lines(task.task, found[number % len(found)].python, db)), soft_wrap=True)
+        if len(found) > 1:
+            console.print(report.titled("\nall together", report.together(database, result)))
     if result.interrupted:
         console.print("\ninterrupted: the same command continues it")
         sys.exit(INTERRUPTED)
@@ -216,6 +226,14 @@ def _record(database: Database, number: int) -> tuple[Record, TaskIdentity]:
             f"there is no record {number}", found=str(database.path), advice="`tune show WHAT` lists them"
         )
     return record, task
+
+
+def read_weights(text: str) -> list[float]:
+    """The numbers of "12,1". Errors: ArgumentError."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ArgumentError(f"--weights {text} are no weights", expected="a number for each WHAT, as in 12,1") from None
 
 
 def read_time(text: str) -> float:

@@ -20,7 +20,7 @@ from ..tensor.program import Program
 from ..tensor.text import parse
 from .database import Database, rank
 from .failures import reasons
-from .outcome import TaskResult
+from .outcome import TaskResult, TuneResult
 from .records import Record, TaskIdentity
 from .roofline import Work, program_work
 from .units import time_text
@@ -137,6 +137,21 @@ def outcome(database: Database, result: TaskResult) -> RenderableType:
     if any(not record.trial.measurement.ok for record in result.records):
         parts += ["", failure_table(result.records, database.path)]
     return titled(task_title(result.task), Group(*parts))
+
+
+def together(database: Database, result: TuneResult) -> RenderableType:
+    """One line for each task of a search: where its trials went, and what they brought."""
+    rows = table("task", "program", ">trials", ">first", ">best", ">gain", ">speed", ">ceiling", ">record")
+    for task in result.tasks:
+        searched = _searched(task.records)
+        row = [task.task.key[:8], program_title(parse(task.task.display)), str(len(searched))]
+        if task.best is None:
+            rows.add_row(*row, "none", "none", "", "", "", "")
+            continue
+        first = next((r.seconds for r in searched if r.seconds < float("inf")), task.best.seconds)
+        time, *rest = _measured(database, task.best, task.task, program_work(parse(task.task.display)))
+        rows.add_row(*row, time_text(first), time, f"{first / task.best.seconds:.2f}x", *rest)
+    return rows
 
 
 def disturbed(result: TaskResult) -> str:

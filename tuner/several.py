@@ -1,4 +1,4 @@
-"""One program for several targets at once, each on the machines of a cluster that are such a target."""
+"""Programs for several targets at once, each on the machines of a cluster that are such a target."""
 
 from __future__ import annotations
 
@@ -52,7 +52,12 @@ class Stoppable(AtEnd):
 
 
 def tune_targets(
-    program: Program, targets: Sequence[str], *, runner: str = "local", threads: int | None = None, **options: Any
+    programs: Sequence[Program],
+    targets: Sequence[str],
+    *,
+    runner: str = "local",
+    threads: int | None = None,
+    **options: Any,
 ) -> TuneResult:
     """`tune` for each target; on a cluster at the same time, without progress. Results are in the order of the targets.
 
@@ -60,7 +65,7 @@ def tune_targets(
         ArgumentError: several targets, and no cluster. Else as `tune`.
     """
     if len(targets) == 1:
-        return tune(program, target=targets[0], runner=runner, threads=threads, **options)
+        return tune(programs, target=targets[0], runner=runner, threads=threads, **options)
     if not is_elsewhere(runner) or not (address := address_of(runner)):
         raise ArgumentError(
             "several targets need a cluster that has them",
@@ -73,7 +78,7 @@ def tune_targets(
         resolved = parse_target(target)
         count = thread_count(threads, resolved)
         with RayRunner(address, resolved.text, count) as cluster, Stoppable(cluster, stop) as stoppable:
-            return tune(program, target=resolved, runner=stoppable, threads=count, **{**options, "progress": False})
+            return tune(programs, target=resolved, runner=stoppable, threads=count, **{**options, "progress": False})
 
     with ThreadPoolExecutor(len(targets)) as pool:
         futures = [pool.submit(one, target) for target in targets]

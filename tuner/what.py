@@ -43,6 +43,20 @@ def read_what(what: str, settings: Sequence[str] = (), constants: Sequence[str] 
     return _from_operator(what, values, constants)
 
 
+def read_whats(words: Sequence[str], constants: Sequence[str] = ()) -> list[What]:
+    """All programs that a person names, each with its settings after it: ["a.tensor", "matmul", "m=64", ...].
+
+    Errors: as `read_what`.
+    """
+    groups: list[list[str]] = []
+    for word in words:
+        names_a_program = "=" not in word and (word.isidentifier() or any(c in word for c in "/:."))
+        if names_a_program or not groups:
+            groups.append([])
+        groups[-1].append(word)
+    return [read_what(first, settings, constants) for first, *settings in groups]
+
+
 def _split(settings: Sequence[str]) -> dict[str, str]:
     values: dict[str, str] = {}
     for setting in settings:

@@ -222,3 +222,17 @@ def test_a_newer_or_foreign_database_is_left_alone(call: Call, tmp_path: Path) -
         answer = call("run", *MATMUL, "--trials", 2, "--db", path)
         assert answer.code == 2 and str(tmp_path) in answer.err, answer.err
         assert not path.is_file() or path.read_bytes() == before
+
+
+def test_several_programs_share_one_budget_and_end_in_one_table(kept_ceilings: Path, tmp_path: Path) -> None:
+    db, file = tmp_path / "records.sqlite", tmp_path / "a.tensor"
+    file.write_text("input A: f32[64, 48]\nB[i: 64] = sum[k: 48](A[i, k])\nreturn B\n")
+    answer = tune(kept_ceilings, "run", file, *MATMUL, "--trials", 10, "--weights", "1,5", "--threads", 1, "--db", db)
+    assert answer.code == 0, answer.err
+    assert answer.out.count("kernel = tilesmith.compile(") == 2
+    table = answer.out.partition("all together")[2]
+    assert "B[64] sum[48]" in table and "C[24, 40] sum[33]" in table
+    with Database(db, read_only=True) as database:
+        runs = [database.runs(task.key)[0] for task in database.tasks()]
+    assert sum(run.trials for run in runs) == 10 and {run.state for run in runs} == {"finished"}
+    assert "no weights" in tune(kept_ceilings, "run", file, *MATMUL, "--weights", "1,x", "--db", db).err

@@ -6,7 +6,7 @@ import pytest
 
 import tilesmith
 from tilesmith.common.errors import ArgumentError, ProgramError, UserError
-from tilesmith.tuner.what import read_what
+from tilesmith.tuner.what import read_what, read_whats
 
 TEXT = "input A: f32[4, 8]\nB[i: 4] = sum[k: 8](A[i, k])\nreturn B\n"
 
@@ -113,3 +113,13 @@ def test_a_wrong_file_is_marked(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ArgumentError, match="no UTF-8"):
         read_what(str(path))
+
+
+def test_several_are_told_apart_by_their_names(tmp_path: Path) -> None:
+    file = tmp_path / "a.tensor"
+    file.write_text("input A: f32[4]\nB[i: 4] = A[i] * 2.0\nreturn B\n")
+    first, second, third = read_whats([str(file), "matmul", "m=8", "n=8", "k=8", "softmax", "rows=4", "columns=8"])
+    assert "parse(open(" in first.python and second.program.outputs == ("C",)
+    assert third.python == "tilesmith.ops.softmax(rows=4, columns=8)"
+    with pytest.raises(ArgumentError, match="cannot read '512'"):
+        read_whats(["matmul", "512"])

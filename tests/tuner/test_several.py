@@ -63,7 +63,7 @@ def test_each_target_is_searched_at_the_same_time(tmp_path: Path, monkeypatch: p
     address = tmp_path / "address"
     address.write_text("10.0.0.1:6379")
     result = tune_targets(
-        matmul(32, 32, 32),
+        [matmul(32, 32, 32)],
         TARGETS,
         runner=str(address),
         trials=6,

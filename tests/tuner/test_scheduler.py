@@ -1,0 +1,172 @@
+"""Many tasks, one budget: who gets the next trials, and that nothing is lost or made twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import exp, inf
+from pathlib import Path
+
+import pytest
+
+from contracts.spaces import ToySpace
+from tilesmith.common.errors import ArgumentError
+from tilesmith.measure.result import Job, Measurement, Status
+from tilesmith.schedules.space import Candidate, Value, config
+from tilesmith.targets.ceilings import Ceilings
+from tilesmith.tensor.ops import matmul
+from tilesmith.tuner.budget import NORMAL, Budget, Sharing
+from tilesmith.tuner.database import Database
+from tilesmith.tuner.outcome import TuneResult
+from tilesmith.tuner.problem import Problem
+from tilesmith.tuner.records import Machine, TaskIdentity
+from tilesmith.tuner.roofline import Work
+from tilesmith.tuner.scheduler import Lane, expected_gain
+from tilesmith.tuner.search.strategy import make_strategy
+from tilesmith.tuner.session import Session
+from tilesmith.tuner.tune import search, tune
+from tilesmith.tuner.watch import Silent
+
+SHARING = Sharing()
+CEILINGS = Ceilings({}, ((1, 1.0),), 1)
+
+
+class NamedToy(ToySpace):
+    """A toy whose candidates can be written down."""
+
+    def sketch_text(self, arm: int) -> str:
+        return f"sketch {self.arms[arm].name}\n"
+
+    def config(self, candidate: Candidate) -> dict[str, Value]:
+        return config(self.arms[candidate.arm], candidate.choices)
+
+
+SPACE = NamedToy()
+
+
+class ToyRunner:
+    """Times are the toy's, `scale[program]` times as long; counts the jobs of each program in their order."""
+
+    name, capacity = "toy", 4
+
+    def __init__(self, scale: dict[str, float], interrupt_after: float = inf) -> None:
+        self.scale, self.interrupt_after = scale, interrupt_after
+        self.order: list[str] = []
+        self._jobs: list[Job] = []
+
+    def submit(self, job: Job) -> None:
+        self.order.append(job.program)
+        self._jobs.append(job)
+
+    def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Measurement]]:
+        if len(self.order) > self.interrupt_after:
+            raise KeyboardInterrupt
+        jobs, self._jobs = self._jobs, []
+        return [(job.number, self._answer(job)) for job in jobs]
+
+    def _answer(self, job: Job) -> Measurement:
+        arm = next(n for n in range(len(SPACE.arms)) if SPACE.sketch_text(n) == job.sketch)
+        places = tuple(p.values.index(job.config[p.name]) for p in SPACE.arms[arm].parameters)
+        found = SPACE.measure(Candidate(arm, places))
+        return replace(found, times=tuple(t * self.scale[job.program] for t in found.times), builder="toy")
+
+    def confirm(self, jobs: Sequence[Job]) -> Sequence[tuple[int, Measurement]]:
+        return [(job.number, self._answer(job)) for job in jobs]
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> ToyRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def run(path: Path, trials: int, runner: ToyRunner, weights: dict[str, float], strategy: str = "random") -> TuneResult:
+    with Database(path) as database:
+        lanes = []
+        for name, weight in weights.items():
+            identity = TaskIdentity(name * 64, "f" * 64, name, "display", "t" * 64, "x86:avx2", 1)
+            given = Problem(name, identity, SPACE, Machine("m1", "a test"), "toy", CEILINGS, Work((), 0))
+            session = Session.begin(database, given, {"trials": trials})
+            lanes.append(Lane(session, make_strategy(strategy, SPACE, 0), Silent(), weight))
+        return search(lanes, runner, Budget(trials), NORMAL)
+
+
+def test_recent_gain_hope_and_the_floor_make_the_expected_gain() -> None:
+    flat, falling = [1.0] * 50, [exp(-n / 25) for n in range(50)]
+    assert expected_gain(falling, 50, 0.0, SHARING) > 3 * expected_gain([falling[-1]] * 50, 50, 0.0, SHARING)
+    assert expected_gain(flat, 50, 0.0, SHARING) > expected_gain(flat, 500, 0.0, SHARING) > 0
+    assert expected_gain(flat, 50, 0.99, SHARING) < expected_gain(flat, 50, 0.0, SHARING) / 10
+    assert expected_gain(flat, 50, 1.2, SHARING) == 0  # a ceiling that was beaten
+    assert expected_gain([], 0, 0.0, SHARING) == expected_gain([inf] * 20, 20, 0.0, SHARING) == inf
+    assert expected_gain([inf] * 64, 64, 0.0, SHARING) == 0
+
+
+def test_every_task_gets_a_slice_and_then_the_slow_one_most(tmp_path: Path) -> None:
+    runner = ToyRunner({"a": 1.0, "b": 100.0, "c": 1.0})
+    result = run(tmp_path / "a.sqlite", 240, runner, {"a": 1.0, "b": 1.0, "c": 1.0})
+    assert len(runner.order) == 240
+    assert set(runner.order[: 3 * SHARING.slice]) == {"a", "b", "c"}
+    assert runner.order.count("b") > 0.6 * 240
+    assert min(runner.order.count(name) for name in "abc") >= SHARING.slice
+    assert [len(task.records) >= SHARING.slice for task in result.tasks] == [True] * 3
+
+
+def test_weights_count_as_seconds_do(tmp_path: Path) -> None:
+    runner = ToyRunner({"a": 1.0, "b": 1.0})
+    run(tmp_path / "a.sqlite", 160, runner, {"a": 100.0, "b": 1.0})
+    assert runner.order.count("a") > 0.7 * 160
+
+
+def test_ctrl_c_keeps_all_and_the_same_search_is_continued(tmp_path: Path) -> None:
+    weights, scale = {"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 3.0}
+    cut = run(tmp_path / "a.sqlite", 120, ToyRunner(scale, interrupt_after=50), weights)
+    before = len(cut.records)
+    assert cut.interrupted and 40 <= before <= 52
+    rest = ToyRunner(scale)
+    done = run(tmp_path / "a.sqlite", 120, rest, weights)
+    assert len(rest.order) == 120 - before
+    searched = [r for r in done.records if str(r.trial.purpose) == "search"]
+    assert len(searched) == 120
+    assert len({(r.trial.task, r.trial.sketch, r.trial.config) for r in searched}) == 120
+
+
+def test_a_task_in_which_nothing_runs_leaves_the_budget_to_the_others(tmp_path: Path) -> None:
+    class Broken(ToyRunner):
+        def _answer(self, job: Job) -> Measurement:
+            return Measurement(Status.CRASH) if job.program == "a" else super()._answer(job)
+
+    runner = Broken({"a": 1.0, "b": 1.0})
+    result = run(tmp_path / "a.sqlite", 300, runner, {"a": 1.0, "b": 1.0})
+    assert runner.order.count("a") <= SHARING.patience + SHARING.slice
+    assert result.tasks[0].best is None and result.tasks[1].best is not None
+
+
+def test_a_task_without_more_candidates_leaves_the_rest_to_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Lane.ask
+
+    def limited(lane: Lane, count: int) -> list[Candidate]:
+        if lane.session.problem.title == "a" and lane.asked >= 20:
+            lane.open = False
+            return []
+        return ask(lane, count)
+
+    monkeypatch.setattr(Lane, "ask", limited)
+    runner = ToyRunner({"a": 100.0, "b": 1.0})
+    run(tmp_path / "a.sqlite", 100, runner, {"a": 1.0, "b": 1.0})
+    assert len(runner.order) == 100 and runner.order.count("a") <= 24
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -2.0], [1.0, inf], [1.0, 1.0, 1.0]])
+def test_weights_that_do_not_fit_are_refused(weights: list[float]) -> None:
+    with pytest.raises(ArgumentError, match="weights do not fit"):
+        tune([matmul(8, 8, 8), matmul(8, 8, 16)], weights=weights)
+
+
+def test_the_same_program_twice_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="two of the programs are the same"):
+        tune([matmul(8, 8, 8), matmul(8, 8, 8)])
