@@ -128,6 +128,8 @@ class Effects:
         """combiner(old, value); a sum of products is fused."""
         value = node.value
         if node.combiner == "sum" and isinstance(value, Op) and value.name == "mul" and value.dtype.is_float:
+            if self.at.is_no_term(value):
+                return old
             left, right = (self.at.value(arg) for arg in value.args)
             return self.arithmetic.multiply_add(left, right, old)
         return self.arithmetic.combine(node.combiner, old, self.arithmetic.cast(self.at.value(value), old.dtype))

@@ -12,6 +12,7 @@ from ..targets.target import Target
 from ..tensor.affine import Affine, affine
 from ..tensor.dtype import i64
 from ..tensor.expr import COMPARISONS, Cast, Const, Expr, Op, Read, Var, walk
+from ..tensor.surgery import factors
 from .emit_gpu_memory import GpuMemory
 from .emit_index import Index, IndexArithmetic
 from .emit_memory import Memory, Place, Registers
@@ -164,10 +165,23 @@ class Expressions:
             return self.arithmetic.cast(held, buffer.dtype)
         if buffer.padded and self.guard is None:
             return self.memory.load(place, self.locate_exact(node.indices, buffer), None, None)
+        element = self._table_value(node)
+        if element is not None:
+            return Value(literal(element, buffer.dtype), buffer.dtype)
+        return self.memory.load(place, self.locate(node.indices, buffer), self.guard, self.mask)
+
+    def is_no_term(self, product: Expr) -> bool:
+        """True for a product with a zero of a table in it, known now: it is left out of sums."""
+        return any(self._table_value(factor) == 0 for factor in factors(product) if isinstance(factor, Read))
+
+    def _table_value(self, node: Read) -> int | float | bool | None:
+        """The element of a table, where it is known which one."""
+        buffer = self.place(node.tensor).buffer
+        if buffer.scope is not Scope.TABLE:
+            return None
         index = self.locate(node.indices, buffer)
-        if buffer.scope is Scope.TABLE and index.is_constant and 0 <= index.constant < buffer.elements:
-            return Value(literal(buffer.values[index.constant], buffer.dtype), buffer.dtype)
-        return self.memory.load(place, index, self.guard, self.mask)
+        known = index.is_constant and 0 <= index.constant < buffer.elements
+        return buffer.values[index.constant] if known else None
 
     def place(self, name: str) -> Place:
         """The buffer of that name."""

@@ -37,8 +37,9 @@ Meaning
 * REGISTER buffers are indexed by UNROLL and VECTOR variables and constants only, so each element (or vector) is a value of its
   own; they carry over SERIAL loops. Reading one before it is stored is an error of the lowering. One of 16-bit floats may
   hold f32 and be rounded where it is read.
-* Sums may be contracted (a * b + c rounded once) but are not reassociated. A quotient by what stays the same in a loop over
-  vectors may be a product with its reciprocal, where that is an ordinary number (passes/reciprocals.py).
+* Sums may be contracted (a * b + c rounded once) but are not reassociated. A product with a zero of a TABLE is no term of a
+  sum. A quotient by what stays the same in a loop over vectors may be a product with its reciprocal, where that is an
+  ordinary number (passes/reciprocals.py).
 * The bytes of a buffer with `swizzle` b are exchanged within lines of 128: byte o is at o ^ (((o >> 7) & (2^b - 1)) << 4).
 * An asynchronous store copies from an argument to a SHARED buffer; nobody reads it before a Wait and a Barrier.
 """

@@ -105,3 +105,12 @@ def plain_dimension(read: Read, axis: str) -> int | None:
     if len(found) != 1 or read.indices[found[0]] != Var(axis):
         return None
     return found[0]
+
+
+def constant_tensors(program: Program) -> frozenset[str]:
+    """Constants, tables, and what is computed from these alone: all that is known when the kernel is made."""
+    known = {t.name for t in program.constant_inputs} | {table.tensor.name for table in program.tables}
+    for stage in program.stages:
+        if stage.reads() and all(read.tensor in known for read in stage.reads()):
+            known |= {tensor.name for tensor in stage.tensors} - set(program.outputs)
+    return frozenset(known)

@@ -15,11 +15,12 @@ from __future__ import annotations
 from math import prod
 
 from ..tensor.program import Program, Stage
-from .access import is_anchor
+from .access import constant_tensors, is_anchor, output_stride
 from .rules_gpu import gpu_automatic
 from .rules_inline import inline_cheap
 from .rules_stream import stream_group
 from .rules_tile import can_tile, epilogue_of, tile
+from .rules_transform import apply_transform, kept_transforms, prepare_transforms, transform_of
 from .rules_window import finishes, pieces_of_data, prepare_windows, tile_window, window_of
 from .schedule import Schedule, trace
 from .sketch import UNSCHEDULED, Sketch
@@ -40,12 +41,21 @@ def derive(program: Program, kind: str = "") -> tuple[Sketch, ...]:
 def automatic(s: Schedule) -> None:
     """The template behind `derive`."""
     split = _split_depth(s)
+    prepare_transforms(s)
     prepare_windows(s)
-    inline_cheap(s, pieces_of_data(s.program))
+    kept = kept_transforms(s.program)
+    inline_cheap(s, pieces_of_data(s.program) | kept)
     taken: set[str] = set()
+    ready = constant_tensors(s.program)
     few = split or sum(is_anchor(stage) for stage in s.program.stages) > 1
     for stage in reversed(s.program.stages):
         if stage.name in taken or stage.fold is not None:
+            continue
+        if stage.name in ready:
+            _prepared(s, stage)
+            continue
+        if transform_of(s.program, stage) is not None:
+            taken |= apply_transform(s, stage.name, taken)
             continue
         window = finishes(s.program, stage, taken)
         if window is not None or window_of(s.program, stage) is not None:
@@ -59,7 +69,18 @@ def automatic(s: Schedule) -> None:
             taken.add(stage.name)
             tile(s, stage.name, stage.name, few)
         else:
-            taken |= stream_group(s, stage.name, taken)
+            taken |= stream_group(s, stage.name, taken | kept, bool(kept))
+
+
+def _prepared(s: Schedule, stage: Stage) -> None:
+    """What is computed when the kernel is made need not be quick: vectors, so that its code is short."""
+    vectors = [
+        loop
+        for a, loop in zip(stage.axes, s.stage(stage.name).loops, strict=False)
+        if output_stride(stage, a.name) == 1
+    ]
+    if vectors:
+        s.vectorize(s.split(vectors[-1], s.lanes(stage.tensors[0].dtype))[1])
 
 
 def _split_depth(s: Schedule) -> bool:

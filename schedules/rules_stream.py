@@ -21,13 +21,13 @@ FAR = 1 << 16  # elements: an input of this size comes from beyond the near cach
 LARGE = 1 << 20  # elements: a result of this size outlives no near cache, so streaming stores are worth a try
 
 
-def stream_group(s: Schedule, root: str, taken: set[str]) -> set[str]:
-    """Schedules a root and what runs inside of its rows; returns the stages taken."""
+def stream_group(s: Schedule, root: str, taken: set[str], few: bool = False) -> set[str]:
+    """Schedules a root and what runs inside of its rows; returns the stages taken. `few`: leave out rarer structures."""
     group, shared = row_group(s.program, s.program.stage(root), taken)
     stage = s.stage(root)
     across = None if group else crossing(s.program, stage.definition)
     if across is not None:
-        s.parallel(*transpose(s, stage, across))
+        s.parallel(*transpose(s, stage, across, few))
         _perhaps_streaming(s, stage)
         return {root}
     rows = list(stage.axes[:shared]) if group else []

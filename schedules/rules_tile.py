@@ -20,7 +20,16 @@ from dataclasses import dataclass
 
 from ..tensor.expr import Read
 from ..tensor.program import Program, Stage
-from .access import contiguous_axis, depends, element_stride, identity_read, is_anchor, output_stride, plain_dimension
+from .access import (
+    constant_tensors,
+    contiguous_axis,
+    depends,
+    element_stride,
+    identity_read,
+    is_anchor,
+    output_stride,
+    plain_dimension,
+)
 from .extents import Extent, ceildiv
 from .rules_transpose import contiguous_dimension, square
 from .schedule import LoopHandle, Schedule, StageHandle
@@ -60,7 +69,7 @@ def parts_of(program: Program, stage: Stage, anchor: Stage) -> Parts | None:
 
 
 def _has_constant(program: Program, moving: list[Read]) -> bool:
-    constants = {t.name for t in program.constant_inputs}
+    constants = constant_tensors(program)
     return any(read.tensor in constants for read in moving)
 
 
@@ -260,7 +269,7 @@ class _Block:
     def _packs(self, outer: LoopHandle, inner: LoopHandle) -> None:
         """Copies of operands in the order in which the register tile reads them. Constants are packed once."""
         s = self.s
-        constants = {t.name for t in s.program.constant_inputs}
+        constants = constant_tensors(s.program)
         for read in dict.fromkeys(s.program.stage(self.anchor).reads()):
             for axis, is_vector in ((self.parts.vector, True), (self.parts.rows, False)):
                 if axis is None:

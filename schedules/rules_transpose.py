@@ -52,8 +52,8 @@ def crossing(program: Program, stage: Stage) -> Crossing | None:
     return Crossing(vectors[0], most, tuple(tensor for tensor, name in across.items() if name == most))
 
 
-def transpose(s: Schedule, stage: StageHandle, found: Crossing) -> list[LoopHandle]:
-    """Squares in blocks; returns the loops that are worth running in parallel, outermost first."""
+def transpose(s: Schedule, stage: StageHandle, found: Crossing, few: bool = False) -> list[LoopHandle]:
+    """Squares in blocks; returns the loops that are worth running in parallel, outermost first. `few`: one structure alone."""
     loops = {a.name: loop for a, loop in zip(stage.definition.axes, stage.loops, strict=True)}
     side = square_side(s, stage.definition.tensors[0].dtype)
     down, along = (
@@ -64,7 +64,8 @@ def transpose(s: Schedule, stage: StageHandle, found: Crossing) -> list[LoopHand
         )
         for axis, part in ((found.across, "rows"), (found.vector, "vectors"))
     )
-    outer = [along[0], down[0]] if s.variant(f"{stage.name} columns outside", [True, False]) else [down[0], along[0]]
+    columns_outside = few or s.variant(f"{stage.name} columns outside", [True, False])
+    outer = [along[0], down[0]] if columns_outside else [down[0], along[0]]
     others = [loops[a.name] for a in stage.definition.axes if a.name not in (found.vector, found.across)]
     s.reorder(*others, *outer, down[1], along[1], down[2], along[2])
     s.unroll(down[2])

@@ -24,7 +24,7 @@ from ..tensor.affine import affine
 from ..tensor.expr import Read, Var
 from ..tensor.pad_reads import can_pad_reads, guarded_reads
 from ..tensor.program import Program, Stage
-from .access import depends, element_stride, is_anchor, output_stride, plain_dimension
+from .access import constant_tensors, depends, element_stride, is_anchor, output_stride, plain_dimension
 from .extents import Extent, ceildiv
 from .rules_transpose import NARROWEST, square, square_side
 from .schedule import LoopHandle, Schedule, StageHandle
@@ -286,7 +286,7 @@ class _Tiling:
         s, window = self.s, self.window
         dimension = plain_dimension(window.weights, window.vector)
         assert dimension is not None
-        constant = window.weights.tensor in {t.name for t in s.program.constant_inputs}
+        constant = window.weights.tensor in constant_tensors(s.program)
         if not constant and element_stride(s.program, window.weights, window.vector) == 1:
             return
         made = s.copy(window.weights.tensor, self.anchor)

@@ -1,4 +1,4 @@
-"""reorder_axes: a stage keeps its values in another order; who reads them reads them there."""
+"""Values kept in another order: reorder_axes for what a stage makes, reorder_reads for what it reads."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .expr import Read
-from .program import Program, Stage, Tensor
-from .surgery import find_stage, free_name, map_reads, map_stage, refuse
+from .program import Axis, Program, Stage, Tensor
+from .surgery import find_stage, free_name, map_reads, map_stage, refuse, with_stages
 
 
 def reorder_axes(program: Program, stage: str, axes: Sequence[str]) -> Program:
@@ -45,3 +45,32 @@ def reorder_axes(program: Program, stage: str, axes: Sequence[str]) -> Program:
             copied = Read(made.name, tuple(axis.var for axis in first.axes), tensor.dtype)
             stages.append(Stage((tensor,), old.axes, (copied,), origin=old.origin))
     return program.replacing(tuple(stages))
+
+
+def reorder_reads(program: Program, stage: str, tensor: str, dimensions: Sequence[int]) -> Program:
+    """A stage reads a tensor from a copy, the new stage TENSOR_reordered, whose dimensions stand in another order.
+
+    y = x[c, h]   ->   x_reordered[h, c] = x[c, h];  y = x_reordered[h, c]        dimensions = [1, 0]
+
+    Errors: ProgramError where the stage does not read the tensor, or `dimensions` are not its dimensions, each once.
+    """
+    old = find_stage(program, stage)
+    shape = program.tensors[tensor].shape if tensor in program.tensors else ()
+    if sorted(dimensions) != list(range(len(shape))) or not any(r.tensor == tensor for r in old.reads()):
+        raise refuse(
+            old, f"{tensor!r} cannot be read in this order", expected=f"a tensor that is read, its {len(shape)} dimensions",
+            found=", ".join(map(str, dimensions)),
+        )  # fmt: skip
+    source = program.tensors[tensor]
+    made = Tensor(free_name(program, f"{tensor}_reordered"), source.dtype, tuple(shape[n] for n in dimensions))
+    axes = tuple(Axis(f"d{n}", shape[n]) for n in dimensions)
+    by_dimension = sorted(axes, key=lambda axis: int(axis.name[1:]))
+    copied = Stage((made,), axes, (Read(tensor, tuple(a.var for a in by_dimension), source.dtype),), origin=old.origin)
+
+    def moved(read: Read) -> Read:
+        if read.tensor != tensor:
+            return read
+        return Read(made.name, tuple(read.indices[n] for n in dimensions), read.dtype)
+
+    changed = map_stage(old, lambda e: map_reads(e, moved))
+    return with_stages(program, {old.name: (copied, changed)})

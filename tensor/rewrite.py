@@ -16,7 +16,7 @@ from .normalise import normalise
 from .online_softmax import online_softmax
 from .pad_reads import pad_reads
 from .program import Program
-from .reorder_axes import reorder_axes
+from .reorder_axes import reorder_axes, reorder_reads
 from .rewrite_axes import merge_axes, pad_axis, split_k
 from .winograd import winograd
 
@@ -30,6 +30,7 @@ __all__ = [
     "pad_axis",
     "pad_reads",
     "reorder_axes",
+    "reorder_reads",
     "split_k",
     "winograd",
 ]
@@ -42,6 +43,7 @@ REWRITES: dict[str, Callable[..., Program]] = {
     "pad_axis": pad_axis,
     "pad_reads": pad_reads,
     "reorder_axes": reorder_axes,
+    "reorder_reads": reorder_reads,
     "split_k": split_k,
     "winograd": winograd,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from tests.random_programs import programs
 from tilesmith.common.errors import ProgramError
+from tilesmith.measure.verify import tolerances
 from tilesmith.tensor import ops
-from tilesmith.tensor.program import Program
+from tilesmith.tensor.dtype import f32
+from tilesmith.tensor.program import Input, Program
 from tilesmith.tensor.random import random_inputs
 from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.rewrite import (
@@ -27,6 +30,8 @@ from tilesmith.tensor.rewrite import (
     winograd,
 )
 from tilesmith.tensor.text import parse
+from tilesmith.tensor.toom_cook import toom_cook
+from tilesmith.tensor.winograd import POINTS
 
 
 def agree(original: Program, rewritten: Program, tolerance: float = 1e-11) -> None:
@@ -186,13 +191,49 @@ def test_winograd(tile: int, h: int, w: int, padding: int) -> None:
     program = ops.conv2d(2, 3, h, w, 5, padding=padding, dtype="f64")
     rewritten = winograd(program, "y", "p", "q", tile=tile)
     agree(program, rewritten, 1e-10)
-    data, filters, products, tiles, last = rewritten.stages
-    assert data.name == "y_data"
-    assert products.combiner == "sum"
+    columns, data, filters, products, last = rewritten.stages
+    assert [s.name for s in (columns, data)] == ["y_columns", "y_data"]
+    assert all(s.combiner == "sum" for s in (columns, data, filters, products, last))
     assert [a.extent for a in products.axes[:2]] == [tile + 2, tile + 2]
-    assert not last.reduction
-    assert filters.reduction
-    assert tiles.reduction
+    assert products.axes[3].extent == -(-(h + 2 * padding - 2) // tile) * -(-(w + 2 * padding - 2) // tile)
+
+
+def test_fast_filters_are_exact_in_fractions() -> None:
+    for outputs, points in POINTS.items():
+        made = toom_cook(points, outputs, 3)
+        data = [Fraction(k * k + 1, 3) for k in range(outputs + 2)]
+        taps = [Fraction(2, 5), Fraction(-7), Fraction(1, 9)]
+        spread = [sum(a * b for a, b in zip(row, taps, strict=True)) for row in made.filter]
+        moved = [sum(a * b for a, b in zip(row, data, strict=True)) for row in made.data]
+        found = [sum(a * b * c for a, b, c in zip(row, spread, moved, strict=True)) for row in made.result]
+        assert found == [sum(data[i + k] * taps[k] for k in range(3)) for i in range(outputs)]
+
+
+def test_fast_filters_need_different_points() -> None:
+    with pytest.raises(ValueError, match="3 different points"):
+        toom_cook([Fraction(0), Fraction(1), Fraction(1)], 2, 3)
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+def test_winograd_errs_within_the_tolerance_of_its_dtype(tile: int) -> None:
+    """In float32, at the worst point of an image of many channels, corners included."""
+    program = ops.conv2d(1, 64, 10, 10, 8, padding=1)
+    inputs = random_inputs(program, 5)
+    (truth,), (scale,) = evaluate(program, inputs), evaluate(program, inputs, absolute=True)
+    made = winograd(program, "y", "p", "q", tile=tile)
+    values: dict[str, np.ndarray] = {
+        item.tensor.name: array for item, array in zip(program.inputs, inputs, strict=True)
+    }
+    for stage in made.stages:  # each stage rounded to float32, as a kernel does
+        read = {r.tensor for r in stage.reads() if r.tensor in values}
+        alone = Program(
+            tuple(Input(made.tensors[name]) for name in sorted(read)),
+            (stage,),
+            (stage.name,),
+            tuple(t for t in made.tables if t.tensor.name in {r.tensor for r in stage.reads()}),
+        )
+        values[stage.name] = evaluate(alone, [values[name] for name in sorted(read)])[0].astype(np.float32)
+    assert np.all(np.abs(values["y"] - truth) <= tolerances(scale, f32))
 
 
 def test_winograd_of_other_layouts_and_names() -> None:
