@@ -42,7 +42,6 @@ def connected(call: Call) -> Iterator[None]:
     try:
         if call.address:
             _reach(call.address, call.wait)
-            _use_token()
             _check_token(call.address)
             ray.init(call.address, **options)
         else:
@@ -86,14 +85,6 @@ def _reach(address: str, wait: float) -> None:
         found=f"{why}, after {tried} tries in {monotonic() - start:.0f} s",
         advice="check host and port: ray:// takes the client port (10001), an address without it the head's (6379)",
     )
-
-
-def _use_token() -> None:
-    """A token that lies here is used, unless RAY_AUTH_MODE says otherwise: as `ray start` does, and its client does not."""
-    with contextlib.suppress(ImportError):  # a Ray from before
-        from ray._private.authentication import authentication_token_setup as setup
-
-        setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
 
 
 def _check_token(address: str) -> None:
