@@ -14,15 +14,19 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
-from .artifact import Artifact
+from .artifact import Artifact, BufferSpec, Launch
 
 _DIGEST = 32
+_LAYOUT = " ".join(f"{kind.__name__}({', '.join(kind.__slots__)})" for kind in (Artifact, BufferSpec, Launch))
 
 
 def artifact_key(program: str, sketch: str, config: str, target: str, threads: int, builder: str) -> str:
-    """64 hexadecimal digits. The arguments are canonical texts; `builder` is codegen.cpu.builder_version()."""
+    """64 hexadecimal digits. The arguments are canonical texts; `builder` is codegen.cpu.builder_version().
+
+    The fields of an artifact are part of it: a version with others of them finds nothing of this one.
+    """
     digest = sha256()
-    for part in (program, sketch, config, target, str(threads), builder):
+    for part in (program, sketch, config, target, str(threads), builder, _LAYOUT):
         text = part.encode()
         digest.update(len(text).to_bytes(8, "little"))  # so that no two lists of parts run together to the same bytes
         digest.update(text)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tilesmith.codegen import cache
 from tilesmith.codegen.artifact import Artifact, BufferSpec
 from tilesmith.codegen.cache import ArtifactCache, artifact_key
 
@@ -54,3 +55,9 @@ def test_folder_that_cannot_be_made_keeps_nothing(tmp_path: Path) -> None:
     cache = ArtifactCache(tmp_path / "file" / "below")
     cache.put(KEY, ARTIFACT)
     assert cache.get(KEY) is None
+
+
+def test_key_depends_on_the_fields_of_artifacts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = artifact_key("p", "s", "c", "t", 1, "b")
+    monkeypatch.setattr(cache, "_LAYOUT", cache._LAYOUT + " more")
+    assert artifact_key("p", "s", "c", "t", 1, "b") != before, "an entry of another version must not be unpickled"
