@@ -126,6 +126,7 @@ class Arithmetic:
         ends = {"sum": "add", "prod": "mul", "max": f"{sign}max", "min": f"{sign}min"}
         what = ends[combiner] + ("imum" if dtype.is_float else "")
         call = self.module.intrinsic(f"llvm.vector.reduce.{what}.{name}", kind, value.type)
+        call = call.replace("call", "call nsz", 1) if dtype.is_float else call  # any zero of two, as in `extremum`
         return Value(self._instruct(f"{call}({value.typed})", value), dtype)
 
     # Operators

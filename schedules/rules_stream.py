@@ -16,6 +16,7 @@ from .rules_transpose import crossing, transpose
 from .schedule import LoopHandle, Schedule, StageHandle
 
 UNROLL_AT_MOST = 8
+ROWS_AT_MOST = 4
 AHEAD = (0, 512, 1024, 2048, 4096)  # bytes that a prefetch looks ahead
 FAR = 1 << 16  # elements: an input of this size comes from beyond the near caches
 LARGE = 1 << 20  # elements: a result of this size outlives no near cache, so streaming stores are worth a try
@@ -38,27 +39,40 @@ def stream_group(s: Schedule, root: str, taken: set[str], few: bool = False) -> 
     if group and axis in {a.name for a in stage.definition.axes[:shared]}:
         axis = None  # the contiguous axis is a row axis: the rows themselves are not vectorized
     waiting = {t.name for t in s.program.dynamic_inputs if prod(t.shape) >= FAR}
-    _streamed(s, stage, axis, rows, root=True, waiting=waiting)
+    loops = _loops(stage)
+    if group and axis is not None:
+        block = s.factor(f"{root}.rows", rows[-1].extent, at_most=ROWS_AT_MOST)
+        rows[-1], loops[stage.definition.axes[shared - 1].name] = s.split(rows[-1], block)
+    _streamed(s, stage, loops, axis, rows, root=True, waiting=waiting)
     for name in group:
         inner = s.compute_at(name, rows[-1])
-        _streamed(
-            s, inner, contiguous_axis(s.program, inner.definition), list(inner.axes[:0]), root=False, waiting=waiting
-        )
+        own = contiguous_axis(s.program, inner.definition)
+        _streamed(s, inner, _loops(inner), own, [], root=False, waiting=waiting)
     return {root, *group}
 
 
+def _loops(stage: StageHandle) -> dict[str, LoopHandle]:
+    """The loop of each axis of a stage that has not been split."""
+    return {axis.name: loop for axis, loop in zip(stage.definition.all_axes, stage.loops, strict=True)}
+
+
 def _streamed(
-    s: Schedule, stage: StageHandle, axis: str | None, rows: list[LoopHandle], root: bool, waiting: set[str]
+    s: Schedule,
+    stage: StageHandle,
+    loops: dict[str, LoopHandle],
+    axis: str | None,
+    rows: list[LoopHandle],
+    root: bool,
+    waiting: set[str],
 ) -> None:
-    """Vectors along one axis; spatial axes outside, reductions inside."""
+    """Vectors along one axis; spatial axes outside, reductions inside. An attached reduction takes its rows side by side, so
+    that their chains of additions and the ends of their sums overlap."""
     definition = stage.definition
-    names = [a.name for a in definition.all_axes]
-    loops = dict(zip(names, stage.loops, strict=True))
     spatial = [a.name for a in definition.axes]
     reductions = [a.name for a in definition.reduction]
     if axis is None:
         if root and spatial:
-            s.parallel(*[loops[a] for a in spatial[: max(1, len(rows))]])
+            s.parallel(*(rows or [loops[spatial[0]]]))
         return
     lanes = s.lanes(definition.tensors[0].dtype)
     name = definition.name
@@ -66,7 +80,12 @@ def _streamed(
     others = [loops[a] for a in spatial if a != axis]
     if axis in reductions:
         pieces = s.split(loops[axis], unrolled, lanes)
-        s.reorder(*others, *[loops[a] for a in reductions if a != axis], *pieces)
+        rest = [loops[a] for a in reductions if a != axis]
+        if root:
+            s.reorder(*others, *rest, *pieces)
+        else:
+            s.reorder(*rest, pieces[0], *others, *pieces[1:])
+            s.unroll(*others)
         outer = others
     elif root and len(others) == 0 and not rows:
         vectors = ceildiv(loops[axis].extent, unrolled * lanes)
@@ -111,7 +130,7 @@ def _columns(s: Schedule, stage: StageHandle, axis: str) -> None:
     The sums of a few vectors of columns are in registers for a block of rows and in a near cache between blocks.
     """
     definition, name = stage.definition, stage.name
-    loops = {a.name: loop for a, loop in zip(definition.all_axes, stage.loops, strict=True)}
+    loops = _loops(stage)
     lanes = s.lanes(definition.tensors[0].dtype)
     down = max(definition.reduction, key=lambda a: a.extent).name
     unrolled = s.factor(f"{name}.vectors", ceildiv(loops[axis].extent, lanes), at_most=UNROLL_AT_MOST, default=4)
