@@ -20,17 +20,19 @@ Offsets = int | Sequence[int]  # the same of integers >= 0
 Shape = Sequence[int]  # positive integers
 Integers = Sequence[int]  # any integers
 Shapes = Sequence[Sequence[int]]  # several shapes
+Equation = str  # "ij,jk->ik"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a text is read as a value (ValueError where it is none), which values are right, and how both are told."""
+    """How texts are read as values (ValueError where they are none), which are right, how both are told, and one of them."""
 
     read: Callable[[str], object]
     holds: Callable[[object], bool]
     text: str  # what a text must be: "m of matmul is not {text}"
     rule: str  # what a value must be: "m of matmul must be {rule}"
     example: str
+    sample: object = None
 
 
 def read_argument(operator: str, name: str, annotation: str, value: object) -> object:
@@ -113,38 +115,39 @@ def _shapes(text: str) -> tuple[tuple[int, ...], ...]:
     return tuple(_integers(part) for part in re.split(r"\s*,\s*", text))
 
 
-def _one(least: float, rule: str) -> Kind:
-    return Kind(int, lambda v: _is_integer(v, least), "an integer", rule, rule)
+def _one(least: float, rule: str, sample: int) -> Kind:
+    return Kind(int, lambda v: _is_integer(v, least), "an integer", rule, rule, sample)
 
 
-def _several(least: float, rule: str) -> Kind:
+def _several(least: float, rule: str, sample: int) -> Kind:
     return Kind(
         _one_or_several,
         lambda v: _is_integer(v, least) or (_are_integers(v, least) and v != ()),
-        "an integer, or several as in 3x5", rule, f"{rule}, or several as in 3x5",
+        "an integer, or several as in 3x5", rule, f"{rule}, or several as in 3x5", sample,
     )  # fmt: skip
 
 
 KINDS: dict[str, Kind] = {
-    "Size": _one(1, "a positive integer"),
-    "Offset": _one(0, "an integer >= 0"),
-    "Index": _one(-math.inf, "an integer"),
-    "Sizes": _several(1, "a positive integer"),
-    "Offsets": _several(0, "an integer >= 0"),
+    "Size": _one(1, "a positive integer", 8),
+    "Offset": _one(0, "an integer >= 0", 1),
+    "Index": _one(-math.inf, "an integer", 1),
+    "Sizes": _several(1, "a positive integer", 4),
+    "Offsets": _several(0, "an integer >= 0", 1),
     "Shape": Kind(
-        _integers, lambda v: _are_integers(v, 1), "sizes as in 64x32", "positive integers", "sizes as in 64x32"
+        _integers, lambda v: _are_integers(v, 1), "sizes as in 64x32", "positive integers", "sizes as in 64x32", (8, 8)
     ),
     "Integers": Kind(
-        _integers, lambda v: _are_integers(v, -math.inf), "integers as in 1x0x2", "integers", "integers as in 1x0x2"
+        _integers, lambda v: _are_integers(v, -math.inf), "integers as in 1x0x2", "integers", "integers as in 1x0x2", (1, 0)
     ),
     "Shapes": Kind(
         _shapes,
         lambda v: isinstance(v, Sequence) and len(v) > 0 and all(_are_integers(shape, 1) for shape in v),
-        "shapes as in 4x5,5x6", "several shapes", "shapes as in 4x5,5x6",
+        "shapes as in 4x5,5x6", "several shapes", "shapes as in 4x5,5x6", ((8, 8), (8, 8)),
     ),
     "bool": Kind(_truth, lambda v: isinstance(v, bool), "true or false", "True or False", "true or false"),
     "float": Kind(
         float, lambda v: isinstance(v, int | float) and not isinstance(v, bool), "a number", "a number", "a number"
     ),
+    "Equation": Kind(str, lambda v: isinstance(v, str), "an equation", "an equation", "ij,jk->ik", "ij,jk->ik"),
     "str": Kind(str, lambda v: isinstance(v, str), "a word", "a word", "a word"),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from ..common.errors import ArgumentError
@@ -38,6 +39,7 @@ def elementwise(
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"out[...] = {meaning}, over `size` elements or a `shape`."
     build.__signature__ = _signature(options, dtype)  # type: ignore[attr-defined]
+    build.__module__ = sys._getframe(1).f_globals["__name__"]
     operator(_by_signature(build))
 
 
@@ -55,7 +57,8 @@ def _by_signature(build: Callable[..., Program]) -> Callable[..., Program]:
     def called(*args: object, **kwargs: object) -> Program:
         return build(**signature.bind(*args, **kwargs).arguments)
 
-    called.__name__, called.__qualname__, called.__doc__ = build.__name__, build.__qualname__, build.__doc__
+    called.__name__ = called.__qualname__ = build.__name__
+    called.__doc__, called.__module__ = build.__doc__, build.__module__
     called.__signature__ = signature  # type: ignore[attr-defined]
     return called
 

@@ -190,7 +190,7 @@ def const(value: Number, dtype: DType) -> Const:
         return Const(bool(value), dtype)
     if dtype.is_float:
         return Const(float(value), dtype)
-    if int(value) != value:
+    if not math.isfinite(value) or int(value) != value:
         raise ProgramError(f"the number {value} is not an integer", expected=f"a value of dtype {dtype}")
     return Const(int(value), dtype)
 

@@ -47,7 +47,7 @@ def find_operator(name: str) -> Callable[..., Program]:
         close = get_close_matches(name, OPERATORS, 3)
         raise ArgumentError(
             f"unknown operator {name!r}",
-            expected="one of " + ", ".join(sorted(OPERATORS)),
+            expected="one of those that `tune ops` lists",
             advice=f"did you mean {' or '.join(close)}?" if close else "write the program in a .tensor file",
         )
     return found

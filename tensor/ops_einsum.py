@@ -8,7 +8,7 @@ from math import prod
 
 from ..common.errors import ArgumentError
 from . import build
-from .arguments import Shapes
+from .arguments import Equation, Shapes
 from .build import compute, reduce_axis
 from .expr import Expr
 from .operator import Operands, operator
@@ -17,7 +17,7 @@ from .program import Program
 
 
 @operator
-def einsum(equation: str, shapes: Shapes, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
+def einsum(equation: Equation, shapes: Shapes, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out = sum of products as `equation` says: "bij,bjk->bik" is a product of matrices for each b.
 
     Operands are called A, B, ... and have the `shapes`, as in 2x3x4,2x4x5. Letters that do not stand behind -> are summed

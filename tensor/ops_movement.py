@@ -7,7 +7,7 @@ from math import prod
 
 from ..common.errors import ArgumentError
 from .affine import simplify
-from .arguments import Index, Integers, Offsets, Shape, Shapes, Size, axis_of, choose, per_dimension
+from .arguments import Index, Integers, Offsets, Shape, Shapes, Size, Sizes, axis_of, choose, per_dimension
 from .build import compute, literal, maximum, minimum, select
 from .dtype import i64
 from .expr import Const, Expr
@@ -153,20 +153,20 @@ def split(shape: Shape, parts: Size, axis: Index = 0, dtype: str = "f32", consta
 
 @operator
 def slice(
-    shape: Shape, start: Offsets, stop: Offsets, step: Offsets = 1, dtype: str = "f32", constants: Sequence[str] = ()
+    shape: Shape, stop: Offsets, start: Offsets = 0, step: Sizes = 1, dtype: str = "f32", constants: Sequence[str] = ()
 ) -> Program:
     """out = x[start : stop : step] along each axis; one number for all axes, or one for each.
 
-    Errors: ArgumentError for an empty result, a step of 0, or what lies outside of x.
+    Errors: ArgumentError for an empty result, or what lies outside of x.
     """
     operand = Operands(dtype, constants)
     x, rank = operand("x", *shape), len(shape)
     first, end, by = (per_dimension("slice", n, v, rank) for n, v in (("start", start), ("stop", stop), ("step", step)))
     for axis, size in enumerate(shape):
-        if not 0 <= first[axis] < end[axis] <= size or by[axis] < 1:
+        if not 0 <= first[axis] < end[axis] <= size:
             raise ArgumentError(
-                f"axis {axis} of slice has nothing, or too much", expected=f"0 <= start < stop <= {size}, step >= 1",
-                found=f"{first[axis]}:{end[axis]}:{by[axis]}",
+                f"axis {axis} of slice has nothing, or too much", expected=f"0 <= start < stop <= {size}",
+                found=f"{first[axis]}:{end[axis]}",
             )  # fmt: skip
     sizes = tuple(-(-(end[axis] - first[axis]) // by[axis]) for axis in range(rank))
 
@@ -216,7 +216,7 @@ def _mirrored(place: Expr, size: int) -> Expr:
 
 
 @operator
-def tile(shape: Shape, times: Shape, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
+def tile(shape: Shape, times: Sizes, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[...] = x[i % size, ...]: x laid beside itself `times` along each axis."""
     operand = Operands(dtype, constants)
     x, counts = operand("x", *shape), per_dimension("tile", "times", times, len(shape))

@@ -1,6 +1,7 @@
-"""Scans: each result combines all elements up to its place. They are folds of which every step leaves an element.
+"""Scans: each result combines all elements up to its place.
 
-The tensor of results has the scanned axis beside the others; the step k changes its elements at k alone.
+They are folds of which every step leaves an element: the tensor of results has the scanned axis beside the others, and the
+step k changes its elements at k alone.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ app.add_typer(cluster, name="cluster")
 
 INTERRUPTED = 130  # exit code after ctrl-C, as shells have it
 
-WHAT_HELP = "an operator, a .tensor file, or package.module:function"
+WHAT_HELP = "an operator (`tune ops` lists them), a .tensor file, or package.module:function"
 What = Annotated[str, typer.Argument(help=WHAT_HELP)]
 Selection = Annotated[Optional[str], typer.Argument(help=WHAT_HELP + ", or the first digits of a task")]  # noqa: UP045
 Sizes = Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")]  # noqa: UP045
@@ -174,6 +174,17 @@ def replay(record: RecordId, *, db: DatabasePath = None) -> None:
     make_console().print(outcome.text)
     if not outcome.agrees:
         sys.exit(1)
+
+
+@app.command("ops", short_help="Lists the operators with their parameters and inputs.")
+def list_operators(
+    name: Annotated[Optional[str], typer.Argument(help="an operator, or a part of a name")] = None,  # noqa: UP045
+) -> None:
+    """Lists the operators with their parameters and inputs; tells all about the one that is named."""
+    from .cli_ops import operators_text
+    from .report import make_console
+
+    make_console().print(operators_text(name))
 
 
 @app.command(short_help="Tells versions, this machine, and where things are kept.")

@@ -123,3 +123,16 @@ def test_several_are_told_apart_by_their_names(tmp_path: Path) -> None:
     assert third.python == "tilesmith.ops.softmax(rows=4, columns=8)"
     with pytest.raises(ArgumentError, match="cannot read '512'"):
         read_whats(["matmul", "512"])
+
+
+def test_every_argument_of_an_operator_is_read_and_pasted() -> None:
+    settings = ["n=1", "c=4", "h=9", "w=8", "o=6", "kernel=3x5", "padding=1", "layout=nhwc"]
+    what = read_what("conv2d", settings, ["W"])
+    assert what.program == tilesmith.ops.conv2d(1, 4, 9, 8, 6, (3, 5), padding=1, layout="nhwc", constants=["W"])
+    assert eval(what.python, {"tilesmith": tilesmith}) == what.program
+    what = read_what("concat", ["shapes=4x5,6x5"])
+    assert eval(what.python, {"tilesmith": tilesmith}) == what.program == tilesmith.ops.concat(((4, 5), (6, 5)))
+    what = read_what("einsum", ["equation=ij,jk->ki", "shapes=4x5,5x6", "dtype=f64"])
+    assert eval(what.python, {"tilesmith": tilesmith}) == what.program
+    what = read_what("leaky_relu", ["size=9", "alpha=0.25"])
+    assert eval(what.python, {"tilesmith": tilesmith}) == what.program
