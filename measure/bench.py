@@ -1,11 +1,16 @@
-"""All that a timer keeps for one program: inputs and outputs behind guard pages, and who checks them.
+"""All that a timer keeps for one program: inputs and outputs, and who checks them.
 
-Inputs are read-only while kernels run, outputs are poisoned before each checked run, and each array touches a page that
-ends the process when it is touched. What begins at a cache line is also what is timed; arrays of odd sizes, which behind
-a guard page begin anywhere, have a second, aligned copy for the clock.
+On a CPU, inputs are read-only while kernels run, outputs are poisoned before each checked run, and each array touches a page
+that ends the process when it is touched. What begins at a cache line is also what is timed; arrays of odd sizes, which
+behind a guard page begin anywhere, have a second, aligned copy for the clock. On a device with memory of its own, inputs
+are copied there once, and so is what outputs are poisoned with.
 """
 
 from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
 
 from ..runtime.devices.base import Device, LoadedKernel
 from ..runtime.guard import guarded_array, make_read_only
@@ -21,13 +26,64 @@ SEED = 20  # of inputs and checked points; fixed, so that a failure can be seen 
 _LINE = 64
 
 
-class Bench:
-    """See the head of this file.
+class Bench(Protocol):
+    """See the head of this file."""
 
-    Args:
-        text: the program's text.
-        device: where its arrays live.
-    """
+    program: Program
+    constants: list[Array]
+    timed: list[Any]  # arguments for the clock: inputs, then outputs
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory this takes."""
+        ...
+
+    def checked_run(self, kernel: LoadedKernel) -> tuple[float, str | None]:
+        """Runs a kernel once on poisoned outputs: (seconds of the run, what is wrong or None)."""
+        ...
+
+
+def bench_of(text: str, device: Device) -> Bench:
+    """The bench of a program's text on a device. Errors: OutOfDeviceMemory."""
+    return DeviceBench(text, device) if device.own_memory else HostBench(text, device)
+
+
+class DeviceBench:
+    """A bench in a device's own memory."""
+
+    def __init__(self, text: str, device: Device) -> None:
+        self.program: Program = parse(text)
+        values = random_inputs(self.program, SEED)
+        self._checker = Checker(self.program, values, SEED)
+        known = dict(zip((item.tensor.name for item in self.program.inputs), values, strict=True))
+        self.constants = [known[tensor.name] for tensor in self.program.constant_inputs]
+        inputs = [device.upload(known[tensor.name]) for tensor in self.program.dynamic_inputs]
+        self._found: list[Array] = []
+        for name in self.program.outputs:
+            dtype = self.program.tensors[name].dtype
+            self._found.append(np.empty(self.program.tensors[name].shape, dtype.numpy))
+            poison(self._found[-1], dtype)
+        self._poison = [device.upload(array) for array in self._found]
+        self._outputs = [device.upload(array) for array in self._found]
+        self.timed: list[Any] = [*inputs, *self._outputs]
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory of the device this takes."""
+        return sum(array.nbytes for array in (*self.timed, *self._poison))
+
+    def checked_run(self, kernel: LoadedKernel) -> tuple[float, str | None]:
+        """See Bench."""
+        for output, pattern in zip(self._outputs, self._poison, strict=True):
+            output.copy_from(pattern)
+        seconds = kernel.run_repeat(self.timed, 1)
+        for output, found in zip(self._outputs, self._found, strict=True):
+            output.download(found)
+        return seconds, self._checker.check(self._found)
+
+
+class HostBench:
+    """A bench behind guard pages."""
 
     def __init__(self, text: str, device: Device) -> None:
         self.program: Program = parse(text)
@@ -43,7 +99,7 @@ class Bench:
             guarded_array(self.program.tensors[name].shape, dtype.numpy)
             for name, dtype in zip(self.program.outputs, self._dtypes, strict=True)
         ]
-        self.timed = [_aligned(array, device) for array in (*self._inputs, *self._outputs)]
+        self.timed: list[Any] = [_aligned(array, device) for array in (*self._inputs, *self._outputs)]
 
     @property
     def bytes(self) -> int:
@@ -52,7 +108,7 @@ class Bench:
         return 3 * sum(array.nbytes for array in arrays)  # the arrays, the oracle's inputs, the output that passed
 
     def checked_run(self, kernel: LoadedKernel) -> tuple[float, str | None]:
-        """Runs a kernel once on poisoned outputs: (seconds of the run, what is wrong or None)."""
+        """See Bench."""
         for array, dtype in zip(self._outputs, self._dtypes, strict=True):
             poison(array, dtype)
         seconds = kernel.run_repeat([*self._inputs, *self._outputs], 1)
@@ -69,6 +125,6 @@ def _guarded_copy(value: Array) -> Array:
 def _aligned(array: Array, device: Device) -> Array:
     if array.ctypes.data % _LINE == 0:
         return array
-    copy = device.empty(array.shape, array.dtype)
+    copy: Array = device.empty(array.shape, array.dtype)
     copy[...] = array
     return copy

@@ -21,7 +21,6 @@ from ..common.errors import EnvironmentFailure
 from ..common.settings import CACHE
 from ..targets.ceilings import Ceilings, default_ceilings
 from ..targets.host import usable_cores
-from ..targets.nvidia import needs_gpu
 from ..targets.target import Target, check_runs_here, parse_target
 from .child import Child, child_setup
 from .environment import builder_environment
@@ -49,7 +48,7 @@ def ceilings(target: Target, threads: int) -> Ceilings:
     Raises TargetError if this machine is not such a target, EnvironmentFailure if the loops do not run.
     """
     check_runs_here(target)
-    if needs_gpu(target):  # the loops here are a processor's
+    if target.kind == "cuda":  # the loops here are a processor's
         return default_ceilings(target, threads)
     found = _kept(target, threads)
     if found is None:

@@ -17,7 +17,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import ArgumentError
+from ..runtime.devices.choose import device_name
 from ..targets.host import usable_cores
+from ..targets.target import parse_target
 from .builder import Built
 from .builders import DEPTH, Builders
 from .child import Child, child_setup
@@ -47,7 +49,8 @@ class _Contender:
         return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit)
 
     def finished(self, measurement: Measurement) -> Measurement:
-        return replace(measurement, compile_seconds=self.built.seconds, builder=self.built.builder)
+        seconds = self.built.seconds + measurement.compile_seconds  # a GPU's driver compiles too
+        return replace(measurement, compile_seconds=seconds, builder=self.built.builder)
 
 
 @dataclass(slots=True)
@@ -103,7 +106,8 @@ class LocalRunner(AtEnd):
         self._closed = False
         self.capacity = count * DEPTH + count + 2  # every builder busy, and a few artifacts in reserve
         start_builder = _starter(builder, {"target": target}, builder_environment(), limits.build_memory, _NICE)
-        start_timer = _starter(timer, {"ceilings": ceilings}, timer_environment(threads), limits.run_memory, 0)
+        options = {"ceilings": ceilings, "device": _device_of(target)}
+        start_timer = _starter(timer, options, timer_environment(threads), limits.run_memory, 0)
         self._timer = Station(start_timer, limits.start, _TIMER_LIFETIME, _wears_out)
         self._builders = Builders(start_builder, count, limits.start, limits.of_build())
 
@@ -258,10 +262,15 @@ def _starter(
     return lambda: Child(child_setup(handler, options, memory, nice), environment)
 
 
+def _device_of(target: str) -> str:
+    return device_name(parse_target(target)) if target.startswith("cuda") else "cpu"
+
+
 def _wears_out(answer: Any) -> bool:
     """Whether a timer is replaced after this answer: a kernel that was wrong may have written anywhere."""
     ends = answer if isinstance(answer, tuple) else (answer,)
-    return any(end.status not in (Status.OK, Status.UNSTABLE) for end in ends)
+    harmless = (Status.OK, Status.UNSTABLE, Status.COMPILE_ERROR, Status.OUT_OF_MEMORY)
+    return any(end.status not in harmless for end in ends)
 
 
 def _lost(event: Lost) -> Measurement:

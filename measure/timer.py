@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..common.errors import TilesmithError
-from .bench import SEED, Bench
+from ..common.errors import KernelFault, OutOfDeviceMemory, TilesmithError
+from .bench import SEED, Bench, bench_of
 from .environment import describe_environment
 from .plausible import too_fast
 from .requests import ConfirmRequest, TimeRequest
 from .result import Failure, Measurement, Status
-from .timing import CONFIRM_PLAN, SEARCH_PLAN, Repeat, Timing, TimingPlan, interleaved, settled, time_kernel
+from .timing import PLANS, Repeat, Timing, TimingPlan, interleaved, settled, time_kernel
 from .worker import Link
 
 if TYPE_CHECKING:
@@ -48,21 +48,27 @@ class Timer:
 
     Args:
         ceilings: what the machine can do; what is far above it is not believed. None: everything is.
-        plan, confirm_plan: the numbers of the timing method.
+        plan, confirm_plan: the numbers of the timing method; None: those of the device.
+        device: the name of the device, see `runtime.devices.choose.open_device`.
+
+    What a kernel breaks on a GPU is broken for all: a fault while several are compared ends the child, and the others begin
+    again in a new one.
     """
 
     def __init__(
         self,
         ceilings: Ceilings | None = None,
-        plan: TimingPlan = SEARCH_PLAN,
-        confirm_plan: TimingPlan = CONFIRM_PLAN,
+        plan: TimingPlan | None = None,
+        confirm_plan: TimingPlan | None = None,
+        device: str = "cpu",
     ) -> None:
-        from ..runtime.devices.cpu import CpuDevice
+        from ..runtime.devices.choose import open_device
 
-        self._ceilings, self._plan, self._confirm_plan = ceilings, plan, confirm_plan
-        self._device = CpuDevice()
+        self._device = open_device(device)
+        usual = PLANS[self._device.clock]
+        self._ceilings, self._plan, self._confirm_plan = ceilings, plan or usual[0], confirm_plan or usual[1]
         self._benches: OrderedDict[str, Bench] = OrderedDict()
-        self._name = f"{self._device.name} {describe_environment()}"
+        self._name = self._device.name if self._device.own_memory else f"cpu {describe_environment()}"
 
     def handle(self, request: TimeRequest | ConfirmRequest, link: Link) -> Measurement | tuple[Measurement, ...]:
         """One trial, or all contenders of a confirmation in their order."""
@@ -76,7 +82,10 @@ class Timer:
             return passed
         link.quiet()
         start = perf_counter()
-        timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
+        try:
+            timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
+        except KernelFault as error:
+            return self._faulted(error, "time", passed.measurement)
         return self._judged(passed, timing, perf_counter() - start)
 
     def _confirm(self, request: ConfirmRequest, link: Link) -> tuple[Measurement, ...]:
@@ -98,26 +107,45 @@ class Timer:
         """Loads a kernel and runs it once. A wrong or unloadable one comes back as its measurement."""
         link.stage("load", item)
         artifact: Artifact = pickle.loads(request.artifact)
+        start = perf_counter()
         try:
             kernel = self._device.load(artifact)
+        except OutOfDeviceMemory as error:
+            return self._failed(Status.OUT_OF_MEMORY, "load", str(error))
         except TilesmithError as error:
             return self._failed(Status.COMPILE_ERROR, "load", str(error))
+        # a GPU's driver compiles when it loads; a CPU's linker is part of the trial
+        compiled = perf_counter() - start if self._device.own_memory else 0.0
+        so_far = Measurement(Status.OK, compile_seconds=compiled, device=f"{self._name}{_facts(kernel)}")
         link.stage("prepare", item)
-        bench = self._bench(request.program)
+        try:
+            bench = self._bench(request.program)
+        except OutOfDeviceMemory as error:
+            return self._failed(Status.OUT_OF_MEMORY, "prepare", str(error), so_far)
         link.stage("verify", item)
         start = perf_counter()
         try:
             kernel.prepare(bench.constants)
             first, message = bench.checked_run(kernel)
-        except MemoryError as error:
-            return self._failed(Status.OUT_OF_MEMORY, "verify", f"no memory for the workspace: {error}")
-        seconds = perf_counter() - start
+        except (MemoryError, OutOfDeviceMemory) as error:
+            return self._failed(Status.OUT_OF_MEMORY, "verify", f"no memory for the workspace: {error}", so_far)
+        except KernelFault as error:
+            if item:
+                raise
+            return self._faulted(error, "verify", so_far)
+        so_far = replace(so_far, check_seconds=perf_counter() - start)
         if message is not None:
-            return replace(self._failed(Status.WRONG_RESULT, "verify", message), check_seconds=seconds)
-        return _Passed(kernel, bench, first, Measurement(Status.OK, check_seconds=seconds, device=self._name))
+            return self._failed(Status.WRONG_RESULT, "verify", message, so_far)
+        return _Passed(kernel, bench, first, so_far)
 
-    def _failed(self, status: Status, stage: str, message: str) -> Measurement:
-        return Measurement(status, failure=Failure(stage, message), device=self._name)
+    def _faulted(self, error: KernelFault, stage: str, so_far: Measurement) -> Measurement:
+        """A kernel did what it may not: on a GPU all that was kept there may be gone."""
+        self._benches.clear()
+        return self._failed(Status.CRASH, stage, str(error), so_far)
+
+    def _failed(self, status: Status, stage: str, message: str, so_far: Measurement | None = None) -> Measurement:
+        known = so_far or Measurement(status, device=self._name)
+        return replace(known, status=status, failure=Failure(stage, message))
 
     def _judged(self, passed: _Passed, timing: Timing, seconds: float) -> Measurement:
         """The measurement of a timed kernel, `unstable` if its times cannot be believed."""
@@ -133,11 +161,19 @@ class Timer:
         """The bench of a program; the ones used longest ago make room."""
         bench = self._benches.get(program)
         if bench is None:
-            bench = self._benches[program] = Bench(program, self._device)
+            bench = self._benches[program] = bench_of(program, self._device)
         self._benches.move_to_end(program)
         while len(self._benches) > 1 and sum(b.bytes for b in self._benches.values()) > _KEPT_BYTES:
             self._benches.popitem(last=False)
         return bench
+
+
+def _facts(kernel: LoadedKernel) -> str:
+    """What the driver knows of the kernels, for people: "; registers=64 local_bytes=0 ...", the largest of several."""
+    found = kernel.facts.values()
+    names = dict.fromkeys(name for one in found for name in one)
+    worst = {name: (min if name == "blocks" else max)(one[name] for one in found) for name in names}
+    return "".join(f"{'; ' if not n else ' '}{name}={number}" for n, (name, number) in enumerate(worst.items()))
 
 
 def _announced(repeat: Repeat, link: Link, item: int) -> Repeat:

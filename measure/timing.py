@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from statistics import median, quantiles
 
 Repeat = Callable[[int], float]  # runs the kernel that many times, returns the seconds of all together
@@ -47,6 +47,16 @@ class TimingPlan:
 
 SEARCH_PLAN = TimingPlan()
 CONFIRM_PLAN = TimingPlan(shortest=20e-3)
+# A GPU is timed by its own clock, and each run pays for emptying the L2 on top.
+DEVICE_PLAN = TimingPlan(shortest=5e-4, budget=0.06)
+DEVICE_CONFIRM_PLAN = TimingPlan(shortest=4e-3)
+# What an emulation takes says nothing about a device: a few runs, whatever they are.
+EMULATION_PLAN = TimingPlan(shortest=0.0, repeats=1, budget=0.0, long_budget=0.0, settled=inf, unstable=inf)
+PLANS = {
+    "host": (SEARCH_PLAN, CONFIRM_PLAN),
+    "device": (DEVICE_PLAN, DEVICE_CONFIRM_PLAN),
+    "emulation": (EMULATION_PLAN, EMULATION_PLAN),
+}  # of search and confirmation, by the clock of the device
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from ..tensor.dtype import DTYPES
 from ..tensor.random import random_array
 from .arguments import Argument, accept, argument
 from .devices.base import Array, Device, LoadedKernel
+from .devices.choose import device_for
+from .far import check_apart, is_host, place
 
 STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
 _ROUNDS = 9
@@ -27,12 +29,16 @@ class Kernel:
     or anything with DLPack on the CPU (taken without a copy), C-contiguous, of exactly the program's shapes and dtypes. Several
     threads may call at the same time; Python's global lock is released meanwhile.
 
+    On a GPU, arrays of that device (`kernel.device.upload(array)`, or other libraries' by DLPack or __cuda_array_interface__)
+    are taken without a copy, and outputs are DeviceArrays; the call returns while the device is still at work, on its default
+    stream. Host arrays are copied there, and where all inputs are host arrays, so are the outputs.
+
     Args:
         artifact: what to run.
         constants: the values of the program's constants, in its order or by name.
         provenance: where the configuration comes from (which record, which tier); kept for people to see.
         texts: called with a stage of STAGES for a text that the artifact did not keep.
-        device: where to run; this machine's processors by default.
+        device: where to run; by default this machine's processors, its first GPU, or the emulator, as the artifact needs.
     """
 
     def __init__(
@@ -47,11 +53,7 @@ class Kernel:
         self.artifact = artifact
         self.provenance = provenance
         self._texts = texts
-        if device is None:
-            from .devices.cpu import CpuDevice
-
-            device = CpuDevice()
-        self.device = device
+        self.device = device = device or device_for(artifact)
         self._inputs = tuple(argument(f"argument {n}", spec) for n, spec in enumerate(artifact.inputs))
         several = len(artifact.outputs) > 1
         self._outputs = tuple(
@@ -61,6 +63,7 @@ class Kernel:
         self._loaded: LoadedKernel = device.load(artifact)
         self._loaded.prepare(given)
         # what a call needs, looked up once
+        self._far = device.own_memory
         self._run = self._loaded.run
         self._expected = tuple((wanted.dtype, wanted.spec.shape) for wanted in self._inputs)
         self._empty = tuple((device.empty, wanted.spec.shape, wanted.dtype) for wanted in self._outputs)
@@ -73,6 +76,8 @@ class Kernel:
         """
         if len(inputs) != len(self._expected):
             raise self._wrong_count(len(inputs))
+        if self._far:
+            return self._call_far(inputs, out)
         arrays: list[Any] = list(inputs)
         for number, (array, (dtype, shape)) in enumerate(zip(inputs, self._expected, strict=True)):
             if type(array) is np.ndarray and array.dtype is dtype and array.shape == shape:
@@ -88,6 +93,24 @@ class Kernel:
         if out is not None:
             return out
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _call_far(self, inputs: Sequence[object], out: object) -> Any:
+        """A call on a device with memory of its own."""
+        placed = [place(value, wanted, self.device) for value, wanted in zip(inputs, self._inputs, strict=True)]
+        if out is None:
+            made = [self.device.empty(wanted.spec.shape, wanted.dtype) for wanted in self._outputs]
+            self._run([*placed, *made])
+            if all(is_host(value) for value in inputs):
+                made = [array.numpy() for array in made]
+            return made[0] if len(made) == 1 else tuple(made)
+        values = self._counted(out)
+        outputs = [place(v, wanted, self.device, output=True) for v, wanted in zip(values, self._outputs, strict=True)]
+        check_apart(outputs, placed, [wanted.label for wanted in self._outputs])
+        self._run([*placed, *outputs])
+        for output in outputs:
+            if output.home is not None:
+                output.owner.download(output.home)
+        return out
 
     def text(self, stage: str) -> str:
         """The program at a stage: "program", "sketch", "outline", "loops", "llvm" or "asm". Errors: ArgumentError."""
@@ -108,7 +131,8 @@ class Kernel:
         """The median seconds of one run, measured with random inputs in a compiled loop."""
         generator = np.random.default_rng(0)
         inputs = [np.asarray(random_array(one.spec.shape, DTYPES[one.spec.dtype], generator)) for one in self._inputs]
-        arrays = [*inputs, *(make(shape, dtype) for make, shape, dtype in self._empty)]
+        placed = [self.device.upload(array) for array in inputs]
+        arrays = [*placed, *(make(shape, dtype) for make, shape, dtype in self._empty)]
         self._loaded.run(arrays)
         once = max(self._loaded.run_repeat(arrays, 1), 1e-9)
         count = max(1, round(_ROUND_SECONDS / once))
@@ -153,11 +177,7 @@ class Kernel:
 
     def _given(self, out: object, inputs: list[Any]) -> list[Array]:
         """The caller's arrays for the outputs."""
-        values = out if isinstance(out, tuple | list) else (out,)
-        if len(values) != len(self._outputs):
-            raise ArgumentError(
-                "a wrong number of arrays in out=", expected=str(len(self._outputs)), found=str(len(values))
-            )
+        values = self._counted(out)
         outputs = [accept(value, wanted, writable=True) for value, wanted in zip(values, self._outputs, strict=True)]
         for number, (array, wanted) in enumerate(zip(outputs, self._outputs, strict=True)):
             if any(np.may_share_memory(array, other) for other in (*inputs, *outputs[:number])):
@@ -166,3 +186,11 @@ class Kernel:
                     advice="pass an array of its own; kernels may write an output before they have read all inputs",
                 )
         return outputs
+
+    def _counted(self, out: object) -> Sequence[object]:
+        values = out if isinstance(out, tuple | list) else (out,)
+        if len(values) != len(self._outputs):
+            raise ArgumentError(
+                "a wrong number of arrays in out=", expected=str(len(self._outputs)), found=str(len(values))
+            )
+        return values

@@ -112,7 +112,12 @@ def usable_cores() -> int:
 
 
 def thread_count(threads: int | None, target: Target) -> int:
-    """How many threads a person means: as given, or all cores of the target. Errors: ArgumentError for less than one."""
+    """How many threads a person means: as given, or all cores of the target; a GPU's kernels are started by one.
+
+    Errors: ArgumentError for less than one.
+    """
+    if target.kind == "cuda":
+        return 1
     if threads is None:
         return target.cores
     if threads < 1:

@@ -72,7 +72,7 @@ def own_target(gpu: Gpu) -> str:
 
 def missing_device(target: Target) -> tuple[str, ...]:
     """What is missing to run code for a CUDA target: nothing when some device can run its architecture."""
-    if any(runs(target.level, capability) for capability in device_capabilities()):
+    if not needs_gpu(target) or any(runs(target.level, capability) for capability in device_capabilities()):
         return ()
     return (f"an NVIDIA device that runs {target.level}, with its driver",)
 

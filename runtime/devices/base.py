@@ -19,27 +19,46 @@ class LoadedKernel(Protocol):
     artifact: Artifact
 
     def prepare(self, constants: Sequence[Array]) -> None:
-        """Takes the constants (program order) and computes what is kept of them. Once, before the first run."""
+        """Takes the constants (program order, host arrays) and computes what is kept of them. Once, before the first run."""
         ...
 
-    def run(self, arrays: Sequence[Array]) -> None:
-        """Runs once. `arrays`: inputs, then outputs, C-contiguous, of the artifact's shapes and dtypes; nothing is checked."""
+    def run(self, arrays: Sequence[Any]) -> None:
+        """Runs once. `arrays`: inputs, then outputs, as `Device.upload` and `Device.empty` give them, C-contiguous, of the
+        artifact's shapes and dtypes; nothing is checked. A GPU may still be at work when this returns."""
         ...
 
-    def run_repeat(self, arrays: Sequence[Array], count: int) -> float:
-        """Runs `count` times in a compiled loop. Returns the seconds that all of them took."""
+    def run_repeat(self, arrays: Sequence[Any], count: int) -> float:
+        """Runs `count` times without Python in between (a CPU), or with cold caches and timed by the device (a GPU).
+        Returns the seconds that all of them took."""
+        ...
+
+    @property
+    def facts(self) -> dict[str, dict[str, int]]:
+        """What the driver knows of each kernel of the artifact, by symbol; empty where there is none to ask."""
         ...
 
 
 class Device(Protocol):
-    """A place where artifacts run."""
+    """A place where artifacts run.
+
+    Attributes:
+        name: for people: "cpu", "cuda:0", "cuda:emulator".
+        own_memory: its arrays are not in the memory of the host: `upload` and `empty` give DeviceArrays.
+        clock: what its times are: of the "host", of the "device", or of an "emulation", which tell nothing.
+    """
 
     name: str
+    own_memory: bool
+    clock: str
 
     def load(self, artifact: Artifact) -> LoadedKernel:
         """Loads code. Errors: TargetError if it is for another kind of device; EnvironmentFailure if it cannot be loaded."""
         ...
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """An uninitialised array that kernels may use as an argument."""
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """An uninitialised array that kernels may use as an argument. Errors: OutOfDeviceMemory."""
+        ...
+
+    def upload(self, array: Array) -> Any:
+        """A host array as an argument of kernels: itself, or a copy in the device's memory. Errors: OutOfDeviceMemory."""
         ...

@@ -112,6 +112,8 @@ class CpuDevice:
     """The processors of this machine."""
 
     name = "cpu"
+    own_memory = False
+    clock = "host"
 
     def load(self, artifact: Artifact) -> CpuKernel:
         """Links the code. Errors: TargetError if this machine lacks what the code needs; EnvironmentFailure if there is no
@@ -126,6 +128,10 @@ class CpuDevice:
         if prod(shape) * dtype.itemsize < _LARGE:
             return np.empty(shape, dtype)
         return aligned_array(shape, dtype)
+
+    def upload(self, array: Array) -> Array:
+        """The array itself."""
+        return array
 
 
 class Frame:
@@ -157,6 +163,11 @@ class CpuKernel:
         self._outputs_at = self._inputs + len(artifact.constants)
         self._count = self._outputs_at + len(artifact.outputs)
         self._frames: list[Frame] = []
+
+    @property
+    def facts(self) -> dict[str, dict[str, int]]:
+        """Nothing: a processor has no driver."""
+        return {}
 
     def acquire(self) -> Frame:
         """A free frame. Give it back by `release`."""

@@ -91,6 +91,8 @@ class EmulatorPort:
     """
 
     name = "cuda:emulator"
+    cuda = False
+    generation = 0
 
     def __init__(self, seed: int = 1, races: bool = True) -> None:
         self._random = np.random.default_rng(seed) if seed else None
@@ -128,6 +130,10 @@ class EmulatorPort:
     def download(self, array: Array, pointer: int) -> None:
         """Copies from the device to a host array."""
         ctypes.memmove(address(array), pointer, array.nbytes)
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Copies inside of the device's memory."""
+        ctypes.memmove(target, source, size)
 
     # ---- kernels
 

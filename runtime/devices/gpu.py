@@ -24,6 +24,8 @@ class Port(Protocol):
     """A GPU as GpuDevice needs it. Addresses are integers; all work is done in the order in which it is asked for."""
 
     name: str
+    cuda: bool  # whether other CUDA libraries can use its addresses
+    generation: int  # counts how often everything on the device was lost
 
     def allocate(self, size: int) -> int:
         """The address of `size` new bytes, at a multiple of 256. Errors: OutOfDeviceMemory."""
@@ -39,6 +41,10 @@ class Port(Protocol):
 
     def download(self, array: Array, pointer: int) -> None:
         """Copies from the device to a C-contiguous host array, after all that was asked for before."""
+        ...
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Copies inside of the device's memory."""
         ...
 
     def load(self, artifact: Artifact) -> Any:
@@ -74,20 +80,38 @@ class DeviceArray:
         self.device = port.name
         self._port = port
         self.pointer = port.allocate(max(1, self.nbytes))
-        self._freed = weakref.finalize(self, port.free, self.pointer)
+        weakref.finalize(self, _free, port, self.pointer, port.generation)
 
     def numpy(self) -> Array:
         """A copy in host memory."""
         array = np.empty(self.shape, self.dtype)
-        self._port.download(array, self.pointer)
+        self.download(array)
         return array
+
+    def download(self, array: Array) -> None:
+        """Copies to a C-contiguous host array of the same size."""
+        self._port.download(array, self.pointer)
+
+    def copy_from(self, other: DeviceArray) -> None:
+        """Copies an array of the same size on the same device."""
+        self._port.copy(self.pointer, other.pointer, self.nbytes)
 
     def fill(self, array: Array) -> None:
         """Copies a host array of the same size here."""
         self._port.upload(self.pointer, np.ascontiguousarray(array))
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "__cuda_array_interface__" and self._port.cuda:
+            return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.pointer, False), "version": 3}
+        raise AttributeError(f"a DeviceArray on {self.__dict__.get('device')} has no attribute {name!r}")
+
     def __repr__(self) -> str:
         return f"<DeviceArray {self.dtype}{list(self.shape)} on {self.device}>"
+
+
+def _free(port: Port, pointer: int, generation: int) -> None:
+    if generation == port.generation:  # else it is gone, and the address may be somebody else's
+        port.free(pointer)
 
 
 class GpuDevice:
@@ -98,6 +122,7 @@ class GpuDevice:
     def __init__(self, port: Port) -> None:
         self.port = port
         self.name = port.name
+        self.clock = "device" if port.cuda else "emulation"
 
     def load(self, artifact: Artifact) -> GpuKernel:
         """See `Device.load`."""
@@ -120,15 +145,20 @@ class GpuKernel:
     def __init__(self, artifact: Artifact, port: Port) -> None:
         self.artifact = artifact
         self._port = port
-        self._module = port.load(artifact)
         self._ready = not artifact.constants
         self._inputs, self._outputs = len(artifact.inputs), len(artifact.outputs)
-        self._constants = (0,) * len(artifact.constants)
-        byte = np.dtype(np.uint8)
+        self._nulls = (0,) * len(artifact.constants)
+        self._constants: Sequence[Any] = ()
+        self._lock = threading.Lock()
+        self._load()
+
+    def _load(self) -> None:
+        artifact, port, byte = self.artifact, self._port, np.dtype(np.uint8)
+        self._generation = port.generation
+        self._module = port.load(artifact)
         self._prepared = DeviceArray(port, (artifact.prepared_bytes,), byte) if artifact.prepared_bytes else None
         self._workspace = DeviceArray(port, (artifact.workspace_bytes,), byte) if artifact.workspace_bytes else None
         self._own = tuple(array.pointer if array else 0 for array in (self._prepared, self._workspace))
-        self._lock = threading.Lock()
 
     @property
     def facts(self) -> dict[str, dict[str, int]]:
@@ -137,11 +167,12 @@ class GpuKernel:
 
     def prepare(self, constants: Sequence[Any]) -> None:
         """See `LoadedKernel.prepare`; the constants are host arrays."""
-        if len(constants) != len(self._constants):
+        if len(constants) != len(self._nulls):
             raise InternalError(
-                "a wrong number of constants", expected=str(len(self._constants)), found=str(len(constants))
+                "a wrong number of constants", expected=str(len(self._nulls)), found=str(len(constants))
             )
         if self.artifact.prepare_launches:
+            self._constants = constants  # should all on the device be lost
             there = []
             for constant in constants:
                 there.append(DeviceArray(self._port, constant.shape, constant.dtype))
@@ -157,9 +188,12 @@ class GpuKernel:
         if not self._ready:
             raise InternalError("the kernel was not given its constants", advice="call prepare first")
         pointers = [array.pointer for array in arrays]
-        pointers[self._inputs : self._inputs] = self._constants
+        if self._generation != self._port.generation:
+            self._load()
+            self.prepare(self._constants or [None] * len(self._nulls))
+        pointers[self._inputs : self._inputs] = self._nulls
         pointers += self._own
-        read_only = self._inputs + len(self._constants)
+        read_only = self._inputs + len(self._nulls)
         with self._lock:  # launches of two calls must not mix: they share the workspace
             for launch in self.artifact.launches:
                 self._port.launch(self._module, launch, pointers, read_only)

@@ -125,7 +125,7 @@ class FakeBuilder:
 class FakeTimer:
     """Reports the time that the config names."""
 
-    def __init__(self, ceilings: object = None) -> None:
+    def __init__(self, ceilings: object = None, device: str = "cpu") -> None:
         pass
 
     def handle(self, request: TimeRequest | ConfirmRequest, link: Link) -> Measurement | tuple[Measurement, ...]:

@@ -1,0 +1,41 @@
+"""The device that an artifact needs."""
+
+from __future__ import annotations
+
+from ...codegen.artifact import Artifact
+from ...common.errors import TargetError
+from ...targets.target import Target
+from .base import Device
+
+
+def device_for(artifact: Artifact) -> Device:
+    """This machine's processors, its first GPU, or the emulator. Errors: those of `open_device`."""
+    names = {"object": "cpu", "ptx": "cuda:0", "emulated": "cuda:emulator"}
+    if artifact.format not in names:
+        raise TargetError("no device runs this artifact", found=f"format {artifact.format!r}")
+    return open_device(names[artifact.format])
+
+
+def device_name(target: Target, number: int = 0) -> str:
+    """The name of the device that kernels for a target run on; `number` says which GPU."""
+    if target.kind != "cuda":
+        return "cpu"
+    return "cuda:emulator" if target.level == "emulator" else f"cuda:{number}"
+
+
+def open_device(name: str) -> Device:
+    """The device of a name: "cpu", "cuda:0", "cuda:emulator". Each is started once in a process.
+
+    Raises EnvironmentFailure without a driver or such a device, MissingExtra without a CUDA binding.
+    """
+    if name == "cpu":
+        from .cpu import CpuDevice
+
+        return CpuDevice()
+    if name == "cuda:emulator":
+        from .emulator import emulator
+
+        return emulator()
+    from .cuda import cuda_device
+
+    return cuda_device(int(name.partition(":")[2]))

@@ -1,0 +1,185 @@
+"""The calls of the CUDA driver that Tilesmith makes, as a small interface: each binding implements it in one file.
+
+All calls are made in the device's primary context, which other libraries of the process share, and on its default stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ...common.errors import EnvironmentFailure, MissingExtra
+from .base import Array
+
+# after these a context answers every call with the same error; it must be made anew
+STICKY = frozenset({
+    "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION", "CUDA_ERROR_INVALID_PC", "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ASSERT", "CUDA_ERROR_LAUNCH_TIMEOUT", "CUDA_ERROR_ECC_UNCORRECTABLE",
+    "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+})  # fmt: skip
+NO_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
+REFUSED = frozenset({
+    "CUDA_ERROR_INVALID_PTX", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU",
+    "CUDA_ERROR_INVALID_IMAGE", "CUDA_ERROR_INVALID_SOURCE",
+})  # fmt: skip
+
+
+class DriverError(Exception):
+    """A call that failed: the driver's name for the error, and what the JIT wrote, if it was that."""
+
+    def __init__(self, code: str, call: str, log: str = "") -> None:
+        super().__init__(f"{code} from {call}" + (f"\n{log}" if log else ""))
+        self.code, self.call, self.log = code, call, log
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What a device is. Sizes in bytes; `registers`, `threads` and `shared` are a multiprocessor's."""
+
+    name: str
+    bus: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    l2: int
+    registers: int
+    threads: int
+    shared: int
+    block_shared: int  # what one block may have at most
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFacts:
+    """What the driver made of a kernel: registers of a thread, bytes of local (spilled) and static shared memory."""
+
+    registers: int
+    local_bytes: int
+    shared_bytes: int
+    most_threads: int  # of a block, with these registers
+
+
+class Driver(Protocol):
+    """See the head of this file. Every method but the constructor raises DriverError."""
+
+    def facts(self) -> DeviceFacts:
+        """The device's."""
+        ...
+
+    def enter(self) -> None:
+        """Makes the context this thread's; called before other calls, and cheap."""
+        ...
+
+    def reset(self) -> None:
+        """Ends the primary context with all that is in it, and makes a new one."""
+        ...
+
+    def load(self, ptx: bytes) -> Any:
+        """A module. A DriverError carries the log of the JIT compiler."""
+        ...
+
+    def function(self, module: Any, name: str) -> Any:
+        """A kernel of a module."""
+        ...
+
+    def describe(self, function: Any) -> FunctionFacts:
+        """What a kernel takes."""
+        ...
+
+    def allow_shared(self, function: Any, size: int) -> None:
+        """Lets a kernel have more dynamic shared memory than 48 KB."""
+        ...
+
+    def launch(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        pointers: Sequence[int],
+    ) -> None:
+        """Starts a kernel whose parameters are all pointers."""
+        ...
+
+    def allocate(self, size: int) -> int:
+        """The address of new memory."""
+        ...
+
+    def free(self, pointer: int) -> None:
+        """Gives it back."""
+        ...
+
+    def free_memory(self) -> int:
+        """Bytes that are left."""
+        ...
+
+    def upload(self, pointer: int, array: Array) -> None:
+        """From a host array."""
+        ...
+
+    def download(self, array: Array, pointer: int) -> None:
+        """To a host array; waits."""
+        ...
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """On the device."""
+        ...
+
+    def fill(self, pointer: int, size: int) -> None:
+        """Zeros."""
+        ...
+
+    def event(self) -> Any:
+        """A new event."""
+        ...
+
+    def record(self, event: Any) -> None:
+        """The event happens when all before it is done."""
+        ...
+
+    def seconds(self, first: Any, last: Any) -> float:
+        """Between two events; waits for the last."""
+        ...
+
+    def synchronize(self) -> None:
+        """Waits for everything."""
+        ...
+
+
+def open_driver(number: int) -> Driver:
+    """The driver, through pycuda or cuda-bindings, whichever is there (pycuda first).
+
+    Raises:
+        MissingExtra: neither is installed.
+        EnvironmentFailure: no driver, or no such device.
+    """
+    failures: list[str] = []
+    for opened in (_through_pycuda, _through_bindings):
+        try:
+            return opened(number)
+        except ModuleNotFoundError:
+            continue
+        except ImportError as error:  # the binding is there and the driver is not
+            failures.append(str(error))
+        except DriverError as error:
+            failures.append(str(error))
+    if not failures:
+        raise MissingExtra("cuda-bindings (or pycuda)", "cuda-bindings", "running kernels on an NVIDIA GPU")
+    raise EnvironmentFailure(
+        f"CUDA device {number} cannot be used",
+        expected="an NVIDIA driver (libcuda.so.1) and a device of that number",
+        found="; ".join(failures),
+        advice="`nvidia-smi` tells which devices the driver sees; --target cuda:emulator needs none",
+    )
+
+
+def _through_pycuda(number: int) -> Driver:
+    from .cuda_pycuda import PycudaDriver
+
+    return PycudaDriver(number)
+
+
+def _through_bindings(number: int) -> Driver:
+    from .cuda_bindings import BindingsDriver
+
+    return BindingsDriver(number)

@@ -1,0 +1,122 @@
+"""Arguments of kernels on a device with memory of its own.
+
+Accepted: arrays of the device (DeviceArray), arrays of other libraries that lie on it (DLPack, __cuda_array_interface__; no
+copy), and arrays in host memory, which are copied there and, for outputs, back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..common.errors import ArgumentError
+from .arguments import Argument, accept
+from .devices.base import Array, Device
+from .devices.gpu import DeviceArray
+from .dlpack import CUDA, borrow
+
+ALIGNMENT = 16  # of every argument, for accesses of 128 bits
+
+
+@dataclass(slots=True)
+class Placed:
+    """An argument on the device; `home` is the host array that an output is copied to, `owner` keeps the memory."""
+
+    pointer: int
+    nbytes: int
+    home: Array | None = None
+    owner: Any = None
+
+
+def place(value: object, wanted: Argument, device: Device, output: bool = False) -> Placed:
+    """An argument on the device; see the head of this file.
+
+    Raises ArgumentError for another device, shape, dtype, memory order or alignment, or something that is no array.
+    """
+    if isinstance(value, DeviceArray):
+        if value.device != device.name:
+            raise _elsewhere(wanted, device, f"one on {value.device}")
+        _check(wanted, value.shape, value.dtype.name, wanted.dtype.name, True, value.pointer)
+        return Placed(value.pointer, value.nbytes, owner=value)
+    if not isinstance(value, np.ndarray) and (found := _on_cuda(value, wanted, device)) is not None:
+        return found
+    array = accept(value, wanted, writable=output)
+    there = device.empty(array.shape, array.dtype) if output else device.upload(array)
+    return Placed(there.pointer, there.nbytes, home=array if output else None, owner=there)
+
+
+def is_host(value: Any) -> bool:
+    """Whether an argument is in host memory."""
+    if isinstance(value, np.ndarray):
+        return True
+    if isinstance(value, DeviceArray) or not hasattr(value, "__dlpack_device__"):
+        return not (isinstance(value, DeviceArray) or hasattr(value, "__cuda_array_interface__"))
+    return int(value.__dlpack_device__()[0]) != CUDA
+
+
+def _on_cuda(value: Any, wanted: Argument, device: Device) -> Placed | None:
+    """Another library's array on a CUDA device; None for anything else."""
+    number = int(device.name.partition(":")[2]) if device.name.partition(":")[2].isdecimal() else None
+    if hasattr(value, "__dlpack_device__"):
+        kind, where = (int(part) for part in value.__dlpack_device__())
+        if kind != CUDA:
+            return None
+        if where != number:
+            raise _elsewhere(wanted, device, f"one on cuda:{where}")
+        try:
+            found = borrow(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise ArgumentError(f"{wanted.label} cannot be shared through DLPack", found=str(error)) from error
+        _check(wanted, found.shape, found.dtype, wanted.spec.dtype, found.contiguous, found.pointer)
+        return Placed(found.pointer, wanted.spec.elements * wanted.dtype.itemsize, owner=found.owner)
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is None:
+        return None
+    if number is None:
+        raise _elsewhere(wanted, device, "one on a CUDA device")
+    dtype, strides = np.dtype(interface["typestr"]), interface.get("strides")
+    _check(wanted, tuple(interface["shape"]), dtype.name, wanted.dtype.name, strides is None, interface["data"][0])
+    return Placed(interface["data"][0], wanted.spec.elements * dtype.itemsize, owner=value)
+
+
+def _elsewhere(wanted: Argument, device: Device, found: str) -> ArgumentError:
+    return ArgumentError(
+        f"{wanted.label} is on another device",
+        expected=f"an array on {device.name}, or in host memory",
+        found=found,
+        advice="copy it there first",
+    )
+
+
+def _check(wanted: Argument, shape: tuple[int, ...], found: str, dtype: str, contiguous: bool, pointer: int) -> None:
+    if shape != wanted.spec.shape:
+        raise ArgumentError(
+            f"{wanted.label} has the wrong shape",
+            expected=wanted.wanted,
+            found=f"shape {list(shape)}",
+            advice="the kernel is compiled for this shape; compile the program for the other one",
+        )
+    if found != dtype:
+        raise ArgumentError(f"{wanted.label} has the wrong dtype", expected=dtype, found=found)
+    if not contiguous:
+        raise ArgumentError(
+            f"{wanted.label} is not contiguous in row-major order", advice="pass a contiguous copy of it"
+        )
+    if pointer % ALIGNMENT:
+        raise ArgumentError(
+            f"{wanted.label} does not begin at a multiple of {ALIGNMENT} bytes",
+            expected=f"an address that is a multiple of {ALIGNMENT}",
+            found=hex(pointer),
+            advice="pass a copy of it: a slice of an array begins anywhere",
+        )
+
+
+def check_apart(outputs: Sequence[Placed], others: Sequence[Placed], labels: Sequence[str]) -> None:
+    """Raises ArgumentError if an output shares memory with another argument."""
+    for number, (one, label) in enumerate(zip(outputs, labels, strict=True)):
+        for other in (*others, *outputs[:number]):
+            if one.pointer < other.pointer + other.nbytes and other.pointer < one.pointer + one.nbytes:
+                raise ArgumentError(f"{label} shares memory with another argument", advice="pass an array of its own")
