@@ -28,10 +28,10 @@ from .loop_ir import (
     Store,
     Wait,
 )
+from .refusals_gpu import SHARED_ALIGNMENT
 
-ALIGNMENT = 128
 SHARED = "@shared"
-SHARED_TEXT = f"{SHARED} = external addrspace(3) global [0 x i8], align {ALIGNMENT}"
+SHARED_TEXT = f"{SHARED} = external addrspace(3) global [0 x i8], align {SHARED_ALIGNMENT}"
 EVERY_LANE = -1
 
 
@@ -46,8 +46,9 @@ class GpuStatements(Statements):
         self.shared: dict[str, int] = {}
         self.shared_bytes = 0
 
-    def start(self, blocks: int, threads: int) -> None:
-        """Binds the numbers of the block and of the thread."""
+    def start(self, blocks: int, threads: int, narrow: bool) -> None:
+        """Binds the numbers of the block and of the thread. narrow: indices fit in 32 bits, which is half the work."""
+        self.indices.kind = "i32" if narrow else "i64"
         self._number(BLOCK_INDEX, "ctaid", blocks)
         self._number(THREAD_INDEX, "tid", threads)
 
@@ -59,6 +60,7 @@ class GpuStatements(Statements):
             if self.indices.kind == "i64":
                 name = self.text.pure(f"zext i32 {name} to i64", name)
             index = Index(0, ((name, 1),))
+            self.indices.natural.add(name)
         self.at.bindings[var.name] = Binding(index, index)
 
     def emit(self, statement: Statement) -> None:
@@ -131,7 +133,7 @@ class GpuStatements(Statements):
         if buffer.scope is Scope.SHARED:
             if buffer.name not in self.shared:
                 self.shared[buffer.name] = self.shared_bytes
-                self.shared_bytes += -(-max(1, buffer.bytes) // ALIGNMENT) * ALIGNMENT
+                self.shared_bytes += -(-max(1, buffer.bytes) // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
             self.module.globals[SHARED] = SHARED_TEXT
             start = self.text.pure(f"addrspacecast ptr addrspace(3) {SHARED} to ptr")
             offset = self.shared[buffer.name]

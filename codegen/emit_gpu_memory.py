@@ -22,17 +22,21 @@ class GpuMemory(Memory):
 
     def pointer(self, place: Place, index: Index) -> str:
         """As everywhere; in a swizzled buffer the address of a chunk depends on the line it is in."""
-        if not place.buffer.swizzle:
+        bits = place.buffer.swizzle
+        if not bits:
             return super().pointer(place, index)
-        text, size = self.text, place.buffer.dtype.bytes.bit_length() - 1
-        element = self.indices.scalar(index)
-        kind = self.indices.kind
+        text, size, kind = self.text, place.buffer.dtype.bytes.bit_length() - 1, self.indices.kind
+        # what is a multiple of all lines that differ changes neither the line nor the chunk, and stays an offset
+        period = 1 << (7 - size + bits)
+        low, high = index.constant % period, index.constant - index.constant % period
+        inside = Index(low, tuple(term for term in index.terms if term[1] % period))
+        outside = Index(high, tuple(term for term in index.terms if not term[1] % period))
+        element = self.indices.scalar(inside)
         line = text.pure(f"lshr {kind} {element}, {7 - size}", element)
-        bits = text.pure(f"and {kind} {line}, {(1 << place.buffer.swizzle) - 1}", line)
-        chunk = text.pure(f"shl {kind} {bits}, {4 - size}", bits)
+        number = text.pure(f"and {kind} {line}, {(1 << bits) - 1}", line)
+        chunk = text.pure(f"shl {kind} {number}, {4 - size}", number)
         where = text.pure(f"xor {kind} {element}, {chunk}", element, chunk)
-        what = memory_type(place.buffer.dtype)
-        return text.pure(f"getelementptr {what}, ptr {place.base}, {kind} {where}", place.base, where)
+        return super().pointer(place, Index(outside.constant, (*outside.terms, (where, 1))))
 
     def alignment(self, place: Place, index: Index, lanes: int) -> int:
         """Bytes, at most 16, that the address of lane 0 is surely a multiple of. All buffers begin at multiples of 16."""

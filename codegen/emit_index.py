@@ -51,7 +51,8 @@ class IndexArithmetic:
         self.text = text
         self.arithmetic = arithmetic
         self.lanes = 0
-        self.kind = "i64"
+        self.kind = "i64"  # of the names and literals of indices
+        self.natural: set[str] = set()  # names that are known not to be negative
 
     def total(self, parts: Iterable[tuple[Index, int]], constant: int = 0) -> Index:
         """constant + sum of coefficient * part."""
@@ -89,7 +90,23 @@ class IndexArithmetic:
         """An i64 value as an index."""
         if value.lanes:
             return Index(vector=value.text)
-        return Index(int(value.text)) if value.is_literal else Index(0, ((value.text, 1),))
+        if value.is_literal:
+            return Index(int(value.text))
+        name = value.text
+        if self.kind != "i64":
+            name = self.text.pure(f"trunc i64 {name} to {self.kind}", name)
+        return Index(0, ((name, 1),))
+
+    def _wide(self, name: str) -> str:
+        """A scalar of the kind of indices as an i64."""
+        return name if self.kind == "i64" or name[0] != "%" else self.text.pure(f"sext {self.kind} {name} to i64", name)
+
+    def _resized(self, name: str, bits: int) -> str:
+        """A scalar that is small enough, in another number of bits."""
+        own = int(self.kind[1:])
+        if bits == own or name[0] != "%":
+            return name
+        return self.text.pure(f"{'trunc' if bits < own else 'sext'} {self.kind} {name} to i{bits}", name)
 
     # To code
 
@@ -97,15 +114,15 @@ class IndexArithmetic:
         """The value in lane 0 without the vector part, as an i64 name or literal; summed from the outermost loop inward."""
         total = ""
         for name, times in index.terms:
-            term = name if times == 1 else self.text.pure(f"mul i64 {name}, {times}", name)
-            total = self.text.pure(f"add i64 {total}, {term}", total, term) if total else term
+            term = name if times == 1 else self.text.pure(f"mul {self.kind} {name}, {times}", name)
+            total = self.text.pure(f"add {self.kind} {total}, {term}", total, term) if total else term
         if not total:
             return str(index.constant)
-        return self.text.pure(f"add i64 {total}, {index.constant}", total) if index.constant else total
+        return self.text.pure(f"add {self.kind} {total}, {index.constant}", total) if index.constant else total
 
     def value(self, index: Index) -> Value:
         """The index as an i64 value, in lanes if they differ."""
-        scalar = Value(self.scalar(index), i64)
+        scalar = Value(self._wide(self.scalar(index)), i64)
         if index.is_scalar:
             return scalar
         total = self.arithmetic.spread(scalar, self.lanes)
@@ -137,10 +154,10 @@ class IndexArithmetic:
         if len(difference.terms) == 1 and abs(difference.terms[0][1]) == 1:  # compare the name itself with a number
             (symbol, sign), limit = difference.terms[0], difference.constant
             flipped = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(name, name) if sign < 0 else name
-            text = f"icmp {_SIGNED[flipped]} i64 {symbol}, {-limit * sign}"
+            text = f"icmp {_SIGNED[flipped]} {self.kind} {symbol}, {-limit * sign}"
             return Value(self.text.pure(text, symbol), boolean)
         a, b = self.scalar(left), self.scalar(right)
-        return Value(self.text.pure(f"icmp {_SIGNED[name]} i64 {a}, {b}", a, b), boolean)
+        return Value(self.text.pure(f"icmp {_SIGNED[name]} {self.kind} {a}, {b}", a, b), boolean)
 
     def _compare_lanes(self, name: str, difference: Index) -> Value:
         """base + c * lane against 0, in the narrowest lanes that hold it: base is clamped to what can change the answer."""
@@ -155,7 +172,7 @@ class IndexArithmetic:
         else:
             start = self.extremum("min", self.scalar(base), str(reach))
             start = self.extremum("max", start, str(-reach))
-            start = self.text.pure(f"trunc i64 {start} to i{bits}", start) if bits < 64 else start
+            start = self._resized(start, bits)
         kind = vector(f"i{bits}", self.lanes)
         if base.is_constant:
             text = f"icmp {_SIGNED[name]} {kind} splat (i{bits} {start}), {numbers}"
@@ -166,9 +183,10 @@ class IndexArithmetic:
         return Value(self.text.pure(f"icmp {_SIGNED[name]} {kind} {spread}, {numbers}", spread), boolean, self.lanes)
 
     def extremum(self, name: str, left: str, right: str) -> str:
-        """min or max of two i64 scalars."""
-        call = self.arithmetic.module.intrinsic(f"llvm.s{name}.i64", "i64", "i64", "i64")
-        return self.text.pure(f"{call}(i64 {left}, i64 {right})", left, right)
+        """min or max of two scalars."""
+        kind = self.kind
+        call = self.arithmetic.module.intrinsic(f"llvm.s{name}.{kind}", kind, kind, kind)
+        return self.text.pure(f"{call}({kind} {left}, {kind} {right})", left, right)
 
     def bound(self, name: str, left: Index, right: Index) -> Index:
         """min or max of two indices."""
@@ -194,7 +212,7 @@ class IndexArithmetic:
                 return quotient.shifted(steps)
             return rest.shifted(-steps * divisor)
         if rest.is_scalar:
-            part = Index(0, ((self._scalar_quotient(name, self.scalar(rest), divisor), 1),))
+            part = Index(0, ((self._quotient(name, rest, divisor), 1),))
         else:
             operands = [self.value(rest), Value(str(divisor), i64)]
             part = self.from_value(self._vector_quotient(name, *operands))
@@ -208,21 +226,37 @@ class IndexArithmetic:
         steps = rest.constant // divisor
         return steps if last // divisor == steps else None
 
+    def _quotient(self, name: str, index: Index, divisor: int) -> str:
+        """The quotient or remainder of a scalar."""
+        scalar = self.scalar(index)
+        natural = index.constant >= 0 and all(n in self.natural and times > 0 for n, times in index.terms)
+        if not natural or divisor & (divisor - 1) == 0:
+            found = self._scalar_quotient(name, scalar, divisor)
+        else:
+            what = "udiv" if name == "floordiv" else "urem"
+            found = self.text.pure(f"{what} {self.kind} {scalar}, {divisor}", scalar)
+        if natural:
+            self.natural.add(found)
+        return found
+
     def _scalar_quotient(self, name: str, scalar: str, divisor: int) -> str:
         if divisor & (divisor - 1) == 0:
             shift = divisor.bit_length() - 1
             return self.text.pure(
-                f"ashr i64 {scalar}, {shift}" if name == "floordiv" else f"and i64 {scalar}, {divisor - 1}", scalar
+                f"ashr {self.kind} {scalar}, {shift}"
+                if name == "floordiv"
+                else f"and {self.kind} {scalar}, {divisor - 1}",
+                scalar,
             )
-        quotient = self.text.pure(f"sdiv i64 {scalar}, {divisor}", scalar)
-        back = self.text.pure(f"mul i64 {quotient}, {divisor}", quotient)
-        rest = self.text.pure(f"sub i64 {scalar}, {back}", scalar, back)
-        negative = self.text.pure(f"icmp slt i64 {rest}, 0", rest)
+        quotient = self.text.pure(f"sdiv {self.kind} {scalar}, {divisor}", scalar)
+        back = self.text.pure(f"mul {self.kind} {quotient}, {divisor}", quotient)
+        rest = self.text.pure(f"sub {self.kind} {scalar}, {back}", scalar, back)
+        negative = self.text.pure(f"icmp slt {self.kind} {rest}, 0", rest)
         if name == "floordiv":
-            lower = self.text.pure(f"sext i1 {negative} to i64", negative)
-            return self.text.pure(f"add i64 {quotient}, {lower}", quotient, lower)
-        up = self.text.pure(f"add i64 {rest}, {divisor}", rest)
-        return self.text.pure(f"select i1 {negative}, i64 {up}, i64 {rest}", negative, up, rest)
+            lower = self.text.pure(f"sext i1 {negative} to {self.kind}", negative)
+            return self.text.pure(f"add {self.kind} {quotient}, {lower}", quotient, lower)
+        up = self.text.pure(f"add {self.kind} {rest}, {divisor}", rest)
+        return self.text.pure(f"select i1 {negative}, {self.kind} {up}, {self.kind} {rest}", negative, up, rest)
 
     def _vector_quotient(self, name: str, value: Value, divisor: Value) -> Value:
         number = int(divisor.text)

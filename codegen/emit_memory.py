@@ -40,15 +40,15 @@ class Memory:
 
     def pointer(self, place: Place, index: Index) -> str:
         """The address of lane 0 (without the vector part): one step for each term, outermost loop first, constant last."""
-        kind = memory_type(place.buffer.dtype)
+        kind, whole = memory_type(place.buffer.dtype), self.indices.kind
         address = place.base
         for symbol, times in index.terms:
             if times > 0:
                 step = f"[{times} x {kind}]" if times > 1 else kind
-                address = self.text.pure(f"getelementptr {step}, ptr {address}, i64 {symbol}", address, symbol)
+                address = self.text.pure(f"getelementptr {step}, ptr {address}, {whole} {symbol}", address, symbol)
             else:
-                scaled = self.text.pure(f"mul i64 {symbol}, {times}", symbol)
-                address = self.text.pure(f"getelementptr {kind}, ptr {address}, i64 {scaled}", address, scaled)
+                scaled = self.text.pure(f"mul {whole} {symbol}, {times}", symbol)
+                address = self.text.pure(f"getelementptr {kind}, ptr {address}, {whole} {scaled}", address, scaled)
         if index.constant:
             address = self.text.pure(f"getelementptr {kind}, ptr {address}, i64 {index.constant}", address)
         return address

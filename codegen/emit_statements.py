@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..common.errors import InternalError
-from ..tensor.dtype import i64
+from ..tensor.dtype import i32, i64
 from .emit_effects import Effects, Predicate
 from .emit_expressions import Binding
 from .emit_facts import fits_lanes
@@ -261,6 +261,8 @@ class Statements(Effects):
             terminator = f"br i1 {some.text}, label %{head}, label %{after}"
         top = text.open(terminator, head, writes=self.facts(body).writes, certain=surely)
         counter = text.reserve()
+        if self.count_groups:
+            self.indices.natural.add(counter)
         carried = []
         for name, held in before.items():
             for key, value in held.items():
@@ -272,10 +274,10 @@ class Statements(Effects):
             if base is not None:
                 trip = self.indices.total(((base, 1), (Index(0, ((counter, step),)), 1)), copy)
             self.bind(var, trip, None, lambda: self.emit(body))
-        following = text.effect(f"add nuw nsw i64 {counter}, {step if base is None else 1}")
-        again = text.effect(f"icmp slt i64 {following}, {limit}")
+        following = text.effect(f"add nuw nsw {self.indices.kind} {counter}, {step if base is None else 1}")
+        again = text.effect(f"icmp slt {self.indices.kind} {following}, {limit}")
         latch = text.block
-        text.phi(top, i64, 0, [(first, entry), (following, latch)], counter)
+        text.phi(top, i64 if self.indices.kind == "i64" else i32, 0, [(first, entry), (following, latch)], counter)
         last: list[tuple[str, Key, Value, Value]] = []
         for name, key, value, inner in carried:
             final = registers[name].get(key)

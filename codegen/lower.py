@@ -17,14 +17,29 @@ Meaning of a loop tree
 
 from __future__ import annotations
 
+from math import prod
+
 from ..schedules.loops import LoopTree
 from ..targets.target import Target
-from ..tensor.expr import Read
-from .index import number
-from .loop_ir import Buffer, For, LoopProgram, Nest, Scope, Statement, Store, statements
+from ..tensor.expr import Expr, Read
+from .index import floor_div, less, modulo, number, plus, times
+from .loop_ir import (
+    BLOCK_INDEX,
+    THREAD_INDEX,
+    Buffer,
+    For,
+    If,
+    Let,
+    LoopProgram,
+    Nest,
+    Scope,
+    Statement,
+    Store,
+    statements,
+)
 from .lower_nest import NestLowering
 from .refusals import check_lowers
-from .refusals_gpu import check_lowers_for_gpu
+from .refusals_gpu import check_lowers_for_gpu, check_storage
 from .storage import Storage, constant_stages, storages
 from .storage_gpu import gpu_scope
 from .view import Names
@@ -38,6 +53,7 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
     if target.kind == "cuda":
         check_lowers_for_gpu(tree)
         storage = storages(tree, gpu_scope)
+        check_storage(tree, storage)
     else:
         check_lowers(tree)
         storage = storages(tree)
@@ -47,7 +63,8 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
         old = storage[constant].buffer
         storage[constant] = Storage(Buffer(f"{constant}.raw", old.dtype, old.shape, Scope.PREPARED))
     lowering = NestLowering(tree, storage, target)
-    prepare = [_plain_copy(tree, storage, constant, lowering.names) for constant in raw]
+    copied = _copy_in_threads if target.kind == "cuda" else _plain_copy
+    prepare = [copied(tree, storage, constant, lowering.names) for constant in raw]
     nests: list[Nest] = []
     for stage in tree.stages:
         if stage.at is None:
@@ -85,7 +102,24 @@ def _plain_copy(tree: LoopTree, storage: dict[str, Storage], constant: str, name
     body: Statement = Store(storage[constant].buffer.name, index, Read(f"{constant}", index, tensor.dtype))
     for variable, extent in zip(reversed(variables), reversed(tensor.shape), strict=True):
         body = For(variable.name, number(extent), body)
-    return Nest(f"keep_{constant}", body, 1, 1)
+    return Nest(f"keep_{constant}", body)
+
+
+def _copy_in_threads(tree: LoopTree, storage: dict[str, Storage], constant: str, names: Names) -> Nest:
+    """The same on a GPU: an element for each thread."""
+    tensor = tree.program.tensors[constant]
+    count, threads = prod(tensor.shape), 256
+    blocks = -(-count // threads)
+    item = names.variable(f"{constant}.item", count)
+    index: list[Expr] = []
+    rest: Expr = item
+    for extent in reversed(tensor.shape):
+        index.insert(0, modulo(rest, extent, names.bounds))
+        rest = floor_div(rest, extent, names.bounds)
+    place = tuple(index)
+    body: Statement = Store(storage[constant].buffer.name, place, Read(constant, place, tensor.dtype))
+    body = Let(item.name, plus(times(BLOCK_INDEX, threads), THREAD_INDEX), If(less(item, number(count)), body))
+    return Nest(f"keep_{constant}", body, blocks, threads)
 
 
 def allocated(program: LoopProgram) -> dict[str, Buffer]:

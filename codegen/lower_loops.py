@@ -10,7 +10,7 @@ from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_
 from ..schedules.step_checks import wrong
 from ..targets.target import Target
 from ..tensor.program import Stage
-from .index import both, ceil_div, known, less, number, plus, smaller, times
+from .index import both, ceil_div, floor_div, known, less, number, plus, smaller, times
 from .loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement
 from .lower_body import Body
 from .lower_prefetch import prefetches
@@ -84,8 +84,10 @@ class LoopLowering:
         else:
             size = self.names.variable(f"{loop.name}.size", stride + 1)
             left = plus(place.size, times(variable, -stride))
+            least = smaller(number(stride), left)
+            self.names.multiples[size.name] = self.names.multiple(least)
             body = inner(view.moved(self.stage.stage, loop.axis, Place(position, size)))
-            body = Let(size.name, smaller(number(stride), left), body)
+            body = Let(size.name, least, body)
         if self.threads.binds(loop):
             return self.threads.branch(view, loop, variable, extent, body)
         return For(variable.name, extent, body, kind, label=label)
@@ -113,13 +115,16 @@ class LoopLowering:
         if not ragged or (points is not None and points >= stride * extent):
             body = inner(below.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
             return self.threads.trips(view, loop, variable, body, None, label)
-        left = plus(place.size, times(variable, -stride))
+        # a GPU's lanes are few: often each trip is there as a whole or not at all
+        whole = self.nest.target.kind == "cuda" and self.names.multiple(place.size) % stride == 0
+        left = number(stride) if whole else plus(place.size, times(variable, -stride))
         below = below.moved(self.stage.stage, loop.axis, Place(position, left))
         below = replace(below, tail=True) if reduces else below
         if reduces or self.stage.copies is not None:
             # zeros fill the overhang of a copy, the identity that of a reduction
-            if stride == 1:
-                below = replace(below, lanes=both(below.lanes, less(variable, place.size)))
+            if stride == 1 or whole:
+                count = floor_div(place.size, stride, self.names.bounds)
+                below = replace(below, lanes=both(below.lanes, less(variable, count)))
             return self.threads.trips(view, loop, variable, inner(below), None, label)
         valid = ceil_div(place.size, stride, self.names.bounds)
         return self.threads.trips(view, loop, variable, inner(below), valid, label)

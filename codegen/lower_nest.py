@@ -18,7 +18,7 @@ from .lower_cross import CrossThreads
 from .lower_fold import FoldLowering
 from .lower_loops import Around, LoopLowering, Next
 from .lower_pipeline import Pipeline, stages_of
-from .refusals_gpu import check_launch
+from .refusals_gpu import check_launch, check_shared
 from .storage import Storage
 from .teams import BOUND, blocks, threads_of, whole_block
 from .view import ALONE, Names, Place, Team, View, fixed
@@ -42,7 +42,9 @@ class NestLowering:
         check_launch(self.tree, stage, count, self.target)
         self.names.bounds[BLOCK_INDEX.name] = (0, count - 1)
         self.names.bounds[THREAD_INDEX.name] = (0, threads - 1)
-        return Nest(stage.stage, self.root(stage, whole_block(threads)), count, threads)
+        nest = Nest(stage.stage, self.root(stage, whole_block(threads)), count, threads)
+        check_shared(self.tree, stage, nest, self.target)
+        return nest
 
     def root(self, stage: StageLoops, team: Team) -> Statement:
         """What a nest does."""

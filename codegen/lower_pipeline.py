@@ -107,8 +107,9 @@ class Pipeline:
         if stride == 1 or (points is not None and points % stride == 0):
             return inner(below.moved(stage, loop.axis, Place(position, number(stride))))
         size = names.variable(f"{loop.name}.size", stride + 1)
-        body = inner(below.moved(stage, loop.axis, Place(position, size)))
-        return Let(size.name, smaller(number(stride), plus(place.size, times(trip, -stride))), body)
+        least = smaller(number(stride), plus(place.size, times(trip, -stride)))
+        names.multiples[size.name] = names.multiple(least)
+        return Let(size.name, least, inner(below.moved(stage, loop.axis, Place(position, size))))
 
     def _copies(self, view: View) -> Statement:
         made: list[Statement] = []

@@ -20,6 +20,7 @@ from .artifact import Artifact, Launch
 from .cpu import builder_version, specs
 from .emit_facts import facts
 from .emit_gpu import GpuStatements
+from .emit_gpu_narrow import is_narrow
 from .emit_memory import Place
 from .emit_text import FunctionText
 from .emit_values import ModuleText
@@ -56,7 +57,7 @@ def _kernel(
     """Writes one kernel."""
     known, text = facts(nest.body), FunctionText()
     statements = GpuStatements(text, module, target)
-    statements.start(nest.blocks, nest.threads)
+    statements.start(nest.blocks, nest.threads, is_narrow(nest, (*program.arguments, *program.globals)))
     parameters = []
     for number, buffer in enumerate(program.arguments):
         readonly = "" if buffer.name in known.writes else "readonly "

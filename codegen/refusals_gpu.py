@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..common.errors import ScheduleError
 from ..schedules.loops import LoopKind, LoopTree, Scope, StageLoops, is_reduction
 from ..schedules.step_checks import wrong
 from ..targets.target import Target
-from .storage import unrolls
+from .loop_ir import Allocate, Nest, statements
+from .storage import Storage, unrolls
 from .teams import BOUND, WARP, bound, level
 from .view import fixed
 
 MOST_BLOCKS = 2**31 - 1
+MOST_PRIVATE = 1 << 17  # bytes of local memory for one tensor: all threads of a device have theirs at a time
+SHARED_ALIGNMENT = 128
 
 
 def check_lowers_for_gpu(tree: LoopTree) -> None:
@@ -40,6 +43,42 @@ def check_launch(tree: LoopTree, root: StageLoops, blocks: int, target: Target) 
                 tree, stage.stage, f"{stage.stage} asks for {warps} warps in a block", expected=f"at most {most}",
                 advice="split the loop, and bind its outer piece to blocks",
             )  # fmt: skip
+
+
+def check_storage(tree: LoopTree, storage: Mapping[str, Storage]) -> None:
+    """ScheduleError for memory of a kind or size that threads do not have."""
+    for stage in tree.stages:
+        for tensor in tree.definition(stage.stage).tensors:
+            buffer = storage[tensor.name].buffer
+            if buffer.scope is Scope.SHARED and level(tree, stage) is LoopKind.WARP:
+                raise wrong(
+                    tree, stage.stage, f"{stage.stage} is made by each warp for itself, and is too large for its registers",
+                    expected="a stage whose loops, and those of its readers, are bound alike and written out",
+                    advice="unroll them, or attach it outside of the warps",
+                )  # fmt: skip
+            if buffer.scope in (Scope.STACK, Scope.SCRATCH) and buffer.bytes > MOST_PRIVATE:
+                raise wrong(
+                    tree, stage.stage, f"each thread would have {buffer.bytes} bytes of {stage.stage} for itself",
+                    expected=f"at most {MOST_PRIVATE}", advice="attach it further inside, or leave it at the root",
+                )  # fmt: skip
+
+
+def check_shared(tree: LoopTree, root: StageLoops, nest: Nest, target: Target) -> None:
+    """ScheduleError for a block that has more shared memory than there is."""
+    used = shared_bytes(nest)
+    if used > target.caches[0].bytes:
+        raise wrong(
+            tree, root.stage, f"a block of {root.stage} has {used} bytes of shared memory",
+            expected=f"at most {target.caches[0].bytes} on {target.level}",
+            advice="copy smaller tiles, or fewer stages of them",
+        )  # fmt: skip
+
+
+def shared_bytes(nest: Nest) -> int:
+    """Bytes of the SHARED buffers of a nest, each at a multiple of 128."""
+    found = {s.buffer.name: s.buffer for s in statements(nest.body) if isinstance(s, Allocate)}
+    sizes = (b.bytes for b in found.values() if b.scope is Scope.SHARED)
+    return sum(-(-max(1, size) // SHARED_ALIGNMENT) * SHARED_ALIGNMENT for size in sizes)
 
 
 def _refusals(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import gcd
 
 from ..schedules.extents import Extent
-from ..tensor.expr import Expr, Var
+from ..tensor.affine import affine
+from ..tensor.expr import Expr, Op, Var
 from .index import Bounds, number
 from .loop_ir import Statement
 
@@ -74,6 +76,7 @@ class Names:
 
     def __init__(self) -> None:
         self.bounds: Bounds = {}
+        self.multiples: dict[str, int] = {}  # variable -> what it is a multiple of
         self._count = 0
 
     def fresh(self, hint: str) -> str:
@@ -86,6 +89,17 @@ class Names:
         name = self.fresh(hint)
         self.bounds[name] = (0, max(0, extent - 1))
         return Var(name)
+
+    def multiple(self, expr: Expr) -> int:
+        """A number that an expression is surely a multiple of; 0 for zero."""
+        match expr:
+            case Op(name="min" | "max", args=(left, right)):
+                return gcd(self.multiple(left), self.multiple(right))
+            case Var(name=name):
+                return self.multiples.get(name, 1)
+        form = affine(expr)
+        parts = [c * (self.multiple(atom) if isinstance(atom, Var) else 1) for atom, c in form.terms]
+        return gcd(form.constant, *parts)
 
 
 def fixed(extent: Extent) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpu.assembler import PTXAS, assembled
+from gpu.trees import matmul
 
 from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.schedule import Schedule, trace
@@ -87,3 +88,19 @@ def test_threads_load_and_store_128_bits() -> None:
     assert text.count("ld.global.nc.v4.b32") == text.count("st.global.v4.b32") == 2
     assert "ld.global.nc.b32" not in text
     assert ".maxntid 128" in text
+
+
+@needs_ptxas
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_tile_of_a_matmul_stays_in_registers(architecture: str, tmp_path: Path) -> None:
+    program = normalised(ops.matmul_bias_relu(1024, 1024, 1024))
+    sketch = trace(matmul(stages=3, swizzle=1, rows=8), program)[0]
+    artifact = build(program, sketch, {}, parse_target(f"cuda:{architecture}"), 1)
+    (kernel,) = assembled(artifact, architecture, tmp_path)
+    assert (kernel.stack, kernel.spills) == (0, 0)
+    assert kernel.registers <= 168
+    text = artifact.code.decode()
+    assert text.count("cp.async.cg.shared.global") == 6  # two copies, twice ahead and once in the loop
+    assert text.count("bar.sync") == 1
+    assert "ld.shared.b32" not in text
+    assert artifact.launches[0].shared_bytes == 3 * (128 * 8 + 8 * 128) * 4

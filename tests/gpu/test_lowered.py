@@ -1,0 +1,86 @@
+"""GPU schedules against the oracle: the emulator runs the very code that becomes PTX, and checks every access."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu.trees import (
+    Template,
+    columns_by_threads,
+    matmul,
+    one_thread_of_many,
+    pointwise,
+    private,
+    rows_by_blocks,
+    rows_by_warps,
+    softmax,
+    transpose,
+)
+
+from tilesmith.codegen.pipeline import build
+from tilesmith.runtime.devices.emulator import emulator
+from tilesmith.schedules.schedule import trace
+from tilesmith.schedules.sketch import UNSCHEDULED
+from tilesmith.schedules.task import normalised
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor import ops
+from tilesmith.tensor.dtype import DType, bf16
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.random import random_array
+from tilesmith.tensor.reference import evaluate
+from tilesmith.tensor.text import parse
+
+EMULATOR = parse_target("cuda:emulator")
+
+
+def agrees(program: Program, template: Template | None) -> None:
+    """The outputs on the emulator are those of the oracle."""
+    program = normalised(program)
+    sketch = UNSCHEDULED if template is None else trace(template, program)[0]
+    artifact = build(program, sketch, {}, EMULATOR, 1)
+    generator, device = np.random.default_rng(0), emulator(seed=1)
+    given = [np.asarray(random_array(d.tensor.shape, d.tensor.dtype, generator)) for d in program.inputs]
+    loaded = device.load(artifact)
+    constants = [x for x, d in zip(given, program.inputs, strict=True) if d.constant]
+    inputs = [device.upload(x) for x, d in zip(given, program.inputs, strict=True) if not d.constant]
+    outputs = [device.empty(program.tensors[o].shape, program.tensors[o].dtype.numpy) for o in program.outputs]
+    loaded.prepare(constants)
+    loaded.run([*inputs, *outputs])
+    wanted, scales = evaluate(program, given), evaluate(program, given, absolute=True)
+    for name, output, want, scale in zip(program.outputs, outputs, wanted, scales, strict=True):
+        tolerance = 8 * program.tensors[name].dtype.eps * scale + 1e-30
+        found = _numbers(output.numpy(), program.tensors[name].dtype).reshape(want.shape)
+        assert np.all(np.abs(found - want) <= tolerance), name
+
+
+def _numbers(array: np.ndarray, dtype: DType) -> np.ndarray:
+    if dtype == bf16:  # NumPy has it as bits
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float64)
+
+
+CASES: dict[str, tuple[Program, Template | None]] = {
+    "no schedule": (ops.layer_norm(3, 17), None),
+    "pointwise": (ops.gelu(515), pointwise),
+    "pointwise f16": (ops.add(size=515, dtype="f16"), pointwise),
+    "rows by blocks": (ops.row_sum(3, 301), rows_by_blocks),
+    "rows by warps": (ops.row_max(6, 301), rows_by_warps),
+    "rows by warps f64": (ops.row_sum(6, 301, dtype="f64"), rows_by_warps),
+    "columns": (ops.column_sum(29, 45), columns_by_threads),
+    "columns bf16": (ops.column_max(29, 45, dtype="bf16"), columns_by_threads),
+    "softmax": (ops.softmax(3, 301), softmax),
+    "matmul": (ops.matmul(65, 131, 19), matmul()),
+    "matmul in stages": (ops.matmul(65, 140, 32), matmul(stages=3, swizzle=1)),
+    "matmul with epilogue": (ops.matmul_bias_relu(64, 132, 18), matmul(stages=2, pad=4)),
+    "matmul f16": (ops.matmul_bias_relu(64, 130, 18, dtype="f16"), matmul(stages=2)),
+    "transpose": (ops.transpose(35, 47), transpose),
+    "private": (ops.softmax(40, 7), private),
+    "one thread of many": (ops.softmax(3, 70), one_thread_of_many),
+    "constants": (ops.matmul_bias_relu(9, 6, 5, constants=("B", "bias")), None),
+    "indices as numbers": (parse("input A: i64[515]\nB[i: 515] = A[i] + i * 4294967296\nreturn B\n"), pointwise),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_with_the_oracle(name: str) -> None:
+    agrees(*CASES[name])
