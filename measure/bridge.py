@@ -110,7 +110,7 @@ class _Service:
             raise EnvironmentFailure(
                 "the cluster has no worker left that can measure",
                 found="; ".join(reasons) or "all nodes are gone",
-                advice="`tune cluster check` tests each node; the same command continues the run",
+                advice="`tilesmith cluster check` tests each node; the same command continues the run",
             )
 
     def _title(self, node: str) -> str:

@@ -144,12 +144,14 @@ def nothing_fits(target: Target, threads: int, left_out: Sequence[tuple[NodeFact
             "no node of the cluster can be used",
             expected=wanted,
             found=found,
-            advice="install the same wheels on all nodes; `tune cluster check` shows each",
+            advice="install the same wheels on all nodes; `tilesmith cluster check` shows each",
         )
     own = sorted({facts.target for facts, _ in left_out if facts.target})
     return TargetError(
         "the cluster has no device for the target",
         expected=target.text if needs_gpu(target) else f"{target.text}, {threads} threads",
         found=found,
-        advice="give one of these by --target: " + " or ".join(own) if own else "`tune cluster check` shows each node",
+        advice="give one of these by --target: " + " or ".join(own)
+        if own
+        else "`tilesmith cluster check` shows each node",
     )

@@ -28,7 +28,7 @@ from ..common.debug import Level, wanted
 from ..common.errors import NoRecordError, TilesmithError
 from ..common.settings import CACHE, DATABASE
 from ..measure.calibrate import known_ceilings
-from ..measure.machine import machine_identity, machine_key
+from ..measure.machine import identity_for, machine_key
 from ..runtime.kernel import Kernel
 from ..schedules.sketch import UNSCHEDULED, Sketch, broken_conditions, parse_sketch
 from ..schedules.space import Candidate, Parameter, Value
@@ -183,7 +183,7 @@ def best_pick(task: Task, db: str | Path | None = None, *, strict: bool = False)
 
 def _exact(task: Task, database: Database) -> Pick | None:
     """The task's best record: of this machine and this version's builder, else of this machine, else of any."""
-    here, builder = machine_key(machine_identity()), builder_version()
+    here, builder = machine_key(identity_for(task.target)), builder_version()
     for machine, built_by in ((here, builder), (here, None), (None, None)):
         for record in database.best(task.key, 8, machine=machine, builder=built_by):
             comparable = built_by is not None

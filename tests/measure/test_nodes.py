@@ -51,7 +51,7 @@ def test_other_versions_are_refused_with_advice(package: str, found: str) -> Non
     ((_, reason),) = choice.left_out
     assert package in reason and VERSIONS[package] in reason and "on that node" in reason
     error = nothing_fits(WIDE, 1, choice.left_out)
-    assert isinstance(error, EnvironmentFailure) and "tune cluster check" in error.advice
+    assert isinstance(error, EnvironmentFailure) and "tilesmith cluster check" in error.advice
 
 
 def test_times_come_from_one_kind_of_machine() -> None:
