@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from onnx_models import onnx_model
 
 Arrays = Mapping[str, np.ndarray]
 Call = Callable[[], Any]
@@ -90,6 +91,7 @@ def torch_functions() -> dict[str, tuple[Callable[..., Any], bool]]:
         "column_sum": (lambda x, out: torch.sum(x, 0, out=out), True),
         "transpose": (lambda x, out: out.copy_(x.t()) if out is not None else x.t().contiguous(), True),
         "bias_relu": (bias_relu, True),
+        "bias_gelu": (lambda x, bias, out: functional.gelu(x + bias), False),
     }
 
 
@@ -135,48 +137,23 @@ def torch_compile_call(
     return call
 
 
-_ONNX_OPERATORS: dict[str, Sequence[tuple[str, Sequence[str], str]]] = {
-    "matmul": [("MatMul", ["A", "B"], "out")],
-    "batch_matmul": [("MatMul", ["A", "B"], "out")],
-    "matmul_bias_relu": [("Gemm", ["A", "B", "bias"], "t"), ("Relu", ["t"], "out")],
-    "matmul_bias_gelu": [("Gemm", ["A", "B", "bias"], "t"), ("Gelu", ["t"], "out")],
-    "matmul_residual_layer_norm": [
-        ("Gemm", ["A", "B", "residual"], "t"),
-        ("LayerNormalization", ["t", "gamma", "beta"], "out"),
-    ],
-    "silu_add": [("Sigmoid", ["x"], "s"), ("Mul", ["x", "s"], "t"), ("Add", ["t", "y"], "out")],
-    "softmax": [("Softmax", ["x"], "out")],
-    "layer_norm": [("LayerNormalization", ["x", "gamma", "beta"], "out")],
-    "transpose": [("Transpose", ["x"], "out")],
-    "bias_relu": [("Add", ["x", "bias"], "t"), ("Relu", ["t"], "out")],
-}
-
-
 def onnxruntime_call(
     operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names
 ) -> Call | None:
-    """ONNX Runtime with bound inputs and outputs, so that nothing is copied or allocated. Constants are initializers."""
-    if operator not in _ONNX_OPERATORS:
+    """ONNX Runtime with bound inputs and outputs, so that nothing is copied or allocated."""
+    model = onnx_model(operator, arrays, outputs[0], constants)
+    if model is None:
         return None
-    import onnx
     import onnxruntime  # type: ignore[import-untyped]
-    from onnx import TensorProto, helper, numpy_helper
 
-    nodes = [helper.make_node(kind, list(inputs), [result]) for kind, inputs, result in _ONNX_OPERATORS[operator]]
-    given = {name: array for name, array in arrays.items() if name not in constants}
-    fixed = [numpy_helper.from_array(arrays[name], name) for name in constants]
-    described = [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in given.items()]
-    result = helper.make_tensor_value_info("out", TensorProto.FLOAT, outputs[0].shape)
-    graph = helper.make_graph(nodes, operator, described, [result], fixed)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    onnx.checker.check_model(model)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
-    for name, array in given.items():
-        binding.bind_cpu_input(name, array)
+    for name, array in arrays.items():
+        if name not in constants:
+            binding.bind_cpu_input(name, array)
     out = onnxruntime.OrtValue.ortvalue_from_numpy(outputs[0])
     binding.bind_ortvalue_output("out", out)
 
@@ -187,9 +164,36 @@ def onnxruntime_call(
     return call
 
 
+def openvino_call(
+    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names
+) -> Call | None:
+    """OpenVINO, one request whose tensors are the caller's own memory. It would compute in bfloat16 where the processor can,
+    unless told not to."""
+    model = onnx_model(operator, arrays, outputs[0], constants)
+    if model is None:
+        return None
+    import openvino  # type: ignore[import-untyped]
+
+    core = openvino.Core()
+    settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    request = core.compile_model(core.read_model(model.SerializeToString()), "CPU", settings).create_infer_request()
+    for name, array in arrays.items():
+        if name not in constants:
+            request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
+    request.set_tensor("out", openvino.Tensor(outputs[0], shared_memory=True))
+
+    def call() -> Any:
+        request.start_async()  # without the dictionary of results that `infer` makes
+        request.wait()
+
+    return call
+
+
 LIBRARIES: dict[str, Callable[[str, Arrays, Sequence[np.ndarray], int, Names], Call | None]] = {
     "numpy": numpy_call,
     "torch": torch_call,
     "torch.compile": torch_compile_call,
     "onnxruntime": onnxruntime_call,
+    "openvino": openvino_call,
 }
+PEERS = ("torch", "torch.compile", "onnxruntime", "openvino")  # whom a row is measured against unless told otherwise

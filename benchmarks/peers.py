@@ -36,10 +36,14 @@ class Missing(Exception):
 
 
 class Peer:
-    """The parent's side: a `method.Contender`. Errors: Missing, RuntimeError when the child fails."""
+    """The parent's side: a `method.Contender` that stays for many rows, so that its library is loaded once.
 
-    def __init__(self, name: str, row: Row, threads: int, database: str | None = None) -> None:
+    Errors: Missing (by `prepare` or `prepared`), RuntimeError when the child fails.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
         self.name = name
+        self.threads = threads
         self._child = subprocess.Popen(
             [sys.executable, __file__],
             stdin=subprocess.PIPE,
@@ -47,25 +51,34 @@ class Peer:
             text=True,
             env=_environment(threads),
         )
+        self.process = self._child.pid
+        self.sample: list[float] = []
+        self.provenance = ""
+
+    def prepare(self, row: Row, database: str | None = None) -> None:
+        """Begins to prepare a row; `prepared` waits until that is done."""
         request = {
-            "library": name,
+            "library": self.name,
             "operator": row.operator,
             "sizes": dict(row.sizes),
             "constants": list(row.constants),
-            "threads": threads,
+            "threads": self.threads,
             "database": database,
         }
-        answer = self._ask({"prepare": request})
+        self._tell({"prepare": request})
+
+    def prepared(self) -> None:
+        """Waits until the row is prepared. Errors: Missing."""
+        answer = self._answer()
         if "missing" in answer:
-            self.close()
             raise Missing(answer["missing"])
-        self.process = self._child.pid
-        self.sample: list[float] = answer["sample"]
-        self.provenance: str = answer["provenance"]
+        self.sample = answer["sample"]
+        self.provenance = answer["provenance"]
 
     def run(self, seconds: float) -> float:
         """Runs for about that long; the median seconds of one call. Rests after."""
-        answer = self._ask({"run": seconds})
+        self._tell({"run": seconds})
+        answer = self._answer()
         time.sleep(REST)
         return float(answer["seconds"])
 
@@ -76,10 +89,13 @@ class Peer:
         self._child.stdout.close()
         self._child.wait(timeout=10)
 
-    def _ask(self, request: dict[str, object]) -> dict[str, Any]:
-        assert self._child.stdin is not None and self._child.stdout is not None
+    def _tell(self, request: dict[str, object]) -> None:
+        assert self._child.stdin is not None
         self._child.stdin.write(json.dumps(request) + "\n")
         self._child.stdin.flush()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._child.stdout is not None
         line = self._child.stdout.readline()
         if not line:
             raise RuntimeError(f"the process of {self.name} ended with code {self._child.wait()}")
@@ -129,8 +145,8 @@ def time_calls(call: Call, seconds: float) -> tuple[float, int]:
     return median(times), len(times) * batch
 
 
-def prepare(request: dict[str, Any]) -> tuple[Call, list[float], str]:
-    """(the call, a sample of its output, where it comes from)."""
+def prepare(request: dict[str, Any]) -> tuple[Call, list[float], str, object]:
+    """(the call, a sample of its output, where it comes from, the memory that it works on: some libraries do not hold it)."""
     from tilesmith.tensor.random import random_inputs
 
     row = Row("", request["operator"], request["sizes"], constants=tuple(request["constants"]))
@@ -149,7 +165,7 @@ def prepare(request: dict[str, Any]) -> tuple[Call, list[float], str]:
         if found is None:
             raise Missing(f"{request['library']} has no {row.operator} here")
         call, provenance = found, request["library"]
-    return call, _sample(call, outputs[0]), provenance
+    return call, _sample(call, outputs[0]), provenance, (arrays, outputs)
 
 
 def _our_call(
@@ -179,12 +195,14 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     call: Call | None = None
+    held: object = None  # keeps what the library works on alive
     for line in sys.stdin:
         request = json.loads(line)
         answer: dict[str, object]
         if "prepare" in request:
             try:
-                call, sample, provenance = prepare(request["prepare"])
+                call = held = None  # what the row before took is free again
+                call, sample, provenance, held = prepare(request["prepare"])  # noqa: RUF059
                 answer = {"sample": sample, "provenance": provenance}
             except (Missing, ImportError) as error:
                 answer = {"missing": str(error)}
@@ -194,6 +212,7 @@ def serve() -> None:
             answer = {"seconds": seconds, "calls": calls}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+    os._exit(0)  # some libraries crash when their destructors run in an order that they did not expect
 
 
 if __name__ == "__main__":

@@ -129,19 +129,26 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_a_contender_process_prepares_runs_and_ends(peers: ModuleType) -> None:
-    row = workloads.matmul("matmul", 16, 24, 32)
-    peer = peers.Peer("numpy", row, 1)
+    peer = peers.Peer("numpy", 1)
     try:
-        assert len(peer.sample) == peers.SAMPLES
-        assert 0 < peer.run(0.01) < 0.01
+        for row in (workloads.matmul("matmul", 16, 24, 32), workloads.batch_matmul("batch", 2, 8, 8, 8)):
+            peer.prepare(row)
+            peer.prepared()
+            assert len(peer.sample) == peers.SAMPLES
+            assert 0 < peer.run(0.01) < 0.01
     finally:
         peer.close()
     assert peer._child.returncode == 0
 
 
 def test_a_library_without_a_way_is_missing_not_an_error(peers: ModuleType) -> None:
-    with pytest.raises(peers.Missing, match="numpy has no softmax"):
-        peers.Peer("numpy", workloads.rows_and_columns("memory", "softmax", 8, 8), 1)
+    peer = peers.Peer("numpy", 1)
+    try:
+        peer.prepare(workloads.rows_and_columns("memory", "softmax", 8, 8))
+        with pytest.raises(peers.Missing, match="numpy has no softmax"):
+            peer.prepared()
+    finally:
+        peer.close()
 
 
 def test_short_calls_are_timed_several_at_a_time(peers: ModuleType) -> None:
