@@ -27,6 +27,11 @@ class LoadedKernel(Protocol):
         artifact's shapes and dtypes; nothing is checked. A GPU may still be at work when this returns."""
         ...
 
+    def run_if_right(self, *objects: object) -> bool:
+        """Runs once if the objects (inputs, then outputs, as many as the kernel has) are arrays exactly as `run` wants them
+        and no output shares memory with another. False if not, or if this cannot be told cheaply: then nothing has run."""
+        ...
+
     def run_repeat(self, arrays: Sequence[Any], count: int) -> float:
         """Runs `count` times without Python in between (a CPU), or with cold caches and timed by the device (a GPU).
         Returns the seconds that all of them took."""

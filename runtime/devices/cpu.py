@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from ...codegen.artifact import Artifact
+from ...codegen.artifact import Artifact, BufferSpec
 from ...common.errors import EnvironmentFailure, InternalError, TargetError
 from ...targets.target import check_runs_here, parse_target
+from ...tensor.dtype import DTYPES
 from .base import Array
+from .entrance import Passport, Wanted, entrance, fits
 
 ALIGNMENT = 64
 _LARGE = 1 << 16  # bytes from which on an output's alignment matters more than the microsecond it costs
@@ -99,7 +101,7 @@ def _waiting_policy() -> Iterator[None]:
 
 
 @lru_cache(maxsize=1)
-def _jit() -> Any:
+def jit() -> Any:
     """LLVM's linker of object files into this process."""
     import llvmlite.binding as llvm
 
@@ -163,6 +165,11 @@ class CpuKernel:
         self._outputs_at = self._inputs + len(artifact.constants)
         self._count = self._outputs_at + len(artifact.outputs)
         self._frames: list[Frame] = []
+        inputs, outputs = _wanted(artifact.inputs), _wanted(artifact.outputs)
+        self._passport = Passport(inputs, outputs) if fits(inputs, outputs) else None
+        self._address = self._library[artifact.symbol]
+        if self._passport is not None:
+            self._enter = entrance(len(inputs), len(artifact.constants), len(outputs))
 
     @property
     def facts(self) -> dict[str, dict[str, int]]:
@@ -202,6 +209,17 @@ class CpuKernel:
         self.entry(frame.pointer, self.prepared, frame.workspace)
         self.release(frame)
 
+    def run_if_right(self, *objects: object) -> bool:
+        """See LoadedKernel."""
+        if self._passport is None or not self._ready:
+            return False
+        frame = self.acquire()
+        refused = self._enter(
+            self._passport.pointer, frame.pointer, self.prepared, frame.workspace, self._address, *objects
+        )
+        self._frames.append(frame)
+        return not refused
+
     def run_repeat(self, arrays: Sequence[Array], count: int) -> float:
         """See LoadedKernel."""
         frame = self._filled(arrays)
@@ -219,6 +237,10 @@ class CpuKernel:
         for number, array in enumerate(arrays):
             block[number if number < inputs else number + gap] = address(array)
         return frame
+
+
+def _wanted(specs: Sequence[BufferSpec]) -> list[Wanted]:
+    return [(DTYPES[spec.dtype].numpy, spec.shape) for spec in specs]
 
 
 def _link(artifact: Artifact) -> Any:
@@ -239,6 +261,6 @@ def _link(artifact: Artifact) -> Any:
         builder.export_symbol(name)
     with _lock:
         try:
-            return builder.link(_jit(), f"{artifact.symbol}.{next(_numbers)}")
+            return builder.link(jit(), f"{artifact.symbol}.{next(_numbers)}")
         except RuntimeError as error:
             raise EnvironmentFailure("the compiled code could not be linked", found=str(error)) from error

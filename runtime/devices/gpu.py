@@ -198,6 +198,10 @@ class GpuKernel:
             for launch in self.artifact.launches:
                 self._port.launch(self._module, launch, pointers, read_only)
 
+    def run_if_right(self, *objects: object) -> bool:
+        """See `LoadedKernel.run_if_right`: a launch costs more than looking at arrays."""
+        return False
+
     def run_repeat(self, arrays: Sequence[Any], count: int) -> float:
         """See `LoadedKernel.run_repeat`."""
         return self._port.timed(lambda: self.run(arrays), count)

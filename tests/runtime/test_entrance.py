@@ -1,0 +1,107 @@
+"""The short way into a kernel: it runs on exactly what is wanted, says no to all else, and then has touched nothing."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import tilesmith
+from tilesmith.common.errors import ArgumentError
+from tilesmith.runtime.kernel import Kernel
+from tilesmith.tensor import ops
+
+M, N, K = 97, 50, 64  # enough work to start threads
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Kernel:
+    """C = A @ B, B constant, in two threads."""
+    b = np.random.default_rng(1).standard_normal((K, N), dtype=np.float32)
+    program = ops.matmul(m=M, n=N, k=K, constants=("B",))
+    made = tilesmith.compile(program, db=":memory:", threads=2, constants={"B": b})
+    assert made.artifact.runtime_symbols
+    return made
+
+
+def arrays(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    a = np.random.default_rng(seed).standard_normal((M, K), dtype=np.float32)
+    return a, np.full((M, N), np.nan, np.float32)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+class Special(np.ndarray):
+    """A subclass may mean anything."""
+
+
+def test_it_runs_on_what_is_wanted(kernel: Kernel) -> None:
+    a, out = arrays()
+    assert kernel._loaded.run_if_right(a, out)
+    other = arrays()[1]
+    kernel._loaded.run([a, other])
+    np.testing.assert_array_equal(out, other)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda a, out: (a.astype(np.float64), out),
+        lambda a, out: (a[: M - 1], out),
+        lambda a, out: (a.reshape(M, K, 1), out),
+        lambda a, out: (a.reshape(M * K), out),
+        lambda a, out: (np.asfortranarray(a), out),
+        lambda a, out: (a.tolist(), out),
+        lambda a, out: (None, out),
+        lambda a, out: (a.view(Special), out),
+        lambda a, out: (a, read_only(out)),
+        lambda a, out: (a, out.astype(np.float64)),
+        lambda a, out: (a, a.reshape(-1)[: M * N].reshape(M, N)),
+    ],
+)
+def test_it_refuses_all_else(kernel: Kernel, spoil) -> None:  # type: ignore[no-untyped-def]
+    a, out = arrays()
+    before = a.copy()
+    assert not kernel._loaded.run_if_right(*spoil(a, out))
+    assert np.isnan(out).all()
+    np.testing.assert_array_equal(a, before)
+
+
+def test_unaligned_memory_goes_the_long_way_to_its_error(kernel: Kernel) -> None:
+    a, out = arrays()
+    bytes_ = np.zeros(a.nbytes + 1, np.uint8)
+    with pytest.raises(ArgumentError, match="contiguous"):
+        kernel(bytes_[1:].view(np.float32).reshape(a.shape), out=out)
+
+
+def test_touching_neighbours_share_nothing(kernel: Kernel) -> None:
+    both = np.zeros(M * K + M * N, np.float32)
+    a, out = both[: M * K].reshape(M, K), both[M * K :].reshape(M, N)
+    a[...] = arrays()[0]
+    assert kernel._loaded.run_if_right(a, out)
+
+
+def test_eight_threads_agree_with_one(kernel: Kernel) -> None:
+    """Each thread has inputs of its own and calls many times; all results are those of one thread, bit for bit."""
+    given = [arrays(seed)[0] for seed in range(8)]
+    expected = [kernel(a).copy() for a in given]
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        out = np.empty((M, N), np.float32)
+        for _ in range(200):
+            out.fill(np.nan)
+            kernel(given[number], out=out)
+            if not np.array_equal(out, expected[number]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
