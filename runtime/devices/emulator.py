@@ -60,7 +60,7 @@ class EmulatedModule:
     def __init__(self, artifact: Artifact) -> None:
         import llvmlite.binding as llvm
 
-        from .cpu import _jit, _lock
+        from .cpu import _lock, jit
 
         symbols = sorted({one.symbol for one in (*artifact.launches, *artifact.prepare_launches)})
         builder = llvm.JITLibraryBuilder().add_object_img(artifact.code).add_current_process()
@@ -68,7 +68,7 @@ class EmulatedModule:
             builder.export_symbol(name)
         with _lock:
             try:
-                self._library = builder.link(_jit(), f"emulated.{next(_numbers)}")
+                self._library = builder.link(jit(), f"emulated.{next(_numbers)}")
             except RuntimeError as error:
                 raise EnvironmentFailure("the emulated kernels could not be linked", found=str(error)) from error
         self.entries = {name: _ENTRY(self._library[name]) for name in symbols}
