@@ -53,6 +53,7 @@ class IndexArithmetic:
         self.lanes = 0
         self.kind = "i64"  # of the names and literals of indices
         self.natural: set[str] = set()  # names that are known not to be negative
+        self.multiples: dict[str, int] = {}  # names that are multiples of a number
 
     def total(self, parts: Iterable[tuple[Index, int]], constant: int = 0) -> Index:
         """constant + sum of coefficient * part."""
@@ -203,6 +204,9 @@ class IndexArithmetic:
         """floordiv or mod by a positive constant; exact parts are divided without an instruction."""
         if divisor == 1:
             return index if name == "floordiv" else Index()
+        if name == "mod":
+            kept = tuple(t for t in index.terms if t[1] * self.multiples.get(t[0], 1) % divisor)
+            index = Index(index.constant, kept, index.lane, index.vector)
         whole = Index(0, tuple(term for term in index.terms if term[1] % divisor == 0))
         rest = self.minus(index, whole)
         quotient = Index(0, tuple((symbol, times // divisor) for symbol, times in whole.terms))

@@ -263,6 +263,8 @@ class Statements(Effects):
         counter = text.reserve()
         if self.count_groups:
             self.indices.natural.add(counter)
+        if start.is_constant and start.constant % step == 0:
+            self.indices.multiples[counter] = step
         carried = []
         for name, held in before.items():
             for key, value in held.items():

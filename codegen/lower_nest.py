@@ -13,6 +13,7 @@ from ..tensor.expr import Const, Expr, Op, Read
 from .identity import identity
 from .index import both, floor_div, known, less, number, plus, smaller, times
 from .loop_ir import BLOCK_INDEX, THREAD_INDEX, Allocate, Block, Buffer, For, If, Nest, Scope, Statement, Store, Update
+from .lower_ahead import bring_near
 from .lower_body import Body, stored
 from .lower_cross import CrossThreads
 from .lower_fold import FoldLowering
@@ -203,8 +204,10 @@ class StageLowering(LoopLowering):
         variable = self.names.variable(loop.name, fixed(loop.extent) * fixed(loop.stride))
         below = view.opening(loop.name, variable)
         below = below.moved(self.stage.stage, loop.axis, Place(plus(place.position, variable), number(1)))
+        near = tuple(bring_near(self.nest.body, self.names, self.stage, loop, piece, view, variable))
         label = f"{loop.name}+{piece.name}"
         body = self.with_attached(below, loop, lambda v: inner(v, depth + 2))
+        body = Block((*near, body)) if near else body
         return For(variable.name, place.size, body, unroll=fixed(piece.extent), label=label)
 
     def _peeled(self, view: View, depth: int, inner: Next) -> Statement:

@@ -26,6 +26,7 @@ class Nest:
     over the mean share of all threads, so that 1 is perfect. `moved`: bytes that enter or leave each cache.
     `ahead`: how many bytes ahead memory is asked for by prefetches, 0 without any. `passes`: several stages walk over inputs
     of the program, one after the other: what the next row needs is not on its way while this one is worked on.
+    `near`: above 0 where hints bring the next block's operand near while one is computed.
     """
 
     root: StageLevels
@@ -37,6 +38,7 @@ class Nest:
     traffic: NestTraffic
     ahead: Value = 0.0
     passes: bool = False
+    near: Value = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
         moved = tuple(_moved(traffic, n, caches, used, touched) for n in range(len(caches)))
         inside = [s for s, _ in work]
         ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)
-        nests.append(Nest(root, trips, used, balance, work, moved, traffic, ahead, passes))
+        nests.append(Nest(root, trips, used, balance, work, moved, traffic, ahead, passes, brings_near(inside)))
     points = {s.name: float(np.prod([float(a.extent) for a in s.definition.all_axes])) for s in counted.stages.values()}
     return Analysis(tuple(nests), caches, touched, points)
 
@@ -94,6 +96,16 @@ def bytes_ahead(stages: list[StageLevels]) -> Value:
                 stride = real(s.loops.loop(loop).stride)
                 farthest = np.maximum(farthest, real(distance) * stride * element)
     return farthest
+
+
+def brings_near(stages: list[StageLevels]) -> Value:
+    """How many operands are brought near by some stages."""
+    total: Value = 0.0
+    for s in stages:
+        for note, _, on in s.loops.notes:
+            if note.startswith("bring "):
+                total = total + real(on)
+    return total
 
 
 def walks_repeatedly(tree: LoopTree, stages: list[StageLevels]) -> bool:

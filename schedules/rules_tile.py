@@ -209,6 +209,7 @@ class _Block:
         s.parallel(*others, first)
         self._register_tile(rows[2:], vectors[2:], depth[-1])
         self._packs(depth[0], [depth[0], *second][-1])
+        self._brings(self._inner(rows[1:2], vectors[1:2])[0])
 
     def with_epilogue(self) -> None:
         """The anchor runs at the register tile of its epilogue, over its whole depth, and stays in registers."""
@@ -223,6 +224,7 @@ class _Block:
         tile_ = s.compute_at(self.anchor, inner[-1])
         self._anchor_tile(tile_, blocked=False)
         self._packs(outer[0], outer[-1])
+        self._brings(inner[0])
 
     def with_epilogue_blocked(self) -> None:
         """The anchor fills a block in scratch memory, depth block by depth block; the epilogue then reads the block."""
@@ -264,7 +266,18 @@ class _Block:
         self.s.unroll(*unrolled, *rows, vectors[0])
         self.s.vectorize(vectors[1])
 
-    # ---- packing ----
+    # ---- memory ----
+
+    def _brings(self, around: LoopHandle) -> None:
+        """While a block of tiles is computed, the operand that moves with the loop around it comes near for the next block."""
+        s = self.s
+        axis = self.parts.vector if self.rows_inside else self.parts.rows
+        if self.parts.rows is None or axis is None:
+            return
+        moved = [r.tensor for r in s.program.stage(self.anchor).reads() if depends(r, axis)]
+        inside = {name for name in moved if name in s.program.producers and s.tree.loops_of(name).at is not None}
+        if len(moved) == 1 and not inside:
+            s.bring(self.anchor, moved[0], around, s.flag(f"{self.anchor}.bring"))
 
     def _packs(self, outer: LoopHandle, inner: LoopHandle) -> None:
         """Copies of operands in the order in which the register tile reads them. Constants are packed once."""

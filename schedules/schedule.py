@@ -257,6 +257,10 @@ class Schedule:
         """Asks for what a loop will read of a tensor `distance` trips ahead; 0: not at all."""
         self._do("prefetch", tensor, loop.name, distance)
 
+    def bring(self, stage: str, tensor: str, loop: LoopHandle, on: Extent = 1) -> None:
+        """Asks for what a stage will read of a tensor in the next trip of a loop, spread over the work of this trip."""
+        self._do("bring", stage, tensor, loop.name, on)
+
     def pipeline(self, loop: LoopHandle, stages: Extent) -> None:
         """Software pipelining of the copies inside a loop."""
         self._do("pipeline", loop.name, stages)

@@ -30,6 +30,21 @@ def prefetch(tree: LoopTree, context: Context, tensor: str, loop: str, distance:
     return tree.replacing(replace(stage, notes=(*stage.notes, (f"prefetch {tensor}", loop, distance))))
 
 
+def bring(tree: LoopTree, context: Context, stage: str, tensor: str, loop: str, on: Extent = 1) -> LoopTree:
+    """Asks for what a stage will read of a tensor in the next trip of a loop around it, a little in each trip of its reduction.
+
+    for j                               for j
+      for k                               for k
+        acc += a[i, k] * b[k, j]   ->       prefetch b[.. a share of the lines of j + 1 ..]
+                                            acc += a[i, k] * b[k, j]
+    """
+    old = tree.loops_of(stage)
+    used = dict.fromkeys(read.tensor for read in tree.definition(stage).reads())
+    if tensor not in used:
+        raise wrong(tree, loop, f"{stage} does not read {tensor}", expected=f"one of {', '.join(used)}")
+    return tree.replacing(replace(old, notes=(*old.notes, (f"bring {tensor}", loop, on))))
+
+
 def pipeline(tree: LoopTree, context: Context, loop: str, stages: Extent) -> LoopTree:
     """Lets the copies attached inside a loop run `stages` trips ahead of their use (software pipelining)."""
     stage = tree.owner(loop)

@@ -60,6 +60,7 @@ class Interpreter:
     memory: dict[str, Any] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     allocated: dict[str, Buffer] = field(default_factory=dict)
+    hints: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     _nearest: str = ""
 
     def run(self, arguments: list[np.ndarray]) -> None:
@@ -106,8 +107,8 @@ class Interpreter:
                 self._write(name, indices, value, None, env, active)
             case Update(buffer=name, indices=indices, combiner=combiner, value=value):
                 self._write(name, indices, value, combiner, env, active)
-            case Prefetch():
-                pass
+            case Prefetch(buffer=name, indices=indices):
+                self.hints.append((name, tuple(int(self._value(index, env, True)) for index in indices)))
             case _:
                 raise TypeError(type(node).__name__)
 

@@ -1,0 +1,110 @@
+"""Bringing near: while a block is worked on, every line of the next one is asked for, a little at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from emission.loops import HOST, run
+from lowering.interpreter import Interpreter
+from lowering.truth import exact_inputs
+
+from tilesmith.codegen.cpu import assemble
+from tilesmith.codegen.loop_ir import LoopProgram
+from tilesmith.codegen.lower import lower
+from tilesmith.common.errors import TemplateError
+from tilesmith.schedules.auto import derive
+from tilesmith.schedules.schedule import Schedule, trace
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.ops import matmul, matmul_bias_relu
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.reference import evaluate
+from tilesmith.tensor.text import canonical
+
+AVX512 = parse_target("x86:avx512")
+LINE = 16
+
+
+def tiled(columns: bool) -> Callable[[Schedule], None]:
+    """Tiles of 4 x 2 vectors; the next panel of B (or the next rows of A) is brought near around the tiles in a block."""
+
+    def template(s: Schedule) -> None:
+        i, j, k = s.stage("t0").loops
+        i0, i1 = s.split(i, 4)
+        j0, j1, j2 = s.split(j, 2, 16)
+        k0, k1 = s.split(k, 4)
+        outer, inner, tensor = (j0, i0, "x1") if columns else (i0, j0, "x0")
+        s.reorder(outer, inner, k0, k1, i1, j1, j2)
+        s.unroll(k1, i1, j1)
+        s.vectorize(j2)
+        s.bring("t0", tensor, outer)
+
+    return template
+
+
+def lowered(program: Program, columns: bool) -> LoopProgram:
+    (sketch,) = trace(tiled(columns), program)
+    return lower(sketch.apply(program, AVX512, {}), AVX512)
+
+
+def lines(loops: LoopProgram, program: Program, tensor: str) -> set[int]:
+    """Numbers of the lines (of arrays that begin at one) that are asked for; what lies outside of the tensor is left out."""
+    interpreter = Interpreter(loops)
+    inputs = exact_inputs(program, 0)
+    interpreter.run(
+        [*inputs, np.zeros((program.stages[0].axes[0].extent, program.stages[0].axes[1].extent), np.float32)]
+    )
+    assert {name for name, _ in interpreter.hints} == {tensor}
+    shape = program.tensors[tensor].shape
+    asked = {row * shape[1] + column for _, (row, column) in interpreter.hints if row < shape[0] and column < shape[1]}
+    return {element // LINE for element in asked}
+
+
+@pytest.mark.parametrize("depth", [16, 20, 32])
+def test_every_line_of_the_next_panel_of_columns(depth: int) -> None:
+    program = canonical(matmul(12, 96, depth))
+    panels = [row * 6 + vector for row in range(depth) for vector in range(2, 6)]  # all but the first panel's
+    assert set(panels) <= lines(lowered(program, True), program, "x1")
+
+
+@pytest.mark.parametrize("depth", [16, 32, 48])
+def test_every_line_of_the_next_rows(depth: int) -> None:
+    program = canonical(matmul(12, 96, depth))
+    first = 4 * depth // LINE
+    assert set(range(first, 12 * depth // LINE)) <= lines(lowered(program, False), program, "x0")
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(12, 96, 32), (13, 100, 33), (3, 5, 1), (9, 64, 7)])
+@pytest.mark.parametrize("columns", [True, False])
+def test_values_are_the_same(m: int, n: int, k: int, columns: bool) -> None:
+    program = canonical(matmul(m, n, k))
+    inputs = exact_inputs(program, m)
+    (want,) = evaluate(program, inputs)
+    if HOST.vector_bits != 512:
+        pytest.skip("written for vectors of 16 floats")
+    (output,) = run(lowered(program, columns), inputs, 1)
+    assert np.array_equal(output.reshape(want.shape), want)
+
+
+def test_hints_stand_once_in_an_unrolled_trip() -> None:
+    program = canonical(matmul(12, 96, 32))
+    text = assemble(lowered(program, True), AVX512, 1, texts=True).texts["asm"]
+    # 64 lines of a panel in 24 trips: 3 each
+    assert len(re.findall(r"\tprefetcht0", text)) == 3
+
+
+def test_rules_offer_it_for_the_operand_that_moves_and_for_epilogues() -> None:
+    for program in (matmul(64, 64, 64), matmul_bias_relu(64, 64, 64)):
+        texts = [sketch.text for sketch in derive(canonical(program))]
+        assert any("bring" in text and "x0" in text for text in texts)
+        assert any("bring" in text and "x1" in text for text in texts)
+
+
+def test_a_tensor_that_is_not_read_is_refused() -> None:
+    def template(s: Schedule) -> None:
+        s.bring("t0", "t0", s.stage("t0").loops[0])
+
+    with pytest.raises(TemplateError, match="t0 does not read t0"):
+        trace(template, canonical(matmul(4, 4, 4)))
