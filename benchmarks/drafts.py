@@ -96,6 +96,11 @@ def draw(seed: int, sizes: Sequence[int] = SMALL, stages: tuple[int, int] = (3, 
             return found
 
 
+def workload(name: str) -> Draft:
+    """The draft of a row of the benchmarks, "draft:17"."""
+    return draw(int(name.partition(":")[2]), LARGE, points=1 << 21)
+
+
 class _Drawing:
     """A draft in the making. Numbers of tensors are -1, -2, ... for inputs until all are known."""
 

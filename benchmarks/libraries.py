@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from drafts import workload
 from onnx_models import onnx_model
 
 Arrays = Mapping[str, np.ndarray]
@@ -95,6 +96,17 @@ def torch_functions() -> dict[str, tuple[Callable[..., Any], bool]]:
     }
 
 
+def _torch_function(operator: str) -> tuple[Callable[..., Any], bool] | None:
+    """As in `torch_functions`; of a draft all results, of which the caller takes the first."""
+    import torch
+
+    if not operator.startswith("draft:"):
+        return torch_functions().get(operator)
+    draft = workload(operator)
+    count = len(draft.inputs)
+    return (lambda out, **x: draft.results(torch, [x[f"x{number}"] for number in range(count)])), False
+
+
 def torch_call(
     operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names
 ) -> Call | None:
@@ -102,7 +114,7 @@ def torch_call(
     import torch
 
     torch.set_num_threads(threads)
-    found = torch_functions().get(operator)
+    found = _torch_function(operator)
     if found is None:
         return None
     function, writes = found
@@ -123,7 +135,7 @@ def torch_compile_call(
     import torch
 
     torch.set_num_threads(threads)
-    found = torch_functions().get(operator)
+    found = _torch_function(operator)
     if found is None:
         return None
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}

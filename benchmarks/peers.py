@@ -185,7 +185,7 @@ def _sample(call: Call, out: np.ndarray) -> list[float]:
     out.fill(np.nan)
     result = call()
     if np.isnan(out.flat[0]):
-        out[...] = result.numpy()
+        out[...] = (result[0] if isinstance(result, list) else result).numpy()
     points = np.random.default_rng(2).integers(0, out.size, SAMPLES)
     return [float(v) for v in out.reshape(-1)[points]]
 

@@ -6,6 +6,8 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from drafts import workload
+
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
 
@@ -15,7 +17,10 @@ DRAWN_LESS = 0.05  # how much less is asked at drawn sizes
 
 @dataclass(frozen=True)
 class Row:
-    """One workload: an operator of the library at given sizes. `trials`: how many it is tuned with unless told otherwise."""
+    """One workload: an operator of the library at given sizes, or "draft:17", what the seed 17 draws (drafts.py).
+
+    `trials`: how many it is tuned with unless told otherwise.
+    """
 
     group: str
     operator: str
@@ -29,10 +34,12 @@ class Row:
     def name(self) -> str:
         """ "matmul 1024x1024x1024"; constant operands are named."""
         fixed = f" ({', '.join(self.constants)} constant)" if self.constants else ""
-        return f"{self.operator} {'x'.join(str(size) for size in self.sizes.values())}{fixed}"
+        return f"{self.operator} {'x'.join(str(size) for size in self.sizes.values())}{fixed}".strip()
 
     def program(self) -> Program:
         """The program that is tuned."""
+        if self.operator.startswith("draft:"):
+            return workload(self.operator).program()
         return ops.OPERATORS[self.operator](**self.sizes, constants=self.constants)
 
 
@@ -89,6 +96,8 @@ ROWS: tuple[Row, ...] = (
     matmul("small", 1, 256, 256),
     matmul("small", 8, 128, 128),
     rows_and_columns("small", "bias_relu", 32, 128),
+    # programs that nobody chose
+    *(Row("any", f"draft:{seed}", {}, bar=0.8) for seed in range(20)),
 )  # fmt: skip
 
 
@@ -105,7 +114,9 @@ def drawn(group: str, seed: int, count: int = 5) -> tuple[Row, ...]:
 
 
 def _redrawn(row: Row, generator: random.Random) -> Row:
-    """Each size between 2/3 and 4/3 of the model's; sizes below 16 stay."""
+    """Each size between 2/3 and 4/3 of the model's; sizes below 16 stay. Another draft for a draft."""
+    if row.operator.startswith("draft:"):
+        return replace(row, operator=f"draft:{generator.randrange(1000, 1_000_000)}")
     sizes = {name: _near(size, generator) for name, size in row.sizes.items()}
     bar, share = (None if asked is None else asked - DRAWN_LESS for asked in (row.bar, row.share))
     return replace(row, sizes=sizes, bar=bar, share=share)

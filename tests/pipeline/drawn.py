@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
+import drafts
 import numpy as np
 from pipeline.candidates import complaint, random_config
 
@@ -15,19 +11,6 @@ from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Program
 
 TARGETS = ("host", "host", "x86:avx2", "x86:sse2")
-
-
-def _load() -> ModuleType:
-    place = Path(__file__).parents[2] / "benchmarks" / "drafts.py"
-    spec = importlib.util.spec_from_file_location("benchmarks_drafts", place)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
-
-
-drafts = _load()
 
 
 def drawn_program(seed: int) -> Program:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import drafts
 import numpy as np
 import pytest
-from pipeline.drawn import complaints, drafts, drawn_program
+from pipeline.drawn import complaints, drawn_program
 
 import tilesmith
 from tilesmith.measure.verify import Checker
