@@ -13,6 +13,8 @@ from collections.abc import Mapping
 
 from ..runtime.devices.cpu import WAITING
 from ..targets.host import usable_cores
+from ..targets.nvidia import gpus, needs_gpu
+from ..targets.target import parse_target
 
 _ONE_THREAD_EACH = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # NumPy's own pools
 
@@ -33,6 +35,18 @@ def timer_environment(threads: int) -> Mapping[str, str]:
         "OMP_PROC_BIND": "close" if bound else "false",
         "OMP_PLACES": "cores" if bound else "",
     }
+
+
+def visible_devices(target: str) -> list[dict[str, str]]:
+    """The environment of each timer on this machine: each sees one GPU, of those that are like the first; and one timer,
+    which sees what there is, for a target that needs none."""
+    found = gpus() if target.startswith("cuda") and needs_gpu(parse_target(target)) else ()
+    if not found:
+        return [{}]
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    names = listed.split(",") if listed else [str(number) for number in range(len(found))]
+    alike = [name for name, gpu in zip(names, found, strict=False) if gpu == found[0]]
+    return [{"CUDA_VISIBLE_DEVICES": name} for name in alike]
 
 
 def describe_environment(environment: Mapping[str, str] | None = None) -> str:

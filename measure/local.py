@@ -1,6 +1,9 @@
-"""Trials on this machine: builders build ahead, one timer times, and nothing that a candidate does reaches the caller.
+"""Trials on this machine: builders build ahead, a timer for each device times, and nothing that a candidate does reaches the
+caller.
 
-    submit -> builders -> built -> timer -> finished -> collect
+    submit -> builders -> built -> timers -> finished -> collect
+
+The processors of this machine are one device, each of its GPUs is another.
 
 There is no thread here: `submit` and `collect` move the works along. A clock is read only inside `collect`, so the
 caller's own thinking never disturbs it, while builders go on building between the calls. When the timer is about to read
@@ -23,7 +26,7 @@ from ..targets.target import parse_target
 from .builder import Built
 from .builders import DEPTH, Builders
 from .child import Child, child_setup
-from .environment import builder_environment, timer_environment
+from .environment import builder_environment, timer_environment, visible_devices
 from .requests import ConfirmRequest, TimeLimits, TimeRequest, default_limits
 from .result import AtEnd, Failure, Job, Measurement, Status
 from .station import Answered, Event, Lost, Station, Work, wait_for
@@ -102,13 +105,20 @@ class LocalRunner(AtEnd):
         self._finished: deque[tuple[int, Measurement]] = deque()
         self._best: dict[tuple[str, str, int], float] = {}
         self._contest: _Contest | None = None
-        self._quiet = False
+        self._quiet: set[int] = set()  # which timers read the clock
         self._closed = False
-        self.capacity = count * DEPTH + count + 2  # every builder busy, and a few artifacts in reserve
+        self.capacity = (
+            count * DEPTH + count + 1 + len(visible_devices(target))
+        )  # builders busy, a few artifacts in reserve
         start_builder = _starter(builder, {"target": target}, builder_environment(), limits.build_memory, _NICE)
         options = {"ceilings": ceilings, "device": _device_of(target)}
-        start_timer = _starter(timer, options, timer_environment(threads), limits.run_memory, 0)
-        self._timer = Station(start_timer, limits.start, _TIMER_LIFETIME, _wears_out)
+        self._timers: list[Station] = []
+        for shown in visible_devices(target):
+            # a GPU's driver reserves addresses for all its memory, which no limit of a process should count
+            environment, memory = {**timer_environment(threads), **shown}, 0 if shown else limits.run_memory
+            start_timer = _starter(timer, options, environment, memory, 0)
+            self._timers.append(Station(start_timer, limits.start, _TIMER_LIFETIME, _wears_out))
+        self._times_here = not visible_devices(target)[0]  # the clock and the builders share the processors
         self._builders = Builders(start_builder, count, limits.start, limits.of_build())
 
     def submit(self, job: Job, built: Built | None = None) -> None:
@@ -137,7 +147,7 @@ class LocalRunner(AtEnd):
         return bool(self._finished) and not self._quiet
 
     def _in_flight(self) -> bool:
-        return bool(self._built or self._timer.load or self._builders.load)
+        return bool(self._built or self._builders.load or any(timer.load for timer in self._timers))
 
     def confirm(self, jobs: Sequence[Job]) -> Sequence[tuple[int, Measurement]]:
         """Measures contenders again, interleaved; see `Runner.confirm`. What is in flight ends first."""
@@ -157,8 +167,9 @@ class LocalRunner(AtEnd):
 
     def _run(self, contest: _Contest) -> None:
         items = tuple(contender.request(None) for contender in contest.running.values())
-        self._timer.give(Work(contest, ConfirmRequest(items), self._limits.of_run(items=len(items))))
-        while self._timer.load:
+        timer = self._timers[0]  # one device for all that is compared
+        timer.give(Work(contest, ConfirmRequest(items), self._limits.of_run(items=len(items))))
+        while timer.load:
             self._step(float("inf"))
 
     # ---- one step: give out work, wait for something to happen, take what is done
@@ -166,16 +177,18 @@ class LocalRunner(AtEnd):
     def _step(self, end: float) -> None:
         """Waits until something happens or `end`, a time of `monotonic`, has come."""
         self._feed_builders()
-        self._feed_timer()
-        wait_for([self._timer, *self._builders.stations], end)
+        self._feed_timers()
+        wait_for([*self._timers, *self._builders.stations], end)
         for job, outcome in self._builders.poll():
             self._after_build(job, outcome)
-        for event in self._timer.poll():
-            self._after_run(event)
-        if self._timer.wants_quiet:
-            self._begin_quiet()
+        for place, timer in enumerate(self._timers):
+            for event in timer.poll():
+                self._end_quiet(place)
+                self._after_run(event)
+            if timer.wants_quiet:
+                self._begin_quiet(place)
         self._feed_builders()
-        self._feed_timer()
+        self._feed_timers()
 
     def _feed_builders(self) -> None:
         self._builders.feed(self.capacity - 1 - len(self._built) - self._builders.busy)
@@ -197,11 +210,12 @@ class LocalRunner(AtEnd):
             self._best[task] = min(measurement.seconds, self._best.get(task, measurement.seconds))
         self._finished.append((job.number, measurement))
 
-    def _feed_timer(self) -> None:
-        if self._built and not self._timer.load:
-            contender = self._built.popleft()
-            limit = self._limit_of(contender.job)
-            self._timer.give(Work(contender, contender.request(limit), self._limits.of_run(limit)))
+    def _feed_timers(self) -> None:
+        for timer in self._timers:
+            if self._built and not timer.load:
+                contender = self._built.popleft()
+                limit = self._limit_of(contender.job)
+                timer.give(Work(contender, contender.request(limit), self._limits.of_run(limit)))
 
     def _limit_of(self, job: Job) -> float | None:
         """The best time known now; the one in the job is as old as the job."""
@@ -209,20 +223,20 @@ class LocalRunner(AtEnd):
             return None
         return min(job.limit, self._best.get((job.program, job.target, job.threads), job.limit))
 
-    def _begin_quiet(self) -> None:
+    def _begin_quiet(self, place: int) -> None:
         """Leaves the kernel's threads the cores they need, and lets the timer read the clock."""
-        self._quiet = True
-        self._builders.pause(keep=max(0, self._cores - self._timer_threads()))
-        self._timer.go()
+        timer = self._timers[place]
+        if self._times_here:
+            self._quiet.add(place)
+            self._builders.pause(keep=max(0, self._cores - _threads_of(timer)))
+        timer.go()
 
-    def _timer_threads(self) -> int:
-        tag = self._timer.current.tag
-        contenders = [tag] if isinstance(tag, _Contender) else tag.running.values()
-        return max(contender.job.threads for contender in contenders)
+    def _end_quiet(self, place: int) -> None:
+        self._quiet.discard(place)
+        if not self._quiet:
+            self._builders.resume()
 
     def _after_run(self, event: Event) -> None:
-        self._quiet = False
-        self._builders.resume()
         tag = event.work.tag
         if isinstance(tag, _Contest):
             self._after_contest(tag, event)
@@ -245,21 +259,29 @@ class LocalRunner(AtEnd):
 
     @property
     def children(self) -> list[int]:
-        """Process ids of all children, the timer's first."""
-        return [station.child.pid for station in (self._timer, *self._builders.stations)]
+        """Process ids of all children, the timers' first."""
+        return [station.child.pid for station in (*self._timers, *self._builders.stations)]
 
     def close(self) -> None:
         """Ends all children; what was in flight is gone."""
         if not self._closed:
             self._closed = True
             self._builders.close()
-            self._timer.close()
+            for timer in self._timers:
+                timer.close()
 
 
 def _starter(
     handler: str, options: Mapping[str, Any], environment: Mapping[str, str], memory: int, nice: int
 ) -> Callable[[], Child]:
     return lambda: Child(child_setup(handler, options, memory, nice), environment)
+
+
+def _threads_of(timer: Station) -> int:
+    """How many threads the kernels have that a timer is busy with."""
+    tag = timer.current.tag
+    contenders = [tag] if isinstance(tag, _Contender) else tag.running.values()
+    return max(contender.job.threads for contender in contenders)
 
 
 def _device_of(target: str) -> str:
