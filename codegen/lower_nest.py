@@ -71,6 +71,8 @@ class NestLowering:
             places[name, axis] = Place(position, size)
         known_boxes = {**view.origins, name: origins}
         inner = View(places, known_boxes, team=view.team, only=view.only, slots=view.slots, later=view.later)
+        if self.target.kind != "cuda":
+            inner = replace(inner, variables=view.variables)  # hints count the trips of the loops around
         statement = self._stage(stage, inner)
         return replace(view, origins=known_boxes), statement
 

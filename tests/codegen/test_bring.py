@@ -98,8 +98,24 @@ def test_hints_stand_once_in_an_unrolled_trip() -> None:
 def test_rules_offer_it_for_the_operand_that_moves_and_for_epilogues() -> None:
     for program in (matmul(64, 64, 64), matmul_bias_relu(64, 64, 64)):
         texts = [sketch.text for sketch in derive(canonical(program))]
-        assert any("bring" in text and "x0" in text for text in texts)
-        assert any("bring" in text and "x1" in text for text in texts)
+        for operand in ("x0", "x1"):
+            assert any(f"bring(t0, {operand}, " in text for text in texts)
+
+
+@pytest.mark.parametrize("operand", ["x0", "x1"])
+def test_a_stage_inside_of_its_epilogue_counts_the_trips_around_it(operand: str) -> None:
+    program = canonical(matmul_bias_relu(20, 70, 33))
+    inputs = exact_inputs(program, 1)
+    (want,) = evaluate(program, inputs)
+    ran = 0
+    for sketch in derive(program):
+        if f"bring(t0, {operand}, " not in sketch.text:
+            continue
+        config = {t.name: 1 if t.name.endswith("bring") else t.default for t in sketch.tunables}
+        (output,) = run(lower(sketch.apply(program, HOST, config), HOST), inputs, 1)
+        assert np.array_equal(output.reshape(want.shape), want)
+        ran += 1
+    assert ran
 
 
 def test_a_tensor_that_is_not_read_is_refused() -> None:
