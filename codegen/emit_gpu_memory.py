@@ -28,8 +28,12 @@ class GpuMemory(Memory):
         text, size, kind = self.text, place.buffer.dtype.bytes.bit_length() - 1, self.indices.kind
         # what is a multiple of all lines that differ changes neither the line nor the chunk, and stays an offset
         period = 1 << (7 - size + bits)
-        low, high = index.constant % period, index.constant - index.constant % period
-        inside = Index(low, tuple(term for term in index.terms if term[1] % period))
+        low, moving = index.constant % period, tuple(term for term in index.terms if term[1] % period)
+        # so does a place inside of a chunk: neighbours are a constant apart, and LLVM joins what it sees together
+        chunk_points = 1 << (4 - size)
+        low -= low % chunk_points if all(times % chunk_points == 0 for _, times in moving) else 0
+        high = index.constant - low
+        inside = Index(low, moving)
         outside = Index(high, tuple(term for term in index.terms if not term[1] % period))
         element = self.indices.scalar(inside)
         line = text.pure(f"lshr {kind} {element}, {7 - size}", element)
