@@ -68,8 +68,7 @@ def build(
         loops = keep_small_serial(loops, target)
     show(Level.LOOPS, name, lambda: print_loops(loops))
     lowered = time.perf_counter() - started
-    gpu = target.kind == "cuda"
-    artifact = assemble_kernels(loops, target, texts) if gpu else assemble(loops, target, threads, texts)
+    artifact = assembled(loops, target, threads, texts)
     more = {"outline": outline(tree), "loops": print_loops(loops)} if texts else {}
     return replace(
         artifact,
@@ -79,6 +78,13 @@ def build(
         texts={**more, **artifact.texts},
         seconds={"lower": lowered, **artifact.seconds},
     )
+
+
+def assembled(loops: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
+    """Loop IR as an artifact: an object file, or PTX for a GPU."""
+    if target.kind == "cuda":
+        return assemble_kernels(loops, target, texts)
+    return assemble(loops, target, threads, texts)
 
 
 def build_candidate(

@@ -26,12 +26,12 @@ def _refusals(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
     for loop in stage.loops:
         if loop.kind in GPU_KINDS:
             yield wrong(
-                tree, loop.name, f"{loop.name} is bound to GPU {loop.kind}s, which have no code generator yet",
+                tree, loop.name, f"{loop.name} is bound to GPU {loop.kind}s, which no CPU has",
                 expected="serial, unrolled, vectorized and parallel loops",
             )  # fmt: skip
     if stage.scope not in CPU_SCOPES:
         yield wrong(
-            tree, stage.stage, f"{stage.stage} lives in {stage.scope} memory, which has no code generator yet",
+            tree, stage.stage, f"{stage.stage} lives in {stage.scope} memory, which no CPU has",
             expected="a copy to stack or scratch memory",
         )  # fmt: skip
     if stage.scope is Scope.REGISTER and not unrolls(tree, stage):

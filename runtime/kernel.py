@@ -18,6 +18,7 @@ from .devices.choose import device_for
 from .far import check_apart, is_host, place
 
 STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
+GPU_STAGES = ("program", "sketch", "outline", "loops", "llvm", "ptx", "sass")
 _ROUNDS = 9
 _ROUND_SECONDS = 0.02
 
@@ -117,9 +118,10 @@ class Kernel:
         return out
 
     def text(self, stage: str) -> str:
-        """The program at a stage: "program", "sketch", "outline", "loops", "llvm" or "asm". Errors: ArgumentError."""
-        if stage not in STAGES:
-            raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(STAGES))
+        """The program at a stage: one of STAGES, on a GPU of GPU_STAGES. Errors: ArgumentError."""
+        stages = STAGES if self.artifact.format == "object" else GPU_STAGES
+        if stage not in stages:
+            raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(stages))
         kept = self.artifact.texts.get(stage)
         if kept is None and self._texts is not None:
             kept = self._texts(stage)

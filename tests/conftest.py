@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 
 # How long one example takes says how busy the machine is; whole tests have a limit of their own (pyproject.toml).
@@ -9,3 +10,8 @@ from hypothesis import settings
 settings.register_profile("same", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("new", deadline=None, print_blob=True)
 settings.load_profile("same")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of our own."""
+    parser.addoption("--keep-golden", action="store_true", help="keep the texts of tests/gpu/golden as they are now")

@@ -24,11 +24,13 @@ from ..codegen.artifact import Artifact, BufferSpec
 from ..codegen.cache import ArtifactCache, artifact_key
 from ..codegen.cpu import builder_version
 from ..codegen.pipeline import build, kernel_name
+from ..codegen.sass import sass
 from ..common.debug import Level, wanted
 from ..common.errors import NoRecordError, TilesmithError
 from ..common.settings import CACHE, DATABASE
 from ..measure.calibrate import known_ceilings
 from ..measure.machine import identity_for, machine_key
+from ..runtime.devices.choose import device_or_absent
 from ..runtime.kernel import Kernel
 from ..schedules.sketch import UNSCHEDULED, Sketch, broken_conditions, parse_sketch
 from ..schedules.space import Candidate, Parameter, Value
@@ -104,7 +106,8 @@ def compile(
         TargetError, ArgumentError, DatabaseError: as their messages say.
     """
     resolved = parse_target(target) if isinstance(target, str) else target
-    check_runs_here(resolved)
+    if resolved.kind != "cuda":  # what a GPU runs can be looked at anywhere
+        check_runs_here(resolved)
     task = Task.of(program, resolved, thread_count(threads, resolved))
     pick = best_pick(task, db, strict=strict)
     return kernel_of(program, task, pick, constants)
@@ -126,9 +129,18 @@ def kernel_of(
             return print_program(program)
         if stage == "sketch":
             return pick.sketch.text
+        if stage == "sass":
+            return machine_code(texts().texts["ptx"], task.target)
         return texts().texts[stage]
 
-    return Kernel(_with_names(_built(task, pick), program), constants, provenance=pick.provenance, texts=text)
+    artifact = _with_names(_built(task, pick), program)
+    device = device_or_absent(artifact)
+    return Kernel(artifact, constants, provenance=pick.provenance, texts=text, device=device)
+
+
+def machine_code(ptx: str, target: Target) -> str:
+    """SASS, or a line that says what is missing to show it."""
+    return sass(ptx, target.cpu) or "# SASS: ptxas and nvdisasm are not installed (pip install nvidia-cuda-nvdisasm)\n"
 
 
 def _built(task: Task, pick: Pick) -> Artifact:

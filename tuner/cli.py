@@ -152,13 +152,17 @@ def explain(
     compile_time: Annotated[
         bool, typer.Option("--compile-time", help="compile it again: seconds of each pass")
     ] = False,
+    code: Annotated[bool, typer.Option("--code", help="build it again: assembly, or PTX and SASS")] = False,
     db: DatabasePath = None,
 ) -> None:
     """Tells all about one record: program, schedule, config, what was measured and what bounds it."""
-    from .explain import compile_table, explanation
+    from .explain import code_text, compile_table, explanation
     from .report import make_console
 
     with _open(db) as database:
+        if code:
+            print(code_text(database, *_record(database, record)))
+            return
         tell = compile_table if compile_time else explanation
         make_console().print(tell(database, *_record(database, record)))
 

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 
 from ..codegen.compile_time import compile_time
 from ..codegen.cpu import builder_version
+from ..codegen.pipeline import build
 from ..common.errors import ArgumentError, ScheduleError
 from ..cost_model.analysis import analyse
 from ..cost_model.analytic import clock_of, level_speeds, predict, resources
@@ -20,6 +21,7 @@ from ..schedules.task import normalised
 from ..targets.ceilings import Ceilings
 from ..targets.target import Target, check_runs_here, parse_target
 from ..tensor.text import canonical_names, parse
+from .apply import machine_code
 from .database import Database
 from .records import Record, TaskIdentity
 from .report import OneLineEach, ceilings_of, config_text, pairs, table, task_title, titled
@@ -95,6 +97,20 @@ def compile_table(database: Database, record: Record, task: TaskIdentity, longes
     rest = list(found.passes.values())[longest:]
     passes.add_row(f"{len(rest)} others", time_text(sum(rest)), f"{sum(rest) / whole:.0%}")
     return Group(titled(f"compiling record {record.id}", parts), passes)
+
+
+def code_text(database: Database, record: Record, task: TaskIdentity) -> str:
+    """The code of a record's candidate, built again: assembly, or PTX and, where the tools are installed, SASS.
+
+    ArgumentError for a record of a failure, as `compile_table`.
+    """
+    if not record.trial.measurement.ok:
+        raise ArgumentError(f"the trial of record {record.id} failed", expected="a record of a kernel that ran")
+    target = parse_target(task.target)
+    texts = build(parse(task.program), _sketch(database, record), record.config, target, task.threads, texts=True).texts
+    if "ptx" not in texts:
+        return texts["asm"]
+    return f"{texts['ptx']}\n{machine_code(texts['ptx'], target)}"
 
 
 def _sketch(database: Database, record: Record) -> Sketch:

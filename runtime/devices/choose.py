@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...codegen.artifact import Artifact
-from ...common.errors import TargetError
-from ...targets.target import Target
+from ...common.errors import EnvironmentFailure, TargetError
+from ...targets.target import Target, check_runs_here, parse_target
+from .absent import AbsentDevice
 from .base import Device
 
 
@@ -14,6 +15,17 @@ def device_for(artifact: Artifact) -> Device:
     if artifact.format not in names:
         raise TargetError("no device runs this artifact", found=f"format {artifact.format!r}")
     return open_device(names[artifact.format])
+
+
+def device_or_absent(artifact: Artifact) -> Device:
+    """As `device_for`; where there is no GPU that runs the artifact, one that only takes it to be looked at."""
+    if artifact.format != "ptx":
+        return device_for(artifact)
+    try:
+        check_runs_here(parse_target(artifact.target))
+        return device_for(artifact)
+    except (TargetError, EnvironmentFailure) as error:
+        return AbsentDevice("cuda:0", error)
 
 
 def device_name(target: Target, number: int = 0) -> str:

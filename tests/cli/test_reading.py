@@ -140,6 +140,12 @@ def test_explain_tells_where_compiling_takes_its_time(call: Call, db: Path) -> N
         assert part in answer.out, part
 
 
+def test_explain_shows_the_code(call: Call, db: Path) -> None:
+    answer = call("explain", 2, "--code", "--db", db)
+    assert answer.code == 0
+    assert ".text" in answer.out and "ret" in answer.out
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -148,6 +154,7 @@ def test_explain_tells_where_compiling_takes_its_time(call: Call, db: Path) -> N
         (("explain", 99, "--db", "DB"), "there is no record 99"),
         (("replay", 99, "--db", "DB"), "there is no record 99"),
         (("explain", 3, "--compile-time", "--db", "DB"), "the trial of record 3 failed"),
+        (("explain", 3, "--code", "--db", "DB"), "the trial of record 3 failed"),
         (("show", "matmul", "m=8", "n=8", "k=8", "--db", "DB"), "no records of matmul m=8 n=8 k=8"),
         (("show", "ffffff", "--db", "DB"), "no records of ffffff"),
         (("show", "matmull", "--db", "DB"), "unknown operator"),
