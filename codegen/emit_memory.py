@@ -7,6 +7,7 @@ What has been loaded is remembered until the buffer is written.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..common.errors import InternalError
@@ -20,6 +21,7 @@ from .loop_ir import Buffer
 
 SAFE = "@harmless"  # what a read finds where its condition does not hold: zeros
 SAFE_BYTES = 4096
+STRIDED_AT_MOST = 4  # elements from lane to lane that are loaded as whole vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,9 @@ class Memory:
         dtype = place.buffer.dtype
         kind = memory_type(dtype, lanes)
         contiguous = index.lane == 1 and not index.vector
+        strided = 1 < index.lane <= min(STRIDED_AT_MOST, lanes) and not index.vector
+        if strided and (condition is None or condition.lanes):
+            return self._from_memory(self._strided(place, index, condition, kind), place, lanes)
         if lanes and not contiguous:
             return self._from_memory(self._gather(place, index, condition, kind), place, lanes)
         address = self.pointer(place, index)
@@ -105,6 +110,37 @@ class Memory:
         call = self.arithmetic.module.intrinsic(name, kind, "ptr", condition.type, kind)
         arguments = f"ptr align {dtype.bytes} {address}, {condition.typed}, {kind} zeroinitializer"
         return self.text.read(f"{call}({arguments})", place.buffer.name, address, condition.text, movable=True)
+
+    def _strided(self, place: Place, index: Index, condition: Value | None, kind: str) -> str:
+        """Every second (third, fourth) element: the vectors that lie from the first to the last, then shuffles.
+
+        A mask goes to the lanes where its elements lie, so that none is read that does not count.
+        """
+        lanes, step = self.indices.lanes, index.lane
+        starts = [part * lanes for part in range(step - 1)] + [
+            (lanes - 1) * (step - 1)
+        ]  # the last one ends where they end
+        parts = [min(step * lane // lanes, step - 1) for lane in range(lanes)]
+        total = ""
+        for part, start in enumerate(starts):
+            taken = {lane: step * lane - start for lane in range(lanes) if parts[lane] == part}
+            address = self.pointer(place, index.shifted(start))
+            loaded = self._part(place, address, condition, taken, kind)
+            total = total or loaded
+            picked = _picked(taken.get(lane, lane - lanes) + lanes for lane in range(lanes))
+            total = self.text.compute(f"shufflevector {kind} {total}, {kind} {loaded}, {picked}", total, loaded)
+        return total
+
+    def _part(self, place: Place, address: str, condition: Value | None, taken: dict[int, int], kind: str) -> str:
+        """A vector of which the lanes `taken` (lane of the result -> lane here) are needed where the condition holds."""
+        if condition is None:
+            text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
+            return self.text.read(text, place.buffer.name, address, movable=True)
+        sources = {here: lane for lane, here in taken.items()}
+        picked = _picked(sources.get(here, condition.lanes) for here in range(condition.lanes))
+        spread = f"shufflevector {condition.typed}, {condition.type} zeroinitializer, {picked}"
+        mask = Value(self.text.compute(spread, condition.text), boolean, condition.lanes)
+        return self._masked_load(place, address, mask, kind)
 
     def _gather(self, place: Place, index: Index, condition: Value | None, kind: str) -> str:
         lanes = self.indices.lanes
@@ -212,6 +248,12 @@ class Memory:
         address = self.pointer(place, Index(index.constant, index.terms))
         call = self.arithmetic.module.intrinsic("llvm.prefetch.p0", "void", "ptr", "i32", "i32", "i32")
         self.text.line(f"{call}(ptr {address}, i32 0, i32 {locality}, i32 1)")
+
+
+def _picked(lanes: Iterable[int]) -> str:
+    """The mask of a shuffle."""
+    numbers = [f"i32 {lane}" for lane in lanes]
+    return f"<{len(numbers)} x i32> <{', '.join(numbers)}>"
 
 
 def _memory_suffix(buffer: Buffer, lanes: int) -> str:

@@ -118,15 +118,24 @@ def _intermediate(
 
 
 def _padded(tree: LoopTree, tensor: str) -> bool:
-    """True when register tiles of all readers move through the tensor upwards only, where there is room for them."""
+    """True when register tiles of all readers move through the tensor upwards only, where there is room for them.
+
+    What a pointwise stage leaves beyond its box is whatever was there before: lanes of vectors do not read that, because
+    arithmetic on denormal numbers takes a hundred times as long.
+    """
+    producer = tree.program.producers[tensor]
+    filled = tree.by_stage[producer.name].tiled or producer.combiner is not None
     for consumer in tree.program.consumers[tensor]:
         reader = tree.by_stage[consumer.name]
         tiled = {loop.axis for loop in reader.loops if is_full(tree, reader, loop)}
+        lanes = {loop.axis for loop in reader.loops if loop.kind is LoopKind.VECTOR}
         for read in consumer.reads():
             if read.tensor != tensor:
                 continue
             for atom, coefficient in (term for index in read.indices for term in affine(index).terms):
                 if variables(atom) & tiled and not (isinstance(atom, Var) and coefficient > 0):
+                    return False
+                if variables(atom) & lanes and not filled:
                     return False
     return True
 

@@ -18,6 +18,7 @@ from ..tensor.program import Program, Stage
 from .access import constant_tensors, is_anchor, output_stride
 from .rules_gpu import gpu_automatic
 from .rules_inline import inline_cheap
+from .rules_slide import apply_slide, finished_slide, pieces_of_slides, prepare_slides, slide_of
 from .rules_stream import stream_group
 from .rules_tile import can_tile, epilogue_of, tile
 from .rules_transform import apply_transform, kept_transforms, prepare_transforms, transform_of
@@ -43,8 +44,9 @@ def automatic(s: Schedule) -> None:
     split = _split_depth(s)
     prepare_transforms(s)
     prepare_windows(s)
+    prepare_slides(s)
     kept = kept_transforms(s.program)
-    inline_cheap(s, pieces_of_data(s.program) | kept)
+    inline_cheap(s, pieces_of_data(s.program) | pieces_of_slides(s.program) | kept)
     taken: set[str] = set()
     ready = constant_tensors(s.program)
     few = split or sum(is_anchor(stage) for stage in s.program.stages) > 1
@@ -60,6 +62,10 @@ def automatic(s: Schedule) -> None:
         window = finishes(s.program, stage, taken)
         if window is not None or window_of(s.program, stage) is not None:
             taken |= tile_window(s, stage.name, stage.name if window is None else window.name)
+            continue
+        slide = finished_slide(s.program, stage, taken)
+        if slide is not None or slide_of(s.program, stage) is not None:
+            taken |= apply_slide(s, stage.name, stage.name if slide is None else slide.name)
             continue
         anchor = epilogue_of(s.program, stage, taken, can_tile)
         if anchor is not None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..tensor.affine import affine
-from ..tensor.expr import Read, Var
+from ..tensor.expr import Expr, Read, Var
 from ..tensor.pad_reads import can_pad_reads, guarded_reads
 from ..tensor.program import Program, Stage
 from .access import constant_tensors, depends, element_stride, is_anchor, output_stride, plain_dimension
@@ -54,7 +54,7 @@ def window_of(program: Program, anchor: Stage) -> Window | None:
     if not is_anchor(anchor) or len(anchor.tensors) != 1:
         return None
     reads = anchor.reads()
-    sliding = [r for r in reads if _slides(anchor, r)]
+    sliding = [r for r in reads if slides(anchor, r)]
     if len(reads) != 2 or len(sliding) != 1:
         return None
     (data,) = sliding
@@ -67,7 +67,7 @@ def window_of(program: Program, anchor: Stage) -> Window | None:
     vector = max(columns, key=lambda a: a.extent)
     if vector.extent < FEWEST_COLUMNS or plain_dimension(weights, vector.name) is None:
         return None
-    shifts = {name for index in data.indices if _is_shifted(index) for name in _axes(index)}
+    shifts = {name for index in data.indices if is_shifted(index) for name in shifting_axes(index)}
     lines = pixels[-2] if len(pixels) > 1 else None
     others = tuple(a.name for a in anchor.axes if a.name not in (vector.name, pixels[-1], lines))
     windows = tuple(a.name for a in anchor.reduction if a.name in shifts)
@@ -75,20 +75,22 @@ def window_of(program: Program, anchor: Stage) -> Window | None:
     return Window(vector.name, pixels[-1], lines, others, windows, depth, data, weights)
 
 
-def _axes(index: object) -> tuple[str, ...]:
-    return tuple(atom.name for atom, _ in affine(index).terms if isinstance(atom, Var))  # type: ignore[arg-type]
+def shifting_axes(index: Expr) -> tuple[str, ...]:
+    """The axes that move an index."""
+    return tuple(atom.name for atom, _ in affine(index).terms if isinstance(atom, Var))
 
 
-def _is_shifted(index: object) -> bool:
-    return len(_axes(index)) > 1
+def is_shifted(index: Expr) -> bool:
+    """True for an index that more than one axis moves."""
+    return len(shifting_axes(index)) > 1
 
 
-def _slides(anchor: Stage, read: Read) -> bool:
+def slides(anchor: Stage, read: Read) -> bool:
     """True for a read with an index in which a spatial axis is shifted by a reduction axis, or takes steps longer than one."""
     spatial = {a.name for a in anchor.axes}
     for index in read.indices:
         form = affine(index)
-        names = set(_axes(index))
+        names = set(shifting_axes(index))
         if any(not isinstance(atom, Var) for atom, _ in form.terms):
             return False
         if names & spatial and (names - spatial or any(c > 1 for _, c in form.terms)):

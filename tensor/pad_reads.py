@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .affine import interval, simplify
-from .expr import Const, Expr, Op, Read, Var, binary, rewrite, variables, walk
+from .expr import Const, Expr, Op, Read, binary, rewrite, variables, walk
 from .forms import affine, to_expr
 from .program import Axis, Program, Stage, Tensor
 from .surgery import find_stage, free_name, map_stage, refuse, with_stages
@@ -95,8 +95,3 @@ def can_pad_reads(program: Program, stage: Stage, tensor: str) -> bool:
     except ProgramError:
         return False
     return True
-
-
-def is_shifted(index: Expr) -> bool:
-    """True for an index that more than one axis moves."""
-    return len({atom for atom, _ in affine(index).terms if isinstance(atom, Var)}) > 1
