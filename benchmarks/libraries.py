@@ -1,7 +1,7 @@
 """How each library computes each operator: the fastest plain way that a user of it would write.
 
-A library is a function `prepare(operator, arrays, outputs, threads, constants)` that returns a call without arguments, or None
-where the library has no way. `arrays` are the program's inputs by name, those called in `constants` never change, so that a
+A library is a function `prepare(operator, arrays, outputs, threads, constants, sizes)` that returns a call without arguments,
+or None where the library has no way. `arrays` are the inputs by name, those called in `constants` never change, so that a
 library may rearrange them beforehand as ours does; the call writes `outputs` where the library can, else it returns
 its result. Functions of torch take the tensors by name and give the result.
 """
@@ -13,15 +13,17 @@ from typing import Any
 
 import numpy as np
 from drafts import workload
+from images import Returned, channels_first, onnx_shape, seen_back, torch_images, torch_way
 from onnx_models import onnx_model
 
 Arrays = Mapping[str, np.ndarray]
 Call = Callable[[], Any]
 Names = Collection[str]
+Sizes = Mapping[str, Any]
 
 
 def numpy_call(
-    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names
+    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names, sizes: Sizes
 ) -> Call | None:
     """NumPy with `out=`. Its BLAS reads the number of threads from the environment."""
     out = outputs[0]
@@ -108,12 +110,15 @@ def _torch_function(operator: str) -> tuple[Callable[..., Any], bool] | None:
 
 
 def torch_call(
-    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names
+    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names, sizes: Sizes
 ) -> Call | None:
     """torch, eager."""
     import torch
 
     torch.set_num_threads(threads)
+    call_on_images = torch_images(operator, sizes, arrays, channels_last=False)
+    if call_on_images is not None:
+        return call_on_images
     found = _torch_function(operator)
     if found is None:
         return None
@@ -128,32 +133,46 @@ def torch_call(
     return call
 
 
+def torch_channels_last_call(
+    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names, sizes: Sizes
+) -> Call | None:
+    """torch, eager, on images whose channels lie last in memory."""
+    import torch
+
+    torch.set_num_threads(threads)
+    return torch_images(operator, sizes, arrays, channels_last=True)
+
+
 def torch_compile_call(
-    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names
+    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names, sizes: Sizes
 ) -> Call | None:
     """torch.compile (inductor), static shapes; it allocates its result."""
     import torch
 
     torch.set_num_threads(threads)
-    found = _torch_function(operator)
+    way = torch_way(operator, sizes)
+    found = _torch_function(operator) if way is None else (lambda out, **x: way(**x), False)
     if found is None:
         return None
-    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    tensors = {name: torch.from_numpy(array) for name, array in channels_first(operator, sizes, arrays).items()}
     compiled = torch.compile(lambda **named: found[0](**named, out=None), dynamic=False)
+    turned = sizes.get("layout") == "nhwc"
 
     def call() -> Any:
         with torch.no_grad():
-            return compiled(**tensors)
+            result = compiled(**tensors)
+            return result.permute(0, 2, 3, 1) if turned and result.dim() == 4 else result
 
     call()
     return call
 
 
 def onnxruntime_call(
-    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names
+    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names, sizes: Sizes
 ) -> Call | None:
     """ONNX Runtime with bound inputs and outputs, so that nothing is copied or allocated."""
-    model = onnx_model(operator, arrays, outputs[0], constants)
+    arrays, shape = channels_first(operator, sizes, arrays), onnx_shape(operator, sizes, outputs[0])
+    model = onnx_model(operator, arrays, shape, constants, sizes)
     if model is None:
         return None
     import onnxruntime  # type: ignore[import-untyped]
@@ -166,22 +185,24 @@ def onnxruntime_call(
     for name, array in arrays.items():
         if name not in constants:
             binding.bind_cpu_input(name, array)
-    out = onnxruntime.OrtValue.ortvalue_from_numpy(outputs[0])
+    out = onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros(shape, outputs[0].dtype))
     binding.bind_ortvalue_output("out", out)
+    returned = Returned(lambda: seen_back(operator, sizes, out.numpy(), outputs[0]), arrays)
 
     def call() -> Any:
         session.run_with_iobinding(binding)
-        return out
+        return returned
 
     return call
 
 
 def openvino_call(
-    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names
+    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names, sizes: Sizes
 ) -> Call | None:
     """OpenVINO, one request whose tensors are the caller's own memory. It would compute in bfloat16 where the processor can,
     unless told not to."""
-    model = onnx_model(operator, arrays, outputs[0], constants)
+    arrays, shape = channels_first(operator, sizes, arrays), onnx_shape(operator, sizes, outputs[0])
+    model = onnx_model(operator, arrays, shape, constants, sizes)
     if model is None:
         return None
     import openvino  # type: ignore[import-untyped]
@@ -192,20 +213,31 @@ def openvino_call(
     for name, array in arrays.items():
         if name not in constants:
             request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
-    request.set_tensor("out", openvino.Tensor(outputs[0], shared_memory=True))
+    out = outputs[0] if outputs[0].shape == shape else np.zeros(shape, outputs[0].dtype)
+    request.set_tensor("out", openvino.Tensor(out, shared_memory=True))
+    returned = Returned(lambda: seen_back(operator, sizes, out, outputs[0]), arrays)
 
     def call() -> Any:
         request.start_async()  # without the dictionary of results that `infer` makes
         request.wait()
+        return returned
 
     return call
 
 
-LIBRARIES: dict[str, Callable[[str, Arrays, Sequence[np.ndarray], int, Names], Call | None]] = {
+LIBRARIES: dict[str, Callable[[str, Arrays, Sequence[np.ndarray], int, Names, Sizes], Call | None]] = {
     "numpy": numpy_call,
     "torch": torch_call,
+    "torch.channels_last": torch_channels_last_call,
     "torch.compile": torch_compile_call,
     "onnxruntime": onnxruntime_call,
     "openvino": openvino_call,
 }
-PEERS = ("torch", "torch.compile", "onnxruntime", "openvino")  # whom a row is measured against unless told otherwise
+# whom a row is measured against unless told otherwise
+PEERS = (
+    "torch",
+    "torch.channels_last",
+    "torch.compile",
+    "onnxruntime",
+    "openvino",
+)

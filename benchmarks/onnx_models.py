@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from images import onnx_nodes
 
 _AXIS = {"row_sum": 1, "column_sum": 0}  # operators that reduce along one axis
 _NODES: dict[str, Sequence[tuple[str, Sequence[str], str]]] = {
@@ -29,23 +30,36 @@ _NODES: dict[str, Sequence[tuple[str, Sequence[str], str]]] = {
 
 
 def onnx_model(
-    operator: str, arrays: Mapping[str, np.ndarray], out: np.ndarray, constants: Collection[str]
+    operator: str,
+    arrays: Mapping[str, np.ndarray],
+    out: tuple[int, ...],
+    constants: Collection[str],
+    sizes: Mapping[str, Any],
 ) -> Any | None:
     """The model of an operator at the shapes of its arrays; constants are initializers. None for an unknown operator."""
-    if operator not in _NODES:
-        return None
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
     one_axis = {"keepdims": 0} if operator in _AXIS else {}
-    nodes = [helper.make_node(kind, list(inputs), [result], **one_axis) for kind, inputs, result in _NODES[operator]]
+    if operator in _NODES:
+        steps = [(kind, inputs, result, one_axis) for kind, inputs, result in _NODES[operator]]
+    else:
+        steps = list(onnx_nodes(operator, sizes, arrays) or ())
+    if not steps:
+        return None
+    nodes = [helper.make_node(kind, list(inputs), [result], **more) for kind, inputs, result, more in steps]
     fixed = [numpy_helper.from_array(arrays[name], name) for name in constants]
     if operator in _AXIS:
         fixed.append(numpy_helper.from_array(np.array([_AXIS[operator]], np.int64), "axis"))
+    literals = {name for _, inputs, _, _ in steps for name in inputs if name.startswith("#")}
+    for text in sorted(literals):
+        axis = text.startswith("#axis")
+        value = np.array([int(text[5:])], np.int64) if axis else np.array(float(text[1:]), np.float32)
+        fixed.append(numpy_helper.from_array(value, text))
     given = {name: array for name, array in arrays.items() if name not in constants}
     described = [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in given.items()]
-    result = helper.make_tensor_value_info("out", TensorProto.FLOAT, out.shape)
+    result = helper.make_tensor_value_info("out", TensorProto.FLOAT, out)
     graph = helper.make_graph(nodes, operator, described, [result], fixed)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     onnx.checker.check_model(model)
     return model

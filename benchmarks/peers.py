@@ -161,7 +161,7 @@ def prepare(request: dict[str, Any]) -> tuple[Call, list[float], str, object]:
     if request["library"] == OURS:
         call, provenance = _our_call(program, arrays, outputs, threads, request["database"])
     else:
-        found = LIBRARIES[request["library"]](row.operator, arrays, outputs, threads, row.constants)
+        found = LIBRARIES[request["library"]](row.operator, arrays, outputs, threads, row.constants, row.sizes)
         if found is None:
             raise Missing(f"{request['library']} has no {row.operator} here")
         call, provenance = found, request["library"]

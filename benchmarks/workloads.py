@@ -11,7 +11,17 @@ from drafts import workload
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
 
-Sizes = Mapping[str, int]
+Sizes = Mapping[str, int | str | bool]
+OPTIONS = (
+    "kernel",
+    "stride",
+    "padding",
+    "dilation",
+    "groups",
+    "layout",
+    "residual",
+    "causal",
+)  # shown with their names
 DRAWN_LESS = 0.05  # how much less is asked at drawn sizes
 
 
@@ -34,7 +44,9 @@ class Row:
     def name(self) -> str:
         """ "matmul 1024x1024x1024"; constant operands are named."""
         fixed = f" ({', '.join(self.constants)} constant)" if self.constants else ""
-        return f"{self.operator} {'x'.join(str(size) for size in self.sizes.values())}{fixed}".strip()
+        sizes = "x".join(str(size) for name, size in self.sizes.items() if name not in OPTIONS)
+        options = "".join(f" {name}={value}" for name, value in self.sizes.items() if name in OPTIONS)
+        return f"{self.operator} {sizes}{options}{fixed}".strip()
 
     def program(self) -> Program:
         """The program that is tuned."""
@@ -56,6 +68,20 @@ def batch_matmul(group: str, b: int, m: int, n: int, k: int, **options: object) 
 def rows_and_columns(group: str, operator: str, rows: int, columns: int, **options: object) -> Row:
     """A row of an operator on a matrix."""
     return Row(group, operator, {"rows": rows, "columns": columns}, **options)  # type: ignore[arg-type]
+
+
+def conv2d(
+    group: str, c: int, h: int, w: int, o: int, operator: str = "conv2d", constants: tuple[str, ...] = ("W",),
+    bar: float | None = None, **options: int | str | bool,
+) -> Row:  # fmt: skip
+    """A convolution of one image with constant filters."""
+    return Row(group, operator, {"n": 1, "c": c, "h": h, "w": w, "o": o, **options}, constants=constants, bar=bar)
+
+
+def depthwise(c: int, side: int, **options: int | str) -> Row:
+    """A depthwise convolution of one square image with constant filters."""
+    sizes: Sizes = {"n": 1, "c": c, "h": side, "w": side, **options}
+    return Row("depthwise", "depthwise_conv2d", sizes, constants=("W",))
 
 
 ROWS: tuple[Row, ...] = (
@@ -96,6 +122,40 @@ ROWS: tuple[Row, ...] = (
     matmul("small", 1, 256, 256),
     matmul("small", 8, 128, 128),
     rows_and_columns("small", "bias_relu", 32, 128),
+    # images
+    *(
+        conv2d("conv", channels, side, side, channels, kernel=3, padding=1, layout=layout)
+        for layout in ("nchw", "nhwc")
+        for channels, side in ((64, 56), (128, 28), (256, 14), (512, 7))
+    ),
+    conv2d("conv-other", 3, 224, 224, 64, kernel=7, stride=2, padding=3),
+    conv2d("conv-other", 64, 56, 56, 256, kernel=1),
+    conv2d("conv-other", 256, 56, 56, 128, kernel=1, stride=2),
+    conv2d("conv-other", 64, 28, 28, 64, kernel=5, padding=2),
+    conv2d("conv-other", 32, 56, 56, 32, kernel=3, padding=2, dilation=2),
+    *(
+        depthwise(c, side, kernel=kernel, stride=stride, padding=kernel // 2, layout=layout)
+        for layout in ("nchw", "nhwc")
+        for c, side, kernel, stride in ((32, 112, 3, 1), (144, 56, 3, 2), (960, 7, 3, 1), (384, 14, 5, 1))
+    ),
+    *(
+        conv2d(
+            "conv-fused", c, side, side, c, operator="conv2d_bias_relu", constants=("W", "bias"), bar=1.15,
+            kernel=3, padding=1, residual=residual,
+        )
+        for c, side in ((64, 56), (256, 14))
+        for residual in (False, True)
+    ),
+    Row("pooling", "max_pool2d", {"n": 1, "c": 64, "h": 112, "w": 112, "kernel": 3, "stride": 2, "padding": 1}),
+    Row("pooling", "avg_pool2d", {"n": 1, "c": 128, "h": 56, "w": 56, "kernel": 2}),
+    Row("pooling", "global_avg_pool2d", {"n": 1, "c": 2048, "h": 7, "w": 7}),
+    # norms and attention
+    rows_and_columns("norms", "layer_norm", 4096, 768, bar=1.0, share=0.9),
+    rows_and_columns("norms", "rms_norm", 2048, 4096, bar=1.0, share=0.9),
+    Row("norms", "group_norm", {"n": 32, "c": 64, "h": 56, "w": 56, "groups": 32}, bar=1.0, share=0.9),
+    rows_and_columns("norms", "softmax", 12 * 512, 512, bar=1.0, share=0.9),
+    Row("attention", "attention", {"heads": 12, "queries": 512, "keys": 512, "width": 64}, bar=1.1),
+    Row("attention", "attention", {"heads": 8, "queries": 1024, "keys": 1024, "width": 64, "causal": True}, bar=1.1),
     # programs that nobody chose
     *(Row("any", f"draft:{seed}", {}, bar=0.8) for seed in range(20)),
 )  # fmt: skip
@@ -117,7 +177,11 @@ def _redrawn(row: Row, generator: random.Random) -> Row:
     """Each size between 2/3 and 4/3 of the model's; sizes below 16 stay. Another draft for a draft."""
     if row.operator.startswith("draft:"):
         return replace(row, operator=f"draft:{generator.randrange(1000, 1_000_000)}")
-    sizes = {name: _near(size, generator) for name, size in row.sizes.items()}
+    fixed = (*OPTIONS, "c") if "groups" in row.sizes else OPTIONS  # groups have to divide the channels
+    sizes = {
+        name: _near(size, generator) if name not in fixed and isinstance(size, int) else size
+        for name, size in row.sizes.items()
+    }
     bar, share = (None if asked is None else asked - DRAWN_LESS for asked in (row.bar, row.share))
     return replace(row, sizes=sizes, bar=bar, share=share)
 
