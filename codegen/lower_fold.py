@@ -6,7 +6,8 @@
         tensors with most axes first:    loops over their other axes, then new values stored over the old ones
 
 A tensor may read the old values of tensors with as many axes as itself or fewer. So tensors with more axes are updated first,
-and those with the same axes together, by way of registers: every read finds the value from before this step.
+and those with the same axes together, by way of registers: every read finds the value from before this step. What is written
+in step (tensor/scan.py) is no state that anybody reads: it comes first, at the place of the step alone, without initial value.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from itertools import groupby
 from ..common.errors import ScheduleError
 from ..schedules.loops import Loop, LoopKind, StageLoops
 from ..schedules.step_checks import attached_to, wrong
-from ..tensor.expr import Expr, Local, Read, rewrite
-from ..tensor.program import Stage
-from .loop_ir import Allocate, Block, Buffer, Scope, Statement, Store
+from ..tensor.expr import Read
+from ..tensor.scan import InStep, without_locals, written_in_step
+from .index import number as literal
+from .index import plus
+from .loop_ir import Allocate, Block, Buffer, If, Scope, Statement, Store
 from .lower_body import stored
 from .lower_loops import Around, LoopLowering
-from .view import ALONE, Team, View, fixed
+from .view import ALONE, Place, Team, View, fixed
 
 
 class FoldLowering(LoopLowering):
@@ -32,7 +35,10 @@ class FoldLowering(LoopLowering):
 
     def __init__(self, nest: Around, stage: StageLoops, team: Team = ALONE) -> None:
         super().__init__(nest, stage, team)
-        self.values = _without_locals(self.definition)
+        self.values = without_locals(self.definition)
+        self.in_step = {
+            n: found for n in range(len(self.definition.tensors)) if (found := self._in_step(n)) is not None
+        }
         self.ranks = [len(self.definition.axes_of(n)) for n in range(len(self.definition.tensors))]
         common = {a.name for a in (*self.definition.axes[: min(self.ranks)], *self.definition.reduction)}
         self.step_at = next((d for d, x in enumerate(self.loops) if x.axis not in common), len(self.loops))
@@ -49,6 +55,14 @@ class FoldLowering(LoopLowering):
             if depth >= self.step_at:
                 raise self._refused(self.loops[depth], "is part of a step and has a stage attached to it")
 
+    def _in_step(self, number: int) -> InStep | None:
+        """How a tensor is written in step, unless its axis is spread over threads."""
+        found = written_in_step(self.definition, number)
+        alone = (LoopKind.SERIAL, LoopKind.UNROLL, LoopKind.VECTOR)
+        if found is None or any(loop.axis == found.axis and loop.kind not in alone for loop in self.loops):
+            return None
+        return found
+
     def _refused(self, loop: Loop, why: str) -> ScheduleError:
         return wrong(
             self.nest.tree, loop.name, f"{loop.name} {why}: the fold {self.stage.stage} has no code for that",
@@ -63,7 +77,7 @@ class FoldLowering(LoopLowering):
     def _descend(self, view: View, depth: int) -> Statement:
         if depth == self.first_reduction:
             inside = [x for d, x in enumerate(self.loops) if d > depth and not self.reduces[d]]
-            count = range(len(self.definition.tensors))
+            count = [n for n in range(len(self.definition.tensors)) if n not in self.in_step]
             start = [self.alone(view, self._own(n, inside), partial(self._set_initial, number=n)) for n in count]
             return Block((*start, self._loop(view, depth)))
         return self._loop(view, depth)
@@ -90,14 +104,34 @@ class FoldLowering(LoopLowering):
 
     def _step(self, view: View) -> Statement:
         """One step of the ordered axis."""
-        order = sorted(range(len(self.definition.tensors)), key=self.ranks.__getitem__, reverse=True)
-        made: list[Statement] = []
+        made = [self._place_in_step(view, number, found) for number, found in self.in_step.items()]
+        states = [n for n in range(len(self.definition.tensors)) if n not in self.in_step]
+        order = sorted(states, key=self.ranks.__getitem__, reverse=True)
         for rank, numbers in groupby(order, key=self.ranks.__getitem__):
             group = list(numbers)
             loops = self._own(group[0], self.loops[self.step_at :])
             counted = rank == len(self.definition.axes)
             made.append(self.alone(view, loops, partial(self._update, group=group), counted))
         return Block(tuple(made))
+
+    def _place_in_step(self, view: View, number: int, found: InStep) -> Statement:
+        """The elements that this step writes."""
+        assert self.definition.fold is not None
+        loops = [x for x in self._own(number, self.loops[self.step_at :]) if x.axis != found.axis]
+        initial = self.definition.fold.initial[number]
+
+        def leaf(v: View) -> Statement:
+            box = v.places[self.stage.stage, found.axis]
+            position = self.nest.body.at(self.stage, found.place, v)
+            at = v.moved(self.stage.stage, found.axis, Place(position, literal(1)))
+            buffer, indices = self.nest.body.place(self.stage, number, at)
+            value = self.nest.body.guarded(self.stage, found.value, at, otherwise=initial)
+            store = stored(buffer, at, Store(buffer.name, indices, value))
+            if box == Place(literal(0), literal(self.definition.axis(found.axis).extent)):
+                return store
+            return If((position >= box.position) & (position < plus(box.position, box.size)), store)
+
+        return self.alone(view, loops, leaf)
 
     def _update(self, view: View, group: list[int]) -> Statement:
         """New values of tensors with the same axes: all computed before any is stored."""
@@ -122,16 +156,3 @@ class FoldLowering(LoopLowering):
         for register in made:
             statement = Allocate(register, statement)
         return statement
-
-
-def _without_locals(definition: Stage) -> tuple[Expr, ...]:
-    """The bodies with named values written out."""
-    assert definition.fold is not None
-    known: dict[str, Expr] = {}
-
-    def expand(node: Expr) -> Expr | None:
-        return known[node.name] if isinstance(node, Local) else None
-
-    for name, expr in definition.fold.locals:
-        known[name] = rewrite(expr, expand)
-    return tuple(rewrite(body, expand) for body in definition.bodies)

@@ -61,9 +61,9 @@ elementwise("sub", "xy", "x - y", lambda x, y: x - y)
 elementwise("mul", "xy", "x * y", lambda x, y: x * y)
 elementwise("div", "xy", "x / y", lambda x, y: x / y)
 elementwise("floordiv", "xy", "floor(x / y), of integers; y = 0 gives 0",
-            lambda x, y: select(y.equal(0), 0, x // select(y.equal(0), 1, y)), dtype="i32")  # fmt: skip
+            lambda x, y: x // y, dtype="i32")  # fmt: skip
 elementwise("mod", "xy", "x - floor(x / y) * y, of integers; y = 0 gives 0",
-            lambda x, y: select(y.equal(0), 0, x % select(y.equal(0), 1, y)), dtype="i32")  # fmt: skip
+            lambda x, y: x % y, dtype="i32")  # fmt: skip
 elementwise("pow", "xy", "x^y", build.power)
 elementwise("maximum", "xy", "max(x, y); NaN wins", maximum)
 elementwise("minimum", "xy", "min(x, y); NaN wins", minimum)

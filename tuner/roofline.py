@@ -12,8 +12,8 @@ from math import prod
 
 from ..targets.ceilings import Ceilings
 from ..tensor.dtype import boolean
-from ..tensor.expr import ARITHMETIC, MATHEMATICS, Expr, Op, Read, children
-from ..tensor.program import Program
+from ..tensor.expr import ARITHMETIC, MATHEMATICS, Expr, Local, Op, Read, Var, children, walk
+from ..tensor.program import Program, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def program_work(program: Program) -> Work:
     for stage in program.stages:
         points = prod(axis.extent for axis in stage.all_axes)
         for expr in stage.expressions:
-            _count(expr, points, operations)
+            _count(expr, points if stage.fold is None else _points_of_step(stage, expr), operations)
         if stage.combiner in ("sum", "prod", "max", "min"):
             name = stage.bodies[0].dtype.name
             operations[name] = operations.get(name, 0) + points
@@ -77,6 +77,21 @@ def program_work(program: Program) -> Work:
     moved = [i.tensor for i in program.inputs if i.tensor.name in read]
     moved += [program.tensors[name] for name in program.outputs]
     return Work(tuple(operations.items()), sum(prod(t.shape) * t.dtype.bytes for t in moved))
+
+
+def _points_of_step(stage: Stage, expr: Expr) -> int:
+    """How often a fold needs an expression at least: once at each point of the axes that move it, at every step."""
+    assert stage.fold is not None
+    moving = {stage.reduction[0].name}
+    known = dict(stage.fold.locals)
+    pending = [expr]
+    while pending:
+        for node in walk(pending.pop()):
+            if isinstance(node, Var):
+                moving.add(node.name)
+            elif isinstance(node, Local):
+                pending.append(known[node.name])
+    return prod(axis.extent for axis in stage.all_axes if axis.name in moving)
 
 
 def _count(expr: Expr, points: int, operations: dict[str, int]) -> None:
