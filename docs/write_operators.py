@@ -84,7 +84,7 @@ def _speeds() -> dict[str, str]:
     found: dict[str, list[float]] = {}
     for path in sorted((ROOT / "benchmarks" / "results").glob("cpu-*.json")):
         for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
-            if row.get("best_peer"):
+            if row.get("best_peer") in row["ratios"]:
                 found.setdefault(row["operator"], []).append(row["ratios"][row["best_peer"]]["middle"])
     return {name: _mean(ratios) for name, ratios in found.items()}
 

@@ -28,6 +28,7 @@ from .sketch import UNSCHEDULED, Sketch
 
 PARTS = (8, 64)  # for a few threads, and for many
 LONG = 4  # how many times longer than the result a reduction is split
+MOST = 96  # sketches: each variant of several large stages is tried, and not every combination of all of them
 SHORTEST_PART = 1024  # terms: what is shorter is done before a second stage has begun
 
 
@@ -36,7 +37,7 @@ def derive(program: Program, kind: str = "") -> tuple[Sketch, ...]:
 
     `kind`: of the target; "cuda" asks for kernels of blocks and threads, any other one for the loops of a processor core.
     """
-    return (UNSCHEDULED, *trace(gpu_automatic if kind == "cuda" else automatic, program, "auto"))
+    return (UNSCHEDULED, *trace(gpu_automatic if kind == "cuda" else automatic, program, "auto", MOST))
 
 
 def automatic(s: Schedule) -> None:

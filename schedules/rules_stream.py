@@ -76,7 +76,7 @@ def _streamed(
         return
     lanes = s.lanes(definition.tensors[0].dtype)
     name = definition.name
-    unrolled = s.factor(f"{name}.vectors", ceildiv(loops[axis].extent, lanes), at_most=UNROLL_AT_MOST, default=4)
+    unrolled = s.factor(f"{name}.vectors", ceildiv(s.most(loops[axis]), lanes), at_most=UNROLL_AT_MOST, default=4)
     others = [loops[a] for a in spatial if a != axis]
     if axis in reductions:
         pieces = s.split(loops[axis], unrolled, lanes)

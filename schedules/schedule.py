@@ -204,7 +204,7 @@ class Schedule:
         """Cuts a loop in pieces, outermost first; see steps.split."""
         for name, (at_most, at_least, default, times) in list(self._open.items()):
             if any(name in leaves(f) for f in factors):
-                self._tunables[name] = Factor(name, ceildiv(self._most(loop), times), at_most, at_least, default)
+                self._tunables[name] = Factor(name, ceildiv(self.most(loop), times), at_most, at_least, default)
                 del self._open[name]
         self._do("split", loop.name, *factors)
         return tuple(self._loop(f"{loop.name}.p{n}") for n in range(len(factors) + 1))
@@ -277,7 +277,7 @@ class Schedule:
         """Uses a matrix-unit instruction for a stage's tile."""
         self._do("tensorize", stage, intrinsic)
 
-    def _most(self, loop: LoopHandle) -> Extent:
+    def most(self, loop: LoopHandle) -> Extent:
         """What a loop can have at most in any config: that of its axis where the loop itself depends on tunables."""
         if not self._drawn_in(loop.extent):
             return loop.extent
@@ -329,13 +329,16 @@ class Schedule:
         )
 
 
-def trace(template: Template, program: Program, name: str = "") -> tuple[Sketch, ...]:
-    """All sketches of a template for a program (in canonical form). TemplateError names the template and shows the outline."""
+def trace(template: Template, program: Program, name: str = "", at_most: int | None = None) -> tuple[Sketch, ...]:
+    """The sketches of a template for a program (in canonical form). TemplateError names the template and shows the outline.
+
+    at_most: how many runs of the template there may be; those that take the first option of the most variants come first.
+    """
     name = name or template.__name__
     found: list[Sketch] = []
     pending: list[tuple[VariantValue, ...]] = [()]
-    while pending:
-        schedule = Schedule(program, pending.pop(0))
+    while pending and (at_most is None or len(found) < at_most):
+        schedule = Schedule(program, pending.pop(0))  # each round of the queue has one more option that is no first one
         try:
             template(schedule)
             schedule.check_factors()
