@@ -18,6 +18,10 @@ class TestGrid(StrategyContract):
     name = "grid"
 
 
+class TestDescent(StrategyContract):
+    name = "descent"
+
+
 class TestEvolution(StrategyContract):
     name = "evolution"
 
@@ -48,7 +52,7 @@ def test_guided_is_within_a_few_percent_where_random_is_not() -> None:
     assert best_after("random", 64) > 1.1
 
 
-@pytest.mark.parametrize("name", ["evolution", "annealing"])
+@pytest.mark.parametrize("name", ["evolution", "annealing", "descent"])
 def test_searches_that_learn_beat_random(name: str) -> None:
     assert best_after(name, 128) < best_after("random", 128)
 

@@ -92,6 +92,7 @@ def candidates(population: Population) -> list[Candidate]:
 STRATEGIES = {
     "guided": "guided:Guided",
     "surrogate": "surrogate:Surrogate",
+    "descent": "descent:Descent",
     "evolution": "evolution:Evolution",
     "annealing": "annealing:Annealing",
     "random": "random:Random",
@@ -99,7 +100,7 @@ STRATEGIES = {
 }
 
 
-MODEL_BASED = ("guided", "surrogate")  # these have something to adjust to the effort
+MODEL_BASED = ("guided", "surrogate", "descent")  # these have something to adjust to the effort
 
 
 def make_strategy(name: str, space: Space, seed: int = 0, effort: Effort = NORMAL) -> Strategy:
