@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PACKAGES := common targets tensor schedules codegen cost_model runtime measure tuner logs
 
-.PHONY: install demo test test-slow lint format types wheel clean
+.PHONY: install demo test test-slow gpu-check lint format types wheel clean
 
 install: $(VENV)/.installed
 
@@ -34,6 +34,10 @@ test: lint types
 
 test-slow: $(VENV)/.tested
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'slow or hypothesis' --hypothesis-profile new --timeout 900
+
+# Kernels on this machine's GPU: right by the oracle, and how fast next to torch, where that is installed. Under 8 minutes.
+gpu-check: install
+	$(BIN)/python benchmarks/gpu_check.py
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check --quiet

@@ -37,7 +37,7 @@ def place(value: object, wanted: Argument, device: Device, output: bool = False)
     Raises ArgumentError for another device, shape, dtype, memory order or alignment, or something that is no array.
     """
     if isinstance(value, DeviceArray):
-        if value.device != device.name:
+        if value.port is not getattr(device, "port", None):
             raise _elsewhere(wanted, device, f"one on {value.device}")
         _check(wanted, value.shape, value.dtype.name, wanted.dtype.name, True, value.pointer)
         return Placed(value.pointer, value.nbytes, owner=value)

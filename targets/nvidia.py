@@ -6,6 +6,7 @@ import ctypes
 from dataclasses import dataclass
 from functools import cache
 
+from ..common.errors import TargetError
 from .isa import KINDS
 from .target import Target
 
@@ -64,10 +65,25 @@ def needs_gpu(target: Target) -> bool:
 
 def own_target(gpu: Gpu) -> str:
     """The target that a device is itself: its highest level, with its sizes; "" when it is older than all levels."""
-    levels = [level for level in KINDS["cuda"].levels if runs(level.name, gpu.capability)]
+    real = [level for level in KINDS["cuda"].levels if level.name.startswith("sm_")]
+    levels = [level for level in real if runs(level.name, gpu.capability)]
     if not levels:
         return ""
     return f"cuda:{levels[-1].name};cores={gpu.multiprocessors};l2={gpu.l2}"
+
+
+def local_target() -> str:
+    """The target that this machine's first GPU is. Errors: TargetError where there is none, or an old one."""
+    found = gpus()
+    own = own_target(found[0]) if found else ""
+    if not own:
+        raise TargetError(
+            "the target 'cuda' is this machine's GPU, and there is none that kernels can be made for",
+            expected="an NVIDIA device of compute capability 7.0 or later, with its driver",
+            found=found[0].name if found else "no device",
+            advice="name one to compile for it, as in cuda:sm_90a; cuda:emulator runs kernels on any machine",
+        )
+    return own
 
 
 def missing_device(target: Target) -> tuple[str, ...]:

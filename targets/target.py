@@ -1,6 +1,6 @@
 """Target: a kind of processor as features and sizes, not as a marketing name. And its text form.
 
-    target   = "host" | kind ":" level { "+" extension } { ";" name "=" value }
+    target   = "host" | "cuda" | kind ":" level { "+" extension } { ";" name "=" value }
     kind     = "x86" | "aarch64" | "riscv64" | "cuda"
     name     = "vector" (bits) | "fma" | "load" | "store" (vectors per cycle) | "cores" | "l1" | "l2" | "l3" | "triple"
     cache    = size [ "/" line [ "/" cores that share it ] ]           sizes in bytes, with K or M
@@ -8,7 +8,7 @@
     x86:avx512+avx512vnni;vector=512;fma=2;load=2;store=1;cores=2;l1=32K/64/1;l2=1M/64/1;l3=32M/64/2;triple=...
 
 What a person leaves out is filled from the level (isa.py); what is printed and stored is always whole, and parses back to
-an equal target. `host` is resolved when it is parsed, so it is never stored.
+an equal target. `host` (this machine) and `cuda` (its first GPU) are resolved when they are parsed, so they are never stored.
 """
 
 from __future__ import annotations
@@ -128,6 +128,10 @@ def parse_target(text: str) -> Target:
         from .host import host_target
 
         return host_target()
+    if text.strip() == "cuda":
+        from .nvidia import local_target
+
+        return parse_target(local_target())
     head, *settings = (part.strip() for part in text.strip().split(";"))
     kind, level, extensions = _parse_head(head)
     values = _parse_settings(settings)

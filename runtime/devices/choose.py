@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from ...codegen.artifact import Artifact
 from ...common.errors import EnvironmentFailure, TargetError
 from ...targets.target import Target, check_runs_here, parse_target
@@ -45,9 +47,14 @@ def open_device(name: str) -> Device:
 
         return CpuDevice()
     if name == "cuda:emulator":
-        from .emulator import emulator
-
-        return emulator()
+        return _emulator()
     from .cuda import cuda_device
 
     return cuda_device(int(name.partition(":")[2]))
+
+
+@cache
+def _emulator() -> Device:
+    from .emulator import emulator
+
+    return emulator()

@@ -78,7 +78,7 @@ class DeviceArray:
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
         self.nbytes = prod(self.shape) * self.dtype.itemsize
         self.device = port.name
-        self._port = port
+        self.port = port
         self.pointer = port.allocate(max(1, self.nbytes))
         weakref.finalize(self, _free, port, self.pointer, port.generation)
 
@@ -90,18 +90,18 @@ class DeviceArray:
 
     def download(self, array: Array) -> None:
         """Copies to a C-contiguous host array of the same size."""
-        self._port.download(array, self.pointer)
+        self.port.download(array, self.pointer)
 
     def copy_from(self, other: DeviceArray) -> None:
         """Copies an array of the same size on the same device."""
-        self._port.copy(self.pointer, other.pointer, self.nbytes)
+        self.port.copy(self.pointer, other.pointer, self.nbytes)
 
     def fill(self, array: Array) -> None:
         """Copies a host array of the same size here."""
-        self._port.upload(self.pointer, np.ascontiguousarray(array))
+        self.port.upload(self.pointer, np.ascontiguousarray(array))
 
     def __getattr__(self, name: str) -> Any:
-        if name == "__cuda_array_interface__" and self._port.cuda:
+        if name == "__cuda_array_interface__" and self.port.cuda:
             return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.pointer, False), "version": 3}
         raise AttributeError(f"a DeviceArray on {self.__dict__.get('device')} has no attribute {name!r}")
 

@@ -21,6 +21,7 @@ from tilesmith.runtime.devices.driver import DeviceFacts, open_driver
 from tilesmith.runtime.devices.gpu import GpuDevice
 from tilesmith.runtime.devices.occupancy import blocks_of
 from tilesmith.schedules.sketch import UNSCHEDULED
+from tilesmith.targets import nvidia
 from tilesmith.targets.nvidia import gpus
 from tilesmith.targets.target import parse_target
 
@@ -212,3 +213,12 @@ def test_a_target_newer_than_llvm_knows() -> None:
 def test_occupancy(registers: int, threads: int, shared: int, expected: int) -> None:
     device = DeviceFacts("", "", (9, 0), 132, 0, 65536, 2048, 228 << 10, 227 << 10)
     assert blocks_of(device, registers, threads, shared) == expected
+
+
+def test_the_target_cuda_is_the_gpu_that_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvidia, "gpus", lambda: (nvidia.Gpu("H", (9, 0), 130, 50 << 20, 80 << 30),))
+    target = parse_target("cuda")
+    assert target.level == "sm_90a" and target.cores == 130 and target.text.startswith("cuda:sm_90a;")
+    monkeypatch.setattr(nvidia, "gpus", lambda: ())
+    with pytest.raises(TargetError, match=r"(?s)this machine's GPU.*cuda:emulator"):
+        parse_target("cuda")
