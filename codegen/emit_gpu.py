@@ -22,6 +22,7 @@ from .loop_ir import (
     Commit,
     For,
     LoopKind,
+    Nest,
     Scope,
     Shuffle,
     Statement,
@@ -46,11 +47,13 @@ class GpuStatements(Statements):
         self.shared: dict[str, int] = {}
         self.shared_bytes = 0
 
-    def start(self, blocks: int, threads: int, narrow: bool) -> None:
+    def start(self, nest: Nest, narrow: bool) -> None:
         """Binds the numbers of the block and of the thread. narrow: indices fit in 32 bits, which is half the work."""
+        assert isinstance(self.at.memory, GpuMemory)
+        self.at.memory.written = self.facts(nest.body).writes
         self.indices.kind = "i32" if narrow else "i64"
-        self._number(BLOCK_INDEX, "ctaid", blocks)
-        self._number(THREAD_INDEX, "tid", threads)
+        self._number(BLOCK_INDEX, "ctaid", nest.blocks)
+        self._number(THREAD_INDEX, "tid", nest.threads)
 
     def _number(self, var: Var, register: str, count: int) -> None:
         index = Index()

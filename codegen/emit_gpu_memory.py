@@ -18,7 +18,9 @@ WIDEST = 16  # bytes of one access
 
 
 class GpuMemory(Memory):
-    """Accesses of one kernel."""
+    """Accesses of one kernel. `written`: the buffers that it stores to, which other threads may be at."""
+
+    written: frozenset[str] = frozenset()
 
     def pointer(self, place: Place, index: Index) -> str:
         """As everywhere; in a swizzled buffer the address of a chunk depends on the line it is in."""
@@ -89,6 +91,8 @@ class GpuMemory(Memory):
         address, align = self.pointer(place, index), self.alignment(place, index, 0)
         if condition is not None and condition.text != "true":
             scalar = self._any(condition)
+            if place.buffer.name in self.written:
+                return self._one_in_branch(place, address, align, scalar)
             address = self.text.pure(
                 f"select i1 {scalar.text}, ptr {address}, ptr {place.base}", scalar.text, address, place.base
             )
@@ -96,6 +100,17 @@ class GpuMemory(Memory):
             condition = None
         text = f"load {memory_type(place.buffer.dtype)}, ptr {address}, align {align}"
         return self.text.read(text, place.buffer.name, address, movable=condition is None)
+
+    def _one_in_branch(self, place: Place, address: str, align: int, condition: Value) -> str:
+        """An element of a buffer whose first one may just be written; 0 where the condition does not hold."""
+        text, kind = self.text, memory_type(place.buffer.dtype)
+        before = text.block
+        yes, after = text.name("b"), text.name("b")
+        text.open(f"br i1 {condition.text}, label %{yes}, label %{after}", yes, writes=frozenset(), branch=True)
+        loaded = text.effect(f"load {kind}, ptr {address}, align {align}")
+        text.close(f"br label %{after}")
+        text.start_block(after)
+        return text.effect(f"phi {kind} [ {loaded}, %{yes} ], [ zeroinitializer, %{before} ]")
 
     def _lane_index(self, index: Index, lane: int) -> Index:
         """The index of one lane as a scalar."""

@@ -76,9 +76,10 @@ class LoopLowering:
         extent = ceil_div(place.size, stride, self.names.bounds)
         position = plus(place.position, times(variable, stride))
         view = self.threads.inside(view.opening(loop.name, variable), loop)
+        view = self.threads.diverging(view, loop, extent)
         points = known(place.size)
         # an unrolled reduction piece that could not be merged with the loop around it runs as a loop
-        kind = LoopKind.SERIAL if loop.kind in (LoopKind.UNROLL, LoopKind.VECTOR) else loop.kind
+        kind = LoopKind.PARALLEL if loop.kind is LoopKind.PARALLEL else LoopKind.SERIAL
         if stride == 1 or (points is not None and points % stride == 0):
             body = inner(view.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
         else:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ..schedules.regions import box_axes, full_tile, opening
+from ..schedules.step_checks import wrong
 from ..targets.target import Target
 from ..tensor.dtype import boolean
 from ..tensor.expr import Const, Expr, Op, Read
@@ -70,7 +71,8 @@ class NestLowering:
             origins[axis] = position
             places[name, axis] = Place(position, size)
         known_boxes = {**view.origins, name: origins}
-        inner = View(places, known_boxes, team=view.team, only=view.only, slots=view.slots, later=view.later)
+        around = replace(view, variables={}, edge=None, tail=False, lanes=None)
+        inner = replace(around, places=places, origins=known_boxes)
         if self.target.kind != "cuda":
             inner = replace(inner, variables=view.variables)  # hints count the trips of the loops around
         statement = self._stage(stage, inner)
@@ -239,6 +241,12 @@ class StageLowering(LoopLowering):
         lanes = [x for d, x in enumerate(self.loops) if d >= depth and self.reduces[d] and self.full[d]]
         lanes = [x for x in lanes if not self.threads.binds(x)]
         held = [x for x in (*tile, *lanes) if not self.threads.binds(x)]  # a thread has registers of its own
+        for loop in tile:
+            if self.threads.strides(view, loop):
+                raise wrong(
+                    self.nest.tree, loop.name, f"the threads of {loop.name} have several points to sum up in turns",
+                    expected="a thread for each point of the tile", advice="give each thread more points: unroll some",
+                )  # fmt: skip
         tensor = self.definition.tensors[0]
         shape = tuple(fixed(x.extent) for x in held)
         registers = Buffer(self.names.fresh(f"{tensor.name}.acc"), tensor.dtype, shape, Scope.REGISTER, padded=True)
@@ -277,10 +285,11 @@ class StageLowering(LoopLowering):
         total = Buffer(self.names.fresh("total"), registers.dtype, (), Scope.REGISTER, padded=True)
         found = Read(total.name, (), total.dtype)
         if crossing:
-            write = self._write(
-                replace(view, only=both(view.only, self.threads.leads(view, crossing))), found, combiner
-            )
-            write = CrossThreads(self.names, self.threads, total, combiner, zero).combine(view, crossing, write)
+            cross = CrossThreads(self.names, self.threads, total, combiner, zero)
+            cross.check(self.nest.tree, view, crossing)
+            leader = replace(view, only=both(view.only, self.threads.leads(view, crossing)))
+            write = self._write(leader, found, combiner)
+            write = cross.combine(view, crossing, write)
         else:
             write = self._write(view, found, combiner)
         if not lanes:

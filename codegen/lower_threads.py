@@ -8,6 +8,7 @@ More items than threads: a loop over groups of items. Fewer: the threads to spar
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ..schedules.loops import Loop, LoopKind, StageLoops
@@ -55,8 +56,10 @@ class BoundLoops:
         count = -(-group.items // group.size)
         trip = self.names.variable("trip", count)
         item = self.names.variable("item", group.items)
-        body = inner(view.opening(self._key(group), item))
-        if group.items % group.size:
+        ragged = group.items % group.size
+        view = view.opening(self._key(group), item)
+        body = inner(replace(view, diverges=_diverged(view, loop)) if ragged else view)
+        if ragged:
             body = If(less(item, number(group.items)), body)
         body = Let(item.name, plus(times(trip, group.size), group.index), body)
         kind = LoopKind.UNROLL if count <= UNROLLED else LoopKind.SERIAL
@@ -85,14 +88,22 @@ class BoundLoops:
 
     def without_spare(self, view: View, loop: Loop) -> View:
         """Threads to spare add nothing to a reduction."""
-        if not self.binds(loop) or not self._spares(loop):
+        if not self.binds(loop):
             return view
-        group, _ = self._of[loop.name]
-        return replace(view, lanes=both(view.lanes, less(group.index, number(group.items))))
+        return replace(view, lanes=both(view.lanes, self._one_for_each_item()))
+
+    def diverging(self, view: View, loop: Loop, extent: Expr) -> View:
+        """What stands in the branch that a clamped loop of this extent is, if there are threads that do not take it."""
+        if not self.binds(loop) or loop.kind not in BOUND or not self._branches(loop, extent):
+            return view
+        return replace(view, diverges=_diverged(view, loop))
+
+    def _branches(self, loop: Loop, extent: Expr) -> bool:
+        return known(extent) != fixed(loop.extent) or self._spares(loop)
 
     def branch(self, view: View, loop: Loop, variable: Var, extent: Expr, body: Statement) -> Statement:
         """A clamped loop: threads and blocks without a trip jump over it."""
-        if known(extent) != fixed(loop.extent) or self._spares(loop):
+        if self._branches(loop, extent):
             body = If(less(variable, extent), body)
         return Let(variable.name, self.trip(view, loop), body)
 
@@ -113,6 +124,10 @@ class BoundLoops:
         """Which threads store: one for each item."""
         if self.team.size == 1:
             return view.only
+        return self._one_for_each_item()
+
+    def _one_for_each_item(self) -> Expr | None:
+        """The condition that a thread is none to spare."""
         condition: Expr | None = None
         for group in self.groups:
             if not group.pieces:
@@ -128,6 +143,11 @@ class BoundLoops:
             condition = both(condition, Op("eq", (self.trip(view, loop), number(0)), boolean))
         return condition
 
+    def groups_of(self, loops: Iterable[Loop]) -> list[Group]:
+        """The groups that bound loops belong to."""
+        names = {loop.name for loop in loops}
+        return [group for group in self.groups if names & group.names()]
+
     def flat(self) -> Group:
         """All bound loops in one index over the team: where there are lanes and warps, the warps count in steps of 32."""
         first, *more = self.groups
@@ -135,3 +155,7 @@ class BoundLoops:
             return first
         warps = tuple(Piece(p.loop, p.divisor * WARP, p.extent) for group in more for p in group.pieces)
         return Group(self.team.index, self.team.size, (*first.pieces, *warps))
+
+
+def _diverged(view: View, loop: Loop) -> str:
+    return "thread" if loop.kind is LoopKind.THREAD else view.diverges or "warp"

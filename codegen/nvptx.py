@@ -57,7 +57,7 @@ def _kernel(
     """Writes one kernel."""
     known, text = facts(nest.body), FunctionText()
     statements = GpuStatements(text, module, target)
-    statements.start(nest.blocks, nest.threads, is_narrow(nest, (*program.arguments, *program.globals)))
+    statements.start(nest, is_narrow(nest, (*program.arguments, *program.globals)))
     parameters = []
     for number, buffer in enumerate(program.arguments):
         readonly = "" if buffer.name in known.writes else "readonly "

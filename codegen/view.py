@@ -43,6 +43,7 @@ class View:
     tail: True where a reduction in lanes may run over the end of its axis: in the last trip of the loops around the lanes.
     lanes: the condition that keeps a trip of a copy or of a reduction in lanes inside of its axis (None: always).
     team: the threads that run what is opened here.
+    diverges: "thread" where only some threads of a warp come, "warp" where only some warps of a block do.
     slots: stage -> which copy of its storage is meant, of those that exist several times (lower_pipeline.py).
     later: whether stores to shared memory are asynchronous.
     only: the condition for this thread of a team to store to memory that others see (None: always).
@@ -56,6 +57,7 @@ class View:
     lanes: Expr | None = None
     team: Team = ALONE
     only: Expr | None = None
+    diverges: str = ""
     slots: dict[str, Expr] = field(default_factory=dict)
     later: bool = False
 
