@@ -161,7 +161,7 @@ def open_driver(number: int) -> Driver:
             continue
         except ImportError as error:  # the binding is there and the driver is not
             failures.append(str(error))
-        except DriverError as error:
+        except (DriverError, RuntimeError) as error:  # cuda-bindings looks for libcuda at the first call
             failures.append(str(error))
     if not failures:
         raise MissingExtra("cuda-bindings (or pycuda)", "cuda-bindings", "running kernels on an NVIDIA GPU")

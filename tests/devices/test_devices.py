@@ -133,6 +133,15 @@ def test_no_driver(gpu: FakeGpu) -> None:
         open_driver(0)
 
 
+def test_no_driver_library(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise RuntimeError('"cuda" is an NVIDIA driver library and can only be found via system search')
+
+    monkeypatch.setattr(gpu, "call", missing)
+    with pytest.raises(EnvironmentFailure, match=r"(?s)cannot be used.*NVIDIA driver library"):
+        open_driver(0)
+
+
 def test_no_such_device(gpu: FakeGpu) -> None:
     with pytest.raises(EnvironmentFailure, match="CUDA device 3 cannot be used"):
         open_driver(3)
