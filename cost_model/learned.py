@@ -10,7 +10,7 @@ flatter the model. The members' spread is its uncertainty. Failures train a clas
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +19,10 @@ from numpy.typing import NDArray
 
 Features = NDArray[np.float32]
 Vector = NDArray[np.float64]
+
+
+ENOUGH = 12  # rows held out, below which they cannot tell when to stop
+STOPPING = 12  # trees without a gain on what is held out
 
 
 class Regressor(Protocol):
@@ -38,7 +42,7 @@ class Samples:
     """Trials as a model sees them. `seconds` is infinite where the trial failed.
 
     `prior` is NaN where nothing was known. Rows of one `batch` were chosen together; rows of one `task` share a program:
-    without a prior, times are learned relative to the task's median.
+    task 0 is the one that is searched, of all others only what is better or worse than their medians is learned.
     """
 
     features: Features  # float32[n, f]
@@ -54,6 +58,17 @@ class Samples:
         """The given rows."""
         return Samples(
             self.features[chosen], self.prior[chosen], self.seconds[chosen], self.batch[chosen], self.task[chosen]
+        )
+
+    @staticmethod
+    def joined(parts: Sequence[Samples]) -> Samples:
+        """All rows of all parts, of which there is at least one."""
+        return Samples(
+            np.concatenate([s.features for s in parts]),
+            np.concatenate([s.prior for s in parts]),
+            np.concatenate([s.seconds for s in parts]),
+            np.concatenate([s.batch for s in parts]),
+            np.concatenate([s.task for s in parts]),
         )
 
 
@@ -88,11 +103,22 @@ class XGBoost:
 
     def fit(self, features: Features, target: Vector) -> XGBoost:
         """Learns from scratch; more than 1,000 rows by histograms."""
+        return self.fit_watched(features, target, None)
+
+    def fit_watched(self, features: Features, target: Vector, held: tuple[Features, Vector] | None) -> XGBoost:
+        """As `fit`; no more trees once what is `held` out has not been predicted better for a while."""
         import xgboost
 
         settings = {**self.settings, "tree_method": "exact" if len(target) <= 1000 else "hist"}
         data = xgboost.DMatrix(features, label=target, nthread=1)
-        self.booster = xgboost.train(settings, data, self.rounds)
+        if held is None or len(held[1]) < ENOUGH:
+            self.booster = xgboost.train(settings, data, self.rounds)
+            return self
+        watched = [(xgboost.DMatrix(held[0], label=held[1], nthread=1), "held")]
+        booster = xgboost.train(
+            settings, data, self.rounds, evals=watched, early_stopping_rounds=STOPPING, verbose_eval=False
+        )
+        self.booster = booster[: booster.best_iteration + 1]
         return self
 
     def predict(self, features: Features) -> NDArray[np.floating]:
@@ -148,7 +174,11 @@ class LearnedModel:
             enough = 1 < self._members <= batches.max()
             train = batches % self._members != member if enough else np.ones(len(good), dtype=np.bool_)
             regressor = self._make(int(self._rng.integers(1 << 30)))
-            regressor.fit(good.features[train], target[train] - self._centre)
+            known, wanted = good.features[train], target[train] - self._centre
+            if isinstance(regressor, XGBoost):
+                regressor.fit_watched(known, wanted, (good.features[~train], target[~train] - self._centre))
+            else:
+                regressor.fit(known, wanted)
             self._fitted.append(regressor)
 
     def predict(self, features: Features, prior: Vector | None = None) -> Prediction:
@@ -167,18 +197,30 @@ class LearnedModel:
         return Prediction(base * np.exp(np.clip(mean, -50.0, 50.0)), spread, success)
 
     def _targets(self, good: Samples) -> Vector:
-        """log(measured / prior); without a prior log(measured), relative to the task's median if there are several tasks."""
+        """log(measured / prior), or log(measured) where nothing was known before; of other tasks relative to their medians.
+
+        What a prior gets wrong about a whole task says nothing of another one. The medians of other tasks are put where
+        that of task 0, which is searched, lies.
+        """
         known = np.isfinite(good.prior)
         target = np.log(good.seconds) - np.where(known, np.log(np.where(known, good.prior, 1.0)), 0.0)
-        if not known.any() and len(np.unique(good.task)) > 1:
-            for task in np.unique(good.task):
-                target[good.task == task] -= np.median(target[good.task == task])
+        tasks = np.unique(good.task)
+        if len(tasks) > 1:
+            own = good.task == 0
+            centre = float(np.median(target[own])) if own.any() else 0.0
+            for task in tasks[tasks != 0]:
+                target[good.task == task] += centre - np.median(target[good.task == task])
         return np.asarray(target, dtype=np.float64)
 
     def _chosen(self, samples: Samples) -> NDArray[np.intp]:
-        """At most `limit` rows: a third the best of their task, a third the newest."""
+        """At most `limit` rows: a third the best of their task, a third the newest; of other tasks a third at most."""
         if len(samples) <= self._limit:
             return np.arange(len(samples))
+        foreign = np.flatnonzero(samples.task != 0)
+        if (samples.task == 0).any() and len(foreign) > self._limit // 3:
+            dropped = self._rng.choice(foreign, len(foreign) - self._limit // 3, replace=False)
+            kept_rows = np.setdiff1d(np.arange(len(samples)), dropped)
+            return kept_rows[self._chosen(samples.rows(kept_rows))]
         part = self._limit // 3
         relative = np.full(len(samples), np.inf)
         for task in np.unique(samples.task):

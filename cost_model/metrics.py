@@ -51,6 +51,19 @@ def regret(predicted: ArrayLike, measured: ArrayLike, within: int = 1) -> float:
     return float(times[chosen].min() / best - 1.0) if np.isfinite(best) else 0.0
 
 
+def average_peak(predicted: ArrayLike, measured: ArrayLike, within: int = 32) -> float:
+    """a-peak@k, 0 .. 1: the mean over j = 1 .. k of the speed of the best of the first j by prediction over that of the best.
+
+    1: the best one is predicted to be the best. What is reached early counts more often.
+    """
+    times = np.asarray(measured, dtype=np.float64)
+    best = float(times.min()) if len(times) else np.inf
+    if not np.isfinite(best):
+        return 0.0
+    order = np.argsort(np.asarray(predicted, dtype=np.float64), kind="stable")[:within]
+    return float((best / np.minimum.accumulate(times[order])).mean())
+
+
 def best_share(seconds_in_order: ArrayLike, best_known: float, after: int) -> float:
     """The speed of the best of the first `after` trials as a share of the best known speed (1 is as good)."""
     times = np.asarray(seconds_in_order, dtype=np.float64)[:after]

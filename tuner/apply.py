@@ -51,7 +51,7 @@ from .units import time_text
 DRAFT_SEED = 0
 NEAR_RECORDS = 8  # of a task of the same program: those that are not valid here are passed over
 MOVES = 2000  # configs around one of another shape that are looked at
-FAMILY_REACH = log(64)  # a shape that is further away (`_distance`) says less than the analytic model
+FAMILY_REACH = log(64)  # a shape that is further away (`shape_distance`) says less than the analytic model
 FAMILY_RECORDS = 4  # of the nearest shape: the analytic model chooses among them
 
 
@@ -253,7 +253,7 @@ def _stored_sketch(database: Database, key: str) -> Sketch | None:
 def _family(task: Task, database: Database) -> Pick | None:
     """The nearest shape's best configs, moved into this shape's domains; the analytic model chooses among them."""
     tasks = [t for t in database.family_tasks(family_key(task.program)) if t.key != task.key]
-    near = sorted((_distance(task.program, parse(t.program)), t.key, t) for t in tasks)
+    near = sorted((shape_distance(task.program, parse(t.program)), t.key, t) for t in tasks)
     for distance, _, other in near:
         if distance > FAMILY_REACH:
             break
@@ -312,7 +312,7 @@ def _sizes(program: Program) -> list[str]:
     return ["x".join(str(a.extent) for a in s.all_axes) for s in program.stages]
 
 
-def _distance(a: Program, b: Program) -> float:
+def shape_distance(a: Program, b: Program) -> float:
     """How far two shapes of a family are apart: the sum of the logarithms of the ratios of their extents."""
     ours = [axis.extent for stage in a.stages for axis in stage.all_axes]
     theirs = [axis.extent for stage in b.stages for axis in stage.all_axes]

@@ -25,6 +25,7 @@ class Rounds:
     """The search after the draft."""
 
     batch: int = 8  # trials between two fits of the model
+    growth: int = 24  # with n results a batch has at least n / growth trials: the share of thinking stays bounded
     parents: int = 16  # leaders that have children
     children: int = 1536  # scored by the model in each generation
     generations: int = 2
@@ -53,6 +54,18 @@ class Surrogates:
 
 
 @dataclass(frozen=True, slots=True)
+class Transfer:
+    """What is taken over from other tasks in the database."""
+
+    shapes: int = 4  # of the same family: their best configs are tried, their trials are learned from
+    reach: float = 64.0  # shapes whose extents differ by a larger factor in all say nothing
+    records: int = 4  # the best of each shape, that are moved into this task's domains
+    seeds: int = 6  # of all these, measured first
+    others: int = 3  # tasks of other families whose trials are learned from
+    rows: int = 200  # of each task
+
+
+@dataclass(frozen=True, slots=True)
 class Sharing:
     """How many tasks share one budget."""
 
@@ -73,6 +86,7 @@ class Effort:
     rounds: Rounds = Rounds()
     surrogates: Surrogates = Surrogates()
     sharing: Sharing = Sharing()
+    transfer: Transfer = Transfer()
     members: int = 4  # of the learned model
     rows: int = 1500  # that one fit of the model may use
     confirm: int = 4  # contenders measured again, interleaved, before a winner is named

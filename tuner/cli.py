@@ -111,6 +111,7 @@ def show(
     *,
     constant: Constants = None,
     limit: Annotated[int, typer.Option(min=1, help="how many records of each task")] = 20,
+    model: Annotated[bool, typer.Option("--model", help="how good the cost model was, batch by batch")] = False,
     db: DatabasePath = None,
 ) -> None:
     """Lists tasks; for WHAT or one task its records, best first, and failures by kind."""
@@ -119,10 +120,13 @@ def show(
     console = report.make_console()
     with _open(db) as database:
         tasks = _tasks(database, what, sizes, constant)
-        if what is None:
+        if what is None and not model:
             console.print(report.task_tables(database, tasks))
             return
         for task in tasks:
+            if model:
+                console.print(report.titled(report.task_title(task), report.model_table(database, task)))
+                continue
             records = database.records(task.key)
             console.print(report.titled(report.task_title(task), report.status_line(records)))
             console.print(report.record_table(database, task, rank(records)[:limit]))

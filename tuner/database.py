@@ -141,6 +141,11 @@ class Database:
                 ("finished" if finished else "interrupted", spent, run),
             )
 
+    def add_round(self, run: str, number: int, figures: str) -> None:
+        """Keeps how good a run's model was in one round (JSON); a second one of the same number replaces the first."""
+        with self._errors():
+            self._connection.execute("INSERT OR REPLACE INTO round VALUES (?, ?, ?)", (run, number, figures))
+
     def add_foreign_run(self, run: str, task: str, started: float) -> None:
         """Makes a run known of which only records came here; it cannot be continued."""
         with self._errors():
@@ -225,6 +230,14 @@ class Database:
                 (task,),
             ).fetchall()
         return [Run(*row) for row in rows]
+
+    def rounds(self, run: str) -> list[str]:
+        """The figures of all rounds of a run, as JSON, in order."""
+        with self._errors():
+            rows = self._connection.execute(
+                "SELECT figures FROM round WHERE run = ? ORDER BY number", (run,)
+            ).fetchall()
+        return [str(figures) for (figures,) in rows]
 
     def _select(self, wanted: dict[str, str | int]) -> list[Record]:
         where = " AND ".join(f"{name} = ?" for name in wanted)

@@ -23,6 +23,7 @@ from .failures import reasons
 from .outcome import TaskResult, TuneResult
 from .records import Record, TaskIdentity
 from .roofline import Work, program_work
+from .search.rounds import Round
 from .units import time_text
 
 _WIDE = 200  # columns where the output is no terminal
@@ -151,6 +152,27 @@ def together(database: Database, result: TuneResult) -> RenderableType:
         first = next((r.seconds for r in searched if r.seconds < float("inf")), task.best.seconds)
         time, *rest = _measured(database, task.best, task.task, program_work(parse(task.task.display)))
         rows.add_row(*row, time_text(first), time, f"{first / task.best.seconds:.2f}x", *rest)
+    return rows
+
+
+def model_table(database: Database, task: TaskIdentity) -> RenderableType:
+    """What the model said of each batch of the last run that has any, before it was measured, against what was measured."""
+    for run in database.runs(task.key):
+        rounds = [Round.from_json(text) for text in database.rounds(run.id)]
+        if rounds:
+            break
+    else:
+        return Text("no model was trained on this task: `--strategy guided` does, from the second batch on")
+    rows = table(
+        ">batch", ">trials known", ">of other tasks", ">measured", ">failed", ">rank correlation", ">a-peak@batch",
+        ">recall of best", ">regret of first", ">error", ">fit",
+    )  # fmt: skip
+    for r in rounds:
+        rows.add_row(
+            str(r.number + 1), str(r.known - r.foreign), str(r.foreign), str(r.batch), str(r.failed),
+            f"{r.correlation:.2f}", f"{r.peak:.1%}", f"{r.recall:.0%}", f"{r.regret:.1%}", f"{r.error:.1%}",
+            time_text(r.seconds),
+        )  # fmt: skip
     return rows
 
 

@@ -21,7 +21,7 @@ from ..schedules.space import Candidate
 from ..schedules.task import Task
 from .budget import Effort, Sharing
 from .outcome import Spent, TaskResult
-from .search.strategy import Result, Strategy
+from .search.strategy import Judged, Result, Strategy
 from .session import Session
 from .stopwatch import Stopwatch
 from .watch import Watcher
@@ -37,9 +37,11 @@ class Lane:
     strategy: Strategy
     watcher: Watcher
     weight: float = 1.0
+    seeds: Sequence[Candidate] = ()  # worth a trial before the strategy is asked, unless they are known
     thinking: Stopwatch = field(default_factory=Stopwatch)
     curve: list[float] = field(default_factory=list)  # seconds of the best so far after each trial
     asked: int = 0  # candidates given out in this sitting
+    _kept: int = 0  # rounds of the model that are written
     open: bool = True  # False when the strategy has no more
 
     def begin(self) -> None:
@@ -47,7 +49,9 @@ class Lane:
         with self.thinking:
             earlier = self.session.earlier_results()
             self.strategy.tell(earlier)
-            self._first = self.session.first()  # the unscheduled nest, and what was good elsewhere
+            tried = {candidate for candidate, _ in earlier}
+            first = dict.fromkeys([*self.session.first(), *self.seeds])  # the unscheduled nest, what was good elsewhere
+            self._first = [candidate for candidate in first if candidate not in tried]
         for _, measurement in earlier:
             self._extend(measurement.seconds)
         self._before = len(self.curve)
@@ -56,6 +60,7 @@ class Lane:
         """Up to `count` candidates; none when there are no more."""
         with self.thinking:
             asked = self._first[:count] or self.strategy.ask(count)
+            self._keep_rounds()
         self._first = self._first[count:]
         self.asked += len(asked)
         self.open = bool(asked)
@@ -67,6 +72,13 @@ class Lane:
             self._extend(measurement.seconds)
         with self.thinking:
             self.strategy.tell(results)
+
+    def _keep_rounds(self) -> None:
+        """Writes what the strategy's model said of the last batches, where it has one."""
+        if isinstance(self.strategy, Judged):
+            for judged in self.strategy.rounds[self._kept :]:
+                self.session.record_round(judged)
+            self._kept = len(self.strategy.rounds)
 
     def record(self, candidate: Candidate, measurement: Measurement) -> None:
         """Writes a search trial that came home. On return it is safe."""

@@ -67,7 +67,16 @@ CREATE INDEX record_run ON record (run);
 CREATE INDEX record_program ON record (program);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_ROUNDS = """
+CREATE TABLE round (
+    run TEXT NOT NULL REFERENCES run (id),
+    number INTEGER NOT NULL,
+    figures TEXT NOT NULL,          -- JSON: what the model said of a batch against what was measured
+    PRIMARY KEY (run, number)
+) WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _ROUNDS)
 VERSION = len(MIGRATIONS)
 
 

@@ -15,6 +15,7 @@ from ..schedules.space_ops import population
 from .database import Database, rank
 from .problem import Problem
 from .records import Record, Run, Trial
+from .search.rounds import Round
 from .search.strategy import Result
 
 SEEDS = 4  # candidates tried first because they were the best elsewhere
@@ -31,6 +32,7 @@ class Session:
     known: list[Record]  # of this task on this machine by this builder, before this sitting
     done: int  # search trials of this run, those before an interruption included
     fastest: float = inf  # seconds of the best searched trial on this machine
+    _rounds: int = -1  # of the model, written so far; -1: not looked up yet
     _start: float = field(default_factory=time.monotonic)
 
     @staticmethod
@@ -118,6 +120,13 @@ class Session:
         if purpose is Purpose.SEARCH:
             self.done += 1
             self.fastest = min(self.fastest, measurement.seconds)
+
+    def record_round(self, judged: Round) -> None:
+        """Writes how good the strategy's model was on a batch; a continued run goes on counting."""
+        if self._rounds < 0:
+            self._rounds = len(self.database.rounds(self.run.id))
+        self.database.add_round(self.run.id, self._rounds, replace(judged, number=self._rounds).to_json())
+        self._rounds += 1
 
     def contenders(self, count: int, margin: float) -> list[Candidate]:
         """The best few of all that is known here, at most `margin` times as slow as the best."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..measure.result import Purpose, Runner
 from ..schedules.schedule import Template
+from ..schedules.sketch import Sketch
 from ..schedules.space import Candidate
 from ..schedules.task import Task
 from ..targets.host import thread_count
@@ -22,6 +23,7 @@ from .scheduler import NUMBERS, Lane, Schedule, check_different, checked_weights
 from .search.strategy import make_strategy
 from .session import Session
 from .task_space import TaskSpace
+from .transfer import experience
 from .watch import Watcher, watchers_of
 
 
@@ -61,6 +63,10 @@ def tune(
         SearchFailed: all candidates of all tasks failed.
     """
     preset = effort_named(effort)
+
+    def sketches_of(task: Task) -> Sequence[Sketch]:
+        return task.sketches if template is None else task.sketches_of(template)
+
     programs = [program] if isinstance(program, Program | str) else list(program)
     budget, shares = Budget.of(trials, seconds, preset), checked_weights(weights, len(programs))
     resolved = parse_target(target) if isinstance(target, str) else target
@@ -68,7 +74,7 @@ def tune(
     count = thread_count(threads, resolved)
     tasks = [Task.of(one, resolved, count) for one in programs]
     check_different(tasks)
-    spaces = [task.sketches if template is None else task.sketches_of(template) for task in tasks]
+    spaces = [sketches_of(task) for task in tasks]
     request: dict[str, object] = {
         "trials": trials, "seconds": seconds, "strategy": strategy, "seed": seed, "effort": effort,
         "template": None if template is None else template.__name__,
@@ -80,8 +86,11 @@ def tune(
     with open_database(db) as database, place_for(resolved, count, runner) as place:
         for one, task, sketches, weight, watcher in zip(programs, tasks, spaces, shares, watchers, strict=True):
             space = TaskSpace(task, place.ceilings, sketches)
-            session = Session.begin(database, problem_of(one, space, place.machine), request)
-            lanes.append(Lane(session, make_strategy(strategy, space, seed, preset), watcher, weight))
+            problem = problem_of(one, space, place.machine)
+            session = Session.begin(database, problem, request)
+            known = experience(task, problem, database, sketches_of, preset.transfer)
+            chooser = make_strategy(strategy, space, seed, preset, known.samples)
+            lanes.append(Lane(session, chooser, watcher, weight, known.seeds))
         return search(lanes, place.runner, budget, preset)
 
 

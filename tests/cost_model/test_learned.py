@@ -93,9 +93,9 @@ def test_cost_is_bounded_as_data_grows() -> None:
     rows: list[int] = []
 
     class Counting(XGBoost):
-        def fit(self, features: np.ndarray, target: np.ndarray) -> XGBoost:
+        def fit_watched(self, features: np.ndarray, target: np.ndarray, held: object) -> XGBoost:
             rows.append(len(target))
-            return super().fit(features, target)
+            return super().fit_watched(features, target, None)
 
     model = LearnedModel(Counting, limit=300, members=1)
     many = samples(5000)
@@ -117,3 +117,32 @@ def test_fitting_and_predicting_are_fast() -> None:
     model.predict(new.features)
     assert fitted - start < 0.3
     assert time.process_time() - fitted < 1.0
+
+
+def test_other_tasks_rank_but_their_bias_does_not_count() -> None:
+    """Two other tasks are predicted 10 and 100 times too fast: that says nothing of the task that is searched."""
+    other, new = samples(400), samples(2000, seed=1)
+    biased = Samples(
+        other.features, other.prior, other.seconds * np.where(np.arange(400) < 200, 10.0, 100.0), other.batch,
+        np.where(np.arange(400) < 200, 1, 2),
+    )  # fmt: skip
+    own = samples(16, seed=2)
+    model = LearnedModel()
+    model.fit(Samples.joined([biased, own]))
+    ok = np.isfinite(new.seconds)
+    predicted = model.predict(new.features[ok], new.prior[ok]).seconds
+    assert rank_correlation(predicted, new.seconds[ok]) > 0.9
+    assert np.median(np.abs(np.log(predicted / new.seconds[ok]))) < 0.4
+    alone = LearnedModel()
+    alone.fit(own)
+    few = alone.predict(new.features[ok], new.prior[ok]).seconds
+    assert rank_correlation(predicted, new.seconds[ok]) > rank_correlation(few, new.seconds[ok])
+
+
+def test_trees_are_no_more_than_held_out_batches_ask_for() -> None:
+    """Pure noise: what is held out is never predicted better for long."""
+    rng = np.random.default_rng(0)
+    features, target = rng.random((200, 12)).astype(np.float32), rng.normal(size=200)
+    free, watched = XGBoost(0).fit(features[:150], target[:150]), XGBoost(0)
+    watched.fit_watched(features[:150], target[:150], (features[150:], target[150:]))
+    assert watched.booster.num_boosted_rounds() < 25 < free.booster.num_boosted_rounds()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from tilesmith.cost_model.metrics import best_share, rank_correlation, recall_of_best, regret
+from tilesmith.cost_model.metrics import average_peak, best_share, rank_correlation, recall_of_best, regret
 
 INF = float("inf")
 
@@ -47,3 +47,11 @@ def test_best_share() -> None:
     assert [best_share(times, 1.0, after) for after in (1, 2, 3, 4, 5)] == [0.25, 0.25, 0.5, 0.5, 1.0]
     assert best_share([INF], 1.0, 1) == 0
     assert best_share([], 1.0, 3) == 0
+
+
+def test_the_average_peak_counts_how_early_the_best_is_reached() -> None:
+    times = [1.0, 2.0, 4.0, INF]
+    assert average_peak([1, 2, 3, 4], times) == 1
+    assert average_peak([4, 3, 2, 1], times) == pytest.approx((0 + 1 / 4 + 1 / 2 + 1) / 4)
+    assert average_peak([4, 3, 2, 1], times, within=2) == pytest.approx((0 + 1 / 4) / 2)
+    assert average_peak([1, 2], [INF, INF]) == average_peak([], []) == 0

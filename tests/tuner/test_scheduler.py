@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from io import StringIO
 from math import exp, inf
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from contracts.spaces import ToySpace
 from tilesmith.common.errors import ArgumentError
@@ -20,8 +22,10 @@ from tilesmith.tuner.database import Database
 from tilesmith.tuner.outcome import TuneResult
 from tilesmith.tuner.problem import Problem
 from tilesmith.tuner.records import Machine, TaskIdentity
+from tilesmith.tuner.report import model_table
 from tilesmith.tuner.roofline import Work
 from tilesmith.tuner.scheduler import Lane, expected_gain
+from tilesmith.tuner.search.rounds import Round
 from tilesmith.tuner.search.strategy import make_strategy
 from tilesmith.tuner.session import Session
 from tilesmith.tuner.tune import search, tune
@@ -170,3 +174,18 @@ def test_weights_that_do_not_fit_are_refused(weights: list[float]) -> None:
 def test_the_same_program_twice_is_refused() -> None:
     with pytest.raises(ArgumentError, match="two of the programs are the same"):
         tune([matmul(8, 8, 8), matmul(8, 8, 8)])
+
+
+def test_what_the_model_said_of_each_batch_is_kept_and_shown(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    done = run(path, 80, ToyRunner({"a": 1.0}), {"a": 1.0}, "guided")
+    with Database(path, read_only=True) as database:
+        (found,) = database.runs(done.tasks[0].task.key)
+        rounds = [Round.from_json(text) for text in database.rounds(found.id)]
+        assert [r.number for r in rounds] == list(range(len(rounds))) and len(rounds) >= 5
+        assert all(-1 <= r.correlation <= 1 and 0 <= r.peak <= 1 and 0 <= r.recall <= 1 for r in rounds)
+        assert [r.known for r in rounds] == sorted({r.known for r in rounds}) and rounds[-1].known >= 60
+        console = Console(width=200, file=StringIO())
+        console.print(model_table(database, done.tasks[0].task))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "a-peak@batch" in shown and len(shown.splitlines()) == len(rounds) + 1

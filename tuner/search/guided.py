@@ -11,6 +11,8 @@ A space without a prior is searched by `surrogate.py` instead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ from ..budget import NORMAL, Effort
 from .draft import draft
 from .pool import Pool, Vector, described, joined, pool_of, prior_of, scales, spread_out
 from .random import shuffled
+from .rounds import Round, judged
 from .strategy import History, Result, Strategy
 from .surrogate import Surrogate
 
@@ -33,10 +36,16 @@ def has_prior(space: Space) -> bool:
 
 
 class Guided:
-    """See the top of this file. Whatever it is told, also of earlier runs, trains the model."""
+    """See the top of this file. Whatever it is told, also of earlier runs, trains the model.
 
-    def __init__(self, space: Space, seed: int = 0, effort: Effort = NORMAL) -> None:
-        self._inner: Strategy = PriorGuided(space, seed, effort) if has_prior(space) else Surrogate(space, seed, effort)
+    `known`: trials of other tasks, described as `pool.described` does for this space; none of them is task 0.
+    `rounds`: what the model said of each batch, against what was measured; grows as the search goes on.
+    """
+
+    def __init__(self, space: Space, seed: int = 0, effort: Effort = NORMAL, known: Sequence[Samples] = ()) -> None:
+        guided = PriorGuided(space, seed, effort, known) if has_prior(space) else None
+        self._inner: Strategy = guided or Surrogate(space, seed, effort)
+        self.rounds: list[Round] = guided.rounds if guided else []
 
     def ask(self, count: int) -> list[Candidate]:
         """The next candidates of the plan."""
@@ -50,7 +59,7 @@ class Guided:
 class PriorGuided:
     """Plans `effort.rounds.batch` trials at a time; a new plan when they are all asked for."""
 
-    def __init__(self, space: Space, seed: int, effort: Effort) -> None:
+    def __init__(self, space: Space, seed: int, effort: Effort, known: Sequence[Samples] = ()) -> None:
         self._space = space
         self._effort = effort
         self._rng = np.random.default_rng(seed)
@@ -62,7 +71,9 @@ class PriorGuided:
         self._rounds: dict[Candidate, int] = {}
         self._draft: Pool | None = None
         self._scales: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
+        self._known = list(known)
         self._samples: list[Samples] = []
+        self.rounds: list[Round] = []
         self._best_by_round: list[float] = []
 
     def tell(self, results: Sequence[Result]) -> None:
@@ -71,6 +82,7 @@ class PriorGuided:
 
     def _learn(self) -> None:
         """Fits the model to all results; the features of the new ones are made together: small portions cost most."""
+        start, before = perf_counter(), len(self._samples)
         new = self._history.results[sum(len(s) for s in self._samples) :]
         for rows, members in group(self._space, [c for c, _ in new]):
             ended = [new[int(r)] for r in rows]
@@ -78,7 +90,19 @@ class PriorGuided:
             batch = np.array([self._rounds.get(c, 0) for c, _ in ended], dtype=np.int64)
             features, prior = described(self._space, members), prior_of(self._space, members)
             self._samples.append(Samples(features, prior, seconds, batch, np.zeros(len(rows), dtype=np.int64)))
-        self._model.fit(_all(self._samples))
+        judged_batch = self._judge(self._samples[before:])
+        self._model.fit(Samples.joined([*self._known, *self._samples]))
+        if judged_batch is not None:
+            self.rounds.append(replace(judged_batch, seconds=perf_counter() - start))
+
+    def _judge(self, fresh: list[Samples]) -> Round | None:
+        """What the model, which has not seen the new results, says of them."""
+        if not fresh or not self._model.ready:
+            return None
+        batch, foreign = Samples.joined(fresh), sum(len(s) for s in self._known)
+        known = foreign + sum(len(s) for s in self._samples) - len(batch)
+        predicted = self._model.predict(batch.features, batch.prior).seconds
+        return judged(len(self.rounds), known, foreign, predicted, batch.seconds, 0.0)
 
     def ask(self, count: int) -> list[Candidate]:
         """From the plan; from the random stream when there is nothing left to plan with."""
@@ -100,6 +124,8 @@ class PriorGuided:
             self._draft = draft(self._space, self._rng, self._effort.draft)
             self._scales = scales(self._draft.features)
         if len(self._history.results) < self._effort.draft.first // 2:
+            if self._known and not self._model.ready:
+                self._model.fit(Samples.joined(self._known))
             return self._first(self._draft)
         self._learn()
         return self._next(self._draft)
@@ -110,6 +136,8 @@ class PriorGuided:
         fresh = self._fresh(pool)
         if not len(fresh):
             return []
+        if self._model.ready:  # trained on other tasks
+            fresh = replace(fresh, prior=np.exp(self._score(fresh)))
         fine = fresh.rows(np.flatnonzero(fresh.prior <= settings.slack * fresh.prior.min()))
         of_arm = [
             int(np.flatnonzero(fine.arms == arm)[np.argmin(fine.prior[fine.arms == arm])])
@@ -124,13 +152,14 @@ class PriorGuided:
         leaders = [candidate for candidate, _ in self._history.leaders(settings.parents)]
         self._best_by_round.append(self._history.leaders(1)[0][1].seconds if leaders else np.inf)
         share = 0.75 if self._stalled() else settings.near
-        explored = int(self._rng.binomial(settings.batch, settings.explore))
+        batch = max(settings.batch, len(self._history.results) // settings.growth)
+        explored = int(self._rng.binomial(batch, settings.explore))
 
         near = self._around(leaders[: settings.leaders])
-        plan = self._choose(near, int(share * settings.batch), apart=False)
+        plan = self._choose(near, int(share * batch), apart=False)
         wide = joined([self._fresh(pool), *self._children(leaders)])
-        plan += self._choose(wide, settings.batch - explored, apart=True)
-        plan = list(dict.fromkeys(plan))[: settings.batch - explored]
+        plan += self._choose(wide, batch - explored, apart=True)
+        plan = list(dict.fromkeys(plan))[: batch - explored]
         return plan + self._explore(self._fresh(pool), explored)
 
     def _stalled(self) -> bool:
@@ -198,14 +227,3 @@ class PriorGuided:
         """Without what was proposed already."""
         new = [self._history.seen.missing(part) for part in pool.parts]
         return pool.rows(np.flatnonzero(np.concatenate(new))) if new else pool
-
-
-def _all(samples: Sequence[Samples]) -> Samples:
-    """All samples in one."""
-    return Samples(
-        np.concatenate([s.features for s in samples]),
-        np.concatenate([s.prior for s in samples]),
-        np.concatenate([s.seconds for s in samples]),
-        np.concatenate([s.batch for s in samples]),
-        np.concatenate([s.task for s in samples]),
-    )

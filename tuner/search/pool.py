@@ -59,17 +59,19 @@ def pool_of(space: Space, populations: Sequence[Population]) -> Pool:
     return joined([Pool((p,), described(space, p), prior_of(space, p)) for p in parts if len(p)])
 
 
-def described(space: Space, population: Population) -> NDArray[np.float32]:
+def described(space: Space, population: Population, like: Space | None = None) -> NDArray[np.float32]:
     """float32[n, f + p + a]: the space's features, the raw parameters by name, and which arm it is.
 
     Features carry over between shapes and tasks; what they miss (a tile height that the compiler happens to like, a
     structure that is slow for a reason nobody modelled) can be learned from the raw numbers. Parameters that an arm does
-    not have are NaN.
+    not have are NaN. `like`: the space whose parameters and arms (by key) have the columns, if not its own.
     """
-    names = list(dict.fromkeys(p.name for arm in space.arms for p in arm.parameters if len(p.values) > 1))
-    columns = np.full((len(population), len(names) + len(space.arms)), np.nan, dtype=np.float32)
-    columns[:, len(names) :] = np.arange(len(space.arms)) == population.arm
-    for index, parameter in enumerate(space.arms[population.arm].parameters):
+    model = like or space
+    names = list(dict.fromkeys(p.name for arm in model.arms for p in arm.parameters if len(p.values) > 1))
+    here = space.arms[population.arm]
+    columns = np.full((len(population), len(names) + len(model.arms)), np.nan, dtype=np.float32)
+    columns[:, len(names) :] = [arm.key == here.key for arm in model.arms]
+    for index, parameter in enumerate(here.parameters):
         if parameter.name in names:
             numeric = all(isinstance(v, int) for v in parameter.values)
             table = np.array(parameter.values if numeric else range(len(parameter.values)), dtype=np.float32)

@@ -18,16 +18,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...common.errors import ArgumentError
+from ...cost_model.learned import Samples
 from ...measure.result import Measurement
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import Seen
 from ..budget import NORMAL, Effort
+from .rounds import Round
 
 Result = tuple[Candidate, Measurement]
 
@@ -42,6 +44,13 @@ class Strategy(Protocol):
     def tell(self, results: Sequence[Result]) -> None:
         """Takes in how candidates ended."""
         ...
+
+
+@runtime_checkable
+class Judged(Protocol):
+    """A strategy that says how good its model was: one entry for each batch, appended as the search goes on."""
+
+    rounds: list[Round]
 
 
 @dataclass
@@ -101,10 +110,13 @@ STRATEGIES = {
 
 
 MODEL_BASED = ("guided", "surrogate", "descent")  # these have something to adjust to the effort
+LEARNING = ("guided",)  # these can use the trials of other tasks
 
 
-def make_strategy(name: str, space: Space, seed: int = 0, effort: Effort = NORMAL) -> Strategy:
-    """The strategy of this name, its module loaded only now.
+def make_strategy(
+    name: str, space: Space, seed: int = 0, effort: Effort = NORMAL, known: Sequence[Samples] = ()
+) -> Strategy:
+    """The strategy of this name, its module loaded only now. `known`: trials of other tasks, for those that learn.
 
     Raises:
         ArgumentError: there is none of this name.
@@ -112,6 +124,8 @@ def make_strategy(name: str, space: Space, seed: int = 0, effort: Effort = NORMA
     if name not in STRATEGIES:
         raise ArgumentError("unknown strategy", expected="one of " + ", ".join(STRATEGIES), found=repr(name))
     module, kind = STRATEGIES[name].split(":")
-    options = {"effort": effort} if name in MODEL_BASED else {}
+    options: dict[str, object] = {"effort": effort} if name in MODEL_BASED else {}
+    if name in LEARNING:
+        options["known"] = known
     made: Strategy = getattr(import_module(f".{module}", __package__), kind)(space, seed, **options)
     return made
