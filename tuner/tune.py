@@ -20,10 +20,10 @@ from .outcome import TuneResult
 from .problem import problem_of
 from .runners import check_runner, place_for
 from .scheduler import NUMBERS, Lane, Schedule, check_different, checked_weights, results_of
-from .search.strategy import make_strategy
+from .search.strategy import MODEL_BASED, make_strategy
 from .session import Session
 from .task_space import TaskSpace
-from .transfer import experience
+from .transfer import Experience, experience
 from .watch import Watcher, watchers_of
 
 
@@ -88,7 +88,8 @@ def tune(
             space = TaskSpace(task, place.ceilings, sketches)
             problem = problem_of(one, space, place.machine)
             session = Session.begin(database, problem, request)
-            known = experience(task, problem, database, sketches_of, preset.transfer)
+            uses = strategy in MODEL_BASED  # the others are yardsticks
+            known = experience(task, problem, database, sketches_of, preset.transfer) if uses else Experience()
             chooser = make_strategy(strategy, space, seed, preset, known.samples)
             lanes.append(Lane(session, chooser, watcher, weight, known.seeds))
         return search(lanes, place.runner, budget, preset)
