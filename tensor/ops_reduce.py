@@ -12,7 +12,7 @@ from .build import compute, reduce_axis, select
 from .dtype import boolean, i64
 from .expr import Const, Expr
 from .functions import Reduction
-from .operator import Operands, operator
+from .operator import Operands, floats, operator
 from .program import Program, Tensor
 from .surgery import identity_of
 
@@ -55,7 +55,9 @@ def total(size: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Prog
     return operand.program(over_all(operand("x", size), "out"))
 
 
-def _reduction(name: str, meaning: str, make: Callable[[Tensor, tuple[int, ...], bool], Tensor], dtype: str) -> None:
+def _reduction(
+    name: str, meaning: str, make: Callable[[Tensor, tuple[int, ...], bool], Tensor], dtype: str, divides: bool = False
+) -> None:
     """Registers a reduction of x of any shape; `make` has the tensor, its axes to reduce, and whether to keep them."""
     default = dtype
 
@@ -63,7 +65,7 @@ def _reduction(name: str, meaning: str, make: Callable[[Tensor, tuple[int, ...],
         shape: Shape, axes: Integers | None = None, keep: bool = False, dtype: str = default,
         constants: Sequence[str] = (),
     ) -> Program:  # fmt: skip
-        operand = Operands(dtype, constants)
+        operand = floats(name, dtype, constants) if divides else Operands(dtype, constants)
         return operand.program(make(operand("x", *shape), axes_of(name, axes, len(shape)), keep))
 
     build.__name__ = build.__qualname__ = name
@@ -144,18 +146,18 @@ _reduction("min", "min of x", lambda x, axes, keep: reduced(x, axes, "out", buil
 _reduction("any", "whether some x is true", lambda x, axes, keep: reduced(x, axes, "out", build.max, keep=keep), "bool")
 _reduction("all", "whether each x is true", lambda x, axes, keep: reduced(x, axes, "out", build.min, keep=keep), "bool")
 _reduction("mean", "mean of x", lambda x, axes, keep: _then(
-    reduced(x, axes, "sums", build.sum, keep=keep), lambda v: v / _counted(x, axes)), "f32")  # fmt: skip
-_reduction("variance", "mean of (x - mean)^2", _variance, "f32")
-_reduction("deviation", "sqrt of the mean of (x - mean)^2", _deviation, "f32")
+    reduced(x, axes, "sums", build.sum, keep=keep), lambda v: v / _counted(x, axes)), "f32", True)  # fmt: skip
+_reduction("variance", "mean of (x - mean)^2", _variance, "f32", True)
+_reduction("deviation", "sqrt of the mean of (x - mean)^2", _deviation, "f32", True)
 _reduction("norm1", "sum of |x|", lambda x, axes, keep: reduced(
     x, axes, "out", build.sum, keep=keep, value=build.absolute), "f32")  # fmt: skip
 _reduction("norm2", "sqrt of the sum of x^2", lambda x, axes, keep: _then(reduced(
-    x, axes, "squares", build.sum, keep=keep, value=lambda v: v * v), build.sqrt), "f32")  # fmt: skip
+    x, axes, "squares", build.sum, keep=keep, value=lambda v: v * v), build.sqrt), "f32", True)  # fmt: skip
 _reduction("norm_inf", "max of |x|", lambda x, axes, keep: reduced(
     x, axes, "out", build.max, keep=keep, value=build.absolute), "f32")  # fmt: skip
 _reduction("count_nonzero", "how many x are not 0", lambda x, axes, keep: reduced(
     x, axes, "out", build.sum, keep=keep, value=lambda v: v.not_equal(0).cast(i64)), "f32")  # fmt: skip
-_reduction("log_sum_exp", "log of the sum of exp(x)", _log_sum_exp, "f32")
+_reduction("log_sum_exp", "log of the sum of exp(x)", _log_sum_exp, "f32", True)
 
 
 @operator

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tilesmith.common.errors import ArgumentError
+from tilesmith.common.errors import ArgumentError, UserError
 from tilesmith.tensor import ops
 
 IMAGE = {"n": 2, "c": 4, "h": 9, "w": 8, "o": 6}
@@ -63,13 +63,39 @@ WRONG = [
     ("softmax", {"shape": "3x4", "axis": 2}, "axis of softmax names no axis"),
     ("group_norm", {"n": 1, "c": 4, "h": 2, "w": 2, "groups": 3}, "groups of group_norm must divide c"),
     ("layer_norm", {"rows": 2, "columns": 2, "epsilon": "tiny"}, "epsilon of layer_norm is not a number"),
+    ("exp", {"size": 3, "dtype": "i32"}, "'exp' is not defined on i32"),
+    ("clip", {"size": 3, "low": "small"}, "low of clip is not a number"),
+    ("sum", {"shape": "3x4", "axes": "0x0"}, "axes of sum are none, or one is given twice"),
+    ("sum", {"shape": "3x4", "axes": "2"}, "axes of sum names no axis"),
+    ("argmax", {"shape": "3x4", "axis": "-3"}, "axis of argmax names no axis"),
+    (
+        "einsum",
+        {"equation": "ij,jk->il", "shapes": "3x4,4x5"},
+        "the result of einsum has 'l' twice, or no operand has it",
+    ),
+    ("einsum", {"equation": "i1->i", "shapes": "3x4"}, "an equation of einsum has letters"),
+    ("einsum", {"equation": "ij,jk->ik", "shapes": "3x4"}, "equation and shapes of einsum do not fit"),
+    ("einsum", {"equation": "ij,jk->ik", "shapes": "3x4,5x6"}, "'j' of einsum has two sizes"),
+    ("einsum", {"equation": "ij", "shapes": "3x4,5y6"}, "shapes of einsum is not shapes as in 4x5,5x6"),
+    ("reshape", {"shape": "3x4", "to": "5"}, "reshape keeps the number of elements"),
+    ("permute", {"shape": "3x4", "order": "0x2"}, "order of permute is no permutation"),
+    ("broadcast_to", {"shape": "3x4", "to": "3x8"}, "broadcast_to repeats axes of the size 1"),
+    ("concat", {"shapes": "3x4,5x6"}, "shapes of concat differ in more than the axis"),
+    ("split", {"shape": "5x6", "parts": 2}, "parts of split must divide the axis"),
+    ("slice", {"shape": "5x6", "stop": "6"}, "axis 0 of slice has nothing, or too much"),
+    ("pad", {"shape": "5x6", "before": 1, "after": 1, "mode": "wrap"}, "unknown mode of pad"),
+    ("pad", {"shape": "2x2", "before": 2, "after": 0, "mode": "reflect"}, "pad reflects less than the axis has"),
+    ("mse_loss", {"size": 5, "over": "rows"}, "unknown over of mse_loss"),
+    ("cast", {"size": 5, "to": "f33"}, "unknown dtype 'f33'"),
+    ("mean", {"shape": "5", "dtype": "i32"}, "mean needs floats"),
+    ("resize_bilinear", {"n": 1, "c": 1, "h": 2, "w": 2, "to": 4, "dtype": "i8"}, "resize_bilinear needs floats"),
     ("conv2d", IMAGE | {"layout": "chwn"}, "unknown layout"),
 ]
 
 
 @pytest.mark.parametrize(("name", "arguments", "problem"), WRONG, ids=[w[2][:40] for w in WRONG])
 def test_wrong_arguments_are_refused(name: str, arguments: Mapping[str, str | int], problem: str) -> None:
-    with pytest.raises(ArgumentError, match=problem):
+    with pytest.raises(UserError, match=problem):
         ops.build_operator(name, arguments)
 
 
