@@ -99,6 +99,6 @@ def _default_bandwidth(target: Target, clock: float, workers: int) -> tuple[tupl
         held = cache.bytes * -(-workers // cache.shared_by)
         size = max(held // 2, 2 * size)
         entries.append((size, speed))
-        speed = _CUDA_L2 * clock * workers if target.kind == "cuda" else speed / 3
+        speed = min(speed, _CUDA_L2 * clock * workers) if target.kind == "cuda" else speed / 3
     memory = 2.5e12 if target.kind == "cuda" else 12e9 * min(workers, 4)
-    return *entries, (4 * size + 1, min(memory, 3 * speed))
+    return *entries, (4 * size + 1, min(memory, entries[-1][1] if entries else memory))

@@ -41,7 +41,7 @@ def test_the_same_nest_grows_with_its_sizes() -> None:
         return instructions(nest.body, {}, HOST)
 
     assert work(2) < work(4) < SMALL < work(512)
-    assert work(512) == pytest.approx(64 * work(8), rel=0.01)
+    assert work(512) == pytest.approx(4 * work(128), rel=0.01)
 
 
 def test_functions_count_for_more_than_additions() -> None:

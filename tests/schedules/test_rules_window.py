@@ -69,7 +69,9 @@ def test_windows_are_counted_and_run(name: str) -> None:
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 def test_no_inner_loop_asks_for_the_border(layout: str) -> None:
     program = body_of(ops.conv2d(1, 64, 56, 56, 64, padding=1, layout=layout, constants=("W",)))
-    for sketch in derive(program)[1:]:
+    direct = [sketch for sketch in derive(program)[1:] if "fast=0" in sketch.title]
+    assert direct
+    for sketch in direct:
         rewritten = sketch.rewritten(program)
         for stage in rewritten.stages:
             if stage.reduction:
