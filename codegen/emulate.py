@@ -17,13 +17,13 @@ from typing import Any
 
 from ..common.errors import InternalError
 from .cpu import Compiled
-from .emulate_checks import checks
+from .emulate_checks import CHECKS
 from .emulate_copies import COPIES
 from .emulate_kernel import Coroutine, KernelText, Sites
 from .emulate_layout import struct_types
 from .emulate_schedule import SCHEDULE
 from .emulate_special import SPECIAL
-from .emulate_warps import WARPS
+from .emulate_warps import WAITING, WARPS
 
 SITES, SHARED, GRAIN = "emulated_sites", "emulated_shared", "emulated_grain"  # exported beside the kernels
 SHARED_BYTES = 256 << 10  # more than any GPU has
@@ -38,9 +38,23 @@ declare ptr @llvm.coro.free(token, ptr)
 declare void @llvm.coro.end(ptr, i1, token)
 """
 
+_RUNTIME_CALLS = """
+declare ptr @aligned_alloc(i64, i64)
+declare void @free(ptr)
+declare void @emu.launch(ptr, ptr)
+declare ptr @emu.access(ptr, ptr, i64, i64, i32, i32, i32)
+declare ptr @emu.object(ptr, ptr, i64, i64, i32, ptr, ptr)
+declare ptr @emu.lanes(ptr, ptr, i64, i64, i64, i64, i32, i32, i32)
+declare void @emu.copy(ptr, ptr, ptr, i32, i32, i32, i32, i32)
+declare void @emu.copies.commit(ptr)
+declare void @emu.copies.wait(ptr, i32)
+declare void @emu.copies.complete(ptr, i32, i1)
+"""
+RUNTIME = tuple(re.findall(r"@(emu[\w.]*)", _RUNTIME_CALLS))  # what kernels call
+
 
 def compile_emulated(ir: str, texts: bool = False) -> Compiled:
-    """The object file of kernels given as LLVM IR for NVPTX.
+    """The object file of kernels given as LLVM IR for NVPTX; it is linked with `runtime_object()`.
 
     Raises InternalError if the text is not valid IR, or has an instruction that the emulator does not know.
     """
@@ -80,6 +94,25 @@ def _machine() -> Any:
     )
 
 
+@cache
+def runtime_object() -> bytes:
+    """The emulator's own functions, compiled once in a process: the scheduler, the checks, the copies."""
+    import llvmlite.binding as llvm
+
+    text = struct_types() + SCHEDULE + WARPS + CHECKS + COPIES
+    for name in RUNTIME:
+        text = re.sub(rf"define internal (\S+) (@{re.escape(name)})\(", r"define \1 \2(", text)
+    tm = _machine()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    module.triple = llvm.get_process_triple()
+    module.data_layout = str(tm.target_data)
+    builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=2))
+    builder.getModulePassManager().run(module, builder)
+    code: bytes = tm.emit_object(module)
+    return code
+
+
 def emulated_module(ir: str) -> str:
     """The module for the CPU, as text."""
     printed = _printed(ir)
@@ -99,7 +132,7 @@ def emulated_module(ir: str) -> str:
         at += 1
     if shared is None:
         parts.append(_shared_memory(""))
-    parts += [SCHEDULE, WARPS, checks(sites.grain), COPIES, SPECIAL, _COROUTINES]
+    parts += [WAITING, SPECIAL, _COROUTINES, _RUNTIME_CALLS]
     text = "\n".join(parts).replace("@llvm.nvvm.", "@emu.nvvm.")
     return text + _declarations(printed, text) + _sites_text(sites)
 

@@ -220,13 +220,16 @@ define internal void @emu.touch(ptr %l, ptr %thread, ptr %shadow, i64 %first, i6
   %twice = shl i32 %tid, 1
   %me = or i32 %twice, %atomic.bit
   %last = add i64 %first, %size
+  %shift = get launch.shift %l
+  %shift64 = zext i32 %shift to i64
+  %grain = shl i64 1, %shift64
   br label %loop
 loop:
   %n = phi i64 [ %first, %0 ], [ %n.next, %next ]
   %more = icmp ult i64 %n, %last
-  br i1 %more, label %grain, label %done
-grain:
-  %index = udiv i64 %n, GRAIN
+  br i1 %more, label %record, label %done
+record:
+  %index = lshr i64 %n, %shift64
   %s = getelementptr %shadow, ptr %shadow, i64 %index
   %writer = get shadow.writer %s
   %written = get shadow.written %s
@@ -283,7 +286,7 @@ note.second:
   put %now shadow.read_2 %s
   br label %next
 next:
-  %n.next = add i64 %n, GRAIN
+  %n.next = add i64 %n, %grain
   br label %loop
 race.write:
   call void @emu.race(ptr %l, ptr %thread, i32 %site, i32 %writer.tid, i32 %write.site, i64 %n, i64 %size, i32 %where)
@@ -311,9 +314,4 @@ done:
 }}
 """
 
-_TEXT = expand(_BOUNDS + _RACES)
-
-
-def checks(grain: int) -> str:
-    """The functions, for a module that accesses memory by `grain` bytes at least."""
-    return _TEXT.replace("GRAIN", str(grain))
+CHECKS = expand(_BOUNDS + _RACES)

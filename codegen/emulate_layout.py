@@ -32,7 +32,8 @@ STRUCTS: dict[str, dict[str, str]] = {
         "now": "i32",  # counts synchronisations; never goes back
         "launch_start": "i32", "block_start": "i32", "block_sync": "i32",  # values of `now`
         "error": "i32", "error_site": "i32", "error_thread": "i32", "error_other": "i32", "error_other_site": "i32",
-        "error_where": "i32", "pad": "i32",
+        "error_where": "i32",
+        "shift": "i32",  # a record of races covers 1 << shift bytes
         "error_block": "i64", "error_address": "i64", "error_size": "i64",
     },
     "thread": {

@@ -168,7 +168,9 @@ of.index:
   %r3 = select i1 %index.holds, i32 %index, i32 %lane
   ret i32 %r3
 }}
+"""
 
+_WAITING = f"""
 define internal void @emu.wait.block(ptr %thread, i32 %site) alwaysinline {{
   put {AT_BARRIER} thread.status %thread
   put %site thread.site %thread
@@ -198,3 +200,4 @@ define internal void @emu.ended(ptr %thread) alwaysinline {{
 """
 
 WARPS = expand(_WARP)
+WAITING = expand(_WAITING)  # goes into the kernels' own module, where it is inlined

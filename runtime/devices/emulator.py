@@ -13,13 +13,14 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
 from ...codegen.artifact import Artifact, Launch
-from ...codegen.emulate import GRAIN, SITES
+from ...codegen.emulate import GRAIN, RUNTIME, SITES, runtime_object
 from ...codegen.emulate import SHARED as SHARED_MEMORY
 from ...codegen.emulate_layout import (
     ABSENT_LANE,
@@ -54,6 +55,20 @@ def _structure(name: str) -> type[ctypes.Structure]:
 _Launch, _Range = _structure("launch"), _structure("range")
 
 
+@cache
+def _runtime() -> Any:
+    """The emulator's own functions, linked once in a process: addresses by name."""
+    import llvmlite.binding as llvm
+
+    from .cpu import _lock, jit
+
+    builder = llvm.JITLibraryBuilder().add_object_img(runtime_object()).add_current_process()
+    for name in RUNTIME:
+        builder.export_symbol(name)
+    with _lock:
+        return builder.link(jit(), "emulator")
+
+
 class EmulatedModule:
     """A loaded object: its entries by symbol, and the texts of its places."""
 
@@ -64,6 +79,8 @@ class EmulatedModule:
 
         symbols = sorted({one.symbol for one in (*artifact.launches, *artifact.prepare_launches)})
         builder = llvm.JITLibraryBuilder().add_object_img(artifact.code).add_current_process()
+        for name in RUNTIME:
+            builder.import_symbol(name, _runtime()[name])
         for name in (*symbols, SITES, GRAIN, SHARED_MEMORY):
             builder.export_symbol(name)
         with _lock:
@@ -196,7 +213,7 @@ class EmulatorPort:
             ctypes.addressof(arguments), ctypes.addressof(ranges), address(threads), address(warps), address(order),
             module.shared, launch.shared_bytes, random, first, stride,
         )  # fmt: skip
-        state.now = self._now
+        state.now, state.shift = self._now, module.grain.bit_length() - 1
         return state, (arguments, ranges, threads, warps, order)
 
     def _orders(self, blocks: int) -> tuple[int, int, int]:
