@@ -128,6 +128,8 @@ class StageLowering(LoopLowering):
 
     def _tile(self, view: View, depth: int) -> Statement:
         """The register tile, with a body of its own for the edge where there can be one."""
+        if any(not f and not r for f, r in zip(self.full[depth:], self.reduces[depth:], strict=True)):
+            return self._descend(replace(view, edge=True), depth)  # loops inside of it decide what is an edge
         inner = replace(view, edge=False)
         edge = replace(view, edge=True)
         is_whole: Expr | None = None

@@ -17,11 +17,14 @@ from dataclasses import replace
 from typing import Protocol
 
 from ..schedules.loops import Loop, LoopTree, Scope, StageLoops
+from ..targets.target import Target
 from ..tensor.expr import Expr
 from .index import ceil_div, known, less, modulo, number, plus, smaller, times
 from .loop_ir import Allocate, Block, Buffer, Commit, For, If, Let, LoopKind, Statement, Wait
 from .lower_loops import Around
 from .view import Inner, Names, Place, View, fixed
+
+FIRST_ASYNCHRONOUS = 80  # sm_80
 
 
 def stages_of(stage: StageLoops, loop: str) -> int:
@@ -37,6 +40,11 @@ def slots(tree: LoopTree, stage: StageLoops) -> int:
     if producer is not None and tree.by_stage[producer.name].at is not None:
         return 1
     return stages_of(tree.by_stage[stage.at[0]], stage.at[1])
+
+
+def has_asynchronous_copies(target: Target) -> bool:
+    """Whether there are instructions that copy to shared memory while others run: from sm_80 on."""
+    return int(target.cpu.removeprefix("sm_").rstrip("a")) >= FIRST_ASYNCHRONOUS
 
 
 class PipelinedLoops(Protocol):
@@ -61,6 +69,7 @@ class Pipeline:
         inside = tree.attached.get((stage.stage, loop.name), ())
         self.ahead = [name for name in inside if slots(tree, tree.by_stage[name]) > 1]
         self.count = stages_of(stage, loop.name)
+        self.waits = has_asynchronous_copies(lowering.nest.target)
 
     def statement(self, view: View, inner: Inner) -> Statement:
         """The loop; `inner` is what stands in it behind the copies."""
@@ -73,10 +82,11 @@ class Pipeline:
         coming = plus(variable, number(self.count - 1))
         fill = self._guarded(coming, extent, self._trip(view, coming, self._copies))
         use = self._trip(view, variable, lambda v: self._use(v, inner))
-        steps: tuple[Statement, ...] = (Wait(self.count - 2), fill, Commit(), use)
+        ahead: Statement = Block((prologue, Commit())) if self.waits else prologue
+        steps = (Wait(self.count - 2), fill, Commit(), use) if self.waits else (fill, use)
         body: Statement = Block(
             (
-                For(first.name, number(self.count - 1), Block((prologue, Commit())), LoopKind.UNROLL),
+                For(first.name, number(self.count - 1), ahead, LoopKind.UNROLL),
                 For(variable.name, extent, Block(steps), label=loop.name),
             )
         )
@@ -113,7 +123,7 @@ class Pipeline:
 
     def _copies(self, view: View) -> Statement:
         made: list[Statement] = []
-        view = replace(view, later=True)
+        view = replace(view, later=self.waits)
         for name in self.ahead:
             view, statement = self.lowering.nest.attached(name, view)
             made.append(statement)

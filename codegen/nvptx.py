@@ -30,6 +30,7 @@ from .loop_ir import Buffer, LoopProgram, Nest, Scope
 from .memory_plan import MemoryPlan, plan_memory
 from .passes.barriers import barriers
 from .passes.lift_branches import lift_branches
+from .passes.reciprocals import reciprocals
 from .printing import print_loops
 
 EMULATOR = "emulator"  # the level of the target that a processor plays
@@ -139,7 +140,7 @@ def compile_ptx(ir: str, target: Target) -> tuple[str, str, dict[str, float]]:
 
 def _passed(program: LoopProgram) -> LoopProgram:
     """Loop IR after its passes, in this order."""
-    for one in (barriers, lift_branches):
+    for one in (barriers, reciprocals, lift_branches):
         changed = one(program)
         if wanted(Level.LOOPS) and changed != program:
             show(Level.LOOPS, f"{program.name} after {one.__name__}", print_loops(changed))

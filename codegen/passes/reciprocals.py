@@ -13,7 +13,23 @@ from dataclasses import replace
 
 from ...tensor.dtype import boolean, f32, f64
 from ...tensor.expr import Const, Expr, Op, Read, rewrite, variables, walk
-from ..loop_ir import Allocate, Block, For, If, Let, LoopKind, LoopProgram, Nest, Statement, Store, Update, statements
+from ..loop_ir import (
+    Allocate,
+    Barrier,
+    Block,
+    For,
+    If,
+    Let,
+    LoopKind,
+    LoopProgram,
+    Nest,
+    Shuffle,
+    Statement,
+    Store,
+    Update,
+    Wait,
+    statements,
+)
 
 LARGEST = 2.0**64
 
@@ -47,6 +63,8 @@ def _changed(node: Statement) -> Statement:
 def _divisor(loop: For) -> Expr | None:
     """A divisor with a read in it that no trip of the loop changes, in the lanes of vectors."""
     inside = list(statements(loop))
+    if any(isinstance(s, Barrier | Shuffle | Wait) for s in inside):
+        return None  # threads may disagree on the divisor, and all must come
     if not any(isinstance(s, For) and s.kind is LoopKind.VECTOR for s in inside):
         return None
     bound = {s.var for s in inside if isinstance(s, For | Let)}
