@@ -78,9 +78,15 @@ LN2_F64 = (0.6931471805601177, -1.7239444525614835e-13)
 
 
 def exp(b: Body, x: str) -> str:
-    """e^x. Error <= 2 ulp. exp(-inf) = 0; overflow gives inf, underflow goes through the denormals."""
+    """e^x. Error <= 2 ulp. exp(-inf) = 0; overflow gives inf, underflow goes through the denormals.
+
+    What is too small for any of them is set to zero: a processor that computes such a zero takes a hundred cycles for it, and
+    masked softmaxes are full of exp(-inf).
+    """
     high, low = (89.0, -104.0) if b.single else (710.0, -746.0)
-    return exp_within(b, b.at_least(b.at_most(x, high), low))
+    vanishes = b.compare("olt", x, b.constant(low))
+    zero = b.constant(0.0)
+    return b.select(vanishes, zero, exp_within(b, b.select(vanishes, zero, b.at_most(x, high))))
 
 
 def sigmoid(b: Body, x: str) -> str:

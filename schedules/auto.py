@@ -18,6 +18,7 @@ from ..tensor.program import Program, Stage
 from .access import constant_tensors, is_anchor, output_stride
 from .rules_gpu import gpu_automatic
 from .rules_inline import inline_cheap
+from .rules_rows import apply_together, kept_together, together_of
 from .rules_slide import apply_slide, finished_slide, pieces_of_slides, prepare_slides, slide_of
 from .rules_stream import stream_group
 from .rules_tile import can_tile, epilogue_of, tile
@@ -47,12 +48,19 @@ def automatic(s: Schedule) -> None:
     prepare_windows(s)
     prepare_slides(s)
     kept = kept_transforms(s.program)
-    inline_cheap(s, pieces_of_data(s.program) | pieces_of_slides(s.program) | kept)
+    rows = together_of(s.program)
+    shared = frozenset[str]() if rows is None else kept_together(s.program, rows)
+    if rows is not None and not s.variant(f"{rows.root} by rows", [True] if shared else [True, False]):
+        rows, shared = None, frozenset()
+    inline_cheap(s, pieces_of_data(s.program) | pieces_of_slides(s.program) | kept | shared)
     taken: set[str] = set()
     ready = constant_tensors(s.program)
     few = split or sum(is_anchor(stage) for stage in s.program.stages) > 1
     for stage in reversed(s.program.stages):
         if stage.name in taken or stage.fold is not None:
+            continue
+        if rows is not None and stage.name == rows.root:
+            taken |= apply_together(s, rows)
             continue
         if stage.name in ready:
             _prepared(s, stage)

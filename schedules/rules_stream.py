@@ -202,14 +202,14 @@ def _members(program: Program, root: Stage, shared: int, taken: set[str]) -> lis
         readers = program.consumers[stage.name]
         if not readers or len(stage.tensors) > 1 or is_anchor(stage) or any(r.name not in rows for r in readers):
             continue
-        own = _row_axes(program, stage, rows, shared)
+        own = row_axes(program, stage, rows, shared)
         if own is not None:
             rows[stage.name] = own
             members.append(stage.name)
     return members
 
 
-def _row_axes(
+def row_axes(
     program: Program, stage: Stage, rows: dict[str, tuple[str | None, ...]], shared: int
 ) -> tuple[str | None, ...] | None:
     """Which axis of a producer is each row axis of the root, if all its readers agree and no row axis is missing."""
