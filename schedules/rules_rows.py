@@ -6,7 +6,7 @@ Where an anchor's rows need only the same rows of stages before it, one of which
 block of rows at a time, so that the matrices between them stay in a near cache. Each product is tiled for registers; what
 belongs to one row is done row by row.
 
-    loops    others, blocks of rows, { first product }, { row by row: the rest }, tiles of rows, columns, depth, rows, vectors, lanes
+    loops    others, blocks of rows, { first product, then the rest row by row }, columns, tiles, depth, rows, vectors, lanes
 """
 
 from __future__ import annotations
