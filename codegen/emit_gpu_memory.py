@@ -90,11 +90,11 @@ class GpuMemory(Memory):
         """An element as it is in memory."""
         address, align = self.pointer(place, index), self.alignment(place, index, 0)
         if condition is not None and condition.text != "true":
-            scalar = self._any(condition)
-            if place.buffer.name in self.written:
+            scalar, harmless = self._any(condition), self._harmless(place, index)
+            if place.buffer.name in self.written and place.buffer.scope is not Scope.SHARED:
                 return self._one_in_branch(place, address, align, scalar)
             address = self.text.pure(
-                f"select i1 {scalar.text}, ptr {address}, ptr {place.base}", scalar.text, address, place.base
+                f"select i1 {scalar.text}, ptr {address}, ptr {harmless}", scalar.text, address, harmless
             )
         else:
             condition = None
@@ -111,6 +111,16 @@ class GpuMemory(Memory):
         text.close(f"br label %{after}")
         text.start_block(after)
         return text.effect(f"phi {kind} [ {loaded}, %{yes} ], [ zeroinitializer, %{before} ]")
+
+    def _harmless(self, place: Place, index: Index) -> str:
+        """Where to read when there is nothing to read: the first element, of the slot that nobody fills meanwhile."""
+        slots = place.buffer.slots
+        if slots == 1:
+            return place.base
+        apart = place.buffer.elements // slots
+        moving = tuple(term for term in index.terms if term[1] % apart == 0)
+        still = 0 if moving else min(max(index.constant // apart, 0), slots - 1) * apart
+        return super().pointer(place, Index(still, moving))
 
     def _lane_index(self, index: Index, lane: int) -> Index:
         """The index of one lane as a scalar."""

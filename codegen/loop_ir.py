@@ -94,6 +94,7 @@ class Buffer:
     padded: bool = False
     values: tuple[int | float | bool, ...] = ()  # of a TABLE
     swizzle: int = 0  # of a SHARED buffer
+    slots: int = 1  # how many trips of a pipeline it holds, in its first dimension
 
     @property
     def elements(self) -> int:

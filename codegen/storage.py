@@ -114,7 +114,8 @@ def _intermediate(
     single = scope is Scope.REGISTER and scope_rule is not None and prod(shape) == 1 and not dimensions
     padded = _padded(tree, tensor.name)
     shape = (slots, *shape) if slots > 1 else shape
-    return Storage(Buffer(tensor.name, tensor.dtype, shape, scope, padded, swizzle=swizzle), dimensions, single, slots)
+    buffer = Buffer(tensor.name, tensor.dtype, shape, scope, padded, swizzle=swizzle, slots=slots)
+    return Storage(buffer, dimensions, single, slots)
 
 
 def _padded(tree: LoopTree, tensor: str) -> bool:
