@@ -47,6 +47,7 @@ ROUNDS = 9
 CONFIGS = 3  # of each sketch that is checked: its default and random ones
 ROUND_SECONDS = 0.03
 TRIALS_A_SECOND = 15.0
+TUNING = 25.0  # seconds for one row
 
 
 @dataclass
@@ -203,7 +204,7 @@ def tune(result: Result, program: Program, target: Target, trials: int, database
         program,
         target=target,
         trials=trials,
-        seconds=60,
+        seconds=TUNING,
         strategy="descent",
         effort="quick",
         db=database,

@@ -11,8 +11,10 @@ from ..common.errors import ArgumentError
 from ..measure.calibrate import ceilings
 from ..measure.machine import identity_for, machine_key
 from ..measure.result import Runner
+from ..runtime.devices.driver import require_binding
 from ..targets.ceilings import Ceilings
 from ..targets.host import usable_processors
+from ..targets.nvidia import needs_gpu
 from ..targets.target import Target, check_runs_here
 from .records import Machine
 
@@ -34,12 +36,17 @@ def is_elsewhere(runner: str | Runner) -> bool:
 
 
 def check_runner(target: Target, runner: str | Runner) -> None:
-    """Refuses what cannot work, before anything is started. Errors: ArgumentError (an unknown name), TargetError."""
+    """Refuses what cannot work, before anything is started.
+
+    Errors: ArgumentError (an unknown name), TargetError, MissingExtra (a GPU without a binding).
+    """
     if not is_elsewhere(runner):
         if isinstance(runner, str) and runner != "local":
             expected = "local, ray, ray://host:port, the path of a file with an address, or an object that is a Runner"
             raise ArgumentError("unknown runner", expected=expected, found=repr(runner))
         check_runs_here(target)
+        if needs_gpu(target):
+            require_binding()
 
 
 def check_threads(threads: int) -> None:

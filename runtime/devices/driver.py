@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 from ...common.errors import EnvironmentFailure, MissingExtra
@@ -164,13 +165,28 @@ def open_driver(number: int) -> Driver:
         except (DriverError, RuntimeError) as error:  # cuda-bindings looks for libcuda at the first call
             failures.append(str(error))
     if not failures:
-        raise MissingExtra("cuda-bindings (or pycuda)", "cuda-bindings", "running kernels on an NVIDIA GPU")
+        raise _no_binding()
     raise EnvironmentFailure(
         f"CUDA device {number} cannot be used",
         expected="an NVIDIA driver (libcuda.so.1) and a device of that number",
         found="; ".join(failures),
         advice="`nvidia-smi` tells which devices the driver sees; --target cuda:emulator needs none",
     )
+
+
+def require_binding() -> None:
+    """Returns if a binding is installed; it is not imported, and no driver is needed. Errors: MissingExtra."""
+    for name in ("pycuda", "cuda.bindings"):
+        try:
+            if find_spec(name) is not None:
+                return
+        except (ImportError, ValueError):
+            continue
+    raise _no_binding()
+
+
+def _no_binding() -> MissingExtra:
+    return MissingExtra("cuda-bindings (or pycuda)", "cuda-bindings", "running kernels on an NVIDIA GPU")
 
 
 def _through_pycuda(number: int) -> Driver:

@@ -17,6 +17,7 @@ from contracts.device import PLAIN
 from contracts.fake_gpu import FakeGpu, installed
 from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.pipeline import build
+from tilesmith.common.errors import MissingExtra, TargetError
 from tilesmith.measure import environment, local
 from tilesmith.measure.environment import visible_devices
 from tilesmith.measure.local import LocalRunner
@@ -28,6 +29,7 @@ from tilesmith.runtime.devices.cuda import CudaPort
 from tilesmith.runtime.devices.driver import open_driver
 from tilesmith.runtime.devices.gpu import GpuDevice
 from tilesmith.schedules.sketch import UNSCHEDULED
+from tilesmith.targets import nvidia
 from tilesmith.targets.nvidia import Gpu
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.canonical import canonical
@@ -158,6 +160,18 @@ def test_refused_ptx_is_a_compile_error_with_the_log(fake: FakeGpu) -> None:
     fake.fails["cuModuleLoadDataEx"], fake.log = ("CUDA_ERROR_INVALID_PTX", 1), "line 7: no"
     end = tried(Timer(device="cuda:0"), candidate(target="cuda:sm_90"))
     assert end.status is Status.COMPILE_ERROR and "line 7: no" in end.failure.message  # type: ignore[union-attr]
+
+
+def test_a_search_without_a_binding_ends_before_it_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(nvidia, "device_capabilities", lambda: ((9, 0),))
+    with installed(FakeGpu(), ""), pytest.raises(MissingExtra, match="cuda-bindings"):
+        ts.tune(PLAIN, target="cuda:sm_80", trials=1, db=tmp_path / "t.sqlite", progress=False)
+
+
+def test_a_search_without_a_gpu_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(nvidia, "device_capabilities", tuple)
+    with pytest.raises(TargetError, match="NVIDIA device"):
+        ts.tune(PLAIN, target="cuda:sm_80", trials=1, db=tmp_path / "t.sqlite", progress=False)
 
 
 # ---- children
