@@ -46,7 +46,10 @@ def bring(tree: LoopTree, context: Context, stage: str, tensor: str, loop: str, 
 
 
 def pipeline(tree: LoopTree, context: Context, loop: str, stages: Extent) -> LoopTree:
-    """Lets the copies attached inside a loop run `stages` trips ahead of their use (software pipelining)."""
+    """Lets the copies to shared memory inside a loop run `stages` - 1 trips ahead of their use (software pipelining).
+
+    They have `stages` times their memory. 1: no pipelining.
+    """
     stage = tree.owner(loop)
     return tree.replacing(replace(stage, notes=(*stage.notes, ("pipeline", loop, stages))))
 
@@ -60,7 +63,8 @@ def pad_layout(tree: LoopTree, context: Context, stage: str, elements: Extent) -
 
 
 def swizzle(tree: LoopTree, context: Context, stage: str, bits: Extent) -> LoopTree:
-    """Exchanges columns of a copy by the xor of row bits, against bank conflicts."""
+    """Exchanges the 16-byte chunks of a line of 128 bytes by the xor of the line's number, its lowest `bits` bits, against
+    bank conflicts. 0: as they lie."""
     return _note_on_copy(tree, stage, "swizzle", bits)
 
 

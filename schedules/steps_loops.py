@@ -173,6 +173,9 @@ _LEVELS = {"block": LoopKind.BLOCK, "warp": LoopKind.WARP, "thread": LoopKind.TH
 def bind(tree: LoopTree, context: Context, level: str, dimension: Extent, *loops: str) -> LoopTree:
     """Gives loops to GPU blocks, warps or threads: over more items than there are, they stride.
 
+    The loops of a stage that are bound alike form one linear index: those of dimension 0 count fastest, then 1, then 2, and
+    inside of one dimension the innermost. With warps, threads are their lanes. A reduction bound to threads is combined.
+
     for i: 64        ->    block.0 i: 64          bind(block, 0, i)
     """
     if level not in _LEVELS or isinstance(dimension, Sym) or int(dimension) not in (0, 1, 2):
