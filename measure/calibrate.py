@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..common.errors import EnvironmentFailure
 from ..common.settings import CACHE
-from ..targets.ceilings import Ceilings, default_ceilings
+from ..targets.ceilings import Ceilings, Curve, default_ceilings
 from ..targets.host import usable_cores
 from ..targets.target import Target, check_runs_here, parse_target
 from .child import Child, child_setup
@@ -32,7 +32,7 @@ from .worker import Link
 if TYPE_CHECKING:
     from ..runtime.devices.base import Array, LoadedKernel
 
-_VERSION = 2  # raise it when the loops change: kept figures of older loops do not count
+_VERSION = 3  # raise it when the loops change: kept figures of older loops do not count
 _SHORTEST = 2e-3  # seconds of one sample
 _SAMPLES = 4
 _MEASURED = {"f32": 4, "f64": 8}  # dtype -> bytes
@@ -113,8 +113,9 @@ def measure_ceilings(target: Target, threads: int) -> Ceilings:
     with ThreadPoolExecutor(threads) as pool:
         team = _Team(pool, threads)
         flops = {dtype: _arithmetic(target, dtype, team) for dtype in _MEASURED}
-        bandwidth = _bandwidth(target, team)
-    return Ceilings({**_scaled(target, threads, flops["f32"]), **flops}, bandwidth, threads)
+        reading, writing = _bandwidth(target, team)
+    highest = tuple((size, max(speed, other)) for (size, speed), (_, other) in zip(reading, writing, strict=True))
+    return Ceilings({**_scaled(target, threads, flops["f32"]), **flops}, highest, threads, reading, writing)
 
 
 def _scaled(target: Target, threads: int, f32: float) -> dict[str, float]:
@@ -168,14 +169,18 @@ def _arithmetic(target: Target, dtype: str, team: _Team) -> float:
     return float((operations / _samples(sample, 4 * _SAMPLES).min(axis=0)).sum())
 
 
-def _bandwidth(target: Target, team: _Team) -> tuple[tuple[int, float], ...]:
-    """(working set, bytes per second) over sizes that double; see the head of this file."""
+def _bandwidth(target: Target, team: _Team) -> tuple[Curve, Curve]:
+    """(working set, bytes per second) over sizes that double, of loops that only read and of the others; see the head."""
     kernels = {stream: _load(target, stream.name, stream_loop(target, stream)) for stream in STREAMS}
     sizes = _sizes(target, team.threads)
     buffers = [_touched(sizes[-1] // team.threads) for _ in range(team.threads)]
-    speeds = [max(_speed(target, s, kernels[s], buffers, size, team) for s in STREAMS) for size in sizes]
-    ceiling = np.maximum.accumulate(speeds[::-1])[::-1]
-    return tuple((size, float(speed)) for size, speed in zip(sizes, ceiling, strict=True))
+    curves = []
+    for writes in (False, True):
+        streams = [stream for stream in STREAMS if stream.writes == writes]
+        speeds = [max(_speed(target, s, kernels[s], buffers, size, team) for s in streams) for size in sizes]
+        ceiling = np.maximum.accumulate(speeds[::-1])[::-1]
+        curves.append(tuple((size, float(speed)) for size, speed in zip(sizes, ceiling, strict=True)))
+    return curves[0], curves[1]
 
 
 def _speed(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import exp, log
 from types import MappingProxyType
 
 from .target import Target
 
+Curve = tuple[tuple[int, float], ...]  # (working set in bytes, bytes per second), sets ascending
+
+FEW = 0.1  # share of the bytes: a program that writes less of them is one that reads
 _CLOCK = 3.0e9  # Hz, assumed where nothing was measured
 _CUDA_CLOCK = 1.7e9
 _CUDA_L2 = 32  # bytes per cycle and multiprocessor that the L2 gives
@@ -23,42 +26,62 @@ class Ceilings:
     flops: dtype name -> operations per second, a fused multiply-add counting two.
     bandwidth: (working set, speed) in ascending order of working set. The set is all bytes that the threads touch together;
         the speed, bytes per second, counts each byte read or written once, and is the highest of all kinds of loops.
+    reading, writing: the same for loops that only read, and for those that write too (fills, copies, triads); empty where
+        that was not told apart.
     """
 
     flops: Mapping[str, float]
-    bandwidth: tuple[tuple[int, float], ...]
+    bandwidth: Curve
     threads: int
+    reading: Curve = ()
+    writing: Curve = ()
 
     def __post_init__(self) -> None:
-        sizes = [size for size, _ in self.bandwidth]
-        if not sizes or sizes != sorted(set(sizes)) or sizes[0] <= 0:
-            raise ValueError("bandwidth needs entries in ascending order of working set")
+        for curve in (self.bandwidth, *filter(None, (self.reading, self.writing))):
+            sizes = [size for size, _ in curve]
+            if not sizes or sizes != sorted(set(sizes)) or sizes[0] <= 0:
+                raise ValueError("bandwidth needs entries in ascending order of working set")
         object.__setattr__(self, "flops", MappingProxyType(dict(self.flops)))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (dict(self.flops), self.bandwidth, self.threads)
+        return type(self), (dict(self.flops), self.bandwidth, self.threads, self.reading, self.writing)
 
     def bandwidth_at(self, bytes: float) -> float:
         """Bytes per second at a working set of `bytes`: between two entries as a straight line on logarithmic scales."""
-        sizes = [size for size, _ in self.bandwidth]
-        right = bisect_left(sizes, bytes)
-        if right == 0 or right == len(sizes):
-            return self.bandwidth[min(right, len(sizes) - 1)][1]
-        (small, fast), (large, slow) = self.bandwidth[right - 1], self.bandwidth[right]
-        share = log(bytes / small) / log(large / small)
-        return exp(log(fast) + share * (log(slow) - log(fast)))
+        return _along(self.bandwidth, bytes)
+
+    def speed_of_use(self, bytes: float, written: float) -> float:
+        """As `bandwidth_at`, of the loops that use memory in the same way: `written` of the bytes are written."""
+        curve = self.reading if written < FEW * bytes else self.writing
+        return _along(curve or self.bandwidth, bytes)
 
     def to_json(self) -> str:
         """One line of JSON, read back by `from_json` to equal ceilings."""
-        return json.dumps({"flops": dict(self.flops), "bandwidth": self.bandwidth, "threads": self.threads})
+        curves = {"bandwidth": self.bandwidth, "reading": self.reading, "writing": self.writing}
+        return json.dumps(
+            {"flops": dict(self.flops), "threads": self.threads, **{n: c for n, c in curves.items() if c}}
+        )
 
     @staticmethod
     def from_json(text: str) -> Ceilings:
         """The ceilings that `to_json` wrote. Errors: ValueError or KeyError for anything else."""
         data = json.loads(text)
-        return Ceilings(
-            data["flops"], tuple((int(size), float(speed)) for size, speed in data["bandwidth"]), data["threads"]
-        )
+        bandwidth, reading, writing = (_curve(data.get(name, ())) for name in ("bandwidth", "reading", "writing"))
+        return Ceilings(data["flops"], bandwidth, data["threads"], reading, writing)
+
+
+def _curve(entries: Iterable[tuple[int, float]]) -> Curve:
+    return tuple((int(size), float(speed)) for size, speed in entries)
+
+
+def _along(curve: Curve, bytes: float) -> float:
+    sizes = [size for size, _ in curve]
+    right = bisect_left(sizes, bytes)
+    if right == 0 or right == len(sizes):
+        return curve[min(right, len(sizes) - 1)][1]
+    (small, fast), (large, slow) = curve[right - 1], curve[right]
+    share = log(bytes / small) / log(large / small)
+    return exp(log(fast) + share * (log(slow) - log(fast)))
 
 
 def default_ceilings(target: Target, threads: int) -> Ceilings:

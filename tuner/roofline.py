@@ -18,10 +18,11 @@ from ..tensor.program import Program, Stage
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Operations by dtype name (a multiply and an add are two), and bytes that must move."""
+    """Operations by dtype name (a multiply and an add are two), bytes that must move, and how many of them are written."""
 
     operations: tuple[tuple[str, int], ...]
     bytes: int
+    written: int = 0
 
     @property
     def flops(self) -> int:
@@ -48,7 +49,7 @@ class Work:
 
     def memory_seconds(self, ceilings: Ceilings) -> float:
         """The least time for moving the bytes alone."""
-        return self.bytes / ceilings.bandwidth_at(self.bytes)
+        return self.bytes / ceilings.speed_of_use(self.bytes, self.written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,9 @@ def program_work(program: Program) -> Work:
             operations[name] = operations.get(name, 0) + points
     read = {read.tensor for stage in program.stages for read in stage.reads()}
     moved = [i.tensor for i in program.inputs if i.tensor.name in read]
-    moved += [program.tensors[name] for name in program.outputs]
-    return Work(tuple(operations.items()), sum(prod(t.shape) * t.dtype.bytes for t in moved))
+    made = [program.tensors[name] for name in program.outputs]
+    taken, written = (sum(prod(t.shape) * t.dtype.bytes for t in tensors) for tensors in (moved, made))
+    return Work(tuple(operations.items()), taken + written, written)
 
 
 def _points_of_step(stage: Stage, expr: Expr) -> int:
