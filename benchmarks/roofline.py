@@ -124,7 +124,8 @@ def _roofs(ceilings: Ceilings, scale: Scale) -> Iterator[str]:
         text = f"{name}: {ceilings.bandwidth_at(set_) / 1e9:.0f} GB/s"
         yield f'<text x="{x:.1f}" y="{y:.1f}" transform="rotate({angle:.1f} {x:.1f} {y:.1f})" fill="#777">{text}</text>'
     x, y = scale.at(scale.x[1], ceilings.flops["f32"])
-    yield f'<text x="{x - 4:.1f}" y="{y - 6:.1f}" text-anchor="end" fill="#777">f32: {ceilings.flops["f32"] / 1e9:.0f} GFLOP/s</text>'
+    peak = f"f32: {ceilings.flops['f32'] / 1e9:.0f} GFLOP/s"
+    yield f'<text x="{x - 4:.1f}" y="{y - 6:.1f}" text-anchor="end" fill="#777">{peak}</text>'
 
 
 def _axes(scale: Scale) -> Iterator[str]:
