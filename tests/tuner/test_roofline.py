@@ -35,7 +35,7 @@ def test_elementwise_work_is_bound_by_memory() -> None:
     work = program_work(
         parse("input x: f32[1048576]\ninput y: f32[1048576]\nz[i: 1048576] = x[i] * sigmoid(x[i]) + y[i]\nreturn z")
     )
-    assert work == Work((("f32", 3 << 20),), 12 << 20)
+    assert work == Work((("f32", 3 << 20),), 12 << 20, 4 << 20)
     assert work.is_bound_by_memory(CEILINGS)
     speed = work.speed(1.0, CEILINGS)
     assert speed.unit == "GB/s" and speed.value == pytest.approx((12 << 20) / 1e9)
