@@ -1,9 +1,17 @@
 """Rules that derive sketches for any program. No rule reads an operator's name, its origin or a fixed number of stages.
 
+first rewrites of the program:
 split       a reduction that is several times longer than its result has points: parts of it are independent, and
             a second stage combines them
-inline      what is cheap, and what only moves data
+fast        a 3x3 window with reuse: perhaps fewer products, between transforms               (rules_transform.py)
+borders     guarded reads of sliding windows read a tensor with a border    (rules_window.py, rules_slide.py)
+then
+inline      what is cheap, and what only moves data                                  (rules_inline.py)
 then, from the outputs back, each stage that is not taken yet becomes a root, and takes in what it can:
+rows        a product of a product, with something of each row between: block by block of rows (rules_rows.py)
+transform   sums with coefficients of the text, written out                          (rules_transform.py)
+window      a reduction with reuse whose data slide: convolutions                    (rules_window.py)
+slide       a small window without reuse: depthwise, pooling, stencils               (rules_slide.py)
 tile        a reduction with reuse, or the pointwise consumer of one (its epilogue): multi-level tiling, register tiles,
             packed operands                                                          (rules_tile.py)
 stream      anything else: contiguous axis in vectors, rows in parallel; producers whose values belong to one row run

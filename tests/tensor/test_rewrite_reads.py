@@ -12,7 +12,7 @@ from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.random import random_inputs
 from tilesmith.tensor.reference import evaluate
-from tilesmith.tensor.rewrite import pad_reads, reorder_axes
+from tilesmith.tensor.rewrite import pad_reads, reorder_axes, reorder_reads
 from tilesmith.tensor.text import parse
 
 PADDED = [
@@ -65,6 +65,14 @@ def test_readers_follow_a_reordered_stage() -> None:
     assert len(reordered.stages) == len(program.stages)
 
 
+def test_a_stage_reads_from_a_reordered_copy() -> None:
+    program = ops.conv2d(2, 3, 7, 6, 4, padding=1)
+    reordered = reorder_reads(program, "y", "X", [0, 2, 3, 1])
+    agree(program, reordered)
+    assert reordered.tensors["X_reordered"].shape == (2, 7, 6, 3)
+    assert "X" not in {read.tensor for read in reordered.producers["y"].reads()}
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -74,6 +82,8 @@ def test_readers_follow_a_reordered_stage() -> None:
             "asks for more than where it is read",
         ),
         (lambda: reorder_axes(ops.matmul(2, 3, 4), "C", ["i"]), "cannot be put in this order"),
+        (lambda: reorder_reads(ops.matmul(2, 3, 4), "C", "A", [0, 0]), "cannot be read in this order"),
+        (lambda: reorder_reads(ops.matmul(2, 3, 4), "C", "C", [0, 1]), "cannot be read in this order"),
     ],
 )
 def test_refusals(wrong: Callable[[], Program], message: str) -> None:
