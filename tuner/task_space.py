@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cost_model.analytic import predict
-from ..cost_model.features import features
+from ..cost_model.analysis import Analysis, analyse
+from ..cost_model.analytic import predict, seconds
+from ..cost_model.features import feature_table, features
 from ..schedules.loops import LoopTree
 from ..schedules.sketch import Sketch, valid
 from ..schedules.space import Arm, Candidate, Population, Value, config
@@ -25,6 +26,7 @@ class TaskSpace:
         self.ceilings = ceilings
         self.sketches = tuple(task.sketches if sketches is None else sketches)
         self._last: tuple[Population, LoopTree] | None = None
+        self._walked: tuple[LoopTree, Analysis] | None = None
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
@@ -46,11 +48,17 @@ class TaskSpace:
 
     def prior(self, population: Population) -> NDArray[np.float64]:
         """float64[n]: seconds predicted from the target's ceilings alone."""
-        return predict(self._tree(population), self.task.target, self.task.threads, self.ceilings, len(population))
+        tree, target, threads = self._tree(population), self.task.target, self.task.threads
+        if target.kind == "cuda":
+            return predict(tree, target, threads, self.ceilings, len(population))
+        return seconds(self._analysed(tree), target, threads, self.ceilings, len(population))
 
     def features(self, population: Population) -> NDArray[np.float32]:
         """float32[n, f]."""
-        return features(self._tree(population), self.task.target, self.task.threads, len(population))
+        tree, target, threads = self._tree(population), self.task.target, self.task.threads
+        if target.kind == "cuda":
+            return features(tree, target, threads, len(population))
+        return feature_table(self._analysed(tree), target, threads, len(population))
 
     def _tree(self, population: Population) -> LoopTree:
         """The loop trees of a population; those of the last one are kept, because its parts are asked for in turn."""
@@ -59,3 +67,9 @@ class TaskSpace:
             tree = sketch.apply_population(self.task.body, self.task.target, arm, population.choices)
             self._last = (population, tree)
         return self._last[1]
+
+    def _analysed(self, tree: LoopTree) -> Analysis:
+        """The walk over a tree, once for features and prior together."""
+        if self._walked is None or self._walked[0] is not tree:
+            self._walked = (tree, analyse(tree, self.task.target, self.task.threads))
+        return self._walked[1]

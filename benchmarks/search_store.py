@@ -1,0 +1,66 @@
+"""What the search benchmark has found so far: JSON lines, one for each finished piece of work, so that any call continues.
+
+A line names its measure, what exactly was run (`key`), which code ran it (`code`: a hash of the search and the cost model)
+and what was found. Lines of other code are kept and not looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results"
+MODEL_FREE = (  # what decides what is proposed on a recorded space
+    *(f"tuner/search/{name}.py" for name in ("surrogate", "encode", "evolution", "annealing", "grid", "random")),
+    "cost_model/gaussian.py",
+    "schedules/space_ops.py",
+)  # fmt: skip
+ALL = ("tuner/search", "tuner/budget.py", "cost_model", "schedules", "codegen")
+
+
+def code_key(places: Sequence[str]) -> str:
+    """A hash of these files and folders."""
+    digest = hashlib.sha256()
+    for place in places:
+        path = ROOT / place
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+@dataclass
+class Store:
+    """The lines of one file, by measure and key; `code` "" stands for what does not depend on ours (a peer)."""
+
+    path: Path
+    code: str
+    _lines: dict[tuple[str, str, str], Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.path.exists():
+            for text in self.path.read_text(encoding="utf-8").splitlines():
+                line = json.loads(text)
+                self._lines[line["measure"], line["key"], line["code"]] = line["found"]
+
+    def get(self, measure: str, key: str, *, peer: bool = False) -> Any:
+        """What was found, or None."""
+        return self._lines.get((measure, key, "" if peer else self.code))
+
+    def put(self, measure: str, key: str, found: Any, *, peer: bool = False) -> None:
+        """Keeps it at once: a benchmark that is cut loses the piece in work."""
+        code = "" if peer else self.code
+        self._lines[measure, key, code] = found
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"measure": measure, "key": key, "code": code, "found": found}) + "\n")
+
+    def all(self, measure: str) -> Iterator[tuple[str, Any]]:
+        """(key, found) of everything of this code and of peers."""
+        return (
+            (key, found) for (m, key, code), found in self._lines.items() if m == measure and code in ("", self.code)
+        )
