@@ -432,7 +432,8 @@ _BINARY: list[tuple[Callable[[Expr, Expr], Expr], Callable[[ModuleType, Array, A
     (lambda a, b: a * b, lambda n, a, b: a * b),
     (lambda a, b: a / (build.absolute(b) + 1), lambda n, a, b: a / (n.abs(b) + 1)),
     (build.maximum, lambda n, a, b: n.maximum(a, b)),
-    (lambda a, b: build.select(a < b, a * 0.5, b), lambda n, a, b: n.where(a < b, a * 0.5, b)),
+    # without a jump where a and b meet: roundings decide there
+    (lambda a, b: build.select(a < b, a, (a + b) * 0.5), lambda n, a, b: n.where(a < b, a, (a + b) * 0.5)),
 ]
 
 KINDS: Mapping[str, Kind] = {

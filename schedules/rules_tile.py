@@ -275,7 +275,11 @@ class _Block:
         if self.parts.rows is None or axis is None:
             return
         moved = [r.tensor for r in s.program.stage(self.anchor).reads() if depends(r, axis)]
-        inside = {name for name in moved if name in s.program.producers and s.tree.loops_of(name).at is not None}
+        inside = {
+            name
+            for name in moved
+            if name in s.program.producers and s.tree.loops_of(s.program.stage(name).name).at is not None
+        }
         if len(moved) == 1 and not inside:
             s.bring(self.anchor, moved[0], around, s.flag(f"{self.anchor}.bring"))
 

@@ -9,10 +9,11 @@ differs from the quotient by one rounding; zeros, infinities, NaN and all else t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ...tensor.dtype import boolean, f32, f64
-from ...tensor.expr import Const, Expr, Op, Read, rewrite, variables, walk
+from ...tensor.expr import Const, Expr, Op, Read, children, rewrite, variables, walk
 from ..loop_ir import (
     Allocate,
     Barrier,
@@ -29,6 +30,7 @@ from ..loop_ir import (
     Update,
     Wait,
     statements,
+    substatements,
 )
 
 LARGEST = 2.0**64
@@ -61,7 +63,10 @@ def _changed(node: Statement) -> Statement:
 
 
 def _divisor(loop: For) -> Expr | None:
-    """A divisor with a read in it that no trip of the loop changes, in the lanes of vectors."""
+    """A divisor with a read in it that no trip of the loop changes, in the lanes of vectors.
+
+    Not one that stands behind a condition: what the condition keeps from being read may lie outside of its buffer.
+    """
     inside = list(statements(loop))
     if any(isinstance(s, Barrier | Shuffle | Wait) for s in inside):
         return None  # threads may disagree on the divisor, and all must come
@@ -70,16 +75,32 @@ def _divisor(loop: For) -> Expr | None:
     bound = {s.var for s in inside if isinstance(s, For | Let)}
     made = {s.buffer.name for s in inside if isinstance(s, Allocate)}
     written = {s.buffer for s in inside if isinstance(s, Store | Update)} | made
-    for statement in inside:
+    for statement in _unconditional(loop):
         if not isinstance(statement, Store | Update):
             continue
-        for node in walk(statement.value):
+        for node in _evaluated(statement.value):
             if not (isinstance(node, Op) and node.name == "div" and node.dtype in (f32, f64)):
                 continue
             read = {part.tensor for part in walk(node.args[1]) if isinstance(part, Read)}
             if read and not read & written and not variables(node.args[1]) & bound:
                 return node.args[1]
     return None
+
+
+def _unconditional(node: Statement) -> Iterator[Statement]:
+    """All statements inside that no `If` guards."""
+    yield node
+    if not isinstance(node, If):
+        for child in substatements(node):
+            yield from _unconditional(child)
+
+
+def _evaluated(expr: Expr) -> Iterator[Expr]:
+    """All nodes but those in the arms of a select."""
+    yield expr
+    chosen = isinstance(expr, Op) and expr.name == "select"
+    for child in children(expr)[:1] if chosen else children(expr):
+        yield from _evaluated(child)
 
 
 def _in_range(divisor: Expr) -> Expr:

@@ -19,20 +19,20 @@ def drawn_program(seed: int) -> Program:
     return program
 
 
-def complaints(program: Program, seed: int, configs: int = 1) -> list[str]:
-    """What is wrong with candidates: all sketches of the rules, some random configs of each."""
+def complaints(program: Program, seed: int, most: int | None = None) -> list[str]:
+    """What is wrong with candidates: a random config of each sketch of the rules, or of `most` sketches."""
     rng = np.random.default_rng(seed)
     task = Task.of(program, parse_target(TARGETS[rng.integers(len(TARGETS))]), int(rng.integers(1, 3)))
     found = []
-    for sketch in task.sketches:
-        for _ in range(configs):
-            values = random_config(task, sketch, rng)
-            if values is None:
-                continue
-            try:
-                wrong = complaint(task, sketch, values, seed % 1000, at_end=bool(rng.integers(2)))
-            except Exception as error:
-                wrong = f"{type(error).__name__}: {error}"
-            if wrong is not None:
-                found.append(f"{wrong}\n{task.target}, {task.threads} threads\n{sketch.text}\n{values}\n{program}")
+    for number in rng.permutation(len(task.sketches))[:most]:
+        sketch = task.sketches[number]
+        values = random_config(task, sketch, rng)
+        if values is None:
+            continue
+        try:
+            wrong = complaint(task, sketch, values, seed % 1000, at_end=bool(rng.integers(2)))
+        except Exception as error:
+            wrong = f"{type(error).__name__}: {error}"
+        if wrong is not None:
+            found.append(f"{wrong}\n{task.target}, {task.threads} threads\n{sketch.text}\n{values}\n{program}")
     return found

@@ -17,7 +17,7 @@ from tilesmith.tensor.random import random_inputs
 from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.text import parse
 
-PORTION = 100
+PORTION = 50
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -31,8 +31,8 @@ def test_programs_mean_what_numpy_says(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_all_sketches_of_drawn_programs_are_right(seed: int) -> None:
-    assert not complaints(drawn_program(seed), seed)
+def test_some_sketches_of_drawn_programs_are_right(seed: int) -> None:
+    assert not complaints(drawn_program(seed), seed, most=4)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -47,7 +47,7 @@ def test_what_compile_picks_is_right(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 2000, PORTION))
-def test_two_thousand_programs(first: int) -> None:
+def test_all_sketches_of_two_thousand_programs(first: int) -> None:
     for seed in range(first, first + PORTION):
         assert not complaints(drawn_program(seed), seed), f"seed {seed}"
 
@@ -60,6 +60,27 @@ FOUND = {
         t[i: 5, j: 13] = sum[r: 3](select(j + r - 1 >= 0 and j + r - 1 < 13, x[i, j + r - 1], 0) * w[r])
         u[j: 13, i: 5] = t[i, j]
         return u
+        """,
+    "a divisor that a guard keeps inside of its tensor": """
+        input x: f32[33, 16]
+        input w: f32[3]
+        input b: f32[33]
+        t[i: 33, j: 16] = x[i, j] / (abs(b[i]) + 1)
+        u[i: 33, j: 16] = sum[r: 3](select(i + r - 1 >= 0 and i + r - 1 < 33, t[i + r - 1, j], 0) * w[r])
+        return u
+        """,
+    "a product with the results of a scan": """
+        input x: f64[2, 9]
+        input w: f64[9, 7]
+        fold[k: 9] {
+            s[i: 2]: f64 = 0
+            y[i: 2, j: 9]: f64 = 0
+            let new = s[i] + x[i, k]
+            s = new
+            y = select(j == k, new, y[i, j])
+        }
+        z[i: 2, j: 7] = sum[k: 9](y[i, k] * w[k, j])
+        return z
         """,
     "three products that share an operand": """
         input x: f32[9, 7]
