@@ -135,7 +135,7 @@ class _LaunchCount:
                 shared = shared + real(regions.storage_bytes(self.tree, stage.loops)) * (
                     ahead if stage.loops.copies is not None else 1.0
                 )
-        registers = self._registers()
+        registers = self._registers() + self._staged(ahead)
         resident = np.maximum(resident_blocks(self.gpu, self.threads, registers, shared), 0.0)
         l2, dram, touched = self._bytes(shared * np.maximum(resident, 1.0))
         return Launch(
@@ -169,6 +169,17 @@ class _LaunchCount:
             else:
                 most = np.maximum(most, operands + (own if definition.reduction else 0.0))
         return OVERHEAD + held + most
+
+    def _staged(self, ahead: Value) -> Value:
+        """Registers for what a thread copies at a time: the elements where nothing runs ahead, and addresses."""
+        total: Value = 0.0
+        for stage in self.members:
+            if stage.loops.copies is None or self.places[stage.name] != "shared":
+                continue
+            words = max(1.0, stage.definition.tensors[0].dtype.bytes / 4.0)
+            elements = stage.trips[-1] / np.maximum(stage.trips[0], 1.0) / self.threads
+            total = total + elements * np.where(np.asarray(ahead) > 1.0, 0.5, words + 0.5)
+        return total
 
     # ---- stages --------------------------------------------------------------------------------------------------------
 

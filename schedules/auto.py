@@ -16,6 +16,8 @@ tile        a reduction with reuse, or the pointwise consumer of one (its epilog
             packed operands                                                          (rules_tile.py)
 stream      anything else: contiguous axis in vectors, rows in parallel; producers whose values belong to one row run
             inside of it                                                             (rules_stream.py)
+
+GPUs have rules of their own, with the same parts: rules_gpu.py.
 """
 
 from __future__ import annotations

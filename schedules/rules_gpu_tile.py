@@ -28,6 +28,7 @@ from .schedule import LoopHandle, Schedule, StageHandle
 NARROWEST = 4  # points along an axis that are worth a tile
 OTHER_REGISTERS = 28  # of a thread: addresses, counters
 WIDE = 2 * WARP  # points along both sides that fill whole warps in any shape
+COPIED_AT_MOST = 64  # elements that a thread copies for a step of depth
 LANES = (1, 2, 4, 8, 16, 32)
 
 
@@ -109,13 +110,17 @@ class _Tile:
         require_threads(s, threads)
         words = max(1, self.dtype.bytes // 4)
         columns = self.vectors * self.vector
-        registers = (self.rows * columns + 2 * (self.rows + columns)) * words + OTHER_REGISTERS
+        height = self.warps_rows * self.lanes_rows * self.rows
+        width = self.warps_columns * self.lanes_columns * columns
+        # what a thread copies for a step: on its way through registers where nothing runs ahead, and addresses
+        copied = ceildiv((height + width) * (self.steps * self.terms), threads)
+        s.require(copied <= COPIED_AT_MOST, "a thread copies a few vectors for each step")
+        staged = copied * (self.stages <= 1) * words + copied // 2
+        registers = (self.rows * columns + 2 * (self.rows + columns)) * words + staged + OTHER_REGISTERS
         s.require(
             registers <= s.target("vector_registers"), "accumulators and operands fit in the registers of a thread"
         )
         s.require(threads * registers <= REGISTERS, "the threads of a block fit in the registers of a multiprocessor")
-        height = self.warps_rows * self.lanes_rows * self.rows
-        width = self.warps_columns * self.lanes_columns * columns
         shared: Extent = 0
         for read, side in _operands(s.program, self.definition, self.parts):
             points = height if side == self.parts.rows else width
