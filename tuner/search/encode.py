@@ -81,15 +81,4 @@ def _table(parameter: Parameter) -> NDArray[np.float64]:
     logs = _log_table(parameter)
     width = np.ptp(logs)
     scaled = (logs - logs.min()) / width if width else position
-    columns = [(position + scaled) / 2]
-    halvings = _halvings(parameter)
-    if np.ptp(halvings) and (np.diff(halvings) < 0).any():  # else it says the same as the logarithm
-        columns.append((halvings - halvings.min()) / np.ptp(halvings))
-    return np.stack(columns, axis=1)
-
-
-def _halvings(parameter: Parameter) -> NDArray[np.float64]:
-    """float64[values]: how often 2 divides each value, at most 6 times; zeros where values are no positive integers."""
-    if not all(type(v) is int and v > 0 for v in parameter.values):
-        return np.zeros(len(parameter.values))
-    return np.array([min((int(v) & -int(v)).bit_length() - 1, 6) for v in parameter.values], dtype=np.float64)
+    return np.asarray((position + scaled)[:, None] / 2)
