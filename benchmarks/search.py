@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from search_store import MODEL_FREE, RESULTS, Store, code_key
 
-SPACES = Path(__file__).parents[1] / "shared" / "replay"
+SPACES = Path(__file__).parents[1] / "tests" / "data" / "replay"
 
 
 def main(

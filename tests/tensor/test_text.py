@@ -188,7 +188,7 @@ def test_str_of_a_program_is_its_text() -> None:
 def test_the_examples_of_the_document_are_programs() -> None:
     document = (Path(__file__).parents[2] / "docs" / "text-form.md").read_text()
     examples = re.findall(r"```tensor\n(.*?)```", document, re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) >= 3
     for example in examples:
         assert parse(str(parse(example))) == parse(example)
     (shown,) = re.findall(r"```text\n(.*?)\n```", document, re.DOTALL)
