@@ -27,6 +27,7 @@ from .loop_ir import (
     Shuffle,
     Statement,
     Store,
+    Update,
     Wait,
 )
 from .refusals_gpu import SHARED_ALIGNMENT
@@ -112,6 +113,13 @@ class GpuStatements(Statements):
         )
 
     # Memory
+
+    def update(self, node: Update) -> None:
+        """As everywhere; a thread without a real trip reads nothing, since another one may be at any element."""
+        assert isinstance(self.at.memory, GpuMemory)
+        self.at.memory.updated = node.buffer
+        super().update(node)
+        self.at.memory.updated = ""
 
     def _store_later(self, node: Store) -> None:
         """An asynchronous copy where there is an instruction for it, else an ordinary one: that is there in time, too."""

@@ -21,6 +21,7 @@ class GpuMemory(Memory):
     """Accesses of one kernel. `written`: the buffers that it stores to, which other threads may be at."""
 
     written: frozenset[str] = frozenset()
+    updated: str = ""  # the shared buffer that an update is at, and so each thread at an element of its own
 
     def pointer(self, place: Place, index: Index) -> str:
         """As everywhere; in a swizzled buffer the address of a chunk depends on the line it is in."""
@@ -91,7 +92,8 @@ class GpuMemory(Memory):
         address, align = self.pointer(place, index), self.alignment(place, index, 0)
         if condition is not None and condition.text != "true":
             scalar, harmless = self._any(condition), self._harmless(place, index)
-            if place.buffer.name in self.written and place.buffer.scope is not Scope.SHARED:
+            shared = place.buffer.scope is Scope.SHARED and place.buffer.name != self.updated
+            if place.buffer.name in self.written and not shared:
                 return self._one_in_branch(place, address, align, scalar)
             address = self.text.pure(
                 f"select i1 {scalar.text}, ptr {address}, ptr {harmless}", scalar.text, address, harmless

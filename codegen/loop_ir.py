@@ -162,13 +162,15 @@ class Allocate(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Store(Statement):
-    """buffer[indices] = value. `streaming` asks for a non-temporal store; `later`: an asynchronous one."""
+    """buffer[indices] = value. `streaming` asks for a non-temporal store; `later`: an asynchronous one; `ahead`: to the slot of
+    a SHARED buffer that the loop around reads from its next trip on, and last read in the trip before."""
 
     buffer: str
     indices: tuple[Expr, ...]
     value: Expr
     streaming: bool = False
     later: bool = False
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

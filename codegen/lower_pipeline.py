@@ -9,6 +9,9 @@ for k: 8                       copy trips 0 .. n - 2, each a group
 
 passes/barriers.py puts one barrier between the wait and the copies: what has arrived is seen by all behind it, and the slot
 that is filled next has been used by all.
+
+Without asynchronous copies (before sm_80, or where the schedule says so) what comes goes through registers (lower_staged.py):
+load trip k + n - 1, use slot k % n, store what was loaded. That is one barrier a trip, too, in front of the use.
 """
 
 from __future__ import annotations
@@ -17,11 +20,13 @@ from dataclasses import replace
 from typing import Protocol
 
 from ..schedules.loops import Loop, LoopTree, Scope, StageLoops
+from ..schedules.step_checks import wrong
 from ..targets.target import Target
 from ..tensor.expr import Expr
 from .index import ceil_div, known, less, modulo, number, plus, smaller, times
 from .loop_ir import Allocate, Block, Buffer, Commit, For, If, Let, LoopKind, Statement, Wait
 from .lower_loops import Around
+from .lower_staged import MOST, staged
 from .view import Inner, Names, Place, View, fixed
 
 FIRST_ASYNCHRONOUS = 80  # sm_80
@@ -29,7 +34,11 @@ FIRST_ASYNCHRONOUS = 80  # sm_80
 
 def stages_of(stage: StageLoops, loop: str) -> int:
     """How many trips of a loop its copies exist for."""
-    return max([fixed(n) for kind, name, n in stage.notes if kind == "pipeline" and name == loop], default=1)
+    return _note(stage, loop, "pipeline", 1)
+
+
+def _note(stage: StageLoops, loop: str, kind: str, default: int) -> int:
+    return max([fixed(n) for own, name, n in stage.notes if own == kind and name == loop], default=default)
 
 
 def slots(tree: LoopTree, stage: StageLoops) -> int:
@@ -69,7 +78,8 @@ class Pipeline:
         inside = tree.attached.get((stage.stage, loop.name), ())
         self.ahead = [name for name in inside if slots(tree, tree.by_stage[name]) > 1]
         self.count = stages_of(stage, loop.name)
-        self.waits = has_asynchronous_copies(lowering.nest.target)
+        self.through_registers = _note(stage, loop.name, "staged", 0) > 0
+        self.waits = has_asynchronous_copies(lowering.nest.target) and not self.through_registers
 
     def statement(self, view: View, inner: Inner) -> Statement:
         """The loop; `inner` is what stands in it behind the copies."""
@@ -83,11 +93,11 @@ class Pipeline:
         fill = self._guarded(coming, extent, self._trip(view, coming, self._copies))
         use = self._trip(view, variable, lambda v: self._use(v, inner))
         ahead: Statement = Block((prologue, Commit())) if self.waits else prologue
-        steps = (Wait(self.count - 2), fill, Commit(), use) if self.waits else (fill, use)
+        trip = Block((Wait(self.count - 2), fill, Commit(), use)) if self.waits else self._through_registers(fill, use)
         body: Statement = Block(
             (
                 For(first.name, number(self.count - 1), ahead, LoopKind.UNROLL),
-                For(variable.name, extent, Block(steps), label=loop.name),
+                For(variable.name, extent, trip, label=loop.name),
             )
         )
         for buffer in reversed(self._buffers()):
@@ -97,6 +107,23 @@ class Pipeline:
     def _buffers(self) -> list[Buffer]:
         nest = self.lowering.nest
         return [nest.storage[t.name].buffer for name in self.ahead for t in nest.tree.definition(name).tensors]
+
+    def _through_registers(self, fill: Statement, use: Statement) -> Statement:
+        """A trip that loads what comes in front of its work and stores it behind that."""
+        nest, loop = self.lowering.nest, self.loop
+        halves = staged(fill, {b.name: b.dtype for b in self._buffers()}, self.lowering.names)
+        if halves is None and self.through_registers:
+            raise wrong(
+                nest.tree, loop.name, f"a thread cannot hold in registers what it copies for a trip of {loop.name}",
+                expected=f"copies of at most {MOST} elements a thread",
+                advice="copy less in each trip, use more threads, or asynchronous copies",
+            )  # fmt: skip
+        if halves is None:
+            return Block((fill, use))
+        body: Statement = Block((halves.loads, use, halves.stores))
+        for buffer in halves.registers:
+            body = Allocate(buffer, body)
+        return body
 
     def _guarded(self, trip: Expr, extent: Expr, body: Statement) -> Statement:
         count = known(extent)

@@ -68,8 +68,8 @@ def _statement(node: Statement, depth: int, lines: list[str]) -> None:
         case Allocate(buffer=buffer, body=body):
             lines.append(f"{pad}allocate {_buffer(buffer)}")
             _statement(body, depth, lines)
-        case Store(buffer=name, indices=indices, value=value, streaming=streaming, later=later):
-            sign = "=(stream)" if streaming else "=(later)" if later else "="
+        case Store(buffer=name, indices=indices, value=value):
+            sign = "=(stream)" if node.streaming else "=(later)" if node.later else "=(ahead)" if node.ahead else "="
             lines.append(f"{pad}{name}[{', '.join(map(print_expr, indices))}] {sign} {print_expr(value)}")
         case Update(buffer=name, indices=indices, combiner=combiner, value=value):
             sign = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}[combiner]

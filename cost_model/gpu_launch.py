@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..schedules import regions
 from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops
@@ -126,8 +127,10 @@ class _LaunchCount:
         stages = tuple(self._stage(s) for s in self.members)
         ahead: Value = 1.0
         shared: Value = 0.0
+        held: NDArray[np.bool_] = np.asarray(False)  # what is copied, on its way through registers
         for stage in self.members:
             depth = note(stage.loops, "pipeline")
+            held = held | (np.asarray(note(stage.loops, "staged")) > 0)
             if not (isinstance(depth, int) and depth == 0):
                 ahead = np.maximum(ahead, real(depth))
         for stage in self.members:
@@ -135,7 +138,7 @@ class _LaunchCount:
                 shared = shared + real(regions.storage_bytes(self.tree, stage.loops)) * (
                     ahead if stage.loops.copies is not None else 1.0
                 )
-        registers = self._registers() + self._staged(ahead)
+        registers = self._registers() + self._staged((np.asarray(ahead) <= 1) | held)
         resident = np.maximum(resident_blocks(self.gpu, self.threads, registers, shared), 0.0)
         l2, dram, touched = self._bytes(shared * np.maximum(resident, 1.0))
         return Launch(
@@ -170,15 +173,15 @@ class _LaunchCount:
                 most = np.maximum(most, operands + (own if definition.reduction else 0.0))
         return OVERHEAD + held + most
 
-    def _staged(self, ahead: Value) -> Value:
-        """Registers for what a thread copies at a time: the elements where nothing runs ahead, and addresses."""
+    def _staged(self, held: NDArray[np.bool_]) -> Value:
+        """Registers for what a thread copies at a time: the elements where they are held in some, and addresses."""
         total: Value = 0.0
         for stage in self.members:
             if stage.loops.copies is None or self.places[stage.name] != "shared":
                 continue
             words = max(1.0, stage.definition.tensors[0].dtype.bytes / 4.0)
             elements = stage.trips[-1] / np.maximum(stage.trips[0], 1.0) / self.threads
-            total = total + elements * np.where(np.asarray(ahead) > 1.0, 0.5, words + 0.5)
+            total = total + elements * np.where(held, words + 0.5, 0.5)
         return total
 
     # ---- stages --------------------------------------------------------------------------------------------------------

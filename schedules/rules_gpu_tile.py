@@ -90,6 +90,7 @@ class _Tile:
         self.steps = s.factor(f"{anchor}.steps", ceildiv(depth, 2 * NARROWEST), at_most=8, default=1)
         self.terms = s.choice(f"{anchor}.terms", (1, 2, 4, 8, 16, 32), default=16)
         self.stages = s.choice(f"{anchor}.stages", (1, 2, 3, 4), default=2)
+        self.staged = s.choice(f"{anchor}.staged", (0, 1), default=0)
         self._require()
 
     def _extent(self, axis: str) -> Extent:
@@ -108,14 +109,15 @@ class _Tile:
         s = self.s
         threads = self.warps_rows * self.warps_columns * self.lanes_rows * self.lanes_columns
         require_threads(s, threads)
+        s.require((self.staged == 0) | (self.stages == 2), "registers hold what is copied for one step")
         words = max(1, self.dtype.bytes // 4)
         columns = self.vectors * self.vector
         height = self.warps_rows * self.lanes_rows * self.rows
         width = self.warps_columns * self.lanes_columns * columns
-        # what a thread copies for a step: on its way through registers where nothing runs ahead, and addresses
+        # what a thread copies for a step: on its way through registers unless it is asynchronous, and addresses
         copied = ceildiv((height + width) * (self.steps * self.terms), threads)
         s.require(copied <= COPIED_AT_MOST, "a thread copies a few vectors for each step")
-        staged = copied * (self.stages <= 1) * words + copied // 2
+        staged = copied * ((self.stages <= 1) | (self.staged == 1)) * words + copied // 2
         registers = (self.rows * columns + 2 * (self.rows + columns)) * words + staged + OTHER_REGISTERS
         s.require(
             registers <= s.target("vector_registers"), "accumulators and operands fit in the registers of a thread"
@@ -192,7 +194,7 @@ class _Tile:
         """A copy of each operand that the threads of a block share, some steps ahead of its use."""
         for read, side in _operands(self.s.program, self.definition, self.parts):
             self._copy(read, side, at)
-        self.s.pipeline(at, self.stages)
+        self.s.pipeline(at, self.stages, self.staged)
 
     def _copy(self, read: Read, side: str, at: LoopHandle) -> None:
         s, tensor = self.s, read.tensor

@@ -261,9 +261,9 @@ class Schedule:
         """Asks for what a stage will read of a tensor in the next trip of a loop, spread over the work of this trip."""
         self._do("bring", stage, tensor, loop.name, on)
 
-    def pipeline(self, loop: LoopHandle, stages: Extent) -> None:
-        """Software pipelining of the copies inside a loop."""
-        self._do("pipeline", loop.name, stages)
+    def pipeline(self, loop: LoopHandle, stages: Extent, staged: Extent = 0) -> None:
+        """Software pipelining of the copies inside a loop: asynchronous ones, or, where `staged` is 1, through registers."""
+        self._do("pipeline", loop.name, stages, staged)
 
     def pad_layout(self, stage: str, elements: Extent) -> None:
         """Pads the rows of a copy."""

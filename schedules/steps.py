@@ -52,7 +52,7 @@ STEPS: dict[str, StepKind] = {
     "streaming": StepKind(streaming, "se?"),
     "prefetch": StepKind(prefetch, "tle"),
     "bring": StepKind(bring, "stle?"),
-    "pipeline": StepKind(pipeline, "le"),
+    "pipeline": StepKind(pipeline, "lee?"),
     "pad_layout": StepKind(pad_layout, "se"),
     "swizzle": StepKind(swizzle, "se"),
     "tensorize": StepKind(tensorize, "sw"),

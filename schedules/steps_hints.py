@@ -45,13 +45,15 @@ def bring(tree: LoopTree, context: Context, stage: str, tensor: str, loop: str, 
     return tree.replacing(replace(old, notes=(*old.notes, (f"bring {tensor}", loop, on))))
 
 
-def pipeline(tree: LoopTree, context: Context, loop: str, stages: Extent) -> LoopTree:
+def pipeline(tree: LoopTree, context: Context, loop: str, stages: Extent, staged: Extent = 0) -> LoopTree:
     """Lets the copies to shared memory inside a loop run `stages` - 1 trips ahead of their use (software pipelining).
 
-    They have `stages` times their memory. 1: no pipelining.
+    They have `stages` times their memory. 1: no pipelining. The copies are asynchronous where the target has such; where it has
+    not, and where `staged` is 1, each thread holds in registers what it copies while the work of a trip runs.
     """
     stage = tree.owner(loop)
-    return tree.replacing(replace(stage, notes=(*stage.notes, ("pipeline", loop, stages))))
+    notes = (("pipeline", loop, stages), ("staged", loop, staged))
+    return tree.replacing(replace(stage, notes=(*stage.notes, *notes)))
 
 
 def pad_layout(tree: LoopTree, context: Context, stage: str, elements: Extent) -> LoopTree:

@@ -8,6 +8,7 @@ The walk follows the code in order and keeps which buffers were written and read
 meets what is on the way, a barrier goes in front of it. The trips of a loop follow each other: what is on the way at the end
 of one is so at the start of the next. Inside of what only some threads run there can be no barrier.
 
+A store to a slot of a pipeline that the next trip reads needs no barrier in its own trip: others read another slot there.
 Writes that follow each other need none: the same loops, and so the same threads, make a tensor's points each time.
 Buffers: SHARED ones, and outputs and workspace of which a nest reads what it wrote.
 """
@@ -68,6 +69,7 @@ class Pending:
     reads: frozenset[str] = NONE
     writes: frozenset[str] = NONE
     flying: frozenset[str] = NONE  # asynchronous stores that nobody has waited for
+    ahead: frozenset[str] = NONE  # stores that nobody meets before the next trip
 
     def meets(self, other: Pending) -> frozenset[str]:
         """The buffers for which a barrier is needed before what `other` does."""
@@ -75,7 +77,9 @@ class Pending:
 
     def then(self, other: Pending) -> Pending:
         """Both."""
-        return Pending(self.reads | other.reads, self.writes | other.writes, self.flying | other.flying)
+        return Pending(
+            self.reads | other.reads, self.writes | other.writes, self.flying | other.flying, self.ahead | other.ahead
+        )
 
     def met(self) -> Pending:
         """Behind a barrier."""
@@ -83,7 +87,11 @@ class Pending:
 
     def landed(self) -> Pending:
         """Behind a wait: what a thread has waited for it has written."""
-        return Pending(self.reads, self.writes | self.flying)
+        return Pending(self.reads, self.writes | self.flying, ahead=self.ahead)
+
+    def turned(self) -> Pending:
+        """At the end of a trip: what was stored for the next one is read now."""
+        return Pending(self.reads, self.writes | self.ahead, self.flying)
 
 
 def _uses(statement: Statement, watched: frozenset[str] | None) -> Pending:
@@ -91,14 +99,17 @@ def _uses(statement: Statement, watched: frozenset[str] | None) -> Pending:
     reads: set[str] = set()
     writes: set[str] = set()
     flying: set[str] = set()
+    ahead: set[str] = set()
     for node in statements(statement):
-        if isinstance(node, Store | Update):
-            (flying if isinstance(node, Store) and node.later else writes).add(node.buffer)
+        if isinstance(node, Store):
+            (flying if node.later else ahead if node.ahead else writes).add(node.buffer)
+        elif isinstance(node, Update):
+            writes.add(node.buffer)
         for expr in expressions(node):
             reads |= {part.tensor for part in walk(expr) if isinstance(part, Read)}
     if watched is None:
         return Pending(frozenset(reads), frozenset(writes))
-    return Pending(frozenset(reads) & watched, frozenset(writes) & watched, frozenset(flying) & watched)
+    return Pending(*(frozenset(names) & watched for names in (reads, writes, flying, ahead)))
 
 
 class _Walk:
@@ -151,24 +162,29 @@ class _Walk:
         uses = _uses(node, self.watched)
         if uses == Pending() and not any(isinstance(s, Wait) for s in statements(node.body)):
             return node, before
-        _, once = self.statement(node.body, Pending(), own)
-        again, _ = self.statement(node.body, once, own)
+        _, once = self._trip(node, Pending(), own)
+        again, _ = self._trip(node, once, own)
         first = _first_barrier(again)
         if first is None:  # nothing inside: the loop is one thing
             return self._atom(node, before)
         for_whom = before.meets(uses)
         lead: tuple[Statement, ...] = ()
-        if for_whom and not _opens_with_barrier(again):
+        if for_whom and _barriers(self._trip(node, before.then(once), own)[0]) > _barriers(again):
             lead, before = (Barrier(for_whom),), before.met()
-        body, after = self.statement(node.body, before.then(once), own)
+        body, after = self._trip(node, before.then(once), own)
         for _ in range(4):  # until what is on the way at the end of a trip is what it was taken to be
-            body, settled = self.statement(node.body, before.then(after), own)
+            body, settled = self._trip(node, before.then(after), own)
             if settled == after:
                 break
             after = settled
         loop: Statement = replace(node, body=body)
         runs = isinstance(node.extent, Const) and node.extent.value > 0
         return (Block((*lead, loop)) if lead else loop), after if runs else before.then(after)
+
+    def _trip(self, node: For, before: Pending, own: frozenset[str]) -> tuple[Statement, Pending]:
+        """The body of a loop, and what is on the way where its next trip begins."""
+        body, after = self.statement(node.body, before, own)
+        return body, after.turned()
 
     def _branch(self, node: If, before: Pending, own: frozenset[str]) -> tuple[Statement, Pending]:
         for_whom = before.meets(_uses(node, self.watched))
@@ -191,15 +207,5 @@ def _first_barrier(node: Statement) -> Barrier | None:
     return next((s for s in statements(node) if isinstance(s, Barrier)), None)
 
 
-def _opens_with_barrier(node: Statement) -> bool:
-    """Whether a barrier stands before all else."""
-    match node:
-        case Block(body=body):
-            return bool(body) and _opens_with_barrier(body[0])
-        case Let(body=inner) | Allocate(body=inner):
-            return _opens_with_barrier(inner)
-        case For() if node.index is not None:
-            return _opens_with_barrier(node.body)
-        case Barrier():
-            return True
-    return False
+def _barriers(node: Statement) -> int:
+    return sum(isinstance(s, Barrier) for s in statements(node))

@@ -43,11 +43,11 @@ TILE: dict[str, Value] = {
 }  # fmt: skip
 
 
-def matmul(stages: int) -> tuple[Program, Sketch, dict[str, Value]]:
+def matmul(stages: int, staged: int = 0) -> tuple[Program, Sketch, dict[str, Value]]:
     """A product in tiles of 16 by 32, some steps of depth each."""
     body = body_of(ops.matmul(32, 32, 16))
     sketch = derive(body, "cuda")[1]
-    own = {f"t0.{name}": value for name, value in TILE.items()} | {"t0.stages": stages}
+    own = {f"t0.{name}": value for name, value in TILE.items()} | {"t0.stages": stages, "t0.staged": staged}
     copies: dict[str, Value] = {"copy0.swizzle": 2, "copy0.vector": 4, "copy1.swizzle": 1, "copy1.vector": 4}
     return body, sketch, own | copies
 
@@ -130,6 +130,7 @@ def count(program: LoopProgram, kind: type[Statement]) -> int:
 
 CASES = {
     "matmul": matmul(1), "pipeline": matmul(3), "softmax": softmax(), "transpose": transpose(), "points": points(),
+    "through registers": matmul(2, staged=1),
 }  # fmt: skip
 
 
@@ -139,7 +140,7 @@ def test_without_a_fault_there_is_none(name: str, monkeypatch: pytest.MonkeyPatc
     assert found(monkeypatch, case, passed(monkeypatch, case)) == ""
 
 
-@pytest.mark.parametrize("name", ["matmul", "pipeline", "softmax", "transpose"])
+@pytest.mark.parametrize("name", ["matmul", "pipeline", "through registers", "softmax", "transpose"])
 def test_each_barrier_is_missed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
     whole = passed(monkeypatch, case)
@@ -158,7 +159,7 @@ def test_each_wait_is_missed_and_so_is_one_that_waits_for_too_little(monkeypatch
         assert found(monkeypatch, case, planted(whole, Wait, place, lambda w: replace(w, groups=w.groups + 1)))  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", ["matmul", "transpose"])
+@pytest.mark.parametrize("name", ["matmul", "through registers", "transpose"])
 def test_each_copy_that_is_too_short_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
     whole = passed(monkeypatch, case)

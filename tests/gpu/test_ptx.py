@@ -104,3 +104,21 @@ def test_a_tile_of_a_matmul_stays_in_registers(architecture: str, tmp_path: Path
     assert text.count("bar.sync") == 1
     assert "ld.shared.b32" not in text
     assert artifact.launches[0].shared_bytes == 3 * (128 * 8 + 8 * 128) * 4
+
+
+@needs_ptxas
+@pytest.mark.parametrize(("architecture", "staged"), [("sm_75", 0), ("sm_80", 1), ("sm_90a", 1)])
+def test_copies_through_registers_need_one_barrier_a_trip(architecture: str, staged: int, tmp_path: Path) -> None:
+    program = normalised(ops.matmul_bias_relu(1024, 1024, 1024))
+    sketch = trace(matmul(stages=2, swizzle=1, rows=8, staged=staged), program)[0]
+    artifact = build(program, sketch, {}, parse_target(f"cuda:{architecture}"), 1)
+    (kernel,) = assembled(artifact, architecture, tmp_path)
+    assert (kernel.stack, kernel.spills) == (0, 0)
+    text = artifact.code.decode()
+    assert "cp.async" not in text
+    assert text.count("bar.sync") == 1
+    before, work, after = text.partition("bar.sync")[0], *text.partition("bar.sync")[2].split("st.shared.v4", 1)
+    assert before.count("ld.global.nc.v4") == 4  # two copies, ahead of the loop and in front of a trip's work
+    assert "fma.rn" in work and "ld.global" not in work
+    assert after.count("st.shared.v4") == 1
+    assert artifact.launches[0].shared_bytes == 2 * (128 * 8 + 8 * 128) * 4

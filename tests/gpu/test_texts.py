@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import tilesmith
 from tilesmith.codegen.sass import sass, tool
 from tilesmith.common.errors import ArgumentError, TargetError
 from tilesmith.runtime.kernel import GPU_STAGES
+from tilesmith.targets.isa import KINDS
 from tilesmith.targets.nvidia import device_capabilities
 
 
@@ -41,3 +43,21 @@ def test_machine_code_where_there_is_a_disassembler(tmp_path: Path) -> None:
     kernel = tilesmith.compile(tilesmith.ops.relu(4096), target="cuda:sm_80", db=tmp_path / "none.sqlite")
     assert "STG.E" in kernel.text("sass")
     assert sass("this is no PTX", "sm_80") is None
+
+
+def test_a_target_that_nobody_knows_is_one_clear_error() -> None:
+    with pytest.raises(TargetError, match=r"unknown target 'cuda:sm_999'") as caught:
+        tilesmith.compile(tilesmith.ops.relu(64), target="cuda:sm_999")
+    assert "cuda:sm_90a" in str(caught.value.expected)
+
+
+def test_a_target_newer_than_llvm_knows_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One that was added here, and that the installed LLVM has no code generator for: LLVM itself would fall back silently."""
+    known = KINDS["cuda"]
+    newer = replace(known.levels[-2], name="sm_999", llvm_cpu="sm_999")
+    kinds = {**KINDS, "cuda": replace(known, levels=(*known.levels, newer))}
+    monkeypatch.setattr("tilesmith.targets.isa.KINDS", kinds)
+    monkeypatch.setattr("tilesmith.targets.target.KINDS", kinds)
+    with pytest.raises(TargetError, match="this LLVM knows no sm_999") as caught:
+        tilesmith.compile(tilesmith.ops.relu(64), target="cuda:sm_999", db=tmp_path / "none.sqlite")
+    assert "LLVM" in str(caught.value.found) and "older architecture" in str(caught.value.advice)

@@ -71,8 +71,8 @@ def _in_threads(s: Schedule, stage: StageHandle, position: int) -> None:
     s.vectorize(lanes)
 
 
-def matmul(stages: int = 1, swizzle: int = 0, pad: int = 0, rows: int = 4) -> Template:
-    """Tiles in shared memory, copied `stages` - 1 trips ahead; accumulators in registers, with an epilogue if there is one."""
+def matmul(stages: int = 1, swizzle: int = 0, pad: int = 0, rows: int = 4, staged: int = 0) -> Template:
+    """Tiles in shared memory, copied `stages` - 1 trips ahead (through registers: staged); accumulators in registers, with an epilogue if there is one."""
 
     def template(s: Schedule) -> None:
         first, last = s.program.stages[0].name, s.program.stages[-1].name
@@ -117,7 +117,7 @@ def matmul(stages: int = 1, swizzle: int = 0, pad: int = 0, rows: int = 4) -> Te
         if pad:
             s.pad_layout(b.name, pad)
         if stages > 1:
-            s.pipeline(k0, stages)
+            s.pipeline(k0, stages, staged)
 
     return template
 
