@@ -87,6 +87,7 @@ class LoopLowering:
             left = plus(place.size, times(variable, -stride))
             least = smaller(number(stride), left)
             self.names.multiples[size.name] = self.names.multiple(least)
+            self.threads.sized(size, loop, left)
             body = inner(view.moved(self.stage.stage, loop.axis, Place(position, size)))
             body = Let(size.name, least, body)
         if self.threads.binds(loop):

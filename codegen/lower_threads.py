@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ..schedules.loops import Loop, LoopKind, StageLoops
 from ..tensor.dtype import boolean
-from ..tensor.expr import Expr, Op, Var
+from ..tensor.expr import Expr, Op, Var, variables
 from .index import both, floor_div, known, less, modulo, number, plus, smaller, times
 from .loop_ir import BLOCK_INDEX, For, If, Let, Statement
 from .teams import BOUND, WARP, Group, Piece, blocks, groups
@@ -94,9 +94,22 @@ class BoundLoops:
 
     def diverging(self, view: View, loop: Loop, extent: Expr) -> View:
         """What stands in the branch that a clamped loop of this extent is, if there are threads that do not take it."""
-        if not self.binds(loop) or loop.kind not in BOUND or not self._branches(loop, extent):
-            return view
-        return replace(view, diverges=_diverged(view, loop))
+        if self.binds(loop) and loop.kind in BOUND:
+            return replace(view, diverges=_diverged(view, loop)) if self._branches(loop, extent) else view
+        apart = self._apart(extent)
+        return replace(view, diverges=apart) if apart and view.diverges != "thread" else view
+
+    def _apart(self, expr: Expr) -> str:
+        """How threads disagree on a value, as in `View.diverges`."""
+        found = {self.names.apart[name] for name in variables(expr) if name in self.names.apart}
+        return "thread" if "thread" in found else "warp" if found else ""
+
+    def sized(self, size: Var, loop: Loop, left: Expr) -> None:
+        """Notes on what threads disagree: how much is left of an axis for the trip that each runs."""
+        own = ("thread" if loop.kind is LoopKind.THREAD else "warp") if self.binds(loop) and loop.kind in BOUND else ""
+        apart = self._apart(left)
+        if own or apart:
+            self.names.apart[size.name] = "thread" if "thread" in (own, apart) else "warp"
 
     def _branches(self, loop: Loop, extent: Expr) -> bool:
         return known(extent) != fixed(loop.extent) or self._spares(loop)
@@ -113,7 +126,7 @@ class BoundLoops:
         """A full loop."""
         extent = fixed(loop.extent)
         if not self.binds(loop):
-            kind = LoopKind.SERIAL if loop.kind in BOUND else loop.kind
+            kind = LoopKind.UNROLL if loop.kind in BOUND else loop.kind  # one thread has the registers of them all
             return For(variable.name, number(extent), body, kind, valid=valid, label=label)
         trip = self.trip(view, loop)
         if self._spares(loop):

@@ -79,6 +79,7 @@ class Names:
     def __init__(self) -> None:
         self.bounds: Bounds = {}
         self.multiples: dict[str, int] = {}  # variable -> what it is a multiple of
+        self.apart: dict[str, str] = {}  # variable on which threads disagree -> how far: "warp" or "thread"
         self._count = 0
 
     def fresh(self, hint: str) -> str:
