@@ -126,11 +126,16 @@ class _Tile:
         shared: Extent = 0
         for read, side in _operands(s.program, self.definition, self.parts):
             points = height if side == self.parts.rows else width
-            shared = points * read.dtype.bytes + shared
+            shared = points * read.dtype.bytes + self._padding(read) + shared
         s.require(
             shared * (self.steps * self.terms * self.stages) <= s.target("l1"),
             "the copies of all stages fit in shared memory",
         )
+
+    def _padding(self, read: Read) -> int:
+        """Bytes that the copy of an operand may have beside each row of its tile: one access, if it is turned."""
+        turned = not self.few and self._contiguous(read, self.parts.depth) is not None
+        return widest(read.dtype) * read.dtype.bytes if turned else 0
 
     def _loop(self, handle: StageHandle, axis: str) -> LoopHandle:
         """The unsplit loop of an axis; the epilogue's axes are the anchor's by position."""

@@ -52,7 +52,8 @@ def pipeline(tree: LoopTree, context: Context, loop: str, stages: Extent, staged
     not, and where `staged` is 1, each thread holds in registers what it copies while the work of a trip runs.
     """
     stage = tree.owner(loop)
-    notes = (("pipeline", loop, stages), ("staged", loop, staged))
+    asked = not isinstance(staged, int) or staged != 0
+    notes = (("pipeline", loop, stages), *((("staged", loop, staged),) if asked else ()))
     return tree.replacing(replace(stage, notes=(*stage.notes, *notes)))
 
 

@@ -72,7 +72,10 @@ def _in_threads(s: Schedule, stage: StageHandle, position: int) -> None:
 
 
 def matmul(stages: int = 1, swizzle: int = 0, pad: int = 0, rows: int = 4, staged: int = 0) -> Template:
-    """Tiles in shared memory, copied `stages` - 1 trips ahead (through registers: staged); accumulators in registers, with an epilogue if there is one."""
+    """Tiles in shared memory, copied `stages` - 1 trips ahead; accumulators in registers, with an epilogue if there is one.
+
+    staged: what is copied goes through registers.
+    """
 
     def template(s: Schedule) -> None:
         first, last = s.program.stages[0].name, s.program.stages[-1].name
