@@ -87,10 +87,17 @@ def test_a_node_that_fails_often_is_set_aside(new_cluster: Callable[[int], Clust
     assert any("is set aside" in text for text in told)
 
 
+OTHER_VERSION = """
+from importlib import metadata
+version = metadata.version
+metadata.version = lambda package: "9.9.9" if package == "tilesmith" else version(package)
+"""
+
+
 def test_a_node_with_another_version_is_refused(new_cluster: Callable[[int], Cluster], tmp_path: Path) -> None:
-    other = tmp_path / "tilesmith-9.9.9.dist-info"
-    other.mkdir()
-    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: tilesmith\nVersion: 9.9.9\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        OTHER_VERSION
+    )  # Python runs it where it starts with this folder on its path
     cluster = new_cluster(0)
     cluster.add(env_vars={"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])})
     with pytest.raises(EnvironmentFailure, match="no node of the cluster can be used") as caught:
