@@ -10,13 +10,15 @@ for k: 8                       copy trips 0 .. n - 2, each a group
 passes/barriers.py puts one barrier between the wait and the copies: what has arrived is seen by all behind it, and the slot
 that is filled next has been used by all.
 
-Without asynchronous copies (before sm_80, or where the schedule says so) what comes goes through registers (lower_staged.py):
-load trip k + n - 1, use slot k % n, store what was loaded. That is one barrier a trip, too, in front of the use.
+Without asynchronous copies (before sm_80, for accesses of less than 4 bytes, or where the schedule says so) what comes goes
+through registers (lower_staged.py): load trip k + n - 1, use slot k % n, store what was loaded. That is one barrier a trip,
+too, in front of the use.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Protocol
 
 from ..schedules.loops import Loop, LoopTree, Scope, StageLoops
@@ -30,6 +32,7 @@ from .lower_staged import MOST, staged
 from .view import Inner, Names, Place, View, fixed
 
 FIRST_ASYNCHRONOUS = 80  # sm_80
+NARROWEST = 4  # bytes of an asynchronous copy
 
 
 def stages_of(stage: StageLoops, loop: str) -> int:
@@ -56,6 +59,12 @@ def has_asynchronous_copies(target: Target) -> bool:
     return int(target.cpu.removeprefix("sm_").rstrip("a")) >= FIRST_ASYNCHRONOUS
 
 
+def _widest_access(tree: LoopTree, stage: StageLoops) -> int:
+    """Bytes that a copy moves at a time at most."""
+    lanes = prod(fixed(loop.extent) for loop in stage.loops if loop.kind is LoopKind.VECTOR)
+    return lanes * tree.definition(stage.stage).tensors[0].dtype.bytes
+
+
 class PipelinedLoops(Protocol):
     """What a pipeline needs of the stage that its loop belongs to."""
 
@@ -79,7 +88,8 @@ class Pipeline:
         self.ahead = [name for name in inside if slots(tree, tree.by_stage[name]) > 1]
         self.count = stages_of(stage, loop.name)
         self.through_registers = _note(stage, loop.name, "staged", 0) > 0
-        self.waits = has_asynchronous_copies(lowering.nest.target) and not self.through_registers
+        wide = all(_widest_access(tree, tree.by_stage[name]) >= NARROWEST for name in self.ahead)
+        self.waits = has_asynchronous_copies(lowering.nest.target) and wide and not self.through_registers
 
     def statement(self, view: View, inner: Inner) -> Statement:
         """The loop; `inner` is what stands in it behind the copies."""

@@ -56,6 +56,7 @@ CASES: dict[str, tuple[Program, Template | None]] = {
     "matmul through registers": (ops.matmul(65, 131, 19), matmul(stages=2, swizzle=1, staged=1)),
     "matmul through registers f16": (ops.matmul_bias_relu(64, 140, 32, dtype="f16"), matmul(stages=2, pad=4, staged=1)),
     "matmul through registers i8": (ops.matmul(65, 131, 19, dtype="i8"), matmul(stages=3, staged=1)),
+    "matmul in narrow copies": (ops.matmul(65, 131, 19, dtype="f16"), matmul(stages=2, staged=0, lanes=1)),
     "matmul with epilogue": (ops.matmul_bias_relu(64, 132, 18), matmul(stages=2, pad=4)),
     "matmul f16": (ops.matmul_bias_relu(64, 130, 18, dtype="f16"), matmul(stages=2)),
     "transpose": (ops.transpose(35, 47), transpose),

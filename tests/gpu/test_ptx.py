@@ -122,3 +122,16 @@ def test_copies_through_registers_need_one_barrier_a_trip(architecture: str, sta
     assert "fma.rn" in work and "ld.global" not in work
     assert after.count("st.shared.v4") == 1
     assert artifact.launches[0].shared_bytes == 2 * (128 * 8 + 8 * 128) * 4
+
+
+@needs_ptxas
+def test_copies_too_narrow_for_asynchronous_ones_go_through_registers(tmp_path: Path) -> None:
+    program = normalised(ops.matmul(256, 256, 256, dtype="f16"))
+    for lanes, asynchronous in ((4, True), (1, False)):
+        sketch = trace(matmul(stages=2, rows=8, lanes=lanes), program)[0]
+        artifact = build(program, sketch, {}, parse_target("cuda:sm_80"), 1)
+        (kernel,) = assembled(artifact, "sm_80", tmp_path)
+        assert (kernel.stack, kernel.spills) == (0, 0)
+        text = artifact.code.decode()
+        assert text.count("bar.sync") == 1
+        assert ("cp.async" in text) == asynchronous

@@ -71,10 +71,10 @@ def _in_threads(s: Schedule, stage: StageHandle, position: int) -> None:
     s.vectorize(lanes)
 
 
-def matmul(stages: int = 1, swizzle: int = 0, pad: int = 0, rows: int = 4, staged: int = 0) -> Template:
+def matmul(stages: int = 1, swizzle: int = 0, pad: int = 0, rows: int = 4, staged: int = 0, lanes: int = 4) -> Template:
     """Tiles in shared memory, copied `stages` - 1 trips ahead; accumulators in registers, with an epilogue if there is one.
 
-    staged: what is copied goes through registers.
+    staged: what is copied goes through registers. lanes: how much of it at a time.
     """
 
     def template(s: Schedule) -> None:
@@ -107,14 +107,14 @@ def matmul(stages: int = 1, swizzle: int = 0, pad: int = 0, rows: int = 4, stage
             s.vectorize(j3)
         a, b = s.copy("x0", first, "shared"), s.copy("x1", first, "shared")
         a, b = s.compute_at(a.name, k0), s.compute_at(b.name, k0)
-        deep, lanes = s.split(a.loops[1], 4)
-        s.reorder(deep, a.loops[0], lanes)
+        deep, wide = s.split(a.loops[1], lanes)
+        s.reorder(deep, a.loops[0], wide)
         s.bind("thread", 1, a.loops[0])
         s.bind("thread", 0, deep)
-        s.vectorize(lanes)
-        along, lanes = s.split(b.loops[1], 4)
+        s.vectorize(wide)
+        along, wide = s.split(b.loops[1], lanes)
         s.bind("thread", 0, b.loops[0], along)
-        s.vectorize(lanes)
+        s.vectorize(wide)
         if swizzle:
             s.swizzle(b.name, swizzle)
         if pad:
