@@ -29,6 +29,7 @@ NARROWEST = 4  # points along an axis that are worth a tile
 OTHER_REGISTERS = 28  # of a thread: addresses, counters
 WIDE = 2 * WARP  # points along both sides that fill whole warps in any shape
 COPIED_AT_MOST = 64  # elements that a thread copies for a step of depth
+HELD_AT_MOST = 32  # of them where it holds them, and their addresses, over the work of a step
 LANES = (1, 2, 4, 8, 16, 32)
 
 
@@ -116,8 +117,9 @@ class _Tile:
         width = self.warps_columns * self.lanes_columns * columns
         # what a thread copies for a step: on its way through registers unless it is asynchronous, and addresses
         copied = ceildiv((height + width) * (self.steps * self.terms), threads)
-        s.require(copied <= COPIED_AT_MOST, "a thread copies a few vectors for each step")
-        staged = copied * ((self.stages <= 1) | (self.staged == 1)) * words + copied // 2
+        most = COPIED_AT_MOST - self.staged * (COPIED_AT_MOST - HELD_AT_MOST)
+        s.require(copied <= most, "a thread copies a few vectors for each step")
+        staged = copied * ((self.stages <= 1) | (self.staged == 1)) * words + self.staged * copied + copied // 2
         registers = (self.rows * columns + 2 * (self.rows + columns)) * words + staged + OTHER_REGISTERS
         s.require(
             registers <= s.target("vector_registers"), "accumulators and operands fit in the registers of a thread"
