@@ -35,6 +35,10 @@ def has_prior(space: Space) -> bool:
     return space.prior(population(0, [Candidate(0, arm.default)], len(arm.parameters))) is not None
 
 
+OPTIONS = 5  # values of a parameter that is a choice more than a number
+UNTRIED = 2  # trials of a batch that are spent on options that nobody has tried
+
+
 class Guided:
     """See the top of this file. Whatever it is told, also of earlier runs, trains the model.
 
@@ -159,8 +163,23 @@ class PriorGuided:
         plan = self._choose(near, int(share * batch), apart=False)
         wide = joined([self._fresh(pool), *self._children(leaders)])
         plan += self._choose(wide, batch - explored, apart=True)
-        plan = list(dict.fromkeys(plan))[: batch - explored]
+        plan = list(dict.fromkeys([*self._untried(leaders), *plan]))[: batch - explored]
         return plan + self._explore(self._fresh(pool), explored)
+
+    def _untried(self, leaders: Sequence[Candidate]) -> list[Candidate]:
+        """The best candidate with options that no trial of its arm had: no model knows what those are worth."""
+        if not leaders:
+            return []
+        arm, choices = leaders[0].arm, leaders[0].choices
+        tried = [c.choices for c, _ in self._history.results if c.arm == arm]
+        turned = [
+            Candidate(arm, (*choices[:place], option, *choices[place + 1 :]))
+            for place, parameter in enumerate(self._space.arms[arm].parameters)
+            if len(parameter.values) <= OPTIONS
+            for option in sorted(set(range(len(parameter.values))) - {one[place] for one in tried})
+        ]
+        valid = self._space.valid(population(arm, turned, len(choices)))
+        return [candidate for candidate, good in zip(turned, valid, strict=True) if good][:UNTRIED]
 
     def _stalled(self) -> bool:
         recent = self._best_by_round[-1 - self._effort.rounds.patience :]
