@@ -74,17 +74,9 @@ def compile_object(ir: str, target: Target, texts: bool = False) -> Compiled:
 
     Raises InternalError with LLVM's message if the text is not valid IR, which is a defect of the emitter.
     """
-    import llvmlite.binding as llvm
-
     tm = machine(target)
     started = time.perf_counter()
-    try:
-        module = llvm.parse_assembly(ir)
-        module.triple = target.triple
-        module.data_layout = str(tm.target_data)
-        module.verify()
-    except RuntimeError as error:
-        raise InternalError("the emitted LLVM IR is not valid", found=str(error)) from error
+    module = parse_module(ir, target.triple, tm)
     parsed = time.perf_counter()
     optimize(module, tm)
     optimized = time.perf_counter()
@@ -95,6 +87,21 @@ def compile_object(ir: str, target: Target, texts: bool = False) -> Compiled:
     done = time.perf_counter()
     seconds = {"parse": parsed - started, "optimize": optimized - parsed, "code": done - before_code}
     return Compiled(code, asm, text, seconds)
+
+
+def parse_module(ir: str, triple: str = "", tm: Any = None) -> Any:
+    """A module's text as a verified module, for a target machine if one is given. InternalError as in `compile_object`."""
+    import llvmlite.binding as llvm
+
+    try:
+        module = llvm.parse_assembly(ir)
+        if tm is not None:
+            module.triple = triple
+            module.data_layout = str(tm.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError("the emitted LLVM IR is not valid", found=str(error)) from error
+    return module
 
 
 def optimize(module: Any, tm: Any) -> None:

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from ..common.errors import InternalError
-from .cpu import Compiled
+from .cpu import Compiled, parse_module
 from .emulate_checks import CHECKS
 from .emulate_copies import COPIES
 from .emulate_kernel import Coroutine, KernelText, Sites
@@ -141,11 +141,7 @@ def _printed(ir: str) -> str:
     """The module as LLVM prints it, each value and block with a name."""
     import llvmlite.binding as llvm
 
-    try:
-        module = llvm.parse_assembly(ir)
-        module.verify()
-    except RuntimeError as error:
-        raise InternalError("the emitted LLVM IR is not valid", found=str(error)) from error
+    module = parse_module(ir)
     passes = llvm.create_new_module_pass_manager()
     passes.add_instruction_namer_pass()
     passes.run(module, llvm.create_pass_builder(_machine(), llvm.create_pipeline_tuning_options()))

@@ -14,10 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 from ..common.debug import Level, show, wanted
-from ..common.errors import InternalError, TargetError
+from ..common.errors import TargetError
 from ..targets.target import Target
 from .artifact import Artifact, Launch
-from .cpu import builder_version, specs
+from .cpu import builder_version, parse_module, specs
 from .emit_facts import facts
 from .emit_gpu import GpuStatements
 from .emit_gpu_narrow import is_narrow
@@ -116,13 +116,7 @@ def compile_ptx(ir: str, target: Target) -> tuple[str, str, dict[str, float]]:
 
     tm = machine(target)
     started = time.perf_counter()
-    try:
-        module = llvm.parse_assembly(ir)
-        module.triple = target.triple
-        module.data_layout = str(tm.target_data)
-        module.verify()
-    except RuntimeError as error:
-        raise InternalError("the emitted LLVM IR is not valid", found=str(error)) from error
+    module = parse_module(ir, target.triple, tm)
     parsed = time.perf_counter()
     builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_module_pass_manager()

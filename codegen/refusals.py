@@ -34,12 +34,7 @@ def _refusals(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
             tree, stage.stage, f"{stage.stage} lives in {stage.scope} memory, which no CPU has",
             expected="a copy to stack or scratch memory",
         )  # fmt: skip
-    if stage.scope is Scope.REGISTER and not unrolls(tree, stage):
-        yield wrong(
-            tree, stage.stage, f"{stage.stage} cannot stay in registers: it and its reader meet in loops that run in the code",
-            expected="a copy whose loops, and those of its one reader inside of the place where it is attached, are all "
-            "unrolled or vectorized", advice="copy it to stack memory",
-        )  # fmt: skip
+    yield from outside_registers(tree, stage)
     if stage.tensorized:
         yield wrong(
             tree, stage.stage, f"there is no code generator for the instruction {stage.tensorized} yet",
@@ -52,3 +47,13 @@ def _refusals(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
                 tree, loop_name or stage.stage, f"{kind} of {number} has no code generator yet",
                 expected=f"{NOTES[kind]}, or no {kind} at all",
             )  # fmt: skip
+
+
+def outside_registers(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
+    """A copy to registers whose elements are not known when the code is written; on any target."""
+    if stage.scope is Scope.REGISTER and not unrolls(tree, stage):
+        yield wrong(
+            tree, stage.stage, f"{stage.stage} cannot stay in registers: it and its reader meet in loops that run in the code",
+            expected="a copy whose loops, and those of its one reader inside of the place where it is attached, are all "
+            "unrolled or vectorized", advice="copy it to stack memory",
+        )  # fmt: skip

@@ -9,7 +9,8 @@ from ..schedules.loops import LoopKind, LoopTree, Scope, StageLoops, is_reductio
 from ..schedules.step_checks import wrong
 from ..targets.target import Target
 from .loop_ir import Allocate, Nest, statements
-from .storage import Storage, unrolls
+from .refusals import outside_registers
+from .storage import Storage
 from .teams import BOUND, WARP, bound, level
 from .view import fixed
 
@@ -93,12 +94,7 @@ def _refusals(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
             tree, stage.stage, f"there is no code generator for the matrix unit that {stage.stage} asks for yet",
             expected="register tiles",
         )  # fmt: skip
-    if stage.scope is Scope.REGISTER and not unrolls(tree, stage):
-        yield wrong(
-            tree, stage.stage, f"{stage.stage} cannot stay in registers: it and its reader meet in loops that run in the code",
-            expected="a copy whose loops, and those of its one reader inside of the place where it is attached, are all "
-            "unrolled or vectorized", advice="copy it to stack memory",
-        )  # fmt: skip
+    yield from outside_registers(tree, stage)
 
 
 def _loops(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
