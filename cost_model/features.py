@@ -17,7 +17,7 @@ from ..schedules.loops import LoopKind, LoopTree
 from ..targets.target import Target
 from .analysis import LEVELS, Analysis, Nest, analyse
 from .analytic import REGION, resources, stage_cycles
-from .footprint import Value
+from .footprint import Value, log_ratio, total_of
 from .gpu_features import gpu_features
 from .levels import StageLevels
 from .work import LATENCY, LOOP_INSTRUCTIONS, Work
@@ -64,15 +64,15 @@ def feature_table(analysis: Analysis, target: Target, threads: int, count: int) 
 def _values(analysis: Analysis, target: Target, threads: int) -> Iterator[Value]:
     stages = [(nest, stage, work) for nest in analysis.nests for stage, work in nest.work]
     cycles = [np.maximum(stage_cycles(work, target), 1.0) for _, _, work in stages]
-    total = _sum(cycles)
+    total = total_of(cycles)
     busy = [resources(work, target) for _, _, work in stages]
     for number in range(len(_RESOURCES)):
-        yield _sum([of_stage[number] for of_stage in busy]) / total
+        yield total_of([of_stage[number] for of_stage in busy]) / total
     yield from _memory(analysis, total)
 
     def mean(property_: Callable[[StageLevels, Work], Value]) -> Value:
         weighed = [w * property_(s, work) for w, (_, s, work) in zip(cycles, stages, strict=True)]
-        return _sum(weighed) / total
+        return total_of(weighed) / total
 
     yield from _of_stages(analysis, target, [work for _, _, work in stages], mean)
     yield from _of_program(analysis, target, threads, total, [(s, work) for _, s, work in stages])
@@ -80,14 +80,14 @@ def _values(analysis: Analysis, target: Target, threads: int) -> Iterator[Value]
 
 def _memory(analysis: Analysis, cycles: Value) -> Iterator[Value]:
     """Of each cache level: traffic over the bytes that are needed at least, accesses over traffic, working set, demand."""
-    accessed = _sum([(w.loads + w.stores) * 64.0 * w.width for nest in analysis.nests for _, w in nest.work])
+    accessed = total_of([(w.loads + w.stores) * 64.0 * w.width for nest in analysis.nests for _, w in nest.work])
     for number in range(LEVELS):
         if number >= len(analysis.caches):
             yield from (0.0, 0.0, 0.0, 0.0)
             continue
-        moved = _sum([nest.moved[number] for nest in analysis.nests])
-        yield _log(moved, analysis.touched)
-        yield _log(accessed, moved)
+        moved = total_of([nest.moved[number] for nest in analysis.nests])
+        yield log_ratio(moved, analysis.touched)
+        yield log_ratio(accessed, moved)
         fill: Value = 0.0
         for nest in analysis.nests:
             fill = np.maximum(fill, nest.traffic.fill[number])
@@ -98,41 +98,41 @@ def _memory(analysis: Analysis, cycles: Value) -> Iterator[Value]:
 def _of_stages(
     analysis: Analysis, target: Target, works: list[Work], mean: Callable[[Callable[[StageLevels, Work], Value]], Value]
 ) -> Iterator[Value]:
-    operations = _sum([w.operations for w in works]) + 1.0
-    loads = _sum([w.loads for w in works])
-    stores = _sum([w.stores for w in works])
+    operations = total_of([w.operations for w in works]) + 1.0
+    loads = total_of([w.loads for w in works])
+    stores = total_of([w.stores for w in works])
     accesses = loads + stores + 1.0
     yield mean(lambda s, w: w.width)
-    yield mean(lambda s, w: _log(w.chains, LATENCY * target.fma_ports))
+    yield mean(lambda s, w: log_ratio(w.chains, LATENCY * target.fma_ports))
     yield mean(lambda s, w: np.log2(np.maximum(w.length, 1.0)))
     yield mean(lambda s, w: w.registers / target.vector_registers)
     yield mean(lambda s, w: np.where(w.registers > target.vector_registers, 1.0, 0.0))
     yield mean(lambda s, w: np.log2(w.code + 1.0))
-    yield mean(lambda s, w: _log(w.points, analysis.real_points[s.name]))
-    yield _log(loads, operations)
-    yield _log(stores, operations)
-    yield _sum([w.gathered for w in works]) / accesses
-    yield _sum([w.unaligned for w in works]) / accesses
-    yield _sum([w.crowded for w in works]) / accesses
-    yield _sum([w.loops for w in works]) * LOOP_INSTRUCTIONS / _sum([w.instructions for w in works])
-    yield _log(_sum([w.exits for w in works]) * 1000.0, operations)
-    yield mean(lambda s, w: _log(s.trips[s.body], s.trips[max(s.body - 1, 0)]))
+    yield mean(lambda s, w: log_ratio(w.points, analysis.real_points[s.name]))
+    yield log_ratio(loads, operations)
+    yield log_ratio(stores, operations)
+    yield total_of([w.gathered for w in works]) / accesses
+    yield total_of([w.unaligned for w in works]) / accesses
+    yield total_of([w.crowded for w in works]) / accesses
+    yield total_of([w.loops for w in works]) * LOOP_INSTRUCTIONS / total_of([w.instructions for w in works])
+    yield log_ratio(total_of([w.exits for w in works]) * 1000.0, operations)
+    yield mean(lambda s, w: log_ratio(s.trips[s.body], s.trips[max(s.body - 1, 0)]))
 
 
 def _of_program(
     analysis: Analysis, target: Target, threads: int, cycles: Value, stages: list[tuple[StageLevels, Work]]
 ) -> Iterator[Value]:
     copies = [work.instructions for s, work in stages if s.loops.copies is not None]
-    yield _sum(copies) / _sum([work.instructions for _, work in stages])
+    yield total_of(copies) / total_of([work.instructions for _, work in stages])
     yield float(len(analysis.nests))
     yield from _parallelism(analysis.nests, threads)
     for number in range(LEVELS):
         known = number < len(analysis.caches)
-        yield _log(analysis.touched, analysis.caches[number].bytes) if known else 0.0
-    ideal = _sum([_least_operations(s, work, analysis.real_points[s.name], target) for s, work in stages])
-    yield _log(cycles, ideal)
-    yield _sum([nest.traffic.collisions for nest in analysis.nests]) / cycles
-    yield _log(len(analysis.nests) * REGION * 3e9 * threads, cycles)
+        yield log_ratio(analysis.touched, analysis.caches[number].bytes) if known else 0.0
+    ideal = total_of([_least_operations(s, work, analysis.real_points[s.name], target) for s, work in stages])
+    yield log_ratio(cycles, ideal)
+    yield total_of([nest.traffic.collisions for nest in analysis.nests]) / cycles
+    yield log_ratio(len(analysis.nests) * REGION * 3e9 * threads, cycles)
     streaming: Value = 0.0
     for nest in analysis.nests:
         for on in nest.traffic.streamed.values():
@@ -163,18 +163,6 @@ def _parallelism(nests: tuple[Nest, ...], threads: int) -> Iterator[Value]:
         trips = np.minimum(trips, nest.trips)
         used = np.minimum(used, nest.threads)
         balance = np.maximum(balance, nest.balance)
-    yield _log(trips, float(threads))
+    yield log_ratio(trips, float(threads))
     yield 1.0 - used / threads
     yield balance
-
-
-def _log(value: Value, of: Value) -> Value:
-    """log2 of a ratio, both numbers not negative; cut off at 2^-12 and 2^20, where one of them as good as vanishes."""
-    return np.log2(np.minimum(np.maximum(value / np.maximum(of, 1e-9), 2.0**-12), 2.0**20))
-
-
-def _sum(values: list[Value]) -> Value:
-    total: Value = 0.0
-    for value in values:
-        total = total + value
-    return total

@@ -177,3 +177,16 @@ def _product(values: list[Value] | tuple[Value, ...]) -> Value:
     for value in values:
         total = total * value
     return total
+
+
+def log_ratio(value: Value, of: Value) -> Value:
+    """log2 of a ratio, both numbers not negative; cut off at 2^-12 and 2^20, where one of them as good as vanishes."""
+    return np.log2(np.minimum(np.maximum(value / np.maximum(of, 1e-9), 2.0**-12), 2.0**20))
+
+
+def total_of(values: list[Value]) -> Value:
+    """The sum; 0 of none."""
+    total: Value = 0.0
+    for value in values:
+        total = total + value
+    return total

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..schedules.loops import LoopTree
 from ..targets.ceilings import Ceilings, default_ceilings
 from ..targets.target import Target
-from .footprint import Value
+from .footprint import Value, log_ratio, total_of
 from .gpu_analytic import launch_seconds, processor_cycles, sector_waste, unit_cycles
 from .gpu_launch import Launch, StageCost, launches
 
@@ -32,11 +32,11 @@ def gpu_features(tree: LoopTree, target: Target, count: int) -> NDArray[np.float
     found = launches(tree, target)
     table = np.empty((count, len(GPU_FEATURE_NAMES)), dtype=np.float32)
     seconds = [np.maximum(launch_seconds(x, target, ceilings), 1e-9) for x in found]
-    whole = _sum(seconds)
+    whole = total_of(seconds)
     columns = [list(_of_launch(x, target, ceilings)) for x in found]
     for number in range(len(GPU_FEATURE_NAMES) - 1):
         weighed: list[Value] = [w * values[number] for w, values in zip(seconds, columns, strict=True)]
-        table[:, number] = _sum(weighed) / whole
+        table[:, number] = total_of(weighed) / whole
     table[:, -1] = len(found)
     return table
 
@@ -48,16 +48,16 @@ def _of_launch(launch: Launch, target: Target, ceilings: Ceilings) -> Iterator[V
     busiest, waiting = processor_cycles(launch, target)
     most = np.maximum(busiest * target.cores, 1.0)
     yield from (arithmetic / most, issue / most, shared / most, lines / most)
-    yield _log(waiting, busiest)
+    yield log_ratio(waiting, busiest)
     clock = ceilings.flops["f32"] / (target.cores * target.vector_bits / 32 * target.fma_ports * 2)
-    yield _log(launch.dram_bytes / ceilings.bandwidth[-1][1] * clock, busiest)
-    yield _log(launch.l2_bytes / ceilings.bandwidth_at(target.caches[1].bytes * 0.5) * clock, busiest)
+    yield log_ratio(launch.dram_bytes / ceilings.bandwidth[-1][1] * clock, busiest)
+    yield log_ratio(launch.l2_bytes / ceilings.bandwidth_at(target.caches[1].bytes * 0.5) * clock, busiest)
     warps = np.ceil(launch.threads / 32.0)
     yield launch.resident * warps / (gpu.threads / 32.0)
     yield np.log2(np.maximum(warps, 1.0))
     places = target.cores * np.maximum(launch.resident, 1.0)
-    yield _log(launch.blocks, float(target.cores))
-    yield _log(launch.blocks, places)
+    yield log_ratio(launch.blocks, float(target.cores))
+    yield log_ratio(launch.blocks, places)
     full = np.ceil(launch.blocks / target.cores)
     yield launch.blocks / (full * target.cores)
     yield launch.registers / gpu.thread_registers
@@ -65,17 +65,17 @@ def _of_launch(launch: Launch, target: Target, ceilings: Ceilings) -> Iterator[V
     yield launch.shared_bytes / gpu.shared
     yield np.log2(np.maximum(_mean(launch, lambda c: c.conflicts, lambda c: c.shared), 1.0))
     yield np.log2(np.maximum(sector_waste(launch), 1.0))
-    yield _log(launch.dram_bytes, launch.touched)
-    yield _log(launch.l2_bytes, launch.touched)
+    yield log_ratio(launch.dram_bytes, launch.touched)
+    yield log_ratio(launch.l2_bytes, launch.touched)
     yield 1.0 - launch.threads / (warps * 32.0)
-    yield _log(*_points(launch))
+    yield log_ratio(*_points(launch))
     yield np.log2(np.maximum(_mean(launch, lambda c: c.chains, lambda c: c.arithmetic), 1.0))
-    yield np.log2(1.0 + _sum([cost.combines for cost in launch.stages]))
+    yield np.log2(1.0 + total_of([cost.combines for cost in launch.stages]))
     yield launch.ahead
-    yield np.log2(1.0 + _sum([cost.steps for cost in launch.stages]))
-    yield _log(_sum([cost.weight + cost.shared for cost in launch.stages]), arithmetic)
+    yield np.log2(1.0 + total_of([cost.steps for cost in launch.stages]))
+    yield log_ratio(total_of([cost.weight + cost.shared for cost in launch.stages]), arithmetic)
     copies = [cost.instructions for cost in launch.stages if cost.stage.loops.copies is not None]
-    yield _sum(copies) / np.maximum(_sum([cost.instructions for cost in launch.stages]), 1.0)
+    yield total_of(copies) / np.maximum(total_of([cost.instructions for cost in launch.stages]), 1.0)
 
 
 def _points(launch: Launch) -> tuple[Value, Value]:
@@ -100,15 +100,3 @@ def _mean(launch: Launch, of: Callable[[StageCost], Value], weight: Callable[[St
         total = total + of(cost) * weight(cost)
         weights = weights + weight(cost)
     return total / np.maximum(weights, 1.0)
-
-
-def _log(value: Value, of: Value) -> Value:
-    """log2 of a ratio, cut off at 2^-12 and 2^20, where one of them as good as vanishes."""
-    return np.log2(np.minimum(np.maximum(value / np.maximum(of, 1e-9), 2.0**-12), 2.0**20))
-
-
-def _sum(values: list[Value]) -> Value:
-    total: Value = 0.0
-    for value in values:
-        total = total + value
-    return total
