@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from ..tensor.affine import affine
@@ -114,3 +115,17 @@ def constant_tensors(program: Program) -> frozenset[str]:
         if stage.reads() and all(read.tensor in known for read in stage.reads()):
             known |= {tensor.name for tensor in stage.tensors} - set(program.outputs)
     return frozenset(known)
+
+
+def finished(program: Program, stage: Stage, taken: set[str], fits: Callable[[Read, Stage], bool]) -> Stage | None:
+    """The only producer that a pointwise stage finishes: the stage alone reads it, and the read and the producer fit."""
+    if stage.combiner is not None or len(stage.tensors) != 1:
+        return None
+    found = []
+    for read in stage.reads():
+        producer = program.producers.get(read.tensor)
+        if producer is None or producer.name in taken or producer.name in program.outputs:
+            continue
+        if len(program.consumers[producer.name]) == 1 and fits(read, producer):
+            found.append(producer)
+    return found[0] if len(found) == 1 else None

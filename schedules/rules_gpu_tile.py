@@ -95,7 +95,7 @@ class _Tile:
         self._require()
 
     def _extent(self, axis: str) -> Extent:
-        return self._loop(self.s.stage(self.anchor), axis).extent
+        return self.s.stage(self.anchor).along(self.definition, axis).extent
 
     def _lanes_columns(self) -> Extent:
         """The rest of the warp; where there is too little to do for a whole one, fewer lanes."""
@@ -139,11 +139,6 @@ class _Tile:
         turned = not self.few and self._contiguous(read, self.parts.depth) is not None
         return widest(read.dtype) * read.dtype.bytes if turned else 0
 
-    def _loop(self, handle: StageHandle, axis: str) -> LoopHandle:
-        """The unsplit loop of an axis; the epilogue's axes are the anchor's by position."""
-        names = [a.name for a in self.definition.all_axes]
-        return handle.loops[names.index(axis)]
-
     # ---- loops ----
 
     def apply(self, root: str) -> None:
@@ -151,8 +146,8 @@ class _Tile:
         s, parts = self.s, self.parts
         assert parts.rows is not None
         stage = s.stage(root)
-        others = [self._loop(stage, a) for a in parts.others]
-        columns_loop, rows_loop = self._loop(stage, parts.vector), self._loop(stage, parts.rows)
+        others = [stage.along(self.definition, a) for a in parts.others]
+        columns_loop, rows_loop = stage.along(self.definition, parts.vector), stage.along(self.definition, parts.rows)
         depth = self._depth(stage) if root == self.anchor else []
         rows = s.split(rows_loop, self.group, self.warps_rows, self.lanes_rows, self.rows)
         columns = s.split(columns_loop, self.warps_columns, self.lanes_columns, self.vectors, self.vector)
@@ -168,8 +163,11 @@ class _Tile:
         """The anchor inside of a block of its epilogue, on the same threads."""
         s, parts = self.s, self.parts
         stage = s.compute_at(self.anchor, at)
-        others = [self._loop(stage, a) for a in parts.others]
-        rows_loop, columns_loop = self._loop(stage, str(parts.rows)), self._loop(stage, parts.vector)
+        others = [stage.along(self.definition, a) for a in parts.others]
+        rows_loop, columns_loop = (
+            stage.along(self.definition, str(parts.rows)),
+            stage.along(self.definition, parts.vector),
+        )
         depth = self._depth(stage)
         rows = s.split(rows_loop, self.lanes_rows, self.rows)
         columns = s.split(columns_loop, self.lanes_columns, self.vectors, self.vector)
@@ -180,8 +178,8 @@ class _Tile:
 
     def _depth(self, stage: StageHandle) -> list[LoopHandle]:
         """The loops of the reduction: other axes, then steps of depth, parts of a step, terms."""
-        others = [self._loop(stage, a) for a in self.parts.other_reductions]
-        return [*others, *self.s.split(self._loop(stage, self.parts.depth), self.steps, self.terms)]
+        others = [stage.along(self.definition, a) for a in self.parts.other_reductions]
+        return [*others, *self.s.split(stage.along(self.definition, self.parts.depth), self.steps, self.terms)]
 
     def _order(
         self, outside: list[LoopHandle], rows: list[LoopHandle], columns: list[LoopHandle], depth: list[LoopHandle]

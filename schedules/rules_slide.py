@@ -20,7 +20,7 @@ from math import prod
 from ..tensor.expr import Read
 from ..tensor.pad_reads import can_pad_reads, guarded_reads
 from ..tensor.program import Program, Stage
-from .access import identity_read, is_anchor, output_stride
+from .access import finished, identity_read, is_anchor, output_stride
 from .extents import Extent, ceildiv
 from .rules_window import is_shifted, shifting_axes, slides
 from .schedule import LoopHandle, Schedule, StageHandle
@@ -90,17 +90,9 @@ def pieces_of_slides(program: Program) -> frozenset[str]:
 
 def finished_slide(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
     """The sliding reduction whose values a pointwise stage finishes, point by point."""
-    if stage.combiner is not None or len(stage.tensors) != 1:
-        return None
-    found = []
-    for read in stage.reads():
-        producer = program.producers.get(read.tensor)
-        if producer is None or producer.name in taken or producer.name in program.outputs:
-            continue
-        alone = len(program.consumers[producer.name]) == 1 and identity_read(read, stage)
-        if alone and slide_of(program, producer) is not None:
-            found.append(producer)
-    return found[0] if len(found) == 1 else None
+    return finished(
+        program, stage, taken, lambda read, p: identity_read(read, stage) and slide_of(program, p) is not None
+    )
 
 
 def apply_slide(s: Schedule, root: str, name: str) -> set[str]:
@@ -130,12 +122,7 @@ class _Sliding:
         s.require(terms <= TERMS_AT_MOST, "a tile whose window is written out stays short code")
 
     def _extent(self, axis: str) -> Extent:
-        return self._loop(self.s.stage(self.name), axis).extent
-
-    def _loop(self, stage: StageHandle, axis: str) -> LoopHandle:
-        """The unsplit loop of an axis of the reduction; the axes of the root are the same by position."""
-        names = [a.name for a in self.definition.all_axes]
-        return stage.loops[names.index(axis)]
+        return self.s.stage(self.name).along(self.definition, axis).extent
 
     def apply(self) -> set[str]:
         """All steps; the stages taken."""
@@ -143,12 +130,12 @@ class _Sliding:
         taken = {self.root, self.name}
         stage = s.stage(self.root)
         others = [
-            self._loop(stage, a.name)
+            stage.along(self.definition, a.name)
             for a in self.definition.axes
             if a.name not in (slide.vector, slide.rows, slide.lines)
         ]
         blocks, around, rows = self._pixels(stage)
-        vectors = s.split(self._loop(stage, slide.vector), self.vectors, self.lanes)
+        vectors = s.split(stage.along(self.definition, slide.vector), self.vectors, self.lanes)
         moves = slide.vector in {name for i in slide.data.indices if is_shifted(i) for name in shifting_axes(i)}
         sums = [] if self.root != self.name else self._window(stage)
         outside, inside = ([], [vectors[0]]) if moves else ([vectors[0]], [])
@@ -170,27 +157,27 @@ class _Sliding:
         s, slide = self.s, self.slide
         if slide.rows is None:
             return [], [], []
-        loop = self._loop(stage, slide.rows)
+        loop = stage.along(self.definition, slide.rows)
         if slide.lines is None:
             tiles = s.factor(f"{self.name}.tiles", self._extent(slide.rows), at_most=64, default=4)
             s.require((tiles - 1) * self.rows < self._extent(slide.rows), "no more tiles than rows")
             pieces = s.split(loop, tiles, self.rows)
             return [pieces[0]], [pieces[1]], [pieces[2]]
         block = s.factor(f"{self.name}.lines", self._extent(slide.lines), at_most=64, default=8)
-        lines = s.split(self._loop(stage, slide.lines), block)
+        lines = s.split(stage.along(self.definition, slide.lines), block)
         along = s.split(loop, self.rows)
         return [lines[0]], [lines[1], along[0]], [along[1]]
 
     def _window(self, stage: StageHandle) -> list[LoopHandle]:
-        loops = [self._loop(stage, a.name) for a in self.definition.reduction]
+        loops = [stage.along(self.definition, a.name) for a in self.definition.reduction]
         return [piece for loop in loops for piece in self.s.split(loop, loop.extent)]
 
     def _attach(self, at: LoopHandle) -> None:
         """The reduction at a register tile of the stage that finishes it."""
         s, slide = self.s, self.slide
         stage = s.compute_at(self.name, at)
-        rest = [self._loop(stage, a.name) for a in self.definition.axes if a.name != slide.vector]
-        vectors = s.split(self._loop(stage, slide.vector), self.lanes)
+        rest = [stage.along(self.definition, a.name) for a in self.definition.axes if a.name != slide.vector]
+        vectors = s.split(stage.along(self.definition, slide.vector), self.lanes)
         sums = self._window(stage)
         s.reorder(*sums, *rest, *vectors)
         s.unroll(*sums[1::2], *rest, vectors[0])

@@ -25,6 +25,7 @@ from .access import (
     contiguous_axis,
     depends,
     element_stride,
+    finished,
     identity_read,
     is_anchor,
     output_stride,
@@ -87,18 +88,7 @@ def epilogue_of(
     program: Program, stage: Stage, taken: set[str], can_tile: Callable[[Program, Stage, Stage], bool]
 ) -> Stage | None:
     """The reduction that can be tiled and whose values a pointwise stage finishes, point by point."""
-    if stage.combiner is not None or len(stage.tensors) != 1:
-        return None
-    found = []
-    for read in stage.reads():
-        producer = program.producers.get(read.tensor)
-        if producer is None or producer.name in taken or producer.name in program.outputs:
-            continue
-        if not can_tile(program, stage, producer):
-            continue
-        if identity_read(read, stage) and len(program.consumers[producer.name]) == 1:
-            found.append(producer)
-    return found[0] if len(found) == 1 else None
+    return finished(program, stage, taken, lambda read, p: identity_read(read, stage) and can_tile(program, stage, p))
 
 
 def tile(s: Schedule, root: str, anchor: str, few: bool) -> None:
@@ -154,18 +144,13 @@ class _Block:
                 return loop.extent
         raise KeyError(axis)
 
-    def _loop(self, handle: StageHandle, axis: str) -> LoopHandle:
-        """The unsplit loop of an axis; the epilogue's axes are the anchor's by position."""
-        names = [a.name for a in self.definition.all_axes]
-        return handle.loops[names.index(axis)]
-
     def _split_spatial(self, stage: StageHandle, mid: bool) -> tuple[list[LoopHandle], list[LoopHandle]]:
         """(pieces of rows, pieces of vector), each with a block of tiles if `mid`; no pieces where there are no rows."""
         s, name = self.s, self.prefix
-        vector_loop = self._loop(stage, self.parts.vector)
+        vector_loop = stage.along(self.definition, self.parts.vector)
         rows: list[LoopHandle] = []
         if self.parts.rows is not None:
-            row_loop = self._loop(stage, self.parts.rows)
+            row_loop = stage.along(self.definition, self.parts.rows)
             block = [self._blocks(f"{name}.row_blocks", row_loop.extent, self.rows, least=4)] if mid else []
             rows = [*s.split(row_loop, *block, self.rows)]
         block = []
@@ -195,9 +180,9 @@ class _Block:
     def alone(self) -> None:
         """No epilogue: one nest; a depth block outside accumulates into the result."""
         s, stage = self.s, self.s.stage(self.anchor)
-        others = [self._loop(stage, a) for a in self.parts.others]
-        other_reductions = [self._loop(stage, a) for a in self.parts.other_reductions]
-        depth_loop = self._loop(stage, self.parts.depth)
+        others = [stage.along(self.definition, a) for a in self.parts.others]
+        other_reductions = [stage.along(self.definition, a) for a in self.parts.other_reductions]
+        depth_loop = stage.along(self.definition, self.parts.depth)
         rows, vectors = self._split_spatial(stage, mid=True)
         block = self._blocks(f"{self.prefix}.depth_blocks", depth_loop.extent, self.unroll, least=32)
         depth = s.split(depth_loop, block, self.unroll)
@@ -214,7 +199,7 @@ class _Block:
     def with_epilogue(self) -> None:
         """The anchor runs at the register tile of its epilogue, over its whole depth, and stays in registers."""
         s, stage = self.s, self.s.stage(self.root)
-        others = [self._loop(stage, a) for a in self.parts.others]
+        others = [stage.along(self.definition, a) for a in self.parts.others]
         rows, vectors = self._split_spatial(stage, mid=True)
         outer = self._outer(rows[:1], vectors[:1])
         inner = self._inner(rows[1:2], vectors[1:2])
@@ -229,7 +214,7 @@ class _Block:
     def with_epilogue_blocked(self) -> None:
         """The anchor fills a block in scratch memory, depth block by depth block; the epilogue then reads the block."""
         s, stage = self.s, self.s.stage(self.root)
-        others = [self._loop(stage, a) for a in self.parts.others]
+        others = [stage.along(self.definition, a) for a in self.parts.others]
         rows, vectors = self._split_spatial(stage, mid=True)
         outer = self._outer(rows[:1], vectors[:1])
         s.reorder(*others, *outer, *self._inner(rows[1:2], vectors[1:2]), *rows[2:], *vectors[2:])
@@ -242,12 +227,12 @@ class _Block:
 
     def _anchor_tile(self, stage: StageHandle, blocked: bool) -> LoopHandle | None:
         s = self.s
-        others = [self._loop(stage, a) for a in self.parts.others]
-        other_reductions = [self._loop(stage, a) for a in self.parts.other_reductions]
-        depth_loop = self._loop(stage, self.parts.depth)
+        others = [stage.along(self.definition, a) for a in self.parts.others]
+        other_reductions = [stage.along(self.definition, a) for a in self.parts.other_reductions]
+        depth_loop = stage.along(self.definition, self.parts.depth)
         if not blocked:
-            rows = [] if self.parts.rows is None else [self._loop(stage, self.parts.rows)]
-            vectors = s.split(self._loop(stage, self.parts.vector), self.lanes)
+            rows = [] if self.parts.rows is None else [stage.along(self.definition, self.parts.rows)]
+            vectors = s.split(stage.along(self.definition, self.parts.vector), self.lanes)
             depth = s.split(depth_loop, self.unroll)
             s.reorder(*others, *other_reductions, *depth, *rows, *vectors)
             s.unroll(*others)

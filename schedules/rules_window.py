@@ -24,7 +24,7 @@ from ..tensor.affine import affine
 from ..tensor.expr import Expr, Read, Var
 from ..tensor.pad_reads import can_pad_reads, guarded_reads
 from ..tensor.program import Program, Stage
-from .access import constant_tensors, depends, element_stride, is_anchor, output_stride, plain_dimension
+from .access import constant_tensors, depends, element_stride, finished, is_anchor, output_stride, plain_dimension
 from .extents import Extent, ceildiv
 from .rules_transpose import NARROWEST, square, square_side
 from .schedule import LoopHandle, Schedule, StageHandle
@@ -170,12 +170,7 @@ class _Tiling:
             self.lines = s.factor(f"{anchor}.lines", self._extent(window.lines), default=4)
 
     def _extent(self, axis: str) -> Extent:
-        return self._loop(self.s.stage(self.anchor), axis).extent
-
-    def _loop(self, stage: StageHandle, axis: str) -> LoopHandle:
-        """The unsplit loop of an axis of the anchor."""
-        names = [a.name for a in self.definition.all_axes]
-        return stage.loops[names.index(axis)]
+        return self.s.stage(self.anchor).along(self.definition, axis).extent
 
     def apply(self) -> set[str]:
         """All steps; the stages taken."""
@@ -194,9 +189,9 @@ class _Tiling:
     def _alone(self) -> LoopHandle:
         """One nest; returns the loop inside of which the piece of the data is needed."""
         s, window, stage = self.s, self.window, self.s.stage(self.anchor)
-        others = [self._loop(stage, axis) for axis in window.others]
-        vector, rows = self._loop(stage, window.vector), self._loop(stage, window.rows)
-        lines = [] if window.lines is None else list(s.split(self._loop(stage, window.lines), self.lines))
+        others = [stage.along(self.definition, axis) for axis in window.others]
+        vector, rows = stage.along(self.definition, window.vector), stage.along(self.definition, window.rows)
+        lines = [] if window.lines is None else list(s.split(stage.along(self.definition, window.lines), self.lines))
         columns = s.split(vector, self.columns, self.vectors, self.lanes)
         tiles = s.split(rows, self.rows)
         outer = self._outer(columns[0], lines[:1])
@@ -215,7 +210,7 @@ class _Tiling:
         s, window = self.s, self.window
         inside = window.depth and s.variant(f"{self.anchor} windows innermost", [False, True])
         names = [*window.depth, *window.windows] if inside or not window.depth else [*window.windows, *window.depth]
-        loops = [self._loop(stage, axis) for axis in names]
+        loops = [stage.along(self.definition, axis) for axis in names]
         unroll = s.factor(f"{self.anchor}.unroll", loops[-1].extent, at_most=UNROLL_AT_MOST, default=1)
         return [*loops[:-1], *s.split(loops[-1], unroll)]
 
@@ -244,9 +239,11 @@ class _Tiling:
         s.unroll(tiles[1], columns[2])
         s.vectorize(columns[3])
         stage = s.compute_at(self.anchor, columns[1])
-        rest = [self._loop(stage, axis) for axis in (*window.others, *([window.lines] if window.lines else []))]
-        vectors = s.split(self._loop(stage, window.vector), self.lanes)
-        rows = self._loop(stage, window.rows)
+        rest = [
+            stage.along(self.definition, axis) for axis in (*window.others, *([window.lines] if window.lines else []))
+        ]
+        vectors = s.split(stage.along(self.definition, window.vector), self.lanes)
+        rows = stage.along(self.definition, window.rows)
         reductions = self._reductions(stage)
         s.reorder(*reductions, *rest, rows, *vectors)
         s.unroll(reductions[-1], *rest, rows, vectors[0])
@@ -272,9 +269,11 @@ class _Tiling:
             dimension = [a.name for a in self.definition.axes].index(window.vector)
             square(s, self.anchor, self.root, dimension, turned[0])
         stage = s.compute_at(self.anchor, at)
-        rest = [self._loop(stage, axis) for axis in (*window.others, *([window.lines] if window.lines else []))]
-        vectors = s.split(self._loop(stage, window.vector), self.vectors, self.lanes)
-        tiles = s.split(self._loop(stage, window.rows), self.rows)
+        rest = [
+            stage.along(self.definition, axis) for axis in (*window.others, *([window.lines] if window.lines else []))
+        ]
+        vectors = s.split(stage.along(self.definition, window.vector), self.vectors, self.lanes)
+        tiles = s.split(stage.along(self.definition, window.rows), self.rows)
         reductions = self._reductions(stage)
         s.reorder(*rest, tiles[0], vectors[0], *reductions, tiles[1], *vectors[1:])
         s.unroll(reductions[-1], tiles[1], vectors[1])
@@ -310,17 +309,12 @@ class _Tiling:
 
 def finishes(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
     """The anchor whose values a pointwise stage finishes, point by point, in whatever order of the axes."""
-    if stage.combiner is not None or len(stage.tensors) != 1:
-        return None
-    found = []
-    for read in stage.reads():
-        producer = program.producers.get(read.tensor)
-        if producer is None or producer.name in taken or producer.name in program.outputs:
-            continue
-        alone = len(program.consumers[producer.name]) == 1
-        if alone and window_of(program, producer) and _correspondence(stage, producer.name, producer):
-            found.append(producer)
-    return found[0] if len(found) == 1 else None
+    return finished(
+        program,
+        stage,
+        taken,
+        lambda read, p: window_of(program, p) is not None and bool(_correspondence(stage, p.name, p)),
+    )
 
 
 def _correspondence(stage: Stage, tensor: str, anchor: Stage) -> dict[str, str]:

@@ -62,6 +62,11 @@ class StageHandle:
         """The loops of the reduction axes of a stage that has not been split."""
         return self._of(self.definition.reduction)
 
+    def along(self, definition: Stage, axis: str) -> LoopHandle:
+        """The unsplit loop of an axis of a definition: its own, or that of a stage whose axes this one's are by position."""
+        names = [a.name for a in definition.all_axes]
+        return self.loops[names.index(axis)]
+
     def _of(self, axes: tuple[Axis, ...]) -> tuple[LoopHandle, ...]:
         by_name = {loop.name: loop for loop in self.loops}
         return tuple(by_name[f"{self.name}.{axis.name}"] for axis in axes)
