@@ -17,12 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Features = NDArray[np.float32]
-Vector = NDArray[np.float64]
-
-
-ENOUGH = 12  # rows held out, below which they cannot tell when to stop
-STOPPING = 12  # trees without a gain on what is held out
+from .boosting import Features, Vector, XGBoost
 
 
 class Regressor(Protocol):
@@ -79,52 +74,6 @@ class Prediction:
     seconds: Vector
     spread: Vector
     success: Vector
-
-
-class XGBoost:
-    """Gradient-boosted trees on one thread: the cores are timing kernels meanwhile.
-
-    About 20 ms for 200 rows of 40 features, 40 ms to predict 100,000 (one Zen 4 core).
-    """
-
-    def __init__(self, seed: int, rounds: int = 80, depth: int = 3, objective: str = "reg:squarederror") -> None:
-        self.rounds = rounds
-        self.settings = {
-            "objective": objective,
-            "max_depth": depth,
-            "eta": 0.2,
-            "subsample": 0.8,
-            "colsample_bytree": 0.8,
-            "min_child_weight": 1.0,
-            "nthread": 1,
-            "seed": seed,
-            "verbosity": 0,
-        }
-
-    def fit(self, features: Features, target: Vector) -> XGBoost:
-        """Learns from scratch; more than 1,000 rows by histograms."""
-        return self.fit_watched(features, target, None)
-
-    def fit_watched(self, features: Features, target: Vector, held: tuple[Features, Vector] | None) -> XGBoost:
-        """As `fit`; no more trees once what is `held` out has not been predicted better for a while."""
-        import xgboost
-
-        settings = {**self.settings, "tree_method": "exact" if len(target) <= 1000 else "hist"}
-        data = xgboost.DMatrix(features, label=target, nthread=1)
-        if held is None or len(held[1]) < ENOUGH:
-            self.booster = xgboost.train(settings, data, self.rounds)
-            return self
-        watched = [(xgboost.DMatrix(held[0], label=held[1], nthread=1), "held")]
-        booster = xgboost.train(
-            settings, data, self.rounds, evals=watched, early_stopping_rounds=STOPPING, verbose_eval=False
-        )
-        self.booster = booster[: booster.best_iteration + 1]
-        return self
-
-    def predict(self, features: Features) -> NDArray[np.floating]:
-        """float32[n]."""
-        predicted: NDArray[np.floating] = self.booster.inplace_predict(features)
-        return predicted
 
 
 class LearnedModel:

@@ -6,7 +6,8 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
 
 from contracts.cost_model import CostModelContract
-from tilesmith.cost_model.learned import Regressor, XGBoost
+from tilesmith.cost_model.boosting import XGBoost
+from tilesmith.cost_model.learned import Regressor
 
 
 class TestXGBoost(CostModelContract):
