@@ -214,7 +214,7 @@ def _numbers(bytes_of_one: int, times: int) -> Array:
 
 
 def _touched(size: int) -> Array:
-    from ..runtime.devices.cpu import aligned_array
+    from ..runtime.devices.memory import aligned_array
 
     buffer = aligned_array((size,), np.dtype(np.uint8))
     buffer.fill(0)

@@ -23,39 +23,14 @@ from ...targets.target import check_runs_here, parse_target
 from ...tensor.dtype import DTYPES
 from .base import Array
 from .entrance import Passport, Wanted, entrance, fits
+from .memory import address, aligned_array, kept_memory
 
-ALIGNMENT = 64
 _LARGE = 1 << 16  # bytes from which on an output's alignment matters more than the microsecond it costs
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _REPEAT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _numbers = itertools.count()
 _lock = threading.Lock()
 WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "100000"}  # up to some 3 ms of spinning, then sleep
-
-
-def aligned_array(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = ALIGNMENT) -> Array:
-    """An uninitialised C-contiguous array whose first byte is at a multiple of `alignment`."""
-    size = prod(shape) * dtype.itemsize
-    memory = np.empty(size + alignment, np.uint8)
-    start = -address(memory) % alignment
-    return memory[start : start + size].view(dtype).reshape(shape)
-
-
-def _slow_address(array: Array) -> int:
-    number: int = array.__array_interface__["data"][0]
-    return number
-
-
-def _fast_address(array: Array) -> int:
-    """NumPy's C structure begins with the head of all objects and the data pointer (PyArrayObject_fields, a stable ABI)."""
-    return _pointer_at(id(array) + _HEAD).value or 0
-
-
-_HEAD = object.__basicsize__
-_pointer_at = ctypes.c_void_p.from_address
-_probe = np.arange(3.0)[1:]
-# the slow way takes about 1 us: a third of what a call may cost
-address = _fast_address if _fast_address(_probe) == _slow_address(_probe) else _slow_address
 
 
 @lru_cache(maxsize=1)
@@ -144,7 +119,7 @@ class Frame:
     def __init__(self, count: int, workspace_bytes: int) -> None:
         self.arguments = (ctypes.c_void_p * max(1, count))()
         self.pointer = ctypes.addressof(self.arguments)
-        self.keep = aligned_array((workspace_bytes,), np.dtype(np.uint8)) if workspace_bytes else None
+        self.keep = kept_memory(workspace_bytes) if workspace_bytes else None
         self.workspace = 0 if self.keep is None else address(self.keep)
 
 
@@ -156,9 +131,7 @@ class CpuKernel:
         self._library = _link(artifact)
         self.entry = _ENTRY(self._library[artifact.symbol])
         self._repeat = _REPEAT(self._library[f"{artifact.symbol}_repeat"])
-        self._prepared = (
-            aligned_array((artifact.prepared_bytes,), np.dtype(np.uint8)) if artifact.prepared_bytes else None
-        )
+        self._prepared = kept_memory(artifact.prepared_bytes) if artifact.prepared_bytes else None
         self.prepared = 0 if self._prepared is None else address(self._prepared)
         self._ready = not artifact.constants
         self._inputs = len(artifact.inputs)

@@ -9,8 +9,8 @@ from typing import Any
 from cuda.bindings import driver as cuda
 
 from .base import Array
-from .cpu import address
 from .driver import DeviceFacts, DriverError, FunctionFacts
+from .memory import address
 
 _LOG = 16 << 10  # bytes of the JIT's log that are kept
 _STREAM = 0  # the default one

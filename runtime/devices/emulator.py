@@ -36,8 +36,8 @@ from ...codegen.emulate_layout import (
 )
 from ...common.errors import EnvironmentFailure, KernelFault, OutOfDeviceMemory, TargetError
 from .base import Array
-from .cpu import address, aligned_array
 from .gpu import GpuDevice, Pointers
+from .memory import address, aligned_array
 
 MEMORY = 4 << 30  # bytes that it pretends to have
 _RACES = 8 << 20  # bytes of a launch's buffers up to which races are looked for: a record of each byte takes 32

@@ -13,7 +13,7 @@ from tilesmith.common.errors import TargetError
 from tilesmith.measure import calibrate
 from tilesmith.measure.loops import STEP, STREAMS, Stream, accumulators, arithmetic_loop, stream_loop
 from tilesmith.measure.machine import machine_identity, machine_key
-from tilesmith.runtime.devices.cpu import aligned_array
+from tilesmith.runtime.devices.memory import aligned_array
 from tilesmith.targets.ceilings import Ceilings, default_ceilings
 from tilesmith.targets.target import parse_target
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 import time
 
@@ -28,7 +29,8 @@ from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.cpu import assemble
 from tilesmith.codegen.loop_ir import Buffer, Scope
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure, TargetError
-from tilesmith.runtime.devices.cpu import CpuDevice, address, aligned_array
+from tilesmith.runtime.devices.cpu import CpuDevice
+from tilesmith.runtime.devices.memory import LARGE_PAGE, address, aligned_array, kept_memory
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.tensor.dtype import bf16, f32
 
@@ -227,6 +229,16 @@ def test_aligned_memory() -> None:
         array = aligned_array((size,), np.dtype(np.float32))
         assert address(array) % 64 == 0 and address(array) == array.ctypes.data and array.shape == (size,)
     assert address(CpuDevice().empty((1 << 16,), np.dtype(np.float32))) % 64 == 0
+
+
+def test_kept_memory() -> None:
+    for size in (1, 5000, 200_000, LARGE_PAGE + 1):
+        memory = kept_memory(size)
+        assert memory.shape == (size,) and address(memory) % 64 == 0
+        memory[:] = 7  # all of it is there
+        assert hasattr(mmap, "MADV_HUGEPAGE") is False or size < 1 << 17 or address(memory) % LARGE_PAGE == 0
+    with pytest.raises(MemoryError):
+        kept_memory(1 << 60)
 
 
 def test_artifacts_that_do_not_belong_here_are_refused() -> None:
