@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,11 +18,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-ENOUGH = 12  # rows held out, below which they cannot tell when to stop
-STOPPING = 12  # trees without a gain on what is held out
-
 Features = NDArray[np.float32]
 Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """How a `LearnedModel` learns. The defaults, and why, stand in tuner/effort.py with all others of the search."""
+
+    members: int  # regressors that each leave out other batches
+    rows: int  # that one fit may use
+    trees: int  # of a regressor, at most
+    depth: int
+    step: float  # of boosting
+    share: float  # of rows and of columns that a tree sees
+    leaf: float  # least weight of a leaf
+    enough: int  # rows held out, without which the number of trees is not watched
+    patience: int  # trees without a gain on what is held out
+    exact: int  # rows up to which every split is tried
+    foreign: float  # share of the rows that may be of other tasks
+    kept: float  # share of the rows that are the best, and share that are the newest
+    failures: int  # and successes without which no classifier is trained
+    failure_trees: int  # of the classifier
 
 
 class XGBoost:
@@ -30,38 +48,38 @@ class XGBoost:
     About 10 ms for 200 rows of 40 features, 40 ms to predict 100,000 (one Zen 4 core).
     """
 
-    def __init__(self, seed: int, rounds: int = 80, depth: int = 3, objective: str = "reg:squarederror") -> None:
-        self.rounds = rounds
+    def __init__(self, learning: Learning, seed: int, objective: str = "reg:squarederror") -> None:
+        self.learning = learning
         self.settings: dict[str, object] = {
             "objective": objective,
-            "max_depth": depth,
-            "eta": 0.2,
-            "subsample": 0.8,
-            "colsample_bytree": 0.8,
-            "min_child_weight": 1.0,
+            "max_depth": learning.depth,
+            "eta": learning.step,
+            "subsample": learning.share,
+            "colsample_bytree": learning.share,
+            "min_child_weight": learning.leaf,
             "nthread": 1,
             "seed": seed,
             "verbosity": 0,
         }
 
     def fit(self, features: Features, target: Vector) -> XGBoost:
-        """Learns from scratch; more than 1,000 rows by histograms."""
+        """Learns from scratch."""
         return self.fit_watched(features, target, None)
 
     def fit_watched(self, features: Features, target: Vector, held: tuple[Features, Vector] | None) -> XGBoost:
         """As `fit`; no more trees once what is `held` out has not been predicted better for a while."""
-        data = Matrix(features, target)
-        watched = None if held is None or len(held[1]) < ENOUGH else Matrix(*held)
-        method = "exact" if len(target) <= 1000 else "hist"
+        learning, data = self.learning, Matrix(features, target)
+        watched = None if held is None or len(held[1]) < learning.enough else Matrix(*held)
+        method = "exact" if len(target) <= learning.exact else "hist"
         self.booster = Booster({**self.settings, "tree_method": method}, [data] if watched is None else [data, watched])
-        self.trees, least = self.rounds, np.inf
-        for number in range(self.rounds):
+        self.trees, least = learning.trees, np.inf
+        for number in range(learning.trees):
             self.booster.grow(number, data)
             if watched is None:
                 continue
             if (error := self.booster.error(number, watched)) < least:
                 least, self.trees = error, number + 1
-            elif number + 1 - self.trees >= STOPPING:
+            elif number + 1 - self.trees >= learning.patience:
                 break
         return self
 

@@ -15,7 +15,21 @@ from numpy.typing import NDArray
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
-JITTER = 1e-9
+JITTER = 1e-9  # what keeps a matrix of doubles positive definite
+
+
+@dataclass(frozen=True, slots=True)
+class Smoothness:
+    """What a process expects of its hyperparameters, and how it looks for them. The defaults stand in tuner/effort.py."""
+
+    noise: float  # expected logarithm of the share of noise in the variance, and its width
+    noise_width: float
+    scale_width: float  # of the logarithms of the inverse length scales
+    jump: float  # first width of the random walk over all these logarithms
+    moving: float  # share of them that a step moves
+    wider: float  # factor of the width after a step to a better place
+    narrower: float  # and after any other
+    least: float  # width
 
 
 def kernel(a: Matrix, b: Matrix, inverse_scales: Vector) -> Matrix:
@@ -41,14 +55,16 @@ class GaussianProcess:
 
     Args:
         dimensions: number of inputs, each between 0 and 1.
-        seed: of the random walk over hyperparameters.
+        expected: of the hyperparameters.
+        seed: of the random walk over them.
     """
 
-    def __init__(self, dimensions: int, seed: int = 0) -> None:
+    def __init__(self, dimensions: int, expected: Smoothness, seed: int = 0) -> None:
         self._rng = np.random.default_rng(seed)
-        self._theta = np.append(np.zeros(dimensions), -5.0)  # log inverse scales, log noise variance
+        self._expected = expected
+        self._theta = np.append(np.zeros(dimensions), expected.noise)  # log inverse scales, log noise variance
 
-    def fit(self, points: Matrix, values: Vector, steps: int = 30) -> GaussianProcess:
+    def fit(self, points: Matrix, values: Vector, steps: int) -> GaussianProcess:
         """Learns float64[n] values at float64[n, d] points with `steps` trials for better hyperparameters."""
         self._points = points
         self._mean, self._deviation = float(values.mean()), float(values.std()) or 1.0
@@ -82,17 +98,19 @@ class GaussianProcess:
             return np.inf
         whitened = _forward(factor, scaled)
         fit = 0.5 * len(scaled) * np.log(whitened @ whitened / len(scaled) + JITTER) + np.log(np.diag(factor)).sum()
-        return float(fit + 0.5 * np.sum((theta[:-1] / 1.5) ** 2) + 0.5 * ((theta[-1] + 5.0) / 2.0) ** 2)
+        expected = self._expected
+        noise = (theta[-1] - expected.noise) / expected.noise_width
+        return float(fit + 0.5 * np.sum((theta[:-1] / expected.scale_width) ** 2) + 0.5 * noise**2)
 
     def _search(self, points: Matrix, scaled: Vector, steps: int) -> None:
-        least, width = self._loss(points, scaled, self._theta), 0.5
+        expected = self._expected
+        least, width = self._loss(points, scaled, self._theta), expected.jump
         for _ in range(steps):
-            moved = self._theta + width * self._rng.normal(size=len(self._theta)) * (
-                self._rng.random(len(self._theta)) < 0.4
-            )
+            moving = self._rng.random(len(self._theta)) < expected.moving
+            moved = self._theta + width * self._rng.normal(size=len(self._theta)) * moving
             loss = self._loss(points, scaled, moved)
             better = loss < least
-            width = width * 1.3 if better else max(width * 0.93, 0.1)
+            width = width * expected.wider if better else max(width * expected.narrower, expected.least)
             if better:
                 least, self._theta = loss, moved
 

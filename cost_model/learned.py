@@ -11,13 +11,13 @@ flatter the model. The members' spread is its uncertainty. Failures train a clas
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .boosting import Features, Vector, XGBoost
+from .boosting import Features, Learning, Vector, XGBoost
 
 
 class Regressor(Protocol):
@@ -77,25 +77,16 @@ class Prediction:
 
 
 class LearnedModel:
-    """An ensemble over `make_regressor(seed)`; any scikit-learn regressor will do.
+    """An ensemble over `make_regressor(learning, seed)`; any scikit-learn regressor will do, XGBoost when not given.
 
-    Args:
-        make_regressor: XGBoost when not given.
-        members: regressors; with more the spread is finer and fitting slower.
-        limit: rows that a fit may use: cost stays bounded as data grows. The best, the newest and a random rest are kept.
+    A fit uses at most `learning.rows`: the best, the newest and a random rest, so that its cost stays bounded as data grows.
     """
 
     def __init__(
-        self,
-        make_regressor: Callable[[int], Regressor] = XGBoost,
-        *,
-        members: int = 4,
-        limit: int = 1500,
-        seed: int = 0,
+        self, learning: Learning, make_regressor: Callable[[Learning, int], Regressor] = XGBoost, *, seed: int = 0
     ) -> None:
+        self._learning = learning
         self._make = make_regressor
-        self._members = members
-        self._limit = limit
         self._rng = np.random.default_rng(seed)
         self._fitted: list[Regressor] = []
         self._classifier: XGBoost | None = None
@@ -117,12 +108,12 @@ class LearnedModel:
             return
         target = self._targets(good)
         self._centre = float(np.median(target))
-        batches = np.unique(good.batch, return_inverse=True)[1]
+        batches, members = np.unique(good.batch, return_inverse=True)[1], self._learning.members
         self._fitted = []
-        for member in range(self._members):
-            enough = 1 < self._members <= batches.max()
-            train = batches % self._members != member if enough else np.ones(len(good), dtype=np.bool_)
-            regressor = self._make(int(self._rng.integers(1 << 30)))
+        for member in range(members):
+            enough = 1 < members <= batches.max()
+            train = batches % members != member if enough else np.ones(len(good), dtype=np.bool_)
+            regressor = self._make(self._learning, int(self._rng.integers(1 << 30)))
             known, wanted = good.features[train], target[train] - self._centre
             if isinstance(regressor, XGBoost):
                 regressor.fit_watched(known, wanted, (good.features[~train], target[~train] - self._centre))
@@ -162,15 +153,16 @@ class LearnedModel:
         return np.asarray(target, dtype=np.float64)
 
     def _chosen(self, samples: Samples) -> NDArray[np.intp]:
-        """At most `limit` rows: a third the best of their task, a third the newest; of other tasks a third at most."""
-        if len(samples) <= self._limit:
+        """At most `limit` rows: shares of them the best of their task and the newest; of other tasks a share at most."""
+        limit, part = self._learning.rows, int(self._learning.rows * self._learning.kept)
+        others = int(limit * self._learning.foreign)
+        if len(samples) <= limit:
             return np.arange(len(samples))
         foreign = np.flatnonzero(samples.task != 0)
-        if (samples.task == 0).any() and len(foreign) > self._limit // 3:
-            dropped = self._rng.choice(foreign, len(foreign) - self._limit // 3, replace=False)
+        if (samples.task == 0).any() and len(foreign) > others:
+            dropped = self._rng.choice(foreign, len(foreign) - others, replace=False)
             kept_rows = np.setdiff1d(np.arange(len(samples)), dropped)
             return kept_rows[self._chosen(samples.rows(kept_rows))]
-        part = self._limit // 3
         relative = np.full(len(samples), np.inf)
         for task in np.unique(samples.task):
             rows = (samples.task == task) & np.isfinite(samples.seconds)
@@ -179,10 +171,12 @@ class LearnedModel:
         kept = set(np.argsort(relative, kind="stable")[:part].tolist())
         kept |= set(range(len(samples) - part, len(samples)))
         rest = np.setdiff1d(np.arange(len(samples)), np.fromiter(kept, dtype=np.intp))
-        more = self._rng.choice(rest, self._limit - len(kept), replace=False)
+        more = self._rng.choice(rest, limit - len(kept), replace=False)
         return np.sort(np.concatenate([np.fromiter(kept, dtype=np.intp), more]))
 
     def _fit_classifier(self, features: Features, ok: NDArray[np.bool_]) -> XGBoost | None:
-        if min(int(ok.sum()), int((~ok).sum())) < 3:
+        learning = self._learning
+        if min(int(ok.sum()), int((~ok).sum())) < learning.failures:
             return None
-        return XGBoost(0, rounds=20, depth=3, objective="binary:logistic").fit(features, ok.astype(np.float64))
+        small = replace(learning, trees=learning.failure_trees)
+        return XGBoost(small, 0, objective="binary:logistic").fit(features, ok.astype(np.float64))

@@ -164,6 +164,20 @@ def valid(tree: LoopTree, count: int) -> NDArray[np.bool_]:
     return good
 
 
+def even(tree: LoopTree, count: int) -> NDArray[np.bool_]:
+    """bool[count]: in which candidates every loop comes out even, so that no tile hangs over an edge.
+
+    The pieces of an axis tile each other exactly; what remains is whether the outermost one's stride divides its box.
+    """
+    good = np.ones(count, dtype=np.bool_)
+    for stage in tree.stages:
+        for axis, box in stage.box.items():
+            outermost = stage.pieces(axis)[:1]
+            for piece in outermost:
+                good &= np.asarray(box) % np.asarray(piece.stride) == 0
+    return good
+
+
 def broken_conditions(tree: LoopTree) -> list[str]:
     """The reasons why one config is not valid; empty when it is."""
     return [reason for holds, reason in tree.conditions if not holds]

@@ -40,8 +40,8 @@ from ..targets.host import thread_count
 from ..targets.target import Target, check_runs_here, parse_target
 from ..tensor.program import Program
 from ..tensor.text import canonical_names, family_key, parse, print_program, program_key
-from .budget import NORMAL
 from .database import Database
+from .effort import NORMAL
 from .records import Record, TaskIdentity, canonical_config
 from .search.draft import draft
 from .sources import sources

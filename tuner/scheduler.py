@@ -19,7 +19,7 @@ from ..common.errors import ArgumentError
 from ..measure.result import Measurement, Purpose, Runner
 from ..schedules.space import Candidate
 from ..schedules.task import Task
-from .budget import Effort, Sharing
+from .effort import Effort, Opening, Sharing
 from .outcome import Spent, TaskResult
 from .search.strategy import Judged, Result, Strategy
 from .session import Session
@@ -44,13 +44,15 @@ class Lane:
     _kept: int = 0  # rounds of the model that are written
     open: bool = True  # False when the strategy has no more
 
-    def begin(self) -> None:
+    def begin(self, opening: Opening) -> None:
         """Tells the strategy what is known already."""
         with self.thinking:
             earlier = self.session.earlier_results()
             self.strategy.tell(earlier)
             tried = {candidate for candidate, _ in earlier}
-            first = dict.fromkeys([*self.session.first(), *self.seeds])  # the unscheduled nest, what was good elsewhere
+            first = dict.fromkeys(
+                [*self.session.first(opening), *self.seeds]
+            )  # the unscheduled nest, what was good elsewhere
             self._first = [candidate for candidate in first if candidate not in tried]
         for _, measurement in earlier:
             self._extend(measurement.seconds)

@@ -13,13 +13,11 @@ from ..measure.result import Job, Measurement, Purpose
 from ..schedules.space import Candidate
 from ..schedules.space_ops import population
 from .database import Database, rank
+from .effort import Opening
 from .problem import Problem
 from .records import Record, Run, Trial
 from .search.rounds import Round
 from .search.strategy import Result
-
-SEEDS = 4  # candidates tried first because they were the best elsewhere
-AFFORDABLE = 0.5  # predicted seconds of one run of the unscheduled nest, above which it is left out
 
 
 @dataclass
@@ -70,18 +68,18 @@ class Session:
         place = (record.trial.machine, record.trial.measurement.builder)
         return place != (self.problem.machine.key, self.problem.builder)
 
-    def first(self) -> list[Candidate]:
+    def first(self, opening: Opening) -> list[Candidate]:
         """What is measured before the strategy is asked, unless it is known: candidate 0 and the best from elsewhere."""
         known = {(r.trial.sketch, r.trial.config) for r in self.known}
         unscheduled = self.problem.unscheduled()
         start = [unscheduled] if unscheduled and self.problem.names(unscheduled) not in known else []
-        start = [candidate for candidate in start if self._is_affordable(candidate)]
-        return list(dict.fromkeys([*start, *self.seeds(SEEDS)]))
+        start = [candidate for candidate in start if self._is_affordable(candidate, opening.affordable)]
+        return list(dict.fromkeys([*start, *self.seeds(opening.seeds)]))
 
-    def _is_affordable(self, candidate: Candidate) -> bool:
+    def _is_affordable(self, candidate: Candidate, seconds: float) -> bool:
         """False where one run would cost as much as very many trials: the unscheduled nest of a large program."""
         prior = self.problem.space.prior(population(candidate.arm, [candidate], len(candidate.choices)))
-        return prior is None or bool(prior[0] <= AFFORDABLE)
+        return prior is None or bool(prior[0] <= seconds)
 
     def job(self, candidate: Candidate, number: int, purpose: Purpose) -> Job:
         """The candidate as a job for a runner. What is clearly slower than the best may be dropped early."""

@@ -12,19 +12,25 @@ from ..cost_model.analysis import Analysis, analyse
 from ..cost_model.analytic import predict, seconds
 from ..cost_model.features import feature_table, features
 from ..schedules.loops import LoopTree
-from ..schedules.sketch import Sketch, valid
+from ..schedules.sketch import Sketch, even, valid
 from ..schedules.space import Arm, Candidate, Population, Value, config
 from ..schedules.task import Task
 from ..targets.ceilings import Ceilings
 
 
 class TaskSpace:
-    """All candidates of a task. One walk over the loop tree of an arm analyses a whole population."""
+    """All candidates of a task. One walk over the loop tree of an arm analyses a whole population.
 
-    def __init__(self, task: Task, ceilings: Ceilings, sketches: Sequence[Sketch] | None = None) -> None:
+    Without `ragged` only candidates count as valid whose loops all come out even.
+    """
+
+    def __init__(
+        self, task: Task, ceilings: Ceilings, sketches: Sequence[Sketch] | None = None, *, ragged: bool = True
+    ) -> None:
         self.task = task
         self.ceilings = ceilings
         self.sketches = tuple(task.sketches if sketches is None else sketches)
+        self.ragged = ragged
         self._last: tuple[Population, LoopTree] | None = None
         self._walked: tuple[LoopTree, Analysis] | None = None
 
@@ -44,7 +50,8 @@ class TaskSpace:
 
     def valid(self, population: Population) -> NDArray[np.bool_]:
         """bool[n]: which candidates keep all conditions."""
-        return valid(self._tree(population), len(population))
+        tree, count = self._tree(population), len(population)
+        return valid(tree, count) if self.ragged else valid(tree, count) & even(tree, count)
 
     def prior(self, population: Population) -> NDArray[np.float64]:
         """float64[n]: seconds predicted from the target's ceilings alone."""

@@ -13,8 +13,9 @@ from ..schedules.task import Task
 from ..targets.host import thread_count
 from ..targets.target import Target, parse_target
 from ..tensor.program import Program
-from .budget import Budget, Effort, effort_named
+from .budget import Budget
 from .database import open_database
+from .effort import Effort, effort_named
 from .failures import search_failed
 from .outcome import TuneResult
 from .problem import problem_of
@@ -39,7 +40,7 @@ def tune(
     db: str | Path | None = None,
     seed: int = 0,
     progress: bool | Watcher = True,
-    effort: str = "normal",
+    effort: str | Effort = "normal",
     template: Template | None = None,
     weights: Sequence[float] | None = None,
 ) -> TuneResult:
@@ -53,6 +54,7 @@ def tune(
         threads: of the kernels; default: all cores of the target.
         runner: "local", "ray" (on this machine), "ray://host:port", a file with an address, or a Runner (it stays open).
         db: the database; default: the settings'.
+        effort: a preset by name, or numbers of your own (effort.py).
         template: searches the sketches of this function instead of those that the rules derive (docs/templates.md).
         weights: of several programs: how often each is needed.
 
@@ -76,7 +78,7 @@ def tune(
     check_different(tasks)
     spaces = [sketches_of(task) for task in tasks]
     request: dict[str, object] = {
-        "trials": trials, "seconds": seconds, "strategy": strategy, "seed": seed, "effort": effort,
+        "trials": trials, "seconds": seconds, "strategy": strategy, "seed": seed, "effort": preset.name,
         "template": None if template is None else template.__name__,
     }  # fmt: skip
     if len(tasks) > 1:
@@ -85,7 +87,7 @@ def tune(
     lanes: list[Lane] = []
     with open_database(db) as database, place_for(resolved, count, runner) as place:
         for one, task, sketches, weight, watcher in zip(programs, tasks, spaces, shares, watchers, strict=True):
-            space = TaskSpace(task, place.ceilings, sketches)
+            space = TaskSpace(task, place.ceilings, sketches, ragged=preset.parts.ragged)
             problem = problem_of(one, space, place.machine)
             session = Session.begin(database, problem, request)
             uses = strategy in MODEL_BASED  # the others are yardsticks
@@ -122,7 +124,7 @@ def explore(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effor
     """Asks, measures, records, tells, until the budget is used up or the spaces are exhausted."""
     schedule = Schedule(lanes, effort.sharing)
     for lane in lanes:
-        lane.begin()
+        lane.begin(effort.opening)
     flying, more = dict[int, tuple[Lane, Candidate]](), True
     while more or flying:
         done, spent = sum(lane.session.done for lane in lanes), max(lane.session.spent for lane in lanes)

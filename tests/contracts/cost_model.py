@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tilesmith.cost_model.learned import LearnedModel, Regressor, Samples
 from tilesmith.cost_model.metrics import rank_correlation
+from tilesmith.tuner.effort import LEARNING
 
 
 def made_up(count: int, seed: int) -> Samples:
@@ -25,7 +28,7 @@ class CostModelContract:
         raise NotImplementedError
 
     def model(self) -> LearnedModel:
-        return LearnedModel(self.make, members=2, limit=256)
+        return LearnedModel(replace(LEARNING, members=2, rows=256), lambda _, seed: self.make(seed))
 
     def test_it_ranks_better_than_the_prior_alone(self) -> None:
         model, new = self.model(), made_up(400, seed=1)

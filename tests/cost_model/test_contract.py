@@ -8,11 +8,12 @@ from sklearn.linear_model import Ridge
 from contracts.cost_model import CostModelContract
 from tilesmith.cost_model.boosting import XGBoost
 from tilesmith.cost_model.learned import Regressor
+from tilesmith.tuner.effort import LEARNING
 
 
 class TestXGBoost(CostModelContract):
     def make(self, seed: int) -> Regressor:
-        return XGBoost(seed)
+        return XGBoost(LEARNING, seed)
 
 
 class TestForest(CostModelContract):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tilesmith.cost_model.gaussian import GaussianProcess, kernel
+from tilesmith.tuner.effort import SMOOTHNESS
 
 
 def smooth(points: np.ndarray) -> np.ndarray:
@@ -19,7 +20,7 @@ def known(count: int = 60) -> tuple[np.ndarray, np.ndarray]:
 
 def test_it_interpolates_and_generalises() -> None:
     points, values = known()
-    process = GaussianProcess(3).fit(points, values, steps=60)
+    process = GaussianProcess(3, SMOOTHNESS).fit(points, values, steps=60)
     assert process.at(points).mean == pytest.approx(values, abs=0.02)
     new = np.random.default_rng(1).random((500, 3))
     assert np.abs(process.at(new).mean - smooth(new)).mean() < 0.05
@@ -28,7 +29,7 @@ def test_it_interpolates_and_generalises() -> None:
 def test_the_deviation_grows_with_the_distance_from_what_is_known() -> None:
     points, values = known()
     near = points[:, 0] < 0.5
-    posterior = GaussianProcess(3).fit(points[near], values[near]).at(points)
+    posterior = GaussianProcess(3, SMOOTHNESS).fit(points[near], values[near], steps=30).at(points)
     assert posterior.deviation[~near].mean() > 3 * posterior.deviation[near].mean()
     error = np.abs(posterior.mean - values)
     assert (error < 4 * posterior.deviation + 0.05).mean() > 0.9
@@ -37,7 +38,7 @@ def test_the_deviation_grows_with_the_distance_from_what_is_known() -> None:
 def test_assuming_a_point_is_the_same_as_fitting_it_with_its_mean() -> None:
     points, values = known(20)
     new = np.random.default_rng(1).random((50, 3))
-    process = GaussianProcess(3).fit(points, values)
+    process = GaussianProcess(3, SMOOTHNESS).fit(points, values, steps=30)
     posterior = process.at(new)
     posterior.assume(7)
     posterior.assume(23)
@@ -51,5 +52,5 @@ def test_assuming_a_point_is_the_same_as_fitting_it_with_its_mean() -> None:
 
 def test_constant_values_are_no_problem() -> None:
     points, _ = known(10)
-    posterior = GaussianProcess(3).fit(points, np.full(10, 2.0)).at(points)
+    posterior = GaussianProcess(3, SMOOTHNESS).fit(points, np.full(10, 2.0), steps=30).at(points)
     assert posterior.mean == pytest.approx(np.full(10, 2.0))

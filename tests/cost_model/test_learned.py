@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from tilesmith.cost_model.boosting import XGBoost
+from tilesmith.cost_model.boosting import Learning, XGBoost
 from tilesmith.cost_model.learned import LearnedModel, Regressor, Samples
 from tilesmith.cost_model.metrics import rank_correlation
+from tilesmith.tuner.effort import LEARNING
 
 
 def samples(count: int, seed: int = 0, *, prior: bool = True, tasks: int = 1) -> Samples:
@@ -24,14 +26,14 @@ def samples(count: int, seed: int = 0, *, prior: bool = True, tasks: int = 1) ->
     return Samples(features, guess if prior else np.full(count, np.nan), seconds, np.arange(count) // 8, task)
 
 
-def forest(seed: int) -> Regressor:
+def forest(_: Learning, seed: int) -> Regressor:
     return RandomForestRegressor(30, random_state=seed)
 
 
 @pytest.mark.parametrize("make", [XGBoost, forest])
 @pytest.mark.parametrize("prior", [True, False])
 def test_it_ranks_what_it_has_not_seen(make: type[XGBoost], prior: bool) -> None:
-    model = LearnedModel(make)
+    model = LearnedModel(LEARNING, make)
     model.fit(samples(200, prior=prior))
     new = samples(2000, seed=1)
     ok = np.isfinite(new.seconds)
@@ -43,7 +45,7 @@ def test_it_ranks_what_it_has_not_seen(make: type[XGBoost], prior: bool) -> None
 
 
 def test_failures_are_learned_from() -> None:
-    model = LearnedModel()
+    model = LearnedModel(LEARNING)
     model.fit(samples(200))
     new = samples(2000, seed=1)
     success = model.predict(new.features, new.prior).success
@@ -53,7 +55,7 @@ def test_failures_are_learned_from() -> None:
 
 def test_without_data_the_prior_stands() -> None:
     new = samples(10)
-    model = LearnedModel()
+    model = LearnedModel(LEARNING)
     assert not model.ready
     assert np.array_equal(model.predict(new.features, new.prior).seconds, new.prior)
     model.fit(samples(20).rows(np.isinf(samples(20).seconds)))  # failures alone
@@ -62,7 +64,7 @@ def test_without_data_the_prior_stands() -> None:
 
 
 def test_tasks_of_different_scale_are_pooled() -> None:
-    model = LearnedModel()
+    model = LearnedModel(LEARNING)
     model.fit(samples(300, prior=False, tasks=3))
     new = samples(500, seed=1)
     ok = np.isfinite(new.seconds)
@@ -70,7 +72,7 @@ def test_tasks_of_different_scale_are_pooled() -> None:
 
 
 def test_the_spread_tells_where_the_model_is_wrong() -> None:
-    model = LearnedModel()
+    model = LearnedModel(LEARNING)
     model.fit(samples(300))
     new = samples(2000, seed=1)
     new = new.rows(np.isfinite(new.seconds))
@@ -82,7 +84,7 @@ def test_the_seed_decides_everything() -> None:
     new = samples(100, seed=1)
     predictions = []
     for seed in (3, 3, 4):
-        model = LearnedModel(seed=seed)
+        model = LearnedModel(LEARNING, seed=seed)
         model.fit(samples(150))
         predictions.append(model.predict(new.features, new.prior).seconds)
     assert np.array_equal(predictions[0], predictions[1])
@@ -98,7 +100,7 @@ def test_cost_is_bounded_as_data_grows() -> None:
             rows.append(len(target))
             return super().fit_watched(features, target, None)
 
-    model = LearnedModel(Counting, limit=300, members=1)
+    model = LearnedModel(replace(LEARNING, rows=300, members=1), Counting)
     many = samples(5000)
     model.fit(many)
     assert rows[-1] <= 300
@@ -110,7 +112,7 @@ def test_cost_is_bounded_as_data_grows() -> None:
 def test_fitting_and_predicting_are_fast() -> None:
     """Generous bounds (processor time of this process): 30 and 200 ms were measured on an idle Zen 4 core."""
     data, new = samples(200), samples(100_000, seed=1)
-    model = XGBoost(0)
+    model = XGBoost(LEARNING, 0)
     model.fit(data.features, np.ones(200))
     start = time.process_time()
     model.fit(data.features, np.log(data.prior))
@@ -128,13 +130,13 @@ def test_other_tasks_rank_but_their_bias_does_not_count() -> None:
         np.where(np.arange(400) < 200, 1, 2),
     )  # fmt: skip
     own = samples(16, seed=2)
-    model = LearnedModel()
+    model = LearnedModel(LEARNING)
     model.fit(Samples.joined([biased, own]))
     ok = np.isfinite(new.seconds)
     predicted = model.predict(new.features[ok], new.prior[ok]).seconds
     assert rank_correlation(predicted, new.seconds[ok]) > 0.9
     assert np.median(np.abs(np.log(predicted / new.seconds[ok]))) < 0.4
-    alone = LearnedModel()
+    alone = LearnedModel(LEARNING)
     alone.fit(own)
     few = alone.predict(new.features[ok], new.prior[ok]).seconds
     assert rank_correlation(predicted, new.seconds[ok]) > rank_correlation(few, new.seconds[ok])
@@ -144,6 +146,6 @@ def test_trees_are_no_more_than_held_out_batches_ask_for() -> None:
     """Pure noise: what is held out is never predicted better for long."""
     rng = np.random.default_rng(0)
     features, target = rng.random((200, 12)).astype(np.float32), rng.normal(size=200)
-    free, watched = XGBoost(0).fit(features[:150], target[:150]), XGBoost(0)
+    free, watched = XGBoost(LEARNING, 0).fit(features[:150], target[:150]), XGBoost(LEARNING, 0)
     watched.fit_watched(features[:150], target[:150], (features[150:], target[150:]))
-    assert watched.trees < 25 < free.trees == free.rounds
+    assert watched.trees < 25 < free.trees == LEARNING.trees

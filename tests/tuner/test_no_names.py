@@ -11,7 +11,7 @@ from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text import parse
-from tilesmith.tuner.budget import QUICK
+from tilesmith.tuner.effort import QUICK
 from tilesmith.tuner.search.draft import draft
 from tilesmith.tuner.task_space import TaskSpace
 

@@ -17,8 +17,9 @@ from tilesmith.measure.result import Job, Measurement, Status
 from tilesmith.schedules.space import Candidate, Value, config
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tensor.ops import matmul
-from tilesmith.tuner.budget import NORMAL, Budget, Sharing
+from tilesmith.tuner.budget import Budget
 from tilesmith.tuner.database import Database
+from tilesmith.tuner.effort import NORMAL, Sharing
 from tilesmith.tuner.outcome import TuneResult
 from tilesmith.tuner.problem import Problem
 from tilesmith.tuner.records import Machine, TaskIdentity

@@ -19,8 +19,8 @@ from tilesmith.targets.target import parse_target
 from tilesmith.tensor.ops import matmul, softmax
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text import parse
-from tilesmith.tuner.budget import Transfer
 from tilesmith.tuner.database import Database
+from tilesmith.tuner.effort import Transfer
 from tilesmith.tuner.problem import Problem, problem_of
 from tilesmith.tuner.records import Machine
 from tilesmith.tuner.search.pool import described

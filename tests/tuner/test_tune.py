@@ -14,8 +14,9 @@ from tilesmith.measure.result import Failure, Job, Measurement, Purpose, Status
 from tilesmith.schedules.space import Candidate, Value, config
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tensor.ops import matmul
-from tilesmith.tuner.budget import NORMAL, Budget
+from tilesmith.tuner.budget import Budget
 from tilesmith.tuner.database import Database
+from tilesmith.tuner.effort import NORMAL
 from tilesmith.tuner.outcome import TaskResult
 from tilesmith.tuner.problem import Problem
 from tilesmith.tuner.records import Machine, TaskIdentity
@@ -183,7 +184,7 @@ def test_times_of_another_machine_or_builder_are_seeds_and_no_answers(tmp_path: 
         with Database(tmp_path / "a.db") as database:
             session = Session.begin(database, other, {"x": 1})
             assert session.known == [] and session.best() is None
-            first = session.first()
+            first = session.first(NORMAL.opening)
             assert [json.loads(here.best.trial.config)] == [SPACE.config(c) for c in first[:1]]
             assert len(first) == 4
 

@@ -14,15 +14,9 @@ import numpy as np
 
 from ...schedules.space import Candidate, Space
 from ...schedules.space_ops import defaults, mutate, population, take
+from ..effort import NORMAL, Effort
 from .random import shuffled
 from .strategy import History, Result, candidates
-
-CHAINS = 8
-START = 0.3  # first temperature: a step to a 1.35 times slower config is taken with probability 1/e
-COOLING = 0.985  # factor for each result
-FLOOR = 0.01
-TRIES = 64  # moves drawn to find one new valid candidate
-PATIENCE = 24  # results without a step after which a chain goes to the best known candidate
 
 
 @dataclass
@@ -37,21 +31,21 @@ class Chain:
 class Annealing:
     """Random moves, accepted more and more strictly."""
 
-    def __init__(self, space: Space, seed: int = 0) -> None:
-        self._space = space
+    def __init__(self, space: Space, seed: int = 0, effort: Effort = NORMAL) -> None:
+        self._space, self._settings = space, effort.annealing
         self._rng = np.random.default_rng(seed)
         self._history = History(space)
-        self._stream = shuffled(space, self._rng, self._history.seen)
-        self._chains = [Chain() for _ in range(CHAINS)]
+        self._stream = shuffled(space, self._rng, self._history.seen, effort.portions)
+        self._chains = [Chain() for _ in range(self._settings.chains)]
         self._owner: dict[Candidate, Chain] = {}
         self._turn = 0
-        self._temperature = START
+        self._temperature = self._settings.start
 
     def ask(self, count: int) -> list[Candidate]:
         """One move for each chain in turn; chains begin at the defaults and at random candidates."""
         out: list[Candidate] = []
         while len(out) < count:
-            chain = self._chains[self._turn % CHAINS]
+            chain = self._chains[self._turn % len(self._chains)]
             new = self._move(chain)
             if not new:
                 break
@@ -69,7 +63,7 @@ class Annealing:
                 self._step(chain, candidate, measurement.seconds)
         best = self._history.leaders(1)
         for chain in self._chains:
-            if best and chain.stuck >= PATIENCE:
+            if best and chain.stuck >= self._settings.patience:
                 chain.candidate, chain.seconds, chain.stuck = best[0][0], best[0][1].seconds, 0
 
     def _move(self, chain: Chain) -> list[Candidate]:
@@ -78,7 +72,9 @@ class Annealing:
             if start:
                 return start
         if chain.candidate is not None:
-            here = population(chain.candidate.arm, [chain.candidate] * TRIES, len(chain.candidate.choices))
+            here = population(
+                chain.candidate.arm, [chain.candidate] * self._settings.tries, len(chain.candidate.choices)
+            )
             moves = mutate(self._space, self._rng, here)
             new = self._history.propose(candidates(take(moves, self._space.valid(moves))), 1)
             if new:
@@ -86,7 +82,7 @@ class Annealing:
         return self._history.propose(self._stream, 1)
 
     def _step(self, chain: Chain, candidate: Candidate, seconds: float) -> None:
-        self._temperature = max(self._temperature * COOLING, FLOOR)
+        self._temperature = max(self._temperature * self._settings.cooling, self._settings.floor)
         chain.stuck += 1
         if seconds == inf:
             return

@@ -16,13 +16,11 @@ import numpy as np
 
 from ...schedules.space import Candidate, Space
 from ...schedules.space_ops import neighbours, swaps
-from ..budget import NORMAL, Effort
+from ..effort import NORMAL, Effort
 from .draft import draft
 from .pool import Pool, pool_of, scales, spread_out
 from .random import shuffled
 from .strategy import History, Result
-
-LEADERS = 4
 
 
 class Descent:
@@ -32,7 +30,7 @@ class Descent:
         self._space, self._effort = space, effort
         self._rng = np.random.default_rng(seed)
         self._history = History(space)
-        self._stream = shuffled(space, self._rng, self._history.seen)
+        self._stream = shuffled(space, self._rng, self._history.seen, effort.portions)
         self._draft: Iterator[Candidate] | None = None
         self._plan: Iterator[Candidate] = iter(())
 
@@ -62,18 +60,20 @@ class Descent:
         pool = draft(self._space, self._rng, self._effort.draft)
         if not len(pool):
             return iter(())
-        apart = spread_out(pool.features, scales(pool.features), pool.prior, self._effort.draft.first)
+        first = self._effort.draft.first
+        apart = spread_out(pool.features, scales(pool.features), pool.prior, first, self._effort.spread)
         order = dict.fromkeys([*apart, *map(int, np.argsort(pool.prior, kind="stable"))])
         return (pool.candidate(row) for row in order)
 
     def _around(self) -> list[Candidate]:
         """Neighbours of the leaders, those of the least prior first; at most a batch."""
-        leaders = [candidate for candidate, _ in self._history.leaders(LEADERS)]
-        near = [near for c in leaders for near in (neighbours(self._space, c, reach=2), swaps(self._space, c))]
+        rounds = self._effort.rounds
+        leaders = [candidate for candidate, _ in self._history.leaders(rounds.leaders)]
+        near = [near for c in leaders for near in (neighbours(self._space, c, rounds.reach), swaps(self._space, c))]
         pool = self._fresh(pool_of(self._space, near)) if near else None
         if pool is None or not len(pool):
             return []
-        best = np.argsort(pool.prior, kind="stable")[: self._effort.rounds.batch]
+        best = np.argsort(pool.prior, kind="stable")[: rounds.batch]
         return [pool.candidate(int(row)) for row in best]
 
     def _fresh(self, pool: Pool) -> Pool:

@@ -10,11 +10,8 @@ import numpy as np
 
 from ...schedules.space import Population, Space
 from ...schedules.space_ops import codes, concatenate, defaults, mutate, population, sample, shares, take, unique
-from ..budget import Draft
-from .pool import Pool, Vector, described, joined, prior_of
-
-LEAST = 32  # rows that each arm keeps at least: the prior may be wrong about a whole structure
-PARENTS = 64  # of each arm, in each generation
+from ..effort import Draft
+from .pool import Pool, Vector, described, joined, pool_of, prior_of
 
 Scored = tuple[Population, Vector]
 
@@ -29,16 +26,23 @@ def draft(space: Space, rng: np.random.Generator, settings: Draft) -> Pool:
     best = []
     for arm, count in enumerate(shares(space, settings.population)):
         first = population(arm, (c for c in given if c.arm == arm), len(space.arms[arm].parameters))
-        drawn = unique(space, concatenate([first, sample(space, rng, arm, max(count, LEAST))]))
-        best.append(_least(drawn, prior_of(space, drawn), settings.keep))
+        seen = unique(space, concatenate([first, sample(space, rng, arm, max(count, settings.least))]))
+        best.append(_least(seen, prior_of(space, seen), settings.keep))
     for _ in range(settings.generations):
         close = _close(best, settings.slack)
         part = settings.children // max(sum(close), 1)
-        best = [_descend(space, rng, b, part, settings.keep) if c else b for b, c in zip(best, close, strict=True)]
+        best = [_descend(space, rng, b, part, settings) if c else b for b, c in zip(best, close, strict=True)]
     close = _close(best, settings.slack)
     quota = settings.keep // max(sum(close), 1)
-    kept = [_least(p, prior, max(quota, LEAST) if c else LEAST) for (p, prior), c in zip(best, close, strict=True)]
+    places = [max(quota, settings.least) if c else settings.least for c in close]
+    kept = [_least(p, prior, count) for (p, prior), count in zip(best, places, strict=True)]
     return joined([Pool((p,), described(space, p), prior) for p, prior in kept if len(p)])
+
+
+def drawn(space: Space, rng: np.random.Generator, settings: Draft) -> Pool:
+    """As many candidates as a draft keeps, drawn at random: what a draft is compared with."""
+    parts = [sample(space, rng, arm, count) for arm, count in enumerate(shares(space, settings.keep)) if count]
+    return pool_of(space, [part for part in parts if len(part)])
 
 
 def _least(population: Population, prior: Vector, count: int) -> Scored:
@@ -56,13 +60,13 @@ def _close(best: list[Scored], slack: float) -> list[bool]:
     return [one <= slack * min(least) and one < np.inf for one in least]
 
 
-def _descend(space: Space, rng: np.random.Generator, best: Scored, count: int, keep: int) -> Scored:
+def _descend(space: Space, rng: np.random.Generator, best: Scored, count: int, settings: Draft) -> Scored:
     """One generation: `count` children of an arm's best, and the best of all."""
     parents, prior = best
-    chosen = take(parents, rng.integers(min(PARENTS, len(parents)), size=count))
-    children = mutate(space, rng, chosen, genes=2.0)
+    chosen = take(parents, rng.integers(min(settings.parents, len(parents)), size=count))
+    children = mutate(space, rng, chosen, genes=settings.genes)
     children = take(children, space.valid(children))
     everyone = concatenate([parents, children])
     times = np.concatenate([prior, prior_of(space, children)])
     first = np.unique(codes(space.arms[parents.arm], everyone.choices), return_index=True)[1]
-    return _least(take(everyone, first), times[first], keep)
+    return _least(take(everyone, first), times[first], settings.keep)

@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from ...schedules.space import Parameter, Population, Space
 
-MAX_PAIRED = 12  # parameters whose sums and differences of logarithms are offered to trees
-
 
 class Encoding:
-    """`points` for distances (each column within 0 and 1), `features` for trees (more columns, any scale)."""
+    """`points` for distances (each column within 0 and 1), `features` for trees (more columns, any scale).
 
-    def __init__(self, space: Space) -> None:
+    `paired`: how many parameters of an arm show trees the sums and differences of their logarithms.
+    """
+
+    def __init__(self, space: Space, paired: int) -> None:
         self._tables = [[_table(p) for p in arm.parameters if len(p.values) > 1] for arm in space.arms]
         self._open = [[i for i, p in enumerate(arm.parameters) if len(p.values) > 1] for arm in space.arms]
         self._logs = [[_log_table(p) for p in arm.parameters] for arm in space.arms]
         self._paired = [
-            [i for i, p in enumerate(arm.parameters) if p.ordered and len(p.values) > 2][:MAX_PAIRED]
-            for arm in space.arms
+            [i for i, p in enumerate(arm.parameters) if p.ordered and len(p.values) > 2][:paired] for arm in space.arms
         ]
         self._arms = len(space.arms)
 

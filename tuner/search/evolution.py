@@ -12,24 +12,19 @@ import numpy as np
 
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import concatenate, crossover, defaults, mutate, population, take, unique
+from ..effort import NORMAL, Effort
 from .random import shuffled
 from .strategy import History, Result, candidates
-
-FOUNDERS = 24  # random trials before the first child
-PARENTS = 16  # the best trials that may have children
-EXPLORE = 0.1  # share of proposals that stay random
-BROOD = 8  # children made for each one that is needed: many are invalid or known
-ROUNDS = 6  # broods before giving up for this time
 
 
 class Evolution:
     """Crossover and mutation of the best trials so far, with truncation selection."""
 
-    def __init__(self, space: Space, seed: int = 0) -> None:
-        self._space = space
+    def __init__(self, space: Space, seed: int = 0, effort: Effort = NORMAL) -> None:
+        self._space, self._settings = space, effort.evolution
         self._rng = np.random.default_rng(seed)
         self._history = History(space)
-        self._stream = shuffled(space, self._rng, self._history.seen)
+        self._stream = shuffled(space, self._rng, self._history.seen, effort.portions)
         self._asked = 0
 
     def ask(self, count: int) -> list[Candidate]:
@@ -38,8 +33,8 @@ class Evolution:
         if self._asked == 0:
             out += self._history.propose(defaults(self._space), count)
         while len(out) < count:
-            founding = self._asked + len(out) < FOUNDERS
-            if founding or self._rng.random() < EXPLORE:
+            founding = self._asked + len(out) < self._settings.founders
+            if founding or self._rng.random() < self._settings.explore:
                 new = self._history.propose(self._stream, 1)
             else:
                 new = self._children(count - len(out))
@@ -55,14 +50,15 @@ class Evolution:
         self._history.tell(results)
 
     def _children(self, count: int) -> list[Candidate]:
-        leaders = [candidate for candidate, _ in self._history.leaders(PARENTS)]
+        settings = self._settings
+        leaders = [candidate for candidate, _ in self._history.leaders(settings.parents)]
         if not leaders:
             return []
         out: list[Candidate] = []
-        for _ in range(ROUNDS):
-            mother = leaders[min(int(self._rng.exponential(PARENTS / 3)), len(leaders) - 1)]
+        for _ in range(settings.rounds):
+            mother = leaders[min(int(self._rng.exponential(settings.parents / settings.favour)), len(leaders) - 1)]
             mates = [c for c in leaders if c.arm == mother.arm]
-            brood = self._brood(mother, mates, count * BROOD)
+            brood = self._brood(mother, mates, count * settings.brood)
             out += self._history.propose(candidates(brood), max(1, min(2, count - len(out))))
             if len(out) >= count:
                 break

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import gcd
+from math import gcd, sqrt
 
 import numpy as np
 
 from ...schedules.space import Arm, Candidate, Population, Space
 from ...schedules.space_ops import take
+from ..effort import NORMAL, Effort
 from .strategy import History, Result, candidates
 
-CHUNK = 256
-GOLDEN = 0.6180339887498949  # multiples of it modulo 1 fill the unit interval evenly (Weyl's sequence)
+GOLDEN = (sqrt(5.0) - 1.0) / 2.0  # multiples of it modulo 1 fill the unit interval evenly (Weyl's sequence)
 
 
 class Grid:
@@ -22,9 +22,9 @@ class Grid:
     size, so that any number of first visits is spread out. The seed shifts the start.
     """
 
-    def __init__(self, space: Space, seed: int = 0) -> None:
+    def __init__(self, space: Space, seed: int = 0, effort: Effort = NORMAL) -> None:
         self._history = History(space)
-        self._walk = _turns([_walk(space, arm, seed) for arm in range(len(space.arms))])
+        self._walk = _turns([_walk(space, arm, seed, effort.portions.counted) for arm in range(len(space.arms))])
 
     def ask(self, count: int) -> list[Candidate]:
         """The next candidates of the walk."""
@@ -45,14 +45,14 @@ def _turns(walks: list[Iterator[Candidate]]) -> Iterator[Candidate]:
                 yield candidate
 
 
-def _walk(space: Space, arm: int, seed: int) -> Iterator[Candidate]:
+def _walk(space: Space, arm: int, seed: int, portion: int) -> Iterator[Candidate]:
     size = space.arms[arm].size
     stride = max(int(size * GOLDEN), 1)
     while gcd(stride, size) != 1:
         stride += 1
     start = seed * 0x9E3779B97F4A7C15 % size
-    for first in range(0, size, CHUNK):
-        numbers = [(start + k * stride) % size for k in range(first, min(first + CHUNK, size))]
+    for first in range(0, size, portion):
+        numbers = [(start + k * stride) % size for k in range(first, min(first + portion, size))]
         chunk = Population(arm, np.array([_digits(space.arms[arm], n) for n in numbers], dtype=np.int32))
         yield from candidates(take(chunk, space.valid(chunk)))
 

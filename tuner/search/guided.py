@@ -5,26 +5,27 @@
                     neighbours of the leaders; different from each other; a few that the model would not choose
     no more gains   mostly neighbours of the leaders: coordinate descent                               (Droplet search)
 
-A space without a prior is searched by `surrogate.py` instead.
+A space without a prior is searched by `surrogate.py` instead. `effort.Parts` tells which of these ideas may be taken away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from time import perf_counter
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...cost_model.learned import LearnedModel, Samples
+from ...cost_model.learned import Samples
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import concatenate, crossover, group, mutate, neighbours, population, swaps, take, unique
-from ..budget import NORMAL, Effort
-from .draft import draft
-from .pool import Pool, Vector, described, joined, pool_of, prior_of, scales, spread_out
+from ..effort import NORMAL, Effort
+from .draft import draft, drawn
+from .learner import Learner
+from .pool import Pool, Vector, joined, pool_of, scales, spread_out
 from .random import shuffled
-from .rounds import Round, judged
+from .rounds import Round
 from .strategy import History, Result, Strategy
 from .surrogate import Surrogate
 
@@ -33,10 +34,6 @@ def has_prior(space: Space) -> bool:
     """Whether the space can tell anything without measurements."""
     arm = space.arms[0]
     return space.prior(population(0, [Candidate(0, arm.default)], len(arm.parameters))) is not None
-
-
-OPTIONS = 5  # values of a parameter that is a choice more than a number
-UNTRIED = 2  # trials of a batch that are spent on options that nobody has tried
 
 
 class Guided:
@@ -64,56 +61,33 @@ class PriorGuided:
     """Plans `effort.rounds.batch` trials at a time; a new plan when they are all asked for."""
 
     def __init__(self, space: Space, seed: int, effort: Effort, known: Sequence[Samples] = ()) -> None:
-        self._space = space
-        self._effort = effort
+        self._space, self._effort = space, effort
         self._rng = np.random.default_rng(seed)
         self._history = History(space)
-        self._stream = shuffled(space, self._rng, self._history.seen)
-        self._model = LearnedModel(members=effort.members, limit=effort.rows, seed=seed)
+        self._stream = shuffled(space, self._rng, self._history.seen, effort.portions)
+        self._learner = Learner(space, seed, effort, known)
         self._plan: Iterator[Candidate] = iter(())
         self._round = 0
-        self._rounds: dict[Candidate, int] = {}
+        self._batches: dict[Candidate, int] = {}  # in which batch a candidate was chosen
         self._draft: Pool | None = None
         self._scales: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
-        self._known = list(known)
-        self._samples: list[Samples] = []
-        self.rounds: list[Round] = []
         self._best_by_round: list[float] = []
+
+    @property
+    def rounds(self) -> list[Round]:
+        """How good the model was on each batch."""
+        return self._learner.rounds
 
     def tell(self, results: Sequence[Result]) -> None:
         """Keeps the results for the next plan."""
         self._history.tell(results)
-
-    def _learn(self) -> None:
-        """Fits the model to all results; the features of the new ones are made together: small portions cost most."""
-        start, before = perf_counter(), len(self._samples)
-        new = self._history.results[sum(len(s) for s in self._samples) :]
-        for rows, members in group(self._space, [c for c, _ in new]):
-            ended = [new[int(r)] for r in rows]
-            seconds = np.array([m.seconds for _, m in ended], dtype=np.float64)
-            batch = np.array([self._rounds.get(c, 0) for c, _ in ended], dtype=np.int64)
-            features, prior = described(self._space, members), prior_of(self._space, members)
-            self._samples.append(Samples(features, prior, seconds, batch, np.zeros(len(rows), dtype=np.int64)))
-        judged_batch = self._judge(self._samples[before:])
-        self._model.fit(Samples.joined([*self._known, *self._samples]))
-        if judged_batch is not None:
-            self.rounds.append(replace(judged_batch, seconds=perf_counter() - start))
-
-    def _judge(self, fresh: list[Samples]) -> Round | None:
-        """What the model, which has not seen the new results, says of them."""
-        if not fresh or not self._model.ready:
-            return None
-        batch, foreign = Samples.joined(fresh), sum(len(s) for s in self._known)
-        known = foreign + sum(len(s) for s in self._samples) - len(batch)
-        predicted = self._model.predict(batch.features, batch.prior).seconds
-        return judged(len(self.rounds), known, foreign, predicted, batch.seconds, 0.0)
 
     def ask(self, count: int) -> list[Candidate]:
         """From the plan; from the random stream when there is nothing left to plan with."""
         out = self._history.propose(self._plan, count)
         while len(out) < count:
             plan = self._make_plan()
-            self._rounds |= dict.fromkeys(plan, self._round)
+            self._batches |= dict.fromkeys(plan, self._round)
             self._plan = iter(plan)
             more = self._history.propose(self._plan, count - len(out))
             if not more:
@@ -123,15 +97,17 @@ class PriorGuided:
 
     def _make_plan(self) -> list[Candidate]:
         """The next batch, the most promising first."""
+        parts, settings, known = self._effort.parts, self._effort.draft, len(self._history.results)
         self._round += 1
+        if known < parts.blind:
+            return list(islice(self._stream, min(self._effort.rounds.batch, parts.blind - known)))
         if self._draft is None:
-            self._draft = draft(self._space, self._rng, self._effort.draft)
+            self._draft = (draft if parts.draft else drawn)(self._space, self._rng, settings)
             self._scales = scales(self._draft.features)
-        if len(self._history.results) < self._effort.draft.first // 2:
-            if self._known and not self._model.ready:
-                self._model.fit(Samples.joined(self._known))
+        if known < settings.first // 2:
+            self._learner.begin()
             return self._first(self._draft)
-        self._learn()
+        self._learner.learn(self._history.results, self._batches)
         return self._next(self._draft)
 
     def _first(self, pool: Pool) -> list[Candidate]:
@@ -140,22 +116,27 @@ class PriorGuided:
         fresh = self._fresh(pool)
         if not len(fresh):
             return []
-        if self._model.ready:  # trained on other tasks
-            fresh = replace(fresh, prior=np.exp(self._score(fresh)))
+        if not self._effort.parts.draft:
+            return self._explore(fresh, settings.first)
+        if self._learner.ready:  # trained on other tasks
+            fresh = replace(fresh, prior=np.exp(self._learner.score(fresh)))
         fine = fresh.rows(np.flatnonzero(fresh.prior <= settings.slack * fresh.prior.min()))
         of_arm = [
             int(np.flatnonzero(fine.arms == arm)[np.argmin(fine.prior[fine.arms == arm])])
             for arm in np.unique(fine.arms)
         ]
-        spread = spread_out(fine.features, self._scales, fine.prior, settings.first)
-        rows = dict.fromkeys([spread[0], *sorted(of_arm, key=lambda r: fine.prior[r])[: settings.first // 4], *spread])
+        spread = self._apart(fine, fine.prior, settings.first)
+        first_of_arms = sorted(of_arm, key=lambda r: fine.prior[r])[: int(settings.first * settings.arms)]
+        rows = dict.fromkeys([spread[0], *first_of_arms, *spread])
         return [fine.candidate(row) for row in rows][: settings.first]
 
     def _next(self, pool: Pool) -> list[Candidate]:
         settings = self._effort.rounds
         leaders = [candidate for candidate, _ in self._history.leaders(settings.parents)]
         self._best_by_round.append(self._history.leaders(1)[0][1].seconds if leaders else np.inf)
-        share = 0.75 if self._stalled() else settings.near
+        share = settings.stalled if self._stalled() else settings.near
+        if not self._effort.parts.descent:
+            share = 0.0
         batch = max(settings.batch, len(self._history.results) // settings.growth)
         explored = int(self._rng.binomial(batch, settings.explore))
 
@@ -175,36 +156,39 @@ class PriorGuided:
         turned = [
             Candidate(arm, (*choices[:place], option, *choices[place + 1 :]))
             for place, parameter in enumerate(self._space.arms[arm].parameters)
-            if len(parameter.values) <= OPTIONS
+            if len(parameter.values) <= self._effort.rounds.options
             for option in sorted(set(range(len(parameter.values))) - {one[place] for one in tried})
         ]
         valid = self._space.valid(population(arm, turned, len(choices)))
-        return [candidate for candidate, good in zip(turned, valid, strict=True) if good][:UNTRIED]
+        return [candidate for candidate, good in zip(turned, valid, strict=True) if good][: self._effort.rounds.untried]
 
     def _stalled(self) -> bool:
-        recent = self._best_by_round[-1 - self._effort.rounds.patience :]
-        return len(recent) > self._effort.rounds.patience and recent[-1] > 0.995 * recent[0]
-
-    def _score(self, pool: Pool) -> Vector:
-        """log(seconds) that a candidate might reach; what probably fails is put back."""
-        predicted = self._model.predict(pool.features, pool.prior)
-        hope = np.log(predicted.seconds) - self._effort.rounds.hope * predicted.spread
-        return np.asarray(hope - np.log(np.maximum(predicted.success, 1e-3)))
+        settings = self._effort.rounds
+        recent = self._best_by_round[-1 - settings.patience :]
+        return len(recent) > settings.patience and recent[-1] > (1.0 - settings.gain) * recent[0]
 
     def _choose(self, pool: Pool, count: int, *, apart: bool) -> list[Candidate]:
         if not len(pool) or count < 1:
             return []
-        score = self._score(pool)
+        score = self._learner.score(pool)
+        best = [int(r) for r in np.argsort(score, kind="stable")[:count]]
         if apart:
-            rows = spread_out(pool.features, self._scales, score, count)
-            best = np.argsort(score, kind="stable")[: max(count // 3, 1)]
-            rows = list(dict.fromkeys([*(int(r) for r in best), *rows]))[:count]
-        else:
-            rows = [int(r) for r in np.argsort(score, kind="stable")[:count]]
-        return [pool.candidate(row) for row in rows]
+            greedy = best[: max(int(count * self._effort.rounds.greed), 1)]
+            best = list(dict.fromkeys([*greedy, *self._apart(pool, score, count)]))[:count]
+        return [pool.candidate(row) for row in best]
+
+    def _apart(self, pool: Pool, score: Vector, count: int) -> list[int]:
+        """Rows of the pool with low scores that differ from each other, the best first."""
+        if not self._effort.parts.diversity:
+            return [int(r) for r in np.argsort(score, kind="stable")[:count]]
+        return spread_out(pool.features, self._scales, score, count, self._effort.spread)
 
     def _around(self, leaders: Sequence[Candidate]) -> Pool:
-        near = [near for c in leaders for near in (neighbours(self._space, c, reach=2), swaps(self._space, c))]
+        near = [
+            near
+            for c in leaders
+            for near in (neighbours(self._space, c, self._effort.rounds.reach), swaps(self._space, c))
+        ]
         return self._fresh(pool_of(self._space, near))
 
     def _children(self, leaders: Sequence[Candidate]) -> list[Pool]:
@@ -221,7 +205,7 @@ class PriorGuided:
             generations.append(scored)
             if not len(scored):
                 break
-            best = np.argsort(self._score(scored), kind="stable")[: settings.parents]
+            best = np.argsort(self._learner.score(scored), kind="stable")[: settings.parents]
             parents = [p for p in scored.rows(best).parts if len(p)]
         return generations
 

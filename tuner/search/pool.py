@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import CHUNK, concatenate, take
-
-SHORTLIST = 1024  # rows among which `spread_out` looks at least
+from ..effort import Spread
 
 Rows = NDArray[np.intp]
 Vector = NDArray[np.float64]
@@ -109,13 +108,15 @@ def scales(features: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.where(deviation > 1e-12, 1.0 / np.maximum(deviation, 1e-12), 0.0).astype(np.float32)
 
 
-def spread_out(features: NDArray[np.float32], scale: NDArray[np.float32], score: Vector, count: int) -> list[int]:
+def spread_out(
+    features: NDArray[np.float32], scale: NDArray[np.float32], score: Vector, count: int, settings: Spread
+) -> list[int]:
     """Up to `count` rows with low scores that are far apart: the best of each neighbourhood.
 
     Goes through the rows from the best on and takes each that is at least a radius away from all taken. The radius
     begins at the mean distance to the best row and shrinks until there are enough. `scale` weighs the features.
     """
-    order = np.argsort(score, kind="stable")[: max(64 * count, SHORTLIST)]
+    order = np.argsort(score, kind="stable")[: max(settings.times * count, settings.shortlist)]
     points = np.nan_to_num(features[order]) * scale
     if not len(order):
         return []
@@ -126,7 +127,7 @@ def spread_out(features: NDArray[np.float32], scale: NDArray[np.float32], score:
     while len(taken) < min(count, len(order)):
         far = np.flatnonzero(nearest >= radius) if radius > 1e-6 else np.flatnonzero(nearest >= 0)
         if not len(far):
-            radius *= 0.7
+            radius *= settings.shrink
             continue
         row = int(far[0])
         taken.append(row)

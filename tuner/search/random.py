@@ -8,19 +8,18 @@ import numpy as np
 
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import ENUMERABLE, Seen, concatenate, enumerate_arm, sample, shares, take
+from ..effort import NORMAL, Effort, Portions
 from .strategy import History, Result, candidates
 
-POOL = 1024  # candidates drawn at a time, over all arms
 
-
-def shuffled(space: Space, rng: np.random.Generator, seen: Seen) -> Iterator[Candidate]:
+def shuffled(space: Space, rng: np.random.Generator, seen: Seen, portions: Portions) -> Iterator[Candidate]:
     """Candidates that are not in `seen`, in random order, until there are none left.
 
     Arms take turns by their `shares`. Small arms are shuffled as a whole; large ones are drawn from for as long as
     draws bring something new.
     """
     decks = [_deck(space, rng, arm) if a.size <= ENUMERABLE else None for arm, a in enumerate(space.arms)]
-    parts = [max(part, 1) for part in shares(space, POOL)]
+    parts = [max(part, 1) for part in shares(space, portions.drawn)]
     served = [0] * len(decks)
     open_arms = list(range(len(decks)))
     while open_arms:
@@ -48,9 +47,9 @@ def _deck(space: Space, rng: np.random.Generator, arm: int) -> Population:
 class Random:
     """Draws from the whole space, each candidate once."""
 
-    def __init__(self, space: Space, seed: int = 0) -> None:
+    def __init__(self, space: Space, seed: int = 0, effort: Effort = NORMAL) -> None:
         self._history = History(space)
-        self._stream = shuffled(space, np.random.default_rng(seed), self._history.seen)
+        self._stream = shuffled(space, np.random.default_rng(seed), self._history.seen, effort.portions)
 
     def ask(self, count: int) -> list[Candidate]:
         """New candidates, uniformly at random within each arm."""

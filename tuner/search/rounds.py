@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from ...cost_model.metrics import average_peak, rank_correlation, recall_of_best, regret
 
-TOP = 4  # the best few of a batch, of which `recall` says how many the model put first
-
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -40,9 +38,13 @@ class Round:
 
 
 def judged(
-    number: int, known: int, foreign: int, predicted: NDArray[np.float64], measured: NDArray[np.float64], seconds: float
+    number: int, known: int, foreign: int, predicted: NDArray[np.float64], measured: NDArray[np.float64], top: int
 ) -> Round:
-    """The figures of one batch: float64[n] predicted and measured seconds (infinity: failed), n at least 1."""
+    """The figures of one batch: float64[n] predicted and measured seconds (infinity: failed), n at least 1.
+
+    `top`: how many of the batch are the best few.
+    """
+    top = min(top, len(measured))
     ok = np.isfinite(measured)
     error = float(np.median(np.abs(np.log(predicted[ok] / measured[ok])))) if ok.any() else 0.0
     worst = 10.0 * float(measured[ok].max()) if ok.any() else 1.0
@@ -54,8 +56,8 @@ def judged(
         failed=int((~ok).sum()),
         correlation=rank_correlation(predicted, measured),
         peak=average_peak(predicted, measured, len(measured)),
-        recall=recall_of_best(predicted, measured, min(TOP, len(measured)), min(TOP, len(measured))),
+        recall=recall_of_best(predicted, measured, top, top),
         regret=regret(predicted, np.where(ok, measured, worst)),
         error=error,
-        seconds=seconds,
+        seconds=0.0,
     )

@@ -28,7 +28,7 @@ from ...cost_model.learned import Samples
 from ...measure.result import Measurement
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import Seen
-from ..budget import NORMAL, Effort
+from ..effort import NORMAL, Effort
 from .rounds import Round
 
 Result = tuple[Candidate, Measurement]
@@ -109,7 +109,7 @@ STRATEGIES = {
 }
 
 
-MODEL_BASED = ("guided", "surrogate", "descent")  # these have something to adjust to the effort
+MODEL_BASED = ("guided", "surrogate", "descent")  # the others are yardsticks
 LEARNING = ("guided",)  # these can use the trials of other tasks
 
 
@@ -124,8 +124,6 @@ def make_strategy(
     if name not in STRATEGIES:
         raise ArgumentError("unknown strategy", expected="one of " + ", ".join(STRATEGIES), found=repr(name))
     module, kind = STRATEGIES[name].split(":")
-    options: dict[str, object] = {"effort": effort} if name in MODEL_BASED else {}
-    if name in LEARNING:
-        options["known"] = known
-    made: Strategy = getattr(import_module(f".{module}", __package__), kind)(space, seed, **options)
+    options = {"known": known} if name in LEARNING else {}
+    made: Strategy = getattr(import_module(f".{module}", __package__), kind)(space, seed, effort, **options)
     return made

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from ...cost_model.gaussian import GaussianProcess, Posterior
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import concatenate, enumerate_arm, group, mutate, neighbours, sample, shares, take, unique
-from ..budget import NORMAL, Effort
+from ..effort import NORMAL, Effort
 from .encode import Encoding
 from .random import shuffled
 from .strategy import History, Result
@@ -27,16 +27,16 @@ Vector = NDArray[np.float64]
 
 
 class Surrogate:
-    """Plans a batch at a time; see the top of this file for how, and `budget.Surrogates` for the numbers."""
+    """Plans a batch at a time; see the top of this file for how, and `effort.Surrogates` for the numbers."""
 
     def __init__(self, space: Space, seed: int = 0, effort: Effort = NORMAL) -> None:
         self._space = space
         self._settings = effort.surrogates
         self._rng = np.random.default_rng(seed)
         self._history = History(space)
-        self._stream = shuffled(space, self._rng, self._history.seen)
-        self._encoding = Encoding(space)
-        self._process = GaussianProcess(self._encoding.dimensions, seed)
+        self._stream = shuffled(space, self._rng, self._history.seen, effort.portions)
+        self._encoding = Encoding(space, self._settings.paired)
+        self._process = GaussianProcess(self._encoding.dimensions, effort.smoothness, seed)
         self._plan: Iterator[Candidate] = iter(())
         self._everything: list[Population] | None = None  # of a space that is small enough
 
@@ -71,8 +71,8 @@ class Surrogate:
 
     def _pools(self) -> list[Population]:
         """What the models choose from: all that is new, or a sample and the leaders' descendants where that is too much."""
-        limit = self._settings.pool
-        if sum(a.size for a in self._space.arms) <= 8 * limit:
+        settings, limit = self._settings, self._settings.pool
+        if sum(a.size for a in self._space.arms) <= settings.counted * limit:
             if self._everything is None:
                 arms = range(len(self._space.arms))
                 self._everything = [concatenate(list(enumerate_arm(self._space, arm))) for arm in arms]
@@ -80,9 +80,9 @@ class Surrogate:
             if sum(len(p) for p in whole) <= limit:
                 return whole
         drawn = [sample(self._space, self._rng, arm, n) for arm, n in enumerate(shares(self._space, limit // 2)) if n]
-        for _, parents in group(self._space, [c for c, _ in self._history.leaders(16)]):
+        for _, parents in group(self._space, [c for c, _ in self._history.leaders(settings.parents)]):
             chosen = take(parents, self._rng.integers(len(parents), size=limit // 2))
-            children = unique(self._space, mutate(self._space, self._rng, chosen, genes=2.0))
+            children = unique(self._space, mutate(self._space, self._rng, chosen, genes=settings.genes))
             drawn.append(take(children, self._space.valid(children)))
         return self._fresh(drawn)
 
@@ -108,17 +108,17 @@ class Surrogate:
 
     def _choose(self, pools: list[Population], near: list[Population], wide: int, local: int) -> list[Candidate]:
         """`wide` candidates by expected improvement from the pools, then the `local` best by mean among `near`."""
-        trained = self._training()
+        settings, trained = self._settings, self._training()
         parts = group(self._space, [c for c, _ in trained])
         order = np.concatenate([rows for rows, _ in parts])
-        values = warped(np.array([m.seconds for _, m in trained]))[order]
+        values = warped(np.array([m.seconds for _, m in trained]), settings.failed)[order]
         everyone = [*pools, *near]
         mean, spread = self._forest(self._features([p for _, p in parts]), values, self._features(everyone))
 
         split = sum(len(p) for p in pools)
-        listed = np.argsort((mean - spread)[:split], kind="stable")[: self._settings.shortlist]
+        listed = np.argsort((mean - spread)[:split], kind="stable")[: settings.shortlist]
         rows = np.concatenate([listed, np.arange(split, len(mean))])
-        steps = self._settings.steps if len(trained) < self._settings.rows else self._settings.steps // 3
+        steps = settings.steps if len(trained) < settings.rows else settings.steps // settings.fewer
         process = self._process.fit(self._points([p for _, p in parts]), values, steps)
         posterior = process.at(self._points(everyone)[rows])
         centre = (posterior.mean + mean[rows]) / 2
@@ -137,7 +137,10 @@ class Surrogate:
         from sklearn.ensemble import RandomForestRegressor
 
         forest = RandomForestRegressor(
-            self._settings.trees, max_features=0.6, n_jobs=1, random_state=int(self._rng.integers(1 << 30))
+            self._settings.trees,
+            max_features=self._settings.columns,
+            n_jobs=1,
+            random_state=int(self._rng.integers(1 << 30)),
         ).fit(known, values)
         # the trees themselves: their public predict checks its input each time, which costs more than the answer
         each = np.stack([tree.tree_.predict(new)[:, 0] for tree in forest.estimators_])
@@ -153,12 +156,12 @@ class Surrogate:
         return older[: limit // 2] + newest
 
 
-def warped(seconds: Vector) -> Vector:
+def warped(seconds: Vector, failed: float) -> Vector:
     """float64[n]: normal quantiles of the ranks, mean 0, deviation about 1; failures are equal and the slowest."""
     from scipy.special import ndtri
 
     finite = np.isfinite(seconds)
-    worst = seconds[finite].max() * 2 if finite.any() else 1.0
+    worst = seconds[finite].max() * failed if finite.any() else 1.0
     order = np.argsort(np.argsort(np.where(finite, seconds, worst), kind="stable"), kind="stable").astype(np.float64)
     order[~finite] = order[~finite].mean() if (~finite).any() else 0.0
     return np.asarray(ndtri((order + 0.5) / len(seconds)))

@@ -1,0 +1,257 @@
+"""How thorough a search is: three presets, and the single place of every default number of search and learning.
+
+Each part of the search takes one of these dataclasses. `Learning` and `Smoothness` are declared beside the models that use
+them, as the cost model stands below the tuner; their numbers are here. `ABLATIONS` are the presets' counterparts with one
+idea taken away each: they show what it is worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..common.errors import ArgumentError
+from ..cost_model.boosting import Learning
+from ..cost_model.gaussian import Smoothness
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Which ideas a guided search uses. All of them, except where their worth is measured."""
+
+    draft: bool = (
+        True  # the first trials are the best of a large population by the prior; else they are drawn at random
+    )
+    model: bool = True  # trials are chosen by what was learned from those before; else by the prior alone
+    ragged: bool = True  # loops need not come out even; else every factor divides its axis
+    diversity: bool = True  # candidates of one batch differ in their features; else they are the first by score
+    descent: bool = True  # neighbours of the leaders are tried for their own sake
+    blind: int = 0  # trials at random before the model is asked at all
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The first look at the space, by the prior alone."""
+
+    population: int = 100_000  # valid configs scored, over all arms
+    generations: int = 2  # of evolution on the prior after that: spaces are larger than any population
+    children: int = 4096  # in each of them
+    parents: int = 64  # of each arm, the best, that have these children
+    genes: float = 2.0  # of a child that differ from its parent, on average
+    keep: int = 2048  # the best of all, with their features, from which later rounds also choose
+    least: int = 32  # candidates that each arm keeps at least: the prior may be wrong about a whole structure
+    first: int = 24  # trials that are chosen by the prior alone
+    arms: float = 0.25  # share of them that are the best of an arm each
+    slack: float = 2.0  # a drafted trial may be predicted to take this many times the best
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """The search after the draft."""
+
+    batch: int = 8  # trials between two fits of the model
+    growth: int = 24  # with n results a batch has at least n / growth trials: the share of thinking stays bounded
+    parents: int = 16  # leaders that have children
+    children: int = 1536  # scored by the model in each generation
+    generations: int = 2
+    greed: float = 1 / 3  # share of the trials that the model chooses which are its first ones, however alike
+    explore: float = 0.06  # share of trials that the model does not choose
+    near: float = 0.3  # share of trials that are neighbours of the leaders
+    leaders: int = 3  # around which neighbours are looked at
+    reach: int = 2  # positions in its domain that a parameter of a neighbour moves at most
+    patience: int = 3  # batches without a gain after which most trials are neighbours of the leaders
+    gain: float = 0.005  # share of the best time that counts as a gain
+    stalled: float = 0.75  # share of neighbours then
+    hope: float = 2.0  # how much of the spread counts for a candidate: it is explored for what it might be
+    doubt: float = 1e-3  # the least probability to run that a candidate is given: failing costs a trial, not the search
+    options: int = 5  # values of a parameter that is a choice more than a number
+    untried: int = 2  # trials of a batch that are spent on options that nobody has tried
+    judged: int = 4  # the best few of a batch, of which the log tells how many the model put first
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Choosing candidates that are good and differ."""
+
+    shortlist: int = 1024  # the best by score, among which it chooses at least
+    times: int = 64  # as many times the number wanted are looked at
+    shrink: float = 0.7  # of the distance that is asked for, where there are not enough so far apart
+
+
+@dataclass(frozen=True, slots=True)
+class Surrogates:
+    """The search of spaces without a prior."""
+
+    first: int = 16  # trials that fill the space
+    filling: int = 400  # candidates from which they are chosen: corners of the whole space are no good start
+    batch: int = 8  # trials between two fits
+    growth: int = 24  # with n results a batch has at least n / growth trials
+    near: int = 2  # of each batch: neighbours of the leaders
+    leaders: int = 3
+    pool: int = 20_000  # candidates that the forest scores
+    counted: int = 8  # spaces of up to so many times that are counted through instead of drawn from
+    parents: int = 16  # leaders that have children, where the space is larger
+    genes: float = 2.0  # of a child that differ from its parent, on average
+    shortlist: int = 5000  # the best of the pool, which the Gaussian process scores too: it is much slower
+    paired: int = 12  # parameters whose products and ratios are shown to the forest
+    trees: int = 40
+    columns: float = 0.6  # share of the features that a split of a tree may use: trees have to differ
+    rows: int = 256  # results that a fit uses
+    steps: int = 30  # trials for better hyperparameters in one fit
+    fewer: int = 3  # by which they are divided once there are more results than rows
+    failed: float = 2.0  # a failure counts as this many times the slowest
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """The search by crossover and mutation, without a model."""
+
+    founders: int = 24  # random trials before the first child
+    parents: int = 16  # the best trials that may have children
+    favour: int = 3  # the mean rank of a mother is parents / favour
+    explore: float = 0.1  # share of proposals that stay random
+    brood: int = 8  # children made for each one that is needed: many are invalid or known
+    rounds: int = 6  # broods before giving up for this time
+
+
+@dataclass(frozen=True, slots=True)
+class Annealing:
+    """Random moves, accepted more and more strictly."""
+
+    chains: int = 8  # so that a whole batch can be in flight
+    start: float = 0.3  # first temperature: a step to a 1.35 times slower config is taken with probability 1/e
+    cooling: float = 0.985  # factor for each result
+    floor: float = 0.01  # the last temperature
+    tries: int = 64  # moves drawn to find one new valid candidate
+    patience: int = 24  # results without a step after which a chain goes to the best known candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Portions:
+    """How many candidates are made at a time where all or random ones are wanted: memory and the cost of a call."""
+
+    drawn: int = 1024  # over all arms
+    counted: int = 256  # of one arm
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What is measured before the strategy is asked."""
+
+    seeds: int = 4  # the best of this task on other machines or by older builders
+    affordable: float = 0.5  # predicted seconds of one run of the unscheduled nest, above which it is left out
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What is taken over from other tasks in the database."""
+
+    shapes: int = 4  # of the same family: their best configs are tried, their trials are learned from
+    reach: float = 64.0  # shapes whose extents differ by a larger factor in all say nothing
+    records: int = 4  # the best of each shape, that are moved into this task's domains
+    seeds: int = 6  # of all these, measured first
+    others: int = 3  # tasks of other families whose trials are learned from
+    rows: int = 200  # of each task
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How many tasks share one budget."""
+
+    slice: int = 16  # trials in a row for one task
+    window: int = 32  # trials whose gain says what comes next
+    recent: float = 0.5  # weight of that gain; the rest is hope
+    hope: float = 0.5  # the best of n trials is hoped to become better by this share of itself, over n, with one more
+    patience: int = 64  # trials without a single success after which a task has to wait for all others
+
+
+LEARNING = Learning(
+    members=4,  # with more the spread is finer and fitting slower
+    rows=1500,  # of one fit: its cost stays bounded as data grows
+    trees=80,
+    depth=3,  # few samples: deeper trees fit noise
+    step=0.2,
+    share=0.8,  # of rows and of columns that a tree sees
+    leaf=1.0,  # the least weight of a leaf
+    enough=12,  # rows held out, below which they cannot tell when to stop
+    patience=12,  # trees without a gain on what is held out
+    exact=1000,  # rows up to which every split is tried, instead of histograms of the features
+    foreign=1 / 3,  # of the rows may be of other tasks
+    kept=1 / 3,  # of the rows are the best of their task, and as many the newest; the rest is drawn
+    failures=3,  # and as many successes before a classifier is trained
+    failure_trees=20,
+)
+SMOOTHNESS = Smoothness(
+    noise=-5.0,  # logarithm of the noise's share of the variance that is expected,
+    noise_width=2.0,  # and how far from it is not surprising
+    scale_width=1.5,  # the same for the logarithms of the inputs' scales, of which 0 is expected
+    jump=0.5,  # first width of the random walk over these
+    moving=0.4,  # share of them that one step moves
+    wider=1.3,  # factor of the width after a step to a better place
+    narrower=0.93,  # and after any other
+    least=0.1,  # width
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How thorough a search is where the caller does not say."""
+
+    name: str
+    trials: int
+    parts: Parts = Parts()
+    draft: Draft = Draft()
+    learning: Learning = LEARNING
+    rounds: Rounds = Rounds()
+    spread: Spread = Spread()
+    surrogates: Surrogates = Surrogates()
+    smoothness: Smoothness = SMOOTHNESS
+    evolution: Evolution = Evolution()
+    annealing: Annealing = Annealing()
+    portions: Portions = Portions()
+    opening: Opening = Opening()
+    sharing: Sharing = Sharing()
+    transfer: Transfer = Transfer()
+    confirm: int = 4  # contenders measured again, interleaved, before a winner is named
+    margin: float = 1.10  # contenders are at most this much slower than the best
+    grace: float = 0.1  # share of a time budget after its end in which what is in flight may still come home
+
+
+QUICK = Effort(
+    "quick",
+    trials=32,
+    draft=Draft(population=50_000, generations=1, first=12),
+    learning=replace(LEARNING, members=3),
+    confirm=3,
+)
+NORMAL = Effort("normal", trials=128)
+FULL = Effort(
+    "full",
+    trials=1000,
+    draft=Draft(population=300_000, generations=4),
+    learning=replace(LEARNING, rows=3000),
+    confirm=8,
+)
+EFFORTS = {effort.name: effort for effort in (QUICK, NORMAL, FULL)}
+
+ABLATIONS = {
+    "without draft": Parts(draft=False),
+    "without learned model": Parts(model=False),
+    "divisors only": Parts(ragged=False),
+    "without diversity": Parts(diversity=False),
+    "without descent": Parts(descent=False),
+    "random until 100 samples": Parts(blind=100),
+}
+
+
+def effort_named(name: str | Effort) -> Effort:
+    """The preset of this name; an effort of the caller's own stays what it is. Raises ArgumentError for any other."""
+    if isinstance(name, Effort):
+        return name
+    if name not in EFFORTS:
+        raise ArgumentError("unknown effort", expected="one of " + ", ".join(EFFORTS), found=repr(name))
+    return EFFORTS[name]
+
+
+def ablated(effort: Effort, ablation: str) -> Effort:
+    """The effort with one idea taken away: a key of ABLATIONS. Its name says so, as runs are told apart by it."""
+    return replace(effort, name=f"{effort.name}, {ablation}", parts=ABLATIONS[ablation])
