@@ -38,6 +38,7 @@ from .loop_ir import (
     statements,
 )
 from .lower_nest import NestLowering
+from .passes.whole_ranges import whole_ranges
 from .refusals import check_lowers
 from .refusals_gpu import check_lowers_for_gpu, check_storage
 from .storage import Storage, constant_stages, storages
@@ -78,7 +79,8 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
     outputs = [storage[name].buffer for name in tree.program.outputs]
     shared = (Scope.PREPARED, Scope.WORKSPACE, Scope.TABLE)
     used = [s.buffer for s in storage.values() if s.buffer.scope in shared]
-    return LoopProgram(name, (*buffers, *outputs), tuple(used), tuple(prepare), tuple(nests))
+    made = LoopProgram(name, (*buffers, *outputs), tuple(used), tuple(prepare), tuple(nests))
+    return whole_ranges(made) if lowering.useful else made
 
 
 def _constants_read_at_run_time(tree: LoopTree, prepared: frozenset[str]) -> tuple[str, ...]:

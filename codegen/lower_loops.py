@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
 from ..schedules.step_checks import wrong
+from ..schedules.useful import Bound
 from ..targets.target import Target
 from ..tensor.program import Stage
 from .index import both, ceil_div, floor_div, known, less, number, plus, smaller, times
@@ -30,6 +31,7 @@ class Around(Protocol):
     storage: dict[str, Storage]
     names: Names
     body: Body
+    useful: dict[str, tuple[Bound, ...]]
 
     def attached(self, name: str, view: View) -> tuple[View, Statement]:
         """An attached stage opened in a view; the view that comes back knows where its box begins."""
@@ -77,10 +79,9 @@ class LoopLowering:
         position = plus(place.position, times(variable, stride))
         view = self.threads.inside(view.opening(loop.name, variable), loop)
         view = self.threads.diverging(view, loop, extent)
-        points = known(place.size)
         # an unrolled reduction piece that could not be merged with the loop around it runs as a loop
         kind = LoopKind.PARALLEL if loop.kind is LoopKind.PARALLEL else LoopKind.SERIAL
-        if stride == 1 or (points is not None and points % stride == 0):
+        if self.names.multiple(place.size) % stride == 0:
             body = inner(view.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
         else:
             size = self.names.variable(f"{loop.name}.size", stride + 1)

@@ -8,18 +8,34 @@ from dataclasses import replace
 from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ..schedules.regions import box_axes, full_tile, opening
 from ..schedules.step_checks import wrong
+from ..schedules.useful import useful
 from ..targets.target import Target
 from ..tensor.dtype import boolean
 from ..tensor.expr import Const, Expr, Op, Read
-from .identity import identity
+from ..tensor.identity import identity
 from .index import both, floor_div, known, less, number, plus, smaller, times
-from .loop_ir import BLOCK_INDEX, THREAD_INDEX, Allocate, Block, Buffer, For, If, Nest, Scope, Statement, Store, Update
+from .loop_ir import (
+    BLOCK_INDEX,
+    THREAD_INDEX,
+    Allocate,
+    Block,
+    Buffer,
+    For,
+    If,
+    Let,
+    Nest,
+    Scope,
+    Statement,
+    Store,
+    Update,
+)
 from .lower_ahead import bring_near
 from .lower_body import Body, stored
 from .lower_cross import CrossThreads
 from .lower_fold import FoldLowering
 from .lower_loops import Around, LoopLowering, Next
 from .lower_pipeline import Pipeline, stages_of
+from .lower_useful import narrowed
 from .refusals_gpu import check_launch, check_shared
 from .storage import Storage
 from .teams import BOUND, blocks, threads_of, whole_block
@@ -35,6 +51,7 @@ class NestLowering:
         self.storage = storage
         self.names = Names()
         self.body = Body(tree, storage, self.names)
+        self.useful = useful(tree.program) if target.kind != "cuda" else {}  # threads of a GPU meet in every trip
 
     def nest(self, stage: StageLoops) -> Nest:
         """The whole nest of a stage at the root."""
@@ -168,6 +185,14 @@ class StageLowering(LoopLowering):
     # ---- one loop ----
 
     def _loop(self, view: View, depth: int, inner: Next) -> Statement:
+        bounds = self.nest.useful.get(self.stage.stage, ())
+        shorter = narrowed(self.names, self.stage, self.loops[depth], bounds, view)
+        if shorter is None:
+            return self._whole_loop(view, depth, inner)
+        variable, size, view = shorter
+        return Let(variable.name, size, self._whole_loop(view, depth, inner))
+
+    def _whole_loop(self, view: View, depth: int, inner: Next) -> Statement:
         loop = self.loops[depth]
         if self.full[depth]:
             return self.full_loop(view, loop, lambda v: inner(v, depth + 1), loop.name)
@@ -188,9 +213,8 @@ class StageLowering(LoopLowering):
         if merged is not None:
             return merged
         stride = fixed(loop.stride)
-        points = known(view.places[self.stage.stage, loop.axis].size)
         in_lanes = stride > 1 and stride == fixed(full_tile(self.nest.tree, self.stage, loop.axis))
-        if in_lanes and (points is None or points % stride):
+        if in_lanes and self.names.multiple(view.places[self.stage.stage, loop.axis].size) % stride:
             return self._peeled(view, depth, inner)
         return self.clamped_loop(
             view, loop, lambda v: self.with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name

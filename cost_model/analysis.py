@@ -11,6 +11,7 @@ import numpy as np
 
 from ..schedules.access import is_anchor
 from ..schedules.loops import LoopTree
+from ..schedules.useful import useful
 from ..targets.target import Cache, Target
 from .footprint import Value, real
 from .levels import PARALLEL, Levels, StageLevels, levels
@@ -56,7 +57,7 @@ class Analysis:
 
 def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
     """The walk. `threads`: what the kernel runs with; the numbers of the tree must be known (TypeError if they are not)."""
-    counted = levels(tree)
+    counted = levels(tree, useful(tree.program) if target.kind != "cuda" else {})
     caches = target.caches[:LEVELS]
     walk = TrafficWalk(counted, caches)
     begun = [_begin(counted, root, walk, threads) for root in counted.roots]

@@ -6,15 +6,18 @@ sizes are means, so that sizes times trips is what is really covered when the la
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 
 from ..schedules import regions
 from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_full, is_reduction
-from ..tensor.expr import Read, variables
+from ..schedules.useful import Bound, ends_early, share
+from ..tensor.expr import Read, Var, variables
 from ..tensor.program import Stage
 from .footprint import Access, Sizes, Value, real, span_of
 
@@ -89,12 +92,15 @@ class Levels:
         return total
 
 
-def levels(tree: LoopTree) -> Levels:
-    """The numbers of a tree to which a config or a population has been applied."""
+def levels(tree: LoopTree, useful: Mapping[str, tuple[Bound, ...]] = MappingProxyType({})) -> Levels:
+    """The numbers of a tree to which a config or a population has been applied.
+
+    useful: what ends loops before their axes do (schedules/useful.py); their trips are counted on average.
+    """
     ready = prepared(tree)
     boxes = {s.stage: regions.box_axes(tree, s.stage, s.at) for s in tree.stages if s.at is not None}
     kept = [s for s in tree.stages if s.stage not in ready]
-    return Levels(tree, {s.stage: _stage(tree, s) for s in kept}, boxes)
+    return Levels(tree, {s.stage: _stage(tree, s, useful.get(s.stage, ())) for s in kept}, boxes)
 
 
 def prepared(tree: LoopTree) -> frozenset[str]:
@@ -111,11 +117,11 @@ def prepared(tree: LoopTree) -> frozenset[str]:
     return frozenset(found)
 
 
-def _stage(tree: LoopTree, stage: StageLoops) -> StageLevels:
+def _stage(tree: LoopTree, stage: StageLoops, bounds: tuple[Bound, ...]) -> StageLevels:
     definition = tree.definition(stage.stage)
     full = tuple(is_full(tree, stage, x) for x in stage.loops)
     reduces = tuple(is_reduction(tree, stage.stage, x.axis) for x in stage.loops)
-    trips, sizes = _counts(tree, stage, full)
+    trips, sizes = _counts(tree, stage, full, bounds)
     body = len(full)
     while body and full[body - 1]:
         body -= 1
@@ -129,7 +135,7 @@ def _stage(tree: LoopTree, stage: StageLoops) -> StageLevels:
 
 
 def _counts(
-    tree: LoopTree, stage: StageLoops, full: tuple[bool, ...]
+    tree: LoopTree, stage: StageLoops, full: tuple[bool, ...], bounds: tuple[Bound, ...]
 ) -> tuple[tuple[Value, ...], tuple[dict[str, Value], ...]]:
     """(trips, sizes) of all levels. Sizes keep their identity from level to level where nothing changes them."""
     start = regions.opening(tree, stage)
@@ -140,15 +146,37 @@ def _counts(
         axis: sum((real(size) * real(count) for size, count in sizes), 0.0) for axis, sizes in start.sizes.items()
     }
     size = {axis: points[axis] / np.maximum(opened[axis], 1.0) for axis in points}
+    run = _shares(stage, tree.definition(stage.stage), size, bounds) if bounds else {}
+    for axis, part in run.items():
+        points[axis], size[axis] = points[axis] * part, size[axis] * part
     trips = [_total(unrelated, reach)]
     sizes_at = [dict(size)]
     for depth, loop in enumerate(stage.loops):
         axis = loop.axis
         reach[axis] = real(regions.reached(tree, stage, start, axis, depth + 1))
+        if axis in run:
+            reach[axis] = reach[axis] * run[axis]
         size[axis] = real(loop.stride) if full[depth] else points[axis] / np.maximum(reach[axis], 1.0)
         trips.append(_total(unrelated, reach))
         sizes_at.append(dict(size))
     return tuple(trips), tuple(sizes_at)
+
+
+def _shares(
+    stage: StageLoops, definition: Stage, opened: Mapping[str, Value], bounds: tuple[Bound, ...]
+) -> dict[str, Value]:
+    """Axis -> the share of it that its loops run over on average, for axes that bounds end (codegen/lower_useful.py)."""
+    found: dict[str, Value] = {}
+    extents = {a.name: a.extent for a in definition.all_axes}
+    size = dict(opened)
+    for loop in stage.loops:
+        if loop is stage.pieces(loop.axis)[0] and (step := ends_early(stage, loop)) is not None:
+            for bound in bounds:
+                if bound.coefficient(Var(loop.axis)) > 0:
+                    part = share(extents, bound, loop.axis, size, real(step))
+                    found[loop.axis] = np.minimum(found.get(loop.axis, 1.0), part)
+        size[loop.axis] = np.minimum(size[loop.axis], real(loop.stride))
+    return found
 
 
 def _total(unrelated: Value, reach: dict[str, Value]) -> Value:

@@ -1,14 +1,15 @@
 """Times that no machine can reach: a clock that did not run, or a kernel that computed nothing.
 
 Only what cannot be left out is counted: two operations for each product that a matrix product sums, and each output byte
-once. A convolution is not counted, because Winograd's algorithm saves most of its products. So a time is refused only when
-it is surely wrong.
+once. A convolution is not counted, because Winograd's algorithm saves most of its products; nor is what conditions on axes
+leave out. So a time is refused only when it is surely wrong.
 """
 
 from __future__ import annotations
 
 from math import prod
 
+from ..schedules.useful import Bound, points_of_use, useful
 from ..targets.ceilings import Ceilings
 from ..tensor.expr import Const, Op, Read, Var
 from ..tensor.program import Program, Stage
@@ -20,8 +21,13 @@ def too_fast(program: Program, seconds: float, ceilings: Ceilings | None) -> str
     """Why a time cannot be true, or None."""
     if ceilings is None:
         return None
+    bounds = useful(program)
     for dtype, peak in ceilings.flops.items():
-        flops = sum(_operations(stage) for stage in program.stages if stage.bodies[0].dtype.name == dtype)
+        flops = sum(
+            _operations(stage, bounds.get(stage.name, ()))
+            for stage in program.stages
+            if stage.bodies[0].dtype.name == dtype
+        )
         if flops / peak > MARGIN * seconds:
             return (
                 f"{flops / seconds:.3g} FLOP/s is {flops / seconds / peak:.1f} times the ceiling of {dtype} arithmetic"
@@ -33,11 +39,11 @@ def too_fast(program: Program, seconds: float, ceilings: Ceilings | None) -> str
     return None
 
 
-def _operations(stage: Stage) -> int:
+def _operations(stage: Stage, bounds: tuple[Bound, ...]) -> int:
     """Multiplications and additions of a product of two tensors, summed; 0 for all else."""
     match stage.bodies[0]:
         case Op(name="mul", args=(Read() as left, Read() as right)) if stage.combiner == "sum":
             indices = (*left.indices, *right.indices)
             plain = all(isinstance(index, Var | Const) for index in indices)
-            return 2 * prod(axis.extent for axis in stage.all_axes) if plain else 0
+            return 2 * points_of_use(stage, bounds) if plain else 0
     return 0

@@ -67,18 +67,30 @@ def attention(
 
     def score(h: Expr, i: Expr, j: Expr) -> Expr:
         value = dots[h, i, j] * factor
-        value = value if added is None else value + added[i, j]
-        return build.select(j <= i, value, -math.inf) if causal else value
+        return value if added is None else value + added[i, j]
 
-    p = softmax_of(compute(dots.shape, score, name="scores"), "P")
-    return operand.program(compute(q.shape, lambda h, i, d: build.sum(p[h, i, j] * v[h, j, d], j), name="O"))
+    def seen(i: Expr, j: Expr, value: Expr, otherwise: float) -> Expr:
+        return build.select(j <= i, value, otherwise) if causal else value
+
+    scores = compute(dots.shape, lambda h, i, j: seen(i, j, score(h, i, j), -math.inf), name="scores")
+    p = softmax_of(scores, "P", seen=lambda at, value: seen(at[1], at[2], value, 0.0))
+
+    def term(h: Expr, i: Expr, d: Expr) -> build.Reduction:
+        return build.sum(seen(i, j, p[h, i, j] * v[h, j, d], 0.0), j)
+
+    return operand.program(compute(q.shape, term, name="O"))
 
 
-def softmax_of(x: Tensor, name: str, axis: int = -1) -> Tensor:
-    """The softmax of a tensor over one of its axes, as four stages."""
+def softmax_of(
+    x: Tensor, name: str, axis: int = -1, seen: Callable[[Sequence[Expr], Expr], Expr] = lambda _, value: value
+) -> Tensor:
+    """The softmax of a tensor over one of its axes, as four stages.
+
+    `seen`: what is added up of a power at some indices, 0 for those that do not count.
+    """
     top = largest(x, f"{name}_max", axis)
     powers = compute(x.shape, lambda *i: exp(x[i] - top[without(i, axis)]), name=f"{name}_exp")
-    sums = total(powers, f"{name}_sum", axis)
+    sums = _over(powers, f"{name}_sum", axis, build.sum, seen)
     return compute(x.shape, lambda *i: powers[i] / sums[without(i, axis)], name=name)
 
 
@@ -106,11 +118,19 @@ def without(indices: Sequence[Expr], axis: int) -> tuple[Expr, ...]:
     return (*indices[:place], *indices[place + 1 :])
 
 
-def _over(x: Tensor, name: str, axis: int, combine: Callable[..., build.Reduction]) -> Tensor:
+def _over(
+    x: Tensor, name: str, axis: int, combine: Callable[..., build.Reduction],
+    seen: Callable[[Sequence[Expr], Expr], Expr] = lambda _, value: value,
+) -> Tensor:  # fmt: skip
     place = axis % len(x.shape)
     over = reduce_axis(x.shape[place], "j")
     outer = (*x.shape[:place], *x.shape[place + 1 :])
-    return compute(outer, lambda *i: combine(x[(*i[:place], over, *i[place:])], over), name=name)
+
+    def term(*i: Expr) -> build.Reduction:
+        at = (*i[:place], over, *i[place:])
+        return combine(seen(at, x[at]), over)
+
+    return compute(outer, term, name=name)
 
 
 def _sizes(name: str, rows: int | None, columns: int | None, shape: Sequence[int] | None) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """The least work that a program needs: operations and bytes. With ceilings: how good a measured time is.
 
 The count is the roofline's (Williams, Waterman, Patterson: "Roofline", 2009): every operation of the program as it is
-written, and each input read once and each output written once. So a speed in these units says nothing about how a kernel
+written, but for points that its conditions on axes leave out (schedules/useful.py), and each input read once and each output
+written once. So a speed in these units says nothing about how a kernel
 does its work, and two kernels of one program compare by it.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from ..schedules.useful import points_of_use, useful
 from ..targets.ceilings import Ceilings
 from ..tensor.dtype import boolean
 from ..tensor.expr import ARITHMETIC, MATHEMATICS, Expr, Local, Op, Read, Var, children, walk
@@ -67,8 +69,9 @@ class Speed:
 def program_work(program: Program) -> Work:
     """The least work of a program."""
     operations: dict[str, int] = {}
+    bounds = useful(program)
     for stage in program.stages:
-        points = prod(axis.extent for axis in stage.all_axes)
+        points = points_of_use(stage, bounds.get(stage.name, ()))
         for expr in stage.expressions:
             _count(expr, points if stage.fold is None else _points_of_step(stage, expr), operations)
         if stage.combiner in ("sum", "prod", "max", "min"):

@@ -15,6 +15,7 @@ from tilesmith.schedules import regions
 from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.sketch import Sketch, valid
 from tilesmith.schedules.space import Arm, Value, config
+from tilesmith.schedules.useful import useful
 from tilesmith.targets.target import Target
 from tilesmith.tensor.program import Program, Stage
 from tilesmith.tensor.reference import evaluate
@@ -132,4 +133,10 @@ def _check_row(program: Program, sketch: Sketch, target: Target, chosen: Mapping
     tree = sketch.apply(program, target, chosen)
     run = assert_correct(program, tree, target, exact_inputs(program, 1))
     found = counted(tree, run)
-    assert found == facts, {key: (found[key], facts[key]) for key in facts if found[key] != facts[key]}
+    at_most = bool(useful(tree.program))  # loops that leave out what is of no use run less than is counted
+    wrong = {
+        key: (found[key], facts[key])
+        for key in facts
+        if found[key] != facts[key] and not (at_most and key[0] != "bytes" and found[key] < facts[key])
+    }
+    assert not wrong, wrong

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..tensor.dtype import DType, Kind, boolean
-from ..tensor.expr import Const, const
+from .dtype import DType, Kind, boolean
+from .expr import Const, const
 
 
 def identity(combiner: str, dtype: DType) -> Const:

@@ -1,0 +1,182 @@
+"""Which points of a stage are of any use, where conditions on axes leave some out.
+
+    p[i, j] = exp(s[i, j] - m[i])
+    l[i] = sum[j](select(j <= i, p[i, j], 0))         only p[i, j] with j <= i is of use, and only terms with j <= i
+
+A *bound* of a stage is an affine form over its axes: points at which it is greater than zero are of no use. What is computed
+there does no harm, and nobody looks at it. Bounds come from two places:
+
+* a reduction whose term is `select(c, x, identity)`: terms at which c does not hold change nothing;
+* readers that read a stage only where a condition holds, or only for points of their own that are of use.
+
+Bounds do not depend on the schedule. Loops that they shorten run in blocks, so they run somewhat farther
+(codegen/lower_useful.py); how much of them is run on average is `share`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..tensor.affine import Affine, affine, interval_of_form
+from ..tensor.dtype import i64
+from ..tensor.expr import Const, Expr, Op, Read, Var, children
+from ..tensor.identity import identity
+from ..tensor.program import Program, Stage
+from .extents import Extent
+from .loops import Loop, LoopKind, StageLoops
+
+Bound = Affine
+Number = Union[float, NDArray[np.float64]]
+SAMPLES = 16
+GOLDEN = 0.381966  # spreads the places of a second axis evenly over those of the first
+_COMPARISONS = {"le": (1, 0), "lt": (1, 1), "ge": (-1, 0), "gt": (-1, 1)}  # sign of left - right, and what is added
+
+
+def conjuncts(condition: Expr) -> tuple[Expr, ...]:
+    """The conditions that hold together where `condition` does."""
+    if isinstance(condition, Op) and condition.name == "and":
+        return tuple(part for arg in condition.args for part in conjuncts(arg))
+    return (condition,)
+
+
+def bound_of(condition: Expr) -> Bound | None:
+    """The form that is at most zero exactly where a comparison of indices holds; None for any other condition."""
+    if not isinstance(condition, Op) or condition.name not in _COMPARISONS or condition.args[0].dtype != i64:
+        return None
+    sign, more = _COMPARISONS[condition.name]
+    form = affine(condition.args[0]).minus(affine(condition.args[1])).times(sign).plus(Affine((), more))
+    return form if form.is_linear else None
+
+
+def bounds_of(condition: Expr) -> frozenset[Bound]:
+    """All forms that are at most zero where a condition holds."""
+    return frozenset(form for part in conjuncts(condition) if (form := bound_of(part)) is not None)
+
+
+def useful(program: Program) -> dict[str, tuple[Bound, ...]]:
+    """The bounds of each stage that has some, of those that leave points out."""
+    found: dict[str, frozenset[Bound]] = {}
+    for stage in reversed(program.stages):
+        bounds = _own(stage) | _of_readers(program, stage, found)
+        sizes = {a.name: (0, a.extent - 1) for a in stage.all_axes}
+        found[stage.name] = frozenset(form for form in bounds if interval_of_form(form, sizes)[1] > 0)
+    return {name: tuple(sorted(bounds, key=str)) for name, bounds in found.items() if bounds}
+
+
+def _own(stage: Stage) -> frozenset[Bound]:
+    """Where the terms of a reduction change nothing."""
+    if stage.combiner in (None, "fold"):
+        return frozenset()
+    match stage.bodies[0]:
+        case Op(name="select", args=(condition, _, Const(value=value) as other)):
+            if value == identity(stage.combiner or "", other.dtype).value:
+                return bounds_of(condition)
+    return frozenset()
+
+
+def _of_readers(program: Program, stage: Stage, found: dict[str, frozenset[Bound]]) -> frozenset[Bound]:
+    """What all reads of a stage have in common. Only floats: an integer that was not computed may be divided by."""
+    names = [tensor.name for tensor in stage.tensors]
+    if set(names) & set(program.outputs) or stage.fold is not None:
+        return frozenset()
+    if not all(tensor.dtype.is_float for tensor in stage.tensors):
+        return frozenset()
+    common: frozenset[Bound] | None = None
+    readers = {reader.name: reader for name in names for reader in program.consumers[name]}
+    for reader in readers.values():
+        known = frozenset[Bound]() if reader.fold is not None else found[reader.name]
+        for expr in reader.expressions:
+            for read, bounds in _reads(expr, known):
+                if read.tensor in names:
+                    axes = stage.axes_of(names.index(read.tensor))
+                    renamed = _renamed(bounds, read, [a.name for a in axes])
+                    common = renamed if common is None else common & renamed
+    return common or frozenset()
+
+
+def _reads(expr: Expr, known: frozenset[Bound]) -> Iterator[tuple[Read, frozenset[Bound]]]:
+    """All reads, each with what is known where it is evaluated."""
+    if isinstance(expr, Read):
+        yield expr, known
+    if isinstance(expr, Op) and expr.name == "select":
+        condition, yes, no = expr.args
+        yield from _reads(condition, known)
+        yield from _reads(yes, known | bounds_of(condition))
+        yield from _reads(no, known)
+        return
+    for child in children(expr):
+        yield from _reads(child, known)
+
+
+def _renamed(bounds: frozenset[Bound], read: Read, axes: list[str]) -> frozenset[Bound]:
+    """Those bounds of a reader that say something about the axes of what it reads."""
+    names = {index.name: axis for index, axis in zip(read.indices, axes, strict=True) if isinstance(index, Var)}
+    found = set()
+    for form in bounds:
+        if all(name in names for name in form.coefficients):
+            renamed = Affine((), form.constant)
+            for name, coefficient in form.coefficients.items():
+                renamed = renamed.plus(Affine(((Var(names[name]), 1),), 0), coefficient)
+            found.add(renamed)
+    return frozenset(found)
+
+
+def ends_early(stage: StageLoops, loop: Loop) -> Extent | None:
+    """Of how many points a loop can leave out whole blocks where they are of no use; None for a loop that cannot.
+
+    The outermost loop of an axis can, in blocks of the innermost one that is run trip by trip.
+    """
+    pieces = stage.pieces(loop.axis)
+    if loop is not pieces[0] or loop.kind is not LoopKind.SERIAL:
+        return None
+    return [piece for piece in pieces if piece.kind is LoopKind.SERIAL][-1].stride
+
+
+def points_of_use(stage: Stage, bounds: tuple[Bound, ...]) -> int:
+    """How many points of a stage its bounds leave."""
+    involved = [a for a in stage.all_axes if any(a.name in form.coefficients for form in bounds)]
+    rest = prod(a.extent for a in stage.all_axes if a not in involved)
+    if not involved:
+        return rest
+    last = involved[-1]
+    grid = np.meshgrid(*(np.arange(a.extent) for a in involved[:-1]), indexing="ij", sparse=True)
+    low, high = np.zeros((), np.int64), np.full((), last.extent, np.int64)
+    for form in bounds:
+        total = np.full((), form.constant, np.int64)
+        for axis, values in zip(involved[:-1], grid, strict=True):
+            total = total + form.coefficient(axis.var) * values
+        own = form.coefficient(last.var)
+        if own > 0:  # own * x + total <= 0
+            high = np.minimum(high, -total // own + 1)
+        elif own < 0:
+            low = np.maximum(low, -(total // own))
+        else:
+            high = np.where(total <= 0, high, 0)
+    shape = tuple(a.extent for a in involved[:-1])
+    return rest * int(np.broadcast_to(np.maximum(high - low, 0), shape).sum())
+
+
+def share(extents: dict[str, int], bound: Bound, axis: str, sizes: Mapping[str, Number], step: Number) -> Number:
+    """The share of an axis that a loop runs over on average, where the bound ends it.
+
+    sizes: how many points of each other axis the loops around have come to where the loop opens; `step`: to a multiple of what
+    the end is rounded up. An average over `SAMPLES` places of these blocks, spread evenly.
+    """
+    others = [(name, c) for name, c in bound.coefficients.items() if name != axis]
+    own, extent = bound.coefficient(Var(axis)), extents[axis]
+    total: Number = 0.0
+    for sample in range(SAMPLES):
+        least: Number = float(bound.constant)
+        for number, (name, coefficient) in enumerate(others):
+            size = np.minimum(sizes[name], extents[name])
+            place = ((sample + 0.5) / SAMPLES + number * GOLDEN) % 1.0 * extents[name]
+            first = np.floor(place / size) * size
+            least = least + coefficient * (first if coefficient > 0 else first + size - 1)
+        needed = np.floor(-least / own) + 1
+        total = total + np.clip(np.ceil(needed / step) * step, np.minimum(step, extent), extent) / extent
+    return total / SAMPLES
