@@ -5,10 +5,10 @@ caller.
 
 The processors of this machine are one device, each of its GPUs is another.
 
-There is no thread here: `submit` and `collect` move the works along. A clock is read only inside `collect`, so the
-caller's own thinking never disturbs it, while builders go on building between the calls. When the timer is about to read
-the clock, builders are stopped (SIGSTOP) until the kernel's threads have the cores for themselves; loading, preparing and
-checking go on beside them.
+There is no thread here: `submit`, `collect` and `tend` move the works along. A clock is read only inside `collect` and `tend`,
+so the caller's own thinking never disturbs it, while builders go on building between the calls. When the timer is about to
+read the clock, builders are stopped (SIGSTOP) until the kernel's threads have the cores for themselves; loading, preparing
+and checking go on beside them.
 """
 
 from __future__ import annotations
@@ -141,6 +141,14 @@ class LocalRunner(AtEnd):
         done = list(self._finished)
         self._finished.clear()
         return done
+
+    def tend(self) -> None:
+        """See `Tended`: a search calls it in the middle of its thoughts, so that the timer need not wait for their end."""
+        if self._closed or not self._in_flight():
+            return
+        self._step(0.0)
+        while self._quiet and not self._closed:
+            self._step(float("inf"))
 
     def _enough(self) -> bool:
         """While the clock is running the caller is kept waiting: its own work would be in the way."""

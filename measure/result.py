@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 
 class Status(StrEnum):
@@ -98,6 +98,15 @@ class AtEnd:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@runtime_checkable
+class Tended(Protocol):
+    """A runner that gets on with its trials only when it is called, be it in the middle of a caller's thought."""
+
+    def tend(self) -> None:
+        """Moves the works along without waiting for any; but while a clock is read, the caller is kept from thinking."""
+        ...
 
 
 class Runner(Protocol):

@@ -6,6 +6,7 @@ runs as last `shortest` seconds together; its time divided by the number of runs
     warm-up      the verified run; where it is very long, it is already enough, and where it is far above the best known
                  time, so is a second single run that is no better
     repeats      `repeats` of them; what is clearly slower than the best is dropped after the first
+    fewer        of what is no contender, once they agree: that it is slower is known, how much need not be
     more         while the interquartile range exceeds `spread` of the median, up to `most_repeats` and `budget` seconds
     verdict      times that never settled are cut down to the fastest third; where even those are further apart than
                  `unstable`, they are kept for the reader, but the trial counts as unstable
@@ -34,12 +35,14 @@ class TimingPlan:
 
     shortest: float = 4e-3
     repeats: int = 7
+    few_repeats: int = 3  # of what is `behind` the best known time
     most_repeats: int = 21
     budget: float = 0.12  # after which 3 repeats are enough
     long_budget: float = 0.6  # after which one repeat is enough
     spread: float = 0.05  # interquartile range / median with which the method is content
     settled: float = 0.15  # the same, above which only the fastest third counts
     unstable: float = 0.30  # the same, above which even these are not to be trusted
+    behind: float = 1.06  # this many times the best known time is no contender
     abandon: float = 1.25  # this many times the best known time is clearly slower
     abandon_cold: float = 4.0  # the same for the warm-up run, which pays for cold caches and sleeping threads
     cold_cost: float = 1e-3  # what a warm-up run may cost on top
@@ -109,7 +112,8 @@ def time_kernel(repeat: Repeat, first: float, limit: float | None = None, plan: 
         times.append(again)
         if min(times) > plan.abandon * limit:
             return Timing((min(times),), abandoned=True)
-    while not _enough(times, spent, plan):
+    behind = inf if limit is None else plan.behind * limit
+    while not _enough(times, spent, plan, behind):
         seconds = repeat(count)
         spent += seconds
         times.append(seconds / count)
@@ -140,14 +144,14 @@ def _runs_per_repeat(repeat: Repeat, plan: TimingPlan) -> tuple[int, float, floa
         count *= min(100, max(2, ceil(wanted)))
 
 
-def _enough(times: Sequence[float], spent: float, plan: TimingPlan) -> bool:
+def _enough(times: Sequence[float], spent: float, plan: TimingPlan, behind: float) -> bool:
     count = len(times)
     if count >= plan.most_repeats or spent > plan.long_budget:
         return True
     content = relative_spread(times) <= plan.spread
     if spent > plan.budget:
         return count >= 3 and (content or spent > 3 * plan.budget)
-    return count >= plan.repeats and content
+    return content and count >= (plan.few_repeats if min(times) > behind else plan.repeats)
 
 
 def interleaved(

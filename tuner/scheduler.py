@@ -16,7 +16,7 @@ from itertools import count as numbers
 from math import inf, isfinite
 
 from ..common.errors import ArgumentError
-from ..measure.result import Measurement, Purpose, Runner
+from ..measure.result import Measurement, Purpose, Runner, Tended
 from ..schedules.space import Candidate
 from ..schedules.task import Task
 from .effort import Effort, Opening, Sharing
@@ -74,6 +74,11 @@ class Lane:
             self._extend(measurement.seconds)
         with self.thinking:
             self.strategy.tell(results)
+
+    def look_up(self, runner: Tended) -> None:
+        """In the middle of a thought: lets trials go on."""
+        with self.thinking.paused():
+            runner.tend()
 
     def _keep_rounds(self) -> None:
         """Writes what the strategy's model said of the last batches, where it has one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +21,9 @@ from ..targets.ceilings import Ceilings
 class TaskSpace:
     """All candidates of a task. One walk over the loop tree of an arm analyses a whole population.
 
+    Attributes:
+        meanwhile: called at every walk, a few milliseconds each: whatever else has to go on while a search thinks.
+
     Without `ragged` only candidates count as valid whose loops all come out even.
     """
 
@@ -31,6 +34,7 @@ class TaskSpace:
         self.ceilings = ceilings
         self.sketches = tuple(task.sketches if sketches is None else sketches)
         self.ragged = ragged
+        self.meanwhile: Callable[[], None] = lambda: None
         self._last: tuple[Population, LoopTree] | None = None
         self._walked: tuple[LoopTree, Analysis] | None = None
 
@@ -70,6 +74,7 @@ class TaskSpace:
     def _tree(self, population: Population) -> LoopTree:
         """The loop trees of a population; those of the last one are kept, because its parts are asked for in turn."""
         if self._last is None or self._last[0] is not population:
+            self.meanwhile()
             sketch, arm = self.sketches[population.arm], self.arms[population.arm]
             tree = sketch.apply_population(self.task.body, self.task.target, arm, population.choices)
             self._last = (population, tree)

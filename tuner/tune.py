@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from ..measure.result import Purpose, Runner
+from ..measure.result import Purpose, Runner, Tended
 from ..schedules.schedule import Template
 from ..schedules.sketch import Sketch
 from ..schedules.space import Candidate
@@ -94,6 +95,8 @@ def tune(
             known = experience(task, problem, database, sketches_of, preset.transfer) if uses else Experience()
             chooser = make_strategy(strategy, space, seed, preset, known.samples)
             lanes.append(Lane(session, chooser, watcher, weight, known.seeds))
+            if isinstance(place.runner, Tended):
+                space.meanwhile = partial(lanes[-1].look_up, place.runner)
         return search(lanes, place.runner, budget, preset)
 
 

@@ -294,3 +294,15 @@ def test_ctrl_c_is_for_the_parent_alone() -> None:
     said, _ = parent.communicate(timeout=30)
     assert said.split() == ["interrupted", "fine"]
     assert parent.returncode == 0 and wait_for_end(pids) == []
+
+
+def test_trials_go_on_while_the_caller_is_in_the_middle_of_a_thought(runner: LocalRunner) -> None:
+    """`collect` is not waited in: all that has to happen, happens in calls of `tend`."""
+    for number in range(3):
+        runner.submit(fake_job(number))
+    end = time.monotonic() + 20.0
+    while len(runner._finished) < 3 and time.monotonic() < end:
+        runner.tend()
+        time.sleep(0.001)
+    assert sorted(number for number, _ in runner.collect(timeout=0.0)) == [0, 1, 2]
+    runner.tend()  # nothing is in flight: nothing is waited for

@@ -59,6 +59,19 @@ def test_clearly_slower_is_abandoned_after_two_repeats() -> None:
     assert sum(clock.counts) == 2
 
 
+def test_what_is_no_contender_is_repeated_less_often() -> None:
+    contender, behind = Clock(6.2e-3), Clock(7e-3)
+    assert len(measured(contender, 6e-3, limit=6e-3).times) == SEARCH_PLAN.repeats
+    timing = measured(behind, 7e-3, limit=6e-3)
+    assert not timing.abandoned and timing.seconds == 7e-3
+    assert sum(behind.counts) == SEARCH_PLAN.few_repeats
+
+
+def test_what_is_no_contender_and_does_not_agree_with_itself_is_repeated_as_often() -> None:
+    clock = Clock(7e-3, chain([1.0, 1.2, 1.05], repeat(1.0)))
+    assert len(measured(clock, 7e-3, limit=6e-3).times) > SEARCH_PLAN.few_repeats
+
+
 def test_far_slower_is_abandoned_after_one_run_more_than_the_warm_up() -> None:
     clock = Clock(40e-3)
     assert measured(clock, 41e-3, limit=6e-3) == Timing((40e-3,), abandoned=True)
