@@ -21,10 +21,8 @@ from ..targets.ceilings import Ceilings
 class TaskSpace:
     """All candidates of a task. One walk over the loop tree of an arm analyses a whole population.
 
-    Attributes:
-        meanwhile: called at every walk, a few milliseconds each: whatever else has to go on while a search thinks.
-
-    Without `ragged` only candidates count as valid whose loops all come out even.
+    Without `ragged` only candidates count as valid whose loops all come out even. `meanwhile` is called at every walk, some
+    milliseconds each: whatever else has to go on while a search thinks.
     """
 
     def __init__(
