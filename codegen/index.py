@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..tensor.affine import affine, interval, simplify, to_expr
 from ..tensor.dtype import boolean, i64
-from ..tensor.expr import Const, Expr, Op, Var
+from ..tensor.expr import Const, Expr, Op, Var, substitute, variables
 
 Bounds = dict[str, tuple[int, int]]
 
@@ -82,6 +82,12 @@ def inside(expr: Expr, extent: int, bounds: Bounds) -> Expr | None:
     lower = None if low >= 0 else Op("ge", (expr, number(0)), boolean)
     upper = None if high < extent else Op("lt", (expr, number(extent)), boolean)
     return both(lower, upper)
+
+
+def settled(expr: Expr, bounds: Bounds) -> Expr:
+    """The expression without its variables that have one value only."""
+    ranges = {name: bounds[name] for name in variables(expr) if name in bounds}
+    return substitute(expr, {name: number(low) for name, (low, high) in ranges.items() if low == high})
 
 
 def variable(name: str) -> Var:

@@ -11,7 +11,7 @@ from ..schedules.regions import full_tile, storage_box, storage_extent, storage_
 from ..tensor.affine import affine
 from ..tensor.expr import Expr, Var, variables
 from ..tensor.program import Stage
-from .index import Bounds, floor_div, minus, modulo, number
+from .index import Bounds, floor_div, minus, modulo, number, settled
 from .loop_ir import Buffer, Scope
 
 STACK_LIMIT = 16 * 1024  # bytes; larger tiles go to scratch memory, so that no thread's stack overflows
@@ -46,7 +46,7 @@ class Storage:
             return tuple(relative[axis] for axis in axes)
         found = []
         for axis, stride, extent in self.dimensions:
-            index = floor_div(relative[axis], stride, bounds)
+            index = floor_div(settled(relative[axis], bounds), stride, bounds)
             found.append(modulo(index, extent, bounds) if extent else index)
         return tuple(found)
 

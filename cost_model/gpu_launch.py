@@ -226,7 +226,7 @@ class _LaunchCount:
                 shared, free = _add_shared(shared, free, count, shared_write(self.tree, loops))
             else:
                 written = Read(
-                    definition.tensors[0].name, tuple(a.var for a in definition.axes), definition.tensors[0].dtype
+                    definition.tensors[0].name, tuple(a.var for a in definition.axes_of(0)), definition.tensors[0].dtype
                 )
                 count = times / global_width(self.tree, loops, written)
                 lines, touched, needed = _add_global(

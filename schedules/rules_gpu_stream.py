@@ -9,12 +9,13 @@ row groups  producers whose values belong to one row of the root run inside of i
 from __future__ import annotations
 
 from ..tensor.dtype import DType
+from ..tensor.expr import Var
 from ..tensor.program import Program, Stage
 from .access import contiguous_axis, output_stride
 from .extents import Extent, ceildiv
 from .rules_gpu_binding import WARP, bind_blocks, bind_threads, lanes_factor, require_threads, threads_factor
 from .rules_gpu_transpose import transpose
-from .rules_stream import row_group
+from .rules_stream import inside_rows, row_group
 from .rules_transpose import crossing
 from .schedule import LoopHandle, Schedule, StageHandle
 
@@ -44,10 +45,10 @@ def stream_group(s: Schedule, root: str, taken: set[str]) -> set[str]:
 
 
 def lane_axis(program: Program, stage: Stage) -> str | None:
-    """The axis along which lanes lie: the contiguous one, else the last."""
+    """The axis along which lanes lie: the contiguous one, else the last, which of a single value is one of the reduction."""
     axis = contiguous_axis(program, stage)
-    if axis is None and stage.axes:
-        return stage.axes[-1].name
+    if axis is None and stage.all_axes:
+        return (stage.axes or stage.reduction)[-1].name
     return axis
 
 
@@ -217,14 +218,16 @@ def _row_group(s: Schedule, root: StageHandle, group: list[str], shared: int) ->
     """All stages of a group go over their row with the same threads."""
     definition, name = root.definition, root.name
     rows = list(root.axes[:shared])
-    inside = [a for a in definition.axes[shared:] if a.extent > 1]
-    along = next((a.name for a in inside if output_stride(definition, a.name) == 1), None)
+    long = [a for a in definition.axes[shared:] if a.extent > 1]
+    along = next((a.name for a in long if output_stride(definition, a.name) == 1), None)
     if along is None or contiguous_axis(s.program, definition) in {a.name for a in definition.axes[:shared]}:
         _row_group_by_threads(s, root, group, rows)
         return
-    length = next(a.extent for a in inside if a.name == along)
-    kept = any(_is_row(s.program, s.program.stage(member), rows) for member in group)
-    by = s.variant(f"{name} a row by a", ["warp", "block"]) if length <= KEPT * WARP else "block"
+    length = next(a.extent for a in long if a.name == along)
+    inside = inside_rows(s.program, definition, group, shared)
+    kept = any(inside.values())  # members with more than one value a row, which their readers go over again
+    simple = _in_registers(s.program, definition, along, inside)
+    by = s.variant(f"{name} a row by a", ["warp", "block"]) if simple and length <= KEPT * WARP else "block"
     extent = _loop(root, along).extent
     if by == "warp":
         warps = s.factor(f"{name}.warps", rows[-1].extent, at_most=ROWS_AT_MOST, default=4)
@@ -241,7 +244,8 @@ def _row_group(s: Schedule, root: StageHandle, group: list[str], shared: int) ->
         at = rows[-1]
     vector = lanes_factor(s, f"{name}.vector", definition.tensors[0].dtype)
     items: Extent | None = None
-    if kept and s.variant(f"{name} row in", ["registers", "shared"] if by == "block" else ["registers"]) == "registers":
+    places = (["registers"] if simple else []) + (["shared"] if by == "block" else [])
+    if kept and s.variant(f"{name} row in", places) == "registers":
         held = ceildiv(extent, threads * vector) * vector
         s.require(held <= KEPT, "the row fits in the registers of its threads")
     else:
@@ -254,17 +258,32 @@ def _row_group(s: Schedule, root: StageHandle, group: list[str], shared: int) ->
             _along(s, inner, lane, threads, vector, items)
 
 
-def _is_row(program: Program, stage: Stage, rows: list[LoopHandle]) -> bool:
-    """Whether a member has more than one value a row, which its readers go over again."""
-    return not stage.reduction and len([a for a in stage.axes if a.extent > 1]) > len(rows)
+def _in_registers(program: Program, root: Stage, along: str, inside: dict[str, tuple[str, ...]]) -> bool:
+    """Whether the threads that need an element of a member are those that made it: all walk along it by their lanes."""
+    for member, axes in inside.items():
+        stage = program.stage(member)
+        if axes and (axes != (stage.axes[-1].name,) or stage.reduction):
+            return False
+        for reader in program.consumers[member] if axes else ():
+            lane = along if reader.name == root.name else _reduced_lane(program, reader) or reader.axes[-1].name
+            if any(read.tensor == member and read.indices[-1] != Var(lane) for read in reader.reads()):
+                return False
+    return True
+
+
+def _reduced_lane(program: Program, stage: Stage) -> str | None:
+    """The axis of the reduction of a member that its threads share."""
+    if not stage.reduction:
+        return None
+    axis = contiguous_axis(program, stage)
+    names = [a.name for a in stage.reduction]
+    return axis if axis in names else max(stage.reduction, key=lambda a: a.extent).name
 
 
 def _lane_inside(program: Program, stage: Stage, rows: StageHandle) -> str | None:
     """The axis of a member that its threads share; None for one value a row, which every thread computes."""
     if stage.reduction:
-        axis = contiguous_axis(program, stage)
-        names = [a.name for a in stage.reduction]
-        return axis if axis in names else max(stage.reduction, key=lambda a: a.extent).name
+        return _reduced_lane(program, stage)
     last = stage.axes[-1].name if stage.axes else None
     if last is None:
         return None

@@ -16,6 +16,8 @@ An epilogue takes the accumulators out of the registers of the very thread that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..tensor.expr import Read
 from ..tensor.program import Program, Stage
 from .access import depends, element_stride, is_anchor, moves_data_only, plain_dimension
@@ -171,7 +173,8 @@ class _Tile:
         depth = self._depth(stage)
         rows = s.split(rows_loop, self.lanes_rows, self.rows)
         columns = s.split(columns_loop, self.lanes_columns, self.vectors, self.vector)
-        self._order(others, list(rows), list(columns), depth)
+        # one point of each is left here; inside of the copies' loop, since nothing can be attached in a register tile
+        self._order([], list(rows), list(columns), depth, others)
         s.unroll(*others)
         self._bind(list(rows), list(columns), depth)
         return depth
@@ -182,11 +185,16 @@ class _Tile:
         return [*others, *self.s.split(stage.along(self.definition, self.parts.depth), self.steps, self.terms)]
 
     def _order(
-        self, outside: list[LoopHandle], rows: list[LoopHandle], columns: list[LoopHandle], depth: list[LoopHandle]
+        self,
+        outside: list[LoopHandle],
+        rows: list[LoopHandle],
+        columns: list[LoopHandle],
+        depth: list[LoopHandle],
+        inside: Sequence[LoopHandle] = (),
     ) -> None:
         """Warps around lanes, the copies' loop around both, the register tile innermost."""
         threads = [rows[0], columns[0], rows[1], columns[1]]
-        self.s.reorder(*outside, *depth[:-2], *threads, *depth[-2:], rows[2], *columns[2:])
+        self.s.reorder(*outside, *depth[:-2], *threads, *depth[-2:], *inside, rows[2], *columns[2:])
 
     def _bind(self, rows: list[LoopHandle], columns: list[LoopHandle], depth: list[LoopHandle]) -> None:
         bind_threads(self.s, rows[0], columns[0], rows[1], columns[1])

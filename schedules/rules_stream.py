@@ -209,6 +209,19 @@ def _members(program: Program, root: Stage, shared: int, taken: set[str]) -> lis
     return members
 
 
+def inside_rows(program: Program, root: Stage, members: list[str], shared: int) -> dict[str, tuple[str, ...]]:
+    """The axes of each member that have more than one point inside of a row of its root."""
+    rows: dict[str, tuple[str | None, ...]] = {root.name: tuple(a.name for a in root.axes[:shared])}
+    inside: dict[str, tuple[str, ...]] = {}
+    for name in members:
+        stage = program.stage(name)
+        own = row_axes(program, stage, rows, shared)
+        assert own is not None
+        rows[name] = own
+        inside[name] = tuple(a.name for a in stage.axes if a.extent > 1 and a.name not in own)
+    return inside
+
+
 def row_axes(
     program: Program, stage: Stage, rows: dict[str, tuple[str | None, ...]], shared: int
 ) -> tuple[str | None, ...] | None:

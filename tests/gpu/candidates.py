@@ -85,7 +85,8 @@ def fault(body: Program, artifact: Artifact, seed: int = 1) -> str:
         dtype = body.tensors[name].dtype
         found = _numbers(output.numpy(), dtype).reshape(want.shape)
         allowed = 16 * (dtype.eps if dtype.is_float else 0.0) * scale + 1e-30
-        bad = ~(np.abs(found - want) <= allowed)
+        same = (found == want) | (np.isnan(found) & np.isnan(want))
+        bad = ~(same | (np.abs(found - want) <= allowed))
         if bad.any():
             return f"{name}: {bad.sum()} of {bad.size} points, first {found[bad][0]} for {want[bad][0]}"
     return ""
