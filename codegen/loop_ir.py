@@ -79,8 +79,8 @@ __all__ = [
     "substatements",
 ]
 
-BLOCK_INDEX = Var("block index")  # with a space: no loop is called so
-THREAD_INDEX = Var("thread index")
+BLOCK_INDEX = Var("block_index")  # names of loops end in a number
+THREAD_INDEX = Var("thread_index")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Loops that are bound to blocks, warps and threads of a GPU: no loops in the code, but the trip that a thread runs.
 
-    thread i: 8     ->    let i = thread index // 4 % 8
+    thread i: 8     ->    let i = thread_index // 4 % 8
 
 More items than threads: a loop over groups of items. Fewer: the threads to spare repeat the last trip and store nothing
 (`View.only`), or, around a stage of its own, jump over it.

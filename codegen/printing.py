@@ -1,8 +1,8 @@
-"""Prints loop IR as indented text, for people and for debugging."""
+"""Prints loop IR as indented text, for people and for debugging. It parses back (parsing.py, which has the grammar)."""
 
 from __future__ import annotations
 
-from ..tensor.printing import print_expr
+from ..tensor.printing import print_expr, print_number
 from .loop_ir import (
     Allocate,
     Barrier,
@@ -22,6 +22,8 @@ from .loop_ir import (
     Update,
     Wait,
 )
+
+COMBINED = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
 
 
 def print_loops(program: LoopProgram) -> str:
@@ -44,21 +46,26 @@ def _buffer(buffer: Buffer) -> str:
     shape = ", ".join(map(str, buffer.shape))
     more = " padded" if buffer.padded else ""
     more += f" swizzle {buffer.swizzle}" if buffer.swizzle else ""
+    more += f" slots {buffer.slots}" if buffer.slots > 1 else ""
+    more += f" = [{', '.join(map(print_number, buffer.values))}]" if buffer.values else ""
     return f"{buffer.name}: {buffer.dtype}[{shape}] in {buffer.scope}{more}"
 
 
-def _statement(node: Statement, depth: int, lines: list[str]) -> None:
+def _statement(node: Statement, depth: int, lines: list[str], last: bool = True) -> None:
+    """`last`: nothing follows in the same body, so what a `let` or an `allocate` is for need not stand deeper."""
     pad = "  " * depth
     match node:
         case Block(body=body):
-            for child in body:
-                _statement(child, depth, lines)
+            for child in body[:-1]:
+                _statement(child, depth, lines, last=False)
+            for child in body[-1:]:
+                _statement(child, depth, lines, last)
         case For():
             lines.append(pad + _loop(node))
             _statement(node.body, depth + 1, lines)
         case Let(var=var, value=value, body=body):
             lines.append(f"{pad}let {var} = {print_expr(value)}")
-            _statement(body, depth, lines)
+            _statement(body, depth + (not last), lines)
         case If(condition=condition, then=then, otherwise=otherwise):
             lines.append(f"{pad}if {print_expr(condition)}:")
             _statement(then, depth + 1, lines)
@@ -67,17 +74,16 @@ def _statement(node: Statement, depth: int, lines: list[str]) -> None:
                 _statement(otherwise, depth + 1, lines)
         case Allocate(buffer=buffer, body=body):
             lines.append(f"{pad}allocate {_buffer(buffer)}")
-            _statement(body, depth, lines)
+            _statement(body, depth + (not last), lines)
         case Store(buffer=name, indices=indices, value=value):
             sign = "=(stream)" if node.streaming else "=(later)" if node.later else "=(ahead)" if node.ahead else "="
             lines.append(f"{pad}{name}[{', '.join(map(print_expr, indices))}] {sign} {print_expr(value)}")
         case Update(buffer=name, indices=indices, combiner=combiner, value=value):
-            sign = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}[combiner]
-            lines.append(f"{pad}{name}[{', '.join(map(print_expr, indices))}] {sign} {print_expr(value)}")
+            lines.append(f"{pad}{name}[{', '.join(map(print_expr, indices))}] {COMBINED[combiner]} {print_expr(value)}")
         case Prefetch(buffer=name, indices=indices, locality=locality):
             lines.append(f"{pad}prefetch({locality}) {name}[{', '.join(map(print_expr, indices))}]")
         case Barrier(buffers=buffers):
-            lines.append(f"{pad}barrier {', '.join(sorted(buffers))}")
+            lines.append(f"{pad}barrier {', '.join(sorted(buffers))}".rstrip())
         case Shuffle(buffer=name, source=source, mask=mask):
             lines.append(f"{pad}{name}[] = shuffle({source}[], {mask})")
         case Commit():
@@ -88,9 +94,13 @@ def _statement(node: Statement, depth: int, lines: list[str]) -> None:
             raise TypeError(f"unknown statement {type(node).__name__}")
 
 
+def loop_word(kind: LoopKind) -> str:
+    """What a loop of this kind is called."""
+    return "for" if kind is LoopKind.SERIAL else str(kind)
+
+
 def _loop(node: For) -> str:
-    word = "for" if node.kind is LoopKind.SERIAL else str(node.kind)
     unroll = f" unroll {node.unroll}" if node.unroll > 1 else ""
     valid = "" if node.valid is None else f" valid {print_expr(node.valid)}"
     index = "" if node.index is None else f" = {print_expr(node.index)}"
-    return f"{word} {node.var}{index} < {print_expr(node.extent)}{unroll}{valid}:"
+    return f"{loop_word(node.kind)} {node.var}{index} < {print_expr(node.extent)}{unroll}{valid}:"
