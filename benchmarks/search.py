@@ -1,68 +1,119 @@
-"""How good the search is on recorded spaces: python benchmarks/search.py [--strategies ...] [--seeds 30] [--table]
+"""How good the search is: python benchmarks/search.py MEASURE [--minutes 10]
 
-Every strategy of ours, Optuna's TPE and Kernel Tuner's strategies (`pip install optuna kernel-tuner`) answer from the same
-tables; needs no hardware. What is finished is kept in benchmarks/results/search-replay.jsonl, line by line, and not made again:
-a call that is cut is continued by the next one. `--table` shows what there is.
+Each call does what is missing of a measure, the most urgent first, for at most so many minutes, and keeps every finished piece
+in benchmarks/results/search-runs.jsonl; the next call goes on. `tables` prints what there is, `plots` draws it into docs/.
+`replay` measures on recorded spaces (search_replay.py) and needs no quiet machine.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated
 
-import search_replay as replay
+import search_clock
+import search_pieces
+import search_plots
+import search_quality
+import search_rank
+import search_replay_tables
+import search_transfer
 import typer
 from rich.console import Console
-from rich.table import Table
-from search_store import MODEL_FREE, RESULTS, Store, code_key
+from search_pieces import Piece
+from search_store import ALL, RESULTS, ROOT, Store, code_key
 
-SPACES = Path(__file__).parents[1] / "tests" / "data" / "replay"
-
-
-def main(
-    strategies: Annotated[str, typer.Option(help="which of them, with commas; default: all")] = "",
-    seeds: Annotated[int, typer.Option(help="runs of each strategy on each space")] = 30,
-    spaces: Annotated[Path, typer.Option(help="the folder of the recorded spaces")] = SPACES,
-    table: Annotated[bool, typer.Option("--table", help="only show what was found so far")] = False,
-) -> None:
-    """Runs what is missing, then shows the tables."""
-    names = strategies.split(",") if strategies else list(replay.SEARCHES)
-    store = Store(RESULTS / "search-replay.jsonl", code_key(MODEL_FREE))
-    if not table:
-        replay.measure(store, sorted(spaces.glob("*.json.gz")), names, seeds, print)
-    console = Console(width=140, highlight=False)
-    console.print(compared(store, names))
-    console.print(by_space(store, "guided"))
+app = typer.Typer(add_completion=False, help=__doc__, no_args_is_help=True)
+Minutes = Annotated[float, typer.Option(help="how long it may take, about")]
+Trials = Annotated[int, typer.Option(min=1, help="of the long searches")]
+Seeds = Annotated[int, typer.Option(min=1, help="runs of each search on each task")]
+AnyCode = Annotated[bool, typer.Option("--any-code", help="also what other versions of the code found")]
 
 
-def compared(store: Store, names: list[str]) -> Table:
-    """One line for each strategy: geomean over the spaces of the mean over the seeds of best / optimum."""
-    rows = Table(box=None, pad_edge=False)
-    for heading in ("strategy", "runs a space", *(f"@{mark}" for mark in replay.MARKS), "within 5%"):
-        rows.add_column(heading, justify="left" if heading == "strategy" else "right")
-    for name in names:
-        if found := replay.curves(store, name):
-            runs = {len(of_space) for of_space in found.values()}
-            count = f"{min(runs)}" if len(runs) == 1 else f"{min(runs)} to {max(runs)}"
-            marks = [f"{replay.geomean_at(found, mark):.3f}" for mark in replay.MARKS]
-            rows.add_row(name, count, *marks, f"{replay.within(found):.0%}")
-    bars = [f"{replay.BARS[mark]:.3f}" if mark in replay.BARS else "" for mark in replay.MARKS]
-    rows.add_row("asked of guided", "30", *bars, f"{replay.WITHIN_BAR:.0%}")
-    return rows
+def opened(any_code: bool) -> Store:
+    """What was found so far."""
+    return Store(RESULTS / "search-runs.jsonl", code_key(ALL), any_code)
 
 
-def by_space(store: Store, name: str) -> Table:
-    """One line for each space: where a strategy is good, and where it is not."""
-    rows = Table(box=None, pad_edge=False, title=name, title_justify="left")
-    for heading in ("space", *(f"@{mark}" for mark in replay.MARKS), "within 5%"):
-        rows.add_column(heading, justify="left" if heading == "space" else "right")
-    for space, found in sorted(replay.curves(store, name).items()):
-        places = [replay.points().index(mark) for mark in replay.MARKS]
-        marks = [f"{fmean(curve[place] for curve in found):.3f}" for place in places]
-        rows.add_row(space, *marks, f"{fmean(curve[-1] <= replay.WITHIN for curve in found):.0%}")
-    return rows
+def measure(minutes: float, any_code: bool, pieces: Callable[[Store], Iterable[Piece]]) -> None:
+    """Goes on with a measure and says what is left."""
+    store, console = opened(any_code), Console(highlight=False)
+    search_pieces.work(store, lambda: pieces(store), minutes, console.log)
+    left = list(pieces(store))
+    console.print(
+        f"left: {len(left)} pieces, about {sum(piece.seconds for piece in left) / 60:.0f} minutes"
+        if left
+        else "nothing is left"
+    )
 
+
+@app.command()
+def clock(minutes: Minutes = 10.0, trials: Trials = 4000, any_code: AnyCode = False) -> None:
+    """Trials a second, where the time goes, memory."""
+    measure(minutes, any_code, lambda store: search_clock.clock(store, trials))
+
+
+@app.command()
+def quality(minutes: Minutes = 10.0, seeds: Seeds = 5, any_code: AnyCode = False) -> None:
+    """Best of the first trials on 12 tasks, against random and evolution; without any trial, too."""
+    measure(minutes, any_code, lambda store: search_quality.quality(store, seeds))
+
+
+@app.command()
+def best_known(minutes: Minutes = 10.0, any_code: AnyCode = False) -> None:
+    """Runs of 2,000 trials; then the winners of all runs so far, measured together."""
+    measure(minutes, any_code, search_quality.best_known)
+
+
+@app.command()
+def contest(minutes: Minutes = 10.0, any_code: AnyCode = False) -> None:
+    """Only measures the winners of all runs so far together."""
+    measure(minutes, any_code, search_pieces.contests)
+
+
+@app.command()
+def transfer(minutes: Minutes = 10.0, seeds: Seeds = 3, any_code: AnyCode = False) -> None:
+    """What 8 trials reach when two other shapes were tuned before."""
+    measure(minutes, any_code, lambda store: search_transfer.transfer(store, seeds))
+
+
+@app.command()
+def stability(minutes: Minutes = 10.0, any_code: AnyCode = False) -> None:
+    """Ten seeds of one task."""
+    measure(minutes, any_code, search_quality.stability)
+
+
+@app.command()
+def rank(minutes: Minutes = 10.0, any_code: AnyCode = False) -> None:
+    """The analytic model on 500 random candidates of each task."""
+    measure(minutes, any_code, search_rank.rank)
+
+
+@app.command()
+def ablations(minutes: Minutes = 10.0, seeds: Seeds = 5, any_code: AnyCode = False) -> None:
+    """Guided with one idea taken away each."""
+    measure(minutes, any_code, lambda store: search_quality.ablations(store, seeds))
+
+
+@app.command()
+def tables(any_code: AnyCode = False) -> None:
+    """All tables as they stand in docs/search.md."""
+    store, console = opened(any_code), Console(width=140, highlight=False)
+    for part in (search_clock, search_quality, search_rank):
+        for table in part.tables(store):
+            console.print(table)
+            console.print()
+
+
+@app.command()
+def plots(any_code: AnyCode = False, folder: Path = ROOT / "docs") -> None:
+    """Draws search-curves.svg and search-rank.svg."""
+    store = opened(any_code)
+    (folder / "search-curves.svg").write_text(search_plots.curves(store), encoding="utf-8")
+    (folder / "search-rank.svg").write_text(search_plots.scatter(store), encoding="utf-8")
+
+
+app.command()(search_replay_tables.replay)
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

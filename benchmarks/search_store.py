@@ -20,7 +20,14 @@ MODEL_FREE = (  # what decides what is proposed on a recorded space
     "cost_model/gaussian.py",
     "schedules/space_ops.py",
 )  # fmt: skip
-ALL = ("tuner/search", "tuner/budget.py", "cost_model", "schedules", "codegen")
+ALL = (
+    "tuner",
+    "cost_model",
+    "schedules",
+    "codegen",
+    "measure",
+    "runtime",
+)  # what decides how a search on this machine goes
 
 
 def code_key(places: Sequence[str]) -> str:
@@ -35,17 +42,22 @@ def code_key(places: Sequence[str]) -> str:
 
 @dataclass
 class Store:
-    """The lines of one file, by measure and key; `code` "" stands for what does not depend on ours (a peer)."""
+    """The lines of one file, by measure and key; `code` "" stands for what does not depend on ours (a peer).
+
+    With `any_code` lines of other code count as well, the latest of each key: while developing, a hint is better than nothing.
+    """
 
     path: Path
     code: str
+    any_code: bool = False
     _lines: dict[tuple[str, str, str], Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.path.exists():
             for text in self.path.read_text(encoding="utf-8").splitlines():
                 line = json.loads(text)
-                self._lines[line["measure"], line["key"], line["code"]] = line["found"]
+                code = self.code if self.any_code and line["code"] else line["code"]
+                self._lines[line["measure"], line["key"], code] = line["found"]
 
     def get(self, measure: str, key: str, *, peer: bool = False) -> Any:
         """What was found, or None."""

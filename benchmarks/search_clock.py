@@ -1,0 +1,78 @@
+"""Measure 2: trials a second, where the time goes, and whether memory stays flat."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.table import Table
+from search_pieces import Piece, expected
+from search_quality import headed
+from search_runs import Found, Plan, run
+from search_store import Store
+from search_tasks import CLOCK, short
+
+SAMPLER = Path(__file__).parent / "search_sampler.py"
+TRIALS, MANY = 128, 4000
+SPEED_BARS = dict(zip(CLOCK, (10.0, 5.0), strict=True))
+OUTSIDE_BARS = {TRIALS: 0.15, MANY: 0.20}
+
+
+def clock(store: Store, many: int = MANY) -> Iterator[Piece]:
+    """A short and a long search of each; they are not cut, as starting again is no part of the figure."""
+    for trials in (TRIALS, many):
+        for task in CLOCK:
+            plan = Plan(task, "guided", 0, trials)
+            if store.get("clock", plan.key) is None:
+                yield Piece("clock", plan.key, expected(store, task, trials), lambda _, p=plan: watched(p))
+
+
+def watched(plan: Plan) -> Found | None:
+    """A run, and how often nothing was at work during it."""
+    command = [sys.executable, str(SAMPLER), str(os.getpid())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sampler:
+        found = run(plan, time.monotonic() + 3600.0)
+        sampler.send_signal(signal.SIGTERM)
+        said = sampler.communicate()[0]
+    return None if found is None else found | {"sampled": json.loads(said)}
+
+
+def tables(store: Store) -> Iterator[Table]:
+    """One line for each search."""
+    heads = (
+        "search",
+        "trials",
+        "trials/s",
+        "asked",
+        "nothing at work",
+        "asked",
+        "thinking",
+        "first result",
+        "memory, MB",
+    )
+    table = headed("where the time of a search goes (shares of the wall)", *heads)
+    for _, found in sorted(store.all("clock"), key=lambda pair: (pair[1]["trials"], pair[1]["task"])):
+        spent, sampled = found["spent"], found["sampled"]
+        bar = OUTSIDE_BARS.get(found["trials"])
+        table.add_row(
+            short(found["task"]), str(found["trials"]),
+            f"{found['trials'] / spent['wall']:.1f}", f"{SPEED_BARS[found['task']]:.0f}",
+            f"{sampled['idle'] / max(sampled['looks'], 1):.1%}", f"{bar:.0%}" if bar else "",
+            f"{spent['search'] / spent['wall']:.1%}", f"{found['first']:.1f} s", memory(found),
+        )  # fmt: skip
+    if not table.row_count:
+        table.add_row("not measured")
+    yield table
+
+
+def memory(found: Found) -> str:
+    """Of the search and of its children: early (after 100 trials, if there were as many) and at the end."""
+    looks = found["memory"]
+    early = next((look for look in looks if look[0] >= 100), looks[0])
+    return ", ".join(f"{early[part] / 1e6:.0f} to {looks[-1][part] / 1e6:.0f}" for part in (1, 2))

@@ -1,0 +1,51 @@
+"""The winners of all runs of a task, measured again together: only such times are compared.
+
+Times that a search records are taken on a machine that drifts, and the least of many is always a lucky one. So each curve of
+the best so far is stretched until its end is what the run's winner takes in the contest. The best known is the fastest there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from search_runs import THREADS, Found
+from search_tasks import TASKS
+
+from tilesmith.measure.calibrate import ceilings
+from tilesmith.measure.local import LocalRunner
+from tilesmith.measure.result import Job, Purpose
+from tilesmith.schedules.task import Task
+from tilesmith.targets.target import parse_target
+from tilesmith.tuner.apply import analytic_pick
+
+ANALYTIC = "analytic"
+MOST = 48  # contenders: the fastest as recorded
+
+
+def contest(task: str, runs: dict[str, Found]) -> Found:
+    """{"seconds": name of run -> seconds of its winner} and those of what the analytic model picks without a trial."""
+    target = parse_target("host")
+    described = Task.of(TASKS[task].program(), target, THREADS)
+    pick = analytic_pick(described)
+    entries: dict[str, tuple[str, Found]] = {
+        ANALYTIC: (pick.sketch.text if pick.sketch.steps else "", dict(pick.config))
+    }
+    ranked = sorted((key for key in runs if runs[key]["winner"]), key=lambda key: runs[key]["winner"]["seconds"])
+    entries |= {key: (runs[key]["winner"]["sketch"], runs[key]["winner"]["config"]) for key in ranked[:MOST]}
+    seconds = measured(described, target.text, list(dict.fromkeys(map(_text, entries.values()))))
+    return {"seconds": {name: seconds[_text(entry)] for name, entry in entries.items()}}
+
+
+def _text(entry: tuple[str, Found]) -> str:
+    return json.dumps(entry, sort_keys=True)
+
+
+def measured(task: Task, target: str, entries: Sequence[str]) -> dict[str, float]:
+    """Median seconds of each, interleaved; infinity for what does not run (any more)."""
+    jobs = []
+    for number, entry in enumerate(entries):
+        sketch, config = json.loads(entry)
+        jobs.append(Job(number, task.text, sketch, config, target, THREADS, Purpose.CONFIRM))
+    with LocalRunner(target, THREADS, ceilings=ceilings(task.target, THREADS)) as runner:
+        return {entries[number]: measurement.seconds for number, measurement in runner.confirm(jobs)}
