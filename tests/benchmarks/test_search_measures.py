@@ -1,0 +1,118 @@
+"""The search benchmark: pieces that go on where they were cut, shares of the best known, tables and plots."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import search_plots
+import search_quality
+import search_rank
+from search_pieces import Piece, contests, searches, work
+from search_runs import Plan, best_after, run
+from search_store import Store
+from search_tasks import CLOCK, FEW, TASKS, donors
+
+TASK = "matmul 512x512x512"
+
+
+def found(task: str = TASK, label: str = "guided", seed: int = 0, **more: Any) -> dict[str, Any]:
+    curve = [[1, 0.5, 8.0], [10, 1.0, 2.0], [100, 9.0, 1.0]]
+    return {
+        "task": task, "label": label, "seed": seed, "trials": 128, "curve": curve, "drafted": [24, 0],
+        "spent": {"wall": 12.8, "search": 2.0}, "winner": {"sketch": "", "config": {}, "seconds": 1.0}, **more,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "runs.jsonl", "now")
+
+
+def test_there_are_twelve_tasks_and_the_named_ones_are_among_them() -> None:
+    assert len(TASKS) == 12 and set(CLOCK) | set(FEW) <= set(TASKS)
+
+
+@pytest.mark.parametrize("name", list(TASKS))
+def test_donors_are_other_shapes_of_the_same_family(name: str) -> None:
+    from tilesmith.tensor.text import family_key, program_key
+
+    programs = [row.program() for row in (TASKS[name], *donors(TASKS[name]))]
+    assert len({family_key(program) for program in programs}) == 1
+    assert len({program_key(program) for program in programs}) == 3
+
+
+def test_work_stops_at_what_was_cut_and_goes_on_with_what_fits(store: Store) -> None:
+    ends = {"a": [None, {"n": 1}], "b": [{"n": 2}], "long": []}
+
+    def pieces() -> list[Piece]:
+        names = [name for name in ("long", "a", "b") if store.get("m", name) is None]
+        return [Piece("m", n, 1e6 if n == "long" else 0.0, lambda _, n=n: ends[n].pop(0)) for n in names]
+
+    said: list[str] = []
+    work(store, pieces, 0.1, said.append)
+    assert "cut" in said[0] and len(said) == 1 and store.get("m", "a") is None
+    work(store, pieces, 0.1, said.append)
+    assert store.get("m", "a") == {"n": 1} and store.get("m", "b") == {"n": 2}
+    assert Store(store.path, "now").get("m", "b") == {"n": 2}
+    assert Store(store.path, "later").get("m", "b") is None
+    assert Store(store.path, "later", any_code=True).get("m", "b") == {"n": 2}
+
+
+def test_runs_and_contests_are_missing_until_they_are_there(store: Store) -> None:
+    plan = Plan(TASK, "guided", 0, 128)
+    assert [piece.key for piece in searches(store, [plan])] == [plan.key]
+    assert not list(contests(store))
+    store.put("run", plan.key, found())
+    assert not list(searches(store, [plan]))
+    assert [piece.key for piece in contests(store)] == [TASK]
+    store.put("contest", TASK, {"of": [plan.key], "seconds": {plan.key: 1.0}})
+    assert not list(contests(store))
+    store.put("run", Plan(TASK, "guided", 1, 128).key, found(seed=1))
+    assert [piece.key for piece in contests(store)] == [TASK]
+
+
+def test_shares_are_of_the_best_known_and_end_where_the_winner_stood(store: Store) -> None:
+    ours, rival = Plan(TASK, "guided", 0, 128).key, Plan(TASK, "random", 0, 128).key
+    store.put("run", ours, found())
+    store.put("run", rival, found(label="random", winner={"sketch": "", "config": {"x": 1}, "seconds": 0.9}))
+    store.put("contest", TASK, {"of": [ours, rival], "seconds": {"analytic": 2.0, ours: 1.1, rival: 1.0}})
+    shares = search_quality.Shares(store)
+    assert shares.of(TASK, "guided", 128, 128) == [pytest.approx(1.0 / 1.1)]
+    assert shares.of(TASK, "guided", 128, 16) == [pytest.approx(1.0 / 2.2)]  # the whole curve is stretched
+    assert search_quality.zero_share(shares, TASK) == pytest.approx(0.55)
+    assert best_after(found(), 9) == 8.0
+
+
+def test_tables_and_plots_of_what_there_is(store: Store) -> None:
+    store.put("run", Plan(TASK, "guided", 0, 128).key, found())
+    store.put("rank", "x", {"task": TASK, "pairs": [[1.0, 2.0], [2.0, 3.0], [3.0, None], [1.5, 1.0]]})
+    by_label = next(iter(search_quality.tables(store)))
+    assert list(by_label.columns[1].cells) == ["1 of 12", "0", "0", ""]
+    assert list(by_label.columns[3].cells)[1] == "not measured"
+    assert len(next(iter(search_rank.tables(store))).rows) == len(TASKS) + 2
+    for svg in (search_plots.curves(store), search_plots.scatter(store)):
+        shapes = ElementTree.fromstring(svg).iter()
+        assert sum(shape.tag.endswith(("polyline", "circle")) for shape in shapes) >= 3
+
+
+def test_where_the_best_stands() -> None:
+    assert search_rank.place_of_best([3.0, 1.0, 2.0, 4.0], np.array([5.0, 9.0, 8.0, np.inf])) == 0.5
+
+
+def test_a_run_that_is_cut_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small task, searched for real: cut after the first trial, then finished."""
+    import search_runs
+    from workloads import ROWS
+
+    monkeypatch.setattr(search_runs, "SCRATCH", tmp_path)
+    row = next(row for row in ROWS if row.name == "bias_relu 32x128")
+    plan = Plan(row.name, "random", 0, 6, rows={row.name: row})
+    assert run(plan, time.monotonic()) is None and plan.database.exists()
+    finished = run(plan, time.monotonic() + 120.0)
+    assert finished is not None and finished["trials"] == 6 and finished["winner"]["seconds"] > 0
+    assert finished["curve"][-1][0] <= 6 and not plan.database.exists()
