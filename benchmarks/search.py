@@ -38,7 +38,7 @@ def opened(any_code: bool) -> Store:
 def measure(minutes: float, any_code: bool, pieces: Callable[[Store], Iterable[Piece]]) -> None:
     """Goes on with a measure and says what is left."""
     store, console = opened(any_code), Console(highlight=False)
-    search_pieces.work(store, lambda: pieces(store), minutes, console.log)
+    search_pieces.work(store, lambda: pieces(store), minutes, lambda text: console.print(text, soft_wrap=True))
     left = list(pieces(store))
     console.print(
         f"left: {len(left)} pieces, about {sum(piece.seconds for piece in left) / 60:.0f} minutes"
