@@ -5,6 +5,9 @@
       pieces of the ordered axis, other common loops, and what is attached to them
         tensors with most axes first:    loops over their other axes, then new values stored over the old ones
 
+Where nothing but pieces of the ordered axis and full pieces stand inside of a piece of the ordered axis, the state is held in
+registers there: it is set or loaded before, and stored after. What nobody else reads is not stored at all.
+
 A tensor may read the old values of tensors with as many axes as itself or fewer. So tensors with more axes are updated first,
 and those with the same axes together, by way of registers: every read finds the value from before this step. What is written
 in step (tensor/scan.py) is no state that anybody reads: it comes first, at the place of the step alone, without initial value.
@@ -20,7 +23,7 @@ from itertools import groupby
 from ..common.errors import ScheduleError
 from ..schedules.loops import Loop, LoopKind, StageLoops
 from ..schedules.step_checks import attached_to, wrong
-from ..tensor.expr import Read
+from ..tensor.expr import Const, Expr, Read, rewrite
 from ..tensor.scan import InStep, without_locals, written_in_step
 from .index import number as literal
 from .index import plus
@@ -42,6 +45,8 @@ class FoldLowering(LoopLowering):
         self.ranks = [len(self.definition.axes_of(n)) for n in range(len(self.definition.tensors))]
         common = {a.name for a in (*self.definition.axes[: min(self.ranks)], *self.definition.reduction)}
         self.step_at = next((d for d, x in enumerate(self.loops) if x.axis not in common), len(self.loops))
+        self.hold_at = self._hold_start() if nest.target.kind != "cuda" else None
+        self.held: dict[int, Buffer] = {}
         self._check(common)
 
     def _check(self, common: set[str]) -> None:
@@ -54,6 +59,17 @@ class FoldLowering(LoopLowering):
             depth = 0 if other.at is None else self.stage.position(other.at[1])
             if depth >= self.step_at:
                 raise self._refused(self.loops[depth], "is part of a step and has a stage attached to it")
+
+    def _hold_start(self) -> int | None:
+        """The outermost piece of the ordered axis with only such pieces and full ones inside; loops that nobody runs aside."""
+        moving = {a.name for n in self._states() for a in self.definition.axes_of(n)}
+        start = None
+        for depth in reversed(range(len(self.loops))):
+            if self.reduces[depth]:
+                start = depth
+            elif self.loops[depth].axis in moving and not self.full[depth]:
+                break
+        return start
 
     def _in_step(self, number: int) -> InStep | None:
         """How a tensor is written in step, unless its axis is spread over threads."""
@@ -75,12 +91,82 @@ class FoldLowering(LoopLowering):
         return self._descend(replace(view, edge=True, only=self.threads.only(view)), 0)
 
     def _descend(self, view: View, depth: int) -> Statement:
-        if depth == self.first_reduction:
+        start: list[Statement] = []
+        if depth == self.first_reduction and depth != self.hold_at:
             inside = [x for d, x in enumerate(self.loops) if d > depth and not self.reduces[d]]
-            count = [n for n in range(len(self.definition.tensors)) if n not in self.in_step]
-            start = [self.alone(view, self._own(n, inside), partial(self._set_initial, number=n)) for n in count]
-            return Block((*start, self._loop(view, depth)))
-        return self._loop(view, depth)
+            start = [
+                self.alone(view, self._own(n, inside), partial(self._set_initial, number=n)) for n in self._states()
+            ]
+        run = self._hold(view, depth) if depth == self.hold_at else self._loop(view, depth)
+        return Block((*start, run)) if start else run
+
+    def _states(self) -> list[int]:
+        return [n for n in range(len(self.definition.tensors)) if n not in self.in_step]
+
+    # ---- state in registers ----
+
+    def _hold(self, view: View, depth: int) -> Statement:
+        """A piece of the ordered axis with the state in registers."""
+        assert self.definition.fold is not None
+        plain = replace(view, edge=False, tail=False)
+        before: list[Statement] = []
+        after: list[Statement] = []
+        for number in self._states():
+            tensor, tile = self.definition.tensors[number], self._tile_of(number, depth)
+            shape = tuple(fixed(x.extent) for x in tile)
+            name = self.names.fresh(f"{tensor.name}.state")
+            self.held[number] = Buffer(name, tensor.dtype, shape, Scope.REGISTER, padded=True)
+            if depth == self.first_reduction:
+                first = self.definition.fold.initial[number]
+                before.append(self.alone(plain, tile, partial(self._set_held, number=number, value=first)))
+            else:
+                before.append(self.alone(view, tile, partial(self._load, number=number)))
+            if depth != self.first_reduction or self._is_read(tensor.name):
+                after.append(self.alone(view, tile, partial(self._keep, number=number)))
+        statement: Statement = Block((*before, self._loop(view, depth), *after))
+        for register in self.held.values():
+            statement = Allocate(register, statement)
+        self.held = {}
+        return statement
+
+    def _is_read(self, tensor: str) -> bool:
+        program = self.nest.tree.program
+        return tensor in program.outputs or any(reader != self.definition for reader in program.consumers[tensor])
+
+    def _tile_of(self, number: int, depth: int) -> list[Loop]:
+        return self._own(number, [x for d, x in enumerate(self.loops) if d > depth and not self.reduces[d]])
+
+    def _element(self, number: int, view: View) -> tuple[Expr, ...]:
+        assert self.hold_at is not None
+        return tuple(view.variables[x.name] for x in self._tile_of(number, self.hold_at))
+
+    def _set_held(self, view: View, number: int, value: Expr) -> Statement:
+        return Store(self.held[number].name, self._element(number, view), value)
+
+    def _load(self, view: View, number: int) -> Statement:
+        buffer, indices = self.nest.body.place(self.stage, number, view)
+        return self._set_held(view, number, Read(buffer.name, indices, buffer.dtype))
+
+    def _keep(self, view: View, number: int) -> Statement:
+        buffer, indices = self.nest.body.place(self.stage, number, view)
+        register = self.held[number]
+        value = Read(register.name, self._element(number, view), register.dtype)
+        return stored(buffer, view, Store(buffer.name, indices, value))
+
+    def _value(self, view: View, expr: Expr, otherwise: Const) -> Expr:
+        """An expression of a step; state that is held is read from its registers."""
+        value = self.nest.body.guarded(self.stage, expr, view, otherwise=otherwise)
+        names = {self.nest.storage[self.definition.tensors[n].name].buffer.name: n for n in self.held}
+
+        def in_register(node: Expr) -> Expr | None:
+            if not isinstance(node, Read) or node.tensor not in names:
+                return None
+            number = names[node.tensor]
+            return Read(self.held[number].name, self._element(number, view), node.dtype)
+
+        return rewrite(value, in_register) if names else value
+
+    # ---- steps ----
 
     def _loop(self, view: View, depth: int) -> Statement:
         if depth == self.step_at:
@@ -105,8 +191,7 @@ class FoldLowering(LoopLowering):
     def _step(self, view: View) -> Statement:
         """One step of the ordered axis."""
         made = [self._place_in_step(view, number, found) for number, found in self.in_step.items()]
-        states = [n for n in range(len(self.definition.tensors)) if n not in self.in_step]
-        order = sorted(states, key=self.ranks.__getitem__, reverse=True)
+        order = sorted(self._states(), key=self.ranks.__getitem__, reverse=True)
         for rank, numbers in groupby(order, key=self.ranks.__getitem__):
             group = list(numbers)
             loops = self._own(group[0], self.loops[self.step_at :])
@@ -125,7 +210,7 @@ class FoldLowering(LoopLowering):
             position = self.nest.body.at(self.stage, found.place, v)
             at = v.moved(self.stage.stage, found.axis, Place(position, literal(1)))
             buffer, indices = self.nest.body.place(self.stage, number, at)
-            value = self.nest.body.guarded(self.stage, found.value, at, otherwise=initial)
+            value = self._value(at, found.value, initial)
             store = stored(buffer, at, Store(buffer.name, indices, value))
             if box == Place(literal(0), literal(self.definition.axis(found.axis).extent)):
                 return store
@@ -145,13 +230,15 @@ class FoldLowering(LoopLowering):
         for number in group:
             dtype = self.definition.tensors[number].dtype
             register = Buffer(self.names.fresh("next"), dtype, shape, Scope.REGISTER, padded=True)
-            buffer, indices = self.nest.body.place(self.stage, number, view)
-            value = self.nest.body.guarded(
-                self.stage, self.values[number], view, otherwise=self.definition.fold.initial[number]
-            )
+            value = self._value(view, self.values[number], self.definition.fold.initial[number])
             made.append(register)
             compute.append(Store(register.name, element, value))
-            keep.append(stored(buffer, view, Store(buffer.name, indices, Read(register.name, element, dtype))))
+            new = Read(register.name, element, dtype)
+            if number in self.held:
+                keep.append(self._set_held(view, number, new))
+            else:
+                buffer, indices = self.nest.body.place(self.stage, number, view)
+                keep.append(stored(buffer, view, Store(buffer.name, indices, new)))
         statement: Statement = Block((*compute, *keep))
         for register in made:
             statement = Allocate(register, statement)

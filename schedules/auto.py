@@ -14,6 +14,7 @@ window      a reduction with reuse whose data slide: convolutions               
 slide       a small window without reuse: depthwise, pooling, stencils               (rules_slide.py)
 tile        a reduction with reuse, or the pointwise consumer of one (its epilogue): multi-level tiling, register tiles,
             packed operands                                                          (rules_tile.py)
+fold        steps in their order, independent points in parallel and in vectors      (rules_fold.py)
 stream      anything else: contiguous axis in vectors, rows in parallel; producers whose values belong to one row run
             inside of it                                                             (rules_stream.py)
 
@@ -26,6 +27,7 @@ from math import prod
 
 from ..tensor.program import Program, Stage
 from .access import constant_tensors, is_anchor, output_stride
+from .rules_fold import apply_fold, prepare_folds
 from .rules_gpu import gpu_automatic
 from .rules_inline import inline_cheap
 from .rules_rows import apply_together, kept_together, together_of
@@ -54,6 +56,7 @@ def derive(program: Program, kind: str = "") -> tuple[Sketch, ...]:
 def automatic(s: Schedule) -> None:
     """The template behind `derive`."""
     split = _split_depth(s)
+    prepare_folds(s)
     prepare_transforms(s)
     prepare_windows(s)
     prepare_slides(s)
@@ -67,7 +70,10 @@ def automatic(s: Schedule) -> None:
     ready = constant_tensors(s.program)
     few = split or sum(is_anchor(stage) for stage in s.program.stages) > 1
     for stage in reversed(s.program.stages):
-        if stage.name in taken or stage.fold is not None:
+        if stage.name in taken:
+            continue
+        if stage.fold is not None:
+            taken |= apply_fold(s, stage.name)
             continue
         if rows is not None and stage.name == rows.root:
             taken |= apply_together(s, rows)

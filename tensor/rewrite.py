@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
 from ..common.errors import ProgramError
+from .fold_lanes import fold_lanes
 from .im2col import im2col
 from .normalise import normalise
 from .online_softmax import online_softmax
@@ -23,6 +24,7 @@ from .winograd import winograd
 __all__ = [
     "REWRITES",
     "apply_rewrite",
+    "fold_lanes",
     "im2col",
     "merge_axes",
     "normalise",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 REWRITES: dict[str, Callable[..., Program]] = {
+    "fold_lanes": fold_lanes,
     "im2col": im2col,
     "merge_axes": merge_axes,
     "normalise": normalise,
