@@ -14,9 +14,11 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
+from ceiling import CEILING
 from libraries import LIBRARIES, PEERS
 from machine import MachineNoise
 from method import Method, Rounds
@@ -50,33 +52,43 @@ def race(row: Row, team: Sequence[Peer], peak: Ceilings, method: Method, databas
             missing[peer.name] = str(reason)
     check_agreement(row, ready)
     rounds = method.compare(ready, MachineNoise(team[0].threads, [peer.process for peer in team]))
-    return summary(row, [peer.name for peer in ready], rounds, peak, missing, provenance_of(ready))
+    names = [peer.name for peer in ready]
+    return summary(row, names, rounds, peak, missing, provenance_of(ready, OURS), provenance_of(ready, CEILING))
 
 
 def summary(
-    row: Row, names: Sequence[str], rounds: Rounds, peak: Ceilings, missing: dict[str, str], provenance: str
+    row: Row,
+    names: Sequence[str],
+    rounds: Rounds,
+    peak: Ceilings,
+    missing: dict[str, str],
+    provenance: str,
+    loop: str,
 ) -> Result:
-    """What the times say."""
+    """What the times say. `loop`: the calibration loop that ran in the same rounds, which the shares are of."""
     work = program_work(row.program())
-    rivals = [name for name in names if name != OURS]
+    rivals = [name for name in names if name not in (OURS, CEILING)]
     ratios = {peer: rounds.ratio(OURS, peer) for peer in rivals} if OURS in names else {}
     best = rounds.fastest(rivals) if rivals else None
     speeds = {name: work.speed(rounds.median(name), peak) for name in names}
-    return Result(row, speeds, ratios, best, rounds, missing, provenance)
+    shares = {name: 1 / rounds.ratio(CEILING, name).middle for name in names} if CEILING in names else {}
+    speeds = {name: replace(speed, share=shares.get(name, speed.share)) for name, speed in speeds.items()}
+    return Result(row, speeds, ratios, best, rounds, missing, provenance, loop)
 
 
-def provenance_of(peers: Sequence[Peer]) -> str:
-    """Which tier served our kernel; empty without it."""
-    return next((peer.provenance for peer in peers if peer.name == OURS), "")
+def provenance_of(peers: Sequence[Peer], name: str) -> str:
+    """Which tier served our kernel, or which loop is the ceiling; empty without it."""
+    return next((peer.provenance for peer in peers if peer.name == name), "")
 
 
 def check_agreement(row: Row, peers: Sequence[Peer]) -> None:
     """All contenders must have computed the same: a peer that does something else is no peer."""
-    if not peers:
+    computing = [peer for peer in peers if peer.name != CEILING]
+    if not computing:
         raise ValueError(f"nobody can run {row.name}")
-    reference = peers[0]
+    reference = computing[0]
     scale = max(abs(value) for value in reference.sample)
-    for peer in peers[1:]:
+    for peer in computing[1:]:
         worst = max(abs(a - b) for a, b in zip(reference.sample, peer.sample, strict=True))
         if not worst <= AGREEMENT * scale:
             raise ValueError(
@@ -118,7 +130,7 @@ def main(
     target = parse_target("host")
     count = threads or target.cores
     peak = ceilings(target, count)
-    names = [*([] if peers_only else [OURS]), *(PEERS if peer is None else peer)]
+    names = [*([] if peers_only else [OURS]), *(PEERS if peer is None else peer), CEILING]
     method = Method(rounds=rounds, seconds=seconds, patience=rounds, seed=seed, report=console.log)
     chosen = {
         g: [r for r in (*(r for r in ALL_ROWS if r.group == g), *drawn(g, seed, draw)) if row in r.name] for g in group

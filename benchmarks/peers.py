@@ -17,17 +17,20 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
 import numpy as np
+from ceiling import CEILING, ceiling_of
 from libraries import LIBRARIES, Call
 from workloads import Row
 
 OURS = "tilesmith"
 SAMPLES = 64
 REST = 0.05  # seconds between contenders: an idle OpenMP team spins for some milliseconds
+Timed = Callable[[float], tuple[float, int]]  # runs for some seconds -> (median seconds of one call, number of calls)
 _SHORTEST = 50e-6  # seconds; shorter calls are timed several at a time
 
 
@@ -145,12 +148,15 @@ def time_calls(call: Call, seconds: float) -> tuple[float, int]:
     return median(times), len(times) * batch
 
 
-def prepare(request: dict[str, Any]) -> tuple[Call, list[float], str, object]:
-    """(the call, a sample of its output, where it comes from, the memory that it works on: some libraries do not hold it)."""
+def prepare(request: dict[str, Any]) -> tuple[Timed, list[float], str, object]:
+    """(what runs it, a sample of its output, where it comes from, the memory that it works on: some libraries do not hold it)."""
     from tilesmith.tensor.random import random_inputs
 
     row = Row("", request["operator"], request["sizes"], constants=tuple(request["constants"]))
     program, threads = row.program(), request["threads"]
+    if request["library"] == CEILING:
+        run, provenance = ceiling_of(program, threads)
+        return run, [], provenance, None
     values = random_inputs(program, seed=1)
     arrays = {
         item.tensor.name: aligned(value.shape, value.dtype, value)
@@ -165,7 +171,7 @@ def prepare(request: dict[str, Any]) -> tuple[Call, list[float], str, object]:
         if found is None:
             raise Missing(f"{request['library']} has no {row.operator} here")
         call, provenance = found, request["library"]
-    return call, _sample(call, outputs[0]), provenance, (arrays, outputs)
+    return partial(time_calls, call), _sample(call, outputs[0]), provenance, (arrays, outputs)
 
 
 def _our_call(
@@ -194,21 +200,21 @@ def serve() -> None:
     """Answers requests until the input ends. What libraries print goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    call: Call | None = None
+    timed: Timed | None = None
     held: object = None  # keeps what the library works on alive
     for line in sys.stdin:
         request = json.loads(line)
         answer: dict[str, object]
         if "prepare" in request:
             try:
-                call = held = None  # what the row before took is free again
-                call, sample, provenance, held = prepare(request["prepare"])  # noqa: RUF059
+                timed = held = None  # what the row before took is free again
+                timed, sample, provenance, held = prepare(request["prepare"])  # noqa: RUF059
                 answer = {"sample": sample, "provenance": provenance}
             except (Missing, ImportError) as error:
                 answer = {"missing": str(error)}
         else:
-            assert call is not None
-            seconds, calls = time_calls(call, request["run"])
+            assert timed is not None
+            seconds, calls = timed(request["run"])
             answer = {"seconds": seconds, "calls": calls}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

@@ -23,7 +23,8 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Result:
-    """One row of the table. `speeds` and `ratios` (against each peer) are by contender; `best` is the fastest peer."""
+    """One row of the table. `speeds` and `ratios` (against each peer) are by contender; `best` is the fastest peer; `loop`: the
+    calibration loop among the contenders, which the shares of the ceiling are of."""
 
     row: Row
     speeds: dict[str, Speed]
@@ -32,6 +33,7 @@ class Result:
     rounds: Rounds
     missing: dict[str, str]
     provenance: str
+    loop: str = ""
 
     @property
     def ratio(self) -> Quartiles | None:
@@ -115,6 +117,7 @@ def save(group: str, results: Sequence[Result], threads: int, seed: int, peak: C
             "rounds_noisy": result.rounds.noisy,
             "missing": result.missing,
             "provenance": result.provenance,
+            "ceiling": result.loop,
         }
         for result in results
     ]

@@ -117,6 +117,7 @@ ROWS: tuple[Row, ...] = (
     rows_and_columns("memory", "row_sum", 4096, 4096),
     rows_and_columns("memory", "column_sum", 4096, 4096),
     rows_and_columns("memory", "transpose", 4096, 4096),
+    rows_and_columns("memory", "bias_gelu", 4096, 3072),
     # called often
     matmul("small", 64, 64, 64),
     matmul("small", 1, 256, 256),

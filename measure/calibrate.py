@@ -32,7 +32,7 @@ from .worker import Link
 if TYPE_CHECKING:
     from ..runtime.devices.base import Array, LoadedKernel
 
-_VERSION = 3  # raise it when the loops change: kept figures of older loops do not count
+_VERSION = 4  # raise it when the loops change: kept figures of older loops do not count
 _SHORTEST = 2e-3  # seconds of one sample
 _SAMPLES = 4
 _MEASURED = {"f32": 4, "f64": 8}  # dtype -> bytes
@@ -110,12 +110,19 @@ def _in_child(target: Target, threads: int) -> Ceilings:
 
 def measure_ceilings(target: Target, threads: int) -> Ceilings:
     """Measures now, in this process; takes some seconds."""
-    with ThreadPoolExecutor(threads) as pool:
-        team = _Team(pool, threads)
-        flops = {dtype: _arithmetic(target, dtype, team) for dtype in _MEASURED}
-        reading, writing = _bandwidth(target, team)
-    highest = tuple((size, max(speed, other)) for (size, speed), (_, other) in zip(reading, writing, strict=True))
-    return Ceilings({**_scaled(target, threads, flops["f32"]), **flops}, highest, threads, reading, writing)
+    sizes = _sizes(target, threads)
+    with Loops(target, threads, _SHORTEST, _SAMPLES) as loops:
+        flops = {dtype: loops.arithmetic(dtype) for dtype in _MEASURED}
+        found = {(stream, size): loops.speed(stream, size) for size in reversed(sizes) for stream in STREAMS}
+    streams = {stream.name: _curve(sizes, [found[stream, size] for size in sizes]) for stream in STREAMS}
+    highest = tuple((size, max(dict(curve)[size] for curve in streams.values())) for size in sizes)
+    return Ceilings({**_scaled(target, threads, flops["f32"]), **flops}, highest, threads, streams)
+
+
+def _curve(sizes: Sequence[int], speeds: Sequence[float]) -> Curve:
+    """(working set, bytes per second): see the head."""
+    ceiling = np.maximum.accumulate(speeds[::-1])[::-1]
+    return tuple((size, float(speed)) for size, speed in zip(sizes, ceiling, strict=True))
 
 
 def _scaled(target: Target, threads: int, f32: float) -> dict[str, float]:
@@ -124,18 +131,64 @@ def _scaled(target: Target, threads: int, f32: float) -> dict[str, float]:
     return {dtype: flops * f32 / usual["f32"] for dtype, flops in usual.items()}
 
 
-class _Team:
-    """Threads on cores of their own that begin together."""
+class Loops:
+    """The calibration loops, ready to be run: each thread on a core and a part of the memory of its own.
 
-    def __init__(self, pool: ThreadPoolExecutor, threads: int) -> None:
-        self._pool, self.threads = pool, threads
+    A sample lasts `shortest` seconds at least; of `samples` of them the best counts.
+    """
+
+    def __init__(self, target: Target, threads: int, shortest: float, samples: int) -> None:
+        self._target, self._threads, self._shortest, self._samples = target, threads, shortest, samples
+        self._pool = ThreadPoolExecutor(threads)
         self._barrier = threading.Barrier(threads)
         cores = sorted(os.sched_getaffinity(0)) if threads <= usable_cores() else []
         self._cores = cores[:: max(1, len(cores) // threads)]
+        self._kernels: dict[str, LoadedKernel] = {}
+        self._buffers: list[Array] = []
 
-    def seconds(self, kernel: LoadedKernel, arrays: Sequence[Sequence[Array]]) -> NDArray[np.float64]:
-        """float64[threads]: what each thread takes to run the kernel once on its arrays."""
-        return np.array(list(self._pool.map(lambda t: self._one(kernel, arrays[t], t), range(self.threads))))
+    def __enter__(self) -> Loops:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def arithmetic(self, dtype: str) -> float:
+        """Operations per second of all threads; they share nothing, so each counts with its own best."""
+        target = self._target
+        kernel = self._kernel(f"flops {dtype}", "flops", lambda: arithmetic_loop(target, dtype))
+        size = target.vector_bits // 8 * (accumulators(target) + 2)
+        buffers = [_touched(size).view(np.float32 if dtype == "f32" else np.float64) for _ in range(self._threads)]
+        for buffer in buffers:
+            buffer.fill(0.5)  # x * 0.5 + 0.5 stays near 1: no infinities, no subnormal numbers
+
+        def sample(times: int) -> NDArray[np.float64]:
+            return self._run(kernel, [(b, np.array([0, times], np.int64)) for b in buffers])
+
+        operations = 2 * OPERATIONS * accumulators(target) * target.vector_bits // 8 // _MEASURED[dtype]
+        return float((operations / self._timed(sample, 4 * self._samples).min(axis=0)).sum())
+
+    def speed(self, stream: Stream, size: int) -> float:
+        """Bytes per second of all threads together, over a working set of about `size` bytes: the best of some samples."""
+        step = STEP * self._target.vector_bits // 8
+        bytes_of_one = max(1, size // self._threads // stream.streams // step) * step
+        kernel = self._kernel(stream.name, stream.name, lambda: stream_loop(self._target, stream))
+        if not self._buffers or self._buffers[0].size < bytes_of_one * stream.streams:
+            self._buffers = [_touched(bytes_of_one * stream.streams) for _ in range(self._threads)]
+
+        def sample(times: int) -> NDArray[np.float64]:
+            return self._run(kernel, [(b, _numbers(bytes_of_one, times)) for b in self._buffers])
+
+        slowest = self._timed(sample, self._samples).max(axis=1)
+        return float(bytes_of_one * stream.streams * self._threads / slowest.min())
+
+    def _kernel(self, key: str, name: str, ir: Callable[[], str]) -> LoadedKernel:
+        if key not in self._kernels:
+            self._kernels[key] = _load(self._target, name, ir())
+        return self._kernels[key]
+
+    def _run(self, kernel: LoadedKernel, arrays: Sequence[Sequence[Array]]) -> NDArray[np.float64]:
+        """float64[threads]: what each thread takes to run the kernel once on its arrays; they begin together."""
+        return np.array(list(self._pool.map(lambda t: self._one(kernel, arrays[t], t), range(self._threads))))
 
     def _one(self, kernel: LoadedKernel, arrays: Sequence[Array], thread: int) -> float:
         if self._cores:
@@ -143,57 +196,14 @@ class _Team:
         self._barrier.wait()
         return kernel.run_repeat(arrays, 1)
 
-
-def _samples(sample: Sample, count: int) -> NDArray[np.float64]:
-    """float64[count, threads]: seconds of one repetition."""
-    times, seconds = 1, sample(1)
-    while seconds.max() < _SHORTEST:
-        wanted = 1.2 * _SHORTEST / max(float(seconds.max()), 1e-9)
-        times = max(times + 1, int(times * min(64.0, wanted)))
-        seconds = sample(times)
-    return np.array([seconds, *(sample(times) for _ in range(count - 1))]) / times
-
-
-def _arithmetic(target: Target, dtype: str, team: _Team) -> float:
-    """Operations per second of all threads; they share nothing, so each counts with its own best."""
-    kernel = _load(target, "flops", arithmetic_loop(target, dtype))
-    size = target.vector_bits // 8 * (accumulators(target) + 2)
-    buffers = [_touched(size).view(np.float32 if dtype == "f32" else np.float64) for _ in range(team.threads)]
-    for buffer in buffers:
-        buffer.fill(0.5)  # x * 0.5 + 0.5 stays near 1: no infinities, no subnormal numbers
-
-    def sample(times: int) -> NDArray[np.float64]:
-        return team.seconds(kernel, [(b, np.array([0, times], np.int64)) for b in buffers])
-
-    operations = 2 * OPERATIONS * accumulators(target) * target.vector_bits // 8 // _MEASURED[dtype]
-    return float((operations / _samples(sample, 4 * _SAMPLES).min(axis=0)).sum())
-
-
-def _bandwidth(target: Target, team: _Team) -> tuple[Curve, Curve]:
-    """(working set, bytes per second) over sizes that double, of loops that only read and of the others; see the head."""
-    kernels = {stream: _load(target, stream.name, stream_loop(target, stream)) for stream in STREAMS}
-    sizes = _sizes(target, team.threads)
-    buffers = [_touched(sizes[-1] // team.threads) for _ in range(team.threads)]
-    curves = []
-    for writes in (False, True):
-        streams = [stream for stream in STREAMS if stream.writes == writes]
-        speeds = [max(_speed(target, s, kernels[s], buffers, size, team) for s in streams) for size in sizes]
-        ceiling = np.maximum.accumulate(speeds[::-1])[::-1]
-        curves.append(tuple((size, float(speed)) for size, speed in zip(sizes, ceiling, strict=True)))
-    return curves[0], curves[1]
-
-
-def _speed(
-    target: Target, stream: Stream, kernel: LoadedKernel, buffers: Sequence[Array], size: int, team: _Team
-) -> float:
-    step = STEP * target.vector_bits // 8
-    bytes_of_one = size // team.threads // stream.streams // step * step
-
-    def sample(times: int) -> NDArray[np.float64]:
-        return team.seconds(kernel, [(b, _numbers(bytes_of_one, times)) for b in buffers])
-
-    slowest = _samples(sample, _SAMPLES).max(axis=1)
-    return float(bytes_of_one * stream.streams * team.threads / slowest.min())
+    def _timed(self, sample: Sample, count: int) -> NDArray[np.float64]:
+        """float64[count, threads]: seconds of one repetition."""
+        times, seconds = 1, sample(1)
+        while seconds.max() < self._shortest:
+            wanted = 1.2 * self._shortest / max(float(seconds.max()), 1e-9)
+            times = max(times + 1, int(times * min(64.0, wanted)))
+            seconds = sample(times)
+        return np.array([seconds, *(sample(times) for _ in range(count - 1))]) / times
 
 
 def _sizes(target: Target, threads: int) -> list[int]:

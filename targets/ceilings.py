@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp, log
 from types import MappingProxyType
 
@@ -13,7 +13,9 @@ from .target import Target
 
 Curve = tuple[tuple[int, float], ...]  # (working set in bytes, bytes per second), sets ascending
 
-FEW = 0.1  # share of the bytes: a program that writes less of them is one that reads
+# A use of memory is named after what it reads and writes at once; with "_past" its stores go past the caches.
+USES = {"read": 0.0, "triad": 1 / 3, "copy": 1 / 2, "write": 1.0}  # -> which share of the bytes is written
+PAST = "_past"
 _CLOCK = 3.0e9  # Hz, assumed where nothing was measured
 _CUDA_CLOCK = 1.7e9
 _CUDA_L2 = 32  # bytes per cycle and multiprocessor that the L2 gives
@@ -26,25 +28,24 @@ class Ceilings:
     flops: dtype name -> operations per second, a fused multiply-add counting two.
     bandwidth: (working set, speed) in ascending order of working set. The set is all bytes that the threads touch together;
         the speed, bytes per second, counts each byte read or written once, and is the highest of all kinds of loops.
-    reading, writing: the same for loops that only read, and for those that write too (fills, copies, triads); empty where
-        that was not told apart.
+    streams: the same for each kind of loop by itself, by its name (see USES); empty where that was not told apart.
     """
 
     flops: Mapping[str, float]
     bandwidth: Curve
     threads: int
-    reading: Curve = ()
-    writing: Curve = ()
+    streams: Mapping[str, Curve] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for curve in (self.bandwidth, *filter(None, (self.reading, self.writing))):
+        for curve in (self.bandwidth, *self.streams.values()):
             sizes = [size for size, _ in curve]
             if not sizes or sizes != sorted(set(sizes)) or sizes[0] <= 0:
                 raise ValueError("bandwidth needs entries in ascending order of working set")
         object.__setattr__(self, "flops", MappingProxyType(dict(self.flops)))
+        object.__setattr__(self, "streams", MappingProxyType(dict(self.streams)))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (dict(self.flops), self.bandwidth, self.threads, self.reading, self.writing)
+        return type(self), (dict(self.flops), self.bandwidth, self.threads, dict(self.streams))
 
     def bandwidth_at(self, bytes: float) -> float:
         """Bytes per second at a working set of `bytes`: between two entries as a straight line on logarithmic scales."""
@@ -52,22 +53,26 @@ class Ceilings:
 
     def speed_of_use(self, bytes: float, written: float) -> float:
         """As `bandwidth_at`, of the loops that use memory in the same way: `written` of the bytes are written."""
-        curve = self.reading if written < FEW * bytes else self.writing
-        return _along(curve or self.bandwidth, bytes)
+        use = use_of(bytes, written)
+        curves = [self.streams[name] for name in (use, use + PAST) if name in self.streams]
+        return max(_along(curve, bytes) for curve in curves or [self.bandwidth])
 
     def to_json(self) -> str:
         """One line of JSON, read back by `from_json` to equal ceilings."""
-        curves = {"bandwidth": self.bandwidth, "reading": self.reading, "writing": self.writing}
-        return json.dumps(
-            {"flops": dict(self.flops), "threads": self.threads, **{n: c for n, c in curves.items() if c}}
-        )
+        document = {"flops": dict(self.flops), "threads": self.threads, "bandwidth": self.bandwidth}
+        return json.dumps({**document, "streams": dict(self.streams)} if self.streams else document)
 
     @staticmethod
     def from_json(text: str) -> Ceilings:
         """The ceilings that `to_json` wrote. Errors: ValueError or KeyError for anything else."""
         data = json.loads(text)
-        bandwidth, reading, writing = (_curve(data.get(name, ())) for name in ("bandwidth", "reading", "writing"))
-        return Ceilings(data["flops"], bandwidth, data["threads"], reading, writing)
+        streams = {name: _curve(entries) for name, entries in data.get("streams", {}).items()}
+        return Ceilings(data["flops"], _curve(data["bandwidth"]), data["threads"], streams)
+
+
+def use_of(bytes: float, written: float) -> str:
+    """The name of the use of memory nearest to one that writes `written` of its bytes."""
+    return min(USES, key=lambda use: abs(USES[use] - written / max(bytes, 1)))
 
 
 def _curve(entries: Iterable[tuple[int, float]]) -> Curve:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from . import ops_scan as _made_from_tables  # noqa: F401
 from .operator import OPERATORS, build_operator, find_operator
-from .ops_activation import bias_relu, geglu, glu, prelu, swiglu
+from .ops_activation import bias_gelu, bias_relu, geglu, glu, prelu, swiglu
 from .ops_conv import (
     conv1d,
     conv2d,
@@ -93,6 +93,7 @@ __all__ = [
     "batch_matmul",
     "batch_norm",
     "bias_add",
+    "bias_gelu",
     "bias_relu",
     "binary_cross_entropy",
     "broadcast_to",

@@ -85,6 +85,15 @@ def bias_relu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence
 
 
 @operator
+def bias_gelu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
+    """out[rows, columns] = gelu(x + bias[columns])"""
+    operand = Operands(dtype, constants)
+    x, bias = operand("x", rows, columns), operand("bias", columns)
+    sums = compute((rows, columns), lambda i, j: x[i, j] + bias[j], name="sums")
+    return operand.program(compute((rows, columns), lambda i, j: gelu_of(sums[i, j]), name="out"))
+
+
+@operator
 def glu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[rows, columns] = x[i, j] * sigmoid(x[i, columns + j]), x being [rows, 2 * columns]"""
     return _gated(Operands(dtype, constants), rows, columns, sigmoid)

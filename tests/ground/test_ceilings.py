@@ -46,10 +46,13 @@ def test_defaults_grow_with_threads_and_know_half_precision() -> None:
     assert default_ceilings(parse_target("x86:avx512+avx512fp16"), 1).flops["f16"] == 2 * one.flops["f32"]
 
 
-def test_programs_that_only_read_have_a_ceiling_of_their_own() -> None:
-    both = Ceilings({}, ((1024, 9.0),), 1, reading=((1024, 9.0),), writing=((1024, 6.0),))
+def test_each_use_of_memory_has_a_ceiling_of_its_own() -> None:
+    speeds = {"read": 9.0, "triad": 7.0, "triad_past": 8.0, "copy": 6.0, "copy_past": 5.0, "write": 4.0}
+    both = Ceilings({}, ((1024, 9.0),), 1, {name: ((1024, speed),) for name, speed in speeds.items()})
     assert both.speed_of_use(2048, written=4) == 9.0
+    assert both.speed_of_use(3072, written=1024) == 8.0
     assert both.speed_of_use(2048, written=1024) == 6.0
+    assert both.speed_of_use(2048, written=2000) == 4.0
     assert Ceilings.from_json(both.to_json()) == both
     assert pickle.loads(pickle.dumps(both)) == both
     assert MEASURED.speed_of_use(1024, written=512) == MEASURED.bandwidth_at(1024)  # kept by an older version

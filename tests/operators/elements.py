@@ -89,6 +89,7 @@ CASES: list[Case] = [
     Case("geglu", GRID, gated(gelu)),
     Case("bias_add", GRID, np.add),
     Case("bias_relu", GRID, lambda x, b: np.maximum(x + b, 0)),
+    Case("bias_gelu", GRID, lambda x, b: gelu(x + b)),
     Case("scale_rows", GRID, lambda x, s: x * s[:, None]),
     Case("outer", GRID, np.outer),
 ]  # fmt: skip
