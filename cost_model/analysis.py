@@ -22,11 +22,27 @@ LEVELS = 3  # caches that features tell apart
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """Bytes that come into a cache to be read, that are written (which come in before, and go out after), and that are
+    stored past it."""
+
+    read: Value
+    written: Value
+    past: Value
+
+    @property
+    def total(self) -> Value:
+        """All bytes in and out."""
+        return self.read + 2.0 * self.written + self.past
+
+
+@dataclass(frozen=True, slots=True)
 class Nest:
     """One nest. `trips`: of its parallel loops; `threads`: how many of them work; `balance`: the longest share of a thread
-    over the mean share of all threads, so that 1 is perfect. `moved`: bytes that enter or leave each cache.
+    over the mean share of all threads, so that 1 is perfect. `moved`: what enters or leaves each cache.
     `ahead`: how many bytes ahead memory is asked for by prefetches, 0 without any. `passes`: several stages walk over inputs
-    of the program, one after the other: what the next row needs is not on its way while this one is worked on.
+    of the program, one after the other: what the next row needs is not on its way while this one is worked on. `rows`: how
+    many such rows there are. `streams`: nothing in it is worked on again and again, as the operands of a product are.
     `near`: above 0 where hints bring the next block's operand near while one is computed.
     """
 
@@ -35,10 +51,12 @@ class Nest:
     threads: Value
     balance: Value
     work: tuple[tuple[StageLevels, Work], ...]
-    moved: tuple[Value, ...]
+    moved: tuple[Moved, ...]
     traffic: NestTraffic
     ahead: Value = 0.0
     passes: bool = False
+    rows: Value = 1.0
+    streams: bool = False
     near: Value = 0.0
 
 
@@ -73,7 +91,9 @@ def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
         moved = tuple(_moved(traffic, n, caches, used, touched) for n in range(len(caches)))
         inside = [s for s, _ in work]
         ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)
-        nests.append(Nest(root, trips, used, balance, work, moved, traffic, ahead, passes, brings_near(inside)))
+        rows, streams = root.trips[deepest(counted, root)], not any(is_anchor(s.definition) for s in inside)
+        near = brings_near(inside)
+        nests.append(Nest(root, trips, used, balance, work, moved, traffic, ahead, passes, rows, streams, near))
     points = {s.name: float(np.prod([float(a.extent) for a in s.definition.all_axes])) for s in counted.stages.values()}
     return Analysis(tuple(nests), caches, touched, points)
 
@@ -85,6 +105,11 @@ def members(counted: Levels, stage: StageLevels) -> list[StageLevels]:
         for inner in counted.attached(stage, level):
             found += members(counted, inner)
     return found
+
+
+def deepest(counted: Levels, stage: StageLevels) -> int:
+    """The innermost level inside of which other stages run; 0 without any."""
+    return max((n for n in range(1, len(stage.loops.loops) + 1) if counted.attached(stage, n)), default=0)
 
 
 def bytes_ahead(stages: list[StageLevels]) -> Value:
@@ -127,20 +152,23 @@ def _begin(counted: Levels, root: StageLevels, walk: TrafficWalk, threads: int) 
     return trips, used, walk.nest(root, members(counted, root), used)
 
 
-def _moved(traffic: NestTraffic, number: int, caches: tuple[Cache, ...], threads: Value, touched: Value) -> Value:
-    """Bytes in and out of a cache in one of many runs: what is still there from the run before does not move.
+def _moved(traffic: NestTraffic, number: int, caches: tuple[Cache, ...], threads: Value, touched: Value) -> Moved:
+    """What moves in and out of a cache in one of many runs: what is still there from the run before does not.
 
     A line that is written comes in before and goes out after; one that is streamed only goes out, to memory.
     """
     cache, last = caches[number], number == len(caches) - 1
     room = cache.bytes * np.ceil(threads / cache.shared_by)
     fetched = 1.0 - survives(touched / room)
-    total: Value = 0.0
+    read: Value = 0.0
+    written: Value = 0.0
+    past: Value = 0.0
     for (tensor, leaves), moved in traffic.moved.items():
         bytes_ = moved[number] * fetched
-        if (tensor, True) in traffic.moved and tensor in traffic.streamed:
-            past = traffic.streamed[tensor]
-            stored = traffic.boxes[tensor].moved if last and leaves else 0.0
-            bytes_ = (1.0 - past) * bytes_ + past * stored
-        total = total + bytes_
-    return total
+        if leaves:
+            streamed = traffic.streamed.get(tensor, 0.0)
+            written = written + (1.0 - streamed) * bytes_
+            past = past + (streamed * traffic.boxes[tensor].moved if last else 0.0)
+        elif (tensor, True) not in traffic.moved:
+            read = read + bytes_
+    return Moved(read, written, past)

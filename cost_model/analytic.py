@@ -6,8 +6,9 @@
 computing is the busiest of the arithmetic ports, the load ports, the store ports, the decoder and the chains of dependent
 additions, stage by stage, as in the roofline and ECM models (Williams et al., CACM 2009; Stengel et al., ICS 2015). Where two
 of the terms are close they get into each other's way, so (+) is a norm between the maximum and the sum. A nest of several
-passes over its rows is their sum: while the later passes compute, nobody asks for the next row, unless prefetches do (softmax
-of 1,024 columns, Sapphire Rapids: 1.16 ms without, 0.72 with them; 0.68 of computing, 0.57 of memory).
+passes over its rows is their sum: while the later passes compute, nobody asks for the next row, unless prefetches do, for the
+part of a row that they reach (softmax of 1,024 columns, Sapphire Rapids: 1.16 ms without, 0.72 with them; 0.68 of computing,
+0.57 of memory).
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..schedules.loops import LoopTree
-from ..targets.ceilings import Ceilings
+from ..targets.ceilings import PAST, Ceilings, Curve
 from ..targets.target import Target
-from .analysis import Analysis, Nest, analyse
+from .analysis import Analysis, Moved, Nest, analyse
 from .footprint import Value
 from .gpu_analytic import predict_gpu
 from .work import LATENCY, SCALAR_PORTS, WINDOW, Work
@@ -31,8 +32,11 @@ NORM = 3.0  # of the terms of a nest: 1 would be their sum, infinity the largest
 NORM_NEAR = (
     5.0  # where hints spread the traffic over the computing (49x512x4608, Sapphire Rapids: 265 instead of 233 GFLOP/s)
 )
+NORM_STREAM = 2.0  # of streams without hints, whose misses stop the core (bias + gelu of 4096x3072: 2.51 ms, 2.10 with)
+AHEAD = 2048.0  # bytes that hints of a stream look ahead until they hide it all
 NORM_PORTS = 4.0  # of arithmetic and loads in one core
 REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
+LEAST = 0.25  # what a byte written costs at least, of one that is read: less is an error of the calibration
 SMALL = 6000.0  # instructions of a nest up to which the code generator starts no threads for it
 
 
@@ -60,18 +64,27 @@ def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, 
     for _, work in nest.work:
         cycles = cycles + stage_cycles(work, target)
     terms = [cycles / (clock * threads)]
-    speeds = level_speeds(target, ceilings)
-    for moved, speed in zip(nest.moved, speeds, strict=True):
-        terms.append(moved / speed)
+    *near, far = memory_seconds(nest, analysis, target, threads, ceilings)
+    terms += [*near[:-1], near[-1] + far] if near else [far]
     terms.append(nest.traffic.collisions * COLLISION / (clock * threads))
-    total = np.where(np.asarray(nest.near) > 0.0, _norm(terms, NORM_NEAR), _norm(terms))
-    if nest.passes:
-        total = np.where(nest.ahead > 0.0, total, terms[0] + _norm(terms[1:]))
+    total = _together(nest, terms)
     if threads == 1:
         return total * nest.balance
     started = np.where(nest.trips > 1.0, REGION, 0.0)
     instructions = sum((work.instructions for _, work in nest.work), 0.0)
     return np.where(instructions < SMALL, total * threads, total * nest.balance + started)
+
+
+def _together(nest: Nest, terms: list[Value]) -> Value:
+    """From the seconds of computing, caches and memory to those of the whole."""
+    if nest.passes:
+        row = np.maximum(nest.moved[0].read / np.maximum(nest.rows, 1.0), 1.0)
+        covered = np.minimum(nest.ahead / row, 1.0)
+        return covered * _norm(terms, NORM_NEAR) + (1.0 - covered) * (terms[0] + _norm(terms[1:]))
+    if nest.streams:
+        covered = np.minimum(nest.ahead / AHEAD, 1.0)
+        return covered * _norm(terms, NORM_NEAR) + (1.0 - covered) * _norm(terms, NORM_STREAM)
+    return np.where(np.asarray(nest.near) > 0.0, _norm(terms, NORM_NEAR), _norm(terms))
 
 
 def _norm(terms: list[Value], power: float = NORM) -> Value:
@@ -124,8 +137,44 @@ def clock_of(target: Target, ceilings: Ceilings) -> float:
     return ceilings.flops["f32"] / (ceilings.threads * lanes)
 
 
-def level_speeds(target: Target, ceilings: Ceilings) -> list[float]:
-    """Bytes per second, all threads together, that enter each cache from the level behind it."""
-    sizes = [cache.bytes * -(-ceilings.threads // cache.shared_by) for cache in target.caches[:3]]
-    speeds = [ceilings.bandwidth_at(size * 0.5) for size in sizes[1:]]
-    return [*speeds, ceilings.bandwidth_at(sizes[-1] * 4.0)]
+def memory_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> list[Value]:
+    """Seconds that the traffic of a nest with each cache takes, nearest first, all threads together.
+
+    The last cache is often shared with strangers and larger than what a program gets of it; so what passes the caches of the
+    cores costs what the calibration loops say for a working set like the program's, whether it comes from there or from
+    memory. What is fetched again and again from the last cache costs as much as where it still holds everything.
+    """
+    sizes = [cache.bytes * -(-threads // cache.shared_by) for cache in target.caches[: len(nest.moved)]]
+    seconds = [
+        moved.total / ceilings.bandwidth_at(size * 0.5) for moved, size in zip(nest.moved[:-2], sizes[1:], strict=False)
+    ]
+    outer = nest.moved[-1]
+    far = _cost(outer, far_costs(ceilings, analysis.touched))
+    if len(nest.moved) == 1:
+        return [far]
+    inner = nest.moved[-2]
+    again = Moved(np.maximum(inner.read - outer.read, 0.0), np.maximum(inner.written - outer.written, 0.0), 0.0)
+    return [*seconds, _cost(again, far_costs(ceilings, np.minimum(analysis.touched, sizes[-1] * 0.5))), far]
+
+
+def _cost(moved: Moved, costs: tuple[Value, Value, Value]) -> Value:
+    read, written, past = costs
+    return moved.read * read + moved.written * written + moved.past * past
+
+
+def far_costs(ceilings: Ceilings, bytes: Value) -> tuple[Value, Value, Value]:
+    """Seconds for a byte that is read, one that is written, and one that is stored past the caches, where `bytes` are touched.
+
+    A loop that copies takes as long as its reads and its writes by themselves: so the last two follow from copies.
+    """
+    if "copy_past" not in ceilings.streams:
+        slow = 1.0 / _speed(ceilings.bandwidth, bytes)
+        return slow, 2.0 * slow, 1.0 / ceilings.bandwidth[-1][1]
+    read, copy, past = (1.0 / _speed(ceilings.streams[name], bytes) for name in ("read", "copy", "copy" + PAST))
+    return read, np.maximum(2.0 * copy - read, LEAST * read), np.maximum(2.0 * past - read, LEAST * read)
+
+
+def _speed(curve: Curve, bytes: Value) -> Value:
+    """As Ceilings.bandwidth_at, of many sizes at once."""
+    sizes, speeds = np.log(np.asarray(curve, dtype=np.float64)).T
+    return np.exp(np.interp(np.log(np.maximum(bytes, 1.0)), sizes, speeds))

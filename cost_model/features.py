@@ -85,7 +85,7 @@ def _memory(analysis: Analysis, cycles: Value) -> Iterator[Value]:
         if number >= len(analysis.caches):
             yield from (0.0, 0.0, 0.0, 0.0)
             continue
-        moved = total_of([nest.moved[number] for nest in analysis.nests])
+        moved = total_of([nest.moved[number].total for nest in analysis.nests])
         yield log_ratio(moved, analysis.touched)
         yield log_ratio(accessed, moved)
         fill: Value = 0.0

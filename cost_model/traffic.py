@@ -132,14 +132,26 @@ class TrafficWalk:
         boxes = self.boxes(stage, stage.body)
         self._begin(stage, stage.body, accesses_at(stage, stage.body), boxes, moved)
         for level in range(stage.body, 0, -1):
-            for inner in self.levels.attached(stage, level):
+            attached = self.levels.attached(stage, level)
+            for inner in attached:
                 _add(moved, self._stage(inner))
+            if attached:
+                self._together(stage.trips[level], moved, boxes)
             outside = self.boxes(stage, level - 1)
             self._widen(stage, level, moved, boxes, outside)
             boxes = outside
             late = [a for a in accesses_at(stage, level - 1) if a not in accesses_at(stage, level)]
             self._begin(stage, level - 1, late, boxes, moved)
         return moved
+
+    def _together(self, runs: Value, moved: dict[Flow, list[Value]], boxes: dict[str, Box]) -> None:
+        """What several stages touch in one run of a level comes once, if it survives from the first to the last of them."""
+        working_set: Value = sum((box.moved for box in boxes.values()), 0.0)
+        for number, cache in enumerate(self.caches):
+            kept = survives(working_set / (cache.bytes / np.minimum(self.threads, float(cache.shared_by))))
+            for (tensor, _), totals in moved.items():
+                bound = np.minimum(runs * boxes[tensor].moved, totals[number])
+                totals[number] = totals[number] - kept * (totals[number] - bound)
 
     def _begin(
         self,

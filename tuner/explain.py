@@ -11,7 +11,7 @@ from ..codegen.cpu import builder_version
 from ..codegen.pipeline import build
 from ..common.errors import ArgumentError, ScheduleError
 from ..cost_model.analysis import analyse
-from ..cost_model.analytic import clock_of, level_speeds, predict, resources
+from ..cost_model.analytic import clock_of, memory_seconds, predict, resources
 from ..measure.local import LocalRunner
 from ..measure.result import Job, Measurement, Purpose
 from ..schedules.loops import LoopTree
@@ -69,10 +69,10 @@ def time_table(tree: LoopTree, target: Target, threads: int, ceilings: Ceilings)
         for stage, work in nest.work:
             busy = [time_text(float(cycles) / clock) for cycles in resources(work, target)]
             computing.add_row(stage.definition.name, *busy)
-        moved = zip(nest.moved, level_speeds(target, ceilings), strict=True)
+        moved = zip(nest.moved, memory_seconds(nest, analysis, target, threads, ceilings), strict=True)
         moving.add_row(
             nest.root.definition.name,
-            *(f"{size_text(float(amount))}, {time_text(float(amount) / speed)}" for amount, speed in moved),
+            *(f"{size_text(float(amount.total))}, {time_text(float(seconds))}" for amount, seconds in moved),
         )
     return Group(computing, "", moving)
 
