@@ -177,4 +177,5 @@ def far_costs(ceilings: Ceilings, bytes: Value) -> tuple[Value, Value, Value]:
 def _speed(curve: Curve, bytes: Value) -> Value:
     """As Ceilings.bandwidth_at, of many sizes at once."""
     sizes, speeds = np.log(np.asarray(curve, dtype=np.float64)).T
-    return np.exp(np.interp(np.log(np.maximum(bytes, 1.0)), sizes, speeds))
+    found: Value = np.exp(np.interp(np.log(np.maximum(bytes, 1.0)), sizes, speeds))
+    return found
