@@ -20,7 +20,7 @@ from ..schedules.loops import LoopTree
 from ..targets.ceilings import PAST, Ceilings, Curve
 from ..targets.target import Target
 from .analysis import Analysis, Moved, Nest, analyse
-from .footprint import Value
+from .footprint import Value, total_of
 from .gpu_analytic import predict_gpu
 from .work import LATENCY, SCALAR_PORTS, WINDOW, Work
 
@@ -52,10 +52,13 @@ def predict(tree: LoopTree, target: Target, threads: int, ceilings: Ceilings, co
 
 def seconds(analysis: Analysis, target: Target, threads: int, ceilings: Ceilings, count: int) -> NDArray[np.float64]:
     """As `predict`, from an analysis that exists already."""
-    total: Value = 0.0
-    for nest in analysis.nests:
-        total = total + _nest_seconds(nest, analysis, target, threads, ceilings)
+    total = total_seconds(analysis, target, threads, ceilings)
     return np.broadcast_to(np.asarray(total, dtype=np.float64), (count,)).copy()
+
+
+def total_seconds(analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> Value:
+    """The sum over all nests, in whatever kind of number the analysis has."""
+    return total_of([_nest_seconds(nest, analysis, target, threads, ceilings) for nest in analysis.nests])
 
 
 def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> Value:
@@ -84,7 +87,7 @@ def _together(nest: Nest, terms: list[Value]) -> Value:
     if nest.streams:
         covered = np.minimum(nest.ahead / AHEAD, 1.0)
         return covered * _norm(terms, NORM_NEAR) + (1.0 - covered) * _norm(terms, NORM_STREAM)
-    return np.where(np.asarray(nest.near) > 0.0, _norm(terms, NORM_NEAR), _norm(terms))
+    return np.where(nest.near > 0.0, _norm(terms, NORM_NEAR), _norm(terms))
 
 
 def _norm(terms: list[Value], power: float = NORM) -> Value:
@@ -92,7 +95,7 @@ def _norm(terms: list[Value], power: float = NORM) -> Value:
     total: Value = 0.0
     for term in terms:
         total = total + term**power
-    return np.asarray(total) ** (1.0 / power)
+    return total ** (1.0 / power)
 
 
 def stage_cycles(work: Work, target: Target) -> Value:

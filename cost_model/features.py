@@ -56,12 +56,13 @@ def features(tree: LoopTree, target: Target, threads: int, count: int) -> NDArra
 def feature_table(analysis: Analysis, target: Target, threads: int, count: int) -> NDArray[np.float32]:
     """As `features`, from an analysis that exists already."""
     table = np.empty((count, len(FEATURE_NAMES)), dtype=np.float32)
-    for number, value in enumerate(_values(analysis, target, threads)):
+    for number, value in enumerate(feature_values(analysis, target, threads)):
         table[:, number] = value
     return table
 
 
-def _values(analysis: Analysis, target: Target, threads: int) -> Iterator[Value]:
+def feature_values(analysis: Analysis, target: Target, threads: int) -> Iterator[Value]:
+    """The features in the order of their names, in whatever kind of number the analysis has."""
     stages = [(nest, stage, work) for nest in analysis.nests for stage, work in nest.work]
     cycles = [np.maximum(stage_cycles(work, target), 1.0) for _, _, work in stages]
     total = total_of(cycles)

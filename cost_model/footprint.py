@@ -34,11 +34,9 @@ COLLIDING = 1024  # bytes: rows at multiples of it begin at four places of a pag
 
 def real(extent: Extent) -> Value:
     """A number of loop trips or points as a float (or floats). TypeError while it is symbolic."""
-    if isinstance(extent, np.ndarray):
-        return extent.astype(np.float64)
     if isinstance(extent, Sym):
         raise TypeError(f"the extent {extent} has no number yet: apply a config first")
-    return float(extent)
+    return float(extent) if isinstance(extent, int | np.integer) else extent.astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)

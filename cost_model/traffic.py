@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..targets.target import Cache
-from .footprint import PAGE, Access, Sizes, Value
+from .footprint import PAGE, Access, Sizes, Value, real
 from .levels import PARALLEL, Levels, StageLevels
 
 FULL, EMPTY = 0.5, 1.6  # working sets, relative to a cache, up to which all and beyond which nothing survives
@@ -79,7 +79,7 @@ class TrafficWalk:
         for s in inside:
             for kind, _, number in s.loops.notes:
                 if kind == "streaming":
-                    streamed |= {a.tensor: np.minimum(np.asarray(number, dtype=np.float64), 1.0) for a in s.writes}
+                    streamed |= {a.tensor: np.minimum(real(number), 1.0) for a in s.writes}
         return NestTraffic(moved, self.boxes(root, 0), streamed, sum(self._visits.values(), 0.0), self._fill)
 
     # ---- boxes -------------------------------------------------------------------------------------------------------

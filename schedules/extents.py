@@ -169,6 +169,9 @@ def maximum(a: Extent, b: Extent) -> Extent:
     return np.maximum(a, b)
 
 
+_FUNCTIONS = {"ceildiv": ceildiv, "min": minimum, "max": maximum}
+
+
 def round_up(a: Extent, b: Extent) -> Extent:
     """The smallest multiple of b that is at least a."""
     return ceildiv(a, b) * b
@@ -184,13 +187,26 @@ def product(values: Iterator[Extent] | list[Extent] | tuple[Extent, ...]) -> Ext
 
 def evaluate(value: Extent, environment: Environment) -> int | Array:
     """The number (or the array of numbers) that an extent stands for. KeyError: a leaf that the environment lacks."""
+    result = substitute(value, environment)
+    assert not isinstance(result, Sym)
+    return result
+
+
+def substitute(value: Extent, known: Mapping[str, Extent]) -> Extent:
+    """The extent with its leaves replaced: a number where all of them are numbers. KeyError: a leaf that is not known."""
     if not isinstance(value, Sym):
         return value
     if value.op == "leaf":
-        return environment[str(value.args[0])]
-    left, right = (a if isinstance(a, int) else evaluate(a, environment) for a in value.args if not isinstance(a, str))
-    result = _apply(value.op, left, right)
-    return result
+        return known[str(value.args[0])]
+    left, right = (a if isinstance(a, int) else substitute(a, known) for a in value.args if not isinstance(a, str))
+    return combine(value.op, left, right)
+
+
+def combine(op: str, a: Extent, b: Extent) -> Extent:
+    """`a op b`, for an infix operator or ceildiv, min, max."""
+    if op in _FUNCTIONS:
+        return _FUNCTIONS[op](a, b)
+    return _infix(op, a, b) if isinstance(a, Sym) or isinstance(b, Sym) else _apply(op, a, b)
 
 
 def _apply(op: str, a: int | Array, b: int | Array) -> int | Array:
@@ -205,12 +221,6 @@ def _apply(op: str, a: int | Array, b: int | Array) -> int | Array:
             return a // b
         case "%":
             return a % b
-        case "ceildiv":
-            return -(-a // b)
-        case "min":
-            return min(a, b) if isinstance(a, int) and isinstance(b, int) else np.minimum(a, b)
-        case "max":
-            return max(a, b) if isinstance(a, int) and isinstance(b, int) else np.maximum(a, b)
         case "&" | "|":
             both = np.logical_and(a, b) if op == "&" else np.logical_or(a, b)
         case "<=":
@@ -227,7 +237,7 @@ def _apply(op: str, a: int | Array, b: int | Array) -> int | Array:
             both = np.not_equal(a, b)
         case _:
             raise TypeError(f"unknown extent operator {op!r}")
-    return int(both) if np.ndim(both) == 0 else np.asarray(both, dtype=np.int64)
+    return int(both) if both.ndim == 0 else both.astype(np.int64)
 
 
 def leaves(value: Extent) -> frozenset[str]:

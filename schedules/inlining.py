@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from ..common.errors import ScheduleError
 from ..tensor.affine import simplify
@@ -21,6 +22,7 @@ def can_inline(program: Program, stage: Stage) -> bool:
     )
 
 
+@lru_cache(maxsize=512)
 def inline_stage(program: Program, name: str) -> Program:
     """The program with every read of a stage replaced by its body. ScheduleError where that is not possible."""
     stage = program.stage(name)

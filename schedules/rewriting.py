@@ -57,9 +57,7 @@ def parse_rewrite(text: str) -> Rewrite:
 @lru_cache(maxsize=256)
 def rewritten(program: Program, rewrites: tuple[Rewrite, ...]) -> Program:
     """The program after some rewrites, in order."""
-    for rewrite in rewrites:
-        program = rewrite.run(program)
-    return program
+    return rewrites[-1].run(rewritten(program, rewrites[:-1])) if rewrites else program
 
 
 def _checked(value: object) -> Argument:

@@ -10,6 +10,7 @@ inside of it, and stays in registers or near them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from ..common.errors import ProgramError
@@ -85,6 +86,7 @@ def prepare_transforms(s: Schedule) -> None:
         pass
 
 
+@lru_cache(maxsize=64)  # each combination of variants asks again
 def _fast(program: Program, stage: Stage) -> tuple[str, str] | None:
     """The two axes that slide, where a fast convolution applies and may pay."""
     window = window_of(program, stage)

@@ -24,7 +24,7 @@ from . import steps as primitives
 from .extents import Condition, Extent, Sym, as_extent, ceildiv, leaf, leaves
 from .loops import LoopTree, initial_tree
 from .outline import outline
-from .rewriting import Rewrite, make_rewrite
+from .rewriting import Rewrite, make_rewrite, rewritten
 from .sketch import Sketch, Step, VariantValue
 from .tunables import Choice, Factor, Flag, Tunable, check_name
 
@@ -76,6 +76,7 @@ class Schedule:
     """The tracer: each method checks its step on the symbolic loop tree and writes it down."""
 
     def __init__(self, program: Program, chosen: Sequence[VariantValue] = ()) -> None:
+        self._given = program
         self._begin(program)
         self._rewrites: list[Rewrite] = []
         self._steps: list[Step] = []
@@ -201,7 +202,7 @@ class Schedule:
                 f"the rewrite {name} comes too late", expected="rewrites before the first tunable and the first step"
             )
         made = make_rewrite(name, arguments)
-        self._begin(made.run(self.program))
+        self._begin(rewritten(self._given, (*self._rewrites, made)))
         self._rewrites.append(made)
         return self.program
 

@@ -28,9 +28,10 @@ from ..common.errors import ScheduleError, TilesmithError
 from ..targets.target import Target
 from ..tensor.dtype import DTYPES
 from ..tensor.program import Program
-from .extents import Array, Environment, Extent, dotted, evaluate, symbolic, to_text
+from .extents import Array, Extent, dotted, substitute, symbolic, to_text
 from .extents import parse_extent as parse_extent_text
 from .loops import LoopTree, initial_tree
+from .opened import Opened
 from .outline import outline
 from .rewriting import Rewrite, parse_rewrite, rewritten
 from .space import Arm, Choices, Value, columns
@@ -52,11 +53,9 @@ class Step:
         parts = [a if isinstance(a, str) else to_text(a) for a in self.arguments]
         return f"{self.op}({', '.join(part for part in parts if part)})"
 
-    def run(self, tree: LoopTree, context: Context, environment: Environment | None) -> LoopTree:
-        """The tree after this step; extents are evaluated first when there is an environment."""
-        arguments = [
-            a if isinstance(a, str) or environment is None else evaluate(a, environment) for a in self.arguments
-        ]
+    def run(self, tree: LoopTree, context: Context, known: Mapping[str, Extent] | None) -> LoopTree:
+        """The tree after this step; leaves that are known are replaced first."""
+        arguments = [a if isinstance(a, str) or known is None else substitute(a, known) for a in self.arguments]
         try:
             return STEPS[self.op].function(tree, context, *arguments)
         except ScheduleError as error:
@@ -133,23 +132,33 @@ class Sketch:
             raise ScheduleError(
                 f"the config lacks {', '.join(missing)}", expected="a number for each tunable of the sketch"
             )
-        program = self.rewritten(program)
-        numbers = environment(program, target) | {t.name: _number(config[t.name]) for t in self.tunables}
-        tree = self._run(program, numbers)
-        for holds, reason in self.requires:
-            tree = tree.requiring(evaluate(holds, numbers), reason)
-        return tree
+        return self._tree(program, target, {t.name: _number(config[t.name]) for t in self.tunables})
 
-    def _run(self, program: Program, numbers: Environment) -> LoopTree:
+    def opened(self, program: Program, target: Target) -> Opened:
+        """The loop tree with all tunables unknown. ScheduleError: a step that does not fit the program."""
+        return Opened(self._tree(program, target, {t.name: t.value for t in self.tunables}))
+
+    def _tree(self, program: Program, target: Target, values: Mapping[str, Extent]) -> LoopTree:
+        program = self.rewritten(program)
+        known: dict[str, Extent] = {**environment(program, target), **values}
         tree = initial_tree(program)
         for number, step in enumerate(self.steps):
-            tree = step.run(tree, Context(number, {}), numbers)
+            tree = step.run(tree, Context(number, {}), known)
+        for holds, reason in self.requires:
+            tree = tree.requiring(substitute(holds, known), reason)
         return tree
 
     def apply_population(self, program: Program, target: Target, arm: Arm, choices: Choices) -> LoopTree:
-        """The loop trees of many candidates at once: extents are int64 arrays with one entry a row of `choices`."""
-        values = columns(arm, choices)
-        return self.apply(program, target, {name: np.asarray(v, dtype=np.int64) for name, v in values.items()})
+        """The loop trees of many candidates at once: extents are int64 arrays with one entry a row of `choices`.
+
+        Who asks again and again opens the sketch once instead.
+        """
+        return self.opened(program, target).at(numbers_of(arm, choices))
+
+
+def numbers_of(arm: Arm, choices: Choices) -> dict[str, int | Array]:
+    """The values of the tunables of an arm, one array each."""
+    return {name: np.asarray(v, dtype=np.int64) for name, v in columns(arm, choices).items()}
 
 
 def _number(value: Value | Array) -> int | Array:

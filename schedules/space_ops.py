@@ -26,6 +26,8 @@ Codes = NDArray[np.uint64]
 Generator = np.random.Generator
 
 ENUMERABLE = 1 << 17  # arms up to this many configs are counted through instead of drawn at random
+SCARCE = 1 << 22  # the same for arms where so few configs are valid that nearly all of these are asked for
+NEW = 0.5  # share of valid rows of a draw that have not been met before, below which an arm has little more to give
 CHUNK = 1 << 14  # rows handled at a time
 MAX_DRAWS = 1 << 20  # rows drawn in vain before an arm counts as having nothing (more) to give
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: spreads codes of arms too large to count
@@ -148,14 +150,24 @@ def enumerate_arm(space: Space, arm: int) -> Iterator[Population]:
 def sample(space: Space, rng: Generator, arm: int, count: int) -> Population:
     """Up to `count` distinct valid candidates of one arm, drawn uniformly.
 
-    Fewer when the arm has no more (small arms are counted through, so this is exact), or when `MAX_DRAWS` rows in a row
-    brought nothing new.
+    Fewer when the arm has no more (small arms are counted through, so this is exact), when drawing mostly finds what it
+    has found before, or when `MAX_DRAWS` rows in a row brought nothing new.
     """
-    if space.arms[arm].size <= max(ENUMERABLE, 2 * count):
-        everything = concatenate(list(enumerate_arm(space, arm)))
-        rows = rng.permutation(len(everything))[:count]
-        return take(everything, rows)
-    return _sample_by_rejection(space, rng, arm, count)
+    size = space.arms[arm].size
+    if size > max(ENUMERABLE, 2 * count):
+        first = _drawn(space, rng, arm, CHUNK if size <= SCARCE else 0)
+        if size > SCARCE or size * len(first) > 2 * count * CHUNK:
+            return _sample_by_rejection(space, rng, arm, count)
+    everything = concatenate(list(enumerate_arm(space, arm)))
+    rows = rng.permutation(len(everything))[:count]
+    return take(everything, rows)
+
+
+def _drawn(space: Space, rng: Generator, arm: int, rows: int) -> Population:
+    """The valid ones among some rows drawn uniformly."""
+    extents = sizes(space.arms[arm])
+    draw = Population(arm, (rng.random((rows, len(extents))) * extents).astype(np.int32))
+    return take(draw, space.valid(draw))
 
 
 def _sample_by_rejection(space: Space, rng: Generator, arm: int, count: int) -> Population:
@@ -165,13 +177,14 @@ def _sample_by_rejection(space: Space, rng: Generator, arm: int, count: int) -> 
     while len(found) < count and in_vain < MAX_DRAWS:
         yield_so_far = max(len(found), 1) / max(drawn, 1)
         rows = min(max(int(1.1 * (count - len(found)) / yield_so_far), 256), CHUNK)
-        draw = Population(arm, (rng.random((rows, len(extents))) * extents).astype(np.int32))
-        kept = take(draw, space.valid(draw))
+        kept = _drawn(space, rng, arm, rows)
         drawn += rows
         before = len(found)
         if len(kept):
             found = unique(space, concatenate([found, kept]))
         in_vain = 0 if len(found) > before else in_vain + rows
+        if rows == CHUNK and len(found) - before < NEW * len(kept):
+            break
     return take(found, np.arange(min(count, len(found))))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from ..common.errors import ScheduleError
 from ..tensor.expr import Expr, Read, rewrite
@@ -123,6 +124,7 @@ def copy(tree: LoopTree, context: Context, name: str, tensor: str, reader: str, 
     return replace(tree, program=program, stages=(*tree.stages[:place], added, *tree.stages[place:]))
 
 
+@lru_cache(maxsize=512)
 def _insert_before(program: Program, made: Stage, reader: str) -> Program:
     source, target = made.bodies[0], made.tensors[0]
     assert isinstance(source, Read)

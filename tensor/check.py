@@ -45,9 +45,12 @@ class Fault:
         return ProgramError(self.problem, expected=self.expected, found=self.found, advice=self.advice, where=where)
 
 
-def check_program(program: Program) -> None:
-    """Raises ProgramError for the first fault; `where` is the printed line with an arrow."""
-    fault = find_fault(program.inputs, program.stages, program.outputs, program.tables)
+def check_program(program: Program, like: Program | None = None) -> None:
+    """Raises ProgramError for the first fault; `where` is the printed line with an arrow.
+
+    `like`: a checked program; what it has too, and in the same surroundings, is not checked again.
+    """
+    fault = next(_faults(program.inputs, program.stages, program.outputs, program.tables, like), None)
     if fault is not None:
         raise fault.error(_mark(fault))
 
@@ -88,7 +91,11 @@ def _mark(fault: Fault) -> str:
 
 
 def _faults(
-    inputs: Sequence[Input], stages: Sequence[Stage], outputs: Sequence[str], tables: Sequence[Table]
+    inputs: Sequence[Input],
+    stages: Sequence[Stage],
+    outputs: Sequence[str],
+    tables: Sequence[Table],
+    like: Program | None = None,
 ) -> Iterator[Fault]:
     tensors: dict[str, Tensor] = {}
     declared: list[Input | Table] = [*inputs, *tables]
@@ -101,7 +108,8 @@ def _faults(
         yield from _axis_faults(stage)
         for tensor in stage.tensors:
             yield from _tensor_faults(tensor, stage, tensors)
-        yield from _stage_faults(stage, tensors)
+        if like is None or not _was_checked(stage, tensors, like):
+            yield from _stage_faults(stage, tensors)
         tensors.update((tensor.name, tensor) for tensor in stage.tensors)
     produced = {tensor.name for stage in stages for tensor in stage.tensors}
     if not outputs:
@@ -113,6 +121,13 @@ def _faults(
             yield Fault(f"output {name!r} is {what}", (name,), expected=f"a tensor that a stage defines: {known}")
     if len(set(outputs)) < len(outputs):
         yield Fault("an output is returned twice", (), found=", ".join(outputs))
+
+
+def _was_checked(stage: Stage, tensors: Mapping[str, Tensor], like: Program) -> bool:
+    """Whether a checked program has this very stage, and the same tensors for it to read."""
+    return like.producers.get(stage.name) is stage and all(
+        tensors.get(read.tensor) == like.tensors[read.tensor] for read in stage.reads()
+    )
 
 
 def _tensor_faults(tensor: Tensor, owner: object, before: Mapping[str, Tensor]) -> Iterator[Fault]:

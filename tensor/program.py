@@ -14,7 +14,7 @@ Axis names are scoped to their stage. Tensors are referred to by name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 
 from .dtype import DType
@@ -90,7 +90,7 @@ class Fold:
     locals: tuple[tuple[str, Expr], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stage:
     """One definition; see the head of this file. `origin` is not compared."""
 
@@ -133,23 +133,38 @@ class Stage:
 
     def reads(self) -> tuple[Read, ...]:
         """All distinct reads of other stages' tensors, inputs and tables."""
+        return self._reads
+
+    @cached_property
+    def _reads(self) -> tuple[Read, ...]:
         own = {tensor.name for tensor in self.tensors}
         return tuple(dict.fromkeys(r for e in self.expressions for r in reads(e) if r.tensor not in own))
 
 
 @dataclass(frozen=True)
 class Program:
-    """A checked program. Errors are `ProgramError`s raised when it is made (see check.py)."""
+    """A checked program. Errors are `ProgramError`s raised when it is made (see check.py).
+
+    `like`: a checked program whose stages, where this one has the very same, need not be checked again.
+    """
 
     inputs: tuple[Input, ...]
     stages: tuple[Stage, ...]
     outputs: tuple[str, ...]
     tables: tuple[Table, ...] = ()
+    like: InitVar[Program | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, like: Program | None) -> None:
         from .check import check_program
 
-        check_program(self)
+        check_program(self, like)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.inputs, self.stages, self.outputs, self.tables))
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
@@ -187,7 +202,7 @@ class Program:
 
     def replacing(self, stages: tuple[Stage, ...]) -> Program:
         """The same program with other stages (they are checked)."""
-        return replace(self, stages=stages)
+        return replace(self, stages=stages, like=self)
 
     def __str__(self) -> str:
         from .text import print_program

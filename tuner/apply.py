@@ -41,9 +41,9 @@ from ..targets.target import Target, check_runs_here, parse_target
 from ..tensor.program import Program
 from ..tensor.text import canonical_names, family_key, parse, print_program, program_key
 from .database import Database
-from .effort import NORMAL
+from .effort import UNTUNED
 from .records import Record, TaskIdentity, canonical_config
-from .search.draft import draft
+from .search.draft import first_choice
 from .sources import sources
 from .task_space import TaskSpace
 from .units import time_text
@@ -324,7 +324,6 @@ def shape_distance(a: Program, b: Program) -> float:
 def analytic_pick(task: Task) -> Pick:
     """The best of a large draft by the analytic model: no measurement, no record."""
     space = TaskSpace(task, known_ceilings(task.target, task.threads))
-    pool = draft(space, np.random.default_rng(DRAFT_SEED), NORMAL.draft)
-    candidate = pool.candidate(int(np.argmin(pool.prior)))
+    candidate = first_choice(space, np.random.default_rng(DRAFT_SEED), UNTUNED)
     sketch, config = space.sketches[candidate.arm], space.config(candidate)
     return Pick(sketch, config, Provenance("analytic", None, sketch.title, config, None))

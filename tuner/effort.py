@@ -44,6 +44,9 @@ class Draft:
     slack: float = 2.0  # a drafted trial may be predicted to take this many times the best
 
 
+UNTUNED = Draft(population=8_000, generations=4)  # of a compile that knows nothing: 100,000 find nothing better
+
+
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """The search after the draft."""

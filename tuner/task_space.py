@@ -8,21 +8,22 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cost_model.analysis import Analysis, analyse
-from ..cost_model.analytic import predict, seconds
-from ..cost_model.features import feature_table, features
+from ..cost_model.analytic import predict
+from ..cost_model.features import features
+from ..cost_model.sketch_model import SketchModel
 from ..schedules.loops import LoopTree
-from ..schedules.sketch import Sketch, even, valid
+from ..schedules.opened import Opened
+from ..schedules.sketch import Sketch, even, numbers_of, valid
 from ..schedules.space import Arm, Candidate, Population, Value, config
 from ..schedules.task import Task
 from ..targets.ceilings import Ceilings
 
 
 class TaskSpace:
-    """All candidates of a task. One walk over the loop tree of an arm analyses a whole population.
+    """All candidates of a task. One walk over the loop tree of an arm analyses all of them.
 
-    Without `ragged` only candidates count as valid whose loops all come out even. `meanwhile` is called at every walk, some
-    milliseconds each: whatever else has to go on while a search thinks.
+    Without `ragged` only candidates count as valid whose loops all come out even. `meanwhile` is called at every new
+    population, some milliseconds each: whatever else has to go on while a search thinks.
     """
 
     def __init__(
@@ -33,8 +34,10 @@ class TaskSpace:
         self.sketches = tuple(task.sketches if sketches is None else sketches)
         self.ragged = ragged
         self.meanwhile: Callable[[], None] = lambda: None
+        self._open: dict[int, Opened] = {}
+        self._at: Population | None = None
         self._last: tuple[Population, LoopTree] | None = None
-        self._walked: tuple[LoopTree, Analysis] | None = None
+        self._models: dict[int, SketchModel] = {}
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
@@ -52,34 +55,50 @@ class TaskSpace:
 
     def valid(self, population: Population) -> NDArray[np.bool_]:
         """bool[n]: which candidates keep all conditions."""
-        tree, count = self._tree(population), len(population)
-        return valid(tree, count) if self.ragged else valid(tree, count) & even(tree, count)
+        if self.task.target.kind == "cuda":
+            good = valid(self._tree(population), len(population))
+        else:
+            good = self._model(population).valid(population.choices)
+        return good if self.ragged else good & even(self._tree(population), len(population))
 
     def prior(self, population: Population) -> NDArray[np.float64]:
         """float64[n]: seconds predicted from the target's ceilings alone."""
-        tree, target, threads = self._tree(population), self.task.target, self.task.threads
-        if target.kind == "cuda":
-            return predict(tree, target, threads, self.ceilings, len(population))
-        return seconds(self._analysed(tree), target, threads, self.ceilings, len(population))
+        if self.task.target.kind == "cuda":
+            tree = self._tree(population)
+            return predict(tree, self.task.target, self.task.threads, self.ceilings, len(population))
+        return self._model(population).seconds(population.choices)
 
     def features(self, population: Population) -> NDArray[np.float32]:
         """float32[n, f]."""
-        tree, target, threads = self._tree(population), self.task.target, self.task.threads
-        if target.kind == "cuda":
-            return features(tree, target, threads, len(population))
-        return feature_table(self._analysed(tree), target, threads, len(population))
+        if self.task.target.kind == "cuda":
+            return features(self._tree(population), self.task.target, self.task.threads, len(population))
+        return self._model(population).features(population.choices)
 
     def _tree(self, population: Population) -> LoopTree:
         """The loop trees of a population; those of the last one are kept, because its parts are asked for in turn."""
+        self._look_up(population)
         if self._last is None or self._last[0] is not population:
-            self.meanwhile()
-            sketch, arm = self.sketches[population.arm], self.arms[population.arm]
-            tree = sketch.apply_population(self.task.body, self.task.target, arm, population.choices)
-            self._last = (population, tree)
+            numbers = numbers_of(self.arms[population.arm], population.choices)
+            self._last = (population, self._opened(population.arm).at(numbers))
         return self._last[1]
 
-    def _analysed(self, tree: LoopTree) -> Analysis:
-        """The walk over a tree, once for features and prior together."""
-        if self._walked is None or self._walked[0] is not tree:
-            self._walked = (tree, analyse(tree, self.task.target, self.task.threads))
-        return self._walked[1]
+    def _model(self, population: Population) -> SketchModel:
+        """The closed form for an arm: its loop tree is walked once, whatever the number of populations."""
+        self._look_up(population)
+        arm = population.arm
+        if arm not in self._models:
+            task = self.task
+            self._models[arm] = SketchModel(self._opened(arm), self.arms[arm], task.target, task.threads, self.ceilings)
+        return self._models[arm]
+
+    def _look_up(self, population: Population) -> None:
+        """Lets something else go on before a population is looked at."""
+        if self._at is not population:
+            self._at = population
+            self.meanwhile()
+
+    def _opened(self, arm: int) -> Opened:
+        """The loop tree of an arm with its tunables unknown: steps run once for each arm, and not for each population."""
+        if arm not in self._open:
+            self._open[arm] = self.sketches[arm].opened(self.task.body, self.task.target)
+        return self._open[arm]

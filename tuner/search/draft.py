@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...schedules.space import Population, Space
+from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import codes, concatenate, defaults, mutate, population, sample, shares, take, unique
 from ..effort import Draft
 from .pool import Pool, Vector, described, joined, pool_of, prior_of
@@ -22,6 +22,22 @@ def draft(space: Space, rng: np.random.Generator, settings: Draft) -> Pool:
     Arms whose best is close to the best of all share the places evenly. The prior tells good from bad, but many
     structures are good: of these it must not choose one alone.
     """
+    best = _best_of_arms(space, rng, settings)
+    close = _close(best, settings.slack)
+    quota = settings.keep // max(sum(close), 1)
+    places = [max(quota, settings.least) if c else settings.least for c in close]
+    kept = [_least(p, prior, count) for (p, prior), count in zip(best, places, strict=True)]
+    return joined([Pool((p,), described(space, p), prior) for p, prior in kept if len(p)])
+
+
+def first_choice(space: Space, rng: np.random.Generator, settings: Draft) -> Candidate:
+    """The best candidate by the prior alone."""
+    best = [(population, prior) for population, prior in _best_of_arms(space, rng, settings) if len(prior)]
+    return min(best, key=lambda arm: float(arm[1][0]))[0].candidate(0)
+
+
+def _best_of_arms(space: Space, rng: np.random.Generator, settings: Draft) -> list[Scored]:
+    """Of each arm the best that were met, best first."""
     given = defaults(space)
     best = []
     for arm, count in enumerate(shares(space, settings.population)):
@@ -32,11 +48,7 @@ def draft(space: Space, rng: np.random.Generator, settings: Draft) -> Pool:
         close = _close(best, settings.slack)
         part = settings.children // max(sum(close), 1)
         best = [_descend(space, rng, b, part, settings) if c else b for b, c in zip(best, close, strict=True)]
-    close = _close(best, settings.slack)
-    quota = settings.keep // max(sum(close), 1)
-    places = [max(quota, settings.least) if c else settings.least for c in close]
-    kept = [_least(p, prior, count) for (p, prior), count in zip(best, places, strict=True)]
-    return joined([Pool((p,), described(space, p), prior) for p, prior in kept if len(p)])
+    return best
 
 
 def drawn(space: Space, rng: np.random.Generator, settings: Draft) -> Pool:

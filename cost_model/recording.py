@@ -1,0 +1,228 @@
+"""Arithmetic on columns, recorded once and played for any number of populations.
+
+A walk over a loop tree (analysis.py) takes milliseconds of Python, whatever the number of candidates. Handed columns of a
+`Recording` instead of arrays, it leaves behind the list of array operations that it would have done. That list is all
+that a further population of the same sketch needs:
+
+    recording = Recording({"i.tile": (1, 2, 4), ...})        the tunables with their domains
+    seconds = walk(recording.columns())                      operators and np functions on these are written down
+    player = recording.player([seconds])
+    player.play(choices)                                     int32[n, p] positions in the domains -> [float64[n]]
+
+Equal operations are one. Whatever depends on few tunables has few values: it is calculated once, as a table over their
+domains, and looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+TABLE = 1024  # entries up to which an operation is done for all values of its tunables, once
+ROWS = 4096  # candidates at a time: what is alive stays in the second-level cache
+
+FUNCTIONS = (np.where, np.interp)  # that are no ufuncs, and work row by row
+
+Operation = Callable[..., Any]
+Step = tuple[Operation | None, tuple[object, ...]]  # of no operation: the tunables
+Tunables = tuple[int, ...]  # by number, ascending
+
+
+def _forward(operation: Operation) -> Callable[[Column, object], Any]:
+    return lambda self, other: self.recording.do(operation, (self, other))
+
+
+def _backward(operation: Operation) -> Callable[[Column, object], Any]:
+    return lambda self, other: self.recording.do(operation, (other, self))
+
+
+class Column:
+    """Numbers that are not known yet, one for each candidate. It stands where an array would; equal only to itself."""
+
+    __slots__ = ("number", "recording")
+    ndim = 1
+
+    def __init__(self, recording: Recording, number: int) -> None:
+        self.recording = recording
+        self.number = number
+
+    __add__, __radd__ = _forward(np.add), _backward(np.add)
+    __sub__, __rsub__ = _forward(np.subtract), _backward(np.subtract)
+    __mul__, __rmul__ = _forward(np.multiply), _backward(np.multiply)
+    __truediv__, __rtruediv__ = _forward(np.true_divide), _backward(np.true_divide)
+    __floordiv__, __rfloordiv__ = _forward(np.floor_divide), _backward(np.floor_divide)
+    __mod__, __rmod__ = _forward(np.remainder), _backward(np.remainder)
+    __pow__, __rpow__ = _forward(np.power), _backward(np.power)
+    __and__, __rand__ = _forward(np.bitwise_and), _backward(np.bitwise_and)
+    __or__, __ror__ = _forward(np.bitwise_or), _backward(np.bitwise_or)
+    __lt__, __le__ = _forward(np.less), _forward(np.less_equal)
+    __gt__, __ge__ = _forward(np.greater), _forward(np.greater_equal)
+
+    def __neg__(self) -> Any:
+        return self.recording.do(np.negative, (self,))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **options: object) -> Any:
+        return NotImplemented if method != "__call__" or options else self.recording.do(ufunc, inputs)
+
+    def __array_function__(self, function: Operation, types: object, args: Any, options: Any) -> Any:
+        return self.recording.do(function, args) if function in FUNCTIONS and not options else NotImplemented
+
+    def __bool__(self) -> bool:
+        raise TypeError("the truth of a column differs from candidate to candidate: use np.where")
+
+    def astype(self, kind: type[np.generic]) -> Any:
+        """As other numbers."""
+        return self.recording.do(np.multiply, (self, kind(1)))
+
+
+class Recording:
+    """What is done to columns. `domains`: the values of each tunable."""
+
+    def __init__(self, domains: Mapping[str, Sequence[int]]) -> None:
+        self.domains = [np.array(values, dtype=np.int64) for values in domains.values()]
+        self.steps: list[Step] = [(None, ())] * len(self.domains)
+        self._tunables = {name: Column(self, number) for number, name in enumerate(domains)}
+        self._done: dict[tuple[object, ...], Column] = {}
+
+    def columns(self) -> dict[str, NDArray[np.int64]]:
+        """The tunables, in the place of arrays."""
+        return cast(dict[str, NDArray[np.int64]], self._tunables)
+
+    def do(self, operation: Operation, operands: tuple[object, ...]) -> Column:
+        """The result of an operation, at least one of whose operands is a column."""
+        key: tuple[object, ...] = (operation, operands, *map(type, operands))  # 1, 1.0 and True are equal, not the same
+        if np.ndarray in key:
+            operands = tuple(o.item() if isinstance(o, np.ndarray) and o.ndim == 0 else o for o in operands)
+            key = (operation, *(o.tobytes() if isinstance(o, np.ndarray) else (type(o), o) for o in operands))
+        found = self._done.get(key)
+        if found is None:
+            found = self._done[key] = Column(self, len(self.steps))
+            self.steps.append((operation, operands))
+        return found
+
+    def player(self, results: Sequence[object]) -> Player:
+        """What gives these results (columns, or plain numbers) for any population."""
+        return Player(self, results)
+
+
+class Player:
+    """The operations behind some results of a recording: those of few values as tables, the rest as a list."""
+
+    def __init__(self, recording: Recording, results: Sequence[object]) -> None:
+        self._results = [r.number if isinstance(r, Column) else np.asarray(r) for r in results]
+        wanted = {r for r in self._results if isinstance(r, int)}
+        self._grid = _Grid([len(domain) for domain in recording.domains])
+        self._over: dict[int, Tunables] = {}  # on which tunables a table depends
+        self._tables: dict[int, NDArray[Any]] = {}  # the last tunable runs fastest
+        self._steps: list[tuple[int, Operation, tuple[object, ...], tuple[int, ...]]] = []
+        self._read(recording, wanted)
+
+    def _read(self, recording: Recording, wanted: set[int]) -> None:
+        """Fills tables and steps; each step knows which values nobody needs behind it."""
+        needed, last = _needed(recording.steps, wanted)
+        looked_up = set(wanted)
+        for number in needed:
+            operation, operands = recording.steps[number]
+            if operation is None:
+                self._over[number] = (number,)
+                self._tables[number] = recording.domains[number]
+                continue
+            inside = [o.number for o in operands if isinstance(o, Column)]
+            if all(n in self._tables for n in inside):
+                over = tuple(sorted({t for n in inside for t in self._over[n]}))
+                if self._grid.entries(over) <= TABLE:
+                    self._over[number] = over
+                    self._tables[number] = operation(*(self._known(o, over) for o in operands))
+                    continue
+            looked_up.update(n for n in inside if n in self._tables)
+            self._steps.append((number, operation, operands, tuple(n for n in set(inside) if last[n] == number)))
+        self._tables = {number: table for number, table in self._tables.items() if number in looked_up}
+
+    def _known(self, operand: object, over: Tunables) -> object:
+        """An operand for all values of some tunables."""
+        if not isinstance(operand, Column):
+            return operand
+        table, own = self._tables[operand.number], self._over[operand.number]
+        return table if own == over else table.take(self._grid.part(own, over))
+
+    def play(self, choices: NDArray[np.int32]) -> list[NDArray[Any]]:
+        """The results for candidates: `choices` is int32[n, p], positions in the domains. Each result is an array of n."""
+        if len(choices) <= ROWS:
+            return self._play(choices)
+        parts = [self._play(choices[start : start + ROWS]) for start in range(0, len(choices), ROWS)]
+        return [np.concatenate(results) for results in zip(*parts, strict=True)]
+
+    def _play(self, choices: NDArray[np.int32]) -> list[NDArray[Any]]:
+        columns = np.ascontiguousarray(choices.T, dtype=np.intp)
+        places: dict[Tunables, NDArray[np.intp]] = {}
+        values: dict[int, NDArray[Any]] = {}
+
+        def value(operand: object) -> object:
+            if type(operand) is not Column:
+                return operand
+            number = operand.number
+            if number not in values:
+                values[number] = self._tables[number].take(self._grid.place(self._over[number], columns, places))
+            return values[number]
+
+        for number, operation, operands, over in self._steps:
+            values[number] = operation(*map(value, operands))
+            for done in over:
+                del values[done]
+        found = (
+            r if not isinstance(r, int) else values[r] if r in values else self._looked_up(r, columns, places)
+            for r in self._results
+        )
+        return [np.broadcast_to(one, (len(choices),)) for one in found]
+
+    def _looked_up(
+        self, number: int, columns: NDArray[np.intp], places: dict[Tunables, NDArray[np.intp]]
+    ) -> NDArray[Any]:
+        return self._tables[number].take(self._grid.place(self._over[number], columns, places))
+
+
+class _Grid:
+    """Positions in tables over the domains of some tunables."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._sizes = sizes
+        self._parts: dict[tuple[Tunables, Tunables], NDArray[np.intp]] = {}
+
+    def entries(self, over: Tunables) -> int:
+        """Of a table."""
+        return prod(self._sizes[n] for n in over)
+
+    def place(
+        self, over: Tunables, columns: NDArray[np.intp], places: dict[Tunables, NDArray[np.intp]]
+    ) -> NDArray[np.intp]:
+        """Where in a table each candidate looks. `columns`: the position in the domain of each tunable; `places`: memory."""
+        if over not in places:
+            place = columns[over[-1]]
+            if len(over) > 1:
+                place = self.place(over[:-1], columns, places) * self._sizes[over[-1]] + place
+            places[over] = place
+        return places[over]
+
+    def part(self, inner: Tunables, over: Tunables) -> NDArray[np.intp]:
+        """For each entry of a table, the entry of a table over some of its tunables."""
+        if (inner, over) not in self._parts:
+            axes = np.indices([self._sizes[n] for n in over]).reshape(len(over), -1)
+            columns = np.zeros((len(self._sizes), axes.shape[1]), dtype=np.intp)
+            columns[list(over)] = axes
+            self._parts[inner, over] = self.place(inner, columns, {})
+        return self._parts[inner, over]
+
+
+def _needed(steps: Sequence[Step], results: set[int]) -> tuple[list[int], dict[int, int]]:
+    """(the steps behind some results, in order; the last step that uses each: none for results)"""
+    last = dict.fromkeys(results, len(steps))
+    for number in range(max(results, default=-1), -1, -1):
+        if number in last:
+            for operand in steps[number][1]:
+                if type(operand) is Column:
+                    last.setdefault(operand.number, number)
+    return sorted(last), last

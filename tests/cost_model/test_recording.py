@@ -1,0 +1,82 @@
+"""Arithmetic that was recorded once gives for every population what it gives on arrays."""
+
+from __future__ import annotations
+
+import drafts
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tilesmith.cost_model.analytic import predict
+from tilesmith.cost_model.features import features
+from tilesmith.cost_model.recording import ROWS, TABLE, Recording
+from tilesmith.cost_model.sketch_model import SketchModel
+from tilesmith.schedules.sketch import valid
+from tilesmith.schedules.task import Task
+from tilesmith.targets.ceilings import Ceilings
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor import ops
+
+CEILINGS = Ceilings(flops={"f32": 400e9}, bandwidth=((32e3, 500e9), (1e6, 200e9), (1e9, 30e9)), threads=2)
+
+
+def drawn(recording: Recording, count: int) -> NDArray[np.int32]:
+    sizes = [len(domain) for domain in recording.domains]
+    return (np.random.default_rng(1).random((count, len(sizes))) * sizes).astype(np.int32)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, ROWS + 3])
+def test_recorded_arithmetic_is_arithmetic(count: int) -> None:
+    domains = {"a": tuple(range(1, 40)), "b": tuple(range(2, 60)), "c": (1, 2, 4), "alone": (7,)}
+    recording = Recording(domains)
+
+    def work(
+        a: NDArray[np.int64], b: NDArray[np.int64], c: NDArray[np.int64], alone: NDArray[np.int64]
+    ) -> list[object]:
+        ratio = np.ceil(-(-a // b) * 1.5 / np.maximum(c, 2)) ** 0.5  # of more combinations than a table has
+        return [
+            a + 1, 2 - a, a % c, np.where(a * b > 30, ratio, 0.0), (a <= b) & (c > 1), 1 * alone, 1.0 * c,
+            np.where(np.where(c > 2, 1.0, 0.0) > 0, np.log2(1.0 * a), 5 / b), np.less_equal(a, 3).astype(np.int64), 4.5,
+            np.interp(np.log(1.0 * b), np.array([0.0, 2.0, 9.0]), np.array([5.0, 7.0, 1.0])),
+        ]  # fmt: skip
+
+    assert 39 * 58 > TABLE
+    results = work(**recording.columns())
+    choices = drawn(recording, count)
+    wanted = work(**{name: np.array(values)[choices[:, n]] for n, (name, values) in enumerate(domains.items())})
+    for found, one in zip(recording.player(results).play(choices), wanted, strict=True):
+        assert found.shape == (count,)
+        np.testing.assert_array_equal(found, one)
+        assert found.dtype == np.asarray(one).dtype
+
+
+def test_equal_operations_are_one_and_the_truth_of_a_column_is_refused() -> None:
+    recording = Recording({"a": (1, 2)})
+    a = recording.columns()["a"]
+    assert a + 1 is a + 1
+    assert a * 1 is not a * 1.0  # another kind of number
+    with pytest.raises(TypeError, match="np.where"):
+        bool(a < 2)
+
+
+PROGRAMS = {
+    "convolution": ops.conv2d(n=1, c=16, h=14, w=15, o=32, kernel=3, padding=1, constants=("W",)),
+    "layer_norm": ops.layer_norm(100, 200),
+    "attention": ops.attention(heads=2, queries=33, keys=40, width=16),
+    **{f"draft {seed}": drafts.draw(seed).program("f32") for seed in (3, 5, 8, 13)},
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_model_of_a_sketch_is_the_walk_over_its_loop_trees(name: str) -> None:
+    target = parse_target("x86:avx512")
+    task = Task.of(PROGRAMS[name], target, 2)
+    for sketch in task.sketches[:6]:
+        arm = sketch.arm(task.body, target)
+        opened = sketch.opened(task.body, target)
+        model = SketchModel(opened, arm, target, 2, CEILINGS)
+        choices = drawn(Recording({p.name: [int(v) for v in p.values] for p in arm.parameters}), 50)
+        tree = sketch.apply_population(task.body, target, arm, choices)
+        np.testing.assert_array_equal(model.valid(choices), valid(tree, 50))
+        np.testing.assert_array_equal(model.seconds(choices), predict(tree, target, 2, CEILINGS, 50))
+        np.testing.assert_array_equal(model.features(choices), features(tree, target, 2, 50))
