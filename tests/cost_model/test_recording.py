@@ -40,7 +40,7 @@ def test_recorded_arithmetic_is_arithmetic(count: int) -> None:
             np.interp(np.log(1.0 * b), np.array([0.0, 2.0, 9.0]), np.array([5.0, 7.0, 1.0])),
         ]  # fmt: skip
 
-    assert 39 * 58 > TABLE
+    assert TABLE < 39 * 58
     results = work(**recording.columns())
     choices = drawn(recording, count)
     wanted = work(**{name: np.array(values)[choices[:, n]] for n, (name, values) in enumerate(domains.items())})
@@ -55,7 +55,7 @@ def test_equal_operations_are_one_and_the_truth_of_a_column_is_refused() -> None
     a = recording.columns()["a"]
     assert a + 1 is a + 1
     assert a * 1 is not a * 1.0  # another kind of number
-    with pytest.raises(TypeError, match="np.where"):
+    with pytest.raises(TypeError, match="use np"):
         bool(a < 2)
 
 
