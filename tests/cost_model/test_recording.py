@@ -13,11 +13,13 @@ from tilesmith.cost_model.recording import ROWS, TABLE, Recording
 from tilesmith.cost_model.sketch_model import SketchModel
 from tilesmith.schedules.sketch import valid
 from tilesmith.schedules.task import Task
-from tilesmith.targets.ceilings import Ceilings
+from tilesmith.targets.ceilings import PAST, Ceilings
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 
-CEILINGS = Ceilings(flops={"f32": 400e9}, bandwidth=((32e3, 500e9), (1e6, 200e9), (1e9, 30e9)), threads=2)
+CURVE = ((32e3, 500e9), (1e6, 200e9), (1e9, 30e9))
+STREAMS = {"read": CURVE, "copy": CURVE, "copy" + PAST: CURVE}
+CEILINGS = Ceilings(flops={"f32": 400e9}, bandwidth=CURVE, threads=2, streams=STREAMS)
 
 
 def drawn(recording: Recording, count: int) -> NDArray[np.int32]:
