@@ -54,7 +54,7 @@ class TimeLimits:
 
     def of_run(self, best: float | None = None, items: int = 1) -> Mapping[str, float]:
         """Stage -> seconds, for a timer; a kernel that runs 100 times longer than the best need not be waited for."""
-        verify = self.verify if best is None else min(self.verify, 8.0 + 100 * best)
+        verify = self.verify if best is None else min(self.verify, 20.0 + 100 * best)
         return {"load": self.load, "prepare": self.prepare, "verify": verify, "time": self.time * items}
 
 

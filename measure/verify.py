@@ -2,7 +2,9 @@
 
 A small program is checked at all points. A large one is checked at `POINTS` points of its real size, drawn at random with
 edges preferred, because that is where a schedule's tails are; all other points are compared with the output of a kernel
-that passed, and where the two differ the oracle settles who is right at exactly those points.
+that passed, and where the two differ the oracle settles who is right at exactly those points. Where kernels differ at many
+points though all are right (small values that came of large ones), the truth at all points is worked out once, if that is
+affordable: it costs as much as settling a few times.
 
 A kernel may differ from the oracle by FACTOR * eps * magnitude (tensor/reference.py says what a magnitude is). NaN and
 infinities compare as in NumPy: NaN where NaN is expected, the infinity of the same sign; a value whose rounding
@@ -19,6 +21,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from ..tensor.contract import factor_groups
 from ..tensor.dtype import DType
 from ..tensor.evaluate import Array, from_memory
 from ..tensor.program import Program
@@ -28,6 +31,9 @@ from .poison import bit_patterns, first_unwritten
 POINTS = 4096
 FACTOR = 4.0
 WHOLE_WORK = 1 << 22  # evaluations of stage bodies up to which all points are checked
+_SETTLED_WORK = 1 << 25  # the same, up to which the truth is worked out at all points once they differ at many
+_MANY = 256  # points
+_PRODUCTS = 64  # products summed by a matrix product, that cost the oracle as much as one evaluation of a body
 _TIPPED = 1e-4  # share of points of an integer output that may be off by one
 _CHUNK = 1 << 16  # elements compared at a time, so that temporaries stay in the cache
 _LARGEST = {"f64": 1.7976931348623157e308, "f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
@@ -74,6 +80,14 @@ def work(program: Program) -> int:
     return sum(prod(axis.extent for axis in stage.all_axes) for stage in program.stages)
 
 
+def oracle_work(program: Program) -> int:
+    """The same as it costs the oracle, to which sums of products are matrix products."""
+    return sum(
+        prod(axis.extent for axis in stage.all_axes) // (1 if factor_groups(stage) is None else _PRODUCTS)
+        for stage in program.stages
+    )
+
+
 class _OutputChecker:
     def __init__(
         self, program: Program, inputs: Sequence[Array], name: str, rng: np.random.Generator, whole: bool
@@ -83,6 +97,8 @@ class _OutputChecker:
         self._dtype, self._shape = tensor.dtype, tensor.shape
         self._may_tip = not tensor.dtype.is_float and any(t.dtype.is_float for t in program.tensors.values())
         self._passed: Array | None = None
+        self._affordable = oracle_work(program) <= _SETTLED_WORK
+        self._everywhere: tuple[Array, Array] | None = None  # values and magnitudes
         size = prod(tensor.shape)
         places = np.arange(size) if whole or size <= POINTS else draw_points(tensor.shape, POINTS, rng)
         self._whole = whole
@@ -91,15 +107,18 @@ class _OutputChecker:
 
     def _truth(self, places: NDArray[np.int64]) -> Expected:
         program, inputs, name = self._program, self._inputs, self._name
-        if self._whole:
-            number = program.outputs.index(name)
-            values = evaluate(program, inputs)[number].reshape(-1)[places]
-            magnitude = evaluate(program, inputs, absolute=True)[number].reshape(-1)[places]
+        if self._whole or self._everywhere is not None:
+            values, magnitude = (part[places] for part in self._everywhere or self._at_all_points())
         else:
             points = np.stack(np.unravel_index(places, self._shape), axis=-1) if self._shape else places.reshape(-1, 0)
             values = evaluate_at(program, inputs, name, points)
             magnitude = evaluate_at(program, inputs, name, points, absolute=True)
         return Expected(places, values, tolerances(magnitude, self._dtype))
+
+    def _at_all_points(self) -> tuple[Array, Array]:
+        number = self._program.outputs.index(self._name)
+        values, magnitude = (evaluate(self._program, self._inputs, absolute)[number] for absolute in (False, True))
+        return values.reshape(-1), magnitude.reshape(-1)
 
     def check(self, found: Array) -> str | None:
         unwritten = first_unwritten(found, self._dtype)
@@ -120,7 +139,9 @@ class _OutputChecker:
         """The oracle says who is right where `found` and the output that passed differ."""
         if not len(places):
             return None
-        if len(places) > POINTS:
+        if self._everywhere is None and self._affordable and len(places) > _MANY:
+            self._everywhere = self._at_all_points()
+        if len(places) > POINTS and self._everywhere is None:
             places = np.sort(self._rng.choice(places, POINTS, replace=False))
         message = self._against(found, self._truth(places))
         if message is None and self._passed is not None:

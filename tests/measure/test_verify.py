@@ -95,6 +95,33 @@ def test_many_disagreements_with_a_loose_first_kernel_are_settled() -> None:
     assert case.check(case.right * np.float32(1 + 40 * f32.eps)) is not None
 
 
+def test_where_right_kernels_differ_at_many_points_the_truth_is_worked_out_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Differences of large sums: small values whose tolerance is large, of which the sampled points tell too little."""
+    text = (
+        "input A: f32[300, 70]\ninput B: f32[70, 410]\nC[i: 300, j: 410] = sum[k: 70](A[i, k] * B[k, j])\n"
+        "D[i: 300, j: 410] = select(j < 2, C[i, j] * 0.0001, C[i, j])\nreturn D\n"
+    )
+
+    def scaled(product: NDArray) -> NDArray:
+        return (product * np.where(np.arange(410) < 2, 0.0001, 1.0)).astype(np.float32)
+
+    evaluations: list[bool] = []
+    evaluate = verify.evaluate
+    monkeypatch.setattr(verify, "evaluate", lambda p, i, a: (evaluations.append(a), evaluate(p, i, a))[1])
+    case = Case(text, lambda a, b: scaled(a @ b))
+    assert case.check(case.right) is None and not evaluations
+    a, b = case.inputs
+    for cut in (10, 30, 50):
+        other = scaled(a[:, :cut] @ b[:cut] + a[:, cut:] @ b[cut:])
+        assert case.check(other) is None
+    assert evaluations == [False, True]
+    other[17, 33] += 1e-3
+    message = case.check(other)
+    assert message is not None and message.startswith("D[17, 33]")
+
+
 def test_nan_and_infinity_as_in_numpy() -> None:
     text = "input A: f32[4]\nB[i: 4] = 1.0 / A[i]\nreturn B\n"
     program = parse(text)
