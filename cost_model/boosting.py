@@ -20,7 +20,9 @@ class Learning:
 
     members: int  # regressors that each leave out other batches
     rows: int  # that one fit may use
-    trees: int  # of a regressor, at most
+    trees: int  # of a regressor that learns anew, at most
+    more: int  # trees that one which has learned before gets at most for what is new
+    anew: float  # growth of the samples since it learned anew, after which it does so again
     depth: int
     step: float  # of boosting
     share: float  # of rows and of columns that a tree sees
@@ -65,21 +67,31 @@ class XGBoost:
 
     def fit_watched(self, features: Features, target: Vector, held: tuple[Features, Vector] | None) -> XGBoost:
         """As `fit`; no more trees once what is `held` out has not been predicted better for a while."""
+        return self._grow(features, target, held, self.learning.trees, None)
+
+    def fit_more(self, features: Features, target: Vector, held: tuple[Features, Vector] | None) -> XGBoost:
+        """As `fit_watched`, but keeps its trees and adds a few for what they get wrong: far less work than learning anew."""
+        return self._grow(features, target, held, self.learning.more, self.booster[: self.trees])
+
+    def _grow(
+        self, features: Features, target: Vector, held: tuple[Features, Vector] | None, most: int, before: Any
+    ) -> XGBoost:
         xgboost, learning = import_module("xgboost"), self.learning
         settings = {**self.settings, "tree_method": "exact" if len(target) <= learning.exact else "hist"}
         data = xgboost.DMatrix(features, label=target, nthread=1)
-        self.trees = learning.trees
         if held is None or len(held[1]) < learning.enough:
-            self.booster: Any = xgboost.train(settings, data, self.trees)
+            self.booster: Any = xgboost.train(settings, data, most, xgb_model=before)
+            self.trees = self.booster.num_boosted_rounds()
             return self
         watched = xgboost.DMatrix(held[0], label=held[1], nthread=1)
         self.booster = xgboost.train(
             settings,
             data,
-            self.trees,
+            most,
             evals=[(watched, "held")],
             early_stopping_rounds=learning.patience,
             verbose_eval=False,
+            xgb_model=before,
         )
         self.trees = self.booster.best_iteration + 1
         return self

@@ -93,6 +93,7 @@ class LearnedModel:
         self._fitted: list[Regressor] = []
         self._classifier: XGBoost | None = None
         self._centre = 0.0
+        self._rows = 0  # samples when it last learned anew
 
     @property
     def ready(self) -> bool:
@@ -100,28 +101,34 @@ class LearnedModel:
         return bool(self._fitted)
 
     def fit(self, samples: Samples) -> None:
-        """Learns from all samples anew."""
+        """Learns from all samples; with little new since the last time only from what it got wrong."""
+        total = len(samples)
         samples = samples.rows(self._chosen(samples))
         ok = np.isfinite(samples.seconds)
         self._classifier = self._fit_classifier(samples.features, ok)
         good = samples.rows(ok)
         if not len(good):
-            self._fitted = []
+            self._fitted, self._rows = [], 0
             return
         target = self._targets(good)
-        self._centre = float(np.median(target))
-        batches, members = np.unique(good.batch, return_inverse=True)[1], self._learning.members
-        self._fitted = []
-        for member in range(members):
-            enough = 1 < members <= batches.max()
-            train = batches % members != member if enough else np.ones(len(good), dtype=np.bool_)
-            regressor = self._make(self._learning, int(self._rng.integers(1 << 30)))
-            known, wanted = good.features[train], target[train] - self._centre
+        if anew := total >= self._learning.anew * self._rows or not self._fitted:
+            self._rows, self._centre = total, float(np.median(target))
+            seeds = self._rng.integers(1 << 30, size=self._learning.members)
+            self._fitted = [self._make(self._learning, int(seed)) for seed in seeds]
+        target -= self._centre
+        for regressor, held in zip(self._fitted, self._held_out(good.batch), strict=True):
+            known, wanted = good.features[~held], target[~held]
             if isinstance(regressor, XGBoost):
-                regressor.fit_watched(known, wanted, (good.features[~train], target[~train] - self._centre))
+                fit = regressor.fit_watched if anew else regressor.fit_more
+                fit(known, wanted, (good.features[held], target[held]))
             else:
                 regressor.fit(known, wanted)
-            self._fitted.append(regressor)
+
+    def _held_out(self, batch: NDArray[np.int64]) -> list[NDArray[np.bool_]]:
+        """For each member bool[n]: the rows that it does not learn from. A batch is held out by the same member each time."""
+        members = self._learning.members
+        few = members < 2 or len(np.unique(batch)) <= members
+        return [np.zeros(len(batch), dtype=np.bool_) if few else batch % members == one for one in range(members)]
 
     def predict(self, features: Features, prior: Vector | None = None) -> Prediction:
         """What the candidates are expected to take: float32[n, f] and, where known, float64[n] seconds.

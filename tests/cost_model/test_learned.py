@@ -96,9 +96,9 @@ def test_cost_is_bounded_as_data_grows() -> None:
     rows: list[int] = []
 
     class Counting(XGBoost):
-        def fit_watched(self, features: np.ndarray, target: np.ndarray, held: object) -> XGBoost:
+        def _grow(self, features: np.ndarray, target: np.ndarray, held: object, most: int, before: object) -> XGBoost:
             rows.append(len(target))
-            return super().fit_watched(features, target, None)
+            return super()._grow(features, target, None, most, before)
 
     model = LearnedModel(replace(LEARNING, rows=300, members=1), Counting)
     many = samples(5000)
@@ -149,3 +149,47 @@ def test_trees_are_no_more_than_held_out_batches_ask_for() -> None:
     free, watched = XGBoost(LEARNING, 0).fit(features[:150], target[:150]), XGBoost(LEARNING, 0)
     watched.fit_watched(features[:150], target[:150], (features[150:], target[150:]))
     assert watched.trees < 25 < free.trees == LEARNING.trees
+
+
+def test_a_model_that_learned_before_learns_more_for_less() -> None:
+    """Trees are counted, not seconds; it knows as much in the end."""
+    grown: list[int] = []
+
+    class Counting(XGBoost):
+        def _grow(self, features: np.ndarray, target: np.ndarray, held: object, most: int, before: object) -> XGBoost:
+            grown.append(most)
+            return super()._grow(features, target, held, most, before)  # type: ignore[arg-type]
+
+    new = samples(1000, seed=1)
+    ok = np.isfinite(new.seconds)
+    known, trees = [], []
+    for learning in (LEARNING, replace(LEARNING, anew=0.0)):
+        model, data = LearnedModel(learning, Counting), samples(600)
+        for count in range(200, 601, 20):
+            model.fit(data.rows(np.arange(count)))
+        known.append(rank_correlation(model.predict(new.features[ok], new.prior[ok]).seconds, new.seconds[ok]))
+        trees.append(sum(grown))
+        grown.clear()
+    assert known[0] > known[1] - 0.01
+    assert trees[0] < trees[1] / 2
+
+
+def test_four_thousand_records_cost_no_more_to_learn_from_than_a_window_of_them() -> None:
+    """Rows times trees that one fit looks at, however many records there are."""
+    work: list[int] = []
+
+    class Counting(XGBoost):
+        def _grow(self, features: np.ndarray, target: np.ndarray, held: object, most: int, before: object) -> XGBoost:
+            work.append(len(target) * most)
+            self.booster, self.trees = [], most
+            return self
+
+        def predict(self, features: np.ndarray) -> np.ndarray:
+            return np.zeros(len(features), dtype=np.float32)
+
+    model, data = LearnedModel(LEARNING, Counting), samples(4000)
+    for count in range(500, 4001, 125):
+        model.fit(data.rows(np.arange(count)))
+    most = LEARNING.rows * LEARNING.trees
+    assert len(work) == LEARNING.members * 29 and max(work) <= most
+    assert sum(work) < len(work) * most / 2  # and most fits only add a few trees
