@@ -63,5 +63,6 @@ class Artifact:
     prepare_launches: tuple[Launch, ...] = ()
     runtime_symbols: tuple[str, ...] = ()
     builder: str = ""  # codegen and LLVM version
+    parts: tuple[bytes, ...] = ()  # further objects, with functions that `code` calls
     texts: dict[str, str] = field(default_factory=dict)  # "loops", "llvm", "asm": only when asked for
     seconds: dict[str, float] = field(default_factory=dict)  # build time by part: lower, emit, parse, optimize, code

@@ -17,7 +17,9 @@ shortens. Code emission at levels 1, 2 and 3 gives the same code in the same tim
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -26,7 +28,7 @@ from ..common.debug import Level, show, wanted
 from ..common.errors import InternalError
 from ..targets.target import Target
 from .artifact import Artifact, BufferSpec, Launch
-from .llvm import emit_module
+from .llvm import NestPart, emit_apart, emit_module, emit_nest, emit_parts
 from .loop_ir import Buffer, LoopProgram, Scope
 from .memory_plan import plan_memory
 from .passes.lift_branches import lift_branches
@@ -125,16 +127,66 @@ def _passed(program: LoopProgram) -> LoopProgram:
     return program
 
 
-def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
-    """A lowered candidate as an Artifact. `texts` keeps "llvm" and "asm" in it."""
+@dataclass(frozen=True, slots=True)
+class CompiledNest:
+    """An object with one nest, and the symbols of the threading runtime that it needs."""
+
+    compiled: Compiled
+    llvm: str
+    runtime_symbols: frozenset[str]
+
+
+_KEPT = 256  # nests of a process: those of the programs that it works on
+_nests: OrderedDict[tuple[NestPart, Target], CompiledNest] = OrderedDict()
+_nests_lock = threading.Lock()
+
+
+def compile_nest(part: NestPart, target: Target, texts: bool) -> tuple[CompiledNest, dict[str, float]]:
+    """A nest as an object of its own, and the seconds that it took: none if the same one was compiled before."""
+    with _nests_lock:
+        found = _nests.get((part, target))
+        if found is not None and not texts:
+            _nests.move_to_end((part, target))
+            return found, {}
     started = time.perf_counter()
-    module = emit_module(_passed(program), target, threads)
+    module = emit_nest(part, target)
     ir = module.text()
-    show(Level.LLVM, program.name, ir)
-    emitted = time.perf_counter()
-    compiled = compile_object(ir, target, texts or wanted(Level.ASSEMBLY))
-    show(Level.ASSEMBLY, program.name, compiled.asm)
+    emitted = time.perf_counter() - started
+    compiled = compile_object(ir, target, texts)
+    made = CompiledNest(compiled, ir if texts else "", frozenset(module.runtime_symbols))
+    if not texts:
+        with _nests_lock:
+            _nests[part, target] = made
+            if len(_nests) > _KEPT:
+                _nests.popitem(last=False)
+    return made, {"emit": emitted, **compiled.seconds}
+
+
+def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
+    """A lowered candidate as an Artifact. `texts` keeps "llvm" and "asm" in it.
+
+    One nest is in the same object as what calls it; several have objects of their own, which other candidates share.
+    """
+    started = time.perf_counter()
+    program, keeps = _passed(program), texts or wanted(Level.LLVM)
+    rest, parts = emit_parts(program, threads)
+    if len(parts) > 1:
+        module = emit_apart(rest, parts, target)
+    else:
+        module, parts = emit_module(program, target, threads), []
+    ir = module.text()
+    seconds = {"emit": time.perf_counter() - started}
+    compiled = compile_object(ir, target, keeps)
+    nests = [compile_nest(part, target, keeps) for part in parts]
+    for one in (compiled.seconds, *(spent for _, spent in nests)):
+        for name, value in one.items():
+            seconds[name] = seconds.get(name, 0.0) + value
+    written = "\n".join([ir, *(nest.llvm for nest, _ in nests)])
+    asm = "\n".join([compiled.asm, *(nest.compiled.asm for nest, _ in nests)])
+    show(Level.LLVM, program.name, written)
+    show(Level.ASSEMBLY, program.name, asm)
     plan = plan_memory(program, threads)
+    symbols = module.runtime_symbols.union(*(nest.runtime_symbols for nest, _ in nests))
     return Artifact(
         name=program.name,
         target=target.text,
@@ -148,10 +200,11 @@ def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = F
         prepared_bytes=plan.prepared_bytes,
         workspace_bytes=plan.workspace_bytes,
         launches=tuple(Launch(symbol) for symbol in module.nests),
-        runtime_symbols=tuple(sorted(module.runtime_symbols)),
+        runtime_symbols=tuple(sorted(symbols)),
         builder=builder_version(),
-        texts={"llvm": ir, "asm": compiled.asm} if texts else {},
-        seconds={"emit": emitted - started, **compiled.seconds},
+        parts=tuple(nest.compiled.code for nest, _ in nests),
+        texts={"llvm": written, "asm": asm} if texts else {},
+        seconds=seconds,
     )
 
 

@@ -15,7 +15,7 @@ def needs_half_functions(target: Target) -> bool:
 
 
 # 0x46F0000000000000 is 2^112 and 0x3FE0000000000000 is 0.5, whose last place is that of the smallest f16
-HALF_FUNCTIONS = """define float @__extendhfsf2(half %h) nounwind {
+HALF_FUNCTIONS = """define weak float @__extendhfsf2(half %h) nounwind {
   %bits = bitcast half %h to i16
   %wide = zext i16 %bits to i32
   %magnitude = and i32 %wide, 32767
@@ -32,7 +32,7 @@ HALF_FUNCTIONS = """define float @__extendhfsf2(half %h) nounwind {
   %float = bitcast i32 %all to float
   ret float %float
 }
-define half @__truncsfhf2(float %f) nounwind {
+define weak half @__truncsfhf2(float %f) nounwind {
   %bits = bitcast float %f to i32
   %magnitude = and i32 %bits, 2147483647
   %odd = lshr i32 %magnitude, 13

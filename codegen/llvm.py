@@ -5,6 +5,9 @@
     <name>_repeat      calls <name> `count` times: the loop that is timed
     <name>.nest<i>     one nest; its buffers are parameters, so that LLVM knows them as distinct
 
+A program of several nests is a module for each of them and one for the rest: candidates differ in one nest mostly, so what
+has been compiled of the others serves again (cpu.py).
+
 Threads are started by emit_parallel.py, statements are written by emit_statements.py. LLVM is left with instruction selection,
 register allocation and peephole work: common subexpressions, invariant code and register tiles are right in the text already,
 and no LLVM pass vectorizes or unrolls.
@@ -13,6 +16,7 @@ and no LLVM pass vectorizes or unrolls.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..targets.target import Target
 from .emit_facts import facts
@@ -24,13 +28,33 @@ from .emit_types import memory_literal, memory_type
 from .emit_values import ModuleText
 from .loop_ir import Buffer, LoopProgram, Nest, Scope, Store
 from .loop_ir import statements as all_statements
-from .memory_plan import MemoryPlan, plan_memory
+from .memory_plan import MemoryPlan, has_private, plan_memory
 
 ENTRY = "ptr %arguments, ptr %prepared, ptr %workspace"
 
 
+@dataclass(frozen=True, slots=True)
+class NestPart:
+    """A nest with all that its code depends on. Equal parts have equal code.
+
+    private_bytes: scratch memory of each thread, 0 where the nest uses none.
+    """
+
+    symbol: str
+    nest: Nest
+    buffers: tuple[Buffer, ...]
+    tables: tuple[Buffer, ...]
+    threads: int
+    private_bytes: int
+
+    @property
+    def declaration(self) -> str:
+        """Of its function, for the module that calls it."""
+        return f"declare void @{self.symbol}({', '.join(['ptr'] * (len(self.buffers) + 1))})"
+
+
 def emit(program: LoopProgram, target: Target, threads: int) -> str:
-    """The LLVM IR of a program for `threads` threads (1: nothing of a threading runtime is used).
+    """The LLVM IR of a program for `threads` threads (1: nothing of a threading runtime is used), as one module.
 
     The exported functions follow the calling convention of codegen.artifact, with memory laid out by codegen.memory_plan.
     """
@@ -39,20 +63,46 @@ def emit(program: LoopProgram, target: Target, threads: int) -> str:
 
 def emit_module(program: LoopProgram, target: Target, threads: int) -> ModuleText:
     """As `emit`, with the names of the runtime symbols that are used."""
+    module, parts = emit_parts(program, threads)
+    for part in parts:
+        _write_nest(module, part, target, "internal ")
+    return _ended(module, target)
+
+
+def emit_parts(program: LoopProgram, threads: int) -> tuple[ModuleText, list[NestPart]]:
+    """The exported functions, without an end (`emit_apart`), and the nests that they call."""
     module = ModuleText()
     plan = plan_memory(program, threads)
-    for buffer in program.globals:
-        if buffer.scope is Scope.TABLE:
-            module.globals[buffer.name] = table(buffer)
-    module.globals[SAFE] = f"{SAFE} = internal constant [{SAFE_BYTES} x i8] zeroinitializer, align 64"
     main = module.symbol = plain_symbol(program.name)
+    parts: list[NestPart] = []
     if plan.prepared_bytes:
-        _entry(module, program, plan, target, f"{main}_prepare", program.prepare, f"{main}.prepare")
-    _entry(module, program, plan, target, main, program.nests, f"{main}.nest")
+        parts += _entry(module, program, plan, f"{main}_prepare", program.prepare, f"{main}.prepare")
+    parts += _entry(module, program, plan, main, program.nests, f"{main}.nest")
     module.nests = [f"{main}.nest{number}" for number in range(len(program.nests))]
+    module.functions.append(_repeat(main))
+    return module, parts
+
+
+def emit_apart(module: ModuleText, parts: Sequence[NestPart], target: Target) -> ModuleText:
+    """The exported functions as a module that calls nests of other modules."""
+    for part in parts:
+        module.declarations[part.symbol] = part.declaration
+    return _ended(module, target)
+
+
+def emit_nest(part: NestPart, target: Target) -> ModuleText:
+    """A nest as a module of its own."""
+    module = ModuleText()
+    _write_nest(module, part, target, "")
+    return _ended(module, target)
+
+
+def _ended(module: ModuleText, target: Target) -> ModuleText:
+    """What every module ends with."""
+    module.globals[SAFE] = f"{SAFE} = internal constant [{SAFE_BYTES} x i8] zeroinitializer, align 64"
     if needs_half_functions(target) and any(" half" in text for text in module.functions):
         module.functions.append(HALF_FUNCTIONS)
-    module.functions += [_repeat(main), _ATTRIBUTES, "!0 = !{i32 1}"]
+    module.functions += [_ATTRIBUTES, "!0 = !{i32 1}"]
     return module
 
 
@@ -98,14 +148,14 @@ def _entry(
     module: ModuleText,
     program: LoopProgram,
     plan: MemoryPlan,
-    target: Target,
     symbol: str,
     nests: Sequence[Nest],
     part: str,
-) -> None:
-    """An exported function: it finds the buffers and calls the nests."""
+) -> list[NestPart]:
+    """Writes an exported function, which finds the buffers and calls the nests; returns these."""
     lines: list[str] = []
-    names = {buffer.name: f"%p{i}" for i, buffer in enumerate((*program.arguments, *program.globals))}
+    everything = (*program.arguments, *program.globals)
+    names = {buffer.name: f"%p{i}" for i, buffer in enumerate(everything)}
     used = frozenset[str]().union(*(facts(nest.body).buffers for nest in nests)) if nests else frozenset[str]()
     for slot, buffer in enumerate(program.arguments):
         if buffer.name in used:
@@ -116,52 +166,52 @@ def _entry(
             offset = (plan.prepared | plan.workspace)[buffer.name]
             lines.append(f"  {names[buffer.name]} = getelementptr i8, ptr %{buffer.scope.value}, i64 {offset}")
     lines.append(f"  %scratch = getelementptr i8, ptr %workspace, i64 {plan.shared_bytes}")
+    parts = []
     for number, nest in enumerate(nests):
-        lines.append(_nest(module, program, plan, target, f"{part}{number}", nest, names))
+        known = facts(nest.body).buffers
+        buffers = tuple(b for b in everything if b.scope is not Scope.TABLE and b.name in known)
+        tables = tuple(b for b in program.globals if b.scope is Scope.TABLE and b.name in known)
+        private = plan.private_bytes if has_private(nest.body) else 0
+        parts.append(NestPart(f"{part}{number}", nest, buffers, tables, plan.threads, private))
+        arguments = ", ".join([*(f"ptr {names[b.name]}" for b in buffers), "ptr %scratch"])
+        lines.append(f"  call void @{part}{number}({arguments})")
     body = "\n".join(lines)
     module.functions.append(f"define void @{symbol}({ENTRY}) #0 {{\nentry:\n{body}\n  ret void\n}}")
+    return parts
 
 
-def _nest(
-    module: ModuleText,
-    program: LoopProgram,
-    plan: MemoryPlan,
-    target: Target,
-    symbol: str,
-    nest: Nest,
-    names: dict[str, str],
-) -> str:
-    """Writes the function of a nest and returns the line that calls it."""
-    known = facts(nest.body)
-    buffers = [
-        b for b in (*program.arguments, *program.globals) if b.scope is not Scope.TABLE and b.name in known.buffers
-    ]
-    parameters = [parameter(b, names[b.name], known) for b in buffers] + ["ptr noalias align 64 %scratch"]
+def _write_nest(module: ModuleText, part: NestPart, target: Target, linkage: str) -> None:
+    """Writes the function of a nest, and those that it calls."""
+    known = facts(part.nest.body)
+    names = {buffer.name: f"%p{i}" for i, buffer in enumerate(part.buffers)}
+    parameters = [parameter(b, names[b.name], known) for b in part.buffers] + ["ptr noalias align 64 %scratch"]
     head = f"({', '.join(parameters)}) #0 {{\n"
-    call = f"({', '.join([*(f'ptr {names[b.name]}' for b in buffers), 'ptr %scratch'])})"
+    call = f"({', '.join([*(f'ptr {name}' for name in names.values()), 'ptr %scratch'])})"
+    for table_ in part.tables:
+        module.globals[table_.name] = table(table_)
 
-    def write(name: str, streaming: bool) -> None:
+    def write(name: str, streaming: bool, linkage: str) -> None:
         text = FunctionText()
-        statements = RegionStatements(text, module, target, "%scratch", name, plan.threads, plan.private_bytes)
+        statements = RegionStatements(text, module, target, "%scratch", name, part.threads, part.private_bytes)
         statements.streaming = streaming
-        for buffer in program.globals:
-            if buffer.scope is Scope.TABLE:
-                statements.at.places[buffer.name] = Place(buffer, table_name(buffer))
-        for buffer in buffers:
+        for buffer in part.tables:
+            statements.at.places[buffer.name] = Place(buffer, table_name(buffer))
+        for buffer in part.buffers:
             statements.at.places[buffer.name] = Place(buffer, names[buffer.name])
-        statements.emit(nest.body)
+        statements.emit(part.nest.body)
         statements.finish()
-        module.functions.append(f"define internal void @{name}{head}{text.text()}\n  ret void\n}}")
+        module.functions.append(f"define {linkage}void @{name}{head}{text.text()}\n  ret void\n}}")
 
-    streamed = sorted({node.buffer for node in all_statements(nest.body) if isinstance(node, Store) and node.streaming})
+    symbol = part.symbol
+    nodes = all_statements(part.nest.body)
+    streamed = sorted({node.buffer for node in nodes if isinstance(node, Store) and node.streaming})
     if streamed:
-        write(f"{symbol}.streaming", True)
-        write(f"{symbol}.ordinary", False)
+        write(f"{symbol}.streaming", True, "internal ")
+        write(f"{symbol}.ordinary", False, "internal ")
         bases = [names[name] for name in streamed if name in names]
-        module.functions.append(f"define internal void @{symbol}{head}{_choose(symbol, call, bases, target)}\n}}")
+        module.functions.append(f"define {linkage}void @{symbol}{head}{_choose(symbol, call, bases, target)}\n}}")
     else:
-        write(symbol, False)
-    return f"  call void @{symbol}{call}"
+        write(symbol, False, linkage)
 
 
 def _choose(symbol: str, call: str, bases: list[str], target: Target) -> str:

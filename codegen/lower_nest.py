@@ -56,6 +56,7 @@ class NestLowering:
     def nest(self, stage: StageLoops) -> Nest:
         """The whole nest of a stage at the root."""
         if self.target.kind != "cuda":
+            self.names.restart()
             return Nest(stage.stage, self.root(stage, ALONE))
         count, threads = blocks(stage, BLOCK_INDEX).size, threads_of(self.tree, stage, self.target)
         check_launch(self.tree, stage, count, self.target)

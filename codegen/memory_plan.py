@@ -53,6 +53,11 @@ def place_scratch(used: int, buffer: Buffer) -> tuple[int, int]:
     return start, start + max(1, buffer.bytes)
 
 
+def has_private(statement: Statement) -> bool:
+    """Whether SCRATCH is allocated in a statement."""
+    return _private_bytes(statement, 0) > 0
+
+
 def _private_bytes(statement: Statement, used: int) -> int:
     """The most bytes of SCRATCH that live at one time below a statement."""
     if isinstance(statement, Allocate) and statement.buffer.scope is Scope.SCRATCH:

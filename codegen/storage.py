@@ -16,6 +16,10 @@ from .loop_ir import Buffer, Scope
 
 STACK_LIMIT = 16 * 1024  # bytes; larger tiles go to scratch memory, so that no thread's stack overflows
 REGISTER_LIMIT = 4096  # bytes: beyond that no register file holds a tile
+OVERHANG_ROWS = (
+    20  # points, more than a tile is high; no power of two, so that rows do not begin at the same place of pages
+)
+OVERHANG_COLUMNS = 32  # points along memory: whole lines
 
 Dimensions = tuple[tuple[str, int, int], ...]  # (axis, stride, extent); extent 0: outermost, no remainder needed
 ScopeRule = Callable[[LoopTree, StageLoops, tuple[int, ...], int], tuple[Scope, Dimensions, int]]
@@ -111,11 +115,23 @@ def _intermediate(
         if held:
             dimensions, shape = held, tuple(extent for _, _, extent in held)
         swizzle = next((int(bits) for kind, _, bits in stage.notes if kind == "swizzle"), 0)
+    if scope is Scope.WORKSPACE and not stage.tiled:
+        shape = _settled(shape, tuple(a.extent for a in definition.axes_of(place)))
     single = scope is Scope.REGISTER and scope_rule is not None and prod(shape) == 1 and not dimensions
     padded = _padded(tree, tensor.name)
     shape = (slots, *shape) if slots > 1 else shape
     buffer = Buffer(tensor.name, tensor.dtype, shape, scope, padded, swizzle=swizzle, slots=slots)
     return Storage(buffer, dimensions, single, slots)
+
+
+def _settled(shape: tuple[int, ...], extents: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with what hangs over rounded up: nests that write and read the tensor by other tiles are then often the same
+    for many tiles, and are compiled once."""
+    settled = []
+    for dimension, (size, extent) in enumerate(zip(shape, extents, strict=True)):
+        step = OVERHANG_COLUMNS if dimension == len(shape) - 1 else OVERHANG_ROWS
+        settled.append(size if size <= extent else extent + -(-(size - extent) // step) * step)
+    return tuple(settled)
 
 
 def _padded(tree: LoopTree, tensor: str) -> bool:

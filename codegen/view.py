@@ -82,8 +82,15 @@ class Names:
         self.apart: dict[str, str] = {}  # variable on which threads disagree -> how far: "warp" or "thread"
         self._count = 0
 
+    def restart(self) -> None:
+        """Begins again: what nests of different candidates have in common is then the same to the letter."""
+        self.bounds.clear()
+        self.multiples.clear()
+        self.apart.clear()
+        self._count = 0
+
     def fresh(self, hint: str) -> str:
-        """A name that nothing else has."""
+        """A name that nothing else has, since the start."""
         self._count += 1
         return f"{hint.replace('.', '_')}_{self._count}"
 

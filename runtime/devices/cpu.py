@@ -217,10 +217,12 @@ def _wanted(specs: Sequence[BufferSpec]) -> list[Wanted]:
 
 
 def _link(artifact: Artifact) -> Any:
-    """Links an object file; what comes back maps exported symbols to addresses and keeps the code alive."""
+    """Links the object files; what comes back maps exported symbols to addresses and keeps the code alive."""
     import llvmlite.binding as llvm
 
-    builder = llvm.JITLibraryBuilder().add_object_img(artifact.code).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for code in (artifact.code, *artifact.parts):
+        builder.add_object_img(code)
     if artifact.runtime_symbols:
         runtime = openmp_runtime()
         for name in artifact.runtime_symbols:
