@@ -155,6 +155,7 @@ def torch_compile_call(
     if found is None:
         return None
     tensors = {name: torch.from_numpy(array) for name, array in channels_first(operator, sizes, arrays).items()}
+    torch._dynamo.reset()  # of one function it compiles eight versions, and runs the others as they are
     compiled = torch.compile(lambda **named: found[0](**named, out=None), dynamic=False)
     turned = sizes.get("layout") == "nhwc"
 

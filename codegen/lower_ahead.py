@@ -21,6 +21,7 @@ from ..tensor.expr import Expr, Op, Read, variables
 from .index import floor_div, modulo, number, plus, times
 from .loop_ir import For, If, Let, Prefetch, Scope, Statement
 from .lower_body import Body
+from .lower_prefetch import depends_on_data
 from .view import Names, Place, View, fixed
 
 LINE = 64  # bytes
@@ -46,7 +47,7 @@ def bring_near(
             continue
         outer = _enclosing(body, stage, where)
         for read in body.tree.definition(stage.stage).reads():
-            if read.tensor == tensor:
+            if read.tensor == tensor and not depends_on_data(read):
                 hints = _hints(body, names, stage, outer, depth, piece, view, variable, read)
                 if hints is not None:
                     yield hints

@@ -7,7 +7,7 @@
 
 One hint for each vector (or scalar) of the register tile that the access moves with; along any other loop inside, for the
 first trip only: a distance is meant for the loop right around a tile. A hint has no effect on values, so an address beyond
-the tensor does no harm.
+the tensor does no harm; but what places depend on data is not asked for, as finding them out is a read of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..schedules.loops import Loop, LoopKind, StageLoops
-from ..tensor.expr import Expr, Read, Var, variables
+from ..tensor.expr import Expr, Read, Var, reads, variables
 from .index import known, number, plus, times
 from .loop_ir import For, Prefetch, Scope, Statement
 from .lower_body import Body
@@ -28,12 +28,17 @@ def prefetches(body: Body, names: Names, stage: StageLoops, loop: Loop, view: Vi
         kind, _, tensor = note.partition(" ")
         if kind == "prefetch" and where == loop.name and fixed(distance):
             for read in accesses(body, stage, tensor):
-                if _made_inside(body, stage, loop, tensor):
+                if _made_inside(body, stage, loop, tensor) or depends_on_data(read):
                     continue
                 ahead = _ahead(view, stage, loop, fixed(distance))
                 inside = stage.loops[stage.position(loop.name) + 1 :]
                 moving = frozenset[str]().union(*(variables(index) for index in read.indices))
                 yield _hints(body, names, stage, [x for x in inside if x.axis in moving], read, ahead)
+
+
+def depends_on_data(read: Read) -> bool:
+    """Whether other reads say where this one reads."""
+    return any(reads(index) for index in read.indices)
 
 
 def _made_inside(body: Body, stage: StageLoops, loop: Loop, tensor: str) -> bool:

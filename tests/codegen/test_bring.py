@@ -12,16 +12,17 @@ from lowering.interpreter import Interpreter
 from lowering.truth import exact_inputs
 
 from tilesmith.codegen.cpu import assemble
-from tilesmith.codegen.loop_ir import LoopProgram
+from tilesmith.codegen.loop_ir import LoopProgram, Prefetch, statements
 from tilesmith.codegen.lower import lower
 from tilesmith.common.errors import TemplateError
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.targets.target import parse_target
+from tilesmith.tensor.expr import reads
 from tilesmith.tensor.ops import matmul, matmul_bias_relu
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.reference import evaluate
-from tilesmith.tensor.text import canonical
+from tilesmith.tensor.text import canonical, parse
 
 AVX512 = parse_target("x86:avx512")
 LINE = 16
@@ -124,3 +125,26 @@ def test_a_tensor_that_is_not_read_is_refused() -> None:
 
     with pytest.raises(TemplateError, match="t0 does not read t0"):
         trace(template, canonical(matmul(4, 4, 4)))
+
+
+def test_what_places_depend_on_data_is_not_asked_for() -> None:
+    """Finding out where those are is a read, and it may go astray where a hint may."""
+    program = canonical(
+        parse("""
+        input x: f32[5, 35]
+        input c: i64[16]
+        input w: f32[16, 7]
+        t[i: 5, j: 33] = max[r: 3](x[i, j + r])
+        u[i: 5, j: 7] = sum[k: 16](t[i, min(max(c[k], 0), 32)] * w[k, j])
+        return u
+        """)
+    )
+    brought = 0
+    for sketch in derive(program):
+        arm = sketch.arm(program, AVX512)
+        values = {p.name: 1 if p.name.endswith(".bring") else p.values[p.default] for p in arm.parameters}
+        brought += any(step.op == "bring" and step.arguments[1] == "t0" for step in sketch.steps)
+        nests = lower(sketch.apply(program, AVX512, values), AVX512).nests
+        hints = [s for nest in nests for s in statements(nest.body) if isinstance(s, Prefetch)]
+        assert not any(reads(index) for hint in hints for index in hint.indices)
+    assert brought
