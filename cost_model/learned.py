@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .boosting import Features, Learning, Vector, XGBoost, import_ahead
+from .boosting import Features, Learning, Vector, XGBoost
 
 
 class Regressor(Protocol):
@@ -85,8 +85,6 @@ class LearnedModel:
     def __init__(
         self, learning: Learning, make_regressor: Callable[[Learning, int], Regressor] = XGBoost, *, seed: int = 0
     ) -> None:
-        if make_regressor is XGBoost:
-            import_ahead()
         self._learning = learning
         self._make = make_regressor
         self._rng = np.random.default_rng(seed)
