@@ -17,7 +17,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .boosting import Features, Learning, Vector, XGBoost
+from .boosting import Learning, XGBoost
+from .xgboost_library import Features, Vector
 
 
 class Regressor(Protocol):
