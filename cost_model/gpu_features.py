@@ -16,7 +16,8 @@ from ..targets.ceilings import Ceilings, default_ceilings
 from ..targets.target import Target
 from .footprint import Value, log_ratio, total_of
 from .gpu_analytic import launch_seconds, processor_cycles, sector_waste, unit_cycles
-from .gpu_launch import Launch, StageCost, launches
+from .gpu_launch import Launch, launches
+from .gpu_stage import StageCost
 
 GPU_FEATURE_NAMES: tuple[str, ...] = (
     "arithmetic_bound", "issue_bound", "shared_bound", "access_bound", "waiting", "memory_bound", "l2_bound",

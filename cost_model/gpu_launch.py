@@ -12,58 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..schedules import regions
-from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops
+from ..schedules.loops import LoopKind, LoopTree
 from ..targets.isa import Multiprocessor
 from ..targets.target import Cache, Target
-from ..tensor.expr import Read, variables
+from ..tensor.expr import variables
 from .footprint import Value, real
 from .gpu_lanes import LANES, SECTOR
-from .gpu_patterns import (
-    WRITTEN_OUT,
-    Pattern,
-    global_pattern,
-    global_width,
-    note,
-    own_width,
-    shared_read,
-    shared_width,
-    shared_write,
-)
+from .gpu_patterns import note
+from .gpu_stage import StageCost, StageCounter, copies, placement, wanted_threads
 from .levels import Levels, StageLevels, levels
-from .operations import slots
 from .traffic import TrafficWalk, survives
 
 OVERHEAD = 28.0  # registers of a thread for addresses and counters
-LOOP = 3.0  # instructions of a loop that runs in the code
 L1_RESERVED = 1024.0  # bytes of shared memory that each block costs beside its own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StageCost:
-    """One stage of a launch; totals over all blocks.
-
-    arithmetic: warp instructions of the arithmetic units. shared, lines: cycles of shared memory, and of the units that take
-    global accesses. instructions: all that warps issue. steps: global accesses that follow each other in one block.
-    chains: independent sums of a thread. waste: sectors that its accesses touch over those that they need.
-    conflicts: cycles of its shared accesses over those without conflicts.
-    """
-
-    stage: StageLevels
-    arithmetic: Value
-    shared: Value
-    lines: Value
-    instructions: Value
-    steps: Value
-    combines: Value
-    chains: Value
-    waste: Value
-    conflicts: Value
-    weight: Value  # global accesses of warps, by which `waste` counts
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Launch:
-    """One root with all that runs inside of it. `ahead`: stages of the software pipeline (1: none); `reuse`: see below."""
+    """One root with all that runs inside of it. `ahead`: stages of the software pipeline (1: none)."""
 
     root: StageLevels
     blocks: Value
@@ -114,17 +80,18 @@ class _LaunchCount:
         return any(outer is self.root.loops for outer, _ in self.tree.chain(stage.name))
 
     def _threads(self) -> Value:
-        own = _wanted(self.root.loops)
+        own = wanted_threads(self.root.loops)
         if any(x.kind in (LoopKind.THREAD, LoopKind.WARP) for x in self.root.loops.loops):
             return own
         most: Value = 1.0
         for stage in self.members:
-            most = np.maximum(most, _wanted(stage.loops))
+            most = np.maximum(most, wanted_threads(stage.loops))
         return np.minimum(most, float(self.gpu.block_threads))
 
     def launch(self) -> Launch:
         """All numbers."""
-        stages = tuple(self._stage(s) for s in self.members)
+        counter = StageCounter(self.counted, self.places, self.threads, self.blocks)
+        stages = tuple(counter.cost(s) for s in self.members)
         ahead: Value = 1.0
         shared: Value = 0.0
         held: NDArray[np.bool_] = np.asarray(False)  # what is copied, on its way through registers
@@ -154,7 +121,7 @@ class _LaunchCount:
         for stage in self.members:
             definition = stage.definition
             words = max(1.0, max(t.dtype.bytes for t in definition.tensors) / 4.0)
-            own = _copies(stage.loops, frozenset(a.name for a in definition.axes)) * words
+            own = copies(stage.loops, frozenset(a.name for a in definition.axes)) * words
             operands: Value = 0.0
             for read in definition.reads():
                 spatial = frozenset().union(*(variables(i) for i in read.indices))
@@ -165,7 +132,7 @@ class _LaunchCount:
                     spatial &= {a.name for a in definition.axes}
                 # those of the next term are on their way while this one's are used
                 ahead = 2.0 if definition.reduction else 1.0
-                operands = operands + ahead * _copies(stage.loops, spatial) * max(1.0, read.dtype.bytes / 4.0)
+                operands = operands + ahead * copies(stage.loops, spatial) * max(1.0, read.dtype.bytes / 4.0)
             if self.places[stage.name] == "register" and stage is not self.root:
                 held = held + own
                 most = np.maximum(most, operands)
@@ -182,113 +149,6 @@ class _LaunchCount:
             words = max(1.0, stage.definition.tensors[0].dtype.bytes / 4.0)
             elements = stage.trips[-1] / np.maximum(stage.trips[0], 1.0) / self.threads
             total = total + elements * np.where(held, words + 0.5, 0.5)
-        return total
-
-    # ---- stages --------------------------------------------------------------------------------------------------------
-
-    def _stage(self, stage: StageLevels) -> StageCost:
-        definition, loops = stage.definition, stage.loops
-        warps = self._warps_per_thread(stage)
-        everything = frozenset(a.name for a in definition.all_axes)
-        arithmetic: Value = 0.0
-        for axes, cost in slots(definition, True).items():
-            arithmetic = arithmetic + cost * executed(stage, axes) * warps
-        shared: Value = 0.0
-        free: Value = 0.0
-        lines: Value = 0.0
-        needed: Value = 0.0
-        touched: Value = 0.0
-        accesses: Value = 0.0
-        reaches_memory = False
-        for read in dict.fromkeys(definition.reads()):
-            producer = self.tree.program.producers.get(read.tensor)
-            place = self.places.get(producer.name, "global") if producer is not None else "global"
-            if place == "register":
-                continue
-            axes = frozenset().union(*(variables(index) for index in read.indices))
-            if place == "shared" and producer is not None:
-                made = self.tree.by_stage[producer.name]
-                count = executed(stage, axes) * warps / shared_width(self.tree, loops, read, made)
-                pattern = shared_read(self.tree, loops, read, made)
-                shared, free = _add_shared(shared, free, count, pattern)
-            else:
-                reaches_memory = True
-                count = executed(stage, axes) * warps / global_width(self.tree, loops, read)
-                pattern = global_pattern(self.tree, loops, read)
-                lines, touched, needed = _add_global(lines, touched, needed, count, pattern)
-            accesses = accesses + count
-        place = self.places[stage.name]
-        if place != "register":
-            spatial = frozenset(a.name for a in definition.axes)
-            times = executed(stage, spatial, store=True) * warps * len(definition.tensors)
-            if place == "shared":
-                count = times / own_width(loops, definition)
-                shared, free = _add_shared(shared, free, count, shared_write(self.tree, loops))
-            else:
-                written = Read(
-                    definition.tensors[0].name, tuple(a.var for a in definition.axes_of(0)), definition.tensors[0].dtype
-                )
-                count = times / global_width(self.tree, loops, written)
-                lines, touched, needed = _add_global(
-                    lines, touched, needed, count, global_pattern(self.tree, loops, written)
-                )
-            accesses = accesses + count
-        combines = self._combines(stage)
-        control = LOOP * self._iterations(stage) * warps
-        steps = self._steps(stage) if reaches_memory else 0.0
-        return StageCost(
-            stage=stage,
-            arithmetic=arithmetic,
-            shared=shared,
-            lines=lines,
-            instructions=arithmetic + 1.25 * accesses + control + 12.0 * combines * self.threads / LANES,
-            steps=steps,
-            combines=combines / np.maximum(self.blocks, 1.0),
-            chains=_copies(loops, everything) if definition.reduction else 8.0,
-            waste=touched / np.maximum(needed, 1.0),
-            conflicts=shared / np.maximum(free, 1.0),
-            weight=lines,
-        )
-
-    def _warps_per_thread(self, stage: StageLevels) -> Value:
-        """Warp instructions for each instruction of a thread: 1/32 where all lanes work, and more where some idle."""
-        lanes: Value = 1.0
-        for loop in stage.loops.loops:
-            if loop.kind is LoopKind.THREAD:
-                lanes = lanes * real(loop.extent)
-        alone = any(
-            x.kind is LoopKind.THREAD for outer, depth in self.tree.chain(stage.name) for x in outer.loops[:depth]
-        )
-        if alone:  # inside of the threads of the root
-            lanes = self.threads
-        elif not any(x.kind in (LoopKind.THREAD, LoopKind.WARP) for x in stage.loops.loops):
-            return np.ceil(self.threads / LANES)  # every thread does the same
-        return np.ceil(lanes / LANES) / lanes
-
-    def _combines(self, stage: StageLevels) -> Value:
-        """How often the threads of a team put their parts of a reduction together, over the whole launch."""
-        reduction = {a.name for a in stage.definition.reduction}
-        bound = [x for x in stage.loops.loops if x.kind is LoopKind.THREAD and x.axis in reduction]
-        if not bound:
-            return 0.0
-        first = min(stage.loops.position(x.name) for x in stage.loops.loops if x.axis in reduction)
-        return stage.trips[first]
-
-    def _iterations(self, stage: StageLevels) -> Value:
-        """Iterations of loops in the code, of all threads."""
-        total: Value = 0.0
-        for level, loop in enumerate(stage.loops.loops):
-            if loop.kind is LoopKind.SERIAL:
-                ratio = stage.trips[level + 1] / np.maximum(stage.trips[level], 1.0)
-                inside = _bound_inside(stage.loops.loops[level + 1 :])
-                total = total + np.where(ratio > 1.0, stage.trips[level + 1] * inside, 0.0)
-        return total
-
-    def _steps(self, stage: StageLevels) -> Value:
-        """Trips of the loops in the code around the accesses of a stage, for one block."""
-        total = _serial_trips(stage, len(stage.loops.loops))
-        for outer, depth in self.tree.chain(stage.name):
-            total = total * _serial_trips(self.counted.stages[outer.stage], depth)
         return total
 
     # ---- bytes ---------------------------------------------------------------------------------------------------------
@@ -344,118 +204,6 @@ class _LaunchCount:
     def _is_global(self, tensor: str) -> bool:
         producer = self.tree.program.producers.get(tensor)
         return producer is None or self.places.get(producer.name, "global") == "global"
-
-
-# ---- counting ----------------------------------------------------------------------------------------------------------
-
-
-def placement(tree: LoopTree, stage: StageLoops) -> str:
-    """Where the values of a stage live: "global", "shared" or "register"."""
-    if stage.at is None or any(t.name in tree.program.outputs for t in tree.definition(stage.stage).tensors):
-        return "global"
-    if stage.scope is Scope.SHARED:
-        return "shared"
-    around = [x.kind for outer, depth in tree.chain(stage.stage) for x in outer.loops[:depth]]
-    bound = [x for x in stage.loops if x.kind in (LoopKind.THREAD, LoopKind.WARP)]
-    axes = {a.name for a in tree.definition(stage.stage).axes}
-    if LoopKind.THREAD in around or not any(x.axis in axes for x in bound):
-        return "register"
-    readers = [tree.by_stage[c.name] for c in tree.program.consumers[stage.stage]]
-    return "register" if all(_alike(stage, reader) for reader in readers) else "shared"
-
-
-def _alike(stage: StageLoops, reader: StageLoops) -> bool:
-    """Whether a reader is bound as a stage is, and both write out the rest, so that each thread reads what it made."""
-    kinds = (LoopKind.THREAD, *WRITTEN_OUT)
-    mine, theirs = ([x for x in s.loops if x.kind is LoopKind.THREAD] for s in (stage, reader))
-    serial = [x for x in stage.loops if x.kind not in kinds and x.axis in {y.axis for y in mine}]
-    reduced = [x for x in serial if not (isinstance(x.extent, int) and x.extent == 1)]
-    pairs = zip(mine, theirs, strict=False)
-    same = len(mine) == len(theirs) and all(
-        np.array_equal(np.asarray(a.extent), np.asarray(b.extent))
-        and np.array_equal(np.asarray(a.stride), np.asarray(b.stride))
-        for a, b in pairs
-    )
-    return same and not reduced
-
-
-def executed(stage: StageLevels, axes: frozenset[str], store: bool = False) -> Value:
-    """How often all threads together execute what depends on these axes: it stands where the last of its loops opens.
-
-    store: of a reduction, what is done with each finished value; its loops do not count, nor what is bound of them.
-    """
-    loops = stage.loops.loops
-    level = 0
-    for position, loop in enumerate(loops, 1):
-        moves = loop.axis in axes
-        if loop.kind in WRITTEN_OUT:
-            continue
-        if moves or (loop.kind in (LoopKind.THREAD, LoopKind.WARP, LoopKind.BLOCK) and not store):
-            level = position
-    total = stage.trips[level]
-    if store:
-        reduced: Value = 1.0
-        for loop, before, after in zip(loops[:level], stage.trips[:level], stage.trips[1 : level + 1], strict=True):
-            if loop.axis not in axes:
-                reduced = reduced * after / np.maximum(before, 1.0)
-        total = total / reduced
-    for loop in loops[level:]:
-        if loop.kind in WRITTEN_OUT and loop.axis in axes:
-            total = total * real(loop.extent)
-    return total
-
-
-def _copies(stage: StageLoops, axes: frozenset[str]) -> Value:
-    """How many values of what depends on these axes a thread has at a time."""
-    total: Value = 1.0
-    for loop in stage.loops:
-        if loop.kind in WRITTEN_OUT and loop.axis in axes:
-            total = total * real(loop.extent)
-    return total
-
-
-def _wanted(stage: StageLoops) -> Value:
-    threads: Value = 1.0
-    warps: Value = 0.0
-    for loop in stage.loops:
-        if loop.kind is LoopKind.THREAD:
-            threads = threads * real(loop.extent)
-        elif loop.kind is LoopKind.WARP:
-            warps = np.maximum(warps, 1.0) * real(loop.extent)
-    return np.where(np.asarray(warps) > 0.0, warps * LANES, threads)
-
-
-def _bound_inside(loops: tuple[Loop, ...]) -> Value:
-    total: Value = 1.0
-    for loop in loops:
-        if loop.kind in (LoopKind.THREAD, LoopKind.WARP):
-            total = total * real(loop.extent)
-    return total
-
-
-def _serial_trips(stage: StageLevels, depth: int) -> Value:
-    """Trips of the serial loops among the first `depth`, one inside of the other."""
-    total: Value = 1.0
-    for level, loop in enumerate(stage.loops.loops[:depth]):
-        if loop.kind is LoopKind.SERIAL:
-            total = total * np.maximum(stage.trips[level + 1] / np.maximum(stage.trips[level], 1.0), 1.0)
-    return total
-
-
-def _add_shared(shared: Value, free: Value, count: Value, pattern: Pattern) -> tuple[Value, Value]:
-    """(cycles, cycles without conflicts) with one more access."""
-    least = np.maximum(pattern.width * LANES / 128.0, 1.0)
-    cycles = pattern.shared_cycles()
-    return shared + count * cycles, free + count * np.minimum(least, cycles)
-
-
-def _add_global(
-    lines: Value, touched: Value, needed: Value, count: Value, pattern: Pattern
-) -> tuple[Value, Value, Value]:
-    """(lines, sectors touched, sectors needed) with one more access."""
-    at_once, sectors = pattern.lines_and_sectors()
-    least = np.minimum(np.maximum(pattern.width * LANES / SECTOR, 1.0), sectors)
-    return lines + count * at_once, touched + count * sectors, needed + count * least
 
 
 def _total(bytes_: dict[str, Value]) -> Value:
