@@ -17,7 +17,7 @@ from .schedule import LoopHandle, Schedule, StageHandle
 
 UNROLL_AT_MOST = 8
 ROWS_AT_MOST = 4
-AHEAD = (0, 512, 1024, 2048, 4096)  # bytes that a prefetch looks ahead
+AHEAD = (0, 512, 1024, 2048, 4096, 16384)  # bytes that a prefetch looks ahead: the last for the next of long rows
 FAR = 1 << 16  # elements: an input of this size comes from beyond the near caches
 LARGE = 1 << 20  # elements: a result of this size outlives no near cache, so streaming stores are worth a try
 

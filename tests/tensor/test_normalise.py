@@ -48,6 +48,51 @@ def test_normal_forms(program: Program, stage: str) -> None:
     assert program_key(normal) == program_key(wanted), str(normal)
 
 
+GROUPED = """\
+input x: f32[3, 8, 5, 6]
+input w: f32[8]
+m[n: 3, g: 4] = max[k: 2, h: 5, v: 6](x[n, g * 2 + k, h, v])
+y[n: 3, c: 8, h: 5, v: 6] = (x[n, c, h, v] - m[n, c // 2]) * w[c]
+return y"""
+
+
+def test_an_axis_that_holds_groups_is_split() -> None:
+    program = parse(GROUPED)
+    normal = normalise(program)
+    same_in_memory(program, normal)
+    wanted = """\
+input x: f32[3, 4, 2, 30]
+input w: f32[4, 2]
+m[n: 3, g: 4] = max[k: 2, h: 30](x[n, g, k, h])
+y[n: 3, g: 4, k: 2, h: 30] = (x[n, g, k, h] - m[n, g]) * w[g, k]
+return y"""
+    assert program_key(normal) == program_key(parse(wanted)), str(normal)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("m[n, c // 2]", "m[n, c // 2 + 0 * h]"),  # fine: simplified away
+        ("* w[c]", "* w[7 - c]"),  # read in another way
+        ("* w[c]", "* f32(c)"),  # used as a number
+        ("m[n, c // 2]", "m[n, c // 3]"),  # groups that do not divide
+        ("x[n, g * 2 + k, h, v]", "x[n, g + k, h, v]"),  # groups that overlap
+        ("c: 8, h: 5", "c: 6, h: 5"),  # not the whole dimension
+    ],
+)
+def test_groups_that_are_seen_in_another_way_keep_the_program_right(old: str, new: str) -> None:
+    assert old in GROUPED
+    program = parse(GROUPED.replace(old, new))
+    normal = normalise(program)
+    same_in_memory(program, normal)
+    assert (len(normal.tensors["y"].shape) == 4) == ("0 * h" in new), str(normal)
+
+
+def test_what_lies_further_in_keeps_an_axis_whole() -> None:
+    doubled = "input x: f32[4, 6]\nm[i: 4, j: 6] = exp(x[i, j])\ny[i: 8, j: 6] = m[i // 2, j] + 1\nreturn y"
+    assert normalise(parse(doubled)).tensors["y"].shape == (8, 6)
+
+
 def test_a_chain_of_stages_merges_as_a_whole_or_not_at_all() -> None:
     text = "input x: f32[4, 5]\na[i: 4, j: 5] = x[i, j] + 1\nb[i: 4, j: 5] = a[i, j] * 2\n{}\nreturn b, c"
     merged = normalise(parse(text.format("c[i: 4, j: 5] = a[i, j] - b[i, j]")))
