@@ -109,14 +109,21 @@ class Body:
         """a * b + c, fused or not"""
         return self.call("fmuladd", a, b, c)
 
-    def scale(self, a: str, n: str) -> str:
-        """a * 2^n for whole n, rounded once, through the denormals; where `scales`."""
-        mask, rounding = _SCALED[self.lanes]
+    def scale(self, a: str, n: str, where: str = "") -> str:
+        """a * 2^n for whole n, rounded once, through the denormals; 0 where the mask `where` does not hold. Where `scales`."""
+        kind, rounding = _SCALED[self.lanes]
         name = f"@llvm.x86.avx512.mask.scalef.ps.{32 * self.lanes}"
         more = ", i32" if rounding else ""
-        self.needs(f"declare {self.type} {name}({self.type}, {self.type}, {self.type}, {mask}{more})")
+        self.needs(f"declare {self.type} {name}({self.type}, {self.type}, {self.type}, {kind}{more})")
         more = f", i32 {rounding}" if rounding else ""
-        return self.emit(f"call {self.type} {name}({self.type} {a}, {self.type} {n}, {self.type} {a}, {mask} -1{more})")
+        other, mask = a, "-1"
+        if where:
+            other, bits = "zeroinitializer", f"i{max(8, self.lanes)}"
+            assert kind == bits and self.lanes >= 8, "a mask has as many bits as there are lanes"
+            mask = self.emit(f"bitcast {self.bool_type} {where} to {bits}")
+        return self.emit(
+            f"call {self.type} {name}({self.type} {a}, {self.type} {n}, {self.type} {other}, {kind} {mask}{more})"
+        )
 
     def integer_op(self, opcode: str, a: str, b: str) -> str:
         """An integer instruction: add, sub, and, or, xor, shl, lshr, ashr."""
