@@ -22,40 +22,17 @@ from typing import Union
 import numpy as np
 from numpy.typing import NDArray
 
-from ..tensor.affine import Affine, affine, interval_of_form
-from ..tensor.dtype import i64
+from ..tensor.affine import Affine, interval_of_form
+from ..tensor.bounds import Bound, bounds_of
 from ..tensor.expr import Const, Expr, Op, Read, Var, children
 from ..tensor.identity import identity
 from ..tensor.program import Program, Stage
 from .extents import Extent
 from .loops import Loop, LoopKind, StageLoops
 
-Bound = Affine
 Number = Union[float, NDArray[np.float64]]
 SAMPLES = 16
 GOLDEN = 0.381966  # spreads the places of a second axis evenly over those of the first
-_COMPARISONS = {"le": (1, 0), "lt": (1, 1), "ge": (-1, 0), "gt": (-1, 1)}  # sign of left - right, and what is added
-
-
-def conjuncts(condition: Expr) -> tuple[Expr, ...]:
-    """The conditions that hold together where `condition` does."""
-    if isinstance(condition, Op) and condition.name == "and":
-        return tuple(part for arg in condition.args for part in conjuncts(arg))
-    return (condition,)
-
-
-def bound_of(condition: Expr) -> Bound | None:
-    """The form that is at most zero exactly where a comparison of indices holds; None for any other condition."""
-    if not isinstance(condition, Op) or condition.name not in _COMPARISONS or condition.args[0].dtype != i64:
-        return None
-    sign, more = _COMPARISONS[condition.name]
-    form = affine(condition.args[0]).minus(affine(condition.args[1])).times(sign).plus(Affine((), more))
-    return form if form.is_linear else None
-
-
-def bounds_of(condition: Expr) -> frozenset[Bound]:
-    """All forms that are at most zero where a condition holds."""
-    return frozenset(form for part in conjuncts(condition) if (form := bound_of(part)) is not None)
 
 
 def useful(program: Program) -> dict[str, tuple[Bound, ...]]:

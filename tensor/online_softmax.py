@@ -30,21 +30,43 @@ def online_softmax(program: Program, stage: str) -> Program:
     top = find_stage(program, stage)
     if top.combiner != "max" or len(top.reduction) != 1 or not top.bodies[0].dtype.is_float:
         raise refuse(top, "this stage is no maximum over one axis of floats")
-    total = _find_total(program, top)
-    weighted = _find_weighted(program, top, total)
+    total = find_total(program, top)
+    weighted = find_weighted(program, top, total.stage)
     return _with_fold(program, top, total, weighted)
 
 
 @dataclass(frozen=True, slots=True)
-class _Weighted:
-    """O[outer, own axes] = sum[j](powers / l * weight)"""
+class Weighted:
+    """O[outer, own axes] = sum[j](select(seen, powers / l * weight, 0)); `seen`: None where all terms count."""
 
     stage: Stage
     axis: Axis
     weight: list[Expr]
+    seen: Expr | None
 
 
-def _inlined(program: Program, expr: Expr, keep: frozenset[str]) -> Expr:
+@dataclass(frozen=True, slots=True)
+class Total:
+    """l[outer] = sum[j](select(seen, exp(x - m), 0))"""
+
+    stage: Stage
+    seen: Expr | None
+
+
+def guarded(expr: Expr) -> tuple[Expr | None, Expr]:
+    """(condition, value) of select(condition, value, 0); no condition for anything else."""
+    match expr:
+        case Op(name="select", args=(condition, value, Const(value=0))):
+            return condition, value
+    return None, expr
+
+
+def only(seen: Expr | None, value: Expr) -> Expr:
+    """The value where the condition holds, 0 elsewhere."""
+    return value if seen is None else call("select", seen, value, Const(0.0, value.dtype))
+
+
+def inlined(program: Program, expr: Expr, keep: frozenset[str]) -> Expr:
     """The expression with reads of pointwise stages replaced by what they compute, but for tensors in `keep`."""
 
     def replace_read(node: Expr) -> Expr | None:
@@ -54,13 +76,13 @@ def _inlined(program: Program, expr: Expr, keep: frozenset[str]) -> Expr:
         if producer.reduction:
             return None
         number = [t.name for t in producer.tensors].index(node.tensor)
-        body = _inlined(program, producer.bodies[number], keep)
+        body = inlined(program, producer.bodies[number], keep)
         return substitute(body, {a.name: index for a, index in zip(producer.axes, node.indices, strict=True)})
 
     return rewrite(expr, replace_read)
 
 
-def _renamed(expr: Expr, old: tuple[Axis, ...], new: tuple[Axis, ...]) -> Expr:
+def renamed(expr: Expr, old: tuple[Axis, ...], new: tuple[Axis, ...]) -> Expr:
     return simplify(substitute(expr, {a.name: b.var for a, b in zip(old, new, strict=True)}))
 
 
@@ -75,21 +97,23 @@ def _is_power(program: Program, expr: Expr, top: Stage, axes: tuple[Axis, ...], 
     if not isinstance(power, Op) or power.name != "sub" or len(axes) != len(top.axes):
         return False
     keep = frozenset((top.name,))
-    wanted = _renamed(_inlined(program, top.bodies[0], keep), (*top.axes, *top.reduction), (*axes, axis))
+    wanted = renamed(inlined(program, top.bodies[0], keep), (*top.axes, *top.reduction), (*axes, axis))
     maximum = Read(top.name, tuple(a.var for a in axes), top.bodies[0].dtype)
     return simplify(power.args[0]) == wanted and power.args[1] == maximum
 
 
-def _find_total(program: Program, top: Stage) -> Stage:
+def find_total(program: Program, top: Stage) -> Total:
+    """The sum of exp(x - m). Errors: ProgramError where there is none."""
     for stage in program.stages:
         if stage.combiner == "sum" and len(stage.reduction) == 1 and len(stage.axes) == len(top.axes):
-            body = _inlined(program, stage.bodies[0], frozenset((top.name,)))
+            seen, body = guarded(inlined(program, stage.bodies[0], frozenset((top.name,))))
             if _is_power(program, body, top, stage.axes, stage.reduction[0]):
-                return stage
+                return Total(stage, seen)
     raise refuse(top, "no stage sums exp(x - this maximum) over the same axis")
 
 
-def _find_weighted(program: Program, top: Stage, total: Stage) -> _Weighted | None:
+def find_weighted(program: Program, top: Stage, total: Stage) -> Weighted | None:
+    """The sum of exp(x - m) / l * weight, where there is one."""
     keep = frozenset((top.name, total.name))
     rank = len(top.axes)
     for stage in program.stages:
@@ -99,13 +123,14 @@ def _find_weighted(program: Program, top: Stage, total: Stage) -> _Weighted | No
         powers: list[Expr] = []
         weights: list[Expr] = []
         divisor = Read(total.name, tuple(a.var for a in outer), total.bodies[0].dtype)
-        for part in factors(_inlined(program, stage.bodies[0], keep)):
+        seen, term = guarded(inlined(program, stage.bodies[0], keep))
+        for part in factors(term):
             divided = isinstance(part, Op) and part.name == "div" and part.args[1] == divisor
             inside = part.args[0] if divided and isinstance(part, Op) else part
             is_power = divided and _is_power(program, inside, top, outer, axis)
             (powers if is_power else weights).append(part)
         if len(powers) == 1 and weights and not _reads_any(weights, keep):
-            return _Weighted(stage, axis, weights)
+            return Weighted(stage, axis, weights, seen)
     return None
 
 
@@ -113,21 +138,22 @@ def _reads_any(exprs: list[Expr], names: frozenset[str]) -> bool:
     return any(isinstance(node, Read) and node.tensor in names for expr in exprs for node in walk(expr))
 
 
-def _with_fold(program: Program, top: Stage, total: Stage, weighted: _Weighted | None) -> Program:
+def _with_fold(program: Program, top: Stage, sums: Total, weighted: Weighted | None) -> Program:
     """Puts the fold where the last of its stages stood, and drops what nothing reads any more."""
-    dtype = top.bodies[0].dtype
+    dtype, total = top.bodies[0].dtype, sums.stage
     axes = weighted.stage.axes if weighted else top.axes
     axis = weighted.axis if weighted else top.reduction[0]
     outer = axes[: len(top.axes)]
-    x = _renamed(top.bodies[0], (*top.axes, *top.reduction), (*outer, axis))
+    x = renamed(top.bodies[0], (*top.axes, *top.reduction), (*outer, axis))
     old_max, old_sum = (Read(s.name, tuple(a.var for a in outer), dtype) for s in (top, total))
     largest, scale, power = (Local(name, dtype) for name in _local_names(axes, axis, top, total))
+    seen = None if sums.seen is None else renamed(sums.seen, total.all_axes, (*outer, axis))
     # While all x are -inf, exp(-inf - -inf) would be NaN where the definition adds exp(-inf - m) = 0.
     nothing = largest.equal(-math.inf)
     values = (
         (largest.name, call("max", old_max, x)),
         (scale.name, call("select", nothing, Const(1.0, dtype), call("exp", old_max - largest))),
-        (power.name, call("select", nothing, Const(0.0, dtype), call("exp", x - largest))),
+        (power.name, only(seen, call("select", nothing, Const(0.0, dtype), call("exp", x - largest)))),
     )
     tensors, bodies = [top.tensors[0], total.tensors[0]], [largest, old_sum * scale + power]
     kept = [tuple(a.name for a in outer)] * 2
@@ -138,14 +164,14 @@ def _with_fold(program: Program, top: Stage, total: Stage, weighted: _Weighted |
         place = tuple(a.var for a in axes)
         before = Read(own.name, place, dtype)
         tensors.append(own)
-        bodies.append(before * scale + power * product(weighted.weight))
+        bodies.append(before * scale + only(weighted.seen, power * product(weighted.weight)))
         kept.append(tuple(a.name for a in axes))
         initial.append(Const(0.0, dtype))
         body = before / Read(total.name, tuple(a.var for a in outer), dtype)
         replaced[weighted.stage.name] = replace(weighted.stage, bodies=(body,), reduction=(), combiner=None)
     parts = Fold(tuple(kept), tuple(initial), values)
     fold = Stage(tuple(tensors), axes, tuple(bodies), (axis,), "fold", parts, top.origin)
-    return _ordered(program, fold, replaced, {top.name, total.name})
+    return ordered(program, (fold,), replaced, {top.name, total.name})
 
 
 def _local_names(axes: tuple[Axis, ...], axis: Axis, top: Stage, total: Stage) -> list[str]:
@@ -159,9 +185,11 @@ def _local_names(axes: tuple[Axis, ...], axis: Axis, top: Stage, total: Stage) -
     return names
 
 
-def _ordered(program: Program, fold: Stage, replaced: dict[str, Stage], gone: set[str]) -> Program:
-    """The stages that outputs need, each after those it reads; the fold takes the place of those in `gone`."""
-    stages = [fold, *(replaced.get(s.name, s) for s in program.stages if s.name not in gone)]
+def ordered(
+    program: Program, made: tuple[Stage, ...], replaced: dict[str, Stage], gone: set[str]
+) -> Program:
+    """The stages that outputs need, each after those it reads; `made` take the place of those in `gone`."""
+    stages = [*made, *(replaced.get(s.name, s) for s in program.stages if s.name not in gone)]
     producers = {tensor.name: stage for stage in stages for tensor in stage.tensors}
     done: list[Stage] = []
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
 from ..common.errors import ProgramError
+from .block_softmax import block_softmax
 from .fold_lanes import fold_lanes
 from .im2col import im2col
 from .normalise import normalise
@@ -24,6 +25,7 @@ from .winograd import winograd
 __all__ = [
     "REWRITES",
     "apply_rewrite",
+    "block_softmax",
     "fold_lanes",
     "im2col",
     "merge_axes",
@@ -38,6 +40,7 @@ __all__ = [
 ]
 
 REWRITES: dict[str, Callable[..., Program]] = {
+    "block_softmax": block_softmax,
     "fold_lanes": fold_lanes,
     "im2col": im2col,
     "merge_axes": merge_axes,

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...schedules.useful import bound_of, conjuncts
 from ...tensor.affine import Affine, interval_of_form, to_expr
+from ...tensor.bounds import bound_of, conjuncts
 from ...tensor.dtype import boolean, i64
 from ...tensor.expr import Expr, Op, Var, rewrite, walk
 from ..index import floor_div, known, minus, number, plus, smaller, times

@@ -52,12 +52,12 @@ def counted(tree: LoopTree, run: Interpreter) -> Facts:
 
 
 def _points(definition: Stage, innermost: str, run: Interpreter) -> int:
-    """Stores inside of the innermost loop, to one tensor that has all axes, or to its accumulators."""
+    """Stores inside of the innermost loop, to one tensor that has all axes, or to its registers."""
     whole = next(t.name for n, t in enumerate(definition.tensors) if definition.axes_of(n) == definition.axes)
     return sum(
         count
         for (loop, buffer), count in run.stores.items()
-        if loop == innermost and (buffer == whole or buffer.startswith(f"{whole}_acc"))
+        if loop == innermost and (buffer == whole or buffer.startswith((f"{whole}_acc", f"{whole}_state")))
     )
 
 
