@@ -8,8 +8,8 @@ from typing import Protocol
 
 from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
 from ..schedules.step_checks import wrong
-from ..schedules.useful import Bound
 from ..targets.target import Target
+from ..tensor.bounds import Bound
 from ..tensor.program import Stage
 from .index import both, ceil_div, floor_div, known, less, number, plus, smaller, times
 from .loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement

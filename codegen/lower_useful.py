@@ -10,8 +10,9 @@ to whole tiles, so that they cost no masks. A loop keeps one trip at least: a re
 from __future__ import annotations
 
 from ..schedules.loops import Loop, StageLoops
-from ..schedules.useful import Bound, ends_early
+from ..schedules.useful import ends_early
 from ..tensor.affine import Affine, affine, interval, to_expr
+from ..tensor.bounds import Bound
 from ..tensor.dtype import i64
 from ..tensor.expr import Expr, Op, Var
 from .index import ceil_div, floor_div, known, minus, number, plus, smaller, times

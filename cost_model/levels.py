@@ -16,7 +16,8 @@ import numpy as np
 
 from ..schedules import regions
 from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_full, is_reduction
-from ..schedules.useful import Bound, ends_early, share
+from ..schedules.useful import ends_early, share
+from ..tensor.bounds import Bound
 from ..tensor.expr import Read, Var, variables
 from ..tensor.program import Stage
 from .footprint import Access, Sizes, Value, real, span_of

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from math import prod
 
-from ..schedules.useful import Bound, points_of_use, useful
+from ..schedules.useful import points_of_use, useful
 from ..targets.ceilings import Ceilings
+from ..tensor.bounds import Bound
 from ..tensor.expr import Const, Op, Read, Var
 from ..tensor.program import Program, Stage
 

@@ -14,6 +14,8 @@ window      a reduction with reuse whose data slide: convolutions               
 slide       a small window without reuse: depthwise, pooling, stencils               (rules_slide.py)
 tile        a reduction with reuse, or the pointwise consumer of one (its epilogue): multi-level tiling, register tiles,
             packed operands                                                          (rules_tile.py)
+online      a weighted softmax along a long axis, block by block: products right before each step of a fold
+            (rules_online.py)
 fold        steps in their order, independent points in parallel and in vectors      (rules_fold.py)
 stream      anything else: contiguous axis in vectors, rows in parallel; producers whose values belong to one row run
             inside of it                                                             (rules_stream.py)
@@ -30,6 +32,7 @@ from .access import constant_tensors, is_anchor, output_stride
 from .rules_fold import apply_fold, prepare_folds
 from .rules_gpu import gpu_automatic
 from .rules_inline import inline_cheap
+from .rules_online import apply_online, prepare_online
 from .rules_rows import apply_together, kept_together, together_of
 from .rules_slide import apply_slide, finished_slide, pieces_of_slides, prepare_slides, slide_of
 from .rules_stream import stream_group
@@ -60,9 +63,11 @@ def automatic(s: Schedule) -> None:
     prepare_transforms(s)
     prepare_windows(s)
     prepare_slides(s)
+    online = prepare_online(s)
     kept = kept_transforms(s.program)
-    rows = together_of(s.program)
-    shared = frozenset[str]() if rows is None else kept_together(s.program, rows)
+    rows = together_of(s.program) if online is None else None
+    shared = frozenset(() if online is None else online.members)
+    shared = shared if rows is None else kept_together(s.program, rows)
     if rows is not None and not s.variant(f"{rows.root} by rows", [True] if shared else [True, False]):
         rows, shared = None, frozenset()
     inline_cheap(s, pieces_of_data(s.program) | pieces_of_slides(s.program) | kept | shared)
@@ -72,35 +77,34 @@ def automatic(s: Schedule) -> None:
     for stage in reversed(s.program.stages):
         if stage.name in taken:
             continue
-        if stage.fold is not None:
-            taken |= apply_fold(s, stage.name)
-            continue
-        if rows is not None and stage.name == rows.root:
+        if online is not None and stage.name == online.root:
+            taken |= apply_online(s, online)
+        elif rows is not None and stage.name == rows.root:
             taken |= apply_together(s, rows)
-            continue
-        if stage.name in ready:
+        elif stage.name in ready:
             _prepared(s, stage)
-            continue
-        if transform_of(s.program, stage) is not None:
-            taken |= apply_transform(s, stage.name, taken)
-            continue
-        window = finishes(s.program, stage, taken)
-        if window is not None or window_of(s.program, stage) is not None:
-            taken |= tile_window(s, stage.name, stage.name if window is None else window.name)
-            continue
-        slide = finished_slide(s.program, stage, taken)
-        if slide is not None or slide_of(s.program, stage) is not None:
-            taken |= apply_slide(s, stage.name, stage.name if slide is None else slide.name)
-            continue
-        anchor = epilogue_of(s.program, stage, taken, can_tile)
-        if anchor is not None:
-            taken |= {stage.name, anchor.name}
-            tile(s, stage.name, anchor.name, few)
-        elif can_tile(s.program, stage, stage):
-            taken.add(stage.name)
-            tile(s, stage.name, stage.name, few)
         else:
-            taken |= stream_group(s, stage.name, taken | kept, bool(kept))
+            taken |= _root(s, stage, taken, kept, few)
+
+
+def _root(s: Schedule, stage: Stage, taken: set[str], kept: frozenset[str], few: bool) -> set[str]:
+    """One stage with what it takes in, by the first rule that fits; returns the stages taken. `few`: only usual structures."""
+    if stage.fold is not None:
+        return apply_fold(s, stage.name)
+    if transform_of(s.program, stage) is not None:
+        return apply_transform(s, stage.name, taken)
+    window = finishes(s.program, stage, taken)
+    if window is not None or window_of(s.program, stage) is not None:
+        return tile_window(s, stage.name, stage.name if window is None else window.name)
+    slide = finished_slide(s.program, stage, taken)
+    if slide is not None or slide_of(s.program, stage) is not None:
+        return apply_slide(s, stage.name, stage.name if slide is None else slide.name)
+    anchor = epilogue_of(s.program, stage, taken, can_tile)
+    if anchor is not None or can_tile(s.program, stage, stage):
+        name = stage.name if anchor is None else anchor.name
+        tile(s, stage.name, name, few)
+        return {stage.name, name}
+    return stream_group(s, stage.name, taken | kept, bool(kept))
 
 
 def _prepared(s: Schedule, stage: Stage) -> None:

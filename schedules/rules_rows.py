@@ -74,7 +74,12 @@ def kept_together(program: Program, found: Together) -> frozenset[str]:
 def apply_together(s: Schedule, found: Together) -> set[str]:
     """Schedules the root with all members that are left; returns the stages taken."""
     members = [name for name in found.members if any(stage.name == name for stage in s.program.stages)]
-    at = _root(s, s.stage(found.root))
+    run_together(s, members, _root(s, s.stage(found.root)))
+    return {found.root, *members}
+
+
+def run_together(s: Schedule, members: list[str], at: LoopHandle) -> None:
+    """Products and what belongs to one row, consumers first, inside of a loop for a block of rows."""
     rows: dict[str, LoopHandle] = {}  # stage -> the loop over rows inside of which it runs, or which it has
     for name in members:
         if is_anchor(s.program.stage(name)):
@@ -85,7 +90,6 @@ def apply_together(s: Schedule, found: Together) -> set[str]:
         row = around[0] if len(names) == 1 else None
         own = _row_by_row(s, s.compute_at(name, at if row is None else row))
         rows[name] = own if row is None else row
-    return {found.root, *members}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,9 @@ def _product(s: Schedule, stage: StageHandle) -> None:
     s.reorder(*others, vectors[0], rows[0], *rest, *depth, rows[1], *vectors[1:])
     s.unroll(depth[1], rows[1], vectors[1])
     s.vectorize(vectors[2])
+    width, along = tile.vectors * tile.lanes, loops[parts.vector].extent
+    if isinstance(along, int) and along < stage.definition.axis(parts.vector).extent:
+        s.require(along % width <= 0, "tiles of columns begin where packed operands have theirs")
     _pack(s, stage.name, parts.vector, parts.depth, tile)
 
 

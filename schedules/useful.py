@@ -6,7 +6,8 @@
 A *bound* of a stage is an affine form over its axes: points at which it is greater than zero are of no use. What is computed
 there does no harm, and nobody looks at it. Bounds come from two places:
 
-* a reduction whose term is `select(c, x, identity)`: terms at which c does not hold change nothing;
+* a reduction whose term is `select(c, x, identity)`, or a fold whose tensors all become `select(c, x, old value)`: terms and
+  steps at which c does not hold change nothing;
 * readers that read a stage only where a condition holds, or only for points of their own that are of use.
 
 Bounds do not depend on the schedule. Loops that they shorten run in blocks, so they run somewhat farther
@@ -46,13 +47,25 @@ def useful(program: Program) -> dict[str, tuple[Bound, ...]]:
 
 
 def _own(stage: Stage) -> frozenset[Bound]:
-    """Where the terms of a reduction change nothing."""
-    if stage.combiner in (None, "fold"):
+    """Where the terms of a reduction, or the steps of a fold, change nothing."""
+    if stage.combiner is None:
         return frozenset()
+    if stage.fold is not None:
+        return frozenset.intersection(*(_step(stage, number) for number in range(len(stage.tensors))))
     match stage.bodies[0]:
         case Op(name="select", args=(condition, _, Const(value=value) as other)):
             if value == identity(stage.combiner or "", other.dtype).value:
                 return bounds_of(condition)
+    return frozenset()
+
+
+def _step(stage: Stage, number: int) -> frozenset[Bound]:
+    """Where a step leaves a tensor of a fold as it is."""
+    tensor = stage.tensors[number]
+    old = Read(tensor.name, tuple(a.var for a in stage.axes_of(number)), tensor.dtype)
+    match stage.bodies[number]:
+        case Op(name="select", args=(condition, _, other)) if other == old:
+            return bounds_of(condition)
     return frozenset()
 
 
@@ -66,9 +79,8 @@ def _of_readers(program: Program, stage: Stage, found: dict[str, frozenset[Bound
     common: frozenset[Bound] | None = None
     readers = {reader.name: reader for name in names for reader in program.consumers[name]}
     for reader in readers.values():
-        known = frozenset[Bound]() if reader.fold is not None else found[reader.name]
         for expr in reader.expressions:
-            for read, bounds in _reads(expr, known):
+            for read, bounds in _reads(expr, found[reader.name]):
                 if read.tensor in names:
                     axes = stage.axes_of(names.index(read.tensor))
                     renamed = _renamed(bounds, read, [a.name for a in axes])

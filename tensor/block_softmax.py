@@ -132,7 +132,9 @@ class _Blocks:
         bodies: list[Expr] = [new, old_sum * scale + _of(plain) * weight, before * scale + _of(sums) * weight]
         counts = self._counts(number)
         if counts is not None:
-            bodies = [call("select", counts, b, state) for b, state in zip(bodies, (old_max, old_sum, before), strict=True)]
+            bodies = [
+                call("select", counts, b, state) for b, state in zip(bodies, (old_max, old_sum, before), strict=True)
+            ]
         kept = (tuple(a.name for a in self.rows),) * 2 + (tuple(a.name for a in stage.axes),)
         fold = Fold(kept, (Const(-math.inf, own.dtype), zero, zero), values)
         tensors = (top.tensors[0], total.tensors[0], own)

@@ -83,6 +83,7 @@ def inlined(program: Program, expr: Expr, keep: frozenset[str]) -> Expr:
 
 
 def renamed(expr: Expr, old: tuple[Axis, ...], new: tuple[Axis, ...]) -> Expr:
+    """The expression over other axes, by position."""
     return simplify(substitute(expr, {a.name: b.var for a, b in zip(old, new, strict=True)}))
 
 
@@ -185,9 +186,7 @@ def _local_names(axes: tuple[Axis, ...], axis: Axis, top: Stage, total: Stage) -
     return names
 
 
-def ordered(
-    program: Program, made: tuple[Stage, ...], replaced: dict[str, Stage], gone: set[str]
-) -> Program:
+def ordered(program: Program, made: tuple[Stage, ...], replaced: dict[str, Stage], gone: set[str]) -> Program:
     """The stages that outputs need, each after those it reads; `made` take the place of those in `gone`."""
     stages = [*made, *(replaced.get(s.name, s) for s in program.stages if s.name not in gone)]
     producers = {tensor.name: stage for stage in stages for tensor in stage.tensors}

@@ -21,6 +21,7 @@ from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.rewrite import (
     REWRITES,
     apply_rewrite,
+    block_softmax,
     im2col,
     merge_axes,
     normalise,
@@ -255,8 +256,9 @@ def test_winograd_of_other_layouts_and_names() -> None:
         (ops.softmax(1, 5), "out_max"),
         (ops.matmul_softmax(6, 9, 5), "out_max"),
         (ops.attention(2, 7, 11, 5), "P_max"),
+        (ops.attention(2, 7, 11, 5, causal=True), "P_max"),
     ],
-    ids=["softmax", "one row", "matmul_softmax", "attention"],
+    ids=["softmax", "one row", "matmul_softmax", "attention", "causal"],
 )
 def test_online_softmax(program: Program, stage: str) -> None:
     rewritten = online_softmax(program, stage)
@@ -278,6 +280,26 @@ def test_online_softmax_with_minus_infinity() -> None:
     (expected,), (found,) = evaluate(program, (x,)), evaluate(online_softmax(program, "out_max"), (x,))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert np.isnan(expected[1]).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"mask": True}])
+@pytest.mark.parametrize("block", [1, 3, 12])
+def test_block_softmax(options: dict[str, bool], block: int) -> None:
+    program = ops.attention(2, 7, 12, 5, **options)
+    rewritten = block_softmax(program, "P_max", block)
+    agree(program, rewritten)
+    assert sum(s.fold is not None for s in rewritten.stages) == 1
+    assert max(s.reduction[0].extent for s in rewritten.stages if s.combiner == "max") == block
+
+
+def test_block_softmax_with_minus_infinity() -> None:
+    program = ops.attention(1, 3, 4, 2, mask=True)
+    q, k, v = (np.ones((1, n, 2), np.float32) for n in (3, 4, 4))
+    mask = np.array([[-np.inf, -np.inf, 1, 2], [-np.inf] * 4, [3, 0, -np.inf, -np.inf]], np.float32)
+    (expected,) = evaluate(program, (q, k, v, mask))
+    (found,) = evaluate(block_softmax(program, "P_max", 2), (q, k, v, mask))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert np.isnan(expected[0, 1]).all() and np.isfinite(expected[0, [0, 2]]).all()
 
 
 # refusals
@@ -304,6 +326,9 @@ REFUSED: list[tuple[Callable[[], Program], str]] = [
     (lambda: winograd(ops.conv2d(1, 3, 8, 8, 4, dtype="i32"), "y", "p", "q"), "no 3x3 convolution"),
     (lambda: online_softmax(ops.row_max(3, 4), "out"), "no stage sums"),
     (lambda: online_softmax(ops.row_sum(3, 4), "out"), "is no maximum"),
+    (lambda: block_softmax(ops.row_sum(3, 4), "out", 2), "is no maximum"),
+    (lambda: block_softmax(ops.softmax(3, 4), "out_max", 2), "no weighted sum follows"),
+    (lambda: block_softmax(ops.attention(1, 3, 4, 2), "P_max", 3), "does not divide"),
 ]
 
 
