@@ -23,6 +23,7 @@ from rich.console import Console
 from search_pieces import Piece
 from search_store import ALL, RESULTS, ROOT, Store, code_key
 
+MARKS = ("<!-- tables of benchmarks/search.py begin -->", "<!-- tables end -->")
 app = typer.Typer(add_completion=False, help=__doc__, no_args_is_help=True)
 Minutes = Annotated[float, typer.Option(help="how long it may take, about")]
 Trials = Annotated[int, typer.Option(min=1, help="of the long searches")]
@@ -96,13 +97,26 @@ def ablations(minutes: Minutes = 10.0, seeds: Seeds = 5, any_code: AnyCode = Fal
 
 
 @app.command()
-def tables(any_code: AnyCode = False) -> None:
-    """All tables as they stand in docs/search.md."""
-    store, console = opened(any_code), Console(width=140, highlight=False)
+def tables(
+    any_code: AnyCode = False,
+    write: Annotated[bool, typer.Option("--write", help="also into docs/search.md, between its marks")] = False,
+) -> None:
+    """All tables of what was measured on real tasks."""
+    store, console = opened(any_code), Console(width=140, highlight=False, record=True)
     for part in (search_clock, search_quality, search_rank):
         for table in part.tables(store):
             console.print(table)
             console.print()
+    if write:
+        into(ROOT / "docs" / "search.md", console.export_text(), store.summary("run"))
+
+
+def into(page: Path, text: str, summary: str) -> None:
+    """Replaces what stands between the marks of a page."""
+    before, mark, rest = page.read_text(encoding="utf-8").partition(MARKS[0])
+    after = rest[rest.index(MARKS[1]) :]
+    lines = "".join(f"    {line}".rstrip() + "\n" for line in text.strip().splitlines())
+    page.write_text(f"{before}{mark}\n{summary}\n\n{lines}{after}", encoding="utf-8")
 
 
 @app.command()

@@ -76,3 +76,11 @@ class Store:
         return (
             (key, found) for (m, key, code), found in self._lines.items() if m == measure and code in ("", self.code)
         )
+
+    def summary(self, measure: str) -> str:
+        """A sentence on what the tables are made of."""
+        found = [line for _, line in self.all(measure)]
+        commits = sorted({str(line["commit"]) for line in found})
+        machines = sorted({str(line["machine"]) for line in found})
+        code = f"{len(commits)} commits" if len(commits) > 1 else f"commit {', '.join(commits)}"
+        return f"{len(found)} searches; {code}; {len(machines)} machine{'' if len(machines) == 1 else 's'}."

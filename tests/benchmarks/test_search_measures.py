@@ -116,3 +116,24 @@ def test_a_run_that_is_cut_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyt
     finished = run(plan, time.monotonic() + 120.0)
     assert finished is not None and finished["trials"] == 6 and finished["winner"]["seconds"] > 0
     assert finished["curve"][-1][0] <= 6 and not plan.database.exists()
+
+
+def test_tables_are_written_between_the_marks_of_a_page(tmp_path: Path) -> None:
+    import search
+
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{search.MARKS[0]}\nold\n{search.MARKS[1]}\nafter\n", encoding="utf-8")
+    for _ in range(2):
+        search.into(page, "a table\n\nof two parts   \n", "1 search.")
+    lines = [
+        "before",
+        search.MARKS[0],
+        "1 search.",
+        "",
+        "    a table",
+        "",
+        "    of two parts",
+        search.MARKS[1],
+        "after",
+    ]
+    assert page.read_text(encoding="utf-8").splitlines() == lines
