@@ -75,8 +75,13 @@ class Shares:
         return [
             (best or 0.0) / (best_after(found, after) * self.stretch(task, key))
             for key, found in self.runs[task].items()
-            if (found["label"], found["trials"]) == (label, trials) and (kept is None or found["seed"] in kept)
+            if (found["label"], asked(key)) == (label, trials) and (kept is None or found["seed"] in kept)
         ]
+
+
+def asked(key: str) -> int:
+    """Trials that a run was to make; where a space has no more candidates, it made fewer."""
+    return int(key.rpartition("|")[2])
 
 
 def geomean(values: Sequence[float]) -> float:
@@ -137,13 +142,13 @@ def zero_share(shares: Shares, task: str) -> float | None:
     held = shares.contests[task]
     if held is None:
         return None
-    tuned = [held["seconds"][k] for k, f in shares.runs[task].items() if is_usual(f) and k in held["seconds"]]
+    tuned = [held["seconds"][k] for k, f in shares.runs[task].items() if is_usual(k, f) and k in held["seconds"]]
     return median(tuned) / held["seconds"][ANALYTIC] if tuned else None
 
 
-def is_usual(found: Found) -> bool:
+def is_usual(key: str, found: Found) -> bool:
     """A guided run of the usual length."""
-    return bool(found["label"] == "guided" and found["trials"] == TRIALS)
+    return bool(found["label"] == "guided" and asked(key) == TRIALS)
 
 
 def winners(shares: Shares) -> Table:
@@ -153,7 +158,9 @@ def winners(shares: Shares) -> Table:
     for task in TASKS:
         held = shares.contests[task]
         of_runs = {
-            k: held["seconds"][k] for k, f in shares.runs[task].items() if held and is_usual(f) and k in held["seconds"]
+            k: held["seconds"][k]
+            for k, f in shares.runs[task].items()
+            if held and is_usual(k, f) and k in held["seconds"]
         }
         if len(of_runs) >= 3:
             best = min(of_runs.values())
