@@ -167,5 +167,6 @@ def share(extents: dict[str, int], bound: Bound, axis: str, sizes: Mapping[str, 
             first = np.floor(place / size) * size
             least = least + coefficient * (first if coefficient > 0 else first + size - 1)
         needed = np.floor(-least / own) + 1
-        total = total + np.clip(np.ceil(needed / step) * step, np.minimum(step, extent), extent) / extent
+        run = np.maximum(np.ceil(needed / step) * step, step)
+        total = total + np.minimum(run, extent) / extent
     return total / SAMPLES

@@ -15,12 +15,14 @@ from tilesmith.codegen.lower import lower
 from tilesmith.cost_model.levels import levels
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.sketch import Sketch
+from tilesmith.schedules.task import Task
 from tilesmith.schedules.useful import points_of_use, useful
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program, Stage
 from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.text import canonical, parse
+from tilesmith.tuner.apply import analytic_pick
 
 NARROW = parse_target("x86:avx512;vector=128")
 OPERATORS = ("<=", "<", ">=", ">")
@@ -123,3 +125,9 @@ def test_the_cost_model_counts_what_is_run_on_average() -> None:
                 continue
             ran = interpreter.trips[stage.loops.loops[-1].name]
             assert ran == pytest.approx(float(stage.trips[-1]), rel=0.15), (stage.name, values)
+
+
+def test_configs_of_what_ends_early_are_ranked() -> None:
+    """The walk over the loops of a candidate is recorded: only some functions of arrays can be."""
+    task = Task.of(ops.attention(1, 64, 64, 4, causal=True), HOST, 2)
+    assert analytic_pick(task).sketch.tunables
