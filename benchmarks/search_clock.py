@@ -53,6 +53,7 @@ def tables(store: Store) -> Iterator[Table]:
         "nothing at work",
         "asked",
         "thinking",
+        "ms a trial",
         "first result",
         "memory, MB",
     )
@@ -64,11 +65,16 @@ def tables(store: Store) -> Iterator[Table]:
             short(found["task"]), str(found["trials"]),
             f"{found['trials'] / spent['wall']:.1f}", f"{SPEED_BARS[found['task']]:.0f}",
             f"{sampled['idle'] / max(sampled['looks'], 1):.1%}", f"{bar:.0%}" if bar else "",
-            f"{spent['search'] / spent['wall']:.1%}", f"{found['first']:.1f} s", memory(found),
+            f"{spent['search'] / spent['wall']:.1%}", stages(found), f"{found['first']:.1f} s", memory(found),
         )  # fmt: skip
     if not table.row_count:
         table.add_row("not measured")
     yield table
+
+
+def stages(found: Found) -> str:
+    """Compiling (processor time, on several cores), checking, timing: milliseconds of a trial, with the final comparison."""
+    return ", ".join(f"{1e3 * found['spent'][name] / found['trials']:.0f}" for name in ("compile", "check", "measure"))
 
 
 def memory(found: Found) -> str:
