@@ -137,11 +137,10 @@ def _settled(shape: tuple[int, ...], extents: tuple[int, ...]) -> tuple[int, ...
 def _padded(tree: LoopTree, tensor: str) -> bool:
     """True when register tiles of all readers move through the tensor upwards only, where there is room for them.
 
-    What a pointwise stage leaves beyond its box is whatever was there before: lanes of vectors do not read that, because
-    arithmetic on denormal numbers takes a hundred times as long.
+    What a stage leaves beyond its box is whatever was there before, unless it is a copy: lanes of vectors do not read that,
+    because arithmetic on denormal numbers takes a hundred times as long.
     """
-    producer = tree.program.producers[tensor]
-    filled = tree.by_stage[producer.name].tiled or producer.combiner is not None
+    filled = tree.by_stage[tree.program.producers[tensor].name].tiled
     for consumer in tree.program.consumers[tensor]:
         reader = tree.by_stage[consumer.name]
         tiled = {loop.axis for loop in reader.loops if is_full(tree, reader, loop)}
