@@ -17,6 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from search_store import MODEL_FREE, RESULTS, Store, code_key
 
+from tilesmith.tuner.effort import NORMAL
+
 SPACES = Path(__file__).parents[1] / "tests" / "data" / "replay"
 
 
@@ -28,7 +30,8 @@ def replay(
 ) -> None:
     """Runs what is missing, then shows the tables."""
     names = strategies.split(",") if strategies else list(search_replay.SEARCHES)
-    store = Store(RESULTS / "search-replay.jsonl", code_key(MODEL_FREE))
+    numbers = (NORMAL.surrogates, NORMAL.smoothness, NORMAL.evolution, NORMAL.annealing, NORMAL.portions)
+    store = Store(RESULTS / "search-replay.jsonl", code_key(MODEL_FREE, *numbers))
     if not table:
         search_replay.measure(store, sorted(spaces.glob("*.json.gz")), names, seeds, print)
     console = Console(width=140, highlight=False)

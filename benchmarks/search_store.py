@@ -30,13 +30,14 @@ ALL = (
 )  # what decides how a search on this machine goes
 
 
-def code_key(places: Sequence[str]) -> str:
-    """A hash of these files and folders."""
+def code_key(places: Sequence[str], *numbers: object) -> str:
+    """A hash of these files and folders, and of the numbers that they are given."""
     digest = hashlib.sha256()
     for place in places:
         path = ROOT / place
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             digest.update(file.read_bytes())
+    digest.update(repr(numbers).encode() if numbers else b"")
     return digest.hexdigest()[:12]
 
 

@@ -133,18 +133,21 @@ class Surrogate:
         return np.concatenate([self._encoding.features(p) for p in populations])
 
     def _forest(self, known: NDArray[np.float32], values: Vector, new: NDArray[np.float32]) -> tuple[Vector, Vector]:
-        """Mean and spread over the trees of a random forest."""
-        from sklearn.ensemble import RandomForestRegressor
+        """Mean and spread over the trees of a random forest (Breiman, 2001).
 
-        forest = RandomForestRegressor(
-            self._settings.trees,
-            max_features=self._settings.columns,
-            n_jobs=1,
-            random_state=int(self._rng.integers(1 << 30)),
-        ).fit(known, values)
-        # the trees themselves: their public predict checks its input each time, which costs more than the answer
-        each = np.stack([tree.tree_.predict(new)[:, 0] for tree in forest.estimators_])
-        return each.mean(axis=0), each.std(axis=0)
+        The trees themselves: scikit-learn's own forest copies and checks each of them with more work than growing it takes.
+        """
+        from sklearn import config_context
+        from sklearn.tree import DecisionTreeRegressor
+
+        each, count = [], len(values)
+        with config_context(skip_parameter_validation=True):
+            for seed in self._rng.integers(1 << 30, size=self._settings.trees):
+                drawn = self._rng.integers(count, size=count)
+                tree = DecisionTreeRegressor(max_features=self._settings.columns, random_state=int(seed))
+                tree.fit(known[drawn], values[drawn], check_input=False)
+                each.append(tree.tree_.predict(new)[:, 0])
+        return np.mean(each, axis=0), np.std(each, axis=0)
 
     def _training(self) -> list[Result]:
         """At most `rows` results: the best half and the newest half; cost stays bounded."""
