@@ -64,7 +64,10 @@ class Rounds:
     patience: int = 3  # batches without a gain after which most trials are neighbours of the leaders
     gain: float = 0.005  # share of the best time that counts as a gain
     stalled: float = 0.75  # share of neighbours then
-    hope: float = 2.0  # how much of the spread counts for a candidate: it is explored for what it might be
+    hope: float = (
+        1.0  # how much of the spread counts for a candidate: it is explored for what it might be; with more, what
+    )
+    # is best is found later (recorded trials of a matmul and a convolution: 0 and 1 ahead of 2, 4 behind)
     doubt: float = 1e-3  # the least probability to run that a candidate is given: failing costs a trial, not the search
     options: int = 5  # values of a parameter that is a choice more than a number
     untried: int = 2  # trials of a batch that are spent on options that nobody has tried
