@@ -56,7 +56,7 @@ class Rounds:
     parents: int = 16  # leaders that have children
     children: int = 1536  # scored by the model in each generation
     generations: int = 2
-    greed: float = 1 / 3  # share of the trials that the model chooses which are its first ones, however alike
+    greed: float = 2 / 3  # share of the trials that the model chooses which are its first ones, however alike
     explore: float = 0.06  # share of trials that the model does not choose
     near: float = 0.3  # share of trials that are neighbours of the leaders
     leaders: int = 3  # around which neighbours are looked at
@@ -64,10 +64,7 @@ class Rounds:
     patience: int = 3  # batches without a gain after which most trials are neighbours of the leaders
     gain: float = 0.005  # share of the best time that counts as a gain
     stalled: float = 0.75  # share of neighbours then
-    hope: float = (
-        1.0  # how much of the spread counts for a candidate: it is explored for what it might be; with more, what
-    )
-    # is best is found later (recorded trials of a matmul and a convolution: 0 and 1 ahead of 2, 4 behind)
+    hope: float = 1.0  # how much of the spread counts for a candidate: it is explored for what it might be
     doubt: float = 1e-3  # the least probability to run that a candidate is given: failing costs a trial, not the search
     options: int = 5  # values of a parameter that is a choice more than a number
     untried: int = 2  # trials of a batch that are spent on options that nobody has tried
