@@ -58,7 +58,7 @@ def test_an_effort_is_given_by_name_or_as_it_is() -> None:
 
 
 @cache
-def asked(effort: Effort, trials: int = 32) -> list[float]:
+def asked(effort: Effort, trials: int = 64) -> list[float]:
     space = ToySpace()
     return [space.measure(c).seconds for c in drive(Guided(space, 0, effort), space, trials)]
 
