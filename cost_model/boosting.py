@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from threading import Thread
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .xgboost_library import Booster, Features, Matrix, Vector
+Features = NDArray[np.float32]
+Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,11 @@ class Learning:
     kept: float  # share of the rows that are the best, and share that are the newest
     failures: int  # and successes without which no classifier is trained
     failure_trees: int  # of the classifier
+
+
+def import_ahead() -> None:
+    """Begins to import the package, which takes a second, in a thread: the searching one waits for trials meanwhile."""
+    Thread(target=import_module, args=("xgboost",), name="import xgboost").start()
 
 
 class XGBoost:
@@ -62,33 +71,25 @@ class XGBoost:
 
     def fit_more(self, features: Features, target: Vector, held: tuple[Features, Vector] | None) -> XGBoost:
         """As `fit_watched`, but keeps its trees and adds a few for what they get wrong: far less work than learning anew."""
-        return self._grow(features, target, held, self.learning.more, self.booster)
+        return self._grow(features, target, held, self.learning.more, self.booster[: self.trees])
 
     def _grow(
-        self,
-        features: Features,
-        target: Vector,
-        held: tuple[Features, Vector] | None,
-        most: int,
-        before: Booster | None,
+        self, features: Features, target: Vector, held: tuple[Features, Vector] | None, most: int, before: Any
     ) -> XGBoost:
-        settings = {**self.settings, "tree_method": "exact" if len(target) <= self.learning.exact else "hist"}
-        data = Matrix(features, target)
-        watched = None if held is None or len(held[1]) < self.learning.enough else Matrix(*held)
-        if before is None:
-            self.trees, self.booster = 0, Booster(settings, [data] if watched is None else [data, watched])
-        else:
-            self.booster = before.first(self.trees, settings)
-        start, best, least = self.trees, self.trees + 1, np.inf
-        for number in range(start, start + most):
-            self.booster.grow(number, data)
-            if watched is not None and (error := self.booster.error(number, watched)) < least:
-                best, least = number + 1, error
-            elif watched is not None and number + 1 - best >= self.learning.patience:
-                break
-        self.trees = start + most if watched is None else best
+        xgboost, learning = import_module("xgboost"), self.learning
+        settings = {**self.settings, "tree_method": "exact" if len(target) <= learning.exact else "hist"}
+        watching: dict[str, object] = {}
+        if held is not None and len(held[1]) >= learning.enough:
+            watched = xgboost.DMatrix(held[0], label=held[1], nthread=1)
+            watching = {"evals": [(watched, "held")], "early_stopping_rounds": learning.patience}
+        data = xgboost.DMatrix(features, label=target, nthread=1)
+        self.booster = xgboost.train(settings, data, most, **watching, xgb_model=before, verbose_eval=False)
+        self.trees = self.booster.best_iteration + 1 if watching else self.booster.num_boosted_rounds()
         return self
 
     def predict(self, features: Features) -> NDArray[np.floating]:
         """float32[n]."""
-        return self.booster.predict(features, self.trees)
+        if not len(features):
+            return np.zeros(0, dtype=np.float32)
+        found: NDArray[np.floating] = self.booster.inplace_predict(features, iteration_range=(0, self.trees))
+        return found

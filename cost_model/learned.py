@@ -17,8 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .boosting import Learning, XGBoost
-from .xgboost_library import Features, Vector
+from .boosting import Features, Learning, Vector, XGBoost
 
 
 class Regressor(Protocol):

@@ -8,6 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
+from ...cost_model.boosting import import_ahead
 from ...cost_model.learned import LearnedModel, Samples
 from ...schedules.space import Candidate, Space
 from ...schedules.space_ops import group
@@ -38,8 +39,10 @@ class Learner:
 
     def begin(self) -> None:
         """Learns from other tasks alone, where there are any: the first trials profit already."""
-        if self._known and self._used and not self._model.ready:
-            self._model.fit(Samples.joined(self._known))
+        if self._used and not self._model.ready:
+            import_ahead()
+            if self._known:
+                self._model.fit(Samples.joined(self._known))
 
     def learn(self, results: Sequence[Result], batches: Mapping[Candidate, int]) -> None:
         """Fits the model to all results so far, of which it may know the first ones already.
