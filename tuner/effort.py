@@ -216,7 +216,7 @@ class Effort:
     opening: Opening = Opening()
     sharing: Sharing = Sharing()
     transfer: Transfer = Transfer()
-    confirm: int = 4  # contenders measured again, interleaved, before a winner is named
+    confirm: int = 12  # contenders measured again, interleaved, before a winner is named
     margin: float = 1.10  # contenders are at most this much slower than the best
     grace: float = 0.1  # share of a time budget after its end in which what is in flight may still come home
 
@@ -226,7 +226,7 @@ QUICK = Effort(
     trials=32,
     draft=Draft(population=50_000, generations=1, first=12),
     learning=replace(LEARNING, members=3),
-    confirm=3,
+    confirm=4,
 )
 NORMAL = Effort("normal", trials=128)
 FULL = Effort(
@@ -234,7 +234,7 @@ FULL = Effort(
     trials=1000,
     draft=Draft(population=300_000, generations=4),
     learning=replace(LEARNING, rows=3000),
-    confirm=8,
+    confirm=16,
 )
 EFFORTS = {effort.name: effort for effort in (QUICK, NORMAL, FULL)}
 
