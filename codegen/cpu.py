@@ -28,7 +28,7 @@ from ..common.debug import Level, show, wanted
 from ..common.errors import InternalError
 from ..targets.target import Target
 from .artifact import Artifact, BufferSpec, Launch
-from .llvm import NestPart, emit_apart, emit_module, emit_nest, emit_parts
+from .llvm import NestPart, emit_apart, emit_nest, emit_parts, emit_together
 from .loop_ir import Buffer, LoopProgram, Scope
 from .memory_plan import plan_memory
 from .passes.lift_branches import lift_branches
@@ -173,7 +173,7 @@ def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = F
     if len(parts) > 1:
         module = emit_apart(rest, parts, target)
     else:
-        module, parts = emit_module(program, target, threads), []
+        module, parts = emit_together(rest, parts, target), []
     ir = module.text()
     seconds = {"emit": time.perf_counter() - started}
     compiled = compile_object(ir, target, keeps)

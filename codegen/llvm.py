@@ -63,14 +63,18 @@ def emit(program: LoopProgram, target: Target, threads: int) -> str:
 
 def emit_module(program: LoopProgram, target: Target, threads: int) -> ModuleText:
     """As `emit`, with the names of the runtime symbols that are used."""
-    module, parts = emit_parts(program, threads)
+    return emit_together(*emit_parts(program, threads), target)
+
+
+def emit_together(module: ModuleText, parts: Sequence[NestPart], target: Target) -> ModuleText:
+    """The exported functions and the nests that they call as one module."""
     for part in parts:
         _write_nest(module, part, target, "internal ")
     return _ended(module, target)
 
 
 def emit_parts(program: LoopProgram, threads: int) -> tuple[ModuleText, list[NestPart]]:
-    """The exported functions, without an end (`emit_apart`), and the nests that they call."""
+    """The exported functions, without an end (`emit_together`, `emit_apart`), and the nests that they call."""
     module = ModuleText()
     plan = plan_memory(program, threads)
     main = module.symbol = plain_symbol(program.name)

@@ -27,10 +27,10 @@ from ..tensor.expr import Const, Expr, Read, rewrite
 from ..tensor.scan import InStep, without_locals, written_in_step
 from .index import number as literal
 from .index import plus
-from .loop_ir import Allocate, Block, Buffer, If, Let, Scope, Statement, Store
+from .loop_ir import Allocate, Block, Buffer, If, Scope, Statement, Store
 from .lower_body import stored
 from .lower_loops import Around, LoopLowering
-from .lower_useful import narrowed
+from .lower_useful import shortened
 from .view import ALONE, Place, Team, View, fixed
 
 
@@ -175,11 +175,8 @@ class FoldLowering(LoopLowering):
         loop = self.loops[depth]
         if self.full[depth]:
             return self.full_loop(view, loop, lambda v: self._descend(v, depth + 1), loop.name)
-        shorter = narrowed(self.names, self.stage, loop, self.nest.useful.get(self.stage.stage, ()), view)
-        if shorter is None:
-            return self._clamped(view, depth)
-        variable, size, view = shorter
-        return Let(variable.name, size, self._clamped(view, depth))
+        bounds = self.nest.useful.get(self.stage.stage, ())
+        return shortened(self.names, self.stage, loop, bounds, view, partial(self._clamped, depth=depth))
 
     def _clamped(self, view: View, depth: int) -> Statement:
         loop = self.loops[depth]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ..schedules.regions import box_axes, full_tile, opening
@@ -22,7 +23,6 @@ from .loop_ir import (
     Buffer,
     For,
     If,
-    Let,
     Nest,
     Scope,
     Statement,
@@ -35,7 +35,7 @@ from .lower_cross import CrossThreads
 from .lower_fold import FoldLowering
 from .lower_loops import Around, LoopLowering, Next
 from .lower_pipeline import Pipeline, stages_of
-from .lower_useful import narrowed
+from .lower_useful import shortened
 from .refusals_gpu import check_launch, check_shared
 from .storage import Storage
 from .teams import BOUND, blocks, threads_of, whole_block
@@ -187,11 +187,8 @@ class StageLowering(LoopLowering):
 
     def _loop(self, view: View, depth: int, inner: Next) -> Statement:
         bounds = self.nest.useful.get(self.stage.stage, ())
-        shorter = narrowed(self.names, self.stage, self.loops[depth], bounds, view)
-        if shorter is None:
-            return self._whole_loop(view, depth, inner)
-        variable, size, view = shorter
-        return Let(variable.name, size, self._whole_loop(view, depth, inner))
+        run = partial(self._whole_loop, depth=depth, inner=inner)
+        return shortened(self.names, self.stage, self.loops[depth], bounds, view, run)
 
     def _whole_loop(self, view: View, depth: int, inner: Next) -> Statement:
         loop = self.loops[depth]

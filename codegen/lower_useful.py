@@ -9,6 +9,8 @@ to whole tiles, so that they cost no masks. A loop keeps one trip at least: a re
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..schedules.loops import Loop, StageLoops
 from ..schedules.useful import ends_early
 from ..tensor.affine import Affine, affine, interval, to_expr
@@ -16,10 +18,22 @@ from ..tensor.bounds import Bound
 from ..tensor.dtype import i64
 from ..tensor.expr import Expr, Op, Var
 from .index import ceil_div, floor_div, known, minus, number, plus, smaller, times
+from .loop_ir import Let, Statement
 from .view import Names, Place, View, fixed
 
 
-def narrowed(
+def shortened(
+    names: Names, stage: StageLoops, loop: Loop, bounds: tuple[Bound, ...], view: View, run: Callable[[View], Statement]
+) -> Statement:
+    """The loop that `run` makes, ended where the bounds allow."""
+    shorter = _narrowed(names, stage, loop, bounds, view)
+    if shorter is None:
+        return run(view)
+    variable, size, view = shorter
+    return Let(variable.name, size, run(view))
+
+
+def _narrowed(
     names: Names, stage: StageLoops, loop: Loop, bounds: tuple[Bound, ...], view: View
 ) -> tuple[Var, Expr, View] | None:
     """(a variable, its value, the view in which it is the size of the loop's axis), where bounds shorten the loop."""

@@ -189,7 +189,8 @@ class _Reader:
 
     def _if(self, line: _Line, condition: str) -> If:
         test, then = self._expr(line, condition), self._body(line.depth)
-        if self.at < len(self.lines) and self.lines[self.at] == _Line(self.lines[self.at].number, line.depth, "else:"):
+        following = self.lines[self.at] if self.at < len(self.lines) else None
+        if following is not None and following.depth == line.depth and following.text == "else:":
             self._take()
             return If(test, then, self._body(line.depth))
         return If(test, then)
