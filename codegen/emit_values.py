@@ -10,11 +10,12 @@ from __future__ import annotations
 from ..common.errors import InternalError
 from ..targets.target import Target
 from ..tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64
-from ..tensor.expr import COMPARISONS, LOGIC
+from ..tensor.expr import COMPARISONS, LOGIC, WORDS
 from . import math
 from .emit_rounding import ROUNDING, rounded
 from .emit_text import FunctionText
 from .emit_types import FALSE, TRUE, Value, literal, suffix, value_type, vector
+from .emit_words import half, pair, round_bf16
 
 _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "roundeven"}
 _MATH = frozenset(("exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "rsqrt"))
@@ -139,6 +140,8 @@ class Arithmetic:
             return self._compare(name, *args)
         if name in LOGIC:
             return self._logic(name, args)
+        if name in WORDS:
+            return pair(self, *args) if name == "bf16_pair" else half(self, name, *args)
         if dtype.is_float and dtype.bits == 16:
             wide = self.apply(name, [self.cast(arg, f32) for arg in args], f32)
             return self.cast(wide, dtype)
@@ -310,7 +313,7 @@ class Arithmetic:
         if source == f64 and dtype.is_float and dtype.bits == 16:
             return self.cast(self._round_to_odd(value), dtype)
         if dtype == bf16:
-            return self._round_bf16(self.cast(value, f32))
+            return round_bf16(self, self.cast(value, f32))
         if source == bf16:
             return self.cast(Value(value.text, f32, lanes), dtype)
         if dtype == boolean:
@@ -356,23 +359,3 @@ class Arithmetic:
         chosen = f"select {inexact.typed}, {kind} {odd}, {kind} {bits}"
         result = self.text.compute(chosen, inexact.text, odd, bits)
         return Value(self.text.compute(f"bitcast {kind} {result} to {near.type}", result), f32, lanes)
-
-    def _round_bf16(self, value: Value) -> Value:
-        """To nearest even, by adding half of the last place kept to the bits; NaN becomes a quiet NaN."""
-        lanes = value.lanes
-        kind = vector("i32", lanes)
-
-        def number(n: int) -> str:
-            return f"splat (i32 {n})" if lanes else str(n)
-
-        bits = self._instruct(f"bitcast {value.typed} to {kind}", value)
-        step = self.text.compute(f"lshr {kind} {bits}, {number(16)}", bits)
-        odd = self.text.compute(f"and {kind} {step}, {number(1)}", step)
-        half = self.text.compute(f"add {kind} {odd}, {number(0x7FFF)}", odd)
-        moved = self.text.compute(f"add {kind} {bits}, {half}", bits, half)
-        quiet = self.text.compute(f"or {kind} {bits}, {number(0x400000)}", bits)
-        test = self._compare_text("fcmp uno", value, value)
-        mask = f"select {test.typed}, {kind} {quiet}, {kind} {moved}"
-        chosen = self.text.compute(mask, test.text, quiet, moved)
-        kept = self.text.compute(f"and {kind} {chosen}, {number(-65536)}", chosen)
-        return Value(self._instruct(f"bitcast {kind} {kept} to {value.type}", Value(kept, i32, lanes)), bf16, lanes)

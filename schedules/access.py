@@ -9,7 +9,7 @@ from ..tensor.affine import affine
 from ..tensor.expr import MATHEMATICS, Op, Read, Var, variables, walk
 from ..tensor.program import Program, Stage
 
-EXPENSIVE = frozenset(MATHEMATICS) | {"div", "floordiv", "mod"}
+EXPENSIVE = frozenset(MATHEMATICS) | {"div", "floordiv", "mod", "bf16_pair"}
 
 
 def element_stride(program: Program, read: Read, axis: str) -> int | None:

@@ -28,6 +28,9 @@ from .functions import (
     ReduceAxis,
     Reduction,
     absolute,
+    bf16_high,
+    bf16_low,
+    bf16_pair,
     cast,
     ceil,
     cos,
@@ -55,10 +58,10 @@ from .functions import (
 from .program import Axis, Fold, Input, Origin, Stage, Table, Tensor
 
 __all__ = [
-    "ReduceAxis", "Reduction", "State", "absolute", "cast", "ceil", "compute", "compute_several", "constant",
-    "cos", "erf", "exp", "floor", "fold", "literal", "log", "max", "maximum", "min", "minimum", "named",
-    "placeholder", "power", "prod", "program", "read", "reduce_axis", "round", "rsqrt", "select", "sigmoid",
-    "sin", "sqrt", "sum", "table", "tanh",
+    "ReduceAxis", "Reduction", "State", "absolute", "bf16_high", "bf16_low", "bf16_pair", "cast", "ceil", "compute",
+    "compute_several", "constant", "cos", "erf", "exp", "floor", "fold", "literal", "log", "max", "maximum",
+    "min", "minimum", "named", "placeholder", "power", "prod", "program", "read", "reduce_axis", "round", "rsqrt",
+    "select", "sigmoid", "sin", "sqrt", "sum", "table", "tanh",
 ]  # fmt: skip
 
 Index = Expr | Axis | int

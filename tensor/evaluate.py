@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .affine import round_to
-from .dtype import DType, Kind
+from .dtype import DType, Kind, i32
 from .expr import COMPARISONS, LOGIC, Cast, Const, Expr, Local, Op, Read, Var
 from .forms import affine
 
@@ -190,7 +190,9 @@ def _cast(pair: Pair, source: DType, dtype: DType, scope: Scope) -> Pair:
 def _apply(name: str, args: list[Pair], dtype: DType, scope: Scope) -> Pair:
     values = [value for value, _ in args]
     value = _VALUES[name](*values)
-    if not scope.errors or name in COMPARISONS or name in LOGIC or not dtype.is_float:
+    if not scope.errors or name in COMPARISONS or name in LOGIC:
+        return value, None
+    if not dtype.is_float and name not in ("bf16_pair", "select"):
         return value, None
     errors = [np.zeros(()) if error is None else error for _, error in args]
     exact = all(error is None for _, error in args)
@@ -204,6 +206,37 @@ def _apply(name: str, args: list[Pair], dtype: DType, scope: Scope) -> Pair:
         return multiply(args[0], args[1], dtype, True)
     passed = _DERIVATIVES[name](values, value, errors)
     return value, passed + rounding(value, dtype, 1.0 if name in ("div", "sqrt") else _FUNCTION_ROUNDINGS)
+
+
+def carries_errors(dtype: DType) -> bool:
+    """Whether tensors of a dtype have error bounds: floats, and words of two bfloat16."""
+    return dtype.is_float or dtype == i32
+
+
+def _bf16_bits(values: Array) -> NDArray[np.uint32]:
+    """The bits of values as f32 with the upper half rounded to bfloat16 and the lower half zero."""
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
+    return np.where(np.isnan(values), bits | np.uint32(0x400000), rounded) & np.uint32(0xFFFF0000)
+
+
+def _bf16_pair(low: Array, high: Array) -> Array:
+    return (_bf16_bits(low) >> np.uint32(16) | _bf16_bits(high)).view(np.int32)
+
+
+def _bf16_half(word: Array, shift: int) -> Array:
+    bits = np.asarray(word, np.int32).view(np.uint32) << np.uint32(shift) & np.uint32(0xFFFF0000)
+    return bits.view(np.float32).astype(np.float64)
+
+
+def _rounded_error(value: Array, error: Array) -> Array:
+    """How far a value that is off by `error` may be from the true one after both are rounded to bfloat16: rounding is
+    monotonic, so the ends of the interval say it. Nothing while they round alike."""
+    low, middle, high = (
+        _bf16_bits(x).view(np.float32).astype(np.float64) for x in (value - error, value, value + error)
+    )
+    bound = np.maximum(high - middle, middle - low)
+    return np.where(np.isfinite(bound), bound, 0.0)
 
 
 def _erf(x: Array) -> Array:
@@ -225,9 +258,10 @@ _VALUES: dict[str, Callable[..., Array]] = {
     "or": np.logical_or, "not": np.logical_not, "exp": np.exp, "log": np.log, "tanh": np.tanh, "erf": _erf,
     "sigmoid": _sigmoid, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "floor": np.floor, "ceil": np.ceil,
     "round": np.rint, "sin": np.sin, "cos": np.cos, "pow": np.power, "select": np.where,
+    "bf16_pair": _bf16_pair, "bf16_low": lambda x: _bf16_half(x, 16), "bf16_high": lambda x: _bf16_half(x, 0),
 }  # fmt: skip
 
-# Operations that round nothing themselves: (operands, their errors) -> error.
+# Operations that add no rounding of the dtype they give: (operands, their errors) -> error.
 _EXACT: dict[str, Callable[[list[Array], list[Array]], Array]] = {
     "neg": lambda v, e: e[0],
     "abs": lambda v, e: e[0],
@@ -237,6 +271,9 @@ _EXACT: dict[str, Callable[[list[Array], list[Array]], Array]] = {
     "ceil": lambda v, e: e[0],
     "round": lambda v, e: e[0],
     "select": lambda v, e: np.where(v[0], e[1], e[2]),
+    "bf16_pair": lambda v, e: np.maximum(_rounded_error(v[0], e[0]), _rounded_error(v[1], e[1])),  # of the worse half
+    "bf16_low": lambda v, e: e[0],
+    "bf16_high": lambda v, e: e[0],
 }
 
 # (operands, result, errors of the operands) -> what the errors become.

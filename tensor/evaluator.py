@@ -10,7 +10,18 @@ from numpy.typing import NDArray
 
 from .blocks import Box, accumulate, boxes, finished, reduced, sizes_of
 from .contract import contract, factor_groups
-from .evaluate import Array, Pair, Scope, combine_errors, evaluate_expr, from_memory, multiply, rounding, store_type
+from .evaluate import (
+    Array,
+    Pair,
+    Scope,
+    carries_errors,
+    combine_errors,
+    evaluate_expr,
+    from_memory,
+    multiply,
+    rounding,
+    store_type,
+)
 from .expr import Expr, variables
 from .program import Axis, Program, Stage, Tensor
 
@@ -158,7 +169,7 @@ class Evaluator:
 
     def _empty(self, tensor: Tensor) -> tuple[Array, Array | None]:
         value = np.empty(tensor.shape, dtype=store_type(tensor.dtype))
-        return value, np.zeros(tensor.shape) if self._errors and tensor.dtype.is_float else None
+        return value, np.zeros(tensor.shape) if self._errors and carries_errors(tensor.dtype) else None
 
     def _mesh(self, axes: Sequence[Axis], box: Box, fixed: Mapping[str, int] | None = None) -> Scope:
         """All points of a box as an open mesh; `fixed` axes have one value and no dimension."""

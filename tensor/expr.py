@@ -5,7 +5,7 @@ Grammar:
     expr  = Const(value, dtype)            a literal
           | Var(name)                      an axis (or, in loop IR, a loop variable); always i64
           | Read(tensor, indices, dtype)   one element of a tensor (or, in loop IR, of a buffer)
-          | Op(name, args, dtype)          arithmetic, comparison, logic, select, mathematics; see OPERATORS
+          | Op(name, args, dtype)          arithmetic, comparison, logic, select, mathematics, words; see OPERATORS
           | Cast(arg, dtype)               conversion, rounding toward zero from float to integer
           | Local(name, dtype)             a value named inside the body of a fold
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from ..common.errors import ProgramError
-from .dtype import DType, boolean, i64
+from .dtype import DType, boolean, f32, i32, i64
 
 Number = Union[int, float, bool]
 Operand = Union["Expr", int, float, bool]
@@ -181,7 +181,10 @@ MATHEMATICS = {
     "exp": 1, "log": 1, "tanh": 1, "erf": 1, "sigmoid": 1, "sqrt": 1, "rsqrt": 1,
     "floor": 1, "ceil": 1, "round": 1, "sin": 1, "cos": 1, "pow": 2,
 }  # fmt: skip
-OPERATORS: dict[str, int] = {**ARITHMETIC, **COMPARISONS, **LOGIC, **MATHEMATICS, "select": 3}
+# Two bfloat16 in the halves of an i32, as matrix units take them: bf16_pair(low, high) rounds two f32 to nearest even, low in
+# bits 0..15; bf16_low and bf16_high give a half as f32.
+WORDS = {"bf16_pair": 2, "bf16_low": 1, "bf16_high": 1}
+OPERATORS: dict[str, int] = {**ARITHMETIC, **COMPARISONS, **LOGIC, **MATHEMATICS, **WORDS, "select": 3}
 
 
 def const(value: Number, dtype: DType) -> Const:
@@ -215,7 +218,7 @@ def binary(name: str, left: Operand, right: Operand) -> Expr:
             advice="cast one of them explicitly",
         )
     _check_operator(name, left.dtype)
-    return Op(name, (left, right), boolean if name in COMPARISONS or name in LOGIC else left.dtype)
+    return Op(name, (left, right), _result(name, left.dtype))
 
 
 def call(name: str, *args: Expr) -> Expr:
@@ -238,12 +241,21 @@ def call(name: str, *args: Expr) -> Expr:
     if len(args) == 2:
         return binary(name, *args)
     _check_operator(name, args[0].dtype)
-    return Op(name, args, args[0].dtype)
+    return Op(name, args, _result(name, args[0].dtype))
+
+
+def _result(name: str, dtype: DType) -> DType:
+    """The dtype of what an operator gives for operands of `dtype`."""
+    if name in COMPARISONS or name in LOGIC:
+        return boolean
+    return dtype if name not in WORDS else i32 if name == "bf16_pair" else f32
 
 
 def _check_operator(name: str, dtype: DType) -> None:
     if name in LOGIC:
         suits = dtype == boolean
+    elif name in WORDS:
+        suits = dtype == (f32 if name == "bf16_pair" else i32)
     elif name in ("div", *MATHEMATICS):
         suits = dtype.is_float
     elif name in ("floordiv", "mod"):

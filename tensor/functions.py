@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..common.errors import ProgramError
-from .dtype import DTYPES, DType
+from .dtype import DTYPES, DType, f32
 from .expr import Expr, Number, Operand, Var, as_expr, binary, call, const
 
 
@@ -90,6 +90,23 @@ def absolute(value: Expr) -> Expr:
 def power(base: Operand, exponent: Operand) -> Expr:
     """base to the power of exponent, of floats."""
     return binary("pow", base, exponent)
+
+
+def bf16_pair(low: Operand, high: Operand) -> Expr:
+    """Two f32 rounded to bfloat16 (nearest, ties to even) as an i32: low in bits 0..15, high in bits 16..31."""
+    if not isinstance(low, Expr) and not isinstance(high, Expr):
+        low = const(low, f32)
+    return binary("bf16_pair", low, high)
+
+
+def bf16_low(word: Expr) -> Expr:
+    """The bfloat16 in bits 0..15 of an i32, as f32."""
+    return call("bf16_low", word)
+
+
+def bf16_high(word: Expr) -> Expr:
+    """The bfloat16 in bits 16..31 of an i32, as f32."""
+    return call("bf16_high", word)
 
 
 def _function(name: str, meaning: str) -> Callable[[Expr], Expr]:

@@ -133,7 +133,7 @@ def _atom_interval(expr: Expr, bounds: Bounds, facts: Facts) -> Interval:
             return _within(interval(arg, bounds, facts), dtype)
         case Op(name="select", args=(condition, yes, no)):
             return _select_interval(condition, yes, no, Known(bounds, facts))
-        case Op(name=name, args=args) if expr.dtype.is_integer:
+        case Op(name=name, args=args) if expr.dtype.is_integer and name != "bf16_pair":
             return _op_interval(name, [interval(arg, bounds, facts) for arg in args], expr.dtype)
     return _range_of(expr.dtype)
 

@@ -13,8 +13,8 @@ from difflib import get_close_matches
 
 from ..common.errors import ProgramError
 from .check import find_fault
-from .dtype import DTYPES, DType, boolean, i64
-from .expr import OPERATORS, Cast, Const, Expr, Local, Read, Var, binary, call, const
+from .dtype import DTYPES, DType, boolean, f32, i32, i64
+from .expr import OPERATORS, WORDS, Cast, Const, Expr, Local, Read, Var, binary, call, const
 from .grammar import Parser
 from .program import Axis, Fold, Input, Origin, Program, Stage, Table, Tensor
 from .source import FUNCTIONS, Source, Span
@@ -320,6 +320,8 @@ class _ExpressionReader:
             expected = boolean
         elif name in ("lt", "le", "gt", "ge", "eq", "ne"):
             expected = None
+        elif name in WORDS:
+            expected = f32 if name == "bf16_pair" else i32
         found: dict[int, Expr] = {}
         for index, node in sorted(enumerate(nodes), key=lambda item: _is_bare(item[1])):
             found[index] = self.value(node, expected)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
 from ..common.errors import ProgramError
+from .bf16_products import bf16_products
 from .block_softmax import block_softmax
 from .fold_lanes import fold_lanes
 from .im2col import im2col
@@ -25,6 +26,7 @@ from .winograd import winograd
 __all__ = [
     "REWRITES",
     "apply_rewrite",
+    "bf16_products",
     "block_softmax",
     "fold_lanes",
     "im2col",
@@ -40,6 +42,7 @@ __all__ = [
 ]
 
 REWRITES: dict[str, Callable[..., Program]] = {
+    "bf16_products": bf16_products,
     "block_softmax": block_softmax,
     "fold_lanes": fold_lanes,
     "im2col": im2col,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from ..common.errors import ProgramError
 from .dtype import DTYPES
-from .expr import LOGIC, MATHEMATICS
+from .expr import LOGIC, MATHEMATICS, WORDS
 from .program import COMBINERS
 
 KEYWORDS = ("input", "constant", "table", "return", "fold", "let", "inf", "nan", "true", "false")
-FUNCTIONS = ("min", "max", "abs", "select", *MATHEMATICS)
+FUNCTIONS = ("min", "max", "abs", "select", *MATHEMATICS, *WORDS)
 RESERVED = frozenset((*KEYWORDS, *FUNCTIONS, *LOGIC, *COMBINERS, *DTYPES))
 
 _TOKEN = re.compile(

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .tensor import ops as ops
     from .tensor.build import State as State
     from .tensor.build import absolute as absolute
+    from .tensor.build import bf16_high as bf16_high
+    from .tensor.build import bf16_low as bf16_low
+    from .tensor.build import bf16_pair as bf16_pair
     from .tensor.build import cast as cast
     from .tensor.build import ceil as ceil
     from .tensor.build import compute as compute
@@ -71,9 +74,10 @@ _HOMES = {
     "runtime.kernel": ("Kernel",),
     "targets.target": ("Target", "parse_target"),
     "tensor.build": (
-        "State", "absolute", "cast", "ceil", "compute", "compute_several", "constant", "cos", "erf", "exp", "floor",
-        "fold", "literal", "log", "max", "maximum", "min", "minimum", "named", "placeholder", "power", "prod", "program",
-        "reduce_axis", "round", "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum", "table", "tanh",
+        "State", "absolute", "bf16_high", "bf16_low", "bf16_pair", "cast", "ceil", "compute", "compute_several",
+        "constant", "cos", "erf", "exp", "floor", "fold", "literal", "log", "max", "maximum", "min", "minimum", "named",
+        "placeholder", "power", "prod", "program", "reduce_axis", "round", "rsqrt", "select", "sigmoid", "sin",
+        "sqrt", "sum", "table", "tanh",
     ),
     "tensor.program": ("Program", "Tensor"),
     "tensor.text": ("parse",),

@@ -33,6 +33,13 @@ from tilesmith.codegen.loop_ir import (
 from tilesmith.tensor.dtype import bf16
 from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var
 
+
+def _bf16(value: float) -> np.uint32:
+    """The bits of a number, not NaN, rounded to bfloat16."""
+    bits = int(np.float32(value).view(np.uint32))
+    return np.uint32(bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
     "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "neg": lambda a: -a, "min": np.minimum,
@@ -42,6 +49,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "log": np.log, "tanh": np.tanh, "erf": np.vectorize(math.erf),
     "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "floor": np.floor,
     "ceil": np.ceil, "round": np.round, "sin": np.sin, "cos": np.cos, "pow": np.power,
+    "bf16_pair": lambda a, b: int((_bf16(a) >> 16 | _bf16(b)).view(np.int32)),
+    "bf16_low": lambda a: (np.uint32(a & 0xFFFFFFFF) << np.uint32(16)).view(np.float32),
+    "bf16_high": lambda a: np.uint32(a & 0xFFFF0000).view(np.float32),
 }  # fmt: skip
 COMBINE = {"sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "max": max, "min": min}
 
