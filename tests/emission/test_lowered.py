@@ -13,8 +13,12 @@ from lowering.truth import config, draw_choices, exact_inputs, valid
 
 from tilesmith.codegen.loop_ir import LoopProgram
 from tilesmith.codegen.lower import lower
+from tilesmith.tensor import ops
+from tilesmith.tensor.bf16_products import bf16_products
 from tilesmith.tensor.program import Program
+from tilesmith.tensor.random import random_inputs
 from tilesmith.tensor.reference import evaluate
+from tilesmith.tensor.text import canonical
 
 COUNT = 32
 
@@ -45,3 +49,19 @@ def drawn(program: Program, random: Random) -> LoopProgram:
         if len(good):
             return lower(sketch.apply(program, HOST, config(arm, choices[good[0]])), HOST)
     raise AssertionError("20 random sketches without a valid config")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_compiled_products_of_bfloat16_parts_agree_with_float32(seed: int) -> None:
+    """Words made, read and summed by any schedule: within what the sum of float32 itself may be off."""
+    random = Random(seed)
+    program = canonical(ops.matmul(5, 18, 35, constants=("B",) if seed % 2 else ()))
+    loops = drawn(canonical(bf16_products(program, "t0", "a0", "a1", "a2")), random)
+    inputs = random_inputs(program, seed)
+    given = {item.tensor.name: array for item, array in zip(program.inputs, inputs, strict=True)}
+    (wanted,), (scale,) = evaluate(program, inputs), evaluate(program, inputs, absolute=True)
+    for threads in (1, 2):
+        (output,) = run(
+            loops, [given[b.name] for b in loops.arguments if b.name in given], threads, at_end=bool(seed % 2)
+        )
+        assert np.all(np.abs(output.reshape(wanted.shape) - wanted) <= 4 * 2.0**-23 * scale)

@@ -14,6 +14,7 @@ from tilesmith.schedules.sketch import UNSCHEDULED
 from tilesmith.schedules.task import normalised
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
+from tilesmith.tensor.bf16_products import bf16_products
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text import parse
 
@@ -33,6 +34,7 @@ PROGRAMS = {
     ),
     "bools": parse("input A: bool[9]\ninput B: u8[9]\nC[i: 9] = select(A[i], B[i], 3)\nreturn C\n"),
     "table": parse("table T: f32[3] = [1, 2, 3]\ninput A: f32[9]\nC[i: 9] = A[i] * T[i % 3]\nreturn C\n"),
+    "bf16_products": bf16_products(ops.matmul(5, 18, 35), "C", "i", "j", "k"),
 }
 
 
