@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,27 @@ from numpy.typing import NDArray
 
 from ..common.errors import EnvironmentFailure
 from ..common.settings import CACHE
-from ..targets.ceilings import Ceilings, Curve, default_ceilings
+from ..runtime.devices.amx import allow_matrix_unit
+from ..targets.ceilings import MATRIX, Ceilings, Curve, default_ceilings
 from ..targets.host import usable_cores
 from ..targets.target import Target, check_runs_here, parse_target
 from .child import Child, child_setup
 from .environment import builder_environment
-from .loops import OPERATIONS, STEP, STREAMS, Stream, accumulators, arithmetic_loop, stream_loop
+from .loops import (
+    OPERATIONS,
+    STEP,
+    STREAMS,
+    SUMS,
+    TILE_BYTES,
+    TILE_FLOPS,
+    TILE_PRODUCTS,
+    Stream,
+    accumulators,
+    arithmetic_loop,
+    matrix_loop,
+    stream_loop,
+    tile_configuration,
+)
 from .machine import machine_identity, machine_key
 from .station import Answered, Station, Work
 from .worker import Link
@@ -63,8 +79,11 @@ def known_ceilings(target: Target, threads: int) -> Ceilings:
 
 
 def _kept(target: Target, threads: int) -> Ceilings | None:
+    """The figures in the cache; what older versions did not measure follows from the target's own numbers."""
     try:
-        return Ceilings.from_json(_path(target, threads).read_text())
+        found = Ceilings.from_json(_path(target, threads).read_text())
+        scaled = _scaled(target, threads, found.flops["f32"])
+        return replace(found, flops={MATRIX: scaled[MATRIX], **found.flops} if MATRIX in scaled else found.flops)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -113,6 +132,8 @@ def measure_ceilings(target: Target, threads: int) -> Ceilings:
     sizes = _sizes(target, threads)
     with Loops(target, threads, _SHORTEST, _SAMPLES) as loops:
         flops = {dtype: loops.arithmetic(dtype) for dtype in _MEASURED}
+        if "amx-bf16" in target.features and allow_matrix_unit():
+            flops[MATRIX] = loops.matrix()
         found = {(stream, size): loops.speed(stream, size) for size in reversed(sizes) for stream in STREAMS}
     streams = {stream.name: _curve(sizes, [found[stream, size] for size in sizes]) for stream in STREAMS}
     highest = tuple((size, max(dict(curve)[size] for curve in streams.values())) for size in sizes)
@@ -165,6 +186,21 @@ class Loops:
             return self._run(kernel, [(b, np.array([0, times], np.int64)) for b in buffers])
 
         operations = 2 * OPERATIONS * accumulators(target) * target.vector_bits // 8 // _MEASURED[dtype]
+        return float((operations / self._timed(sample, 4 * self._samples).min(axis=0)).sum())
+
+    def matrix(self) -> float:
+        """Operations per second of all threads on matrix units, which this process may use."""
+        kernel = self._kernel(MATRIX, "tiles", matrix_loop)
+        buffers = [_touched((3 + SUMS) * TILE_BYTES) for _ in range(self._threads)]
+        numbers = np.random.default_rng(0).standard_normal(TILE_BYTES, np.float32)  # two tiles of bfloat16
+        for buffer in buffers:
+            buffer[:64] = np.frombuffer(tile_configuration(), np.uint8)
+            buffer[TILE_BYTES : 3 * TILE_BYTES].view(np.uint16)[:] = numbers.view(np.uint32) >> 16
+
+        def sample(times: int) -> NDArray[np.float64]:
+            return self._run(kernel, [(b, np.array([0, times], np.int64)) for b in buffers])
+
+        operations = TILE_FLOPS * TILE_PRODUCTS * SUMS
         return float((operations / self._timed(sample, 4 * self._samples).min(axis=0)).sum())
 
     def speed(self, stream: Stream, size: int) -> float:

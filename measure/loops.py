@@ -6,12 +6,17 @@ of one stream (a multiple of `STEP` vectors) and how often the whole is repeated
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 
 from ..targets.target import Target
 
 STEP = 8  # vectors of each stream that one trip of the inner loop handles
 OPERATIONS = 64  # vector operations of each accumulator in one trip of the arithmetic loop
+SUMS = 6  # tile registers of sums in the loop of the matrix unit; the two others are operands
+TILE_PRODUCTS = 8  # of each sum in one trip of that loop
+TILE_BYTES = 1024
+TILE_FLOPS = 2 * 16 * 16 * 32  # of one product of tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,43 @@ def arithmetic_loop(target: Target, dtype: str) -> str:
     lines.append("  ret void")
     declaration = f"declare {vector} {intrinsic}({vector}, {vector}, {vector})" if fused else ""
     return _FRAME.format(name="flops", body="\n".join(lines), declarations=declaration)
+
+
+def matrix_loop() -> str:
+    """IR of @tiles: `times` trips of TILE_PRODUCTS products of tiles of bfloat16 for each of SUMS sums in tile registers.
+
+    The buffer holds, a tile apart, the configuration of the tiles (see `tile_configuration`), the two operands, and room for
+    the sums. A loop over zeros would run faster than any kernel does: the clock follows how many bits change.
+    """
+    names = (
+        "tilezero(i8)",
+        "tileloadd64(i8, ptr, i64)",
+        "tilestored64(i8, ptr, i64)",
+        "tdpbf16ps(i8, i8, i8)",
+        "ldtilecfg(ptr)",
+        "tilerelease()",
+    )
+    lines = ["  call void @llvm.x86.ldtilecfg(ptr %buffer)"]
+    lines += [f"  call void @llvm.x86.tilezero(i8 {tile})" for tile in range(SUMS)]
+    for number, tile in enumerate((SUMS, SUMS + 1), 1):
+        lines.append(f"  %operand.{tile} = getelementptr i8, ptr %buffer, i64 {number * TILE_BYTES}")
+        lines.append(f"  call void @llvm.x86.tileloadd64(i8 {tile}, ptr %operand.{tile}, i64 64)")
+    lines += ["  br label %loop", "loop:", "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]"]
+    product = f"  call void @llvm.x86.tdpbf16ps(i8 {{}}, i8 {SUMS}, i8 {SUMS + 1})"
+    lines += [product.format(tile) for _ in range(TILE_PRODUCTS) for tile in range(SUMS)]
+    lines += ["  %next = add i64 %i, 1", "  %more = icmp slt i64 %next, %times"]
+    lines += ["  br i1 %more, label %loop, label %end", "end:"]
+    for tile in range(SUMS):
+        lines.append(f"  %sum.{tile} = getelementptr i8, ptr %buffer, i64 {(3 + tile) * TILE_BYTES}")
+        lines.append(f"  call void @llvm.x86.tilestored64(i8 {tile}, ptr %sum.{tile}, i64 64)")
+    lines += ["  call void @llvm.x86.tilerelease()", "  ret void"]
+    declarations = "\n".join(f"declare void @llvm.x86.{name}" for name in names)
+    return _FRAME.format(name="tiles", body="\n".join(lines), declarations=declarations)
+
+
+def tile_configuration() -> bytes:
+    """64 bytes: palette 1, and for each of the eight tiles 16 rows of 64 bytes (Intel's manual, LDTILECFG)."""
+    return struct.pack("<BB14x8H16x8B8x", 1, 0, *[64] * 8, *[16] * 8)
 
 
 def stream_loop(target: Target, stream: Stream) -> str:

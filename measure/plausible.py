@@ -12,6 +12,7 @@ from math import prod
 from ..schedules.useful import points_of_use, useful
 from ..targets.ceilings import Ceilings
 from ..tensor.bounds import Bound
+from ..tensor.dtype import DTYPES
 from ..tensor.expr import Const, Op, Read, Var
 from ..tensor.program import Program, Stage
 
@@ -23,7 +24,8 @@ def too_fast(program: Program, seconds: float, ceilings: Ceilings | None) -> str
     if ceilings is None:
         return None
     bounds = useful(program)
-    for dtype, peak in ceilings.flops.items():
+    for dtype in (name for name in ceilings.flops if name in DTYPES):
+        peak = ceilings.highest(dtype)
         flops = sum(
             _operations(stage, bounds.get(stage.name, ()))
             for stage in program.stages

@@ -17,6 +17,12 @@ Curve = tuple[tuple[int, float], ...]  # (working set in bytes, bytes per second
 USES = {"read": 0.0, "triad": 1 / 3, "copy": 1 / 2, "write": 1.0}  # -> which share of the bytes is written
 PAST = "_past"
 _CLOCK = 3.0e9  # Hz, assumed where nothing was measured
+MATRIX = (
+    "bf16_tiles"  # in Ceilings.flops: products of tiles of bfloat16 on the matrix unit of a processor, where it has one
+)
+MATRIX_FLOPS = 1024  # operations of such a unit in one cycle
+MATRIX_PRODUCTS = 6  # products of bfloat16 parts that make one of f32 (tensor/bf16_products.py)
+_MATRIX_CLOCK = 0.92  # of the clock, while the matrix unit is at work
 _CUDA_CLOCK = 1.7e9
 _CUDA_L2 = 32  # bytes per cycle and multiprocessor that the L2 gives
 
@@ -25,7 +31,7 @@ _CUDA_L2 = 32  # bytes per cycle and multiprocessor that the L2 gives
 class Ceilings:
     """The highest speeds of `threads` threads together.
 
-    flops: dtype name -> operations per second, a fused multiply-add counting two.
+    flops: dtype name -> operations per second, a fused multiply-add counting two; beside the dtypes MATRIX.
     bandwidth: (working set, speed) in ascending order of working set. The set is all bytes that the threads touch together;
         the speed, bytes per second, counts each byte read or written once, and is the highest of all kinds of loops.
     streams: the same for each kind of loop by itself, by its name (see USES); empty where that was not told apart.
@@ -46,6 +52,10 @@ class Ceilings:
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (dict(self.flops), self.bandwidth, self.threads, dict(self.streams))
+
+    def highest(self, dtype: str) -> float:
+        """Operations per second that no sum of products of a dtype exceeds, on whatever unit it is computed."""
+        return max(self.flops[dtype], self.flops.get(MATRIX, 0.0) / MATRIX_PRODUCTS if dtype == "f32" else 0.0)
 
     def bandwidth_at(self, bytes: float) -> float:
         """Bytes per second at a working set of `bytes`: between two entries as a straight line on logarithmic scales."""
@@ -111,7 +121,10 @@ def _default_flops(target: Target, cycles: float) -> dict[str, float]:
         "i16": 16,
         "i8": 8,
     }
-    return {name: lane_bits / width for name, width in (bits | {"u8": 8, "bool": 8}).items()}
+    flops = {name: lane_bits / width for name, width in (bits | {"u8": 8, "bool": 8}).items()}
+    if "amx-bf16" in target.features:
+        flops[MATRIX] = MATRIX_FLOPS * _MATRIX_CLOCK * cycles
+    return flops
 
 
 def _default_bandwidth(target: Target, clock: float, workers: int) -> tuple[tuple[int, float], ...]:

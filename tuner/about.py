@@ -12,7 +12,7 @@ from pathlib import Path
 from ..common.errors import TilesmithError
 from ..common.settings import DATABASE, VARIABLES, unknown_variables
 from ..measure.calibrate import known_ceilings
-from ..targets.ceilings import default_ceilings
+from ..targets.ceilings import MATRIX, default_ceilings
 from ..targets.host import usable_cores
 from ..targets.nvidia import device_capabilities
 from ..targets.target import Target, parse_target
@@ -68,6 +68,8 @@ def _ceilings(target: Target, threads: int) -> str:
     if ceilings == default_ceilings(target, threads):
         return "not measured yet; the first search does it"
     flops = ", ".join(f"{dtype} {ceilings.flops[dtype] / 1e9:.0f} GFLOP/s" for dtype in ("f32", "f64"))
+    if MATRIX in ceilings.flops:
+        flops += f", bf16 on the matrix unit {ceilings.flops[MATRIX] / 1e9:.0f} GFLOP/s"
     return f"{flops}, memory {ceilings.bandwidth[-1][1] / 1e9:.0f} GB/s, with {threads} threads"
 
 

@@ -147,13 +147,15 @@ def _bounds(record: Record, task: TaskIdentity, ceilings: Ceilings) -> dict[str,
     """What no kernel can beat on that machine, beside what this one takes."""
     work = program_work(parse(task.display))
     arithmetic, memory = work.arithmetic_seconds(ceilings), work.memory_seconds(ceilings)
+    fastest = sum(count / ceilings.highest(dtype) for dtype, count in work.operations)
+    matrix = f", {time_text(fastest)} on the matrix unit if all are sums of products" if fastest < arithmetic else ""
     facts = {
-        "arithmetic": f"{work.flops:,} operations need {time_text(arithmetic)}" if work.flops else "none",
+        "arithmetic": f"{work.flops:,} operations need {time_text(arithmetic)}{matrix}" if work.flops else "none",
         "memory": f"{work.bytes:,} bytes need {time_text(memory)}",
     }
     if record.trial.measurement.ok:
         speed = work.speed(record.seconds, ceilings)
-        facts["reached"] = f"{speed}, {speed.share:.1%} of the ceiling"
+        facts["reached"] = f"{speed}, {speed.share:.1%} of {speed.of}"
     return facts
 
 

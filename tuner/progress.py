@@ -159,7 +159,7 @@ class State:
         parts = [trials if short else f"{trials} trials"]
         if self._best < float("inf"):
             speed = self._work.speed(self._best, self._ceilings)
-            parts.append(f"best {speed} ({speed.share:.1%}{'' if short else ' of the ceiling'})")
+            parts.append(f"best {speed} ({speed.share:.1%}{'' if short else f' of {speed.of}'})")
         parts.append(f"{self._failures} failed")
         left = self.seconds_left()
         if left is not None and self.share < 1:

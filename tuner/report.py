@@ -220,10 +220,11 @@ def best_facts(database: Database, task: TaskIdentity, found: Sequence[Record]) 
     if not found:
         return Text("no candidate has run yet")
     time, speed, share, number = _measured(database, found[0], task, program_work(parse(task.display)))
+    of = program_work(parse(task.display)).speed(found[0].seconds, ceilings_of(database, found[0], task)).of
     if task.target.startswith("cuda:emulator"):
         facts = {f"record {number}": f"{time} of emulation: wall clock, which says nothing about any GPU"}
     else:
-        facts = {f"record {number}": f"{time}, {speed}, {share} of the ceiling"}
+        facts = {f"record {number}": f"{time}, {speed}, {share} of {of}"}
     facts["sketch"] = sketch_title(database, found[0].trial.sketch)
     if found[0].config:
         facts["config"] = config_text(found[0].config)

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from tilesmith.targets.ceilings import Ceilings, default_ceilings
+from tilesmith.targets.ceilings import MATRIX, Ceilings, default_ceilings
 from tilesmith.targets.target import named_targets, parse_target
 from tilesmith.tensor.dtype import DTYPES
 
@@ -32,7 +32,7 @@ def test_entries_must_ascend(entries: tuple[tuple[int, float], ...]) -> None:
 @pytest.mark.parametrize("name", named_targets())
 def test_defaults_cover_every_dtype_and_fall_with_the_working_set(name: str) -> None:
     ceilings = default_ceilings(parse_target(name), 2)
-    assert set(ceilings.flops) == set(DTYPES)
+    assert set(ceilings.flops) - {MATRIX} == set(DTYPES)
     speeds = [speed for _, speed in ceilings.bandwidth]
     assert speeds == sorted(speeds, reverse=True)
     assert ceilings.flops["f64"] * 2 == ceilings.flops["f32"]
@@ -44,6 +44,15 @@ def test_defaults_grow_with_threads_and_know_half_precision() -> None:
     assert two.flops["f32"] == 2 * one.flops["f32"] == 2 * 16 * 2 * 2 * 3.0e9
     assert one.flops["f16"] == one.flops["f32"]
     assert default_ceilings(parse_target("x86:avx512+avx512fp16"), 1).flops["f16"] == 2 * one.flops["f32"]
+
+
+def test_a_matrix_unit_may_be_the_highest_for_f32() -> None:
+    assert MATRIX not in default_ceilings(parse_target("x86:avx512"), 1).flops
+    ceilings = default_ceilings(parse_target("x86:avx512+amx"), 1)
+    assert ceilings.highest("f32") == ceilings.flops[MATRIX] / 6 > 2 * ceilings.flops["f32"]
+    assert ceilings.highest("f64") == ceilings.flops["f64"]
+    slow = Ceilings({"f32": 4e11, MATRIX: 1e12}, ((1024, 1e9),), 1)
+    assert slow.highest("f32") == 4e11
 
 
 def test_each_use_of_memory_has_a_ceiling_of_its_own() -> None:

@@ -11,10 +11,22 @@ import pytest
 from tilesmith.codegen.cpu import compile_object
 from tilesmith.common.errors import TargetError
 from tilesmith.measure import calibrate
-from tilesmith.measure.loops import STEP, STREAMS, Stream, accumulators, arithmetic_loop, stream_loop
+from tilesmith.measure.loops import (
+    STEP,
+    STREAMS,
+    SUMS,
+    TILE_PRODUCTS,
+    Stream,
+    accumulators,
+    arithmetic_loop,
+    matrix_loop,
+    stream_loop,
+    tile_configuration,
+)
 from tilesmith.measure.machine import machine_identity, machine_key
+from tilesmith.runtime.devices.amx import allow_matrix_unit
 from tilesmith.runtime.devices.memory import aligned_array
-from tilesmith.targets.ceilings import Ceilings, default_ceilings
+from tilesmith.targets.ceilings import MATRIX, MATRIX_FLOPS, Ceilings, default_ceilings
 from tilesmith.targets.target import parse_target
 
 HOST = parse_target("host")
@@ -54,6 +66,51 @@ def test_the_arithmetic_is_done(dtype: str) -> None:
     buffer[:] = 0.5
     kernel.run([buffer, np.array([0, 2], np.int64)])
     assert np.allclose(buffer[2 * lanes :], 1.0, atol=1e-6), "x * 0.5 + 0.5, again and again, goes to 1"
+
+
+HAS_MATRIX_UNIT = "amx-bf16" in HOST.features and allow_matrix_unit()
+
+
+@pytest.mark.skipif(not HAS_MATRIX_UNIT, reason="no matrix unit here")
+def test_the_products_of_tiles_are_made() -> None:
+    kernel = calibrate._load(HOST, "tiles", matrix_loop())
+    rng = np.random.default_rng(2)
+    rows, words = (rng.integers(-8, 9, (16, 32)).astype(np.float32) for _ in range(2))  # exact in bfloat16
+    buffer = aligned_array(((3 + SUMS) * 1024,), np.dtype(np.uint8))
+    buffer[:64] = np.frombuffer(tile_configuration(), np.uint8)
+    for tile, values in ((1, rows), (2, words)):
+        buffer[tile * 1024 : (tile + 1) * 1024].view(np.uint16)[:] = values.reshape(-1).view(np.uint32) >> 16
+    kernel.run([buffer, np.array([0, 3], np.int64)])
+    columns = words.reshape(16, 16, 2).transpose(0, 2, 1).reshape(32, 16)  # word l holds the elements 2 l and 2 l + 1
+    found = buffer[3 * 1024 :].view(np.float32).reshape(SUMS, 16, 16)
+    assert np.array_equal(found, np.broadcast_to(3 * TILE_PRODUCTS * (rows @ columns), found.shape))
+
+
+def test_the_loop_of_the_matrix_unit_compiles_and_touches_no_memory() -> None:
+    target = parse_target("x86:avx512+amx")
+    asm = compile_object(matrix_loop(), target, texts=True).asm
+    body = asm[: asm.index("tiles_repeat:")]
+    assert body.count("tdpbf16ps") == SUMS * TILE_PRODUCTS and body.count("tileloadd") == 2
+
+
+@pytest.mark.skipif(not HAS_MATRIX_UNIT, reason="no matrix unit here")
+def test_the_matrix_unit_is_several_times_as_fast_as_vectors() -> None:
+    with calibrate.Loops(HOST, 1, 2e-4, 2) as measured:
+        tries = ((measured.matrix(), measured.arithmetic("f32")) for _ in range(5))  # others may use this machine too
+        assert any(4 < matrix / vectors < 40 for matrix, vectors in tries)
+
+
+def test_figures_kept_without_a_matrix_unit_get_its_usual_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path))
+    target = parse_target("x86:avx512+amx")
+    usual = default_ceilings(target, 1)
+    older = Ceilings({"f32": usual.flops["f32"] * 1.5}, ((1 << 14, 1e9),), 1)
+    calibrate._keep(calibrate._path(target, 1), older.to_json())
+    found = calibrate.known_ceilings(target, 1)
+    assert found.flops["f32"] == older.flops["f32"] and found.flops[MATRIX] == pytest.approx(1.5 * usual.flops[MATRIX])
+    assert (
+        usual.flops[MATRIX] < 3e9 * MATRIX_FLOPS and MATRIX not in default_ceilings(parse_target("x86:avx512"), 1).flops
+    )
 
 
 @pytest.mark.parametrize("text", ["x86:avx512", "x86:avx2", "x86:sse2", "aarch64:neon"])
@@ -96,7 +153,7 @@ def test_ceilings_are_measured_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
     def fake(target: object, threads: int) -> Ceilings:
         calls.append(threads)
-        return Ceilings({"f32": 1e9 * threads}, ((1 << 14, 1e9),), threads)
+        return Ceilings({"f32": 1e9 * threads, MATRIX: 8e9}, ((1 << 14, 1e9),), threads)
 
     monkeypatch.setattr(calibrate, "_in_child", fake)
     assert calibrate.known_ceilings(HOST, 1) == default_ceilings(HOST, 1) and calls == []

@@ -16,7 +16,7 @@ from tilesmith.measure.requests import ConfirmRequest, TimeLimits
 from tilesmith.measure.result import Job, Measurement, Purpose, Status
 from tilesmith.measure.timer import Timer
 from tilesmith.measure.worker import Link
-from tilesmith.targets.ceilings import Ceilings
+from tilesmith.targets.ceilings import MATRIX, Ceilings
 from tilesmith.tensor.text import parse
 
 
@@ -103,6 +103,9 @@ def test_too_fast_to_be_true() -> None:
     assert too_fast(program, honest / 1.4, ceilings) is None
     assert "times the ceiling of f32" in str(too_fast(program, honest / 2, ceilings))
     assert too_fast(program, honest / 2, None) is None
+    with_unit = Ceilings({**ceilings.flops, MATRIX: 6 * 2e9}, ceilings.bandwidth, 1)
+    assert too_fast(program, honest / 2, with_unit) is None, "f32 products on a matrix unit of twice the speed"
+    assert "ceiling of f32" in str(too_fast(program, honest / 4, with_unit))
     assert "cache" in str(too_fast(parse(PROGRAM), 4000 / 1e9 / 2, ceilings))
     timer = TrustingTimer(Ceilings({"f32": 1.0}, ((1 << 14, 1e3),), 1))
     found = trial(timer, "right")

@@ -1,8 +1,10 @@
 """The least work of a program, and what a time means against ceilings."""
 
+from dataclasses import replace
+
 import pytest
 
-from tilesmith.targets.ceilings import Ceilings
+from tilesmith.targets.ceilings import MATRIX, Ceilings
 from tilesmith.tensor.text import parse
 from tilesmith.tuner.roofline import Speed, Work, program_work
 
@@ -40,6 +42,17 @@ def test_elementwise_work_is_bound_by_memory() -> None:
     speed = work.speed(1.0, CEILINGS)
     assert speed.unit == "GB/s" and speed.value == pytest.approx((12 << 20) / 1e9)
     assert speed.share == pytest.approx((12 << 20) / CEILINGS.bandwidth_at(12 << 20))
+
+
+def test_a_matrix_unit_lowers_what_nobody_beats_and_not_what_a_share_is_of() -> None:
+    with_unit = replace(CEILINGS, flops={**CEILINGS.flops, MATRIX: 6 * 700e9})
+    work = Work((("f32", 4_000_000_000),), 4)
+    assert work.least_seconds(with_unit) == pytest.approx(4 / 700)
+    assert work.speed(4 / 600, with_unit) == Speed(pytest.approx(600.0), "GFLOP/s", pytest.approx(1.5), "the FMA peak")
+    assert work.speed(4 / 600, CEILINGS).of == "the ceiling"
+    double = Work((("f64", 400),), 1)
+    assert double.least_seconds(with_unit) == double.least_seconds(CEILINGS)
+    assert double.speed(1.0, with_unit).of == "the ceiling"
 
 
 def test_operations_of_several_dtypes_add_their_times() -> None:
