@@ -15,8 +15,9 @@ from ..schedules.useful import useful
 from ..targets.target import Cache, Target
 from .footprint import Value, real
 from .levels import PARALLEL, Levels, StageLevels, levels
+from .matrix import work_of
 from .traffic import NestTraffic, TrafficWalk, survives
-from .work import StageWork, Work
+from .work import Work
 
 LEVELS = 3  # caches that features tell apart
 
@@ -87,7 +88,7 @@ def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
     nests = []
     for root, (trips, used, traffic) in zip(counted.roots, begun, strict=True):
         balance = np.ceil(trips / used) * float(threads) / np.maximum(trips, 1.0)
-        work = tuple((s, StageWork(tree, s, target).work()) for s in members(counted, root))
+        work = tuple((s, work_of(tree, s, target)) for s in members(counted, root))
         moved = tuple(_moved(traffic, n, caches, used, touched) for n in range(len(caches)))
         inside = [s for s, _ in work]
         ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)

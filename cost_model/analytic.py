@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..schedules.loops import LoopTree
-from ..targets.ceilings import PAST, Ceilings, Curve
+from ..targets.ceilings import MATRIX, MATRIX_FLOPS, PAST, Ceilings, Curve
 from ..targets.target import Target
 from .analysis import Analysis, Moved, Nest, analyse
 from .footprint import Value, total_of
 from .gpu_analytic import predict_gpu
-from .work import LATENCY, SCALAR_PORTS, WINDOW, Work
+from .work import LATENCY, SCALAR_PORTS, TILE_CYCLES, WINDOW, Work
 
 ISSUE = 5.0  # instructions that a core takes in per cycle
 EXIT = 12.0  # cycles lost where a loop ends: its last jump is mostly predicted wrongly
@@ -34,6 +34,7 @@ NORM_NEAR = (
 )
 NORM_STREAM = 2.0  # of streams without hints, whose misses stop the core (bias + gelu of 4096x3072: 2.51 ms, 2.10 with)
 AHEAD = 2048.0  # bytes that hints of a stream look ahead until they hide it all
+LOADED = 1.2  # products of tiles that come from memory, in those of tiles in registers (matrix.py)
 NORM_PORTS = 4.0  # of arithmetic and loads in one core
 REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
 LEAST = 0.25  # what a byte written costs at least, of one that is read: less is an error of the calibration
@@ -64,8 +65,9 @@ def total_seconds(analysis: Analysis, target: Target, threads: int, ceilings: Ce
 def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> Value:
     clock = clock_of(target, ceilings)
     cycles: Value = 0.0
-    for _, work in nest.work:
-        cycles = cycles + stage_cycles(work, target)
+    for stage, work in nest.work:
+        slower = 1.0 if stage.loops.tensorized is None else clock / matrix_clock_of(ceilings, clock)
+        cycles = cycles + slower * stage_cycles(work, target)
     terms = [cycles / (clock * threads)]
     *near, far = memory_seconds(nest, analysis, target, threads, ceilings)
     terms += [*near[:-1], near[-1] + far] if near else [far]
@@ -104,15 +106,16 @@ def stage_cycles(work: Work, target: Target) -> Value:
     Loads get into the way of arithmetic before they fill their own ports: multiply-adds on registers alone run at 219
     GFLOP/s on a core of a Sapphire Rapids, at 197 with one load of a vector for each four of them, at 172 with one for two.
     """
-    arithmetic, loading, *others = resources(work, target)
-    bound: Value = _norm([arithmetic, loading], NORM_PORTS)
+    arithmetic, loading, *others, tiles = resources(work, target)
+    bound: Value = _norm([tiles, arithmetic, loading], NORM_PORTS)
     for resource in others:
         bound = np.maximum(bound, resource)
     return bound + EXIT * work.exits
 
 
-def resources(work: Work, target: Target) -> tuple[Value, Value, Value, Value, Value]:
-    """Cycles that a stage keeps each resource busy: arithmetic, loads, stores, instructions, chains of additions."""
+def resources(work: Work, target: Target) -> tuple[Value, Value, Value, Value, Value, Value]:
+    """Cycles that a stage keeps each resource busy: arithmetic, loads, stores, instructions, chains of additions, the matrix
+    unit."""
     arithmetic = _per_cycle(target.fma_ports, work.width)
     loading = _per_cycle(target.load_ports, work.width)
     scalars = max(SCALAR_PORTS, float(target.load_ports))
@@ -125,6 +128,7 @@ def resources(work: Work, target: Target) -> tuple[Value, Value, Value, Value, V
         work.stores / storing,
         work.instructions / ISSUE,
         work.steps * LATENCY / overlap,
+        work.products * (TILE_CYCLES * LOADED),
     )
 
 
@@ -138,6 +142,11 @@ def clock_of(target: Target, ceilings: Ceilings) -> float:
     fused = target.kind != "x86" or "fma" in target.features
     lanes = target.vector_bits / 32 * target.fma_ports * (2 if fused else 1)
     return ceilings.flops["f32"] / (ceilings.threads * lanes)
+
+
+def matrix_clock_of(ceilings: Ceilings, clock: float) -> float:
+    """The same where the matrix unit is at work, for which some cores run slower."""
+    return ceilings.flops.get(MATRIX, clock * ceilings.threads * MATRIX_FLOPS) / (ceilings.threads * MATRIX_FLOPS)
 
 
 def memory_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> list[Value]:

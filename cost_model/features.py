@@ -22,12 +22,12 @@ from .gpu_features import gpu_features
 from .levels import StageLevels
 from .work import LATENCY, LOOP_INSTRUCTIONS, Work
 
-_RESOURCES = ("arithmetic", "loads", "stores", "instructions", "chains")
+_RESOURCES = ("arithmetic", "loads", "stores", "instructions", "chains", "matrix")
 _PER_LEVEL = ("traffic", "reuse", "fill", "cycles")
 _OF_STAGES = (
     "vector_fill", "independent_chains", "chain_length", "register_pressure", "spilled", "code_size", "points_waste",
     "loads_per_operation", "stores_per_operation", "gathered_share", "unaligned_share", "crowded_share",
-    "loop_instructions", "loop_exits", "body_trips",
+    "loop_instructions", "loop_exits", "body_trips", "tile_loads_per_product",
 )  # fmt: skip
 _WHOLE = (
     "copy_share", "nests", "parallel_trips", "threads_idle", "imbalance", "touched_l1", "touched_l2", "touched_l3",
@@ -99,7 +99,7 @@ def _memory(analysis: Analysis, cycles: Value) -> Iterator[Value]:
 def _of_stages(
     analysis: Analysis, target: Target, works: list[Work], mean: Callable[[Callable[[StageLevels, Work], Value]], Value]
 ) -> Iterator[Value]:
-    operations = total_of([w.operations for w in works]) + 1.0
+    operations = total_of([w.arithmetic for w in works]) + 1.0
     loads = total_of([w.loads for w in works])
     stores = total_of([w.stores for w in works])
     accesses = loads + stores + 1.0
@@ -118,6 +118,7 @@ def _of_stages(
     yield total_of([w.loops for w in works]) * LOOP_INSTRUCTIONS / total_of([w.instructions for w in works])
     yield log_ratio(total_of([w.exits for w in works]) * 1000.0, operations)
     yield mean(lambda s, w: log_ratio(s.trips[s.body], s.trips[max(s.body - 1, 0)]))
+    yield total_of([w.tile_loads for w in works]) / np.maximum(total_of([w.products for w in works]), 1.0)
 
 
 def _of_program(
@@ -146,9 +147,11 @@ def _of_program(
 
 
 def _least_operations(stage: StageLevels, work: Work, points: float, target: Target) -> Value:
-    """Cycles of arithmetic for the points that a program asks for, in full vectors; 0 for copies."""
+    """Cycles of arithmetic for the points that a program asks for, in full vectors or tiles; 0 for copies."""
     if stage.loops.copies is not None:
         return 0.0
+    if stage.loops.tensorized is not None:
+        return work.arithmetic / np.maximum(work.points, 1.0) * points
     vectorized = any(loop.kind is LoopKind.VECTOR for loop in stage.straight)
     lanes = target.lanes(stage.definition.tensors[0].dtype)
     per_point = work.operations / np.maximum(work.points, 1.0) * (work.width * lanes if vectorized else 1.0)

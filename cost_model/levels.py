@@ -123,7 +123,7 @@ def _stage(tree: LoopTree, stage: StageLoops, bounds: tuple[Bound, ...]) -> Stag
     full = tuple(is_full(tree, stage, x) for x in stage.loops)
     reduces = tuple(is_reduction(tree, stage.stage, x.axis) for x in stage.loops)
     trips, sizes = _counts(tree, stage, full, bounds)
-    body = len(full)
+    body = len(full) - (stage.tensorized is not None)  # the words of a tile are a reduction, but no loop
     while body and full[body - 1]:
         body -= 1
     start = None
@@ -242,6 +242,8 @@ def in_registers(tree: LoopTree, stage: StageLoops) -> bool:
     """Whether the values of an attached stage can stay in registers: it and its one reader meet in straight code."""
     if stage.at is None or stage.scope not in (None, Scope.REGISTER) or (stage.tiled and stage.scope is None):
         return False
+    if stage.tensorized is not None:
+        return False  # the registers of a matrix unit hold tiles, which vectors get at through memory
     definition = tree.definition(stage.stage)
     readers = tree.program.consumers[definition.name]
     if len(definition.tensors) != 1 or len(readers) != 1 or readers[0].name != stage.at[0]:

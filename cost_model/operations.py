@@ -10,7 +10,7 @@ from collections import defaultdict
 from functools import lru_cache
 
 from ..tensor.dtype import i64
-from ..tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, children
+from ..tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, children, reads, variables
 from ..tensor.program import Stage
 
 # Cycles that one vector takes where one vector is added or multiplied per cycle, for operators that take more than one:
@@ -19,13 +19,17 @@ SLOTS = {
     "div": 5.0, "sqrt": 10.0, "rsqrt": 16.0, "exp": 12.0, "log": 21.0, "sigmoid": 16.0, "tanh": 13.0, "erf": 15.0,
     "sin": 32.0, "cos": 32.0, "pow": 150.0, "floordiv": 20.0, "mod": 25.0,
 }  # fmt: skip
+ROUNDING = 6.0  # integer operations that round to bfloat16
 
 Axes = frozenset[str]
 
 
 @lru_cache(maxsize=512)
-def slots(stage: Stage, fused: bool) -> dict[Axes, float]:
-    """Axes -> slots of arithmetic for one point. `fused`: a product that is added costs nothing by itself."""
+def slots(stage: Stage, fused: bool, written_out: Axes = frozenset()) -> dict[Axes, float]:
+    """Axes -> slots of arithmetic for one point. `fused`: a product that is added costs nothing by itself.
+
+    `written_out`: axes that the code has no loop for; choices that depend on them alone are made when the code is.
+    """
     found: dict[Axes, float] = defaultdict(float)
     seen: dict[Expr, Axes] = {}
     everything = frozenset(axis.name for axis in stage.all_axes)
@@ -43,8 +47,9 @@ def slots(stage: Stage, fused: bool) -> dict[Axes, float]:
             case Op(name=name, args=args):
                 adds = name in ("add", "sub")
                 axes = frozenset().union(*(visit(arg, adds) for arg in args))
-                if node.dtype != i64 and not (name == "mul" and is_added and fused):
-                    found[axes] += SLOTS.get(name, 1.0)
+                chosen = name == "select" and _known(args[0], written_out)
+                if node.dtype != i64 and not (name == "mul" and is_added and fused) and not chosen:
+                    found[axes] += _cost(name, args)
             case Cast():
                 axes = frozenset().union(*(visit(child, False) for child in children(node)))
                 found[axes] += 1.0
@@ -63,3 +68,14 @@ def slots(stage: Stage, fused: bool) -> dict[Axes, float]:
     if stage.combiner is not None:
         found[everything] += 1.0  # the combination itself, for each point and tensor
     return dict(found)
+
+
+def _cost(name: str, args: tuple[Expr, ...]) -> float:
+    if name == "bf16_pair":
+        return 1.0 + ROUNDING * sum(not isinstance(arg, Const) for arg in args)
+    return SLOTS.get(name, 1.0)
+
+
+def _known(condition: Expr, written_out: Axes) -> bool:
+    """Whether a condition depends on nothing but axes that are written out."""
+    return variables(condition) <= written_out and not reads(condition)

@@ -24,6 +24,7 @@ from .operations import slots
 LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
 WINDOW = 64.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
 SCALAR_PORTS = 2.0  # scalars per cycle, also where only one vector of full width is done per cycle
+TILE_CYCLES = 16.0  # of the matrix unit for one product of tiles: a row each
 LOOP_INSTRUCTIONS = 3.0  # increment, comparison and jump
 
 
@@ -35,10 +36,11 @@ class Work:
     for all lanes; gathered: accesses to single lanes of vectors;
     unaligned, crowded: loads across two cache lines, and from tensors whose rows lie at strides near a page.
     loops, exits: iterations of the loops in the code, and how often one ends.
-    steps: trips of the straight code, each of which lengthens the chains of accumulators by one; 0 without such chains.
+    steps: trips of the straight code, each of which lengthens the chains of accumulators by one addition; 0 without chains.
     chains: independent accumulators; length: steps from setting the accumulators to storing them.
     registers: vector registers needed at one time; code: instructions in the text of the innermost loop.
     width: the part of a vector register that is used; points: evaluations of the stage's body.
+    products, tile_loads: of whole tiles on a matrix unit (matrix.py), whose loads are among `loads`, a line each.
     """
 
     operations: Value
@@ -57,11 +59,18 @@ class Work:
     code: Value
     width: Value
     points: Value
+    products: Value = 0.0
+    tile_loads: Value = 0.0
+
+    @property
+    def arithmetic(self) -> Value:
+        """Cycles of one port or of the matrix unit."""
+        return self.operations + TILE_CYCLES * self.products
 
     @property
     def instructions(self) -> Value:
         """All of them."""
-        return self.operations + self.loads + self.stores + LOOP_INSTRUCTIONS * self.loops
+        return self.operations + self.loads + self.stores + LOOP_INSTRUCTIONS * self.loops + self.products
 
 
 @dataclass(slots=True)
@@ -120,7 +129,7 @@ class StageWork:
         everything = frozenset(axis.name for axis in stage.definition.all_axes)
         operations: Value = 0.0
         text: Value = 0.0
-        for axes, cost in slots(stage.definition, fused).items():
+        for axes, cost in slots(stage.definition, fused, self._written_out()).items():
             operations = operations + cost * self.times(axes)
             text = text + cost * self.copies(axes)
         reads = self._reads()
@@ -151,6 +160,11 @@ class StageWork:
             width=np.minimum(lanes / self.target.lanes(self.dtype), 1.0),
             points=stage.trips[-1],
         )
+
+    def _written_out(self) -> frozenset[str]:
+        """Axes whose points are all written out, so that what depends on them alone is known when the code is made."""
+        unrolled = [loop.axis for loop in self.stage.straight if loop.kind is LoopKind.UNROLL]
+        return frozenset(axis for axis in unrolled if len(self.stage.loops.pieces(axis)) == 1)
 
     # ---- memory ------------------------------------------------------------------------------------------------------
 
