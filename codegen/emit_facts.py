@@ -14,6 +14,8 @@ from .loop_ir import (
     If,
     Let,
     LoopKind,
+    MatrixMove,
+    MatrixMultiply,
     Prefetch,
     Scope,
     Shuffle,
@@ -49,6 +51,8 @@ def facts(statement: Statement) -> Facts:
             buffers.add(node.source)
         elif isinstance(node, Barrier):
             writes |= node.buffers  # as far as this thread knows
+        elif isinstance(node, MatrixMove) and node.stores:
+            writes.add(node.memory.tensor)
         for expr in expressions(node):
             for part in walk(expr):
                 if isinstance(part, Var):
@@ -76,6 +80,11 @@ def expressions(statement: Statement) -> Iterator[Expr]:
             yield value
         case Prefetch(indices=indices):
             yield from indices
+        case MatrixMove(memory=memory):
+            yield memory
+        case MatrixMultiply(rows=rows, columns=columns):
+            for reads in (*rows, *columns):
+                yield from reads
 
 
 def depends(expr: Expr, names: frozenset[str]) -> bool:

@@ -49,7 +49,9 @@ class RegionStatements(Statements):
         self.regions = 0
 
     def finish(self) -> None:
-        """Ends a function: streaming stores become visible to other threads."""
+        """Ends a function: streaming stores become visible to other threads, a matrix unit is given back."""
+        if "matrix" in self.__dict__:
+            self.matrix.finish()
         if self.streaming and self.target.kind == "x86":
             self.text.line(f"{self.module.intrinsic('llvm.x86.sse.sfence', 'void')}()")
 

@@ -4,6 +4,7 @@ loaded elements) in tables and writes only what is left for run time."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from ..common.errors import InternalError
 from ..tensor.dtype import i32, i64
@@ -11,6 +12,7 @@ from .emit_effects import Effects, Predicate
 from .emit_expressions import Binding
 from .emit_facts import fits_lanes
 from .emit_index import Index
+from .emit_matrix import MatrixText
 from .emit_memory import Key, Place
 from .emit_types import Value, memory_type
 from .loop_ir import (
@@ -21,6 +23,9 @@ from .loop_ir import (
     If,
     Let,
     LoopKind,
+    MatrixClear,
+    MatrixMove,
+    MatrixMultiply,
     Prefetch,
     Scope,
     Statement,
@@ -56,8 +61,15 @@ class Statements(Effects):
             case Prefetch(buffer=name, indices=indices, locality=locality):
                 place = self.at.place(name)
                 self.at.memory.prefetch(place, self.at.locate(indices, place.buffer), locality)
+            case MatrixClear() | MatrixMove() | MatrixMultiply():
+                self.matrix.emit(statement)
             case _:
                 raise InternalError(f"no code for the statement {type(statement).__name__}")
+
+    @cached_property
+    def matrix(self) -> MatrixText:
+        """The matrix unit's instructions of this function; there from its first one on."""
+        return MatrixText(self.at)
 
     # Names and memory
 
@@ -84,7 +96,10 @@ class Statements(Effects):
         buffer = node.buffer
         before, used = self.at.places.get(buffer.name), self.scratch_used
         private = self.at.private
-        if buffer.scope is Scope.REGISTER:
+        if buffer.scope is Scope.TILE:
+            self.at.places[buffer.name] = Place(buffer, "")
+            self.emit(node.body)
+        elif buffer.scope is Scope.REGISTER:
             held = self.at.registers.values.get(buffer.name)
             self.at.registers.values[buffer.name] = {}
             self.births[buffer.name] = len(self.at.bindings)

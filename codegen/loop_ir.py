@@ -15,6 +15,9 @@
               | Shuffle(buffer, source, mask)              GPU: buffer = what `source` is in the lane with number xor mask
               | Commit()                                   GPU: the asynchronous stores since the last one are a group
               | Wait(groups)                               GPU: until all but the last `groups` groups have arrived
+              | MatrixClear(tiles)                         all tiles of a TILE buffer = 0
+              | MatrixMove(tiles, tile, memory, ...)       one tile from memory, or to it
+              | MatrixMultiply(tiles, rows, columns, ...)  tiles += products of tiles in memory
 
 Meaning
 * `Read` in an expression reads a *buffer*; indices are logical, one for each dimension, row-major strides of `Buffer.shape`.
@@ -41,6 +44,8 @@ Meaning
   sum. A quotient by what stays the same in a loop over vectors may be a product with its reciprocal, where that is an
   ordinary number (passes/reciprocals.py).
 * The bytes of a buffer with `swizzle` b are exchanged within lines of 128: byte o is at o ^ (((o >> 7) & (2^b - 1)) << 4).
+* A TILE buffer is [row tiles, column tiles, 16, 16]: registers of a matrix unit, touched by Matrix statements alone. A tile in
+  memory is 16 rows of 16 elements of 32 bits that lie side by side, the rows `pitch` elements apart.
 * An asynchronous store copies from an argument to a SHARED buffer; nobody reads it before a Wait and a Barrier.
 """
 
@@ -52,7 +57,7 @@ from math import prod
 
 from ..schedules.loops import LoopKind, Scope
 from ..tensor.dtype import DType
-from ..tensor.expr import Expr, Var
+from ..tensor.expr import Expr, Read, Var
 
 __all__ = [
     "BLOCK_INDEX",
@@ -67,6 +72,9 @@ __all__ = [
     "Let",
     "LoopKind",
     "LoopProgram",
+    "MatrixClear",
+    "MatrixMove",
+    "MatrixMultiply",
     "Nest",
     "Prefetch",
     "Scope",
@@ -221,6 +229,41 @@ class Wait(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixClear(Statement):
+    """All tiles of a TILE buffer are zero."""
+
+    tiles: str
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixMove(Statement):
+    """Tile (row, column) of a TILE buffer = the f32 tile in memory whose first element is `memory`; `stores`: the other way."""
+
+    tiles: str
+    tile: tuple[int, int]
+    memory: Read
+    pitch: int
+    stores: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixMultiply(Statement):
+    """Adds products of tiles of words, each word two bf16 (bf16_pair):
+
+        tiles[r, c, m, n] += sum over pairs (p, q), k < 16 of  low(X[m, k]) * low(Y[k, n]) + high(X[m, k]) * high(Y[k, n])
+
+    X = rows[r][p], Y = columns[c][q]: the first elements of tiles in memory, whose rows are the pitches apart. Sums are those
+    of the unit: in f32, numbers below the normal ones taken as zero.
+    """
+
+    tiles: str
+    rows: tuple[tuple[Read, ...], ...]
+    columns: tuple[tuple[Read, ...], ...]
+    pitches: tuple[int, int]
+    pairs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Nest:
     """One root: a parallel region or a launch. `name` becomes part of the machine code's symbol.
 
@@ -265,5 +308,7 @@ def substatements(statement: Statement) -> tuple[Statement, ...]:
         case If(then=then, otherwise=otherwise):
             return (then,) if otherwise is None else (then, otherwise)
         case Store() | Update() | Prefetch() | Barrier() | Shuffle() | Commit() | Wait():
+            return ()
+        case MatrixClear() | MatrixMove() | MatrixMultiply():
             return ()
     raise TypeError(f"unknown statement {type(statement).__name__}")

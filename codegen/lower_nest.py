@@ -34,6 +34,7 @@ from .lower_body import Body, stored
 from .lower_cross import CrossThreads
 from .lower_fold import FoldLowering
 from .lower_loops import Around, LoopLowering, Next
+from .lower_matrix import MatrixTile
 from .lower_pipeline import Pipeline, stages_of
 from .lower_useful import shortened
 from .refusals_gpu import check_launch, check_shared
@@ -134,6 +135,8 @@ class StageLowering(LoopLowering):
         return self._descend(replace(view, only=self.threads.only(view)), 0)
 
     def _descend(self, view: View, depth: int) -> Statement:
+        if self.stage.tensorized and depth == self.accumulate_at:
+            return MatrixTile(self, depth).statement(view)
         if depth == self.tile_at and view.edge is None:
             return self._tile(view, depth)
         if depth == self.accumulate_at:
@@ -142,7 +145,7 @@ class StageLowering(LoopLowering):
             return self._accumulate_in_storage(view, depth)
         if depth == len(self.loops):
             return self.nest.body.store(self.stage, view)
-        return self._loop(view, depth, self._descend)
+        return self.loop(view, depth, self._descend)
 
     def _tile(self, view: View, depth: int) -> Statement:
         """The register tile, with a body of its own for the edge where there can be one."""
@@ -185,7 +188,8 @@ class StageLowering(LoopLowering):
 
     # ---- one loop ----
 
-    def _loop(self, view: View, depth: int, inner: Next) -> Statement:
+    def loop(self, view: View, depth: int, inner: Next) -> Statement:
+        """A loop with what `inner` gives inside, and all that stands there beside it."""
         bounds = self.nest.useful.get(self.stage.stage, ())
         run = partial(self._whole_loop, depth=depth, inner=inner)
         return shortened(self.names, self.stage, self.loops[depth], bounds, view, run)
@@ -282,13 +286,13 @@ class StageLowering(LoopLowering):
 
         def update(v: View, d: int) -> Statement:
             if d < len(self.loops):
-                return self._loop(v, d, update)
+                return self.loop(v, d, update)
             value = self.nest.body.value(self.stage, v, otherwise=zero)
             return Update(registers.name, element(v), combiner, value)
 
         plain = replace(view, edge=False, tail=False)
         start = self.alone(plain, (*tile, *lanes), lambda v: Store(registers.name, element(v), zero))
-        middle = update(view, depth) if depth == len(self.loops) else self._loop(view, depth, update)
+        middle = update(view, depth) if depth == len(self.loops) else self.loop(view, depth, update)
         finish = self.alone(view, tile, lambda v: self._finish(v, registers, element, lanes, combiner, zero))
         return Allocate(registers, Block((start, middle, finish)))
 
@@ -367,11 +371,11 @@ class StageLowering(LoopLowering):
             if d == self.tile_at and v.edge is None:
                 v = replace(v, edge=True)
             if d < len(self.loops):
-                return self._loop(v, d, update)
+                return self.loop(v, d, update)
             target, indices = self.nest.body.place(self.stage, 0, v)
             value = self.nest.body.value(self.stage, v, otherwise=zero)
             return stored(target, v, Update(target.name, indices, combiner, value))
 
         inside = [x for d, x in enumerate(self.loops) if d >= depth and not self.reduces[d]]
         start = self.alone(replace(view, edge=True), inside, set_identity)
-        return Block((start, self._loop(view, depth, update)))
+        return Block((start, self.loop(view, depth, update)))

@@ -9,7 +9,12 @@
                | "if" expr ":" body [ "else:" body ]
                | element ("=" | "=(stream)" | "=(later)" | "=(ahead)" | "+=" | "*=" | "max=" | "min=") expr
                | NAME "[]" "=" "shuffle" "(" NAME "[]" "," NUMBER ")"
+               | "tiles" NAME "=" "0" | tile "=" memory | memory "=" tile
+               | "tiles" NAME "+=" { NUMBER "*" NUMBER } ":" "rows" NUMBER "apart:" parts "columns" NUMBER "apart:" parts
                | "prefetch" "(" NUMBER ")" element | "barrier" [ NAME { "," NAME } ] | "commit" | "wait" "(" NUMBER ")"
+    tile       = "tile" NAME "[" NUMBER "," NUMBER "]"
+    memory     = "rows" NUMBER "apart" "at" element
+    parts      = { NUMBER ":" element }                                each on a line of its own
     KIND       = "for" | "parallel" | "unroll" | "vector" | "block" | "warp" | "thread"
 
 A body is what is indented deeper. What a `let` or an `allocate` is for stands deeper too, or is all that follows in its
@@ -39,6 +44,9 @@ from .loop_ir import (
     Let,
     LoopKind,
     LoopProgram,
+    MatrixClear,
+    MatrixMove,
+    MatrixMultiply,
     Nest,
     Prefetch,
     Scope,
@@ -56,6 +64,11 @@ _BUFFER = re.compile(
 _NEST = re.compile(r"(prepare|nest) (\w+)(?: of (\d+) blocks of (\d+) threads)?:$")
 _LOOP = re.compile(r"(\w+) (\w+)(?: = (.+?))? < (.+?)(?: unroll (\d+))?(?: valid (.+))?:$")
 _STORE = re.compile(r"(\w+\[.*?\]) (=|=\((?:stream|later|ahead)\)|\+=|\*=|max=|min=) (.+)$")
+_CLEAR = re.compile(r"tiles (\w+) = 0$")
+_LOAD = re.compile(r"tile (\w+)\[(\d+), (\d+)\] = rows (\d+) apart at (.+)$")
+_SAVE = re.compile(r"rows (\d+) apart at (.+) = tile (\w+)\[(\d+), (\d+)\]$")
+_MULTIPLY = re.compile(r"tiles (\w+) \+= ([\d* ]+):$")
+_SIDE = re.compile(r"(rows|columns) (\d+) apart:$")
 _KINDS = {loop_word(kind): kind for kind in LoopKind}
 _COMBINERS = {sign: combiner for combiner, sign in COMBINED.items()}
 
@@ -195,8 +208,42 @@ class _Reader:
             return If(test, then, self._body(line.depth))
         return If(test, then)
 
+    def _matrix(self, line: _Line) -> Statement | None:
+        """A statement of the matrix unit; None for any other line."""
+        if found := _CLEAR.match(line.text):
+            return MatrixClear(found[1])
+        if found := _LOAD.match(line.text):
+            tile = int(found[2]), int(found[3])
+            return MatrixMove(found[1], tile, self._element(line, found[5]), int(found[4]), False)
+        if found := _SAVE.match(line.text):
+            tile = int(found[4]), int(found[5])
+            return MatrixMove(found[3], tile, self._element(line, found[2]), int(found[1]), True)
+        if found := _MULTIPLY.match(line.text):
+            pairs = [pair.split("*") for pair in found[2].split()]
+            (rows, high), (columns, wide) = self._tiles("rows"), self._tiles("columns")
+            return MatrixMultiply(found[1], rows, columns, (high, wide), tuple((int(p), int(q)) for p, q in pairs))
+        return None
+
+    def _tiles(self, word: str) -> tuple[tuple[tuple[Read, ...], ...], int]:
+        """The parts of all tiles of one operand, and how far the rows of a tile are apart."""
+        head = self._take()
+        side = _SIDE.match(head.text)
+        if side is None or side[1] != word:
+            _wrong(head, f"{word} and how far they are apart")
+        tiles: list[list[Read]] = []
+        while self.at < len(self.lines) and self.lines[self.at].depth > head.depth:
+            line = self._take()
+            number, _, element = line.text.partition(": ")
+            if int(number) == len(tiles):
+                tiles.append([])
+            tiles[int(number)].append(self._element(line, element))
+        return tuple(map(tuple, tiles)), int(side[2])
+
     def _effect(self, line: _Line) -> Statement:
         text = line.text
+        matrix = self._matrix(line)
+        if matrix is not None:
+            return matrix
         if text == "commit":
             return Commit()
         if found := re.match(r"wait\((\d+)\)$", text):

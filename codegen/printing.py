@@ -14,6 +14,9 @@ from .loop_ir import (
     Let,
     LoopKind,
     LoopProgram,
+    MatrixClear,
+    MatrixMove,
+    MatrixMultiply,
     Nest,
     Prefetch,
     Shuffle,
@@ -90,8 +93,24 @@ def _statement(node: Statement, depth: int, lines: list[str], last: bool = True)
             lines.append(f"{pad}commit")
         case Wait(groups=groups):
             lines.append(f"{pad}wait({groups})")
+        case MatrixClear(tiles=name):
+            lines.append(f"{pad}tiles {name} = 0")
+        case MatrixMove(tiles=name, tile=(row, column), memory=memory, pitch=pitch, stores=stores):
+            here, there = f"tile {name}[{row}, {column}]", f"rows {pitch} apart at {print_expr(memory)}"
+            lines.append(f"{pad}{there} = {here}" if stores else f"{pad}{here} = {there}")
+        case MatrixMultiply():
+            _multiply(node, depth, lines)
         case _:
             raise TypeError(f"unknown statement {type(node).__name__}")
+
+
+def _multiply(node: MatrixMultiply, depth: int, lines: list[str]) -> None:
+    pairs = " ".join(f"{p}*{q}" for p, q in node.pairs)
+    lines.append(f"{'  ' * depth}tiles {node.tiles} += {pairs}:")
+    for word, tiles, pitch in zip(("rows", "columns"), (node.rows, node.columns), node.pitches, strict=True):
+        lines.append(f"{'  ' * (depth + 1)}{word} {pitch} apart:")
+        for number, parts in enumerate(tiles):
+            lines += [f"{'  ' * (depth + 2)}{number}: {print_expr(part)}" for part in parts]
 
 
 def loop_word(kind: LoopKind) -> str:

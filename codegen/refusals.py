@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..common.errors import ScheduleError
 from ..schedules.loops import LoopKind, LoopTree, Scope, StageLoops
 from ..schedules.step_checks import wrong
+from .lower_matrix import check_intrinsic
 from .storage import unrolls
 
 GPU_KINDS = (LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
@@ -35,11 +36,9 @@ def _refusals(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
             expected="a copy to stack or scratch memory",
         )  # fmt: skip
     yield from outside_registers(tree, stage)
-    if stage.tensorized:
-        yield wrong(
-            tree, stage.stage, f"there is no code generator for the instruction {stage.tensorized} yet",
-            expected="register tiles of vectors",
-        )  # fmt: skip
+    error = check_intrinsic(tree, stage) if stage.tensorized else None
+    if error is not None:
+        yield error
     for note, loop_name, number in stage.notes:
         kind = note.split(" ", maxsplit=1)[0]
         if kind in NOTES and number != NOTES[kind]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..common.errors import ArgumentError, TargetError
 from .isa import KINDS, Cache, Kind
+from .matrix_unit import allow_matrix_unit
 from .target import Target, parse_target
 
 _CPUS = Path("/sys/devices/system/cpu")
@@ -60,7 +61,9 @@ def host_features() -> frozenset[str]:
     """LLVM names of all features that the processor has and the operating system allows."""
     from llvmlite import binding
 
-    return frozenset(name for name, present in binding.get_host_cpu_features().items() if present)
+    found = frozenset(name for name, present in binding.get_host_cpu_features().items() if present)
+    matrix_unit = {name for name in found if name.startswith("amx-")}
+    return found if not matrix_unit or allow_matrix_unit() else found - matrix_unit
 
 
 def _host_triple() -> str:

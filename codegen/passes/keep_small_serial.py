@@ -15,9 +15,26 @@ from ...targets.target import Target
 from ...tensor.affine import interval
 from ...tensor.expr import MATHEMATICS, Expr, Op, Read, walk
 from ..index import Bounds
-from ..loop_ir import Allocate, Block, For, If, Let, LoopKind, LoopProgram, Nest, Prefetch, Statement, Store, Update
+from ..loop_ir import (
+    Allocate,
+    Block,
+    For,
+    If,
+    Let,
+    LoopKind,
+    LoopProgram,
+    MatrixClear,
+    MatrixMove,
+    MatrixMultiply,
+    Nest,
+    Prefetch,
+    Statement,
+    Store,
+    Update,
+)
 
 SMALL = 6000.0  # instructions: about 2 us
+TILE = 32.0  # of a product of two tiles of a matrix unit, which takes 16 cycles; of a tile loaded or stored
 FUNCTION = 12.0  # instructions of an exponential, a square root, a division, ...
 
 
@@ -67,6 +84,10 @@ def instructions(node: Statement, bounds: Bounds, target: Target) -> float:
             return 1.0 + _operations(value)
         case Prefetch():
             return 1.0
+        case MatrixClear() | MatrixMove():
+            return TILE
+        case MatrixMultiply(rows=rows, columns=columns, pairs=pairs):
+            return TILE * len(rows) * len(columns) * len(pairs)
     raise TypeError(f"unknown statement {type(node).__name__}")
 
 

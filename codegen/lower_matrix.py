@@ -1,0 +1,217 @@
+"""A tensorized stage: sums of products of bf16 pairs on a matrix unit whose tiles are 16 x 16.
+
+    for k: 32 { unroll r < 2, c < 2 { unroll m < 16, vector n < 16, unroll l < 16 { acc += low * low + high * high } } }
+    ->  tiles = 0;  for k: 32 { multiply tiles };  store tiles
+
+The loops of the stage end in (rows in tiles, columns in tiles, rows of a tile, columns of a tile, words of the depth); the
+reduction loops around them run over the accumulators, which stay in the unit. Outside of those the result is loaded again and
+added to. At an edge there are fewer tiles: for each number of them there is a body, which is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from ..common.errors import ScheduleError
+from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops
+from ..schedules.regions import opening
+from ..schedules.step_checks import wrong
+from ..tensor.affine import affine, simplify
+from ..tensor.dtype import boolean
+from ..tensor.expr import Expr, Op, Read
+from ..tensor.matrix_pairs import matrix_pairs
+from .index import both, known, less, minus, number, plus, times
+from .loop_ir import (
+    Allocate,
+    Block,
+    Buffer,
+    If,
+    MatrixClear,
+    MatrixMove,
+    MatrixMultiply,
+    Scope,
+    Statement,
+)
+from .view import Place, View, fixed
+
+if TYPE_CHECKING:
+    from .lower_nest import StageLowering
+
+INTRINSICS = frozenset(("amx_bf16",))
+SIDE = 16  # rows and columns of a tile, and words in a row of it
+
+
+@dataclass(frozen=True, slots=True)
+class TileLoops:
+    """The five innermost loops of a tensorized stage."""
+
+    rows: Loop
+    columns: Loop
+    row: Loop
+    column: Loop
+    word: Loop
+
+
+def tile_loops(tree: LoopTree, stage: StageLoops) -> TileLoops:
+    """The loops, if they are as the head of this file says. ScheduleError otherwise."""
+    kinds = [LoopKind.UNROLL, LoopKind.UNROLL, LoopKind.UNROLL, LoopKind.VECTOR, LoopKind.UNROLL]
+    found = stage.loops[-5:]
+    fits = [loop.kind for loop in found] == kinds and all(fixed(loop.extent) == SIDE for loop in found[2:])
+    reductions = {a.name for a in tree.definition(stage.stage).reduction}
+    if fits:
+        loops = TileLoops(*found)
+        rows, columns = loops.rows.axis, loops.columns.axis
+        fits = (rows, columns) == (loops.row.axis, loops.column.axis) and rows != columns
+        fits = fits and loops.word.axis in reductions and not {rows, columns} & reductions
+        fits = fits and len(stage.pieces(loops.word.axis)) == 1
+    if not fits:
+        raise wrong(
+            tree, stage.stage, f"the loops of {stage.stage} are not those of {stage.tensorized}",
+            expected="innermost: unroll rows in tiles, unroll columns in tiles, unroll 16 rows, vectorize 16 columns, "
+            "unroll an axis of 16 words",
+        )  # fmt: skip
+    return loops
+
+
+class MatrixTile:
+    """Writes the accumulation of one tensorized stage."""
+
+    def __init__(self, lowering: StageLowering, depth: int) -> None:
+        self.lowering = lowering
+        self.stage = lowering.stage
+        self.tree = lowering.nest.tree
+        self.depth = depth
+        self.inner = len(lowering.loops) - 5
+        self.loops = tile_loops(self.tree, self.stage)
+        definition = lowering.definition
+        pairs = matrix_pairs(definition.bodies[0], self.loops.row.axis, self.loops.column.axis)
+        if pairs is None:
+            raise wrong(
+                self.tree, self.stage.stage, f"{self.stage.stage} is no sum that {self.stage.tensorized} computes",
+                expected="a sum of bf16_low(x) * bf16_low(y) + bf16_high(x) * bf16_high(y)",
+            )  # fmt: skip
+        self.pairs = pairs
+        self.shapes = {s.buffer.name: s.buffer.shape for s in lowering.nest.storage.values()}
+
+    def statement(self, view: View) -> Statement:
+        """The whole accumulation, with a body for each number of tiles that there can be."""
+        rows, columns = (self._counts(view, loop) for loop in (self.loops.rows, self.loops.columns))
+        statement: Statement | None = None
+        for height, width in reversed(list(product(rows, columns))):
+            body = self._body(view, height, width)
+            if statement is None:
+                statement = body
+                continue
+            condition: Expr | None = None
+            for loop, count, counts in ((self.loops.rows, height, rows), (self.loops.columns, width, columns)):
+                if count != counts[-1]:
+                    size = view.places[self.stage.stage, loop.axis].size
+                    condition = both(condition, less(number((count - 1) * SIDE), size))
+            assert condition is not None
+            statement = If(condition, body, statement)
+        assert statement is not None
+        return statement
+
+    def _counts(self, view: View, loop: Loop) -> list[int]:
+        """How many tiles there can be along the axis of a loop over tiles, in descending order."""
+        most = fixed(loop.extent)
+        size = known(view.places[self.stage.stage, loop.axis].size)
+        if size is not None:
+            return [min(most, -(-size // SIDE))]
+        sizes = opening(self.tree, self.stage).sizes[loop.axis]
+        found = {min(most, -(-fixed(points) // SIDE)) for points, count in sizes if fixed(count)}
+        return sorted(found, reverse=True) or [most]
+
+    def _body(self, view: View, height: int, width: int) -> Statement:
+        name = self.lowering.names.fresh(f"{self.stage.stage}.tiles")
+        dtype = self.lowering.definition.tensors[0].dtype
+        tiles = Buffer(name, dtype, (height, width, SIDE, SIDE), Scope.TILE)
+        moves = [self._move(view, name, r, c) for r in range(height) for c in range(width)]
+        start: Statement = MatrixClear(name)
+        first = self._first(view)
+        if first is not None:
+            start = If(first, start, Block(tuple(move(False) for move in moves)))
+
+        def step(v: View, d: int) -> Statement:
+            if d < self.inner:
+                return self.lowering.loop(v, d, step)
+            return self._multiply(v, name, height, width)
+
+        return Allocate(tiles, Block((start, step(view, self.depth), *(move(True) for move in moves))))
+
+    def _first(self, view: View) -> Expr | None:
+        """Whether this is the first trip of the reduction loops outside; None without such loops."""
+        first: Expr | None = None
+        for d, loop in enumerate(self.lowering.loops[: self.depth]):
+            if self.lowering.reduces[d]:
+                first = both(first, Op("eq", (view.variables[loop.name], number(0)), boolean))
+        return first
+
+    def _at(self, view: View, moves: dict[Loop, int]) -> View:
+        """The view at the given trips of the tile's loops, the others at their first."""
+        for loop in (self.loops.rows, self.loops.columns, self.loops.row, self.loops.column, self.loops.word):
+            place = view.places[self.stage.stage, loop.axis]
+            position = plus(place.position, times(number(moves.get(loop, 0)), fixed(loop.stride)))
+            view = view.moved(self.stage.stage, loop.axis, Place(position, number(1)))
+        return view
+
+    def _move(self, view: View, tiles: str, r: int, c: int) -> Callable[[bool], Statement]:
+        def element(row: int, column: int) -> Read:
+            moves = {self.loops.rows: r, self.loops.columns: c, self.loops.row: row, self.loops.column: column}
+            buffer, indices = self.lowering.nest.body.place(self.stage, 0, self._at(view, moves))
+            return Read(buffer.name, indices, buffer.dtype)
+
+        memory, pitch = element(0, 0), self._pitch(element(0, 0), element(1, 0), element(0, 1))
+        return lambda stores: MatrixMove(tiles, (r, c), memory, pitch, stores)
+
+    def _multiply(self, view: View, tiles: str, height: int, width: int) -> Statement:
+        def read(expr: Read, moves: dict[Loop, int]) -> Read:
+            found = self.lowering.nest.body.at(self.stage, expr, self._at(view, moves))
+            assert isinstance(found, Read)
+            return found
+
+        x, y, loops = self.pairs.rows[0], self.pairs.columns[0], self.loops
+        pitches = (
+            self._pitch(read(x, {}), read(x, {loops.row: 1}), read(x, {loops.word: 1})),
+            self._pitch(read(y, {}), read(y, {loops.word: 1}), read(y, {loops.column: 1})),
+        )
+        rows = tuple(tuple(read(part, {loops.rows: r}) for part in self.pairs.rows) for r in range(height))
+        columns = tuple(tuple(read(part, {loops.columns: c}) for part in self.pairs.columns) for c in range(width))
+        return MatrixMultiply(tiles, rows, columns, pitches, self.pairs.pairs)
+
+    def _pitch(self, first: Read, below: Read, beside: Read) -> int:
+        """Elements from row to row of a tile in memory, whose rows must be contiguous. ScheduleError otherwise."""
+        shape = self.shapes[first.tensor]
+        pitch, step = (self._distance(shape, first, other) for other in (below, beside))
+        if pitch is None or step != 1:
+            raise wrong(
+                self.tree, self.stage.stage, f"a tile of {first.tensor} is no 16 rows of 64 bytes in memory",
+                expected="elements side by side along a row, rows at equal distances",
+            )  # fmt: skip
+        return pitch
+
+    def _distance(self, shape: tuple[int, ...], first: Read, other: Read) -> int | None:
+        total: Expr = number(0)
+        stride = 1
+        for extent, a, b in zip(reversed(shape), reversed(first.indices), reversed(other.indices), strict=True):
+            total = plus(total, times(minus(b, a), stride))
+            stride *= extent
+        form = affine(simplify(total, self.lowering.names.bounds))
+        return form.constant if not form.terms else None
+
+
+def check_intrinsic(tree: LoopTree, stage: StageLoops) -> ScheduleError | None:
+    """What is wrong with a tensorized stage, as far as its loops tell."""
+    if stage.tensorized not in INTRINSICS:
+        return wrong(
+            tree, stage.stage, f"there is no code generator for the instruction {stage.tensorized}",
+            expected=", ".join(sorted(INTRINSICS)),
+        )  # fmt: skip
+    try:
+        tile_loops(tree, stage)
+    except ScheduleError as error:
+        return error
+    return None
