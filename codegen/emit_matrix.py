@@ -1,9 +1,9 @@
 """The matrix unit of x86 processors (AMX): eight tile registers, each of 16 rows of 64 bytes.
 
-The first registers are the accumulators; the others hold operands, and which one an operand gets is settled here: all uses are
-known, so what is needed again last makes room (Belady, A study of replacement algorithms, 1966). The instructions name registers
-by constants, so LLVM allocates nothing. A function tells the unit the shape of the tiles once, at its entry, and gives the
-unit back at its end: per tile of a matrix product that cost 7 to 17% of its time (Sapphire Rapids).
+The first registers are the accumulators; the others hold operands, and which one an operand gets is settled here: all uses
+are known, so what is needed again last makes room (Belady, A study of replacement algorithms, 1966). The instructions name
+registers by constants, so LLVM allocates nothing. A function tells the unit the shape of the tiles once, at its entry, and
+gives the unit back at its end: once for each product of panels, that would be 7 to 17% of its time (Sapphire Rapids).
 """
 
 from __future__ import annotations

@@ -24,6 +24,9 @@ from tilesmith.codegen.loop_ir import (
     Let,
     LoopKind,
     LoopProgram,
+    MatrixClear,
+    MatrixMove,
+    MatrixMultiply,
     Prefetch,
     Scope,
     Statement,
@@ -119,8 +122,38 @@ class Interpreter:
                 self._write(name, indices, value, combiner, env, active)
             case Prefetch(buffer=name, indices=indices):
                 self.hints.append((name, tuple(int(self._value(index, env, True)) for index in indices)))
+            case MatrixClear(tiles=name):
+                self.memory[name] = np.zeros(self.buffers[name].shape, np.float32)
+            case MatrixMove(tiles=name, tile=tile, memory=memory, pitch=pitch, stores=stores):
+                if stores:
+                    self._tile(memory, pitch, env)[:] = self.memory[name][tile]
+                else:
+                    self.memory[name][tile] = self._tile(memory, pitch, env)
+            case MatrixMultiply():
+                self._multiply(node, env)
             case _:
                 raise TypeError(type(node).__name__)
+
+    def _tile(self, memory: Read, pitch: int, env: dict[str, int]) -> np.ndarray:
+        """A view of the 16 x 16 elements of a tile in memory; all of them lie inside of the buffer."""
+        buffer = self.buffers[memory.tensor]
+        place = tuple(int(self._value(i, env, True)) for i in memory.indices)
+        self._check(buffer, place)
+        flat = self.memory[memory.tensor].reshape(-1)
+        first = int(np.ravel_multi_index(place, buffer.shape))
+        assert first + 15 * pitch + 16 <= flat.size, (buffer, place)
+        return np.lib.stride_tricks.as_strided(flat[first:], (16, 16), (4 * pitch, 4))
+
+    def _multiply(self, node: MatrixMultiply, env: dict[str, int]) -> None:
+        def halves(read: Read, pitch: int) -> tuple[np.ndarray, np.ndarray]:
+            words = self._tile(read, pitch, env).astype(np.int32).view(np.uint32)
+            return (words << 16).view(np.float32), (words & 0xFFFF0000).view(np.float32)
+
+        for r, rows in enumerate(node.rows):
+            for c, columns in enumerate(node.columns):
+                for p, q in node.pairs:
+                    x, y = halves(rows[p], node.pitches[0]), halves(columns[q], node.pitches[1])
+                    self.memory[node.tiles][r, c] += x[0] @ y[0] + x[1] @ y[1]
 
     def _loop(self, node: For, env: dict[str, int], active: bool) -> None:
         extent = int(self._value(node.extent, env, True))

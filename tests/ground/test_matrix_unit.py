@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tilesmith.runtime.devices.amx import allow_matrix_unit
 from tilesmith.targets.host import host_features
+from tilesmith.targets.matrix_unit import allow_matrix_unit
 
 
 def test_a_process_with_a_matrix_unit_is_allowed_to_use_it() -> None:
