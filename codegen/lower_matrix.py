@@ -121,9 +121,12 @@ class MatrixTile:
         size = known(view.places[self.stage.stage, loop.axis].size)
         if size is not None:
             return [min(most, -(-size // SIDE))]
-        sizes = opening(self.tree, self.stage).sizes[loop.axis]
-        found = {min(most, -(-fixed(points) // SIDE)) for points, count in sizes if fixed(count)}
-        return sorted(found, reverse=True) or [most]
+        found = {most}
+        for points, count in opening(self.tree, self.stage).sizes[loop.axis]:
+            rest = fixed(points) % (most * SIDE)
+            if fixed(count) and rest:
+                found.add(-(-rest // SIDE))
+        return sorted(found, reverse=True)
 
     def _body(self, view: View, height: int, width: int) -> Statement:
         name = self.lowering.names.fresh(f"{self.stage.stage}.tiles")

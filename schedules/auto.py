@@ -1,6 +1,7 @@
 """Rules that derive sketches for any program. No rule reads an operator's name, its origin or a fixed number of stages.
 
 first rewrites of the program:
+matrix      sums of products as words for a matrix unit, where the target has one   (rules_matrix.py)
 split       a reduction that is several times longer than its result has points: parts of it are independent, and
             a second stage combines them
 fast        a 3x3 window with reuse: perhaps fewer products, between transforms               (rules_transform.py)
@@ -25,6 +26,7 @@ GPUs have rules of their own, with the same parts: rules_gpu.py.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from ..tensor.program import Program, Stage
@@ -32,6 +34,15 @@ from .access import constant_tensors, is_anchor, output_stride
 from .rules_fold import apply_fold, prepare_folds
 from .rules_gpu import gpu_automatic
 from .rules_inline import inline_cheap
+from .rules_matrix import (
+    apply_products,
+    finishes_products,
+    kept_products,
+    pack_for_products,
+    packed_of,
+    prepare_matrix,
+    products_of,
+)
 from .rules_online import apply_online, prepare_online
 from .rules_rows import apply_together, kept_together, together_of
 from .rules_slide import apply_slide, finished_slide, pieces_of_slides, prepare_slides, slide_of
@@ -48,23 +59,27 @@ MOST = 96  # sketches: each variant of several large stages is tried, and not ev
 SHORTEST_PART = 1024  # terms: what is shorter is done before a second stage has begun
 
 
-def derive(program: Program, kind: str = "") -> tuple[Sketch, ...]:
+def derive(program: Program, kind: str = "", matrix_unit: bool = False) -> tuple[Sketch, ...]:
     """The sketches of a program in canonical, normalised form; the unscheduled nest comes first.
 
     `kind`: of the target; "cuda" asks for kernels of blocks and threads, any other one for the loops of a processor core.
+    `matrix_unit`: whether its cores have one that takes bf16.
     """
-    return (UNSCHEDULED, *trace(gpu_automatic if kind == "cuda" else automatic, program, "auto", MOST))
+    template = gpu_automatic if kind == "cuda" else partial(automatic, matrix_unit=matrix_unit)
+    return (UNSCHEDULED, *trace(template, program, "auto", MOST))
 
 
-def automatic(s: Schedule) -> None:
+def automatic(s: Schedule, matrix_unit: bool = False) -> None:
     """The template behind `derive`."""
+    if matrix_unit:
+        prepare_matrix(s)
     split = _split_depth(s)
     prepare_folds(s)
     prepare_transforms(s)
     prepare_windows(s)
     prepare_slides(s)
     online = prepare_online(s)
-    kept = kept_transforms(s.program)
+    kept = kept_transforms(s.program) | kept_products(s.program)
     rows = together_of(s.program) if online is None else None
     shared = frozenset(() if online is None else online.members)
     shared = shared if rows is None else kept_together(s.program, rows)
@@ -91,6 +106,11 @@ def _root(s: Schedule, stage: Stage, taken: set[str], kept: frozenset[str], few:
     """One stage with what it takes in, by the first rule that fits; returns the stages taken. `few`: only usual structures."""
     if stage.fold is not None:
         return apply_fold(s, stage.name)
+    products = stage if products_of(stage) is not None else finishes_products(s.program, stage, taken)
+    if products is not None:
+        return apply_products(s, stage.name, products.name)
+    if packed_of(s.program, stage.name):
+        return pack_for_products(s, stage.name)
     if transform_of(s.program, stage) is not None:
         return apply_transform(s, stage.name, taken)
     window = finishes(s.program, stage, taken)

@@ -53,7 +53,7 @@ class Task:
     @cached_property
     def sketches(self) -> tuple[Sketch, ...]:
         """The sketches that the rules derive; the unscheduled nest comes first."""
-        return derive(self.body, self.target.kind)
+        return derive(self.body, self.target.kind, self.target.has_matrix_unit)
 
     def sketches_of(self, template: Template) -> tuple[Sketch, ...]:
         """The sketches of a person's template, after the unscheduled nest. TemplateError names the template."""

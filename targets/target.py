@@ -85,6 +85,11 @@ class Target:
         """Whether loads and stores under a mask cost no more than plain ones."""
         return self.isa.has_masks
 
+    @property
+    def has_matrix_unit(self) -> bool:
+        """Whether its cores multiply tiles of bf16, with vectors as wide as a row of a tile."""
+        return "amx-bf16" in self.features and self.vector_bits == 512
+
     def lanes(self, dtype: Element) -> int:
         """Elements of `dtype` in one vector."""
         return self.vector_bits // (8 * dtype.bytes)

@@ -1,0 +1,205 @@
+"""The matrix rule: products on a matrix unit that takes pairs of bf16, where the target has one.
+
+First a rewrite (tensor/bf16_products.py) makes three stages of a sum of products: both operands as words of two bf16 in the
+order in which tiles are loaded, and the products of these. The operands are packed once each, by all threads; the products run
+
+    block of rows, block of columns, block of the depth, tiles of the block, depth, register tiles
+
+A pointwise stage that finishes the products runs over each block while it is in a near cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..common.errors import ProgramError
+from ..tensor.expr import Read, Var
+from ..tensor.matrix_pairs import MatrixPairs, matrix_pairs
+from ..tensor.program import Axis, Program, Stage
+from ..tensor.rewrite import apply_rewrite
+from .access import constant_tensors, finished, output_stride
+from .extents import Extent, ceildiv
+from .schedule import LoopHandle, Schedule, StageHandle
+
+INTRINSIC = "amx_bf16"
+SIDE = 16  # rows and columns of a tile
+TILES = 8  # registers; at least one for each operand
+LEAST = {"rows": 8, "columns": 16, "depth": 32}  # extents from which on the unit may pay
+MOST_TILES = 6  # accumulators: what one operand each leaves
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """A stage for the matrix unit: the axes of its tiles, and what it reads."""
+
+    rows: Axis
+    columns: Axis
+    word: Axis
+    pairs: MatrixPairs
+
+
+def prepare_matrix(s: Schedule) -> None:
+    """Perhaps every sum of products that fits goes to the unit."""
+    if not any(_axes(s.program, stage.name) for stage in s.program.stages) or not s.variant(
+        "matrix unit", [True, False]
+    ):
+        return
+    while (
+        found := next(((t.name, axes) for t in s.program.stages if (axes := _axes(s.program, t.name))), None)
+    ) is not None:
+        stage, (rows, columns, depth) = found
+        s.rewrite("bf16_products", stage=stage, rows=rows, columns=columns, depth=depth)
+
+
+@lru_cache(maxsize=256)  # each combination of variants asks again
+def _axes(program: Program, name: str) -> tuple[str, str, str] | None:
+    """Rows, columns and depth of a stage that the unit may take, or None. Columns lie along memory if they can."""
+    stage = program.stage(name)
+    if stage.combiner != "sum" or name in constant_tensors(program) or len(stage.reads()) != 2:
+        return None
+    wide = sorted((a for a in stage.axes if a.extent >= LEAST["columns"]), key=lambda a: output_stride(stage, a.name))
+    depths = sorted((a for a in stage.reduction if a.extent >= LEAST["depth"]), key=lambda a: -a.extent)
+    for columns in wide:
+        high = sorted((a for a in stage.axes if a.extent >= LEAST["rows"] and a != columns), key=lambda a: -a.extent)
+        for rows in high:
+            for depth in depths:
+                arguments = {"stage": name, "rows": rows.name, "columns": columns.name, "depth": depth.name}
+                try:
+                    apply_rewrite(program, "bf16_products", arguments)
+                except ProgramError:
+                    continue
+                return rows.name, columns.name, depth.name
+    return None
+
+
+def products_of(stage: Stage) -> Products | None:
+    """The parts of a stage that the rewrite has made, known by its form; None for any other."""
+    if stage.combiner != "sum" or len(stage.axes) < 2 or not stage.reduction:
+        return None
+    rows, columns, word = stage.axes[-2], stage.axes[-1], stage.reduction[-1]
+    if rows.extent % SIDE or columns.extent % SIDE or word.extent != SIDE:
+        return None
+    pairs = matrix_pairs(stage.bodies[0], rows.name, columns.name)
+    return None if pairs is None else Products(rows, columns, word, pairs)
+
+
+def kept_products(program: Program) -> frozenset[str]:
+    """Products and their packed operands: stages of their own, for nobody to take in."""
+    found: set[str] = set()
+    for stage in program.stages:
+        if products_of(stage) is not None:
+            found |= {stage.name, *(read.tensor for read in stage.reads())}
+    return frozenset(found)
+
+
+def packed_of(program: Program, name: str) -> bool:
+    """Whether a stage is an operand of products, packed."""
+    return any(products_of(reader) is not None for reader in program.consumers[name])
+
+
+def finishes_products(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
+    """The products that a pointwise stage finishes, point by point in its own order."""
+
+    def fits(read: Read, producer: Stage) -> bool:
+        own = tuple(Var(a.name) for a in stage.axes)
+        return read.indices == own and products_of(producer) is not None
+
+    return finished(program, stage, taken, fits)
+
+
+def pack_for_products(s: Schedule, name: str) -> set[str]:
+    """An operand: all parts of a word are made at once, words side by side in vectors."""
+    stage = s.stage(name)
+    *outer, part, row, word = stage.axes
+    s.reorder(*outer, row, part, word)
+    s.unroll(part)
+    s.vectorize(s.split(word, SIDE)[1])
+    s.parallel(*(outer or [row]))
+    return {name}
+
+
+def apply_products(s: Schedule, root: str, name: str) -> set[str]:
+    """Schedules products, with the stage that finishes them if that is another one; returns the stages taken."""
+    found = products_of(s.program.stage(name))
+    assert found is not None
+    high = s.factor(f"{name}.rows", ceildiv(_loop(s, name, found.rows).extent, SIDE), at_most=3, default=2)
+    wide = s.factor(
+        f"{name}.columns", ceildiv(_loop(s, name, found.columns).extent, SIDE), at_most=MOST_TILES, default=2
+    )
+    s.require(high * wide + 2 <= TILES, "accumulators and an operand each fit in the tile registers")
+    columns_inside = s.variant(f"{name} columns inside", [True, False])
+    if root == name:
+        _alone(s, name, found, high, wide, columns_inside)
+        return {name}
+    at = _finishing(s, root, name, high, wide)
+    stage = s.compute_at(name, at)
+    rows = s.split(_loop(s, name, found.rows), high, SIDE)
+    columns = s.split(_loop(s, name, found.columns), wide, SIDE)
+    _tile(s, stage, found, [], [*rows], [*columns], columns_inside)
+    return {root, name}
+
+
+def _loop(s: Schedule, stage: str, axis: Axis) -> LoopHandle:
+    handle = s.stage(stage)
+    return handle.along(handle.definition, axis.name)
+
+
+def _blocks(s: Schedule, name: str, extent: Extent, tile: Extent, least: int, default: int = 1) -> Extent:
+    """Tiles in a block, where the number of blocks is left open; `least`: points that a block is worth making for."""
+    blocks = s.factor(name, ceildiv(extent, least), default=default)
+    tiles = ceildiv(extent, tile)
+    s.require(blocks <= tiles, "no more blocks than tiles")
+    return ceildiv(tiles, blocks)
+
+
+def _alone(s: Schedule, name: str, found: Products, high: Extent, wide: Extent, columns_inside: bool) -> None:
+    """Nobody finishes the products at once: they are a nest of their own."""
+    stage = s.stage(name)
+    row_loop, column_loop = _loop(s, name, found.rows), _loop(s, name, found.columns)
+    tall = _blocks(s, f"{name}.row_blocks", row_loop.extent, high * SIDE, 2 * SIDE)
+    broad = _blocks(s, f"{name}.column_blocks", column_loop.extent, wide * SIDE, 2 * SIDE)
+    rows = s.split(row_loop, tall, high, SIDE)
+    columns = s.split(column_loop, broad, wide, SIDE)
+    others = [stage.along(stage.definition, a.name) for a in stage.definition.axes[:-2]]
+    around = [*others, rows[0], columns[0]]
+    _tile(s, stage, found, around, [*rows[1:]], [*columns[1:]], columns_inside)
+    s.parallel(*around)
+
+
+def _finishing(s: Schedule, root: str, name: str, high: Extent, wide: Extent) -> LoopHandle:
+    """The stage that finishes the products, in blocks; the loop inside of which a block of products runs."""
+    stage = s.stage(root)
+    *others, row_loop, column_loop = stage.axes
+    tall = _blocks(s, f"{name}.row_blocks", row_loop.extent, high * SIDE, 2 * SIDE)
+    broad = _blocks(s, f"{name}.column_blocks", column_loop.extent, wide * SIDE, 2 * SIDE)
+    lanes = s.lanes(stage.definition.tensors[0].dtype)
+    rows = s.split(row_loop, tall * high * SIDE)
+    columns = s.split(column_loop, ceildiv(broad * wide * SIDE, lanes), lanes)
+    s.reorder(*others, rows[0], columns[0], rows[1], *columns[1:])
+    s.vectorize(columns[-1])
+    s.parallel(*others, rows[0], columns[0])
+    return columns[0]
+
+
+def _tile(
+    s: Schedule,
+    stage: StageHandle,
+    found: Products,
+    around: list[LoopHandle],
+    rows: list[LoopHandle],
+    columns: list[LoopHandle],
+    columns_inside: bool,
+) -> None:
+    """The loops of the products inside of a block: `rows` and `columns` are blocks of tiles, tiles, and the sides of one."""
+    name, definition = stage.name, stage.definition
+    outside = [stage.along(definition, a.name) for a in definition.axes[:-2]] if not around else []
+    *others, depth = [stage.along(definition, a.name) for a in definition.reduction[:-1]]
+    word = stage.along(definition, found.word.name)
+    block = _blocks(s, f"{name}.depth_blocks", depth.extent, 1, 1)
+    pieces = s.split(depth, block)
+    tiles = [rows[0], columns[0]] if columns_inside else [columns[0], rows[0]]
+    s.reorder(*around, *outside, pieces[0], *tiles, *others, pieces[1], rows[1], columns[1], rows[2], columns[2], word)
+    s.unroll(rows[1], columns[1], rows[2], word)
+    s.vectorize(columns[2])
+    s.tensorize(name, INTRINSIC)
