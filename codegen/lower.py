@@ -56,7 +56,7 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
         storage = storages(tree, gpu_scope)
         check_storage(tree, storage)
     else:
-        check_lowers(tree)
+        check_lowers(tree, target)
         storage = storages(tree)
     prepared = constant_stages(tree)
     raw = _constants_read_at_run_time(tree, prepared)

@@ -11,7 +11,7 @@ added to. At an edge there are fewer tiles: for each number of them there is a b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from ..common.errors import ScheduleError
 from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ..schedules.regions import opening
 from ..schedules.step_checks import wrong
+from ..targets.target import Target
 from ..tensor.affine import affine, simplify
 from ..tensor.dtype import boolean
 from ..tensor.expr import Expr, Op, Read
@@ -174,7 +175,7 @@ class MatrixTile:
         def read(expr: Read, moves: dict[Loop, int]) -> Read:
             found = self.lowering.nest.body.at(self.stage, expr, self._at(view, moves))
             assert isinstance(found, Read)
-            return found
+            return replace(found, indices=tuple(simplify(i, self.lowering.names.bounds) for i in found.indices))
 
         x, y, loops = self.pairs.rows[0], self.pairs.columns[0], self.loops
         pitches = (
@@ -206,12 +207,17 @@ class MatrixTile:
         return form.constant if not form.terms else None
 
 
-def check_intrinsic(tree: LoopTree, stage: StageLoops) -> ScheduleError | None:
-    """What is wrong with a tensorized stage, as far as its loops tell."""
+def check_intrinsic(tree: LoopTree, stage: StageLoops, target: Target) -> ScheduleError | None:
+    """What is wrong with a tensorized stage, as far as its loops and the target tell."""
     if stage.tensorized not in INTRINSICS:
         return wrong(
             tree, stage.stage, f"there is no code generator for the instruction {stage.tensorized}",
             expected=", ".join(sorted(INTRINSICS)),
+        )  # fmt: skip
+    if not target.has_matrix_unit:
+        return wrong(
+            tree, stage.stage, f"{stage.stage} needs the instruction {stage.tensorized}, which the target does not have",
+            expected="a target with amx-bf16 and vectors of 512 bits, as x86:avx512+amx",
         )  # fmt: skip
     try:
         tile_loops(tree, stage)

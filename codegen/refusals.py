@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..common.errors import ScheduleError
 from ..schedules.loops import LoopKind, LoopTree, Scope, StageLoops
 from ..schedules.step_checks import wrong
+from ..targets.target import Target
 from .lower_matrix import check_intrinsic
 from .storage import unrolls
 
@@ -16,14 +17,14 @@ CPU_SCOPES = (None, Scope.STACK, Scope.SCRATCH, Scope.REGISTER)
 NOTES = {"pipeline": 1, "swizzle": 0}
 
 
-def check_lowers(tree: LoopTree) -> None:
+def check_lowers(tree: LoopTree, target: Target) -> None:
     """ScheduleError, with the outline marked, for the first thing that no code is made for."""
     for stage in tree.stages:
-        for error in _refusals(tree, stage):
+        for error in _refusals(tree, stage, target):
             raise error
 
 
-def _refusals(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
+def _refusals(tree: LoopTree, stage: StageLoops, target: Target) -> Iterator[ScheduleError]:
     for loop in stage.loops:
         if loop.kind in GPU_KINDS:
             yield wrong(
@@ -36,7 +37,7 @@ def _refusals(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
             expected="a copy to stack or scratch memory",
         )  # fmt: skip
     yield from outside_registers(tree, stage)
-    error = check_intrinsic(tree, stage) if stage.tensorized else None
+    error = check_intrinsic(tree, stage, target) if stage.tensorized else None
     if error is not None:
         yield error
     for note, loop_name, number in stage.notes:

@@ -121,28 +121,19 @@ def pack_for_products(s: Schedule, name: str) -> set[str]:
 
 def apply_products(s: Schedule, root: str, name: str) -> set[str]:
     """Schedules products, with the stage that finishes them if that is another one; returns the stages taken."""
-    found = products_of(s.program.stage(name))
-    assert found is not None
-    high = s.factor(f"{name}.rows", ceildiv(_loop(s, name, found.rows).extent, SIDE), at_most=3, default=2)
-    wide = s.factor(
-        f"{name}.columns", ceildiv(_loop(s, name, found.columns).extent, SIDE), at_most=MOST_TILES, default=2
-    )
+    rows, columns = (ceildiv(loop.extent, SIDE) for loop in s.stage(name).axes[-2:])
+    high = s.factor(f"{name}.rows", rows, at_most=3, default=2)
+    wide = s.factor(f"{name}.columns", columns, at_most=MOST_TILES, default=2)
     s.require(high * wide + 2 <= TILES, "accumulators and an operand each fit in the tile registers")
     columns_inside = s.variant(f"{name} columns inside", [True, False])
     if root == name:
-        _alone(s, name, found, high, wide, columns_inside)
+        _alone(s, name, high, wide, columns_inside)
         return {name}
     at = _finishing(s, root, name, high, wide)
     stage = s.compute_at(name, at)
-    rows = s.split(_loop(s, name, found.rows), high, SIDE)
-    columns = s.split(_loop(s, name, found.columns), wide, SIDE)
-    _tile(s, stage, found, [], [*rows], [*columns], columns_inside)
+    pieces = s.split(stage.axes[-2], high, SIDE), s.split(stage.axes[-1], wide, SIDE)
+    _tile(s, stage, list(stage.axes[:-2]), *pieces, columns_inside)
     return {root, name}
-
-
-def _loop(s: Schedule, stage: str, axis: Axis) -> LoopHandle:
-    handle = s.stage(stage)
-    return handle.along(handle.definition, axis.name)
 
 
 def _blocks(s: Schedule, name: str, extent: Extent, tile: Extent, least: int, default: int = 1) -> Extent:
@@ -153,17 +144,16 @@ def _blocks(s: Schedule, name: str, extent: Extent, tile: Extent, least: int, de
     return ceildiv(tiles, blocks)
 
 
-def _alone(s: Schedule, name: str, found: Products, high: Extent, wide: Extent, columns_inside: bool) -> None:
+def _alone(s: Schedule, name: str, high: Extent, wide: Extent, columns_inside: bool) -> None:
     """Nobody finishes the products at once: they are a nest of their own."""
     stage = s.stage(name)
-    row_loop, column_loop = _loop(s, name, found.rows), _loop(s, name, found.columns)
+    *others, row_loop, column_loop = stage.axes
     tall = _blocks(s, f"{name}.row_blocks", row_loop.extent, high * SIDE, 2 * SIDE)
     broad = _blocks(s, f"{name}.column_blocks", column_loop.extent, wide * SIDE, 2 * SIDE)
     rows = s.split(row_loop, tall, high, SIDE)
     columns = s.split(column_loop, broad, wide, SIDE)
-    others = [stage.along(stage.definition, a.name) for a in stage.definition.axes[:-2]]
     around = [*others, rows[0], columns[0]]
-    _tile(s, stage, found, around, [*rows[1:]], [*columns[1:]], columns_inside)
+    _tile(s, stage, around, rows[1:], columns[1:], columns_inside)
     s.parallel(*around)
 
 
@@ -185,21 +175,21 @@ def _finishing(s: Schedule, root: str, name: str, high: Extent, wide: Extent) ->
 def _tile(
     s: Schedule,
     stage: StageHandle,
-    found: Products,
     around: list[LoopHandle],
-    rows: list[LoopHandle],
-    columns: list[LoopHandle],
+    rows: tuple[LoopHandle, ...],
+    columns: tuple[LoopHandle, ...],
     columns_inside: bool,
 ) -> None:
-    """The loops of the products inside of a block: `rows` and `columns` are blocks of tiles, tiles, and the sides of one."""
-    name, definition = stage.name, stage.definition
-    outside = [stage.along(definition, a.name) for a in definition.axes[:-2]] if not around else []
-    *others, depth = [stage.along(definition, a.name) for a in definition.reduction[:-1]]
-    word = stage.along(definition, found.word.name)
+    """The loops of the products inside of a block: `rows` and `columns` are tiles in the block, in registers, and their sides.
+
+    `stage`: as it was before these were split.
+    """
+    name = stage.name
+    *others, depth, word = stage.reduction
     block = _blocks(s, f"{name}.depth_blocks", depth.extent, 1, 1)
     pieces = s.split(depth, block)
     tiles = [rows[0], columns[0]] if columns_inside else [columns[0], rows[0]]
-    s.reorder(*around, *outside, pieces[0], *tiles, *others, pieces[1], rows[1], columns[1], rows[2], columns[2], word)
+    s.reorder(*around, pieces[0], *tiles, *others, pieces[1], rows[1], columns[1], rows[2], columns[2], word)
     s.unroll(rows[1], columns[1], rows[2], word)
     s.vectorize(columns[2])
     s.tensorize(name, INTRINSIC)

@@ -48,8 +48,8 @@ def bf16_products(program: Program, stage: str, rows: str, columns: str, depth: 
     Stages made, for the other dimensions x of X and y of Y at their extents, and blocks of 32 of the depth:
     NAME_rows[x.., block, part, row dimension, word] and NAME_columns[columns / 16, y.., block, part, word, 16] (words of i32;
     word l holds the elements l and 16 + l of its block), NAME_products[other axes, rows, columns] (both rounded up to multiples
-    of 16; what the depth and the columns lack is zero), and the stage itself, which takes its elements from there. The row
-    dimension is enlarged as far as the rounded rows reach.
+    of 16; what the depth and the columns lack is zero), and the stage itself, which takes its elements from there; where the
+    two would be the same there is one. The row dimension is enlarged as far as the rounded rows reach.
     Errors: ProgramError where the stage is no such product.
     """
     return _Products(program, find_stage(program, stage), rows, columns, depth).program()
@@ -103,6 +103,9 @@ class _Products:
         """The rewritten program."""
         rows, columns = self._row_stage(), self._column_stage()
         products = self._product_stage(rows, columns)
+        if products.axes == self._stage.axes:  # nothing was padded or moved
+            whole = replace(self._stage, bodies=products.bodies, reduction=products.reduction)
+            return with_stages(self._program, {self._stage.name: (rows, columns, whole)})
         last = replace(self._stage, bodies=(_read(products),), reduction=(), combiner=None)
         return with_stages(self._program, {self._stage.name: (rows, columns, products, last)})
 
@@ -143,7 +146,7 @@ class _Products:
         bounds = {axis.name: (0, axis.extent - 1) for axis in (*self._stage.all_axes, *self._padded.values())}
         reached = Known(bounds).interval(x.read.indices[x.wide])[1] + 1
         size = self._shape(x.read)[x.wide]
-        row, others, block, part, word = Axis("row", max(size, reached)), *self._dimensions(x)
+        row, others, block, part, word = Axis("row", _spread(max(size, reached))), *self._dimensions(x)
         axes = (*others, block, part, row, word)
         return self._words("rows", x, axes, others, row.var, size)
 
@@ -213,6 +216,11 @@ class _Products:
         assert total is not None
         tensor = Tensor(free_name(self._program, f"{stage.name}_products"), f32, _shape(axes))
         return Stage((tensor,), axes, (total,), reduction, "sum", None, stage.origin)
+
+
+def _spread(rows: int) -> int:
+    """A number of rows of 64 bytes such that blocks of rows of neighbouring parts do not lie at the same place of pages."""
+    return rows + 2 * TILE if rows % 64 == 0 else rows
 
 
 def _part(value: Expr, part: Var) -> Expr:
