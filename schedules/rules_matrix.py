@@ -16,6 +16,7 @@ from functools import lru_cache
 from ..common.errors import ProgramError
 from ..tensor.expr import Read, Var
 from ..tensor.matrix_pairs import MatrixPairs, matrix_pairs
+from ..tensor.pad_reads import can_pad_reads, guarded_reads
 from ..tensor.program import Axis, Program, Stage
 from ..tensor.rewrite import apply_rewrite
 from .access import constant_tensors, finished, output_stride
@@ -41,15 +42,25 @@ class Products:
 
 def prepare_matrix(s: Schedule) -> None:
     """Perhaps every sum of products that fits goes to the unit."""
-    if not any(_axes(s.program, stage.name) for stage in s.program.stages) or not s.variant(
-        "matrix unit", [True, False]
-    ):
+    if _next_rewrite(s.program) is None or not s.variant("matrix unit", [True, False]):
         return
-    while (
-        found := next(((t.name, axes) for t in s.program.stages if (axes := _axes(s.program, t.name))), None)
-    ) is not None:
-        stage, (rows, columns, depth) = found
-        s.rewrite("bf16_products", stage=stage, rows=rows, columns=columns, depth=depth)
+    while (found := _next_rewrite(s.program)) is not None:
+        name, arguments = found
+        s.rewrite(name, **arguments)
+
+
+def _next_rewrite(program: Program) -> tuple[str, dict[str, str]] | None:
+    """The rewrite of a stage for the unit, after one that writes the border of its data where it reads under guards."""
+    for stage in program.stages:
+        axes = _axes(program, stage.name)
+        if axes is not None:
+            return "bf16_products", {"stage": stage.name, **dict(zip(("rows", "columns", "depth"), axes, strict=True))}
+        for tensor in dict.fromkeys(read.tensor for read in stage.reads()):
+            if stage.combiner == "sum" and guarded_reads(stage, tensor) and can_pad_reads(program, stage, tensor):
+                arguments = {"stage": stage.name, "tensor": tensor}
+                if _axes(apply_rewrite(program, "pad_reads", arguments), stage.name) is not None:
+                    return "pad_reads", arguments
+    return None
 
 
 @lru_cache(maxsize=256)  # each combination of variants asks again

@@ -1,0 +1,149 @@
+"""Programs on the matrix unit: all their sketches for it, at sizes that no tile divides, against the oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipeline.candidates import complaint, random_config
+
+from tilesmith.codegen.lower import lower
+from tilesmith.common.errors import ScheduleError
+from tilesmith.schedules.auto import derive
+from tilesmith.schedules.schedule import Schedule, trace
+from tilesmith.schedules.task import Task
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.ops import matmul
+from tilesmith.tensor.text import canonical, parse
+
+HOST = parse_target("host")
+WITH_UNIT = parse_target("x86:avx512+amx")
+has_unit = pytest.mark.skipif(not HOST.has_matrix_unit, reason="this processor has no matrix unit")
+
+PROGRAMS = {
+    "ragged": """
+        input A: f32[45, 70]
+        input B: f32[70, 83]
+        C[i: 45, j: 83] = sum[k: 70](A[i, k] * B[k, j])
+        return C
+        """,
+    "whole tiles": """
+        input A: f32[64, 96]
+        constant B: f32[96, 48]
+        C[i: 64, j: 48] = sum[k: 96](A[i, k] * B[k, j])
+        return C
+        """,
+    "transposed": """
+        input A: f32[64, 45]
+        input B: f32[37, 64]
+        C[i: 45, j: 37] = sum[k: 64](A[k, i] * B[j, k])
+        return C
+        """,
+    "batch": """
+        input A: f32[3, 20, 40]
+        input B: f32[3, 40, 33]
+        C[b: 3, i: 20, j: 33] = sum[k: 40](A[b, i, k] * B[b, k, j])
+        return C
+        """,
+    "with an epilogue": """
+        input A: f32[33, 64]
+        input B: f32[64, 50]
+        input bias: f32[50]
+        input R: f32[33, 50]
+        C[i: 33, j: 50] = sum[k: 64](A[i, k] * B[k, j])
+        D[i: 33, j: 50] = max(C[i, j] + bias[j], 0) + R[i, j]
+        return D
+        """,
+    "window": """
+        input X: f32[9, 21, 40]
+        constant W: f32[3, 3, 40, 24]
+        Y[p: 9, q: 21, o: 24] = sum[r: 3, s: 3, c: 40](
+            select(p + r >= 1 and p + r < 10 and q + s >= 1 and q + s < 22, X[p + r - 1, q + s - 1, c], 0) * W[r, s, c, o])
+        return Y
+        """,
+    "window in steps": """
+        input X: f32[32, 9, 37]
+        constant W: f32[24, 32, 3, 3]
+        Y[o: 24, p: 4, q: 18] = sum[c: 32, r: 3, s: 3](X[c, 2 * p + r, 2 * q + s] * W[o, c, r, s])
+        return Y
+        """,
+    "twice": """
+        input A: f32[20, 40]
+        input B: f32[40, 48]
+        input C: f32[48, 18]
+        D[i: 20, j: 48] = sum[k: 40](A[i, k] * B[k, j])
+        E[i: 20, j: 48] = exp(min(D[i, j], 0))
+        F[i: 20, l: 18] = sum[j: 48](E[i, j] * C[j, l])
+        return F
+        """,
+}
+
+
+def on_the_unit(task: Task) -> list[tuple[int, str]]:
+    return [(n, sketch.title) for n, sketch in enumerate(task.sketches) if "tensorize(" in sketch.text]
+
+
+@has_unit
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_sketches_are_right(name: str) -> None:
+    rng = np.random.default_rng(0)
+    for threads in (1, 2):
+        task = Task.of(parse(PROGRAMS[name]), HOST, threads)
+        found = on_the_unit(task)
+        assert found
+        for number, title in found:
+            for at_end in (True, False):
+                values = random_config(task, task.sketches[number], rng)
+                assert values is not None, title
+                wrong = complaint(task, task.sketches[number], values, number, at_end)
+                assert wrong is None, f"{title} {values}: {wrong}"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_target_without_the_unit_has_no_such_sketches(name: str) -> None:
+    task = Task.of(parse(PROGRAMS[name]), parse_target("x86:avx512"), 1)
+    assert not on_the_unit(task)
+
+
+def test_a_sketch_for_the_unit_is_refused_elsewhere() -> None:
+    task = Task.of(parse(PROGRAMS["ragged"]), WITH_UNIT, 1)
+    sketch = task.sketches[on_the_unit(task)[0][0]]
+    other = parse_target("x86:avx512")
+    values = random_config(task, sketch, np.random.default_rng(0))
+    assert values is not None
+    with pytest.raises(ScheduleError, match="which the target does not have") as caught:
+        lower(sketch.apply(task.body, other, values), other)
+    assert "x86:avx512+amx" in caught.value.expected
+
+
+def test_loops_that_are_no_tile_are_refused() -> None:
+    program = canonical(matmul(32, 32, 32))
+
+    def template(s: Schedule) -> None:
+        s.tensorize("t0", "amx_bf16")
+
+    (sketch,) = trace(template, program)
+    with pytest.raises(ScheduleError, match="the loops of t0 are not those of amx_bf16") as caught:
+        lower(sketch.apply(program, WITH_UNIT, {}), WITH_UNIT)
+    assert "unroll 16 rows" in caught.value.expected
+
+
+def test_sums_of_other_things_are_refused() -> None:
+    program = canonical(matmul(32, 32, 16))
+
+    def template(s: Schedule) -> None:
+        i, j, k = s.stage("t0").loops
+        rows, columns = s.split(i, 1, 16), s.split(j, 1, 16)
+        s.reorder(rows[0], columns[0], rows[1], columns[1], rows[2], columns[2], k)
+        s.unroll(rows[1], columns[1], rows[2], k)
+        s.vectorize(columns[2])
+        s.tensorize("t0", "amx_bf16")
+
+    (sketch,) = trace(template, program)
+    with pytest.raises(ScheduleError, match="t0 is no sum that amx_bf16 computes"):
+        lower(sketch.apply(program, WITH_UNIT, {}), WITH_UNIT)
+
+
+def test_small_products_stay_with_vectors() -> None:
+    for size in ((4, 64, 64), (64, 4, 64), (64, 64, 16)):
+        sketches = derive(canonical(matmul(*size)), "x86", matrix_unit=True)
+        assert not any("tensorize(" in sketch.text for sketch in sketches)
