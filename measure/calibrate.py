@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from ..common.errors import EnvironmentFailure
 from ..common.settings import CACHE
-from ..runtime.devices.amx import allow_matrix_unit
 from ..targets.ceilings import MATRIX, Ceilings, Curve, default_ceilings
 from ..targets.host import usable_cores
+from ..targets.matrix_unit import allow_matrix_unit
 from ..targets.target import Target, check_runs_here, parse_target
 from .child import Child, child_setup
 from .environment import builder_environment

@@ -24,9 +24,9 @@ from tilesmith.measure.loops import (
     tile_configuration,
 )
 from tilesmith.measure.machine import machine_identity, machine_key
-from tilesmith.runtime.devices.amx import allow_matrix_unit
 from tilesmith.runtime.devices.memory import aligned_array
 from tilesmith.targets.ceilings import MATRIX, MATRIX_FLOPS, Ceilings, default_ceilings
+from tilesmith.targets.matrix_unit import allow_matrix_unit
 from tilesmith.targets.target import parse_target
 
 HOST = parse_target("host")
