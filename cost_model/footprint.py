@@ -14,8 +14,8 @@ Numbers are floats or float64 arrays with one entry for each candidate, never an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import Union
 
@@ -49,17 +49,41 @@ class Span:
     terms: tuple[tuple[str, int], ...]
     inner: tuple[tuple[int, Span, int, int], ...] = ()
     fixed: int = 0  # values beyond the first that do not depend on the box: data-dependent indices
+    apart: int = 0  # from the first to the last of `several` such spans that one access takes
+    several: int = 1
+
+    def moved_by(self, distances: Sequence[int]) -> Span:
+        """This one and the same at some distances together, of which 0 is one."""
+        apart = max(distances) - min(distances)
+        return replace(self, apart=apart, several=len(set(distances))) if apart else self
 
     def of(self, sizes: Sizes) -> Value:
         """The number of values, at least 1."""
+        one = self._one(sizes)
+        return np.minimum(one + float(self.apart), one * float(self.several)) if self.apart else one
+
+    def _one(self, sizes: Sizes) -> Value:
         total: Value = 1.0 + self.fixed
         for axis, coefficient in self.terms:
             total = total + coefficient * (sizes[axis] - 1.0)
         for coefficient, span, divisor, kept in self.inner:
             steps = span.of(sizes) - 1.0
-            steps = np.minimum(steps, kept - 1.0) if kept else np.ceil(steps / divisor)
+            steps = np.minimum(steps, kept - 1.0) if kept else _blocks(span, steps, divisor)
             total = total + coefficient * steps
         return total
+
+
+def _blocks(span: Span, steps: Value, divisor: int) -> Value:
+    """How many more values than one x // divisor takes while x moves by `steps`.
+
+    The pieces of an axis begin at multiples of their size: one that is a multiple of the divisor, or divides it, begins where
+    a block begins, or ends where one ends.
+    """
+    across = np.ceil(steps / divisor)
+    if span.inner or span.fixed or span.apart or [coefficient for _, coefficient in span.terms] != [1]:
+        return across
+    size = steps + 1.0
+    return np.where(size % divisor == 0.0, size / divisor - 1.0, np.where(divisor % size == 0.0, 0.0, across))
 
 
 def span_of(index: Expr, extent: int) -> Span:

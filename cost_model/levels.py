@@ -19,6 +19,7 @@ from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_fu
 from ..schedules.useful import ends_early, share
 from ..tensor.bounds import Bound
 from ..tensor.expr import Read, Var, variables
+from ..tensor.forms import affine
 from ..tensor.program import Stage
 from .footprint import Access, Sizes, Value, real, span_of
 
@@ -124,7 +125,7 @@ def _stage(tree: LoopTree, stage: StageLoops, bounds: tuple[Bound, ...]) -> Stag
     reduces = tuple(is_reduction(tree, stage.stage, x.axis) for x in stage.loops)
     trips, sizes = _counts(tree, stage, full, bounds)
     body = len(full) - (stage.tensorized is not None)  # the words of a tile are a reduction, but no loop
-    while body and full[body - 1]:
+    while body and (full[body - 1] or _runs_once(stage.loops[body - 1])):
         body -= 1
     start = None
     for depth in reversed(range(len(full))):
@@ -133,6 +134,11 @@ def _stage(tree: LoopTree, stage: StageLoops, bounds: tuple[Bound, ...]) -> Stag
         elif not full[depth]:
             break
     return StageLevels(stage, definition, trips, sizes, body, start, reduces, full, _accesses(tree, stage, definition))
+
+
+def _runs_once(loop: Loop) -> bool:
+    """Whether it is no loop in the code: what splitting an axis by its own extent leaves."""
+    return loop.kind is LoopKind.SERIAL and isinstance(loop.extent, int) and loop.extent == 1
 
 
 def _counts(
@@ -192,23 +198,37 @@ def _total(unrelated: Value, reach: dict[str, Value]) -> Value:
 
 def _accesses(tree: LoopTree, stage: StageLoops, definition: Stage) -> tuple[Access, ...]:
     """The memory accesses of a stage; tensors that stay in registers are none."""
-    found = [a for read in definition.reads() if (a := _read(tree, read)) is not None]
+    found = [a for alike in _alike(definition) if (a := _read(tree, *alike)) is not None]
     if not in_registers(tree, stage):
         for number, tensor in enumerate(definition.tensors):
             indices = tuple(axis.var for axis in definition.axes_of(number))
-            made = _access(tree, Read(tensor.name, indices, tensor.dtype), written=True)
+            made = _access(tree, Read(tensor.name, indices, tensor.dtype), [[0]] * len(indices), written=True)
             found.append(made)
     return tuple(found)
 
 
-def _read(tree: LoopTree, read: Read) -> Access | None:
+def _alike(definition: Stage) -> list[tuple[Read, list[list[int]]]]:
+    """Reads that differ by constants in their indices, as the parts of a word or the points of a window do, are one access:
+    the first of them, and for each index the distances of all from it."""
+    groups: dict[tuple[object, ...], list[Read]] = {}
+    for read in definition.reads():
+        forms = [affine(index) for index in read.indices]
+        groups.setdefault((read.tensor, *(form.terms for form in forms)), []).append(read)
+    found = []
+    for group in groups.values():
+        places = [[affine(index).constant for index in read.indices] for read in group]
+        found.append((group[0], [[n - column[0] for n in column] for column in zip(*places, strict=True)]))
+    return found
+
+
+def _read(tree: LoopTree, read: Read, distances: list[list[int]]) -> Access | None:
     producer = tree.program.producers.get(read.tensor)
     if producer is not None and in_registers(tree, tree.by_stage[producer.name]):
         return None
-    return _access(tree, read, written=False)
+    return _access(tree, read, distances, written=False)
 
 
-def _access(tree: LoopTree, read: Read, written: bool) -> Access:
+def _access(tree: LoopTree, read: Read, distances: list[list[int]], written: bool) -> Access:
     tensor = tree.program.tensors[read.tensor]
     shape, dense = _storage(tree, read.tensor)
     kept = [n for n, extent in enumerate(tensor.shape) if extent > 1]
@@ -216,7 +236,7 @@ def _access(tree: LoopTree, read: Read, written: bool) -> Access:
     strides = tuple(prod(tensor.shape[n + 1 :]) * tensor.dtype.bytes for n in kept[:-1]) if declared else ()
     return Access(
         tensor=read.tensor,
-        spans=tuple(span_of(read.indices[n], tensor.shape[n]) for n in kept),
+        spans=tuple(span_of(read.indices[n], tensor.shape[n]).moved_by(distances[n]) for n in kept),
         shape=tuple(shape[n] for n in kept),
         axes=frozenset().union(*(variables(index) for index in read.indices)),
         element=tensor.dtype.bytes,

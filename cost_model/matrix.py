@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..schedules import regions
 from ..schedules.loops import Loop, LoopKind, LoopTree
 from ..targets.target import Target
 from ..tensor.expr import Expr, Op, Read, variables, walk
@@ -33,10 +34,13 @@ class MatrixWork(StageWork):
     def __init__(self, tree: LoopTree, stage: StageLevels, target: Target) -> None:
         super().__init__(tree, stage, target)
         around = stage.straight[:-TILE_LOOPS]
-        rows, columns = (loop.axis for loop in stage.loops.loops[-TILE_LOOPS:-1])
-        self.rows, self.columns = _extent(around, rows), _extent(around, columns)
-        self.sums = np.maximum(_extent(around, *{loop.axis for loop in around}), 1.0)
-        self.pairs = pairs(stage.definition, columns)
+        axes = [loop.axis for loop in stage.loops.loops[-TILE_LOOPS:-1]]
+        self.rows, self.columns = (_extent(around, axis) for axis in axes)
+        self.sums = _extent(around, *{loop.axis for loop in around})
+        self.part: Value = 1.0  # of the tiles that exist in a step on average: at an edge there are fewer
+        for axis, most in zip(axes, (self.rows, self.columns), strict=True):
+            self.part = self.part * self._tiles(axis) / most
+        self.pairs = pairs(stage.definition, axes[1])
 
     def work(self) -> Work:
         """All counts."""
@@ -45,9 +49,9 @@ class MatrixWork(StageWork):
         held = min(stage.registers if stage.registers is not None else stage.body, stage.body)
         begun = stage.trips[held]  # times that the sums are set and stored
         count = float(len(self.pairs))
-        products = steps * self.sums * count
-        loads = steps * self._tile_loads()
-        stores = begun * self.sums * TILE
+        products = steps * self.part * self.sums * count
+        loads = steps * self.part * self._tile_loads()
+        stores = begun * self.part * self.sums * TILE
         reloads = stores if any(stage.reduces[:held]) else 0.0
         used = np.minimum(self.sums + self.rows + self.columns, np.maximum(TILES, self.sums + 2.0))
         innermost, exits, unrolled = self._loops()
@@ -72,11 +76,19 @@ class MatrixWork(StageWork):
             tile_loads=loads,
         )
 
+    def _tiles(self, axis: str) -> Value:
+        """How many tiles there are along an axis in one step, on average."""
+        start = regions.opening(self.tree, self.stage.loops)
+        total: Value = 0.0
+        for size, count in start.sizes[axis]:
+            total = total + real(count) * np.ceil(real(size) / TILE)
+        return total / real(regions.reached(self.tree, self.stage.loops, start, axis, self.stage.body))
+
     def _tile_loads(self) -> Value:
         """Tiles of operands that one step loads.
 
         With room for all tiles of both parts each is loaded where its part changes; with room for the columns of one alone
-        the rows are loaded for each pair anew, or the other way round; with room for neither one of them for each product.
+        the rows are loaded for each pair anew, or the other way round; with room for neither the columns for each product.
         """
         count = float(len(self.pairs))
         of_rows = self.sums / self.columns * changes([x for x, _ in self.pairs])
@@ -84,7 +96,7 @@ class MatrixWork(StageWork):
         room = TILES - self.sums
         holds_columns = self.sums / self.columns * count + of_columns
         holds_rows = of_rows + self.sums / self.rows * count
-        anew = count * (self.sums + self.sums / np.maximum(self.rows, self.columns))
+        anew = count * (self.sums + self.sums / self.columns)
         loads = np.where(room > self.columns, holds_columns, anew)
         loads = np.minimum(loads, np.where(room > self.rows, holds_rows, anew))
         return np.where(room >= self.rows + self.columns, of_rows + of_columns, loads)

@@ -51,7 +51,10 @@ def index(text: str) -> Expr:
         ("i", {"i": 8.0}, 8),
         ("2 * i + j", {"i": 8.0, "j": 3.0}, 2 * 7 + 2 + 1),
         ("5000 - 3 * i", {"i": 4.0}, 10),
-        ("i // 4", {"i": 8.0}, 3),  # at most: eight values may begin anywhere
+        ("i // 4", {"i": 8.0}, 2),  # pieces of an axis begin at multiples of their size
+        ("i // 4", {"i": 2.0}, 1),
+        ("i // 4", {"i": 6.0}, 3),  # at most: six values may begin anywhere
+        ("(i + j) // 4", {"i": 8.0, "j": 1.0}, 3),
         ("i % 4", {"i": 8.0}, 4),
         ("i % 4", {"i": 2.0}, 2),
         ("7", {}, 1),
