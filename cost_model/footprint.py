@@ -83,7 +83,8 @@ def _blocks(span: Span, steps: Value, divisor: int) -> Value:
     if span.inner or span.fixed or span.apart or [coefficient for _, coefficient in span.terms] != [1]:
         return across
     size = steps + 1.0
-    return np.where(size % divisor == 0.0, size / divisor - 1.0, np.where(divisor % size == 0.0, 0.0, across))
+    inside = np.where(np.equal(divisor % size, 0.0), 0.0, across)
+    return np.where(np.equal(size % divisor, 0.0), size / divisor - 1.0, inside)
 
 
 def span_of(index: Expr, extent: int) -> Span:

@@ -17,8 +17,7 @@ import numpy as np
 from ..schedules import regions
 from ..schedules.loops import Loop, LoopKind, LoopTree
 from ..targets.target import Target
-from ..tensor.expr import Expr, Op, Read, variables, walk
-from ..tensor.program import Stage
+from ..tensor.matrix_pairs import matrix_pairs
 from .footprint import Value, real
 from .levels import StageLevels
 from .work import StageWork, Work
@@ -40,7 +39,8 @@ class MatrixWork(StageWork):
         self.part: Value = 1.0  # of the tiles that exist in a step on average: at an edge there are fewer
         for axis, most in zip(axes, (self.rows, self.columns), strict=True):
             self.part = self.part * self._tiles(axis) / most
-        self.pairs = pairs(stage.definition, axes[1])
+        found = matrix_pairs(stage.definition.bodies[0], *axes)
+        self.pairs = () if found is None else found.pairs  # such a stage is refused where code is made
 
     def work(self) -> Work:
         """All counts."""
@@ -108,28 +108,9 @@ def work_of(tree: LoopTree, stage: StageLevels, target: Target) -> Work:
     return kind(tree, stage, target).work()
 
 
-def pairs(stage: Stage, columns: str) -> tuple[tuple[Read, Read], ...]:
-    """(word of the rows, word of the columns) that a body multiplies, in its order, each once for both of its halves."""
-    found: dict[tuple[Read, Read], None] = {}
-    for expression in stage.expressions:
-        for node in walk(expression):
-            if isinstance(node, Op) and node.name == "mul":
-                left, right = (_word(arg) for arg in node.args)
-                if left is not None and right is not None:
-                    found[(right, left) if columns in variables(left) else (left, right)] = None
-    return tuple(found)
-
-
-def changes(words: list[Read]) -> float:
-    """How often a list names another word than before; its beginning is one."""
-    return float(sum(a != b for a, b in zip([None, *words], words, strict=False)))
-
-
-def _word(node: Expr) -> Read | None:
-    match node:
-        case Op(name="bf16_low" | "bf16_high", args=(Read() as read,)):
-            return read
-    return None
+def changes(parts: list[int]) -> float:
+    """How often a list names another part than before; its beginning is one."""
+    return float(sum(a != b for a, b in zip([None, *parts], parts, strict=False)))
 
 
 def _extent(loops: tuple[Loop, ...], *axes: str) -> Value:

@@ -13,7 +13,7 @@ MATRIX_TARGET = parse_target("x86:avx512+amx;cores=2;l1=48K/64/1;l2=2M/64/1;l3=9
 
 
 def products(m: int, n: int, k: int) -> Program:
-    """C = A B by six products of parts, the stages being t0_rows, t0_columns, t0_products, t0."""
+    """C = A B by six products of parts, of the stages t0_rows and t0_columns."""
     program = canonical(
         parse(
             f"""
@@ -27,16 +27,22 @@ def products(m: int, n: int, k: int) -> Program:
     return bf16_products(program, stage.name, *(axis.name for axis in stage.all_axes))
 
 
+def main_stage(program: Program) -> str:
+    """The stage that multiplies the parts: the result itself where it is whole tiles."""
+    (reader,) = program.consumers["t0_rows"]
+    return reader.name
+
+
 def on_tiles(s: Schedule) -> None:
     """Blocks of columns, depth, tiles: `rows` x `columns` tiles of sums; the operands are packed with all parts at once."""
-    stage = s.stage("t0_products")
+    stage = s.stage(main_stage(s.program))
     i, j, block, word = stage.loops
     outer, tiles, side = s.split(i, s.factor("rows", at_most=3, default=2), 16)
     outer_j, tiles_j, side_j = s.split(j, s.factor("columns", at_most=6, default=2), 16)
     s.reorder(outer, outer_j, block, tiles, tiles_j, side, side_j, word)
     s.unroll(tiles, tiles_j, side, word)
     s.vectorize(side_j)
-    s.tensorize("t0_products", "amx_bf16")
+    s.tensorize(stage.name, "amx_bf16")
     for name in ("t0_rows", "t0_columns"):
         pack(s, name)
 
