@@ -37,10 +37,10 @@ class Walk:
 
 
 def bring_near(
-    body: Body, names: Names, stage: StageLoops, depth: Loop, piece: Loop, view: View, variable: Expr
+    body: Body, names: Names, stage: StageLoops, depth: Loop, unroll: int, view: View, variable: Expr, locality: int = 3
 ) -> Iterator[Statement]:
-    """The hints of one trip of the reduction loop `depth` (with its unrolled piece). `view` is that around the loop,
-    `variable` the point that the loop has come to."""
+    """The hints of one trip of the reduction loop `depth` (of `unroll` points). `view` is that around the loop, `variable` the
+    point that the loop has come to."""
     for note, where, distance in stage.notes:
         kind, _, tensor = note.partition(" ")
         if kind != "bring" or not fixed(distance):
@@ -48,16 +48,15 @@ def bring_near(
         outer = _enclosing(body, stage, where)
         for read in body.tree.definition(stage.stage).reads():
             if read.tensor == tensor and not depends_on_data(read):
-                hints = _hints(body, names, stage, outer, depth, piece, view, variable, read)
+                hints = _hints(body, names, stage, outer, depth, unroll, view, variable, read, locality)
                 if hints is not None:
                     yield hints
 
 
 def _hints(
-    body: Body, names: Names, stage: StageLoops, outer: Loop, depth: Loop, piece: Loop, view: View,
-    variable: Expr, read: Read,
+    body: Body, names: Names, stage: StageLoops, outer: Loop, depth: Loop, unroll: int, view: View,
+    variable: Expr, read: Read, locality: int,
 ) -> Statement | None:  # fmt: skip
-    unroll = fixed(piece.extent)
     points = fixed(depth.extent) * unroll
     walks = _walks(body, stage, outer, depth.axis, points, view, read)
     if walks is None:
@@ -83,7 +82,7 @@ def _hints(
         ahead = ahead.moved(stage.stage, walk.axis, Place(plus(place.position, times(at, walk.step)), place.size))
     found = body.at(stage, read, ahead)
     assert isinstance(found, Read)
-    statement: Statement = Prefetch(found.tensor, found.indices)
+    statement: Statement = Prefetch(found.tensor, found.indices, locality)
     for variable_, value in reversed(lets[1:]):
         statement = Let(variable_.name, value, statement)
     if each > 1:
@@ -107,7 +106,10 @@ def _walks(
     found = [
         Walk(loop.axis, fixed(loop.extent), fixed(loop.stride))
         for loop in stage.loops
-        if loop.kind is LoopKind.UNROLL and loop.axis in moving and loop.axis != depth
+        if loop.kind is LoopKind.UNROLL
+        and loop.axis in moving
+        and loop.axis != depth
+        and not (fixed(loop.extent) * fixed(loop.stride) <= lane and _contiguous(body, stage, read, loop.axis, view))
     ]
     step = lane if _contiguous(body, stage, read, depth, view) else 1
     return [*found, Walk(depth, -(-points // step), step)]

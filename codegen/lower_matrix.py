@@ -36,12 +36,14 @@ from .loop_ir import (
     Scope,
     Statement,
 )
+from .lower_ahead import bring_near
 from .view import Place, View, fixed
 
 if TYPE_CHECKING:
     from .lower_nest import StageLowering
 
 INTRINSICS = frozenset(("amx_bf16",))
+SECOND_CACHE = 2  # the locality of hints
 SIDE = 16  # rows and columns of a tile, and words in a row of it
 
 
@@ -139,12 +141,18 @@ class MatrixTile:
         if first is not None:
             start = If(first, start, Block(tuple(move(False) for move in moves)))
 
-        def step(v: View, d: int) -> Statement:
+        def step(v: View, d: int, around: View) -> Statement:
             if d < self.inner:
-                return self.lowering.loop(v, d, step)
-            return self._multiply(v, name, height, width)
+                return self.lowering.loop(v, d, lambda w, e: step(w, e, v))
+            return Block((*self._hints(v, around), self._multiply(v, name, height, width)))
 
-        return Allocate(tiles, Block((start, step(view, self.depth), *(move(True) for move in moves))))
+        return Allocate(tiles, Block((start, step(view, self.depth, view), *(move(True) for move in moves))))
+
+    def _hints(self, view: View, around: View) -> list[Statement]:
+        """What later trips of loops around will read is brought to the second cache: the first is full of this trip's tiles."""
+        lowering, loop = self.lowering, self.lowering.loops[self.inner - 1]
+        variable = view.variables[loop.name]
+        return list(bring_near(lowering.nest.body, lowering.names, self.stage, loop, 1, around, variable, SECOND_CACHE))
 
     def _first(self, view: View) -> Expr | None:
         """Whether this is the first trip of the reduction loops outside; None without such loops."""

@@ -236,7 +236,7 @@ class StageLowering(LoopLowering):
         variable = self.names.variable(loop.name, fixed(loop.extent) * fixed(loop.stride))
         below = view.opening(loop.name, variable)
         below = below.moved(self.stage.stage, loop.axis, Place(plus(place.position, variable), number(1)))
-        near = tuple(bring_near(self.nest.body, self.names, self.stage, loop, piece, view, variable))
+        near = tuple(bring_near(self.nest.body, self.names, self.stage, loop, fixed(piece.extent), view, variable))
         label = f"{loop.name}+{piece.name}"
         body = self.with_attached(below, loop, lambda v: inner(v, depth + 2))
         body = Block((*near, body)) if near else body

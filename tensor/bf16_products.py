@@ -30,7 +30,7 @@ from .program import Axis, Program, Stage, Tensor
 from .surgery import factors, find_axis, find_stage, free_axis_name, free_name, refuse, with_stages
 
 PARTS = 3
-PAIRS = ((0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (0, 2))  # neighbours share a part
+PAIRS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))  # neighbours share a part: one alone is taken twice
 WORDS = 16  # words of a row of a matrix register: two elements of the depth each
 TILE = 16  # rows of a matrix register, and columns
 
@@ -48,8 +48,8 @@ def bf16_products(program: Program, stage: str, rows: str, columns: str, depth: 
     Stages made, for the other dimensions x of X and y of Y at their extents, and blocks of 32 of the depth:
     NAME_rows[x.., block, part, row dimension, word] and NAME_columns[columns / 16, y.., block, part, word, 16] (words of i32;
     word l holds the elements l and 16 + l of its block), NAME_products[other axes, rows, columns] (both rounded up to multiples
-    of 16; what the depth and the columns lack is zero), and the stage itself, which takes its elements from there; where the
-    two would be the same there is one. The row dimension is enlarged as far as the rounded rows reach.
+    of 16; what the depth and the columns lack is zero), and the stage itself, which takes its elements from there. The row
+    dimension is enlarged as far as the rounded rows reach.
     Errors: ProgramError where the stage is no such product.
     """
     return _Products(program, find_stage(program, stage), rows, columns, depth).program()
@@ -103,9 +103,6 @@ class _Products:
         """The rewritten program."""
         rows, columns = self._row_stage(), self._column_stage()
         products = self._product_stage(rows, columns)
-        if products.axes == self._stage.axes:  # nothing was padded or moved
-            whole = replace(self._stage, bodies=products.bodies, reduction=products.reduction)
-            return with_stages(self._program, {self._stage.name: (rows, columns, whole)})
         last = replace(self._stage, bodies=(_read(products),), reduction=(), combiner=None)
         return with_stages(self._program, {self._stage.name: (rows, columns, products, last)})
 
