@@ -34,6 +34,10 @@ NORM_NEAR = (
 )
 NORM_STREAM = 2.0  # of streams without hints, whose misses stop the core (bias + gelu of 4096x3072: 2.51 ms, 2.10 with)
 AHEAD = 2048.0  # bytes that hints of a stream look ahead until they hide it all
+NORM_TILES = (
+    2.0  # of products and loads of tiles, few of which are in flight: sums of 3 x 2 or 2 x 3 tiles, whose operands
+)
+# are loaded anew for each product, reach 157 to 171 GFLOP/s, 2 x 2 201 to 203 (1024^3, a busy Sapphire Rapids)
 LOADED = 1.2  # products of tiles that come from memory, in those of tiles in registers (matrix.py)
 NORM_PORTS = 4.0  # of arithmetic and loads in one core
 REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
@@ -105,9 +109,10 @@ def stage_cycles(work: Work, target: Target) -> Value:
 
     Loads get into the way of arithmetic before they fill their own ports: multiply-adds on registers alone run at 219
     GFLOP/s on a core of a Sapphire Rapids, at 197 with one load of a vector for each four of them, at 172 with one for two.
+    A stage on the matrix unit has no other arithmetic.
     """
     arithmetic, loading, *others, tiles = resources(work, target)
-    bound: Value = _norm([tiles, arithmetic, loading], NORM_PORTS)
+    bound: Value = _norm([tiles, loading], NORM_TILES) if work.on_matrix else _norm([arithmetic, loading], NORM_PORTS)
     for resource in others:
         bound = np.maximum(bound, resource)
     return bound + EXIT * work.exits

@@ -68,6 +68,11 @@ class Work:
         return self.operations + TILE_CYCLES * self.products
 
     @property
+    def on_matrix(self) -> bool:
+        """Whether a matrix unit does it."""
+        return not (isinstance(self.products, float) and self.products == 0.0)
+
+    @property
     def instructions(self) -> Value:
         """All of them."""
         return self.operations + self.loads + self.stores + LOOP_INSTRUCTIONS * self.loops + self.products
