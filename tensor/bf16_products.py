@@ -1,7 +1,7 @@
 """bf16_products: a float32 matrix product as six products of bfloat16 parts, for units that multiply these.
 
     C[i, j] = sum[k](A[i, k] * B[k, j])
-    ->  A_rows[b, p, i, l]    = the parts p of A[i, 32 b + l] and of A[i, 32 b + 16 + l], two halves of a word
+    ->  A_rows[i', b, p, i'', l] = the parts p of A[16 i' + i'', 32 b + l] and of A[.., 32 b + 16 + l], two halves of a word
         B_columns[j', b, p, l, j''] = the same of B[.., 16 j' + j'']
         C_products[i, j] = sum[b, l](sum over six (p, q) of the products of both halves)
 
@@ -46,10 +46,10 @@ def bf16_products(program: Program, stage: str, rows: str, columns: str, depth: 
         depth: a reduction axis that is one index of X and one of Y.
 
     Stages made, for the other dimensions x of X and y of Y at their extents, and blocks of 32 of the depth:
-    NAME_rows[x.., block, part, row dimension, word] and NAME_columns[columns / 16, y.., block, part, word, 16] (words of i32;
+    NAME_rows[rows / 16, x.., block, part, 16, word] and NAME_columns[columns / 16, y.., block, part, word, 16] (words of i32;
     word l holds the elements l and 16 + l of its block), NAME_products[other axes, rows, columns] (both rounded up to multiples
-    of 16; what the depth and the columns lack is zero), and the stage itself, which takes its elements from there. The row
-    dimension is enlarged as far as the rounded rows reach.
+    of 16; what is beyond the depth and the tensors is zero), and the stage itself, which takes its elements from there. Where
+    rows slide: NAME_rows[x.., block, part, row dimension, word], enlarged as far as the rounded rows reach.
     Errors: ProgramError where the stage is no such product.
     """
     return _Products(program, find_stage(program, stage), rows, columns, depth).program()
@@ -138,14 +138,25 @@ class _Products:
     # The parts
 
     def _row_stage(self) -> Stage:
-        """R[others of X.., block, part, row dimension, word]"""
+        """R[rows / 16, others of X.., block, part, rows % 16, word], or, of rows that slide,
+        R[others of X.., block, part, row dimension, word]"""
         x = self._x
+        size = self._shape(x.read)[x.wide]
+        others, block, part, word = self._dimensions(x)
+        if self._plain_rows:
+            tile, row = Axis("rblock", self._padded[self._rows.name].extent // TILE), Axis("r16", TILE)
+            return self._words(
+                "rows", x, (tile, *others, block, part, row, word), others, tile.var * TILE + row.var, size
+            )
         bounds = {axis.name: (0, axis.extent - 1) for axis in (*self._stage.all_axes, *self._padded.values())}
         reached = Known(bounds).interval(x.read.indices[x.wide])[1] + 1
-        size = self._shape(x.read)[x.wide]
-        row, others, block, part, word = Axis("row", _spread(max(size, reached))), *self._dimensions(x)
-        axes = (*others, block, part, row, word)
-        return self._words("rows", x, axes, others, row.var, size)
+        row = Axis("row", max(size, reached))
+        return self._words("rows", x, (*others, block, part, row, word), others, row.var, size)
+
+    @property
+    def _plain_rows(self) -> bool:
+        """Whether the rows are an index of X by themselves: a tile of rows then has its words side by side."""
+        return affine(self._x.read.indices[self._x.wide]) == affine(self._rows.var)
 
     def _column_stage(self) -> Stage:
         """W[columns / 16, others of Y.., block, part, word, columns % 16]"""
@@ -199,6 +210,8 @@ class _Products:
 
         def row_word(part: int) -> Read:
             outer, wide = [x.read.indices[d] for d in x.others], x.read.indices[x.wide]
+            if self._plain_rows:
+                return _at(rows, wide // TILE, *outer, block.var, Const(part, i64), wide % TILE, word.var)
             return _at(rows, *outer, block.var, Const(part, i64), wide, word.var)
 
         def column_word(part: int) -> Read:
@@ -213,11 +226,6 @@ class _Products:
         assert total is not None
         tensor = Tensor(free_name(self._program, f"{stage.name}_products"), f32, _shape(axes))
         return Stage((tensor,), axes, (total,), reduction, "sum", None, stage.origin)
-
-
-def _spread(rows: int) -> int:
-    """A number of rows of 64 bytes such that blocks of rows of neighbouring parts do not lie at the same place of pages."""
-    return rows + 2 * TILE if rows % 64 == 0 else rows
 
 
 def _part(value: Expr, part: Var) -> Expr:
