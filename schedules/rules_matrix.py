@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..common.errors import ProgramError
+from ..tensor.affine import affine
 from ..tensor.expr import Read, Var
 from ..tensor.matrix_pairs import MatrixPairs, matrix_pairs
 from ..tensor.pad_reads import can_pad_reads, guarded_reads
 from ..tensor.program import Axis, Program, Stage
 from ..tensor.rewrite import apply_rewrite
-from .access import constant_tensors, finished, output_stride
-from .extents import Extent, ceildiv
+from .access import constant_tensors, depends, finished, output_stride
+from .extents import Extent, ceildiv, minimum
 from .schedule import LoopHandle, Schedule, StageHandle
 
 INTRINSIC = "amx_bf16"
@@ -48,7 +49,21 @@ def prepare_matrix(s: Schedule) -> None:
         return
     while (found := _next_rewrite(s.program)) is not None:
         name, arguments = found
-        s.rewrite(name, **arguments)
+        if name == "bf16_products":
+            s.rewrite(name, **arguments, flat=_flat(s, arguments))
+        else:
+            s.rewrite(name, **arguments)
+
+
+def _flat(s: Schedule, arguments: dict[str, str]) -> list[str]:
+    """The operands of which each block of products packs its own part, where that stays in a near cache."""
+    stage, ready = s.program.stage(arguments["stage"]), constant_tensors(s.program)
+    sides = {side: next(r.tensor for r in stage.reads() if depends(r, arguments[side])) for side in ("rows", "columns")}
+    return [
+        side
+        for side, tensor in sides.items()
+        if tensor not in ready and s.variant(f"{stage.name} {side} packed inside", [False, True])
+    ]
 
 
 def _next_rewrite(program: Program) -> tuple[str, dict[str, str]] | None:
@@ -134,21 +149,36 @@ def _pack(s: Schedule, stage: StageHandle) -> list[LoopHandle]:
     instead of 0.85 ms).
     """
     *outer, part, row, word = stage.axes
-    if _side(s.program, stage.name) == "columns":
+    read = _read_of(s.program, stage.name)
+    if _is_tiled(read) and _side(s.program, stage.name) == "columns":
         tiles, *others, block = outer
-        pieces = s.split(tiles, STRIP)
-        around = [*others, block, pieces[0]]
-        s.reorder(*around, row, pieces[1], part, word)
-    elif stage.definition.axes[-2].extent == SIDE:
-        around = outer[:-1]
-        s.reorder(*around, outer[-1], row, part, word)
+        strip, tile = s.split(tiles, minimum(STRIP, tiles.extent))
+        lanes = s.split(word, SIDE)[1]
+        around, inside = [*others, block, strip], [row, tile]
+    elif _side(s.program, stage.name) == "columns":
+        tile, lanes = s.split(word, SIDE)
+        around, inside = outer, [row, tile]
+    elif _is_tiled(read):
+        lanes = s.split(word, SIDE)[1]
+        around, inside = outer[:-1], [outer[-1], row]
     else:
-        pieces = s.split(row, HEIGHT)
-        around = [*outer[:-1], pieces[0]]
-        s.reorder(*around, outer[-1], pieces[1], part, word)
+        high, low = s.split(row, HEIGHT)
+        lanes = s.split(word, SIDE)[1]
+        around, inside = [*outer[:-1], high], [outer[-1], low]
+    s.reorder(*around, *inside, part, lanes)
     s.unroll(part)
-    s.vectorize(s.split(word, SIDE)[1])
+    s.vectorize(lanes)
     return around
+
+
+def _read_of(program: Program, name: str) -> Read:
+    """The first read of a packed operand."""
+    return next(read for read in program.consumers[name][0].reads() if read.tensor == name)
+
+
+def _is_tiled(read: Read) -> bool:
+    """Whether tiles of rows or columns are a dimension of a packed operand: indices are quotients then."""
+    return not all(affine(index).is_linear for index in read.indices)
 
 
 def _side(program: Program, name: str) -> str:
@@ -177,12 +207,12 @@ def apply_products(s: Schedule, root: str, name: str) -> set[str]:
 
 
 def _packed_inside(s: Schedule, name: str) -> list[str]:
-    """The operands of which each block of products packs its own part, where that stays in a near cache."""
+    """The operands that the rewrite has left flat: blocks of products pack their parts of them."""
     found = products_of(s.program.stage(name))
     assert found is not None
     ready = constant_tensors(s.program)
-    packed = [found.pairs.rows[0].tensor, found.pairs.columns[0].tensor]
-    return [t for t in packed if t not in ready and s.variant(f"{t} packed inside", [False, True])]
+    sides = ((found.pairs.rows[0], found.rows), (found.pairs.columns[0], found.columns))
+    return [read.tensor for read, axis in sides if read.tensor not in ready and axis.var in read.indices]
 
 
 def _blocks(s: Schedule, name: str, extent: Extent, tile: Extent, least: int, default: int = 1) -> Extent:

@@ -18,6 +18,7 @@ numbers as zero.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..common.errors import ProgramError
@@ -35,7 +36,9 @@ WORDS = 16  # words of a row of a matrix register: two elements of the depth eac
 TILE = 16  # rows of a matrix register, and columns
 
 
-def bf16_products(program: Program, stage: str, rows: str, columns: str, depth: str) -> Program:
+def bf16_products(
+    program: Program, stage: str, rows: str, columns: str, depth: str, flat: Sequence[str] = ()
+) -> Program:
     """A sum of products of two float32 reads X and Y becomes one over words of two bfloat16.
 
     Args:
@@ -44,15 +47,17 @@ def bf16_products(program: Program, stage: str, rows: str, columns: str, depth: 
             axes may be added to it).
         columns: a spatial axis on which Y alone depends; it is one index of Y.
         depth: a reduction axis that is one index of X and one of Y.
+        flat: "rows", "columns", or both: operands whose rows or columns stay one dimension, so that parts of it are boxes.
 
     Stages made, for the other dimensions x of X and y of Y at their extents, and blocks of 32 of the depth:
     NAME_rows[rows / 16, x.., block, part, 16, word] and NAME_columns[columns / 16, y.., block, part, word, 16] (words of i32;
     word l holds the elements l and 16 + l of its block), NAME_products[other axes, rows, columns] (both rounded up to multiples
-    of 16; what is beyond the depth and the tensors is zero), and the stage itself, which takes its elements from there. Where
-    rows slide: NAME_rows[x.., block, part, row dimension, word], enlarged as far as the rounded rows reach.
+    of 16; what is beyond the depth and the tensors is zero), and the stage itself, which takes its elements from there. Flat
+    operands and rows that slide: NAME_rows[x.., block, part, row dimension, word], enlarged as far as the rounded rows reach,
+    and NAME_columns[y.., block, part, word, columns].
     Errors: ProgramError where the stage is no such product.
     """
-    return _Products(program, find_stage(program, stage), rows, columns, depth).program()
+    return _Products(program, find_stage(program, stage), rows, columns, depth, flat).program()
 
 
 def can_bf16_products(program: Program, stage: str, rows: str, columns: str, depth: str) -> bool:
@@ -81,9 +86,12 @@ class _Operand:
 class _Products:
     """Takes one product apart and puts it together again."""
 
-    def __init__(self, program: Program, stage: Stage, rows: str, columns: str, depth: str) -> None:
+    def __init__(
+        self, program: Program, stage: Stage, rows: str, columns: str, depth: str, flat: Sequence[str]
+    ) -> None:
         self._program = program
         self._stage = stage
+        self._flat = flat
         self._rows, self._columns, self._depth = (find_axis(stage, name) for name in (rows, columns, depth))
         if self._rows not in stage.axes or self._columns not in stage.axes or rows == columns:
             raise self._refused(f"{rows} and {columns} as two spatial axes")
@@ -155,18 +163,20 @@ class _Products:
 
     @property
     def _plain_rows(self) -> bool:
-        """Whether the rows are an index of X by themselves: a tile of rows then has its words side by side."""
-        return affine(self._x.read.indices[self._x.wide]) == affine(self._rows.var)
+        """Whether tiles of rows are a dimension: each then has its words side by side. Rows that slide begin anywhere."""
+        return "rows" not in self._flat and affine(self._x.read.indices[self._x.wide]) == affine(self._rows.var)
 
     def _column_stage(self) -> Stage:
-        """W[columns / 16, others of Y.., block, part, word, columns % 16]"""
-        y = self._y
-        count = self._columns.extent
-        tile, column, others, block, part, word = (
-            Axis("cblock", self._padded[self._columns.name].extent // TILE), Axis("c16", TILE), *self._dimensions(y)
-        )  # fmt: skip
-        axes = (tile, *others, block, part, word, column)
-        return self._words("columns", y, axes, others, tile.var * TILE + column.var, count)
+        """W[columns / 16, others of Y.., block, part, word, columns % 16], or W[others of Y.., block, part, word, columns]"""
+        y, count = self._y, self._columns.extent
+        padded = self._padded[self._columns.name].extent
+        others, block, part, word = self._dimensions(y)
+        if "columns" in self._flat:
+            column = Axis("column", padded)
+            return self._words("columns", y, (*others, block, part, word, column), others, column.var, count)
+        tile, column = Axis("cblock", padded // TILE), Axis("c16", TILE)
+        wide = tile.var * TILE + column.var
+        return self._words("columns", y, (tile, *others, block, part, word, column), others, wide, count)
 
     def _shape(self, read: Read) -> tuple[int, ...]:
         return self._program.tensors[read.tensor].shape
@@ -216,6 +226,8 @@ class _Products:
 
         def column_word(part: int) -> Read:
             outer = [y.read.indices[d] for d in y.others]
+            if "columns" in self._flat:
+                return _at(columns, *outer, block.var, Const(part, i64), word.var, column)
             return _at(columns, column // TILE, *outer, block.var, Const(part, i64), word.var, column % TILE)
 
         total: Expr | None = None
