@@ -132,11 +132,21 @@ def test_matmul(m: int, k: int, n: int) -> None:
     rows, columns, products, last = rewritten.stages
     blocks = -(-k // 32)
     assert [s.name for s in rewritten.stages] == ["C_rows", "C_columns", "C_products", "C"]
-    assert rows.tensors[0].shape == (blocks, 3, -(-m // 16) * 16, 16)
+    assert rows.tensors[0].shape == (-(-m // 16), blocks, 3, 16, 16)
     assert columns.tensors[0].shape == (-(-n // 16), blocks, 3, 16, 16)
     assert products.tensors[0].shape == (-(-m // 16) * 16, -(-n // 16) * 16)
     assert [axis.extent for axis in products.reduction] == [blocks, 16]
     assert not last.reduction
+
+
+@pytest.mark.parametrize("flat", [["rows"], ["columns"], ["rows", "columns"]])
+def test_flat_operands(flat: list[str]) -> None:
+    program = parse(MATMUL.format(m=20, k=33, n=18))
+    rewritten = bf16_products(program, "C", "i", "j", "k", flat)
+    agree(program, rewritten)
+    rows, columns, *_ = rewritten.stages
+    assert rows.tensors[0].shape == ((2, 3, 32, 16) if "rows" in flat else (2, 2, 3, 16, 16))
+    assert columns.tensors[0].shape == ((2, 3, 16, 32) if "columns" in flat else (2, 2, 3, 16, 16))
 
 
 def test_guards_stand_only_where_something_is_missing() -> None:
@@ -159,7 +169,7 @@ def test_six_products_of_parts() -> None:
 
 def parse_product(program: Program, half: str, p: int, q: int) -> Expr:
     words = [read for read in program.stages[2].reads() if print_expr(read) in (
-        f"C_rows[kblock, {p}, i, k16]", f"C_columns[j // 16, kblock, {q}, k16, j % 16]"
+        f"C_rows[i // 16, kblock, {p}, i % 16, k16]", f"C_columns[j // 16, kblock, {q}, k16, j % 16]"
     )]  # fmt: skip
     assert len(words) == 2
     left, right = sorted(words, key=lambda read: read.tensor, reverse=True)
@@ -265,7 +275,7 @@ def test_the_error_is_that_of_float32() -> None:
         for p, q in PAIRS:
             low, high = (
                 sum(
-                    (np.outer(x[block, p, :, word], y[0, block, q, word]) for word in range(16)),
+                    (np.outer(x[0, block, p, :, word], y[0, block, q, word]) for word in range(16)),
                     np.zeros((), np.float32),
                 )
                 for x, y in zip(*halves, strict=True)
