@@ -11,10 +11,13 @@ benchmarks/results/, with the machine described. Needs the `bench` extra.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Annotated
 
 import typer
@@ -29,6 +32,8 @@ from workloads import ROWS as ALL_ROWS
 from workloads import Row, drawn, groups
 
 from tilesmith.measure.calibrate import ceilings
+from tilesmith.schedules.auto import automatic
+from tilesmith.schedules.schedule import Schedule
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.targets.target import parse_target
 from tilesmith.tuner.roofline import program_work
@@ -101,8 +106,23 @@ def tune(row: Row, trials: int | None, threads: int, database: str | None, seed:
     import tilesmith
 
     begin = time.perf_counter()
-    tilesmith.tune(row.program(), trials=trials or row.trials, threads=threads, db=database, seed=seed)
+    template = directly if row.direct else None
+    tilesmith.tune(
+        row.program(), trials=trials or row.trials, threads=threads, db=database, seed=seed, template=template
+    )
     return time.perf_counter() - begin
+
+
+def directly(s: Schedule) -> None:
+    """The rules without convolutions by fewer products."""
+    automatic(s, matrix_unit=parse_target("host").has_matrix_unit, fast=False)
+
+
+def database_of(row: Row, database: str | None) -> str | None:
+    """What is tuned with some sketches only has a database of its own, or else the best of all would serve it."""
+    if not row.direct:
+        return database
+    return f"{database}.direct" if database else str(Path(gettempdir()) / f"tilesmith-direct-{os.getpid()}.sqlite")
 
 
 def main(
@@ -144,8 +164,8 @@ def main(
             for each in rows:
                 console.log(each.name)
                 if not peers_only and trials != 0:
-                    console.log(f"tuned in {tune(each, trials, count, db, seed):.1f} s")
-                results.append(race(each, team, peak, method, db))
+                    console.log(f"tuned in {tune(each, trials, count, database_of(each, db), seed):.1f} s")
+                results.append(race(each, team, peak, method, database_of(each, db)))
             console.print(table_of(f"{one}, {count} threads", results, names))
             mean = geometric_mean(results)
             if mean is not None:

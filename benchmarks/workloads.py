@@ -29,7 +29,7 @@ DRAWN_LESS = 0.05  # how much less is asked at drawn sizes
 class Row:
     """One workload: an operator of the library at given sizes, or "draft:17", what the seed 17 draws (drafts.py).
 
-    `trials`: how many it is tuned with unless told otherwise.
+    `trials`: how many it is tuned with unless told otherwise. `direct`: no convolution by fewer products (Winograd).
     """
 
     group: str
@@ -39,6 +39,7 @@ class Row:
     constants: tuple[str, ...] = ()
     bar: float | None = None  # the ratio over the best peer that is asked of it
     share: float | None = None  # the share of the ceiling that is asked of it
+    direct: bool = False
 
     @property
     def name(self) -> str:
@@ -46,7 +47,7 @@ class Row:
         fixed = f" ({', '.join(self.constants)} constant)" if self.constants else ""
         sizes = "x".join(str(size) for name, size in self.sizes.items() if name not in OPTIONS)
         options = "".join(f" {name}={value}" for name, value in self.sizes.items() if name in OPTIONS)
-        return f"{self.operator} {sizes}{options}{fixed}".strip()
+        return f"{self.operator} {sizes}{options}{fixed}{' directly' if self.direct else ''}".strip()
 
     def program(self) -> Program:
         """The program that is tuned."""
@@ -128,6 +129,9 @@ ROWS: tuple[Row, ...] = (
         conv2d("conv", channels, side, side, channels, kernel=3, padding=1, layout=layout)
         for layout in ("nchw", "nhwc")
         for channels, side in ((64, 56), (128, 28), (256, 14), (512, 7))
+    ),
+    replace(
+        conv2d("conv-direct", 64, 56, 56, 64, kernel=3, padding=1, layout="nhwc"), share=0.85, direct=True
     ),
     conv2d("conv-other", 3, 224, 224, 64, kernel=7, stride=2, padding=3),
     conv2d("conv-other", 64, 56, 56, 256, kernel=1),

@@ -69,13 +69,14 @@ def derive(program: Program, kind: str = "", matrix_unit: bool = False) -> tuple
     return (UNSCHEDULED, *trace(template, program, "auto", MOST))
 
 
-def automatic(s: Schedule, matrix_unit: bool = False) -> None:
-    """The template behind `derive`."""
+def automatic(s: Schedule, matrix_unit: bool = False, fast: bool = True) -> None:
+    """The template behind `derive`. `fast`: whether convolutions may be done with fewer products."""
     if matrix_unit:
         prepare_matrix(s)
     split = _split_depth(s)
     prepare_folds(s)
-    prepare_transforms(s)
+    if fast:
+        prepare_transforms(s)
     prepare_windows(s)
     prepare_slides(s)
     online = prepare_online(s)
