@@ -193,6 +193,7 @@ def apply_products(s: Schedule, root: str, name: str) -> set[str]:
     rows, columns = (ceildiv(loop.extent, SIDE) for loop in s.stage(name).axes[-2:])
     high = s.factor(f"{name}.rows", rows, at_most=3, default=2)
     wide = s.factor(f"{name}.columns", columns, at_most=MOST_TILES, default=2)
+    s.require(s.target("has_matrix_unit") >= 1, "the target has a matrix unit")
     s.require(high * wide + 2 <= TILES, "accumulators and an operand each fit in the tile registers")
     columns_inside = s.variant(f"{name} columns inside", [True, False])
     inside = _packed_inside(s, name)

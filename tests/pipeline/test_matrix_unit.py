@@ -10,6 +10,7 @@ from tilesmith.codegen.lower import lower
 from tilesmith.common.errors import ScheduleError
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.schedule import Schedule, trace
+from tilesmith.schedules.sketch import broken_conditions
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.ops import matmul
@@ -110,8 +111,10 @@ def test_a_sketch_for_the_unit_is_refused_elsewhere() -> None:
     other = parse_target("x86:avx512")
     values = random_config(task, sketch, np.random.default_rng(0))
     assert values is not None
+    tree = sketch.apply(task.body, other, values)
+    assert "the target has a matrix unit" in broken_conditions(tree), "so `compile` passes such a record over"
     with pytest.raises(ScheduleError, match="which the target does not have") as caught:
-        lower(sketch.apply(task.body, other, values), other)
+        lower(tree, other)
     assert "x86:avx512+amx" in caught.value.expected
 
 
