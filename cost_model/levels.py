@@ -17,6 +17,7 @@ import numpy as np
 from ..schedules import regions
 from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_full, is_reduction
 from ..schedules.useful import ends_early, share
+from ..tensor.asked_for import asked_for
 from ..tensor.bounds import Bound
 from ..tensor.expr import Read, Var, variables
 from ..tensor.forms import affine
@@ -64,7 +65,8 @@ class StageLevels:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """All stages that cost time at each call, in program order; what is prepared once from constants is left out."""
+    """All stages that cost time at each call, in program order; what is prepared once from constants is left out, and sums that
+    only numbers that are not ordinary ask for (tensor/asked_for.py)."""
 
     tree: LoopTree
     stages: dict[str, StageLevels]
@@ -80,7 +82,7 @@ class Levels:
         if level == 0:
             return ()
         names = self.tree.attached.get((stage.name, stage.loops.loops[level - 1].name), ())
-        return tuple(self.stages[name] for name in names)
+        return tuple(self.stages[name] for name in names if name in self.stages)
 
     def below(self, inner: str, axis: str, sizes: Sizes) -> Value:
         """The size of an attached stage's axis, from the sizes of the stage around it at some level."""
@@ -101,7 +103,7 @@ def levels(tree: LoopTree, useful: Mapping[str, tuple[Bound, ...]] = MappingProx
     """
     ready = prepared(tree)
     boxes = {s.stage: regions.box_axes(tree, s.stage, s.at) for s in tree.stages if s.at is not None}
-    kept = [s for s in tree.stages if s.stage not in ready]
+    kept = [s for s in tree.stages if s.stage not in ready and asked_for(tree.definition(s.stage)) is None]
     return Levels(tree, {s.stage: _stage(tree, s, useful.get(s.stage, ())) for s in kept}, boxes)
 
 

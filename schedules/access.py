@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from ..tensor.affine import affine
+from ..tensor.asked_for import asked_for
 from ..tensor.expr import MATHEMATICS, Op, Read, Var, variables, walk
 from ..tensor.program import Program, Stage
 
@@ -43,7 +44,7 @@ def depends(read: Read, axis: str) -> bool:
 
 def is_anchor(stage: Stage) -> bool:
     """True for a reduction in which every operand that it walks over is used again along some spatial axis: worth tiling."""
-    if stage.combiner in (None, "fold"):
+    if stage.combiner in (None, "fold") or asked_for(stage) is not None:
         return False
     reduction = {a.name for a in stage.reduction}
     walked = [r for r in stage.reads() if any(depends(r, a) for a in reduction)]
@@ -126,6 +127,7 @@ def finished(program: Program, stage: Stage, taken: set[str], fits: Callable[[Re
         producer = program.producers.get(read.tensor)
         if producer is None or producer.name in taken or producer.name in program.outputs:
             continue
-        if len(program.consumers[producer.name]) == 1 and fits(read, producer):
+        readers = [reader for reader in program.consumers[producer.name] if asked_for(reader) is None]
+        if len(readers) == 1 and fits(read, producer):
             found.append(producer)
     return found[0] if len(found) == 1 else None

@@ -29,6 +29,7 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
+from ..tensor.asked_for import asked_for
 from ..tensor.program import Program, Stage
 from .access import constant_tensors, is_anchor, output_stride
 from .rules_fold import apply_fold, prepare_folds
@@ -156,7 +157,7 @@ def _split_depth(s: Schedule) -> bool:
 
 
 def _is_long(stage: Stage) -> bool:
-    if stage.combiner in (None, "fold"):
+    if stage.combiner in (None, "fold") or asked_for(stage) is not None:
         return False
     points = prod(a.extent for a in stage.axes)
     return prod(a.extent for a in stage.reduction) >= LONG * points

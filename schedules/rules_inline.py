@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ..tensor.asked_for import asked_for
 from ..tensor.program import Program, Stage
 from .access import is_anchor, is_expensive, moves_data_only, points_of, reads_of
 from .inlining import can_inline
@@ -23,10 +24,12 @@ def inline_cheap(s: Schedule, kept: frozenset[str] = frozenset()) -> None:
 
 
 def _repeats(program: Program, stage: Stage) -> float:
-    """How many times the body would be evaluated, for each time that it is now."""
+    """How many times the body would be evaluated, for each time that it is now. What is hardly ever computed counts nothing."""
     size = max(1, prod(a.extent for a in stage.axes))
     total = 0.0
     for consumer in program.consumers[stage.name]:
+        if asked_for(consumer) is not None:
+            continue
         total += points_of(consumer) * len(reads_of(consumer, stage.name)) / size
     return total
 

@@ -15,12 +15,13 @@ from functools import lru_cache
 
 from ..common.errors import ProgramError
 from ..tensor.affine import affine
+from ..tensor.asked_for import asked_for
 from ..tensor.expr import Read, Var
 from ..tensor.matrix_pairs import MatrixPairs, matrix_pairs
 from ..tensor.pad_reads import can_pad_reads, guarded_reads
 from ..tensor.program import Axis, Program, Stage
 from ..tensor.rewrite import apply_rewrite
-from .access import constant_tensors, depends, finished, output_stride
+from .access import constant_tensors, depends, finished, identity_read, output_stride, reads_of
 from .extents import Extent, ceildiv, minimum
 from .schedule import LoopHandle, Schedule, StageHandle
 
@@ -82,14 +83,16 @@ def _next_rewrite(program: Program) -> tuple[str, dict[str, str]] | None:
 
 @lru_cache(maxsize=256)  # each combination of variants asks again
 def _axes(program: Program, name: str) -> tuple[str, str, str] | None:
-    """Rows, columns and depth of a stage that the unit may take, or None. Columns lie along memory if they can."""
+    """Rows, columns and depth of a stage that the unit may take, or None. Columns lie along memory if they can, and of equally
+    many rows those that lie next to them."""
     stage = program.stage(name)
     if stage.combiner != "sum" or name in constant_tensors(program) or len(stage.reads()) != 2:
         return None
     wide = sorted((a for a in stage.axes if a.extent >= LEAST["columns"]), key=lambda a: output_stride(stage, a.name))
     depths = sorted((a for a in stage.reduction if a.extent >= LEAST["depth"]), key=lambda a: -a.extent)
     for columns in wide:
-        high = sorted((a for a in stage.axes if a.extent >= LEAST["rows"] and a != columns), key=lambda a: -a.extent)
+        others = [a for a in reversed(stage.axes) if a.extent >= LEAST["rows"] and a != columns]
+        high = sorted(others, key=lambda a: -a.extent)
         for rows in high:
             for depth in depths:
                 arguments = {"stage": name, "rows": rows.name, "columns": columns.name, "depth": depth.name}
@@ -117,8 +120,23 @@ def kept_products(program: Program) -> frozenset[str]:
     found: set[str] = set()
     for stage in program.stages:
         if products_of(stage) is not None:
-            found |= {stage.name, *(read.tensor for read in stage.reads())}
+            found |= {stage.name, *(read.tensor for read in stage.reads()), *_exact(program, stage.name)}
+            found |= {reader.name for reader in program.consumers[stage.name] if not _goes_into_one(program, reader)}
     return frozenset(found)
+
+
+def _exact(program: Program, products: str) -> tuple[str, ...]:
+    """The sums for points whose products are not finite."""
+    return tuple(reader.name for reader in program.consumers[products] if asked_for(reader) is not None)
+
+
+def _goes_into_one(program: Program, stage: Stage) -> bool:
+    """Whether a pointwise stage may be written into its reader, which then finishes the products: there is one reader, which
+    is pointwise too, in the same order."""
+    readers = program.consumers[stage.name]
+    if stage.combiner is not None or len(readers) != 1 or readers[0].combiner is not None:
+        return False
+    return all(identity_read(read, readers[0]) for read in reads_of(readers[0], stage.name))
 
 
 def packed_of(program: Program, name: str) -> bool:
@@ -134,6 +152,15 @@ def finishes_products(program: Program, stage: Stage, taken: set[str]) -> Stage 
         return read.indices == own and products_of(producer) is not None
 
     return finished(program, stage, taken, fits)
+
+
+def _apart(s: Schedule, name: str, at: LoopHandle) -> None:
+    """Sums that are hardly ever asked for, a vector of them at a time: right, and little code."""
+    stage = s.compute_at(name, at)
+    *others, column = stage.axes
+    s.reorder(*others, *stage.reduction, column)
+    s.unroll(*others)
+    s.vectorize(column)
 
 
 def pack_for_products(s: Schedule, name: str) -> set[str]:
@@ -200,11 +227,14 @@ def apply_products(s: Schedule, root: str, name: str) -> set[str]:
     if root == name:
         _alone(s, name, high, wide, columns_inside, inside)
         return {name, *inside}
-    at = _finishing(s, root, name, high, wide)
+    at, vector = _finishing(s, root, name, high, wide)
+    exact = _exact(s.program, name)
+    for one in exact:
+        _apart(s, one, vector)
     stage = s.compute_at(name, at)
     pieces = s.split(stage.axes[-2], high, SIDE), s.split(stage.axes[-1], wide, SIDE)
     _tile(s, stage, list(stage.axes[:-2]), *pieces, columns_inside, inside)
-    return {root, name, *inside}
+    return {root, name, *exact, *inside}
 
 
 def _packed_inside(s: Schedule, name: str) -> list[str]:
@@ -237,8 +267,8 @@ def _alone(s: Schedule, name: str, high: Extent, wide: Extent, columns_inside: b
     s.parallel(*around)
 
 
-def _finishing(s: Schedule, root: str, name: str, high: Extent, wide: Extent) -> LoopHandle:
-    """The stage that finishes the products, in blocks; the loop inside of which a block of products runs."""
+def _finishing(s: Schedule, root: str, name: str, high: Extent, wide: Extent) -> tuple[LoopHandle, LoopHandle]:
+    """The stage that finishes the products, in blocks; the loops inside of which a block of products runs, and a vector."""
     stage = s.stage(root)
     *others, row_loop, column_loop = stage.axes
     tall = _blocks(s, f"{name}.row_blocks", row_loop.extent, high * SIDE, 2 * SIDE)
@@ -249,7 +279,7 @@ def _finishing(s: Schedule, root: str, name: str, high: Extent, wide: Extent) ->
     s.reorder(*others, rows[0], columns[0], rows[1], *columns[1:])
     s.vectorize(columns[-1])
     s.parallel(*others, rows[0], columns[0])
-    return columns[0]
+    return columns[0], columns[1]
 
 
 def _tile(

@@ -11,9 +11,14 @@ more than about one rounding of the product to float32. Source: Henry, Tang and 
 intelligence datatype for higher-precision computations", 2019. The unit sums 16 products by themselves before it adds them to
 the rest, so that rounding errors grow more slowly than in a plain sum.
 
-What differs from float32: an infinity in an operand, or a number that bfloat16 rounds to one (above 3.39e38), gives NaN in
-the results that it enters; parts below 2^-126, so those of numbers below 2^-110, are lost, because the unit takes subnormal
-numbers as zero.
+The unit takes subnormal numbers as zero, so the parts are those of X * 2^24 and Y * 2^24: of any float32 then, even the least
+subnormal one, each part is a normal number. A product that is lost all the same is less than 2^-126 before, and 2^-174 after
+the scales are taken back, which is nothing beside the least subnormal number, 2^-149.
+
+    C[i, j] = select(abs(C_products[i, j]) < 2^127, C_products[i, j] * 2^-48, C_exact[i, j])
+
+Infinities and NaN among the elements, elements from 2^103 on and sums from 2^79 on give products that are not below 2^127:
+these results are computed as they stood, C_exact (tensor/asked_for.py). So nothing differs from float32 but roundings.
 """
 
 from __future__ import annotations
@@ -34,6 +39,8 @@ PARTS = 3
 PAIRS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))  # neighbours share a part: one alone is taken twice
 WORDS = 16  # words of a row of a matrix register: two elements of the depth each
 TILE = 16  # rows of a matrix register, and columns
+SCALE = 2.0**24  # of either operand: what makes subnormal numbers, and their parts, normal
+LARGEST = 2.0**127  # products below are right: nothing in them has become infinite or NaN
 
 
 def bf16_products(
@@ -52,9 +59,10 @@ def bf16_products(
     Stages made, for the other dimensions x of X and y of Y at their extents, and blocks of 32 of the depth:
     NAME_rows[rows / 16, x.., block, part, 16, word] and NAME_columns[columns / 16, y.., block, part, word, 16] (words of i32;
     word l holds the elements l and 16 + l of its block), NAME_products[other axes, rows, columns] (both rounded up to multiples
-    of 16; what is beyond the depth and the tensors is zero), and the stage itself, which takes its elements from there. Flat
-    operands and rows that slide: NAME_rows[x.., block, part, row dimension, word], enlarged as far as the rounded rows reach,
-    and NAME_columns[y.., block, part, word, columns].
+    of 16; what is beyond the depth and the tensors is zero), NAME_exact[other axes, rows, columns], whose terms count only where
+    the products are not finite, and the stage itself, which chooses. Where its axes stand in another order it takes its elements
+    from NAME_checked, which has that of the products. Flat operands and rows that slide: NAME_rows[x.., block, part, row
+    dimension, word], enlarged as far as the rounded rows reach, and NAME_columns[y.., block, part, word, columns].
     Errors: ProgramError where the stage is no such product.
     """
     return _Products(program, find_stage(program, stage), rows, columns, depth, flat).program()
@@ -111,8 +119,11 @@ class _Products:
         """The rewritten program."""
         rows, columns = self._row_stage(), self._column_stage()
         products = self._product_stage(rows, columns)
-        last = replace(self._stage, bodies=(_read(products),), reduction=(), combiner=None)
-        return with_stages(self._program, {self._stage.name: (rows, columns, products, last)})
+        exact, checked = self._checked(products)
+        made = (rows, columns, products, exact, checked)
+        if checked.axes != self._stage.axes:
+            made = (*made, replace(self._stage, bodies=(_read(checked),), reduction=(), combiner=None))
+        return with_stages(self._program, {self._stage.name: made})
 
     # What is expected
 
@@ -196,11 +207,11 @@ class _Products:
             places: dict[int, Expr] = {operand.deep: deep, operand.wide: wide}
             places |= zip(operand.others, (axis.var for axis in others), strict=True)
             read = replace(operand.read, indices=tuple(simplify(places[d], known.bounds) for d in sorted(places)))
-            value = _part(read, Var("part"))
+            value: Expr = read
             for index, size in ((wide, count), (deep, self._depth.extent)):
                 if known.interval(index)[1] >= size:
                     value = call("select", simplify(index) < size, value, Const(0.0, f32))
-            return value
+            return _part(value * SCALE, Var("part"))
 
         first = Var("kblock") * (2 * WORDS) + Var("k16")
         body = call("bf16_pair", element(first), element(first + WORDS))
@@ -238,6 +249,20 @@ class _Products:
         assert total is not None
         tensor = Tensor(free_name(self._program, f"{stage.name}_products"), f32, _shape(axes))
         return Stage((tensor,), axes, (total,), reduction, "sum", None, stage.origin)
+
+    def _checked(self, products: Stage) -> tuple[Stage, Stage]:
+        """E[others.., rows, columns] = the terms of results whose products are not finite; T[same axes] = the results"""
+        stage = self._stage
+        extents = {axis.name: axis for axis in stage.axes}
+        axes = tuple(extents[axis.name] for axis in products.axes)
+        found = Read(products.name, tuple(axis.var for axis in axes), f32)
+        fine = call("abs", found) < LARGEST
+        term = call("select", ~fine, stage.bodies[0], Const(0.0, f32))
+        tensor = Tensor(free_name(self._program, f"{stage.name}_exact"), f32, _shape(axes))
+        exact = Stage((tensor,), axes, (term,), stage.reduction, "sum", None, stage.origin)
+        value = call("select", fine, found * (1 / SCALE**2), _read(exact))
+        name = stage.name if axes == stage.axes else free_name(self._program, f"{stage.name}_checked")
+        return exact, Stage((Tensor(name, f32, _shape(axes)),), axes, (value,), origin=stage.origin)
 
 
 def _part(value: Expr, part: Var) -> Expr:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipeline.candidates import complaint, random_config
+from lowering.interpreter import Interpreter
+from pipeline.candidates import complaint, random_config, run
 
 from tilesmith.codegen.lower import lower
+from tilesmith.codegen.pipeline import build
 from tilesmith.common.errors import ScheduleError
+from tilesmith.cost_model.analysis import analyse
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import broken_conditions
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
+from tilesmith.tensor.asked_for import asked_for
 from tilesmith.tensor.ops import matmul
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.random import random_inputs
+from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.text import canonical, parse
 
 HOST = parse_target("host")
@@ -144,6 +151,110 @@ def test_sums_of_other_things_are_refused() -> None:
     (sketch,) = trace(template, program)
     with pytest.raises(ScheduleError, match="t0 is no sum that amx_bf16 computes"):
         lower(sketch.apply(program, WITH_UNIT, {}), WITH_UNIT)
+
+
+# What is no ordinary number: as NumPy has it
+
+
+def special(name: str, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Ordinary numbers, some of which are not."""
+    array = rng.standard_normal(shape).astype(np.float32)
+    flat = array.reshape(-1)
+    some = rng.choice(flat.size, 3, replace=False)
+    match name:
+        case "infinities":
+            flat[some] = [np.inf, -np.inf, np.inf]
+        case "nan":
+            flat[some[:2]] = [np.nan, np.inf]
+        case "subnormal":
+            flat[some] = [1e-40, -1e-45, 1e-38]
+            array[..., 0, :] = 1e-40
+        case "large":
+            flat[some] = [1e38, -2e38, 3.402e38]
+        case "small results":
+            array *= np.float32(1e-20)
+        case "large results":
+            array *= np.float32(3e17)
+    return array
+
+
+def plain(program: Program, inputs: list[np.ndarray], absolute: bool = False) -> np.ndarray:
+    """The result by float64, rounded: an infinity where float32 has none."""
+    with np.errstate(all="ignore"):
+        (result,) = evaluate(program, [np.abs(x) for x in inputs] if absolute else inputs)
+        return result.astype(np.float32)
+
+
+SPECIAL = ("infinities", "nan", "subnormal", "large", "small results", "large results")
+
+
+@has_unit
+@pytest.mark.parametrize("name", ["ragged", "whole tiles", "transposed", "batch", "window", "window in steps"])
+def test_what_is_no_ordinary_number_is_as_in_float32(name: str) -> None:
+    rng = np.random.default_rng(1)
+    task = Task.of(parse(PROGRAMS[name]), HOST, 2)
+    sketch = task.sketches[on_the_unit(task)[0][0]]
+    values = random_config(task, sketch, rng)
+    assert values is not None
+    artifact = build(task.program, sketch, values, HOST, 2)
+    for kind in SPECIAL:
+        for place in range(2):
+            inputs = [special(kind, rng, d.tensor.shape) for d in task.program.inputs]
+            if "results" not in kind:
+                inputs[place] = rng.standard_normal(inputs[place].shape).astype(np.float32)
+            (found,) = run(artifact, task, inputs, True)
+            expected, scale = plain(task.program, inputs), plain(task.program, inputs, absolute=True)
+            # where terms overflow, what float32 gives depends on their order
+            sure = np.isfinite(scale) | (kind in ("infinities", "nan"))
+            for test in (np.isnan, np.isinf):
+                np.testing.assert_array_equal(test(found)[sure], test(expected)[sure], f"{kind} {place}")
+            fine = np.isfinite(expected) & np.isfinite(scale)
+            assert np.any(fine)
+            wrong = np.abs(found[fine].astype(np.float64) - expected[fine])
+            assert np.all(wrong <= 1e-5 * scale[fine].astype(np.float64) + 2.0**-147), f"{kind} {place}"
+            if kind == "small results":
+                assert np.abs(found).max() > 0
+
+
+def test_ordinary_data_ask_for_no_other_sums() -> None:
+    """The sums that stand in for products that are not finite run for the vectors of results that need them, and no others."""
+    task = Task.of(matmul(16, 48, 32), WITH_UNIT, 1)
+    sketch = task.sketches[on_the_unit(task)[0][0]]
+    values = random_config(task, sketch, np.random.default_rng(0))
+    assert values is not None
+    tree = sketch.apply(task.body, WITH_UNIT, values)
+    (exact,) = [s for s in tree.stages if asked_for(tree.definition(s.stage)) is not None]
+    assert exact.at is not None
+    (depth,) = [loop.name for loop in exact.loops if loop.extent == 32]
+    a, b = random_inputs(task.program, 0)
+    for bad, vectors in ((0, 0), (1, 3), (2, 6)):
+        a = a.copy()
+        a[:bad, 5] = np.inf
+        interpreter = Interpreter(lower(tree, WITH_UNIT))
+        (shape,) = [task.program.tensors[name].shape for name in task.program.outputs]
+        result = np.zeros(shape, np.float32)
+        interpreter.run([a, b, result])
+        assert interpreter.trips[depth] == 32 * vectors
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(result, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_other_sums_stand_beside_what_needs_them_and_cost_nothing(name: str) -> None:
+    task = Task.of(parse(PROGRAMS[name]), WITH_UNIT, 2)
+    for number, title in on_the_unit(task):
+        sketch = task.sketches[number]
+        values = random_config(task, sketch, np.random.default_rng(0))
+        assert values is not None, title
+        tree = sketch.apply(task.body, WITH_UNIT, values)
+        sums = [s for s in tree.stages if asked_for(tree.definition(s.stage)) is not None]
+        assert sums
+        counted = {s.name for nest in analyse(tree, WITH_UNIT, 2).nests for s, _ in nest.work}
+        assert len(counted) >= 2
+        for stage in sums:
+            assert stage.at is not None, title
+            assert stage.stage not in counted
+            assert not any(f"{stage.stage}." in tunable.name for tunable in sketch.tunables)
 
 
 def test_small_products_stay_with_vectors() -> None:

@@ -8,9 +8,10 @@ import pytest
 from tilesmith import ops
 from tilesmith.common.errors import ProgramError
 from tilesmith.tensor import build
-from tilesmith.tensor.bf16_products import PAIRS, bf16_products, can_bf16_products
+from tilesmith.tensor.asked_for import asked_for
+from tilesmith.tensor.bf16_products import PAIRS, SCALE, bf16_products, can_bf16_products
 from tilesmith.tensor.dtype import f32, i32
-from tilesmith.tensor.expr import Const, Expr, Read, Var, call
+from tilesmith.tensor.expr import Const, Expr, Op, Read, Var, call, walk
 from tilesmith.tensor.pad_reads import pad_reads
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.random import random_inputs
@@ -129,14 +130,29 @@ def test_matmul(m: int, k: int, n: int) -> None:
     program = parse(MATMUL.format(m=m, k=k, n=n))
     rewritten = bf16_products(program, "C", "i", "j", "k")
     agree(program, rewritten)
-    rows, columns, products, last = rewritten.stages
+    rows, columns, products, exact, last = rewritten.stages
     blocks = -(-k // 32)
-    assert [s.name for s in rewritten.stages] == ["C_rows", "C_columns", "C_products", "C"]
+    assert [s.name for s in rewritten.stages] == ["C_rows", "C_columns", "C_products", "C_exact", "C"]
     assert rows.tensors[0].shape == (-(-m // 16), blocks, 3, 16, 16)
     assert columns.tensors[0].shape == (-(-n // 16), blocks, 3, 16, 16)
     assert products.tensors[0].shape == (-(-m // 16) * 16, -(-n // 16) * 16)
     assert [axis.extent for axis in products.reduction] == [blocks, 16]
     assert not last.reduction
+    assert exact.tensors[0].shape == last.tensors[0].shape == (m, n)
+    condition = asked_for(exact)
+    assert condition is not None
+    assert print_expr(condition) == f"not abs(C_products[i, j]) < {2.0**127}"
+
+
+def test_results_in_another_order_are_checked_in_that_of_the_products() -> None:
+    program = parse(
+        "input A: f32[33, 40]\ninput B: f32[40, 17]\nC[j: 17, i: 33] = sum[k: 40](A[i, k] * B[k, j])\nreturn C"
+    )
+    rewritten = bf16_products(program, "C", "i", "j", "k")
+    agree(program, rewritten)
+    assert [s.name for s in rewritten.stages[2:]] == ["C_products", "C_exact", "C_checked", "C"]
+    assert [axis.name for axis in rewritten.stage("C_checked").axes] == ["i", "j"]
+    assert str(rewritten.stage("C").bodies[0]) == str(Read("C_checked", (Var("i"), Var("j")), f32))
 
 
 @pytest.mark.parametrize("flat", [["rows"], ["columns"], ["rows", "columns"]])
@@ -151,9 +167,15 @@ def test_flat_operands(flat: list[str]) -> None:
 
 def test_guards_stand_only_where_something_is_missing() -> None:
     full = bf16_products(parse(MATMUL.format(m=16, k=64, n=32)), "C", "i", "j", "k")
-    assert "<" not in str(full)
+    assert "<" not in str(full.stages[0].bodies[0]) + str(full.stages[1].bodies[0])
     ragged = bf16_products(parse(MATMUL.format(m=16, k=48, n=32)), "C", "i", "j", "k")
-    assert str(ragged).count("<") == 2  # the upper half of the last block, of either operand
+    for stage in ragged.stages[:2]:  # the upper half of the last block alone
+        (condition,) = {print_expr(node.args[0]) for node in walk(stage.bodies[0]) if is_select(node, "lt")}
+        assert condition == "k16 + kblock * 32 + 16 < 48"
+
+
+def is_select(node: Expr, test: str) -> bool:
+    return isinstance(node, Op) and node.name == "select" and isinstance(node.args[0], Op) and node.args[0].name == test
 
 
 def test_six_products_of_parts() -> None:
@@ -283,6 +305,7 @@ def test_the_error_is_that_of_float32() -> None:
             total += low + high
     for k in range(512):
         plain += np.outer(a[:, k], b[k])
+    total /= np.float32(SCALE**2)
     truth = a.astype(np.float64) @ b.astype(np.float64)
     parts, alone = np.abs(total - truth), np.abs(plain - truth)
     assert 0 < parts.max() <= 2 * alone.max()
@@ -292,13 +315,30 @@ def test_the_error_is_that_of_float32() -> None:
     assert np.all(np.abs(exact - truth) <= 2.0**-24 * (np.abs(a) @ np.abs(b)))
 
 
-def test_infinities_give_nan_where_they_enter() -> None:
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e38, -3.4e38])
+def test_what_is_not_finite_in_bfloat16_is_computed_as_it_stood(value: float) -> None:
     program = parse(MATMUL.format(m=4, k=8, n=4))
     a, b = random_inputs(program, 0)
-    a[1, 3] = np.inf
-    (found,) = evaluate(bf16_products(program, "C", "i", "j", "k"), (a, b))
-    assert np.isnan(found[1]).all()
+    a[1, 3] = value
+    (expected,), (found,) = evaluate(program, (a, b)), evaluate(bf16_products(program, "C", "i", "j", "k"), (a, b))
+    np.testing.assert_array_equal(found[1], expected[1])
     assert np.isfinite(found[[0, 2, 3]]).all()
+
+
+@pytest.mark.parametrize("size", [2.0**-149, 3 * 2.0**-149, 1e-40, 1.1754942e-38, 2.0**-126, 1e-30, 1.0, 2.0**102])
+def test_all_parts_of_any_number_are_normal(size: float) -> None:
+    """None of the words holds a subnormal number, and the three parts together are the number."""
+    program = parse(MATMUL.format(m=16, k=32, n=16))
+    rewritten = bf16_products(program, "C", "i", "j", "k")
+    a = (random_inputs(program, 3)[0] * np.float32(size)).astype(np.float32)
+    (words,) = evaluate(
+        Program(rewritten.inputs, rewritten.stages[:1], ("C_rows",)), (a, np.zeros((32, 16), np.float32))
+    )
+    words = words.astype(np.int32).view(np.uint32)[0, 0]
+    for half, part in ((words << 16, a[:, :16]), (words & 0xFFFF0000, a[:, 16:])):
+        values = half.view(np.float32)
+        assert np.all((values == 0) | (np.abs(values) >= 2.0**-126))
+        np.testing.assert_array_equal(values.astype(np.float64).sum(0) / SCALE, part)
 
 
 CONV = ops.conv2d(1, 3, 8, 8, 4, padding=1)

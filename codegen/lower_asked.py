@@ -1,0 +1,43 @@
+"""Sums that stand in where something is no ordinary number (tensor/asked_for.py): a tile of points none of which asks has no
+terms.
+
+for k { vector l { acc[l] += select(bad(p[l]), x[k] * y[k, l], 0) } }
+->  some = false;  vector l { some = some or bad(p[l]) }
+    if some: for k { vector l { acc[l] += select(bad(p[l]), x[k] * y[k, l], 0) } }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..schedules.loops import Loop
+from ..tensor.asked_for import asked_for
+from ..tensor.dtype import boolean
+from ..tensor.expr import Const, Read
+from .loop_ir import Allocate, Block, Buffer, If, Scope, Statement, Store, Update
+from .view import View
+
+if TYPE_CHECKING:
+    from .lower_nest import StageLowering
+
+
+def where_asked(lowering: StageLowering, view: View, tile: Sequence[Loop], terms: Statement) -> Statement:
+    """The terms of a tile of points, which `tile` runs over, if some point asks for them.
+
+    On a GPU always: threads meet inside of loops, so all have to come.
+    """
+    condition = asked_for(lowering.definition)
+    if condition is None or lowering.nest.target.kind == "cuda":
+        return terms
+    some = Buffer(lowering.names.fresh(f"{lowering.stage.stage}.some"), boolean, (), Scope.REGISTER, padded=True)
+
+    def asks(v: View) -> Statement:
+        return Update(some.name, (), "max", lowering.nest.body.at(lowering.stage, condition, v))
+
+    steps = (
+        Store(some.name, (), Const(False, boolean)),
+        lowering.alone(view, tile, asks),
+        If(Read(some.name, (), boolean), terms),
+    )
+    return Allocate(some, Block(steps))
