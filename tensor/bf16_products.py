@@ -59,10 +59,10 @@ def bf16_products(
     Stages made, for the other dimensions x of X and y of Y at their extents, and blocks of 32 of the depth:
     NAME_rows[rows / 16, x.., block, part, 16, word] and NAME_columns[columns / 16, y.., block, part, word, 16] (words of i32;
     word l holds the elements l and 16 + l of its block), NAME_products[other axes, rows, columns] (both rounded up to multiples
-    of 16; what is beyond the depth and the tensors is zero), NAME_exact[other axes, rows, columns], whose terms count only where
-    the products are not finite, and the stage itself, which chooses. Where its axes stand in another order it takes its elements
-    from NAME_checked, which has that of the products. Flat operands and rows that slide: NAME_rows[x.., block, part, row
-    dimension, word], enlarged as far as the rounded rows reach, and NAME_columns[y.., block, part, word, columns].
+    of 16; what is beyond the depth and the tensors is zero), NAME_exact[other axes, rows, columns], whose terms count only
+    where the products are not finite, and the stage itself, which chooses. Where its axes stand in another order it takes its
+    elements from NAME_checked, which has that of the products. Flat operands and rows that slide: NAME_rows[x.., block, part,
+    row dimension, word], enlarged as far as the rounded rows reach, and NAME_columns[y.., block, part, word, columns].
     Errors: ProgramError where the stage is no such product.
     """
     return _Products(program, find_stage(program, stage), rows, columns, depth, flat).program()
