@@ -1,4 +1,4 @@
-"""Sums that stand in where something is no ordinary number (tensor/asked_for.py): tiles none of whose points asks have no terms.
+"""Sums that stand in where something is no ordinary number (tensor/asked_for.py): without a point that asks a tile has no terms.
 
 for k { vector l { acc[l] += select(bad(p[l]), x[k] * y[k, l], 0) } }
 ->  some = false;  vector l { some = some or bad(p[l]) }

@@ -120,7 +120,7 @@ class _Products:
         rows, columns = self._row_stage(), self._column_stage()
         products = self._product_stage(rows, columns)
         exact, checked = self._checked(products)
-        made = (rows, columns, products, exact, checked)
+        made: tuple[Stage, ...] = (rows, columns, products, exact, checked)
         if checked.axes != self._stage.axes:
             made = (*made, replace(self._stage, bodies=(_read(checked),), reduction=(), combiner=None))
         return with_stages(self._program, {self._stage.name: made})
