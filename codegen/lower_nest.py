@@ -294,7 +294,7 @@ class StageLowering(LoopLowering):
         plain = replace(view, edge=False, tail=False)
         start = self.alone(plain, (*tile, *lanes), lambda v: Store(registers.name, element(v), zero))
         middle = update(view, depth) if depth == len(self.loops) else self.loop(view, depth, update)
-        middle = where_asked(self, view, tile, middle)
+        middle = where_asked(self, view, depth, tile, middle)
         finish = self.alone(view, tile, lambda v: self._finish(v, registers, element, lanes, combiner, zero))
         return Allocate(registers, Block((start, middle, finish)))
 
@@ -380,4 +380,4 @@ class StageLowering(LoopLowering):
 
         inside = [x for d, x in enumerate(self.loops) if d >= depth and not self.reduces[d]]
         start = self.alone(replace(view, edge=True), inside, set_identity)
-        return Block((start, where_asked(self, view, inside, self.loop(view, depth, update))))
+        return Block((start, where_asked(self, view, depth, inside, self.loop(view, depth, update))))

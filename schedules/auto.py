@@ -37,6 +37,7 @@ from .rules_gpu import gpu_automatic
 from .rules_inline import inline_cheap
 from .rules_matrix import (
     apply_products,
+    choosing,
     finishes_products,
     kept_products,
     pack_for_products,
@@ -88,6 +89,7 @@ def automatic(s: Schedule, matrix_unit: bool = False, fast: bool = True) -> None
     if rows is not None and not s.variant(f"{rows.root} by rows", [True] if shared else [True, False]):
         rows, shared = None, frozenset()
     inline_cheap(s, pieces_of_data(s.program) | pieces_of_slides(s.program) | kept | shared)
+    kept |= choosing(s.program)
     taken: set[str] = set()
     ready = constant_tensors(s.program)
     few = split or sum(is_anchor(stage) for stage in s.program.stages) > 1

@@ -6,7 +6,7 @@ from math import prod
 
 from ..tensor.asked_for import asked_for
 from ..tensor.program import Program, Stage
-from .access import is_anchor, is_expensive, moves_data_only, points_of, reads_of
+from .access import identity_read, is_anchor, is_expensive, moves_data_only, points_of, reads_of
 from .inlining import can_inline
 from .schedule import Schedule
 
@@ -15,12 +15,26 @@ def inline_cheap(s: Schedule, kept: frozenset[str] = frozenset()) -> None:
     """Inlines from the outputs back, so that chains collapse into their last consumer. `kept`: stages to leave alone."""
     for name in [stage.name for stage in reversed(s.program.stages)]:
         stage = s.program.stage(name)
-        if name in kept or not can_inline(s.program, stage):
+        if name in kept or not can_inline(s.program, stage) or _chooses_elsewhere(s.program, stage):
             continue
         perhaps = not _inlines_free(s.program, stage)
         if perhaps and not (_inlines_perhaps(s.program, stage) and s.variant(f"inline {name}", [False, True])):
             continue
         s.inline(name)
+
+
+def _chooses_elsewhere(program: Program, stage: Stage) -> bool:
+    """Whether a stage takes some values from a sum that stands in for them, which runs beside it (tensor/asked_for.py), and its
+    readers are not one pointwise stage in the same order, which the sum could run beside as well."""
+    producers = [program.producers.get(read.tensor) for read in stage.reads()]
+    if not any(producer is not None and asked_for(producer) is not None for producer in producers):
+        return False
+    reader, *others = program.consumers[stage.name]
+    return (
+        bool(others)
+        or reader.combiner is not None
+        or not all(identity_read(read, reader) for read in reads_of(reader, stage.name))
+    )
 
 
 def _repeats(program: Program, stage: Stage) -> float:

@@ -5,7 +5,8 @@ order in which tiles are loaded, and the products of these. The operands are pac
 
     block of rows, block of columns, block of the depth, tiles of the block, depth, register tiles
 
-A pointwise stage that finishes the products runs over each block while it is in a near cache.
+A pointwise stage that finishes the products runs over each block while it is in a near cache. Beside it, for each vector that
+has products which are infinite or NaN, the sums run that stand in for these (tensor/asked_for.py).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..tensor.matrix_pairs import MatrixPairs, matrix_pairs
 from ..tensor.pad_reads import can_pad_reads, guarded_reads
 from ..tensor.program import Axis, Program, Stage
 from ..tensor.rewrite import apply_rewrite
-from .access import constant_tensors, depends, finished, identity_read, output_stride, reads_of
+from .access import constant_tensors, depends, finished, output_stride
 from .extents import Extent, ceildiv, minimum
 from .schedule import LoopHandle, Schedule, StageHandle
 
@@ -121,22 +122,22 @@ def kept_products(program: Program) -> frozenset[str]:
     for stage in program.stages:
         if products_of(stage) is not None:
             found |= {stage.name, *(read.tensor for read in stage.reads()), *_exact(program, stage.name)}
-            found |= {reader.name for reader in program.consumers[stage.name] if not _goes_into_one(program, reader)}
     return frozenset(found)
+
+
+def choosing(program: Program) -> frozenset[str]:
+    """Stages that choose between products and the sums that stand in for them, which run beside them: nests of their own."""
+    return frozenset(
+        reader.name
+        for stage in program.stages
+        if asked_for(stage) is not None
+        for reader in program.consumers[stage.name]
+    )
 
 
 def _exact(program: Program, products: str) -> tuple[str, ...]:
     """The sums for points whose products are not finite."""
     return tuple(reader.name for reader in program.consumers[products] if asked_for(reader) is not None)
-
-
-def _goes_into_one(program: Program, stage: Stage) -> bool:
-    """Whether a pointwise stage may be written into its reader, which then finishes the products: there is one reader, which
-    is pointwise too, in the same order."""
-    readers = program.consumers[stage.name]
-    if stage.combiner is not None or len(readers) != 1 or readers[0].combiner is not None:
-        return False
-    return all(identity_read(read, readers[0]) for read in reads_of(readers[0], stage.name))
 
 
 def packed_of(program: Program, name: str) -> bool:
