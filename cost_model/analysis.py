@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..schedules.access import is_anchor
-from ..schedules.loops import LoopTree
+from ..schedules.loops import LoopKind, LoopTree
 from ..schedules.useful import useful
 from ..targets.target import Cache, Target
 from .footprint import Value, real
@@ -44,7 +44,8 @@ class Nest:
     `ahead`: how many bytes ahead memory is asked for by prefetches, 0 without any. `passes`: several stages walk over inputs
     of the program, one after the other: what the next row needs is not on its way while this one is worked on. `rows`: how
     many such rows there are. `streams`: nothing in it is worked on again and again, as the operands of a product are.
-    `near`: above 0 where hints bring the next block's operand near while one is computed.
+    `near`: above 0 where hints bring the next block's operand near while one is computed. `edges`: tiles of streamed tensors
+    that reach beyond the end of a row: masked stores of nothing bring in what is streamed next.
     """
 
     root: StageLevels
@@ -59,6 +60,7 @@ class Nest:
     rows: Value = 1.0
     streams: bool = False
     near: Value = 0.0
+    edges: Value = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,9 @@ def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
         inside = [s for s, _ in work]
         ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)
         rows, streams = root.trips[deepest(counted, root)], not any(is_anchor(s.definition) for s in inside)
-        near = brings_near(inside)
-        nests.append(Nest(root, trips, used, balance, work, moved, traffic, ahead, passes, rows, streams, near))
-    points = {s.name: float(np.prod([float(a.extent) for a in s.definition.all_axes])) for s in counted.stages.values()}
+        near, edges = brings_near(inside), streamed_edges(inside, traffic)
+        nests.append(Nest(root, trips, used, balance, work, moved, traffic, ahead, passes, rows, streams, near, edges))
+    points = {name: real_points(s) for name, s in counted.stages.items()}
     return Analysis(tuple(nests), caches, touched, points)
 
 
@@ -133,6 +135,24 @@ def brings_near(stages: list[StageLevels]) -> Value:
             if note.startswith("bring "):
                 total = total + real(on)
     return total
+
+
+def streamed_edges(stages: list[StageLevels], traffic: NestTraffic) -> Value:
+    """Rows of streamed tensors whose last tile reaches beyond their end."""
+    total: Value = 0.0
+    for s in stages:
+        streamed = [traffic.streamed[a.tensor] for a in s.writes if a.tensor in traffic.streamed]
+        vectors = [loop.axis for loop in s.straight if loop.kind is LoopKind.VECTOR]
+        if streamed and vectors:
+            outermost = s.loops.pieces(vectors[0])[0]
+            rows = s.trips[s.loops.loops.index(outermost)]
+            total = total + streamed[0] * np.where(s.trips[-1] > real_points(s), rows, 0.0)
+    return total
+
+
+def real_points(stage: StageLevels) -> float:
+    """Points that the program asks for."""
+    return float(np.prod([float(axis.extent) for axis in stage.definition.all_axes]))
 
 
 def walks_repeatedly(tree: LoopTree, stages: list[StageLevels]) -> bool:

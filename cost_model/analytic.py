@@ -5,10 +5,12 @@
 
 computing is the busiest of the arithmetic ports, the load ports, the store ports, the decoder and the chains of dependent
 additions, stage by stage, as in the roofline and ECM models (Williams et al., CACM 2009; Stengel et al., ICS 2015). Where two
-of the terms are close they get into each other's way, so (+) is a norm between the maximum and the sum. A nest of several
-passes over its rows is their sum: while the later passes compute, nobody asks for the next row, unless prefetches do, for the
-part of a row that they reach (softmax of 1,024 columns, Sapphire Rapids: 1.16 ms without, 0.72 with them; 0.68 of computing,
-0.57 of memory).
+of the terms are close they get into each other's way, so (+) is a norm between the maximum and the sum. In a nest of several
+passes over its rows computing and reading add up: while the later passes compute, nobody asks for the next row, unless
+prefetches do, for the part of a row that they reach (softmax of 1,024 columns, Sapphire Rapids: 1.16 ms without, 0.72 with
+them; 0.68 of computing, 0.57 of memory). What the passes write leaves the caches at any time, but what is stored past the
+caches leaves while it is stored, for nothing but a few lines can wait: softmax of 4096x1024 takes 0.86 ms with usual stores,
+0.97 with such.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from .work import LATENCY, SCALAR_PORTS, TILE_CYCLES, WINDOW, Work
 
 ISSUE = 5.0  # instructions that a core takes in per cycle
 EXIT = 12.0  # cycles lost where a loop ends: its last jump is mostly predicted wrongly
-SPLIT = 0.75  # of a load more for a vector that lies across two lines
+SPLIT = 1.0  # of a load more for a vector that lies across two lines (Sapphire Rapids: 1.15 cycles instead of 0.66)
+MASKED = 0.7  # of a load more where a mask leaves out lanes (Sapphire Rapids: 1.02 cycles instead of 0.66)
 COLLISION = 8.0  # cycles to fetch a line whose places in the first cache are all taken (Zen 4)
 NORM = 3.0  # of the terms of a nest: 1 would be their sum, infinity the largest
 NORM_NEAR = (
@@ -42,6 +45,7 @@ LOADED = 1.2  # products of tiles that come from memory, in those of tiles in re
 NORM_PORTS = 4.0  # of arithmetic and loads in one core
 REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
 LEAST = 0.25  # what a byte written costs at least, of one that is read: less is an error of the calibration
+AGAIN = 1e-7  # seconds until a line has left the caches that is stored past them right after it was brought in
 SMALL = 6000.0  # instructions of a nest up to which the code generator starts no threads for it
 
 
@@ -68,15 +72,18 @@ def total_seconds(analysis: Analysis, target: Target, threads: int, ceilings: Ce
 
 def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> Value:
     clock = clock_of(target, ceilings)
-    cycles: Value = 0.0
+    storing = nest.moved[-1].past * far_costs(ceilings, analysis.touched)[2]
+    computing: Value = 0.0
     for stage, work in nest.work:
         slower = 1.0 if stage.loops.tensorized is None else clock / matrix_clock_of(ceilings, clock)
-        cycles = cycles + slower * stage_cycles(work, target)
-    terms = [cycles / (clock * threads)]
+        seconds = slower * stage_cycles(work, target) / (clock * threads)
+        streams = nest.passes and any(a.tensor in nest.traffic.streamed for a in stage.writes)
+        computing = computing + (_norm([seconds, storing]) if streams else seconds)
     *near, far = memory_seconds(nest, analysis, target, threads, ceilings)
-    terms += [*near[:-1], near[-1] + far] if near else [far]
+    terms = [computing, *near[:-1], near[-1] + far] if near else [computing, far]
     terms.append(nest.traffic.collisions * COLLISION / (clock * threads))
-    total = _together(nest, terms)
+    total = _together(nest, terms, storing + nest.moved[-1].written * far_costs(ceilings, analysis.touched)[1])
+    total = total + nest.edges * AGAIN / threads
     if threads == 1:
         return total * nest.balance
     started = np.where(nest.trips > 1.0, REGION, 0.0)
@@ -84,12 +91,14 @@ def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, 
     return np.where(instructions < SMALL, total * threads, total * nest.balance + started)
 
 
-def _together(nest: Nest, terms: list[Value]) -> Value:
-    """From the seconds of computing, caches and memory to those of the whole."""
+def _together(nest: Nest, terms: list[Value], writing: Value) -> Value:
+    """From the seconds of computing, caches and memory to those of the whole. `writing`: of memory, what is written."""
     if nest.passes:
         row = np.maximum(nest.moved[0].read / np.maximum(nest.rows, 1.0), 1.0)
         covered = np.minimum(nest.ahead / row, 1.0)
-        return covered * _norm(terms, NORM_NEAR) + (1.0 - covered) * (terms[0] + _norm(terms[1:]))
+        computing, *caches, far, collisions = terms
+        reading = _norm([*caches, far - writing, collisions])
+        return covered * _norm(terms, NORM_NEAR) + (1.0 - covered) * _norm([computing + reading, far])
     if nest.streams:
         covered = np.minimum(nest.ahead / AHEAD, 1.0)
         return covered * _norm(terms, NORM_NEAR) + (1.0 - covered) * _norm(terms, NORM_STREAM)
@@ -129,7 +138,8 @@ def resources(work: Work, target: Target) -> tuple[Value, Value, Value, Value, V
     overlap = 1.0 + WINDOW / np.maximum(in_flight, 1.0)
     return (
         work.operations / arithmetic,
-        (work.loads - work.broadcasts + SPLIT * work.unaligned) / loading + work.broadcasts / scalars,
+        (work.loads - work.broadcasts + SPLIT * work.unaligned + MASKED * work.masked) / loading
+        + work.broadcasts / scalars,
         work.stores / storing,
         work.instructions / ISSUE,
         work.steps * LATENCY / overlap,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from functools import lru_cache
 
 from ..tensor.dtype import i64
-from ..tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, children, reads, variables
+from ..tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, children, reads, variables, walk
 from ..tensor.program import Stage
 
 # Cycles that one vector takes where one vector is added or multiplied per cycle, for operators that take more than one:
@@ -47,7 +47,8 @@ def slots(stage: Stage, fused: bool, written_out: Axes = frozenset()) -> dict[Ax
             case Op(name=name, args=args):
                 adds = name in ("add", "sub")
                 axes = frozenset().union(*(visit(arg, adds) for arg in args))
-                chosen = name == "select" and _known(args[0], written_out)
+                chosen = name == "select" and (_known(args[0], written_out) or _is_guarded(args))
+                chosen = chosen or (name in ("and", "or", "not") and not any(map(reads, args)))  # of masks
                 if node.dtype != i64 and not (name == "mul" and is_added and fused) and not chosen:
                     found[axes] += _cost(name, args)
             case Cast():
@@ -70,10 +71,26 @@ def slots(stage: Stage, fused: bool, written_out: Axes = frozenset()) -> dict[Ax
     return dict(found)
 
 
+def guarded_reads(stage: Stage) -> frozenset[Read]:
+    """What a stage reads only where a condition holds that is known without reading."""
+    found = set()
+    for expression in stage.expressions:
+        for node in walk(expression):
+            match node:
+                case Op(name="select", args=(_, Read() as read, _) as args) if _is_guarded(args):
+                    found.add(read)
+    return frozenset(found)
+
+
 def _cost(name: str, args: tuple[Expr, ...]) -> float:
     if name == "bf16_pair":
         return 1.0 + ROUNDING * sum(not isinstance(arg, Const) for arg in args)
     return SLOTS.get(name, 1.0)
+
+
+def _is_guarded(args: tuple[Expr, ...]) -> bool:
+    """Whether a select is a load under a mask, which sets the other lanes to 0 by itself."""
+    return isinstance(args[1], Read) and isinstance(args[2], Const) and not args[2].value and not reads(args[0])
 
 
 def _known(condition: Expr, written_out: Axes) -> bool:

@@ -19,12 +19,17 @@ from ..tensor.affine import affine
 from ..tensor.expr import Read, Var, variables
 from .footprint import Value, real
 from .levels import StageLevels, in_registers
-from .operations import slots
+from .operations import guarded_reads, slots
 
 LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
 WINDOW = 64.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
 SCALAR_PORTS = 2.0  # scalars per cycle, also where only one vector of full width is done per cycle
 TILE_CYCLES = 16.0  # of the matrix unit for one product of tiles: a row each
+STRIDED = 4  # elements from lane to lane up to which whole vectors are loaded and their lanes picked (emit_memory.py)
+SPREAD = 3.0  # instructions that bring a mask to where the lanes lie in one of these vectors
+REMEMBERED = (
+    32.0  # trips of a loop up to which its end is foreseen more or less (Sapphire Rapids: no cost seen up to there)
+)
 LOOP_INSTRUCTIONS = 3.0  # increment, comparison and jump
 
 
@@ -34,7 +39,8 @@ class Work:
 
     operations: cycles of one arithmetic port, a whole vector at a time. loads: all of them; broadcasts: those of one element
     for all lanes; gathered: accesses to single lanes of vectors;
-    unaligned, crowded: loads across two cache lines, and from tensors whose rows lie at strides near a page.
+    unaligned, masked, crowded: loads across two cache lines, of which a mask leaves out lanes, and from tensors whose rows
+    lie at strides near a page.
     loops, exits: iterations of the loops in the code, and how often one ends.
     steps: trips of the straight code, each of which lengthens the chains of accumulators by one addition; 0 without chains.
     chains: independent accumulators; length: steps from setting the accumulators to storing them.
@@ -59,6 +65,7 @@ class Work:
     code: Value
     width: Value
     points: Value
+    masked: Value = 0.0
     products: Value = 0.0
     tile_loads: Value = 0.0
 
@@ -80,15 +87,17 @@ class Work:
 
 @dataclass(slots=True)
 class Reads:
-    """Loads of operands; `operands`: registers that they take in the straight code; `shuffles`: what turns vectors in
-    registers to lie along another axis."""
+    """Loads of operands; `operands`: registers that they take in the straight code; `kept`: registers for what a later point
+    of the straight code uses again; `shuffles`: what turns vectors in registers to lie along another axis."""
 
     loads: Value = 0.0
     broadcasts: Value = 0.0
     gathered: Value = 0.0
     unaligned: Value = 0.0
     crowded: Value = 0.0
+    masked: Value = 0.0
     operands: Value = 1.0
+    kept: Value = 0.0
     shuffles: Value = 0.0
 
 
@@ -144,6 +153,8 @@ class StageWork:
         spilled = (
             np.maximum(registers - self.target.vector_registers, 0.0) * steps if stage.definition.reduction else 0.0
         )
+        room = np.maximum(self.target.vector_registers - registers, 0.0)
+        spilled = spilled + np.maximum(reads.kept - room, 0.0) * steps / self._around
         innermost, openings, unrolled = self._loops()
         lanes = 1.0 if self.vector is None else real(self.vector.extent)
         has_chain = stage.registers is not None and stage.registers <= stage.body
@@ -164,6 +175,14 @@ class StageWork:
             code=(text + reads.operands) * unrolled,
             width=np.minimum(lanes / self.target.lanes(self.dtype), 1.0),
             points=stage.trips[-1],
+            masked=reads.masked,
+        )
+
+    @cached_property
+    def _around(self) -> Value:
+        """Copies of the straight code that unrolled loops around it make."""
+        return self._values({axis.name: 1 for axis in self.stage.definition.all_axes})[0] / self.copies(
+            frozenset(axis.name for axis in self.stage.definition.all_axes)
         )
 
     def _written_out(self) -> frozenset[str]:
@@ -177,22 +196,34 @@ class StageWork:
         """All loads of operands."""
         found = Reads()
         live: list[Value] = []
+        guarded = guarded_reads(self.stage.definition)
         for read in self.stage.definition.reads():
             producer = self.tree.program.producers.get(read.tensor)
             axes = frozenset().union(*(variables(index) for index in read.indices))
             if producer is not None and in_registers(self.tree, made := self.tree.by_stage[producer.name]):
                 crosses = made.tiled and self.vector is not None and self.vector.axis in axes
-                if crosses and self.vector is not None and not self._contiguous(read):
+                if crosses and self.vector is not None and self._step(read) != 1:
                     found.shuffles = found.shuffles + self.times(axes) * np.log2(real(self.vector.extent))
                 continue
-            count = self.times(axes)
-            live.append(self.copies(axes))
+            differ, masks = self._shared(read)
+            count = self.times(axes) * differ
+            live.append(self.copies(axes) * differ)
+            found.kept = found.kept + self.copies(axes) * self._around * (1.0 - differ)
             if self.vector is not None and self.vector.axis in axes:
-                if not self._contiguous(read):
+                step = self._step(read)
+                if 1 < step <= STRIDED:
+                    found.shuffles = found.shuffles + count * (step - 1.0)
+                    count = count * step
+                    found.unaligned = found.unaligned + count
+                    if read in guarded:
+                        found.shuffles = found.shuffles + self.times(axes) * masks * step * SPREAD
+                        found.masked = found.masked + count
+                elif step != 1:
                     count = count / self.vectors * real(self.vector.extent)
                     found.gathered = found.gathered + count
-                elif self._splits_lines(read.tensor):
-                    found.unaligned = found.unaligned + count
+                else:
+                    found.unaligned = found.unaligned + (count if self._splits_lines(read.tensor) else 0.0)
+                    found.masked = found.masked + (count if read in guarded else 0.0)
             else:
                 found.broadcasts = found.broadcasts + count
             if any(a.crowds for a in self.stage.accesses if a.tensor == read.tensor):
@@ -205,15 +236,62 @@ class StageWork:
             found.operands = found.operands + 1.0
         return found
 
-    def _contiguous(self, read: Read) -> bool:
-        """Whether the lanes of a vector lie side by side."""
+    def _step(self, read: Read) -> int:
+        """Elements from one lane of a vector to the next; 0 where they lie anywhere."""
         assert self.vector is not None
         producer = self.tree.program.producers.get(read.tensor)
         if producer is not None and self.tree.by_stage[producer.name].tiled:
             copy = self.tree.by_stage[producer.name]
             innermost = [axis.name for axis in producer.axes].index(copy.loops[-1].axis)
-            return affine(read.indices[innermost]).coefficient(Var(self.vector.axis)) == 1
-        return element_stride(self.tree.program, read, self.vector.axis) == 1
+            return int(affine(read.indices[innermost]).coefficient(Var(self.vector.axis)) == 1)
+        return abs(element_stride(self.tree.program, read, self.vector.axis) or 0)
+
+    def _shared(self, read: Read) -> tuple[Value, Value]:
+        """The parts of the copies of a read that differ, and whose masks differ where it is guarded.
+
+        A window's points are its neighbours' points too: along a dimension indexed by 2 i + k there are as many values as the
+        box has points, where i and k are written out. But at a ragged edge the rows of a tile are clamped, each by itself, and
+        what one row may read says nothing about the others.
+        """
+        differ: Value = 1.0
+        masks: Value = 1.0
+        for index in read.indices:
+            axes = affine(index).coefficients
+            copies, reach = self._values(axes)
+            if self.vector is not None and self.vector.axis in axes:
+                differ, masks = differ * np.minimum(reach / copies, 1.0), masks * self.vectors / copies
+            else:
+                even = self._even(frozenset(axes))
+                differ = differ * np.where(even > 0.0, np.minimum(reach / copies, 1.0), 1.0)
+                masks = masks * np.where(even > 0.0, 1.0 / copies, 1.0)
+        return differ, masks
+
+    def _values(self, coefficients: dict[str, int]) -> tuple[Value, Value]:
+        """(combinations of the values that some axes take where all is written out, values that an index takes)."""
+        copies: Value = 1.0
+        reach: Value = 1.0
+        inside: Value = 1.0  # 1 while all loops further in are written out
+        for loop in reversed(self.stage.loops.loops):
+            if loop.kind not in (LoopKind.UNROLL, LoopKind.VECTOR):
+                inside = inside * np.where(real(loop.extent) > 1.0, 0.0, 1.0)
+            elif loop.axis in coefficients:
+                extent, step = real(loop.extent), real(loop.stride)
+                if loop is self.vector:
+                    extent, step = self.vectors, float(self.target.lanes(self.dtype))
+                more = inside * (extent - 1.0)
+                copies = copies * (1.0 + more)
+                reach = reach + more * step * abs(coefficients[loop.axis])
+        return copies, reach
+
+    def _even(self, axes: frozenset[str]) -> Value:
+        """1 where what is written out of these axes always is there in full, else 0."""
+        even: Value = 1.0
+        for loop in self.stage.straight:
+            if loop.axis in axes:
+                tile = real(loop.extent) * real(loop.stride)
+                points = float(next(a.extent for a in self.stage.definition.all_axes if a.name == loop.axis))
+                even = even * np.where(np.ceil(points / tile) * tile > points, 0.0, 1.0)
+        return even
 
     def _splits_lines(self, tensor: str) -> bool:
         """Whether rows begin anywhere in a line, so that full vectors mostly lie across two."""
@@ -259,7 +337,7 @@ class StageWork:
             unrolled = 1.0
             exists = np.minimum(real(loop.extent) - 1.0, 1.0)  # a single trip is no loop in the code
             iterations = iterations + exists * self.stage.trips[level + 1]
-            ends = ends + exists * self.stage.trips[level]
+            ends = ends + exists * np.minimum(real(loop.extent) / REMEMBERED, 1.0) * self.stage.trips[level]
         return iterations, ends, unrolled
 
     def _finish(self) -> Value:
