@@ -45,7 +45,8 @@ class Nest:
     of the program, one after the other: what the next row needs is not on its way while this one is worked on. `rows`: how
     many such rows there are. `streams`: nothing in it is worked on again and again, as the operands of a product are.
     `near`: above 0 where hints bring the next block's operand near while one is computed. `edges`: tiles of streamed tensors
-    that reach beyond the end of a row: masked stores of nothing bring in what is streamed next.
+    that reach beyond the end of a row: masked stores of nothing bring in what is streamed next. `late`: lines from far away
+    that nobody asks for in time.
     """
 
     root: StageLevels
@@ -61,6 +62,7 @@ class Nest:
     streams: bool = False
     near: Value = 0.0
     edges: Value = 0.0
+    late: Value = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,11 @@ def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
         inside = [s for s, _ in work]
         ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)
         rows, streams = root.trips[deepest(counted, root)], not any(is_anchor(s.definition) for s in inside)
+        late = traffic.late * (1.0 - survives(touched / (caches[min(1, len(caches) - 1)].bytes * used)))
         near, edges = brings_near(inside), streamed_edges(inside, traffic)
-        nests.append(Nest(root, trips, used, balance, work, moved, traffic, ahead, passes, rows, streams, near, edges))
+        nests.append(
+            Nest(root, trips, used, balance, work, moved, traffic, ahead, passes, rows, streams, near, edges, late)
+        )
     points = {name: real_points(s) for name, s in counted.stages.items()}
     return Analysis(tuple(nests), caches, touched, points)
 

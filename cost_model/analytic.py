@@ -41,10 +41,12 @@ NORM_TILES = (
     2.0  # of products and loads of tiles, few of which are in flight: sums of 3 x 2 or 2 x 3 tiles, whose operands
 )
 # are loaded anew for each product, reach 157 to 171 GFLOP/s, 2 x 2 201 to 203 (1024^3, a busy Sapphire Rapids)
+UNASKED = 1280.0  # bytes ahead that a core asks for by itself where it sees a stream: 20 lines
 LOADED = 1.2  # products of tiles that come from memory, in those of tiles in registers (matrix.py)
 NORM_PORTS = 4.0  # of arithmetic and loads in one core
 REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
 LEAST = 0.25  # what a byte written costs at least, of one that is read: less is an error of the calibration
+LATE = 1e-8  # seconds for a line that nobody asked for in time, many at once (4096 x 4096 turned: 3.2 ms without, 8.5 with)
 AGAIN = 1e-7  # seconds until a line has left the caches that is stored past them right after it was brought in
 SMALL = 6000.0  # instructions of a nest up to which the code generator starts no threads for it
 
@@ -80,6 +82,8 @@ def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, 
         streams = nest.passes and any(a.tensor in nest.traffic.streamed for a in stage.writes)
         computing = computing + (_norm([seconds, storing]) if streams else seconds)
     *near, far = memory_seconds(nest, analysis, target, threads, ceilings)
+    if nest.streams:  # else what is worked on meanwhile hides it
+        far = far + nest.late * LATE / threads
     terms = [computing, *near[:-1], near[-1] + far] if near else [computing, far]
     terms.append(nest.traffic.collisions * COLLISION / (clock * threads))
     total = _together(nest, terms, storing + nest.moved[-1].written * far_costs(ceilings, analysis.touched)[1])
@@ -95,7 +99,7 @@ def _together(nest: Nest, terms: list[Value], writing: Value) -> Value:
     """From the seconds of computing, caches and memory to those of the whole. `writing`: of memory, what is written."""
     if nest.passes:
         row = np.maximum(nest.moved[0].read / np.maximum(nest.rows, 1.0), 1.0)
-        covered = np.minimum(nest.ahead / row, 1.0)
+        covered = np.minimum(np.maximum(nest.ahead, UNASKED) / row, 1.0)
         computing, *caches, far, collisions = terms
         reading = _norm([*caches, far - writing, collisions])
         return covered * _norm(terms, NORM_NEAR) + (1.0 - covered) * _norm([computing + reading, far])

@@ -10,7 +10,8 @@ for the whole loop, else in each trip anew. All are totals of a run, over all th
 ECM model (Stengel et al., "Quantifying performance bottlenecks of stencil computations", ICS 2015) with a soft edge.
 
 Rows that lie a page apart begin at the same place of a first-level cache, which has room for few lines there. Their visits
-are counted the same way, in pages: a page that is visited again after more pages than the cache has is a collision.
+are counted the same way, in pages: a page that is visited again after more pages than the cache has is a collision. And one
+that is visited again after more pages than a core follows at a time has no lines on their way (`late`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ FULL, EMPTY = 0.5, 1.6  # working sets, relative to a cache, up to which all and
 # The same for one tensor whose rows compete for few places, which it has to itself; for collisions the edge is softer, as
 # replacement is not exactly oldest-first.
 SELF_FULL, COLLIDE_EMPTY = 0.9, 3.0
+FOLLOWED = 48.0  # pages in which a core sees where accesses are going, and fetches what comes next
+STARTING = 2.0  # lines of a page until it does
 
 Flow = tuple[str, bool]  # a tensor, and whether its bytes leave the cache (True) or enter it
 
@@ -46,6 +49,7 @@ class NestTraffic:
     """Of one nest: the bytes of each flow for each cache; `boxes`: what the whole nest touches of each tensor.
 
     `streamed`: tensor -> 1 where its stores bypass the caches, else 0.
+    `late`: lines that are asked for when they are needed, and no earlier, where nothing of them is in the second cache.
     `fill`: for each cache the largest working set of a loop that still fits, relative to the cache.
     `collisions`: visits of pages whose lines have been driven out by lines of other pages.
     """
@@ -55,6 +59,7 @@ class NestTraffic:
     streamed: dict[str, Value]
     collisions: Value
     fill: list[Value]
+    late: Value = 0.0
 
 
 @dataclass(eq=False)
@@ -68,19 +73,32 @@ class TrafficWalk:
     _below: dict[tuple[object, ...], tuple[Value, list[object]]] = field(default_factory=dict)
     _fill: list[Value] = field(default_factory=list)
     _visits: dict[str, Value] = field(default_factory=dict)
+    _unseen: dict[str, Value] = field(default_factory=dict)
 
     def nest(self, root: StageLevels, inside: list[StageLevels], threads: Value) -> NestTraffic:
         """The traffic of one nest; `inside`: all its stages."""
         self.threads = threads
         self._fill = [0.0 for _ in self.caches]
-        self._visits = {}
+        self._visits, self._unseen = {}, {}
         moved = self._stage(root)
         streamed: dict[str, Value] = {}
         for s in inside:
             for kind, _, number in s.loops.notes:
                 if kind == "streaming":
                     streamed |= {a.tensor: np.minimum(real(number), 1.0) for a in s.writes}
-        return NestTraffic(moved, self.boxes(root, 0), streamed, sum(self._visits.values(), 0.0), self._fill)
+        collisions, late = sum(self._visits.values(), 0.0), self._late(moved, streamed)
+        return NestTraffic(moved, self.boxes(root, 0), streamed, collisions, self._fill, late)
+
+    def _late(self, moved: dict[Flow, list[Value]], streamed: dict[str, Value]) -> Value:
+        """Lines at the beginning of visits of pages that are not read through; not of what is stored past the caches."""
+        total: Value = 0.0
+        number = min(1, len(self.caches) - 1)
+        for tensor, visits in self._unseen.items():
+            leaves = (tensor, True) in moved
+            lines = moved[tensor, leaves][number] / self.caches[number].line
+            again = np.maximum(visits - lines * (self.caches[number].line / PAGE), 0.0)
+            total = total + (1.0 - streamed.get(tensor, 0.0)) * np.minimum(STARTING * again, lines)
+        return total
 
     # ---- boxes -------------------------------------------------------------------------------------------------------
 
@@ -168,7 +186,8 @@ class TrafficWalk:
                 if flow not in moved:
                     moved[flow] = [runs * box.moved for _ in self.caches]
             if box.pages is not None:
-                self._visits[access.tensor] = self._visits.get(access.tensor, 0.0) + runs * box.pages / PAGE
+                for visits in (self._visits, self._unseen):
+                    visits[access.tensor] = visits.get(access.tensor, 0.0) + runs * box.pages / PAGE
 
     def _widen(
         self,
@@ -202,9 +221,11 @@ class TrafficWalk:
         for tensor in tensors:
             within, around = inside[tensor].pages, outside[tensor].pages
             if within is not None and around is not None:
+                fewer = runs * around / PAGE
                 kept = survives(within / self.caches[0].bytes, SELF_FULL, COLLIDE_EMPTY)
-                visits = self._visits[tensor]
-                self._visits[tensor] = visits - kept * (visits - np.minimum(runs * around / PAGE, visits))
+                known = survives(within / (FOLLOWED * PAGE), 1.0, 4.0 / 3.0)
+                for found, part in ((self._visits, kept), (self._unseen, known)):
+                    found[tensor] = found[tensor] - part * (found[tensor] - np.minimum(fewer, found[tensor]))
 
     def _copies(self, cache: Cache, runs: Value) -> Value:
         """How many caches of a level share one run of a parallel loop: what all threads read enters each of them."""

@@ -22,7 +22,9 @@ from modelling.programs import (
 from tilesmith.cost_model.analysis import analyse
 from tilesmith.cost_model.analytic import predict, seconds
 from tilesmith.cost_model.features import feature_table
+from tilesmith.cost_model.work import Work
 from tilesmith.schedules.loops import LoopKind
+from tilesmith.schedules.schedule import Schedule
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.targets.ceilings import Ceilings, default_ceilings
 
@@ -178,3 +180,64 @@ def test_the_same_work_in_other_words_is_predicted_alike(text: str) -> None:
     made, other = task(matmul(200, 320, 256)), task(text)
     assert len(made.sketches) == len(other.sketches)
     assert best(text) == pytest.approx(best(matmul(200, 320, 256)), rel=0.05)
+
+
+TURNED = """
+input A: f32[4096, 4096]
+B[i: 4096, j: 4096] = A[j, i]
+return B"""
+
+
+def turned(vectors: int, streaming: int) -> float:
+    """The quickest transpose by squares whose inner loop goes through so many vectors of the output."""
+    found = []
+    for one in task(TURNED, threads=2).sketches:
+        if "step copy(" in one.text and "step streaming(" in one.text:
+            values = {"rows": 8, "vectors": vectors, "streaming": streaming}
+            config = {t.name: values[t.name.split(".")[1]] for t in one.tunables}
+            tree = one.apply(program(TURNED), TARGET, config)
+            found.append(float(predict(tree, TARGET, 2, default_ceilings(TARGET, 2), 1)[0]))
+    return min(found)
+
+
+def test_rows_in_more_pages_than_a_core_follows_come_late() -> None:
+    assert turned(2, 1) < 0.75 * turned(8, 1)
+    assert turned(2, 1) < turned(2, 0)
+
+
+WINDOW = """
+input x: f32[64, 58, 64]
+input w: f32[64, 3, 3]
+y[c: 64, i: {rows}, j: {columns}] = sum[k: 3, l: 3](x[c, {step}i + k, {step}j + l] * w[c, k, l])
+return y"""
+
+
+def window_work(step: int, rows: int, tile: int) -> Work:
+    text = WINDOW.format(rows=rows, columns=56 // step, step=f"{step} * " if step > 1 else "")
+
+    def tiled(s: Schedule) -> None:
+        y = s.stage("t0")
+        (c, i, j), (k, m) = y.axes, y.reduction
+        i0, i1 = s.split(i, tile)
+        j0, j1 = s.split(j, 16)
+        s.reorder(c, i0, j0, k, m, i1, j1)
+        for loop in (k, m, i1):
+            s.unroll(loop)
+        s.vectorize(j1)
+
+    tree = sketch(tiled, text).apply(program(text), TARGET, {})
+    ((_, work),) = analyse(tree, TARGET, 1).nests[0].work
+    return work
+
+
+def test_windows_share_what_they_read_but_not_at_ragged_edges() -> None:
+    columns = 64 * 4  # channels and vectors of a row
+    even, ragged = window_work(1, 56, 4), window_work(1, 55, 4)
+    assert even.loads - even.broadcasts == columns * 14 * 3 * (4 + 2)
+    assert ragged.loads - ragged.broadcasts == columns * 14 * 3 * 4 * 3
+
+
+def test_every_second_element_is_loaded_by_whole_vectors() -> None:
+    work = window_work(2, 28, 2)
+    assert work.gathered == 0
+    assert work.loads - work.broadcasts == 64 * 2 * 14 * 3 * 5 * 2  # channels, vectors, tiles, columns, rows, two parts
