@@ -1,10 +1,10 @@
 """Rules that derive sketches for any program. No rule reads an operator's name, its origin or a fixed number of stages.
 
 first rewrites of the program:
-matrix      sums of products as words for a matrix unit, where the target has one   (rules_matrix.py)
 split       a reduction that is several times longer than its result has points: parts of it are independent, and
             a second stage combines them
 fast        a 3x3 window with reuse: perhaps fewer products, between transforms               (rules_transform.py)
+matrix      sums of products as words for a matrix unit, where the target has one   (rules_matrix.py)
 borders     guarded reads of sliding windows read a tensor with a border    (rules_window.py, rules_slide.py)
 then
 inline      what is cheap, and what only moves data                                  (rules_inline.py)
@@ -73,12 +73,12 @@ def derive(program: Program, kind: str = "", matrix_unit: bool = False) -> tuple
 
 def automatic(s: Schedule, matrix_unit: bool = False, fast: bool = True) -> None:
     """The template behind `derive`. `fast`: whether convolutions may be done with fewer products."""
-    if matrix_unit:
-        prepare_matrix(s)
     split = _split_depth(s)
     prepare_folds(s)
     if fast:
         prepare_transforms(s)
+    if matrix_unit:
+        prepare_matrix(s)
     prepare_windows(s)
     prepare_slides(s)
     online = prepare_online(s)
