@@ -30,6 +30,7 @@ from .loop_ir import (
     Update,
 )
 from .lower_ahead import bring_near
+from .lower_aligned import aligned_start, from_line
 from .lower_asked import where_asked
 from .lower_body import Body, stored
 from .lower_cross import CrossThreads
@@ -111,6 +112,7 @@ class StageLowering(LoopLowering):
         super().__init__(nest, stage, team)
         self.accumulate_at = self._accumulation_start()
         self.tile_at = self._tile_start()
+        self.aligned_at = aligned_start(self)
 
     def _accumulation_start(self) -> int | None:
         """The outermost reduction loop with only reduction loops and full pieces inside; None without such a loop."""
@@ -136,6 +138,11 @@ class StageLowering(LoopLowering):
         return self._descend(replace(view, only=self.threads.only(view)), 0)
 
     def _descend(self, view: View, depth: int) -> Statement:
+        if depth == self.aligned_at and view.edge is None:
+            return from_line(self, view, depth, self._below, lambda v: self.nest.body.store(self.stage, v))
+        return self._below(view, depth)
+
+    def _below(self, view: View, depth: int) -> Statement:
         if self.stage.tensorized and depth == self.accumulate_at:
             return MatrixTile(self, depth).statement(view)
         if depth == self.tile_at and view.edge is None:

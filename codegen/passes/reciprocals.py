@@ -75,24 +75,26 @@ def _divisor(loop: For) -> Expr | None:
     bound = {s.var for s in inside if isinstance(s, For | Let)}
     made = {s.buffer.name for s in inside if isinstance(s, Allocate)}
     written = {s.buffer for s in inside if isinstance(s, Store | Update)} | made
-    for statement in _unconditional(loop):
-        if not isinstance(statement, Store | Update):
-            continue
-        for node in _evaluated(statement.value):
-            if not (isinstance(node, Op) and node.name == "div" and node.dtype in (f32, f64)):
-                continue
-            read = {part.tensor for part in walk(node.args[1]) if isinstance(part, Read)}
-            if read and not read & written and not variables(node.args[1]) & bound:
-                return node.args[1]
+    for divisor in _divisors(loop):
+        read = {part.tensor for part in walk(divisor) if isinstance(part, Read)}
+        if read and not read & written and not variables(divisor) & bound:
+            return divisor
     return None
 
 
-def _unconditional(node: Statement) -> Iterator[Statement]:
-    """All statements inside that no `If` guards."""
-    yield node
-    if not isinstance(node, If):
-        for child in substatements(node):
-            yield from _unconditional(child)
+def _divisors(node: Statement) -> dict[Expr, None]:
+    """What is divided by whenever a statement runs, in order: of an `If`, what both of its arms divide by."""
+    match node:
+        case Store(value=value) | Update(value=value):
+            quotients = (e for e in _evaluated(value) if isinstance(e, Op) and e.name == "div" and e.dtype in (f32, f64))
+            return dict.fromkeys(quotient.args[1] for quotient in quotients)
+        case If(then=then, otherwise=otherwise):
+            other = {} if otherwise is None else _divisors(otherwise)
+            return {divisor: None for divisor in _divisors(then) if divisor in other}
+    found: dict[Expr, None] = {}
+    for child in substatements(node):
+        found |= _divisors(child)
+    return found
 
 
 def _evaluated(expr: Expr) -> Iterator[Expr]:
