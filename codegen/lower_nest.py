@@ -30,7 +30,7 @@ from .loop_ir import (
     Update,
 )
 from .lower_ahead import bring_near
-from .lower_aligned import aligned_start, from_line
+from .lower_aligned import aligned_points, aligned_reduction, aligned_start
 from .lower_asked import where_asked
 from .lower_body import Body, stored
 from .lower_cross import CrossThreads
@@ -139,7 +139,7 @@ class StageLowering(LoopLowering):
 
     def _descend(self, view: View, depth: int) -> Statement:
         if depth == self.aligned_at and view.edge is None:
-            return from_line(self, view, depth, self._below, lambda v: self.nest.body.store(self.stage, v))
+            return aligned_points(self, view, depth, self._below, lambda v: self.nest.body.store(self.stage, v))
         return self._below(view, depth)
 
     def _below(self, view: View, depth: int) -> Statement:
@@ -211,9 +211,7 @@ class StageLowering(LoopLowering):
             return pipeline.statement(view, lambda v: inner(v, depth + 1))
         if self.reduces[depth]:
             return self._reduction_loop(view, depth, inner)
-        return self.clamped_loop(
-            view, loop, lambda v: self.with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name
-        )
+        return self._clamped(view, depth, inner)
 
     # ---- reductions ----
 
@@ -224,8 +222,18 @@ class StageLowering(LoopLowering):
             return merged
         stride = fixed(loop.stride)
         in_lanes = stride > 1 and stride == fixed(full_tile(self.nest.tree, self.stage, loop.axis))
-        if in_lanes and self.names.multiple(view.places[self.stage.stage, loop.axis].size) % stride:
+        if in_lanes:
+            return aligned_reduction(self, view, depth, lambda v: self._in_lanes(v, depth, inner), inner)
+        return self._clamped(view, depth, inner)
+
+    def _in_lanes(self, view: View, depth: int, inner: Next) -> Statement:
+        loop = self.loops[depth]
+        if self.names.multiple(view.places[self.stage.stage, loop.axis].size) % fixed(loop.stride):
             return self._peeled(view, depth, inner)
+        return self._clamped(view, depth, inner)
+
+    def _clamped(self, view: View, depth: int, inner: Next) -> Statement:
+        loop = self.loops[depth]
         return self.clamped_loop(
             view, loop, lambda v: self.with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name
         )

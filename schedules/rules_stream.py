@@ -19,6 +19,8 @@ UNROLL_AT_MOST = 8
 ROWS_AT_MOST = 4
 AHEAD = (0, 512, 1024, 2048, 4096, 16384)  # bytes that a prefetch looks ahead: the last for the next of long rows
 FAR = 1 << 16  # elements: an input of this size comes from beyond the near caches
+SHORT = 256  # elements: in a shorter row, pieces that are not whole lines cost more than vectors across lines
+LINE = 64  # bytes
 LARGE = 1 << 20  # elements: a result of this size outlives no near cache, so streaming stores are worth a try
 
 
@@ -44,10 +46,15 @@ def stream_group(s: Schedule, root: str, taken: set[str], few: bool = False) -> 
         block = s.factor(f"{root}.rows", rows[-1].extent, at_most=ROWS_AT_MOST)
         rows[-1], loops[stage.definition.axes[shared - 1].name] = s.split(rows[-1], block)
     _streamed(s, stage, loops, axis, rows, root=True, waiting=waiting)
+    aligned = _perhaps_aligned(s, root, group)
+    if aligned is not None and axis is not None:
+        s.require(aligned * (block - 1) <= 0, "rows that begin at different places of lines are aligned one by one")
     for name in group:
         inner = s.compute_at(name, rows[-1])
         own = contiguous_axis(s.program, inner.definition)
         _streamed(s, inner, _loops(inner), own, [], root=False, waiting=waiting)
+        if aligned is not None:
+            s.align(name, aligned)
     return {root, *group}
 
 
@@ -170,6 +177,17 @@ def _perhaps_streaming(s: Schedule, stage: StageHandle) -> None:
     definition = stage.definition
     if not definition.reduction and definition.name in s.program.outputs and _is_large(definition):
         s.streaming(definition.name, s.flag(f"{definition.name}.streaming"))
+
+
+def _perhaps_aligned(s: Schedule, root: str, group: list[str]) -> Extent | None:
+    """Whether the passes over a row begin at lines of memory; None where they do so anyway, or rows are short."""
+    stage = s.program.stage(root)
+    length = stage.axes[-1].extent if group else 0
+    if length * stage.tensors[0].dtype.bytes % LINE == 0 or length < SHORT:
+        return None
+    aligned = s.flag(f"{root}.aligned", default=True)
+    s.align(root, aligned)
+    return aligned
 
 
 def _is_large(stage: Stage) -> bool:

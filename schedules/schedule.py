@@ -259,6 +259,10 @@ class Schedule:
         """Stores past the caches where `on` is 1."""
         self._do("streaming", stage, on)
 
+    def align(self, stage: str, on: Extent = 1) -> None:
+        """Begins the vectors of rows where lines of memory begin, where `on` is 1."""
+        self._do("align", stage, on)
+
     def prefetch(self, tensor: str, loop: LoopHandle, distance: Extent) -> None:
         """Asks for what a loop will read of a tensor `distance` trips ahead; 0: not at all."""
         self._do("prefetch", tensor, loop.name, distance)

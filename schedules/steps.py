@@ -5,7 +5,7 @@ template that is being traced and for 100,000 configs; what depends on numbers b
 
     steps_loops.py     split reorder vectorize unroll parallel bind
     steps_stages.py    compute_at inline copy
-    steps_hints.py     streaming prefetch bring pipeline pad_layout swizzle tensorize
+    steps_hints.py     streaming align prefetch bring pipeline pad_layout swizzle tensorize
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from .loops import LoopTree
 from .step_checks import Context
-from .steps_hints import bring, pad_layout, pipeline, prefetch, streaming, swizzle, tensorize
+from .steps_hints import align, bring, pad_layout, pipeline, prefetch, streaming, swizzle, tensorize
 from .steps_loops import bind, parallel, reorder, split, unroll, vectorize
 from .steps_stages import compute_at, copy, inline
 
@@ -50,6 +50,7 @@ STEPS: dict[str, StepKind] = {
     "inline": StepKind(inline, "s"),
     "copy": StepKind(copy, "ntsw?"),
     "streaming": StepKind(streaming, "se?"),
+    "align": StepKind(align, "se?"),
     "prefetch": StepKind(prefetch, "tle"),
     "bring": StepKind(bring, "stle?"),
     "pipeline": StepKind(pipeline, "lee?"),

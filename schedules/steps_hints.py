@@ -15,6 +15,15 @@ def streaming(tree: LoopTree, context: Context, stage: str, on: Extent = 1) -> L
     return tree.replacing(replace(old, notes=(*old.notes, ("streaming", "", on))))
 
 
+def align(tree: LoopTree, context: Context, stage: str, on: Extent = 1) -> LoopTree:
+    """Vectors along the rows of a stage begin where lines of memory do; the points of a row before that are done alone.
+
+    for j0, vector j1   y[i, j0 + j1]    ->    vector j1 < first   y[i, j1];   for j0, vector j1   y[i, first + j0 + j1]
+    """
+    old = tree.loops_of(stage)
+    return tree.replacing(replace(old, notes=(*old.notes, ("aligned", "", on))))
+
+
 def prefetch(tree: LoopTree, context: Context, tensor: str, loop: str, distance: Extent) -> LoopTree:
     """Asks for what a loop will read of a tensor, or write of the stage's own, some trips ahead; 0 for not at all.
 

@@ -86,7 +86,9 @@ def _divisors(node: Statement) -> dict[Expr, None]:
     """What is divided by whenever a statement runs, in order: of an `If`, what both of its arms divide by."""
     match node:
         case Store(value=value) | Update(value=value):
-            quotients = (e for e in _evaluated(value) if isinstance(e, Op) and e.name == "div" and e.dtype in (f32, f64))
+            quotients = (
+                e for e in _evaluated(value) if isinstance(e, Op) and e.name == "div" and e.dtype in (f32, f64)
+            )
             return dict.fromkeys(quotient.args[1] for quotient in quotients)
         case If(then=then, otherwise=otherwise):
             other = {} if otherwise is None else _divisors(otherwise)
