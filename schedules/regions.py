@@ -314,30 +314,30 @@ def _overhang(tree: LoopTree, stage: StageLoops, axis: str, reader: StageLoops, 
         loops = reader.loops[: reader.position(stage.at[1]) + 1]
         moving = box_axes(tree, stage.stage, stage.at)[axis].terms
         around = {name: any(loop.axis == name for loop in loops) for name, _ in moving}
-    tile = _tile_beside(tree, stage, reader, index)
-    if tile is not None:
-        return round_up(stage.box[axis], tile) - stage.box[axis]
     total: Extent = 0
     for atom, coefficient in affine(index).terms:
         if isinstance(atom, Var) and coefficient > 0:
             total = total + coefficient * _tile_overhang(tree, reader, atom.name, around.get(atom.name))
-    return total
+    tiles = _tiles_beside(tree, stage, reader, index)
+    if tiles is None:
+        return total
+    tile, size = tiles
+    several = minimum(maximum(tile - size, size - tile), 1)  # 0 where each opening runs one tile
+    return several * total + (1 - several) * (round_up(stage.box[axis], tile) - stage.box[axis])
 
 
-def _tile_beside(tree: LoopTree, stage: StageLoops, reader: StageLoops, index: Expr) -> int | None:
-    """The width of the tiles of a reader that runs farther inside of the loop that `stage` stands in, one tile at each opening,
-    side by side from where the box of `stage` begins; None for any other reader."""
+def _tiles_beside(tree: LoopTree, stage: StageLoops, reader: StageLoops, index: Expr) -> tuple[Extent, Extent] | None:
+    """(width of a tile, points of one opening) of a reader that runs farther inside of the loop that `stage` stands in, its
+    openings side by side from where the box of `stage` begins; None for any other reader."""
     if stage.at is None or reader.at is None or reader.at[0] != stage.at[0] or not isinstance(index, Var):
         return None
     outer = tree.by_stage[stage.at[0]]
     form = box_axes(tree, reader.stage, reader.at).get(index.name)
     if form is None or len(form.terms) != 1 or form.terms[0][1] != 1 or form.low or form.high:
         return None
-    moving = [loop for loop in outer.loops[: outer.position(reader.at[1]) + 1] if loop.axis == form.terms[0][0]]
-    tile, size = full_tile(tree, reader, index.name), reader.box[index.name]
-    if not moving or not isinstance(tile, int) or not isinstance(size, int) or tile != size:
+    if not any(loop.axis == form.terms[0][0] for loop in outer.loops[: outer.position(reader.at[1]) + 1]):
         return None
-    return tile
+    return full_tile(tree, reader, index.name), reader.box[index.name]
 
 
 def _tile_overhang(tree: LoopTree, reader: StageLoops, axis: str, around: bool | None) -> Extent:
