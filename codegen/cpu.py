@@ -137,17 +137,31 @@ class CompiledNest:
 
 
 _KEPT = 256  # nests of a process: those of the programs that it works on
-_nests: OrderedDict[tuple[NestPart, Target], CompiledNest] = OrderedDict()
+_nests: OrderedDict[tuple[NestPart | str, Target], CompiledNest] = OrderedDict()
 _nests_lock = threading.Lock()
+
+
+def _kept(key: tuple[NestPart | str, Target]) -> CompiledNest | None:
+    """What was compiled before."""
+    with _nests_lock:
+        found = _nests.get(key)
+        if found is not None:
+            _nests.move_to_end(key)
+        return found
+
+
+def _keep(key: tuple[NestPart | str, Target], made: CompiledNest) -> None:
+    with _nests_lock:
+        _nests[key] = made
+        if len(_nests) > _KEPT:
+            _nests.popitem(last=False)
 
 
 def compile_nest(part: NestPart, target: Target, texts: bool) -> tuple[CompiledNest, dict[str, float]]:
     """A nest as an object of its own, and the seconds that it took: none if the same one was compiled before."""
-    with _nests_lock:
-        found = _nests.get((part, target))
-        if found is not None and not texts:
-            _nests.move_to_end((part, target))
-            return found, {}
+    found = None if texts else _kept((part, target))
+    if found is not None:
+        return found, {}
     started = time.perf_counter()
     module = emit_nest(part, target)
     ir = module.text()
@@ -155,11 +169,19 @@ def compile_nest(part: NestPart, target: Target, texts: bool) -> tuple[CompiledN
     compiled = compile_object(ir, target, texts)
     made = CompiledNest(compiled, ir if texts else "", frozenset(module.runtime_symbols))
     if not texts:
-        with _nests_lock:
-            _nests[part, target] = made
-            if len(_nests) > _KEPT:
-                _nests.popitem(last=False)
+        _keep((part, target), made)
     return made, {"emit": emitted, **compiled.seconds}
+
+
+def _compile_caller(ir: str, target: Target, texts: bool) -> tuple[Compiled, dict[str, float]]:
+    """What calls nests of other modules; the same for most candidates of a program. Seconds as of `compile_nest`."""
+    found = None if texts else _kept((ir, target))
+    if found is not None:
+        return found.compiled, {}
+    compiled = compile_object(ir, target, texts)
+    if not texts:
+        _keep((ir, target), CompiledNest(compiled, "", frozenset()))
+    return compiled, compiled.seconds
 
 
 def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
@@ -170,17 +192,22 @@ def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = F
     started = time.perf_counter()
     program, keeps = _passed(program), texts or wanted(Level.LLVM)
     rest, parts = emit_parts(program, threads)
-    if len(parts) > 1:
+    apart = len(parts) > 1
+    if apart:
         module = emit_apart(rest, parts, target)
     else:
         module, parts = emit_together(rest, parts, target), []
     ir = module.text()
-    seconds = {"emit": time.perf_counter() - started}
-    compiled = compile_object(ir, target, keeps)
+    seconds = {"emit": time.perf_counter() - started, "parse": 0.0, "optimize": 0.0, "code": 0.0}
+    if apart:
+        compiled, spent = _compile_caller(ir, target, keeps)
+    else:
+        compiled = compile_object(ir, target, keeps)
+        spent = compiled.seconds
     nests = [compile_nest(part, target, keeps) for part in parts]
-    for one in (compiled.seconds, *(spent for _, spent in nests)):
+    for one in (spent, *(seconds_ for _, seconds_ in nests)):
         for name, value in one.items():
-            seconds[name] = seconds.get(name, 0.0) + value
+            seconds[name] += value
     written = "\n".join([ir, *(nest.llvm for nest, _ in nests)])
     asm = "\n".join([compiled.asm, *(nest.compiled.asm for nest, _ in nests)])
     show(Level.LLVM, program.name, written)

@@ -12,7 +12,7 @@ from ..targets.target import Target
 from ..tensor.dtype import DType
 from ..tensor.expr import Expr, Op, variables
 from .emit_expressions import Expressions
-from .emit_facts import Facts, facts
+from .emit_facts import Facts, FactsKept
 from .emit_index import Index
 from .emit_memory import Place, held_type
 from .emit_text import FunctionText
@@ -45,16 +45,13 @@ class Effects:
         self.births: dict[str, int] = {}  # REGISTER buffer -> how many variables were bound around it
         self.derived: dict[str, frozenset[str]] = {}  # variable of a Let -> loop variables in its value
         self.streaming = False  # whether streaming stores are taken at their word
-        self._facts: dict[int, Facts] = {}
+        self.known = FactsKept()
         self._fitting: dict[int, bool] = {}
         self._roots: dict[int, frozenset[str]] = {}
 
     def facts(self, statement: Statement) -> Facts:
         """The facts of a statement, collected once."""
-        known = self._facts.get(id(statement))
-        if known is None:
-            known = self._facts[id(statement)] = facts(statement)
-        return known
+        return self.known.of(statement)
 
     def roots(self, expr: Expr) -> frozenset[str]:
         """The loop variables that an expression depends on."""

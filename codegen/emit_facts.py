@@ -23,7 +23,7 @@ from .loop_ir import (
     Store,
     Update,
     Wait,
-    statements,
+    substatements,
 )
 
 
@@ -36,29 +36,61 @@ class Facts:
     variables: frozenset[str]  # variables that occur in expressions
 
 
+class FactsKept:
+    """Facts of statements, collected once each: those of a statement are its own and those of its substatements.
+
+    Statements are known by their identity: they have to live as long as this.
+    """
+
+    def __init__(self) -> None:
+        self._facts: dict[int, Facts] = {}
+
+    def of(self, statement: Statement) -> Facts:
+        """The facts of one statement."""
+        known = self._facts.get(id(statement))
+        if known is None:
+            parts = [_own(statement), *map(self.of, substatements(statement))]
+            known = parts[0]
+            if len(parts) > 1:
+                known = Facts(
+                    _EMPTY.union(*[part.writes for part in parts]),
+                    _EMPTY.union(*[part.buffers for part in parts]),
+                    _EMPTY.union(*[part.variables for part in parts]),
+                )
+            self._facts[id(statement)] = known
+        return known
+
+
+_EMPTY = frozenset[str]()
+
+
 def facts(statement: Statement) -> Facts:
-    """Collects the facts of one statement."""
+    """The facts of one statement."""
+    return FactsKept().of(statement)
+
+
+def _own(node: Statement) -> Facts:
+    """The facts of a statement without its substatements."""
     writes: set[str] = set()
     buffers: set[str] = set()
     variables: set[str] = set()
-    for node in statements(statement):
-        if isinstance(node, Store | Update):
-            writes.add(node.buffer)
-        if isinstance(node, Store | Update | Prefetch):
-            buffers.add(node.buffer)
-        elif isinstance(node, Shuffle):
-            writes.add(node.buffer)
-            buffers.add(node.source)
-        elif isinstance(node, Barrier):
-            writes |= node.buffers  # as far as this thread knows
-        elif isinstance(node, MatrixMove) and node.stores:
-            writes.add(node.memory.tensor)
-        for expr in expressions(node):
-            for part in walk(expr):
-                if isinstance(part, Var):
-                    variables.add(part.name)
-                elif isinstance(part, Read):
-                    buffers.add(part.tensor)
+    if isinstance(node, Store | Update):
+        writes.add(node.buffer)
+    if isinstance(node, Store | Update | Prefetch):
+        buffers.add(node.buffer)
+    elif isinstance(node, Shuffle):
+        writes.add(node.buffer)
+        buffers.add(node.source)
+    elif isinstance(node, Barrier):
+        writes |= node.buffers  # as far as this thread knows
+    elif isinstance(node, MatrixMove) and node.stores:
+        writes.add(node.memory.tensor)
+    for expr in expressions(node):
+        for part in walk(expr):
+            if isinstance(part, Var):
+                variables.add(part.name)
+            elif isinstance(part, Read):
+                buffers.add(part.tensor)
     return Facts(frozenset(writes), frozenset(buffers | writes), frozenset(variables))
 
 
@@ -110,8 +142,6 @@ def fits_lanes(loop: For) -> bool:
                 return False
             case Allocate(buffer=buffer, body=body):
                 return buffer.scope is Scope.REGISTER and check(body, names)
-        from .loop_ir import substatements
-
         return all(check(child, names) for child in substatements(statement))
 
     return check(loop.body, frozenset((loop.var,)))

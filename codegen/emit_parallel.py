@@ -144,7 +144,7 @@ class RegionStatements(Statements):
         inner = RegionStatements(text, self.module, self.target, "%scratch", symbol, 1, self.private_bytes)
         inner.at.bindings = dict(self.at.bindings)
         inner.inside, inner.derived = dict(self.inside), dict(self.derived)
-        inner.streaming = self.streaming
+        inner.streaming, inner.known = self.streaming, self.known
         inner.scratch_used, inner.scratch_offsets = self.scratch_used, self.scratch_offsets
         for place in buffers:
             inner.adopt(place, known)

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..targets.target import Target
-from .emit_facts import facts
+from .emit_facts import FactsKept, facts
 from .emit_half import HALF_FUNCTIONS, needs_half_functions
 from .emit_memory import SAFE, SAFE_BYTES, Place
 from .emit_parallel import RegionStatements, parameter
@@ -160,7 +160,8 @@ def _entry(
     lines: list[str] = []
     everything = (*program.arguments, *program.globals)
     names = {buffer.name: f"%p{i}" for i, buffer in enumerate(everything)}
-    used = frozenset[str]().union(*(facts(nest.body).buffers for nest in nests)) if nests else frozenset[str]()
+    within = [facts(nest.body).buffers for nest in nests]
+    used = frozenset[str]().union(*within)
     for slot, buffer in enumerate(program.arguments):
         if buffer.name in used:
             lines.append(f"  %slot{slot} = getelementptr ptr, ptr %arguments, i64 {slot}")
@@ -171,8 +172,7 @@ def _entry(
             lines.append(f"  {names[buffer.name]} = getelementptr i8, ptr %{buffer.scope.value}, i64 {offset}")
     lines.append(f"  %scratch = getelementptr i8, ptr %workspace, i64 {plan.shared_bytes}")
     parts = []
-    for number, nest in enumerate(nests):
-        known = facts(nest.body).buffers
+    for number, (nest, known) in enumerate(zip(nests, within, strict=True)):
         buffers = tuple(b for b in everything if b.scope is not Scope.TABLE and b.name in known)
         tables = tuple(b for b in program.globals if b.scope is Scope.TABLE and b.name in known)
         private = plan.private_bytes if has_private(nest.body) else 0
@@ -186,7 +186,8 @@ def _entry(
 
 def _write_nest(module: ModuleText, part: NestPart, target: Target, linkage: str) -> None:
     """Writes the function of a nest, and those that it calls."""
-    known = facts(part.nest.body)
+    kept = FactsKept()
+    known = kept.of(part.nest.body)
     names = {buffer.name: f"%p{i}" for i, buffer in enumerate(part.buffers)}
     parameters = [parameter(b, names[b.name], known) for b in part.buffers] + ["ptr noalias align 64 %scratch"]
     head = f"({', '.join(parameters)}) #0 {{\n"
@@ -197,7 +198,7 @@ def _write_nest(module: ModuleText, part: NestPart, target: Target, linkage: str
     def write(name: str, streaming: bool, linkage: str) -> None:
         text = FunctionText()
         statements = RegionStatements(text, module, target, "%scratch", name, part.threads, part.private_bytes)
-        statements.streaming = streaming
+        statements.streaming, statements.known = streaming, kept
         for buffer in part.tables:
             statements.at.places[buffer.name] = Place(buffer, table_name(buffer))
         for buffer in part.buffers:

@@ -293,9 +293,11 @@ class LoopProgram:
 
 def statements(statement: Statement) -> Iterator[Statement]:
     """The visitor: every statement, parents before children."""
-    yield statement
-    for child in substatements(statement):
-        yield from statements(child)
+    waiting = [statement]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += substatements(node)[::-1]
 
 
 def substatements(statement: Statement) -> tuple[Statement, ...]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import is_not
 from typing import Union
 
 from ..common.errors import ProgramError
@@ -270,15 +271,14 @@ def _check_operator(name: str, dtype: DType) -> None:
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct subexpressions, in order. Raises TypeError for a node that is not in the grammar."""
-    match expr:
-        case Const() | Var() | Local():
-            return ()
-        case Read(indices=indices):
-            return indices
-        case Op(args=args):
-            return args
-        case Cast(arg=arg):
-            return (arg,)
+    if isinstance(expr, Op):  # no match: this is called more often than anything else
+        return expr.args
+    if isinstance(expr, Var | Const | Local):
+        return ()
+    if isinstance(expr, Read):
+        return expr.indices
+    if isinstance(expr, Cast):
+        return (expr.arg,)
     raise TypeError(f"unknown expression node {type(expr).__name__}")
 
 
@@ -298,17 +298,23 @@ def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """The visitor: every node of the tree, parents before children."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
+    waiting = [expr]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, Op):
+            waiting += node.args[::-1]
+        elif not isinstance(node, Var | Const):
+            waiting += children(node)[::-1]
 
 
 def rewrite(expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
     """The rewriter: from the leaves up, each node for which `replace` gives a node becomes that node."""
     old = children(expr)
-    new = tuple(rewrite(child, replace) for child in old)
-    if any(a is not b for a, b in zip(old, new, strict=True)):
-        expr = with_children(expr, new)
+    if old:
+        new = tuple([rewrite(child, replace) for child in old])
+        if any(map(is_not, old, new)):
+            expr = with_children(expr, new)
     result = replace(expr)
     return expr if result is None else result
 
