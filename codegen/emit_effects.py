@@ -47,6 +47,8 @@ class Effects:
         self.streaming = False  # whether streaming stores are taken at their word
         self.known = FactsKept()
         self._fitting: dict[int, bool] = {}
+        self._innermosts: dict[int, bool] = {}
+        self.seen_loops = 0  # loops written so far whose steps LLVM can see through
         self._roots: dict[int, frozenset[str]] = {}
 
     def facts(self, statement: Statement) -> Facts:

@@ -41,6 +41,7 @@ class GpuStatements(Statements):
     """Writes the body of one kernel. `shared_bytes` grows as SHARED buffers are allocated."""
 
     count_groups = True
+    hides_steps = False
 
     def __init__(self, text: FunctionText, module: ModuleText, target: Target) -> None:
         super().__init__(text, module, target, "")

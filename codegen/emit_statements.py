@@ -14,6 +14,7 @@ from .emit_facts import fits_lanes
 from .emit_index import Index
 from .emit_matrix import MatrixText
 from .emit_memory import Key, Place
+from .emit_text import Walks
 from .emit_types import Value, memory_type
 from .loop_ir import (
     Allocate,
@@ -31,13 +32,17 @@ from .loop_ir import (
     Statement,
     Store,
     Update,
+    statements,
 )
 from .memory_plan import place_scratch
+
+_WRITTEN_AS_LOOPS = (LoopKind.SERIAL, LoopKind.PARALLEL)
 
 
 class Statements(Effects):
     """Writes statements into one function."""
 
+    hides_steps = True  # whether LLVM's strength reduction has to leave loops alone that carry nothing in registers
     count_groups = False  # whether unrolled loops count groups of copies: then copies know their remainders
 
     def emit(self, statement: Statement) -> None:
@@ -276,6 +281,10 @@ class Statements(Effects):
             terminator = f"br i1 {some.text}, label %{head}, label %{after}"
         top = text.open(terminator, head, writes=self.facts(body).writes, certain=surely)
         counter = text.reserve()
+        hides = self.hides_steps and not any(before.values())
+        if hides and self._innermost(body):
+            text.walks[counter] = Walks(first, step, text.levels[counter])
+        seen = self.seen_loops
         if self.count_groups:
             self.indices.natural.add(counter)
         if start.is_constant and start.constant % step == 0:
@@ -292,6 +301,11 @@ class Statements(Effects):
                 trip = self.indices.total(((base, 1), (Index(0, ((counter, step),)), 1)), copy)
             self.bind(var, trip, None, lambda: self.emit(body))
         following = text.effect(f"add nuw nsw {self.indices.kind} {counter}, {step if base is None else 1}")
+        if hides and self.seen_loops == seen:
+            most = max(int(limit), step) + step if limit[0] != "%" else 1 << 62
+            following = text.step_walks(counter, f"range(i64 {step}, {most}) i64", following, top, entry)
+        else:
+            self.seen_loops += 1
         again = text.effect(f"icmp slt {self.indices.kind} {following}, {limit}")
         latch = text.block
         text.phi(top, i64 if self.indices.kind == "i64" else i32, 0, [(first, entry), (following, latch)], counter)
@@ -310,6 +324,13 @@ class Statements(Effects):
                 text.adopt(final.text)
             else:
                 registers[name][key] = text.merge(value, [(value.text, entry), (final.text, latch)])
+
+    def _innermost(self, body: Statement) -> bool:
+        """Whether no loop of the code stands in the body."""
+        if id(body) not in self._innermosts:
+            loops = (node for node in statements(body) if isinstance(node, For))
+            self._innermosts[id(body)] = not any(loop.kind in _WRITTEN_AS_LOOPS for loop in loops)
+        return self._innermosts[id(body)]
 
     # Branches
 

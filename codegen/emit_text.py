@@ -14,6 +14,27 @@ from ..tensor.dtype import DType
 from .emit_types import Value, value_type
 
 Mark = tuple[int, str, list[str]]
+MOST_WALKS = 6  # pointers that one loop moves along
+SCALES = (1, 2, 4, 8)  # multiples of a register that an address can have anyway
+OPAQUE = 'asm "", "=r,0"'  # its result is its operand, but LLVM does not know it
+
+
+class Walks:
+    """The pointers that move along with the counter of an innermost loop, so that no trip computes them anew.
+
+    LLVM's loop strength reduction would find them too, for a third of the whole compile time; loops that count by steps it
+    cannot see through are no work for it.
+    """
+
+    __slots__ = ("first", "found", "level", "step")
+
+    def __init__(self, first: str, step: int, level: int) -> None:
+        self.first = first  # the counter in the first trip
+        self.step = step
+        self.level = level  # of the scope of the loop
+        self.found: dict[
+            tuple[str, int], tuple[str, str]
+        ] = {}  # base, bytes a count -> phi, its value in the first trip
 
 
 class Scope:
@@ -46,6 +67,7 @@ class FunctionText:
         self.block = "entry"
         self._floor = 0  # the innermost scope that is an arm of a branch
         self.levels: dict[str, int] = {}  # the scope that a name belongs to; literals and parameters have no entry
+        self.walks: dict[str, Walks] = {}  # counter -> the pointers that move along
         self._dump = ""
 
     @property
@@ -196,6 +218,36 @@ class FunctionText:
         top.append(f"  {name} = phi {value_type(dtype, lanes)} {incoming}")
         self.levels[name] = len(self.scopes) - 1
         return Value(name, dtype, lanes)
+
+    def walk(self, counter: str, base: str, size: int) -> str | None:
+        """base + size * counter as a pointer that moves along with the counter's loop; None where that is not worth it."""
+        walks = self.walks.get(counter)
+        if walks is None or size in SCALES or self.levels.get(base, 0) >= walks.level:
+            return None
+        known = walks.found.get((base, size))
+        if known is None:
+            if len(walks.found) == MOST_WALKS:
+                return None
+            first = base
+            if walks.first != "0":
+                first = self.pure(f"getelementptr [{size} x i8], ptr {base}, i64 {walks.first}", base, walks.first)
+            self._count += 1
+            known = walks.found[base, size] = f"%v{self._count}", first
+            self.levels[known[0]] = walks.level
+        return known[0]
+
+    def step_walks(self, counter: str, kind: str, following: str, top: list[str], entry: str) -> str:
+        """Ends a trip of a loop: moves the pointers along; returns the next value of the counter, hidden from LLVM but for
+        its range (in `kind`), which shortens comparisons with it."""
+        walks = self.walks.pop(counter, None)
+        found = (
+            [] if walks is None else [(n, first, size * walks.step) for (_, size), (n, first) in walks.found.items()]
+        )
+        for name, first, distance in found:
+            moved = self.effect(f"getelementptr i8, ptr {name}, i64 {distance}")
+            moved = self.effect(f"call ptr {OPAQUE}(ptr {moved})")
+            top.append(f"  {name} = phi ptr [ {first}, %{entry} ], [ {moved}, %{self.block} ]")
+        return self.effect(f"call {kind} {OPAQUE}(i64 {following})")
 
     def reserve(self) -> str:
         """A name of the innermost scope for a phi that is written later."""
