@@ -90,10 +90,20 @@ class Expressions:
         return binding.exact if self.exact else binding.real
 
     def _evaluate(self, form: Affine) -> Index:
-        if not form.terms:
-            return Index(form.constant)
-        parts = [(self._bound(a.name) if type(a) is Var else self._atom(a), times) for a, times in form.terms]
-        return self.indices.total(parts, form.constant)
+        constant, lane = form.constant, 0
+        parts: list[tuple[Index, int]] = []
+        for atom, times in form.terms:
+            index = self._bound(atom.name) if type(atom) is Var else self._atom(atom)
+            if index.terms or index.vector:
+                parts.append((index, times))
+            else:  # unrolled and vector loops: most of what is evaluated, so it is added here
+                constant += times * index.constant
+                lane += times * index.lane
+        if not parts:
+            return Index(constant, (), lane)
+        if lane:
+            parts.append((Index(0, (), lane), 1))
+        return self.indices.total(parts, constant)
 
     def _atom(self, expr: Expr) -> Index:
         """What is not a sum: quotients and bounds are folded where the parts are known."""
@@ -165,9 +175,10 @@ class Expressions:
             return self.arithmetic.cast(held, buffer.dtype)
         if buffer.padded and self.guard is None:
             return self.memory.load(place, self.locate_exact(node.indices, buffer), None, None)
-        element = self._table_value(node)
-        if element is not None:
-            return Value(literal(element, buffer.dtype), buffer.dtype)
+        if buffer.scope is Scope.TABLE:
+            element = self._table_value(node)
+            if element is not None:
+                return Value(literal(element, buffer.dtype), buffer.dtype)
         return self.memory.load(place, self.locate(node.indices, buffer), self.guard, self.mask)
 
     def is_no_term(self, product: Expr) -> bool:

@@ -10,7 +10,7 @@ added to. At an edge there are fewer tiles: for each number of them there is a b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -29,7 +29,9 @@ from .loop_ir import (
     Allocate,
     Block,
     Buffer,
+    For,
     If,
+    Let,
     MatrixClear,
     MatrixMove,
     MatrixMultiply,
@@ -103,8 +105,11 @@ class MatrixTile:
         """The whole accumulation, with a body for each number of tiles that there can be."""
         rows, columns = (self._counts(view, loop) for loop in (self.loops.rows, self.loops.columns))
         statement: Statement | None = None
+        whole = self._body(view, rows[0], columns[0])
         for height, width in reversed(list(product(rows, columns))):
-            body = self._body(view, height, width)
+            body = whole
+            if (height, width) != (rows[0], columns[0]):
+                body = first_tiles(whole, self.lowering.names.fresh(f"{self.stage.stage}.tiles"), height, width)
             if statement is None:
                 statement = body
                 continue
@@ -135,7 +140,7 @@ class MatrixTile:
         name = self.lowering.names.fresh(f"{self.stage.stage}.tiles")
         dtype = self.lowering.definition.tensors[0].dtype
         tiles = Buffer(name, dtype, (height, width, SIDE, SIDE), Scope.TILE)
-        moves = [self._move(view, name, r, c) for r in range(height) for c in range(width)]
+        moves = self._moves(view, name, height, width)
         start: Statement = MatrixClear(name)
         first = self._first(view)
         if first is not None:
@@ -164,34 +169,46 @@ class MatrixTile:
 
     def _at(self, view: View, moves: dict[Loop, int]) -> View:
         """The view at the given trips of the tile's loops, the others at their first."""
+        places, point = dict(view.places), number(1)
         for loop in (self.loops.rows, self.loops.columns, self.loops.row, self.loops.column, self.loops.word):
-            place = view.places[self.stage.stage, loop.axis]
-            position = plus(place.position, times(number(moves.get(loop, 0)), fixed(loop.stride)))
-            view = view.moved(self.stage.stage, loop.axis, Place(position, number(1)))
-        return view
+            position = places[self.stage.stage, loop.axis].position
+            if moves.get(loop):
+                position = plus(position, number(moves[loop] * fixed(loop.stride)))
+            places[self.stage.stage, loop.axis] = Place(position, point)
+        return replace(view, places=places)
 
-    def _move(self, view: View, tiles: str, r: int, c: int) -> Callable[[bool], Statement]:
-        def element(row: int, column: int) -> Read:
+    def _moves(self, view: View, tiles: str, height: int, width: int) -> list[Callable[[bool], Statement]]:
+        """What loads (False) and stores (True) each tile."""
+
+        def element(r: int, c: int, row: int = 0, column: int = 0) -> Read:
             moves = {self.loops.rows: r, self.loops.columns: c, self.loops.row: row, self.loops.column: column}
             buffer, indices = self.lowering.nest.body.place(self.stage, 0, self._at(view, moves))
             return Read(buffer.name, indices, buffer.dtype)
 
-        memory, pitch = element(0, 0), self._pitch(element(0, 0), element(1, 0), element(0, 1))
-        return lambda stores: MatrixMove(tiles, (r, c), memory, pitch, stores)
+        def move(r: int, c: int) -> Callable[[bool], Statement]:
+            memory = element(r, c)
+            return lambda stores: MatrixMove(tiles, (r, c), memory, pitch, stores)
+
+        pitch = self._pitch(element(0, 0), element(0, 0, row=1), element(0, 0, column=1))
+        return [move(r, c) for r in range(height) for c in range(width)]
 
     def _multiply(self, view: View, tiles: str, height: int, width: int) -> Statement:
-        def read(expr: Read, moves: dict[Loop, int]) -> Read:
-            found = self.lowering.nest.body.at(self.stage, expr, self._at(view, moves))
+        def reads(parts: Sequence[Read], moves: dict[Loop, int]) -> tuple[Read, ...]:
+            at = self._at(view, moves)
+            return tuple(read(part, at) for part in parts)
+
+        def read(expr: Read, at: View) -> Read:
+            found = self.lowering.nest.body.at(self.stage, expr, at)
             assert isinstance(found, Read)
             return replace(found, indices=tuple(simplify(i, self.lowering.names.bounds) for i in found.indices))
 
-        x, y, loops = self.pairs.rows[0], self.pairs.columns[0], self.loops
-        pitches = (
-            self._pitch(read(x, {}), read(x, {loops.row: 1}), read(x, {loops.word: 1})),
-            self._pitch(read(y, {}), read(y, {loops.word: 1}), read(y, {loops.column: 1})),
-        )
-        rows = tuple(tuple(read(part, {loops.rows: r}) for part in self.pairs.rows) for r in range(height))
-        columns = tuple(tuple(read(part, {loops.columns: c}) for part in self.pairs.columns) for c in range(width))
+        def pitch(part: Read, below: Loop, beside: Loop) -> int:
+            return self._pitch(*(reads((part,), moves)[0] for moves in ({}, {below: 1}, {beside: 1})))
+
+        x, y, loops = self.pairs.rows, self.pairs.columns, self.loops
+        pitches = pitch(x[0], loops.row, loops.word), pitch(y[0], loops.word, loops.column)
+        rows = tuple(reads(x, {loops.rows: r}) for r in range(height))
+        columns = tuple(reads(y, {loops.columns: c}) for c in range(width))
         return MatrixMultiply(tiles, rows, columns, pitches, self.pairs.pairs)
 
     def _pitch(self, first: Read, below: Read, beside: Read) -> int:
@@ -213,6 +230,32 @@ class MatrixTile:
             stride *= extent
         form = affine(simplify(total, self.lowering.names.bounds))
         return form.constant if not form.terms else None
+
+
+def first_tiles(body: Statement, name: str, height: int, width: int) -> Statement:
+    """The accumulation of the first tiles alone, in tiles of another name: to derive it costs less than to write it anew."""
+
+    def stands(node: Statement) -> bool:
+        return not isinstance(node, MatrixMove) or (node.tile[0] < height and node.tile[1] < width)
+
+    def cut(node: Statement) -> Statement:
+        match node:
+            case Allocate(buffer=buffer, body=inner) if buffer.scope is Scope.TILE:
+                shape = (height, width, *buffer.shape[2:])
+                return Allocate(replace(buffer, name=name, shape=shape), cut(inner))
+            case Block(body=parts):
+                return Block(tuple(cut(part) for part in parts if stands(part)))
+            case MatrixClear() | MatrixMove():
+                return replace(node, tiles=name)
+            case MatrixMultiply(rows=rows, columns=columns):
+                return replace(node, tiles=name, rows=rows[:height], columns=columns[:width])
+            case For(body=inner) | Let(body=inner) | Allocate(body=inner):
+                return replace(node, body=cut(inner))
+            case If(then=then, otherwise=otherwise):
+                return replace(node, then=cut(then), otherwise=None if otherwise is None else cut(otherwise))
+        return node
+
+    return cut(body)
 
 
 def check_intrinsic(tree: LoopTree, stage: StageLoops, target: Target) -> ScheduleError | None:
