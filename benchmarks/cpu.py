@@ -134,6 +134,7 @@ def main(
     db: Annotated[str | None, typer.Option(help="the tuning database")] = None,
     seed: Annotated[int, typer.Option(help="of the search, of the order, of drawn shapes")] = 0,
     draw: Annotated[int, typer.Option(help="how many rows at drawn shapes each group has on top")] = 5,
+    named: Annotated[bool, typer.Option(help="the rows of the tables too, beside drawn ones")] = True,
     row: Annotated[str, typer.Option(help="only rows whose name has this in it")] = "",
     peer: Annotated[
         list[str] | None, typer.Option(help=f"of {', '.join(LIBRARIES)}; {', '.join(PEERS)} unless given")
@@ -153,7 +154,8 @@ def main(
     names = [*([] if peers_only else [OURS]), *(PEERS if peer is None else peer), CEILING]
     method = Method(rounds=rounds, seconds=seconds, patience=rounds, seed=seed, report=console.log)
     chosen = {
-        g: [r for r in (*(r for r in ALL_ROWS if r.group == g), *drawn(g, seed, draw)) if row in r.name] for g in group
+        g: [r for r in (*(r for r in ALL_ROWS if r.group == g and named), *drawn(g, seed, draw)) if row in r.name]
+        for g in group
     }
     about = sum(estimate(r, method, len(names), 0 if peers_only else trials) for rows in chosen.values() for r in rows)
     console.print(f"{sum(map(len, chosen.values()))} rows, about {math.ceil(about / 60)} minutes on a quiet machine")
@@ -171,7 +173,7 @@ def main(
             if mean is not None:
                 console.print(f"geometric mean over the best peers: {mean:.2f}x")
             if not quick and not row:
-                console.print(f"kept in {save(one, results, count, seed, peak)}")
+                console.print(f"kept in {save(one if named else f'{one}-drawn', results, count, seed, peak)}")
     finally:
         for contender in team:
             contender.close()
