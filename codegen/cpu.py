@@ -35,7 +35,7 @@ from .passes.lift_branches import lift_branches
 from .passes.reciprocals import reciprocals
 from .printing import print_loops
 
-CODEGEN_VERSION = 6  # raise it when the code for the same loop IR changes: times of older code do not answer for it
+CODEGEN_VERSION = 7  # raise it when the code for the same loop IR changes: times of older code do not answer for it
 
 
 @dataclass(frozen=True, slots=True)
