@@ -16,9 +16,9 @@ from typing import Annotated, Any
 from xml.sax.saxutils import escape
 
 import typer
+from workloads import Row
 
 from tilesmith.targets.ceilings import Ceilings
-from tilesmith.tensor.ops import OPERATORS
 from tilesmith.tuner.roofline import program_work
 
 RESULTS = Path(__file__).parent / "results"
@@ -60,7 +60,7 @@ def points(documents: Sequence[dict[str, Any]]) -> list[Point]:
             seconds = {name: sorted(times)[len(times) // 2] for name, times in row["seconds"].items()}
             if "tilesmith" not in seconds:
                 continue
-            work = program_work(OPERATORS[row["operator"]](**row["sizes"], constants=tuple(row["constants"])))
+            work = program_work(Row("", row["operator"], row["sizes"], constants=tuple(row["constants"])).program())
             operations = max(work.flops, 1)
             peer = operations / seconds[row["best_peer"]] if row["best_peer"] else 0.0
             intensity = operations / work.bytes
