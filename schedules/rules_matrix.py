@@ -46,13 +46,14 @@ class Products:
 
 
 def prepare_matrix(s: Schedule) -> None:
-    """Perhaps every sum of products that fits goes to the unit."""
+    """Perhaps every sum of products that fits goes to the unit. Of several, only the usual structures: they multiply."""
     if _next_rewrite(s.program) is None or not s.variant("matrix unit", [True, False]):
         return
+    few = sum(_axes(s.program, stage.name) is not None for stage in s.program.stages) > 1
     while (found := _next_rewrite(s.program)) is not None:
         name, arguments = found
         if name == "bf16_products":
-            s.rewrite(name, **arguments, flat=_flat(s, arguments))
+            s.rewrite(name, **arguments, flat=[] if few else _flat(s, arguments))
         else:
             s.rewrite(name, **arguments)
 
@@ -223,7 +224,8 @@ def apply_products(s: Schedule, root: str, name: str) -> set[str]:
     wide = s.factor(f"{name}.columns", columns, at_most=MOST_TILES, default=2)
     s.require(s.target("has_matrix_unit") >= 1, "the target has a matrix unit")
     s.require(high * wide + 2 <= TILES, "accumulators and an operand each fit in the tile registers")
-    columns_inside = s.variant(f"{name} columns inside", [True, False])
+    several = sum(products_of(stage) is not None for stage in s.program.stages) > 1
+    columns_inside = several or s.variant(f"{name} columns inside", [True, False])
     inside = _packed_inside(s, name)
     if root == name:
         _alone(s, name, high, wide, columns_inside, inside)
