@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..common.errors import InternalError
+from ..targets.matrix_unit import TILES, tile_configuration
 from ..tensor.expr import Read
 from .emit_expressions import Expressions
 from .loop_ir import MatrixClear, MatrixMove, MatrixMultiply
 
-REGISTERS = 8
-ROWS, ROW_BYTES = 16, 64
 CONFIG = "@tile_shapes"
 
 Operand = tuple[int, int, int]  # 0 for rows, 1 for columns; which of its tiles; which part
@@ -28,7 +27,8 @@ class MatrixText:
     def __init__(self, at: Expressions) -> None:
         self.at = at
         module = at.module
-        module.globals[CONFIG] = f"{CONFIG} = internal constant [64 x i8] [{_shapes()}], align 64"
+        shapes = ", ".join(f"i8 {value}" for value in tile_configuration())
+        module.globals[CONFIG] = f"{CONFIG} = internal constant [64 x i8] [{shapes}], align 64"
         load = module.intrinsic("llvm.x86.ldtilecfg", "void", "ptr")
         at.text.entry.append(f"  {load}(ptr {CONFIG})")
 
@@ -39,8 +39,8 @@ class MatrixText:
     def emit(self, node: MatrixClear | MatrixMove | MatrixMultiply) -> None:
         """Writes one statement. InternalError: more accumulators than the unit can hold beside two operands."""
         rows, columns, *_ = self.at.place(node.tiles).buffer.shape
-        if rows * columns + 2 > REGISTERS:
-            raise InternalError(f"{rows} x {columns} accumulators and two operands are more than {REGISTERS} tiles")
+        if rows * columns + 2 > TILES:
+            raise InternalError(f"{rows} x {columns} accumulators and two operands are more than {TILES} tiles")
         match node:
             case MatrixClear():
                 for register in range(rows * columns):
@@ -63,7 +63,7 @@ class MatrixText:
     def _multiply(self, node: MatrixMultiply, columns: int) -> None:
         uses = products(len(node.rows), len(node.columns), node.pairs)
         first = self.at.place(node.tiles).buffer.shape[0] * columns
-        held = OperandRegisters(range(first, REGISTERS), [operand for use in uses for operand in use])
+        held = OperandRegisters(range(first, TILES), [operand for use in uses for operand in use])
         call = self.at.module.intrinsic("llvm.x86.tdpbf16ps", "void", *["i8 immarg"] * 3)
         for x, y in uses:
             registers = []
@@ -107,15 +107,5 @@ def products(rows: int, columns: int, pairs: Sequence[tuple[int, int]]) -> list[
 def loads_of(rows: int, columns: int, pairs: Sequence[tuple[int, int]]) -> int:
     """Tiles loaded for the products of one step."""
     uses = products(rows, columns, pairs)
-    held = OperandRegisters(range(rows * columns, REGISTERS), [operand for use in uses for operand in use])
+    held = OperandRegisters(range(rows * columns, TILES), [operand for use in uses for operand in use])
     return sum(held.take(operand, keep=use)[1] for use in uses for operand in use)
-
-
-def _shapes() -> str:
-    """Palette 1, and for each register 64 bytes in a row and 16 rows (Intel SDM, LDTILECFG)."""
-    shape = bytearray(64)
-    shape[0] = 1
-    for register in range(REGISTERS):
-        shape[16 + 2 * register] = ROW_BYTES
-        shape[48 + register] = ROWS
-    return ", ".join(f"i8 {value}" for value in shape)

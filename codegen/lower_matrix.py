@@ -19,10 +19,10 @@ from ..common.errors import ScheduleError
 from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ..schedules.regions import opening
 from ..schedules.step_checks import wrong
+from ..targets.matrix_unit import SIDE
 from ..targets.target import Target
 from ..tensor.affine import affine, simplify
-from ..tensor.dtype import boolean
-from ..tensor.expr import Expr, Op, Read
+from ..tensor.expr import Expr, Read
 from ..tensor.matrix_pairs import matrix_pairs
 from .index import both, known, less, minus, number, plus, times
 from .loop_ir import (
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 INTRINSICS = frozenset(("amx_bf16",))
 SECOND_CACHE = 2  # the locality of hints
-SIDE = 16  # rows and columns of a tile, and words in a row of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ class MatrixTile:
         tiles = Buffer(name, dtype, (height, width, SIDE, SIDE), Scope.TILE)
         moves = self._moves(view, name, height, width)
         start: Statement = MatrixClear(name)
-        first = self._first(view)
+        first = self.lowering.first_trip(view)
         if first is not None:
             start = If(first, start, Block(tuple(move(False) for move in moves)))
 
@@ -158,14 +157,6 @@ class MatrixTile:
         lowering, loop = self.lowering, self.lowering.loops[self.inner - 1]
         variable = view.variables[loop.name]
         return list(bring_near(lowering.nest.body, lowering.names, self.stage, loop, 1, around, variable, SECOND_CACHE))
-
-    def _first(self, view: View) -> Expr | None:
-        """Whether this is the first trip of the reduction loops outside; None without such loops."""
-        first: Expr | None = None
-        for d, loop in enumerate(self.lowering.loops[: self.depth]):
-            if self.lowering.reduces[d]:
-                first = both(first, Op("eq", (view.variables[loop.name], number(0)), boolean))
-        return first
 
     def _at(self, view: View, moves: dict[Loop, int]) -> View:
         """The view at the given trips of the tile's loops, the others at their first."""

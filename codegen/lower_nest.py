@@ -363,17 +363,18 @@ class StageLowering(LoopLowering):
     def _write(self, view: View, value: Expr, combiner: str) -> Statement:
         target, indices = self.nest.body.place(self.stage, 0, view)
         store: Statement = Store(target.name, indices, value)
-        outside: list[Expr] = [
-            view.variables[x.name]
-            for d, x in enumerate(self.loops)
-            if self.reduces[d] and self.accumulate_at is not None and d < self.accumulate_at
-        ]
-        first: Expr | None = None
-        for variable in outside:
-            first = both(first, Op("eq", (variable, number(0)), boolean))
+        first = self.first_trip(view)
         if first is not None:
             store = If(first, store, Update(target.name, indices, combiner, value))
         return stored(target, view, store)
+
+    def first_trip(self, view: View) -> Expr | None:
+        """Whether this is the first trip of the reduction loops outside of the accumulation; None without such loops."""
+        first: Expr | None = None
+        for loop, reduces in zip(self.loops[: self.accumulate_at or 0], self.reduces, strict=False):
+            if reduces:
+                first = both(first, Op("eq", (view.variables[loop.name], number(0)), boolean))
+        return first
 
     def _accumulate_in_storage(self, view: View, depth: int) -> Statement:
         """The storage itself is set to the identity, then updated point by point."""

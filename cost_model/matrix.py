@@ -16,14 +16,13 @@ import numpy as np
 
 from ..schedules import regions
 from ..schedules.loops import Loop, LoopKind, LoopTree
+from ..targets.matrix_unit import SIDE, TILES
 from ..targets.target import Target
 from ..tensor.matrix_pairs import matrix_pairs
 from .footprint import Value, real
 from .levels import StageLevels
 from .work import StageWork, Work
 
-TILES = 8.0  # registers
-TILE = 16.0  # rows of a tile, each a line; columns
 TILE_LOOPS = 3  # rows, columns, words
 
 
@@ -51,13 +50,13 @@ class MatrixWork(StageWork):
         count = float(len(self.pairs))
         products = steps * self.part * self.sums * count
         loads = steps * self.part * self._tile_loads()
-        stores = begun * self.part * self.sums * TILE
+        stores = begun * self.part * self.sums * SIDE
         reloads = stores if any(stage.reduces[:held]) else 0.0
         used = np.minimum(self.sums + self.rows + self.columns, np.maximum(TILES, self.sums + 2.0))
         innermost, exits, unrolled = self._loops()
         return Work(
             operations=0.0,
-            loads=loads * TILE + reloads,
+            loads=loads * SIDE + reloads,
             broadcasts=0.0,
             stores=stores,
             gathered=0.0,
@@ -81,7 +80,7 @@ class MatrixWork(StageWork):
         start = regions.opening(self.tree, self.stage.loops)
         total: Value = 0.0
         for size, count in start.sizes[axis]:
-            total = total + real(count) * np.ceil(real(size) / TILE)
+            total = total + real(count) * np.ceil(real(size) / SIDE)
         return total / real(regions.reached(self.tree, self.stage.loops, start, axis, self.stage.body))
 
     def _tile_loads(self) -> Value:

@@ -22,7 +22,7 @@ from ..common.errors import EnvironmentFailure
 from ..common.settings import CACHE
 from ..targets.ceilings import MATRIX, Ceilings, Curve, default_ceilings
 from ..targets.host import usable_cores
-from ..targets.matrix_unit import allow_matrix_unit
+from ..targets.matrix_unit import allow_matrix_unit, tile_configuration
 from ..targets.target import Target, check_runs_here, parse_target
 from .child import Child, child_setup
 from .environment import builder_environment
@@ -39,7 +39,6 @@ from .loops import (
     arithmetic_loop,
     matrix_loop,
     stream_loop,
-    tile_configuration,
 )
 from .machine import machine_identity, machine_key
 from .station import Answered, Station, Work

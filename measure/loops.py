@@ -6,17 +6,17 @@ of one stream (a multiple of `STEP` vectors) and how often the whole is repeated
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 
+from ..targets.matrix_unit import ROW_BYTES, SIDE
 from ..targets.target import Target
 
 STEP = 8  # vectors of each stream that one trip of the inner loop handles
 OPERATIONS = 64  # vector operations of each accumulator in one trip of the arithmetic loop
 SUMS = 6  # tile registers of sums in the loop of the matrix unit; the two others are operands
 TILE_PRODUCTS = 8  # of each sum in one trip of that loop
-TILE_BYTES = 1024
-TILE_FLOPS = 2 * 16 * 16 * 32  # of one product of tiles
+TILE_BYTES = SIDE * ROW_BYTES
+TILE_FLOPS = 2 * SIDE * SIDE * 2 * SIDE  # of one product of tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def arithmetic_loop(target: Target, dtype: str) -> str:
 def matrix_loop() -> str:
     """IR of @tiles: `times` trips of TILE_PRODUCTS products of tiles of bfloat16 for each of SUMS sums in tile registers.
 
-    The buffer holds, a tile apart, the configuration of the tiles (see `tile_configuration`), the two operands, and room for
+    The buffer holds, a tile apart, the configuration of the tiles (`tile_configuration`), the two operands, and room for
     the sums. A loop over zeros would run faster than any kernel does: the clock follows how many bits change.
     """
     names = (
@@ -141,11 +141,6 @@ def matrix_loop() -> str:
     lines += ["  call void @llvm.x86.tilerelease()", "  ret void"]
     declarations = "\n".join(f"declare void @llvm.x86.{name}" for name in names)
     return _FRAME.format(name="tiles", body="\n".join(lines), declarations=declarations)
-
-
-def tile_configuration() -> bytes:
-    """64 bytes: palette 1, and for each of the eight tiles 16 rows of 64 bytes (Intel's manual, LDTILECFG)."""
-    return struct.pack("<BB14x8H16x8B8x", 1, 0, *[64] * 8, *[16] * 8)
 
 
 def stream_loop(target: Target, stream: Stream) -> str:

@@ -15,24 +15,24 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..common.errors import ProgramError
+from ..targets.matrix_unit import SIDE, TILES
 from ..tensor.affine import affine
 from ..tensor.asked_for import asked_for
-from ..tensor.expr import Read, Var
+from ..tensor.expr import Read
 from ..tensor.matrix_pairs import MatrixPairs, matrix_pairs
 from ..tensor.pad_reads import can_pad_reads, guarded_reads
 from ..tensor.program import Axis, Program, Stage
 from ..tensor.rewrite import apply_rewrite
-from .access import constant_tensors, depends, finished, output_stride
+from .access import constant_tensors, depends, finished, identity_read, output_stride
 from .extents import Extent, ceildiv, minimum
+from .rules_tile import tiles_of_blocks
 from .schedule import LoopHandle, Schedule, StageHandle
 
 INTRINSIC = "amx_bf16"
-SIDE = 16  # rows and columns of a tile
-TILES = 8  # registers; at least one for each operand
 LEAST = {"rows": 8, "columns": 16, "depth": 32}  # extents from which on the unit may pay
 HEIGHT = 16  # sliding rows that are packed together
 STRIP = 8  # tiles of columns that are
-MOST_TILES = 6  # accumulators: what one operand each leaves
+MOST_TILES = TILES - 2  # accumulators: what one operand each leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,7 @@ def finishes_products(program: Program, stage: Stage, taken: set[str]) -> Stage 
     """The products that a pointwise stage finishes, point by point in its own order."""
 
     def fits(read: Read, producer: Stage) -> bool:
-        own = tuple(Var(a.name) for a in stage.axes)
-        return read.indices == own and products_of(producer) is not None
+        return identity_read(read, stage) and products_of(producer) is not None
 
     return finished(program, stage, taken, fits)
 
@@ -249,20 +248,12 @@ def _packed_inside(s: Schedule, name: str) -> list[str]:
     return [read.tensor for read, axis in sides if read.tensor not in ready and axis.var in read.indices]
 
 
-def _blocks(s: Schedule, name: str, extent: Extent, tile: Extent, least: int, default: int = 1) -> Extent:
-    """Tiles in a block, where the number of blocks is left open; `least`: points that a block is worth making for."""
-    blocks = s.factor(name, ceildiv(extent, least), default=default)
-    tiles = ceildiv(extent, tile)
-    s.require(blocks <= tiles, "no more blocks than tiles")
-    return ceildiv(tiles, blocks)
-
-
 def _alone(s: Schedule, name: str, high: Extent, wide: Extent, columns_inside: bool, inside: list[str]) -> None:
     """Nobody finishes the products at once: they are a nest of their own."""
     stage = s.stage(name)
     *others, row_loop, column_loop = stage.axes
-    tall = _blocks(s, f"{name}.row_blocks", row_loop.extent, high * SIDE, 2 * SIDE)
-    broad = _blocks(s, f"{name}.column_blocks", column_loop.extent, wide * SIDE, 2 * SIDE)
+    tall = tiles_of_blocks(s, f"{name}.row_blocks", row_loop.extent, high * SIDE, 2 * SIDE)
+    broad = tiles_of_blocks(s, f"{name}.column_blocks", column_loop.extent, wide * SIDE, 2 * SIDE)
     rows = s.split(row_loop, tall, high, SIDE)
     columns = s.split(column_loop, broad, wide, SIDE)
     around = [*others, rows[0], columns[0]]
@@ -274,8 +265,8 @@ def _finishing(s: Schedule, root: str, name: str, high: Extent, wide: Extent) ->
     """The stage that finishes the products, in blocks; the loops inside of which a block of products runs, and a vector."""
     stage = s.stage(root)
     *others, row_loop, column_loop = stage.axes
-    tall = _blocks(s, f"{name}.row_blocks", row_loop.extent, high * SIDE, 2 * SIDE)
-    broad = _blocks(s, f"{name}.column_blocks", column_loop.extent, wide * SIDE, 2 * SIDE)
+    tall = tiles_of_blocks(s, f"{name}.row_blocks", row_loop.extent, high * SIDE, 2 * SIDE)
+    broad = tiles_of_blocks(s, f"{name}.column_blocks", column_loop.extent, wide * SIDE, 2 * SIDE)
     lanes = s.lanes(stage.definition.tensors[0].dtype)
     rows = s.split(row_loop, tall * high * SIDE)
     columns = s.split(column_loop, ceildiv(broad * wide * SIDE, lanes), lanes)
@@ -300,7 +291,7 @@ def _tile(
     """
     name = stage.name
     *others, depth, word = stage.reduction
-    block = _blocks(s, f"{name}.depth_blocks", depth.extent, 1, 1)
+    block = tiles_of_blocks(s, f"{name}.depth_blocks", depth.extent, 1, 1)
     pieces = s.split(depth, block)
     tiles = [rows[0], columns[0]] if columns_inside else [columns[0], rows[0]]
     s.reorder(*around, pieces[0], *tiles, *others, pieces[1], rows[1], columns[1], rows[2], columns[2], word)

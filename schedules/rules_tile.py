@@ -108,6 +108,17 @@ def tile(s: Schedule, root: str, anchor: str, few: bool) -> None:
         block.with_epilogue()
 
 
+def tiles_of_blocks(s: Schedule, name: str, extent: Extent, tile_: Extent, least: Extent) -> Extent:
+    """Tiles in a block, where the number of blocks is left open: blocks of nearly equal size, whatever the tile is.
+
+    `least`: the fewest points that a block is worth making for.
+    """
+    blocks = s.factor(name, ceildiv(extent, least), default=1)
+    tiles = ceildiv(extent, tile_)
+    s.require(blocks <= tiles, "no more blocks than tiles")
+    return ceildiv(tiles, blocks)
+
+
 class _Block:
     """One way to tile: the steps, in order."""
 
@@ -160,14 +171,7 @@ class _Block:
         return rows, [*s.split(vector_loop, *block, self.vectors, self.lanes)]
 
     def _blocks(self, name: str, extent: Extent, tile_: Extent, least: Extent) -> Extent:
-        """Tiles in a block, where the number of blocks is left open: blocks of nearly equal size, whatever the tile is.
-
-        `least`: the fewest points that a block is worth making for.
-        """
-        blocks = self.s.factor(name, ceildiv(extent, least), default=1)
-        tiles = ceildiv(extent, tile_)
-        self.s.require(blocks <= tiles, "no more blocks than tiles")
-        return ceildiv(tiles, blocks)
+        return tiles_of_blocks(self.s, name, extent, tile_, least)
 
     def _inner(self, rows: list[LoopHandle], vectors: list[LoopHandle]) -> list[LoopHandle]:
         return [*vectors, *rows] if self.rows_inside else [*rows, *vectors]

@@ -22,7 +22,7 @@ from .database import Database, rank
 from .failures import reasons
 from .outcome import TaskResult, TuneResult
 from .records import Record, TaskIdentity
-from .roofline import Work, program_work
+from .roofline import Speed, Work, program_work
 from .search.rounds import Round
 from .units import time_text
 
@@ -96,8 +96,12 @@ def _task_table(database: Database, tasks: Iterable[TaskIdentity]) -> Table:
 
 
 def _measured(database: Database, record: Record, task: TaskIdentity, work: Work) -> list[str]:
-    speed = work.speed(record.seconds, ceilings_of(database, record, task))
+    speed = _speed(database, record, task, work)
     return [time_text(record.seconds), str(speed), f"{speed.share:.1%}", str(record.id)]
+
+
+def _speed(database: Database, record: Record, task: TaskIdentity, work: Work) -> Speed:
+    return work.speed(record.seconds, ceilings_of(database, record, task))
 
 
 def record_table(database: Database, task: TaskIdentity, records: Sequence[Record]) -> RenderableType:
@@ -219,12 +223,13 @@ def best_facts(database: Database, task: TaskIdentity, found: Sequence[Record]) 
     """The best record of a task: time, speed, schedule."""
     if not found:
         return Text("no candidate has run yet")
-    time, speed, share, number = _measured(database, found[0], task, program_work(parse(task.display)))
-    of = program_work(parse(task.display)).speed(found[0].seconds, ceilings_of(database, found[0], task)).of
+    best = found[0]
+    speed, number = _speed(database, best, task, program_work(parse(task.display))), best.id
+    time = time_text(best.seconds)
     if task.target.startswith("cuda:emulator"):
         facts = {f"record {number}": f"{time} of emulation: wall clock, which says nothing about any GPU"}
     else:
-        facts = {f"record {number}": f"{time}, {speed}, {share} of {of}"}
+        facts = {f"record {number}": f"{time}, {speed}, {speed.share:.1%} of {speed.of}"}
     facts["sketch"] = sketch_title(database, found[0].trial.sketch)
     if found[0].config:
         facts["config"] = config_text(found[0].config)

@@ -21,12 +21,11 @@ from tilesmith.measure.loops import (
     arithmetic_loop,
     matrix_loop,
     stream_loop,
-    tile_configuration,
 )
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.runtime.devices.memory import aligned_array
 from tilesmith.targets.ceilings import MATRIX, MATRIX_FLOPS, Ceilings, default_ceilings
-from tilesmith.targets.matrix_unit import allow_matrix_unit
+from tilesmith.targets.matrix_unit import allow_matrix_unit, tile_configuration
 from tilesmith.targets.target import parse_target
 
 HOST = parse_target("host")
