@@ -28,9 +28,10 @@ from ..common.debug import Level, show, wanted
 from ..common.errors import InternalError
 from ..targets.target import Target
 from .artifact import Artifact, BufferSpec, Launch
-from .llvm import NestPart, emit_apart, emit_nest, emit_parts, emit_together
+from .llvm import emit_apart, emit_nest, emit_parts, emit_together
 from .loop_ir import Buffer, LoopProgram, Scope
 from .memory_plan import plan_memory
+from .nest_part import NestPart
 from .passes.lift_branches import lift_branches
 from .passes.reciprocals import reciprocals
 from .printing import print_loops
@@ -137,11 +138,11 @@ class CompiledNest:
 
 
 _KEPT = 256  # nests of a process: those of the programs that it works on
-_nests: OrderedDict[tuple[NestPart | str, Target], CompiledNest] = OrderedDict()
+_nests: OrderedDict[tuple[str, Target], CompiledNest] = OrderedDict()
 _nests_lock = threading.Lock()
 
 
-def _kept(key: tuple[NestPart | str, Target]) -> CompiledNest | None:
+def _kept(key: tuple[str, Target]) -> CompiledNest | None:
     """What was compiled before."""
     with _nests_lock:
         found = _nests.get(key)
@@ -150,7 +151,7 @@ def _kept(key: tuple[NestPart | str, Target]) -> CompiledNest | None:
         return found
 
 
-def _keep(key: tuple[NestPart | str, Target], made: CompiledNest) -> None:
+def _keep(key: tuple[str, Target], made: CompiledNest) -> None:
     with _nests_lock:
         _nests[key] = made
         if len(_nests) > _KEPT:
@@ -159,7 +160,7 @@ def _keep(key: tuple[NestPart | str, Target], made: CompiledNest) -> None:
 
 def compile_nest(part: NestPart, target: Target, texts: bool) -> tuple[CompiledNest, dict[str, float]]:
     """A nest as an object of its own, and the seconds that it took: none if the same one was compiled before."""
-    found = None if texts else _kept((part, target))
+    found = None if texts else _kept((part.symbol, target))
     if found is not None:
         return found, {}
     started = time.perf_counter()
@@ -169,7 +170,7 @@ def compile_nest(part: NestPart, target: Target, texts: bool) -> tuple[CompiledN
     compiled = compile_object(ir, target, texts)
     made = CompiledNest(compiled, ir if texts else "", frozenset(module.runtime_symbols))
     if not texts:
-        _keep((part, target), made)
+        _keep((part.symbol, target), made)
     return made, {"emit": emitted, **compiled.seconds}
 
 

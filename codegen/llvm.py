@@ -3,10 +3,9 @@
     <name>             calls the nests in order
     <name>_prepare     calls the prepare nests, if there is PREPARED memory
     <name>_repeat      calls <name> `count` times: the loop that is timed
-    <name>.nest<i>     one nest; its buffers are parameters, so that LLVM knows them as distinct
-
-A program of several nests is a module for each of them and one for the rest: candidates differ in one nest mostly, so what
-has been compiled of the others serves again (cpu.py).
+    <name>.nest        the only nest; its buffers are parameters, so that LLVM knows them as distinct
+    <name>.nest.<hash> one of several nests: a module for each of them and one for the rest, so that candidates share what they
+                       have in common (nest_part.py)
 
 Threads are started by emit_parallel.py, statements are written by emit_statements.py. LLVM is left with instruction selection,
 register allocation and peephole work: common subexpressions, invariant code and register tiles are right in the text already,
@@ -16,7 +15,7 @@ and no LLVM pass vectorizes or unrolls.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from ..targets.target import Target
 from .emit_facts import FactsKept, facts
@@ -28,29 +27,10 @@ from .emit_types import memory_literal, memory_type
 from .emit_values import ModuleText
 from .loop_ir import Buffer, LoopProgram, Nest, Scope, Store
 from .loop_ir import statements as all_statements
-from .memory_plan import MemoryPlan, has_private, plan_memory
+from .memory_plan import MemoryPlan, plan_memory, private_bytes
+from .nest_part import NestPart
 
 ENTRY = "ptr %arguments, ptr %prepared, ptr %workspace"
-
-
-@dataclass(frozen=True, slots=True)
-class NestPart:
-    """A nest with all that its code depends on. Equal parts have equal code.
-
-    private_bytes: scratch memory of each thread, 0 where the nest uses none.
-    """
-
-    symbol: str
-    nest: Nest
-    buffers: tuple[Buffer, ...]
-    tables: tuple[Buffer, ...]
-    threads: int
-    private_bytes: int
-
-    @property
-    def declaration(self) -> str:
-        """Of its function, for the module that calls it."""
-        return f"declare void @{self.symbol}({', '.join(['ptr'] * (len(self.buffers) + 1))})"
 
 
 def emit(program: LoopProgram, target: Target, threads: int) -> str:
@@ -78,13 +58,16 @@ def emit_parts(program: LoopProgram, threads: int) -> tuple[ModuleText, list[Nes
     module = ModuleText()
     plan = plan_memory(program, threads)
     main = module.symbol = plain_symbol(program.name)
-    parts: list[NestPart] = []
-    if plan.prepared_bytes:
-        parts += _entry(module, program, plan, f"{main}_prepare", program.prepare, f"{main}.prepare")
-    parts += _entry(module, program, plan, main, program.nests, f"{main}.nest")
-    module.nests = [f"{main}.nest{number}" for number in range(len(program.nests))]
+    before = program.prepare if plan.prepared_bytes else ()
+    parts = [_part(program, nest, threads, f"{main}.nest") for nest in (*before, *program.nests)]
+    if len(parts) > 1:
+        parts = [replace(part, symbol=f"{part.symbol}.{part.digest}") for part in parts]
+    if before:
+        _entry(module, program, plan, f"{main}_prepare", parts[: len(before)])
+    _entry(module, program, plan, main, parts[len(before) :])
+    module.nests = [part.symbol for part in parts[len(before) :]]
     module.functions.append(_repeat(main))
-    return module, parts
+    return module, list({part.symbol: part for part in parts}.values())
 
 
 def emit_apart(module: ModuleText, parts: Sequence[NestPart], target: Target) -> ModuleText:
@@ -148,20 +131,18 @@ def table_name(buffer: Buffer) -> str:
     return f"@table.{plain_symbol(buffer.name)}"
 
 
-def _entry(
-    module: ModuleText,
-    program: LoopProgram,
-    plan: MemoryPlan,
-    symbol: str,
-    nests: Sequence[Nest],
-    part: str,
-) -> list[NestPart]:
-    """Writes an exported function, which finds the buffers and calls the nests; returns these."""
+def _part(program: LoopProgram, nest: Nest, threads: int, symbol: str) -> NestPart:
+    used = facts(nest.body).buffers
+    buffers = tuple(b for b in (*program.arguments, *program.globals) if b.scope is not Scope.TABLE and b.name in used)
+    tables = tuple(b for b in program.globals if b.scope is Scope.TABLE and b.name in used)
+    return NestPart(symbol, nest, buffers, tables, threads, private_bytes(nest.body))
+
+
+def _entry(module: ModuleText, program: LoopProgram, plan: MemoryPlan, symbol: str, parts: Sequence[NestPart]) -> None:
+    """Writes an exported function, which finds the buffers and calls the nests."""
     lines: list[str] = []
-    everything = (*program.arguments, *program.globals)
-    names = {buffer.name: f"%p{i}" for i, buffer in enumerate(everything)}
-    within = [facts(nest.body).buffers for nest in nests]
-    used = frozenset[str]().union(*within)
+    names = {buffer.name: f"%p{i}" for i, buffer in enumerate((*program.arguments, *program.globals))}
+    used = {buffer.name for part in parts for buffer in part.buffers}
     for slot, buffer in enumerate(program.arguments):
         if buffer.name in used:
             lines.append(f"  %slot{slot} = getelementptr ptr, ptr %arguments, i64 {slot}")
@@ -171,17 +152,11 @@ def _entry(
             offset = (plan.prepared | plan.workspace)[buffer.name]
             lines.append(f"  {names[buffer.name]} = getelementptr i8, ptr %{buffer.scope.value}, i64 {offset}")
     lines.append(f"  %scratch = getelementptr i8, ptr %workspace, i64 {plan.shared_bytes}")
-    parts = []
-    for number, (nest, known) in enumerate(zip(nests, within, strict=True)):
-        buffers = tuple(b for b in everything if b.scope is not Scope.TABLE and b.name in known)
-        tables = tuple(b for b in program.globals if b.scope is Scope.TABLE and b.name in known)
-        private = plan.private_bytes if has_private(nest.body) else 0
-        parts.append(NestPart(f"{part}{number}", nest, buffers, tables, plan.threads, private))
-        arguments = ", ".join([*(f"ptr {names[b.name]}" for b in buffers), "ptr %scratch"])
-        lines.append(f"  call void @{part}{number}({arguments})")
+    for part in parts:
+        arguments = ", ".join([*(f"ptr {names[b.name]}" for b in part.buffers), "ptr %scratch"])
+        lines.append(f"  call void @{part.symbol}({arguments})")
     body = "\n".join(lines)
     module.functions.append(f"define void @{symbol}({ENTRY}) #0 {{\nentry:\n{body}\n  ret void\n}}")
-    return parts
 
 
 def _write_nest(module: ModuleText, part: NestPart, target: Target, linkage: str) -> None:

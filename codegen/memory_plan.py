@@ -21,7 +21,7 @@ class MemoryPlan:
     workspace: dict[str, int]
     prepared_bytes: int
     shared_bytes: int
-    private_bytes: int
+    private_bytes: int  # of the nest that needs most; each has its own at the same place
     threads: int
 
     @property
@@ -39,10 +39,8 @@ def plan_memory(program: LoopProgram, threads: int) -> MemoryPlan:
         if buffer.scope in ends:
             offsets = prepared if buffer.scope is Scope.PREPARED else workspace
             offsets[buffer.name], ends[buffer.scope] = place_scratch(ends[buffer.scope], buffer)
-    private = max((_private_bytes(nest.body, 0) for nest in (*program.prepare, *program.nests)), default=0)
-    if private > PAGE:
-        private = _up(private, PAGE) + STAGGER
-    return MemoryPlan(prepared, workspace, _up(ends[Scope.PREPARED]), _up(ends[Scope.WORKSPACE]), _up(private), threads)
+    private = max((private_bytes(nest.body) for nest in (*program.prepare, *program.nests)), default=0)
+    return MemoryPlan(prepared, workspace, _up(ends[Scope.PREPARED]), _up(ends[Scope.WORKSPACE]), private, threads)
 
 
 def place_scratch(used: int, buffer: Buffer) -> tuple[int, int]:
@@ -53,16 +51,17 @@ def place_scratch(used: int, buffer: Buffer) -> tuple[int, int]:
     return start, start + max(1, buffer.bytes)
 
 
-def has_private(statement: Statement) -> bool:
-    """Whether SCRATCH is allocated in a statement."""
-    return _private_bytes(statement, 0) > 0
+def private_bytes(statement: Statement) -> int:
+    """How far apart the SCRATCH memory of threads lies that run a statement; 0 if it needs none."""
+    most = _most_bytes(statement, 0)
+    return _up(_up(most, PAGE) + STAGGER if most > PAGE else most)
 
 
-def _private_bytes(statement: Statement, used: int) -> int:
+def _most_bytes(statement: Statement, used: int) -> int:
     """The most bytes of SCRATCH that live at one time below a statement."""
     if isinstance(statement, Allocate) and statement.buffer.scope is Scope.SCRATCH:
         _, used = place_scratch(used, statement.buffer)
-    return max([used, *(_private_bytes(child, used) for child in substatements(statement))])
+    return max([used, *(_most_bytes(child, used) for child in substatements(statement))])
 
 
 def _up(size: int, step: int = ALIGNMENT) -> int:

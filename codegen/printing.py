@@ -32,20 +32,27 @@ COMBINED = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
 def print_loops(program: LoopProgram) -> str:
     """The text of a whole program."""
     lines = [f"program {program.name}"]
-    lines += [f"  argument {_buffer(b)}" for b in program.arguments]
-    lines += [f"  global {_buffer(b)}" for b in program.globals]
+    lines += [f"  argument {print_buffer(b)}" for b in program.arguments]
+    lines += [f"  global {print_buffer(b)}" for b in program.globals]
     for word, nests in (("prepare", program.prepare), ("nest", program.nests)):
         for nest in nests:
-            lines.append(f"{word} {nest.name}{_launch(nest)}:")
-            _statement(nest.body, 1, lines)
+            lines += [f"{word} {nest.name}{_launch(nest)}:", *statement_lines(nest.body, 1)]
     return "\n".join(lines) + "\n"
+
+
+def statement_lines(node: Statement, depth: int = 0) -> list[str]:
+    """The lines of a statement, `depth` levels in."""
+    lines: list[str] = []
+    _statement(node, depth, lines)
+    return lines
 
 
 def _launch(nest: Nest) -> str:
     return f" of {nest.blocks} blocks of {nest.threads} threads" if nest.threads else ""
 
 
-def _buffer(buffer: Buffer) -> str:
+def print_buffer(buffer: Buffer) -> str:
+    """A buffer with all that is known of it."""
     shape = ", ".join(map(str, buffer.shape))
     more = " padded" if buffer.padded else ""
     more += f" swizzle {buffer.swizzle}" if buffer.swizzle else ""
@@ -76,7 +83,7 @@ def _statement(node: Statement, depth: int, lines: list[str], last: bool = True)
                 lines.append(f"{pad}else:")
                 _statement(otherwise, depth + 1, lines)
         case Allocate(buffer=buffer, body=body):
-            lines.append(f"{pad}allocate {_buffer(buffer)}")
+            lines.append(f"{pad}allocate {print_buffer(buffer)}")
             _statement(body, depth + (not last), lines)
         case Store(buffer=name, indices=indices, value=value):
             sign = "=(stream)" if node.streaming else "=(later)" if node.later else "=(ahead)" if node.ahead else "="

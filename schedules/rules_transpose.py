@@ -53,29 +53,35 @@ def crossing(program: Program, stage: Stage) -> Crossing | None:
 
 
 def transpose(s: Schedule, stage: StageHandle, found: Crossing, few: bool = False) -> list[LoopHandle]:
-    """Squares in blocks; returns the loops that are worth running in parallel, outermost first. `few`: one structure alone."""
+    """Squares in blocks; returns the loops that are worth running in parallel, outermost first.
+
+    `few`: squares row by row, with nothing to tune, for what is little beside other work: all candidates share its code.
+    """
     loops = {a.name: loop for a, loop in zip(stage.definition.axes, stage.loops, strict=True)}
     side = square_side(s, stage.definition.tensors[0].dtype)
     down, along = (
-        s.split(
-            loops[axis],
-            s.factor(f"{stage.name}.{part}", ceildiv(loops[axis].extent, side), at_most=BLOCK_AT_MOST, default=8),
-            side,
-        )
+        s.split(loops[axis], *([] if few else [_block(s, stage, part, loops[axis], side)]), side)
         for axis, part in ((found.across, "rows"), (found.vector, "vectors"))
     )
     columns_outside = few or s.variant(f"{stage.name} columns outside", [True, False])
     outer = [along[0], down[0]] if columns_outside else [down[0], along[0]]
     others = [loops[a.name] for a in stage.definition.axes if a.name not in (found.vector, found.across)]
-    s.reorder(*others, *outer, down[1], along[1], down[2], along[2])
-    s.unroll(down[2])
-    s.vectorize(along[2])
+    around = [*others, *outer, *down[1:-1], *along[1:-1]]
+    s.reorder(*around, down[-1], along[-1])
+    s.unroll(down[-1])
+    s.vectorize(along[-1])
     for tensor in found.tensors:
         read = next(r for r in stage.definition.reads() if r.tensor == tensor)
         dimension = plain_dimension(read, found.across)
         assert dimension is not None
-        square(s, tensor, stage.name, dimension, along[1])
+        square(s, tensor, stage.name, dimension, around[-1])
     return [*others, *outer]
+
+
+def _block(s: Schedule, stage: StageHandle, part: str, loop: LoopHandle, side: Extent) -> Extent:
+    """The squares along one side of a block."""
+    squares = ceildiv(loop.extent, side)
+    return s.factor(f"{stage.name}.{part}", squares, at_most=BLOCK_AT_MOST, default=8)
 
 
 def square(s: Schedule, tensor: str, reader: str, contiguous: int, at: LoopHandle) -> None:

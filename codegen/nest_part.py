@@ -1,0 +1,60 @@
+"""A nest with all that its code depends on, under a name that tells it from every other.
+
+Candidates of a program differ in one nest mostly, and sketches of a program have nests in common that only count their stages
+differently. So nests are compared by their text with numbered names instead of those of stages, axes and loops: where that is
+equal, so is the code, and what has been compiled once serves again (cpu.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from ..tensor.source import RESERVED
+from .loop_ir import Buffer, Nest
+from .printing import print_buffer, statement_lines
+
+_NAME = re.compile(r"[A-Za-z_]\w*\d\b")  # no word of loop IR ends with a digit, but for those of expressions and types
+_DIGITS = 16  # of a hash
+
+
+@dataclass(frozen=True, slots=True)
+class NestPart:
+    """A nest with all that its code depends on.
+
+    `buffers`: the parameters of its function, in order; private_bytes: scratch memory of each thread, 0 where the nest uses
+    none.
+    """
+
+    symbol: str
+    nest: Nest
+    buffers: tuple[Buffer, ...]
+    tables: tuple[Buffer, ...]
+    threads: int
+    private_bytes: int
+
+    @property
+    def declaration(self) -> str:
+        """Of its function, for the module that calls it."""
+        return f"declare void @{self.symbol}({', '.join(['ptr'] * (len(self.buffers) + 1))})"
+
+    @property
+    def digest(self) -> str:
+        """Hexadecimal digits that are the same for nests with the same code, whatever their names."""
+        lines = [f"{self.threads} threads, {self.private_bytes} bytes"]
+        lines += [print_buffer(buffer) for buffer in (*self.buffers, *self.tables)]
+        text = without_names([*lines, *statement_lines(self.nest.body)])
+        return sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def without_names(lines: Iterable[str]) -> str:
+    """The text of loop IR with names numbered by their first appearance, but for names that do not end with a digit."""
+    numbers: dict[str, str] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        name = found[0]
+        return name if name in RESERVED else numbers.setdefault(name, f"v{len(numbers)}")
+
+    return _NAME.sub(numbered, "\n".join(lines))
