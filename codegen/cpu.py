@@ -20,7 +20,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -36,7 +37,7 @@ from .passes.lift_branches import lift_branches
 from .passes.reciprocals import reciprocals
 from .printing import print_loops
 
-CODEGEN_VERSION = 7  # raise it when the code for the same loop IR changes: times of older code do not answer for it
+CODEGEN_VERSION = 8  # raise it when the code for the same loop IR changes: times of older code do not answer for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +119,15 @@ def optimize(module: Any, tm: Any) -> None:
     passes.run(module, builder)
 
 
-def _passed(program: LoopProgram) -> LoopProgram:
-    """Loop IR after its passes, in this order."""
+def _passed(part: NestPart) -> NestPart:
+    """A nest after its passes, in this order."""
+    program = LoopProgram(part.symbol, part.buffers, part.tables, (), (part.nest,))
     for one in (reciprocals, lift_branches):
         changed = one(program)
         if wanted(Level.LOOPS) and changed != program:
             show(Level.LOOPS, f"{program.name} after {one.__name__}", print_loops(changed))
         program = changed
-    return program
+    return replace(part, nest=program.nests[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,7 @@ def compile_nest(part: NestPart, target: Target, texts: bool) -> tuple[CompiledN
     if found is not None:
         return found, {}
     started = time.perf_counter()
-    module = emit_nest(part, target)
+    module = emit_nest(_passed(part), target)
     ir = module.text()
     emitted = time.perf_counter() - started
     compiled = compile_object(ir, target, texts)
@@ -174,15 +176,29 @@ def compile_nest(part: NestPart, target: Target, texts: bool) -> tuple[CompiledN
     return made, {"emit": emitted, **compiled.seconds}
 
 
-def _compile_caller(ir: str, target: Target, texts: bool) -> tuple[Compiled, dict[str, float]]:
-    """What calls nests of other modules; the same for most candidates of a program. Seconds as of `compile_nest`."""
-    found = None if texts else _kept((ir, target))
-    if found is not None:
-        return found.compiled, {}
-    compiled = compile_object(ir, target, texts)
-    if not texts:
-        _keep((ir, target), CompiledNest(compiled, "", frozenset()))
-    return compiled, compiled.seconds
+def _compile_caller(
+    ir: str, parts: Sequence[NestPart], target: Target, texts: bool
+) -> tuple[Compiled, dict[str, float]]:
+    """What calls nests of other modules. Seconds as of `compile_nest`.
+
+    But for the names of its nests it is the same for most candidates of a program. So it is compiled with numbers as names,
+    which are as long as the names that take their place in the object: an object file finds symbols by offsets of their names.
+    """
+    if texts:
+        compiled = compile_object(ir, target, texts)
+        return compiled, compiled.seconds
+    names = [(part.symbol, part.numbered(number)) for number, part in enumerate(parts)]
+    for symbol, number in names:
+        ir = ir.replace(symbol, number)
+    found, seconds = _kept((ir, target)), {}
+    if found is None:
+        compiled = compile_object(ir, target)
+        found, seconds = CompiledNest(compiled, "", frozenset()), compiled.seconds
+        _keep((ir, target), found)
+    code = found.compiled.code
+    for symbol, number in names:
+        code = code.replace(number.encode(), symbol.encode())
+    return replace(found.compiled, code=code), seconds
 
 
 def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
@@ -191,17 +207,17 @@ def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = F
     One nest is in the same object as what calls it; several have objects of their own, which other candidates share.
     """
     started = time.perf_counter()
-    program, keeps = _passed(program), texts or wanted(Level.LLVM)
+    keeps = texts or wanted(Level.LLVM)
     rest, parts = emit_parts(program, threads)
     apart = len(parts) > 1
     if apart:
         module = emit_apart(rest, parts, target)
     else:
-        module, parts = emit_together(rest, parts, target), []
+        module, parts = emit_together(rest, list(map(_passed, parts)), target), []
     ir = module.text()
     seconds = {"emit": time.perf_counter() - started, "parse": 0.0, "optimize": 0.0, "code": 0.0}
     if apart:
-        compiled, spent = _compile_caller(ir, target, keeps)
+        compiled, spent = _compile_caller(ir, parts, target, keeps)
     else:
         compiled = compile_object(ir, target, keeps)
         spent = compiled.seconds

@@ -48,7 +48,6 @@ class Effects:
         self.known = FactsKept()
         self._fitting: dict[int, bool] = {}
         self._innermosts: dict[int, bool] = {}
-        self.seen_loops = 0  # loops written so far whose steps LLVM can see through
         self._roots: dict[int, frozenset[str]] = {}
 
     def facts(self, statement: Statement) -> Facts:

@@ -42,7 +42,9 @@ _WRITTEN_AS_LOOPS = (LoopKind.SERIAL, LoopKind.PARALLEL)
 class Statements(Effects):
     """Writes statements into one function."""
 
-    hides_steps = True  # whether LLVM's strength reduction has to leave loops alone that carry nothing in registers
+    hides_steps = (
+        True  # whether LLVM's strength reduction has to leave loops alone: it takes time and makes none faster
+    )
     count_groups = False  # whether unrolled loops count groups of copies: then copies know their remainders
 
     def emit(self, statement: Statement) -> None:
@@ -281,10 +283,8 @@ class Statements(Effects):
             terminator = f"br i1 {some.text}, label %{head}, label %{after}"
         top = text.open(terminator, head, writes=self.facts(body).writes, certain=surely)
         counter = text.reserve()
-        hides = self.hides_steps and not any(before.values())
-        if hides and self._innermost(body):
+        if self.hides_steps and not any(before.values()) and self._innermost(body):
             text.walks[counter] = Walks(first, step, text.levels[counter])
-        seen = self.seen_loops
         if self.count_groups:
             self.indices.natural.add(counter)
         if start.is_constant and start.constant % step == 0:
@@ -301,11 +301,9 @@ class Statements(Effects):
                 trip = self.indices.total(((base, 1), (Index(0, ((counter, step),)), 1)), copy)
             self.bind(var, trip, None, lambda: self.emit(body))
         following = text.effect(f"add nuw nsw {self.indices.kind} {counter}, {step if base is None else 1}")
-        if hides and self.seen_loops == seen:
+        if self.hides_steps:
             most = max(int(limit), step) + step if limit[0] != "%" else 1 << 62
             following = text.step_walks(counter, f"range(i64 {step}, {most}) i64", following, top, entry)
-        else:
-            self.seen_loops += 1
         again = text.effect(f"icmp slt {self.indices.kind} {following}, {limit}")
         latch = text.block
         text.phi(top, i64 if self.indices.kind == "i64" else i32, 0, [(first, entry), (following, latch)], counter)

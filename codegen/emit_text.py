@@ -22,8 +22,8 @@ OPAQUE = 'asm "", "=r,0"'  # its result is its operand, but LLVM does not know i
 class Walks:
     """The pointers that move along with the counter of an innermost loop, so that no trip computes them anew.
 
-    LLVM's loop strength reduction would find them too, for a third of the whole compile time; loops that count by steps it
-    cannot see through are no work for it.
+    LLVM's loop strength reduction would find them too, for a third of the whole compile time; all loops count by steps that it
+    cannot see through, so they are no work for it.
     """
 
     __slots__ = ("first", "found", "level", "step")

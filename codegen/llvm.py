@@ -18,17 +18,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..targets.target import Target
-from .emit_facts import FactsKept, facts
+from .emit_facts import FactsKept
 from .emit_half import HALF_FUNCTIONS, needs_half_functions
 from .emit_memory import SAFE, SAFE_BYTES, Place
 from .emit_parallel import RegionStatements, parameter
 from .emit_text import FunctionText
 from .emit_types import memory_literal, memory_type
 from .emit_values import ModuleText
-from .loop_ir import Buffer, LoopProgram, Nest, Scope, Store
+from .loop_ir import Buffer, LoopProgram, Scope, Store
 from .loop_ir import statements as all_statements
-from .memory_plan import MemoryPlan, plan_memory, private_bytes
-from .nest_part import NestPart
+from .memory_plan import MemoryPlan, plan_memory
+from .nest_part import NestPart, part_of
 
 ENTRY = "ptr %arguments, ptr %prepared, ptr %workspace"
 
@@ -59,7 +59,7 @@ def emit_parts(program: LoopProgram, threads: int) -> tuple[ModuleText, list[Nes
     plan = plan_memory(program, threads)
     main = module.symbol = plain_symbol(program.name)
     before = program.prepare if plan.prepared_bytes else ()
-    parts = [_part(program, nest, threads, f"{main}.nest") for nest in (*before, *program.nests)]
+    parts = [part_of(program, nest, threads, f"{main}.nest") for nest in (*before, *program.nests)]
     if len(parts) > 1:
         parts = [replace(part, symbol=f"{part.symbol}.{part.digest}") for part in parts]
     if before:
@@ -129,13 +129,6 @@ def table(buffer: Buffer) -> str:
 def table_name(buffer: Buffer) -> str:
     """How code names a TABLE."""
     return f"@table.{plain_symbol(buffer.name)}"
-
-
-def _part(program: LoopProgram, nest: Nest, threads: int, symbol: str) -> NestPart:
-    used = facts(nest.body).buffers
-    buffers = tuple(b for b in (*program.arguments, *program.globals) if b.scope is not Scope.TABLE and b.name in used)
-    tables = tuple(b for b in program.globals if b.scope is Scope.TABLE and b.name in used)
-    return NestPart(symbol, nest, buffers, tables, threads, private_bytes(nest.body))
 
 
 def _entry(module: ModuleText, program: LoopProgram, plan: MemoryPlan, symbol: str, parts: Sequence[NestPart]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..schedules.loops import LoopTree, StageLoops
 from ..schedules.regions import axis_forms
 from ..tensor.affine import simplify
-from ..tensor.expr import Const, Expr, Op, Read, const, rewrite, substitute
+from ..tensor.expr import Const, Expr, Op, Read, Var, const, rewrite
 from .index import both, inside, plus, times
 from .index import number as literal
 from .loop_ir import Block, Buffer, If, Scope, Statement, Store
@@ -70,8 +70,13 @@ class Body:
         """An expression of a stage at the current point, over loop variables and buffers."""
         definition = self.tree.definition(stage.stage)
         positions = {a.name: view.places[stage.stage, a.name].position for a in definition.all_axes}
-        value = substitute(expr, dict(positions))
-        return rewrite(value, lambda node: self._read(node, view) if isinstance(node, Read) else None)
+
+        def here(node: Expr) -> Expr | None:
+            if isinstance(node, Var):
+                return positions.get(node.name)
+            return self._read(node, view) if isinstance(node, Read) else None
+
+        return rewrite(expr, here)
 
     def value(self, stage: StageLoops, view: View, otherwise: Const, number: int = 0) -> Expr:
         """The expression of a stage at the current point; `otherwise` at points that are none of the stage's."""

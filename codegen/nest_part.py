@@ -8,14 +8,15 @@ equal, so is the code, and what has been compiled once serves again (cpu.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
 from ..tensor.source import RESERVED
-from .loop_ir import Buffer, Nest
+from .loop_ir import Buffer, LoopProgram, Nest, Scope
+from .memory_plan import private_bytes
 from .printing import print_buffer, statement_lines
 
+_WORD = re.compile(r"[\w.]+")
 _NAME = re.compile(r"[A-Za-z_]\w*\d\b")  # no word of loop IR ends with a digit, but for those of expressions and types
 _DIGITS = 16  # of a hash
 
@@ -24,12 +25,13 @@ _DIGITS = 16  # of a hash
 class NestPart:
     """A nest with all that its code depends on.
 
-    `buffers`: the parameters of its function, in order; private_bytes: scratch memory of each thread, 0 where the nest uses
-    none.
+    `text`: the nest as it is printed. `buffers`: the parameters of its function, in order. private_bytes: scratch memory of
+    each thread, 0 where the nest uses none.
     """
 
     symbol: str
     nest: Nest
+    text: str
     buffers: tuple[Buffer, ...]
     tables: tuple[Buffer, ...]
     threads: int
@@ -40,16 +42,29 @@ class NestPart:
         """Of its function, for the module that calls it."""
         return f"declare void @{self.symbol}({', '.join(['ptr'] * (len(self.buffers) + 1))})"
 
+    def numbered(self, number: int) -> str:
+        """A name as long as the symbol, with a number in place of its hash."""
+        return f"{self.symbol[:-_DIGITS]}{number:0{_DIGITS}x}"
+
     @property
     def digest(self) -> str:
         """Hexadecimal digits that are the same for nests with the same code, whatever their names."""
         lines = [f"{self.threads} threads, {self.private_bytes} bytes"]
         lines += [print_buffer(buffer) for buffer in (*self.buffers, *self.tables)]
-        text = without_names([*lines, *statement_lines(self.nest.body)])
-        return sha256(text.encode()).hexdigest()[:_DIGITS]
+        return sha256(_without_names("\n".join([*lines, self.text])).encode()).hexdigest()[:_DIGITS]
 
 
-def without_names(lines: Iterable[str]) -> str:
+def part_of(program: LoopProgram, nest: Nest, threads: int, symbol: str) -> NestPart:
+    """A nest of a program, with those buffers and tables that occur in it."""
+    text = "\n".join(statement_lines(nest.body))
+    words = set(_WORD.findall(text))
+    used = [buffer for buffer in (*program.arguments, *program.globals) if buffer.name in words]
+    buffers = tuple(buffer for buffer in used if buffer.scope is not Scope.TABLE)
+    tables = tuple(buffer for buffer in used if buffer.scope is Scope.TABLE)
+    return NestPart(symbol, nest, text, buffers, tables, threads, private_bytes(nest.body))
+
+
+def _without_names(text: str) -> str:
     """The text of loop IR with names numbered by their first appearance, but for names that do not end with a digit."""
     numbers: dict[str, str] = {}
 
@@ -57,4 +72,4 @@ def without_names(lines: Iterable[str]) -> str:
         name = found[0]
         return name if name in RESERVED else numbers.setdefault(name, f"v{len(numbers)}")
 
-    return _NAME.sub(numbered, "\n".join(lines))
+    return _NAME.sub(numbered, text)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 from ..common.errors import ScheduleError
 from ..tensor.program import Axis, Program, Stage
@@ -121,6 +122,11 @@ class LoopTree:
             if s.at is not None:
                 found[s.at] = (*found.get(s.at, ()), s.stage)
         return found
+
+    @cached_property
+    def boxes(self) -> dict[tuple[str, tuple[str, str]], Any]:
+        """What regions.py has found of the boxes of stages at loops: it is asked again and again."""
+        return {}
 
     def loops_of(self, stage: str) -> StageLoops:
         """The loops of a stage; ScheduleError for an unknown one."""

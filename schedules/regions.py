@@ -227,6 +227,13 @@ def index_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> Box
 
 def box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAxis]:
     """The box that `stage` covers when attached at a loop: what its consumers inside read of it; reductions are whole."""
+    known: dict[str, BoxAxis] | None = tree.boxes.get((stage, at))
+    if known is None:
+        known = tree.boxes[stage, at] = _box_axes(tree, stage, at)
+    return known
+
+
+def _box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAxis]:
     definition = tree.definition(stage)
     needed: dict[str, BoxAxis] = {}
     for consumer in consumers_inside(tree, stage, at):
