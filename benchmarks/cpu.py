@@ -26,10 +26,10 @@ from libraries import LIBRARIES, PEERS
 from machine import MachineNoise
 from method import Method, Rounds
 from peers import OURS, REST, Missing, Peer
-from report import Result, geometric_mean, save, table_of
+from report import Result, mean_line, save, table_of
 from rich.console import Console
+from workloads import DRAWN_LESS, Row, drawn, groups
 from workloads import ROWS as ALL_ROWS
-from workloads import Row, drawn, groups
 
 from tilesmith.measure.calibrate import ceilings
 from tilesmith.schedules.auto import automatic
@@ -153,27 +153,29 @@ def main(
     peak = ceilings(target, count)
     names = [*([] if peers_only else [OURS]), *(PEERS if peer is None else peer), CEILING]
     method = Method(rounds=rounds, seconds=seconds, patience=rounds, seed=seed, report=console.log)
-    chosen = {
-        g: [r for r in (*(r for r in ALL_ROWS if r.group == g and named), *drawn(g, seed, draw)) if row in r.name]
-        for g in group
-    }
-    about = sum(estimate(r, method, len(names), 0 if peers_only else trials) for rows in chosen.values() for r in rows)
-    console.print(f"{sum(map(len, chosen.values()))} rows, about {math.ceil(about / 60)} minutes on a quiet machine")
+    chosen: list[tuple[str, bool, list[Row]]] = []
+    for one in group:
+        chosen.append((one, False, [r for r in ALL_ROWS if r.group == one and named and row in r.name]))
+        chosen.append((one, True, [r for r in drawn(one, seed, draw) if row in r.name]))
+    chosen = [each for each in chosen if each[-1]]
+    about = sum(estimate(r, method, len(names), 0 if peers_only else trials) for *_, rows in chosen for r in rows)
+    console.print(
+        f"{sum(len(rows) for *_, rows in chosen)} rows, about {math.ceil(about / 60)} minutes on a quiet machine"
+    )
     team = [Peer(name, count) for name in names]
     try:
-        for one, rows in chosen.items():
+        for one, sizes_drawn, rows in chosen:
             results = []
             for each in rows:
                 console.log(each.name)
                 if not peers_only and trials != 0:
                     console.log(f"tuned in {tune(each, trials, count, database_of(each, db), seed):.1f} s")
                 results.append(race(each, team, peak, method, database_of(each, db)))
-            console.print(table_of(f"{one}, {count} threads", results, names))
-            mean = geometric_mean(results)
-            if mean is not None:
-                console.print(f"geometric mean over the best peers: {mean:.2f}x")
+            name = f"{one}-drawn" if sizes_drawn else one
+            console.print(table_of(f"{name}, {count} threads", results, names))
+            console.print(mean_line(one, results, DRAWN_LESS if sizes_drawn else 0.0))
             if not quick and not row:
-                console.print(f"kept in {save(one if named else f'{one}-drawn', results, count, seed, peak)}")
+                console.print(f"kept in {save(name, results, count, seed, peak)}")
     finally:
         for contender in team:
             contender.close()

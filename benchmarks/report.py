@@ -13,7 +13,7 @@ from machine import describe
 from method import Quartiles, Rounds
 from peers import OURS
 from rich.table import Table
-from workloads import Row
+from workloads import MEANS, Row
 
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tuner.roofline import Speed
@@ -95,9 +95,20 @@ def cells(result: Result, names: Sequence[str]) -> list[str]:
 
 
 def geometric_mean(results: Sequence[Result]) -> float | None:
-    """Of the median ratios against each row's best peer."""
-    ratios = [result.ratio.middle for result in results if result.ratio is not None]
+    """Of the median ratios against each row's best peer, without rows that stand apart."""
+    ratios = [result.ratio.middle for result in results if result.ratio is not None and not result.row.apart]
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
+
+
+def mean_line(group: str, results: Sequence[Result], less: float = 0.0) -> str:
+    """The geometric mean of a group's rows, and whether it is what is asked (less by `less`); empty without ratios."""
+    mean, asked = geometric_mean(results), MEANS.get(group)
+    if mean is None:
+        return ""
+    apart = ", ".join(result.row.name for result in results if result.row.apart)
+    without = f" (without {apart})" if apart else ""
+    verdict = f", asked {asked - less:.2f}x: {'met' if mean >= asked - less else 'missed'}" if asked else ""
+    return f"geometric mean over the best peers{without}: {mean:.2f}x{verdict}"
 
 
 def save(group: str, results: Sequence[Result], threads: int, seed: int, peak: Ceilings) -> Path:

@@ -15,6 +15,7 @@ from math import prod
 
 from ..common.errors import ProgramError
 from ..tensor.affine import affine
+from ..tensor.dtype import f32, f64
 from ..tensor.expr import Const, Op, Read, Var, variables
 from ..tensor.program import Program, Stage
 from ..tensor.rewrite import apply_rewrite
@@ -23,6 +24,7 @@ from .rules_window import window_of
 from .schedule import LoopHandle, Schedule, StageHandle
 
 TILES = (4, 2)  # outputs in each direction of a tile of a fast convolution
+EXACT = (f32, f64)  # dtypes whose tolerance the errors of fast convolutions stay within
 DEPTH_AT_LEAST = 16  # terms of the products of a fast convolution that pay for its transforms
 TERMS_AT_MOST = 1500  # written out in one transform
 
@@ -90,7 +92,7 @@ def prepare_transforms(s: Schedule) -> None:
 def _fast(program: Program, stage: Stage) -> tuple[str, str] | None:
     """The two axes that slide, where a fast convolution applies and may pay."""
     window = window_of(program, stage)
-    if window is None or window.lines is None or len(stage.reduction) < 3:
+    if window is None or window.lines is None or len(stage.reduction) < 3 or stage.tensors[0].dtype not in EXACT:
         return None
     depth = prod(a.extent for a in stage.reduction if a.name in window.depth)
     if depth < DEPTH_AT_LEAST or stage.axis(window.vector).extent < DEPTH_AT_LEAST:

@@ -4,6 +4,7 @@
     near       a record of the same program on another target or another number of threads: its config, built again
     family     a record of the nearest other shape of the same family: its config, moved into this shape's domains
     analytic   no record: the best of a large draft by the analytic model
+    default    the rules or the code generator failed, which is a defect of theirs: the unscheduled nest, with a warning
 
 Each tier asks the person's database (or log) first, then the logs shipped with the project (sources.py). A config may
 serve elsewhere; a time never does. Whatever a lower tier offers is validated first, and the kernel says which tier served
@@ -12,6 +13,7 @@ it (`kernel.provenance`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -26,7 +28,7 @@ from ..codegen.cpu import builder_version
 from ..codegen.pipeline import build, kernel_name
 from ..codegen.sass import sass
 from ..common.debug import Level, wanted
-from ..common.errors import NoRecordError, TilesmithError
+from ..common.errors import InternalError, NoRecordError, ScheduleError, TemplateError, TilesmithError
 from ..common.settings import CACHE, DATABASE
 from ..measure.calibrate import known_ceilings
 from ..measure.machine import identity_for, machine_key
@@ -55,11 +57,14 @@ FAMILY_REACH = log(64)  # a shape that is further away (`shape_distance`) says l
 FAMILY_RECORDS = 4  # of the nearest shape: the analytic model chooses among them
 
 
+_UNRECORDED = {"analytic": "analytic model", "default": "unscheduled nest"}
+
+
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """Where the configuration of a kernel comes from."""
 
-    tier: str  # exact, near, family, analytic
+    tier: str  # exact, near, family, analytic, default
     record: int | None  # its number in the database
     sketch: str
     config: Mapping[str, Value]
@@ -68,7 +73,7 @@ class Provenance:
     log: str = ""  # the log that the record comes from, if it is none of the database
 
     def __str__(self) -> str:
-        source = f"record {self.record}" if self.record is not None else "analytic model"
+        source = f"record {self.record}" if self.record is not None else _UNRECORDED[self.tier]
         source += f" of {self.log}" if self.log else ""
         time = f", {time_text(self.seconds)} when tuned" if self.seconds is not None else ""
         return f"{self.tier}: {source}{time}{f' ({self.note})' if self.note else ''}"
@@ -109,8 +114,13 @@ def compile(
     if resolved.kind != "cuda":  # what a GPU runs can be looked at anywhere
         check_runs_here(resolved)
     task = Task.of(program, resolved, thread_count(threads, resolved))
-    pick = best_pick(task, db, strict=strict)
-    return kernel_of(program, task, pick, constants)
+    try:
+        return kernel_of(program, task, best_pick(task, db, strict=strict), constants)
+    except (InternalError, ScheduleError, TemplateError) as error:
+        if strict:
+            raise
+        warnings.warn(f"the program runs unscheduled, slowly: {error.problem}; please report it", stacklevel=2)
+        return kernel_of(program, task, default_pick(error), constants)
 
 
 def kernel_of(
@@ -136,6 +146,12 @@ def kernel_of(
     artifact = _with_names(_built(task, pick), program)
     device = device_or_absent(artifact)
     return Kernel(artifact, constants, provenance=pick.provenance, texts=text, device=device)
+
+
+def default_pick(error: TilesmithError) -> Pick:
+    """What serves every program: nests as they stand in it."""
+    note = f"the rules or the code generator failed: {error.problem}"
+    return Pick(UNSCHEDULED, {}, Provenance("default", None, UNSCHEDULED.title, {}, None, note))
 
 
 def machine_code(ptx: str, target: Target) -> str:

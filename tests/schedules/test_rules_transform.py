@@ -31,6 +31,19 @@ def test_fast_convolutions_run(layout: str, n: int) -> None:
             assert_runs(program, sketch.apply(program, HOST, values), number)
 
 
+def test_sums_of_narrow_numbers_are_done_as_they_stand() -> None:
+    """Their tolerance has no room for the errors of a fast convolution."""
+    text = """
+    input x: f16[64, 8, 8]
+    input w: f16[32, 64, 3, 3]
+    y[o: 32, p: 6, q: 6] = sum[c: 64, r: 3, s: 3](x[c, p + r, q + s] * w[o, c, r, s])
+    return y
+    """
+    lines = "\n".join(line.strip() for line in text.strip().splitlines())
+    assert any("winograd" in s.text for s in derive(body_of(parse(lines.replace("f16", "f32")))))
+    assert not any("winograd" in s.text for s in derive(body_of(parse(lines))))
+
+
 def test_the_filter_is_transformed_when_the_kernel_is_made() -> None:
     program = body_of(convolution("nchw"))
     (sketch, *_) = [s for s in derive(program) if "winograd" in s.text]

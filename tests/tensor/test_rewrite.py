@@ -14,7 +14,7 @@ from tests.random_programs import programs
 from tilesmith.common.errors import ProgramError
 from tilesmith.measure.verify import tolerances
 from tilesmith.tensor import ops
-from tilesmith.tensor.dtype import f32
+from tilesmith.tensor.dtype import DType, f32, f64
 from tilesmith.tensor.program import Input, Program
 from tilesmith.tensor.random import random_inputs
 from tilesmith.tensor.reference import evaluate
@@ -216,16 +216,17 @@ def test_fast_filters_need_different_points() -> None:
 
 
 @pytest.mark.parametrize("tile", [2, 4])
-def test_winograd_errs_within_the_tolerance_of_its_dtype(tile: int) -> None:
-    """In float32, at the worst point of an image of many channels, corners included."""
-    program = ops.conv2d(1, 64, 10, 10, 8, padding=1)
+@pytest.mark.parametrize(("dtype", "channels"), [(f32, 64), (f32, 512), (f64, 64)])
+def test_winograd_errs_within_the_tolerance_of_its_dtype(tile: int, dtype: DType, channels: int) -> None:
+    """At the worst point of an image of many channels, corners included."""
+    program = ops.conv2d(1, channels, 10, 10, 8, padding=1, dtype=dtype.name)
     inputs = random_inputs(program, 5)
     (truth,), (scale,) = evaluate(program, inputs), evaluate(program, inputs, absolute=True)
     made = winograd(program, "y", "p", "q", tile=tile)
     values: dict[str, np.ndarray] = {
         item.tensor.name: array for item, array in zip(program.inputs, inputs, strict=True)
     }
-    for stage in made.stages:  # each stage rounded to float32, as a kernel does
+    for stage in made.stages:  # each stage rounded to the dtype, as a kernel does
         read = {r.tensor for r in stage.reads() if r.tensor in values}
         alone = Program(
             tuple(Input(made.tensors[name]) for name in sorted(read)),
@@ -233,8 +234,8 @@ def test_winograd_errs_within_the_tolerance_of_its_dtype(tile: int) -> None:
             (stage.name,),
             tuple(t for t in made.tables if t.tensor.name in {r.tensor for r in stage.reads()}),
         )
-        values[stage.name] = evaluate(alone, [values[name] for name in sorted(read)])[0].astype(np.float32)
-    assert np.all(np.abs(values["y"] - truth) <= tolerances(scale, f32))
+        values[stage.name] = evaluate(alone, [values[name] for name in sorted(read)])[0].astype(dtype.numpy)
+    assert np.all(np.abs(values["y"] - truth) <= tolerances(scale, dtype))
 
 
 def test_winograd_of_other_layouts_and_names() -> None:

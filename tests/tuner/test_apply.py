@@ -2,22 +2,25 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tilesmith
+from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.cpu import builder_version
-from tilesmith.common.errors import ArgumentError, NoRecordError
+from tilesmith.common.errors import ArgumentError, InternalError, NoRecordError
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import STAGES, Kernel
+from tilesmith.schedules.sketch import Sketch as ScheduleSketch
 from tilesmith.schedules.space import Value
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text import family_key, parse, print_program, program_key
-from tilesmith.tuner import sources
+from tilesmith.tuner import apply, sources
 from tilesmith.tuner.apply import Provenance, analytic_pick
 from tilesmith.tuner.database import Database
 from tilesmith.tuner.log import export_log
@@ -233,3 +236,33 @@ def test_shipped_logs_serve_behind_the_own_database(tmp_path: Path, monkeypatch:
     assert served(own, product()).log == "shipped.jsonl", "an exact record stands before one of another shape"
     remember(own, product(), NEST, 1.0)
     assert served(own, product()).log == ""
+
+
+def test_what_the_rules_fail_on_runs_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise ZeroDivisionError("a planted defect")
+
+    monkeypatch.setattr("tilesmith.schedules.auto.automatic", broken)
+    program = product(7, 9, 11)
+    with pytest.warns(UserWarning, match="runs unscheduled.*ZeroDivisionError: a planted defect"):
+        kernel = tilesmith.compile(program, db=tmp_path / "none.sqlite", threads=1)
+    assert isinstance(kernel.provenance, Provenance)
+    assert str(kernel.provenance).startswith("default: unscheduled nest (the rules or the code generator failed")
+    a, b = np.random.default_rng(0).random((2, 99), np.float32)
+    a, b = a[:77].reshape(7, 11), b.reshape(11, 9)
+    np.testing.assert_allclose(kernel(a, b), a @ b, rtol=1e-5)
+
+
+def test_what_code_generation_fails_on_runs_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduled = apply.build
+
+    def broken(program: Program, candidate: ScheduleSketch, *rest: Any, **options: Any) -> Artifact:
+        if candidate.steps:
+            raise InternalError("a planted defect")
+        return scheduled(program, candidate, *rest, **options)
+
+    monkeypatch.setattr(apply, "build", broken)
+    with pytest.warns(UserWarning, match="a planted defect"):
+        kernel = tilesmith.compile(product(5, 6, 7), db=tmp_path / "none.sqlite", threads=1)
+    assert isinstance(kernel.provenance, Provenance) and kernel.provenance.tier == "default"
+    np.testing.assert_array_equal(kernel(np.ones((5, 7), np.float32), np.ones((7, 6), np.float32)), 7)
