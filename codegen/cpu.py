@@ -132,14 +132,14 @@ def _passed(part: NestPart) -> NestPart:
 
 @dataclass(frozen=True, slots=True)
 class CompiledNest:
-    """An object with one nest, and the symbols of the threading runtime that it needs."""
+    """An object with one nest (or what calls nests), and the symbols of the threading runtime that it needs."""
 
     compiled: Compiled
     llvm: str
     runtime_symbols: frozenset[str]
 
 
-_KEPT = 256  # nests of a process: those of the programs that it works on
+_KEPT = 256  # objects of a process: those of the programs that it works on
 _nests: OrderedDict[tuple[str, Target], CompiledNest] = OrderedDict()
 _nests_lock = threading.Lock()
 

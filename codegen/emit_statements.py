@@ -42,9 +42,8 @@ _WRITTEN_AS_LOOPS = (LoopKind.SERIAL, LoopKind.PARALLEL)
 class Statements(Effects):
     """Writes statements into one function."""
 
-    hides_steps = (
-        True  # whether LLVM's strength reduction has to leave loops alone: it takes time and makes none faster
-    )
+    # whether steps of loops are hidden from LLVM's strength reduction, which takes time and makes none faster
+    hides_steps = True
     count_groups = False  # whether unrolled loops count groups of copies: then copies know their remainders
 
     def emit(self, statement: Statement) -> None:
@@ -104,6 +103,8 @@ class Statements(Effects):
         before, used = self.at.places.get(buffer.name), self.scratch_used
         private = self.at.private
         if buffer.scope is Scope.TILE:
+            if any(place.buffer.scope is Scope.TILE for place in self.at.places.values()):
+                raise InternalError(f"the tiles {buffer.name!r} are made while others hold the matrix unit's registers")
             self.at.places[buffer.name] = Place(buffer, "")
             self.emit(node.body)
         elif buffer.scope is Scope.REGISTER:

@@ -32,9 +32,8 @@ class Walks:
         self.first = first  # the counter in the first trip
         self.step = step
         self.level = level  # of the scope of the loop
-        self.found: dict[
-            tuple[str, int], tuple[str, str]
-        ] = {}  # base, bytes a count -> phi, its value in the first trip
+        # base, bytes a count -> phi, its value in the first trip
+        self.found: dict[tuple[str, int], tuple[str, str]] = {}
 
 
 class Scope:

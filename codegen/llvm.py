@@ -38,12 +38,7 @@ def emit(program: LoopProgram, target: Target, threads: int) -> str:
 
     The exported functions follow the calling convention of codegen.artifact, with memory laid out by codegen.memory_plan.
     """
-    return emit_module(program, target, threads).text()
-
-
-def emit_module(program: LoopProgram, target: Target, threads: int) -> ModuleText:
-    """As `emit`, with the names of the runtime symbols that are used."""
-    return emit_together(*emit_parts(program, threads), target)
+    return emit_together(*emit_parts(program, threads), target).text()
 
 
 def emit_together(module: ModuleText, parts: Sequence[NestPart], target: Target) -> ModuleText:

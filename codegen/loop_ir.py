@@ -265,7 +265,7 @@ class MatrixMultiply(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """One root: a parallel region or a launch. `name` becomes part of the machine code's symbol.
+    """One root: a parallel region or a launch. `name`: of the stage that it computes.
 
     `blocks`, `threads`: the size of the launch on a GPU (0 on a CPU).
     """

@@ -34,7 +34,8 @@ def where_asked(lowering: StageLowering, view: View, depth: int, tile: Sequence[
     some = Buffer(lowering.names.fresh(f"{lowering.stage.stage}.some"), boolean, (), Scope.REGISTER, padded=True)
 
     def asks(v: View) -> Statement:
-        return Update(some.name, (), "max", lowering.nest.body.at(lowering.stage, condition, v))
+        wanted = lowering.nest.body.guarded(lowering.stage, condition, v, Const(False, boolean))
+        return Update(some.name, (), "max", wanted)
 
     steps = (
         Store(some.name, (), Const(False, boolean)),

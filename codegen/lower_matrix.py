@@ -71,11 +71,12 @@ def tile_loops(tree: LoopTree, stage: StageLoops) -> TileLoops:
         fits = (rows, columns) == (loops.row.axis, loops.column.axis) and rows != columns
         fits = fits and loops.word.axis in reductions and not {rows, columns} & reductions
         fits = fits and len(stage.pieces(loops.word.axis)) == 1
+        fits = fits and len(stage.loops) > 5 and stage.loops[-6].axis in reductions  # what a tile accumulates over
     if not fits:
         raise wrong(
             tree, stage.stage, f"the loops of {stage.stage} are not those of {stage.tensorized}",
-            expected="innermost: unroll rows in tiles, unroll columns in tiles, unroll 16 rows, vectorize 16 columns, "
-            "unroll an axis of 16 words",
+            expected="innermost: a loop of the reduction, unroll rows in tiles, unroll columns in tiles, unroll 16 rows, "
+            "vectorize 16 columns, unroll an axis of 16 words",
         )  # fmt: skip
     return loops
 
@@ -115,8 +116,9 @@ class MatrixTile:
             condition: Expr | None = None
             for loop, count, counts in ((self.loops.rows, height, rows), (self.loops.columns, width, columns)):
                 if count != counts[-1]:
+                    fewer = counts[counts.index(count) + 1]
                     size = view.places[self.stage.stage, loop.axis].size
-                    condition = both(condition, less(number((count - 1) * SIDE), size))
+                    condition = both(condition, less(number(fewer * SIDE), size))
             assert condition is not None
             statement = If(condition, body, statement)
         assert statement is not None

@@ -396,4 +396,6 @@ class StageLowering(LoopLowering):
 
         inside = [x for d, x in enumerate(self.loops) if d >= depth and not self.reduces[d]]
         start = self.alone(replace(view, edge=True), inside, set_identity)
-        return Block((start, where_asked(self, view, depth, inside, self.loop(view, depth, update))))
+        return Block(
+            (start, where_asked(self, replace(view, edge=True), depth, inside, self.loop(view, depth, update)))
+        )

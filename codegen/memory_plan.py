@@ -8,9 +8,7 @@ from .loop_ir import Allocate, Buffer, LoopProgram, Scope, Statement, substateme
 
 ALIGNMENT = 64
 PAGE = 4096
-STAGGER = (
-    5 * ALIGNMENT
-)  # buffers of the same rows must not begin at the same place of a page: loads would wait for stores
+STAGGER = 5 * ALIGNMENT  # buffers of the same rows begin at different places of a page, or loads would wait for stores
 
 
 @dataclass(frozen=True, slots=True)

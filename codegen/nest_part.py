@@ -16,8 +16,10 @@ from .loop_ir import Buffer, LoopProgram, Nest, Scope
 from .memory_plan import private_bytes
 from .printing import print_buffer, statement_lines
 
-_WORD = re.compile(r"[\w.]+")
-_NAME = re.compile(r"[A-Za-z_]\w*\d\b")  # no word of loop IR ends with a digit, but for those of expressions and types
+_BUFFER = re.compile(r"([\w.]+)\[")  # as it is read, written or allocated
+_NAME = re.compile(
+    r"\b[A-Za-z_]\w*\d\b"
+)  # no word of loop IR ends with a digit, but for those of expressions and types
 _DIGITS = 16  # of a hash
 
 
@@ -25,7 +27,7 @@ _DIGITS = 16  # of a hash
 class NestPart:
     """A nest with all that its code depends on.
 
-    `text`: the nest as it is printed. `buffers`: the parameters of its function, in order. private_bytes: scratch memory of
+    `text`: the nest as it was lowered. `buffers`: the parameters of its function, in order. private_bytes: scratch memory of
     each thread, 0 where the nest uses none.
     """
 
@@ -57,8 +59,8 @@ class NestPart:
 def part_of(program: LoopProgram, nest: Nest, threads: int, symbol: str) -> NestPart:
     """A nest of a program, with those buffers and tables that occur in it."""
     text = "\n".join(statement_lines(nest.body))
-    words = set(_WORD.findall(text))
-    used = [buffer for buffer in (*program.arguments, *program.globals) if buffer.name in words]
+    names = set(_BUFFER.findall(text))
+    used = [buffer for buffer in (*program.arguments, *program.globals) if buffer.name in names]
     buffers = tuple(buffer for buffer in used if buffer.scope is not Scope.TABLE)
     tables = tuple(buffer for buffer in used if buffer.scope is Scope.TABLE)
     return NestPart(symbol, nest, text, buffers, tables, threads, private_bytes(nest.body))

@@ -17,8 +17,8 @@ the scales are taken back, which is nothing beside the least subnormal number, 2
 
     C[i, j] = select(abs(C_products[i, j]) < 2^127, C_products[i, j] * 2^-48, C_exact[i, j])
 
-Infinities and NaN among the elements, elements from 2^103 on and sums from 2^79 on give products that are not below 2^127:
-these results are computed as they stood, C_exact (tensor/asked_for.py). So nothing differs from float32 but roundings.
+Infinities and NaN among the elements, elements from about 2^104 on and sums from 2^79 on give products that are not below
+2^127: these results are computed as they stood, C_exact (tensor/asked_for.py). So nothing differs from float32 but roundings.
 """
 
 from __future__ import annotations
