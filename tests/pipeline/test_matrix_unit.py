@@ -138,19 +138,27 @@ def test_loops_that_are_no_tile_are_refused() -> None:
     assert "unroll 16 rows" in caught.value.expected
 
 
-def test_sums_of_other_things_are_refused() -> None:
-    program = canonical(matmul(32, 32, 16))
+def in_tiles(s: Schedule, outside: int) -> None:
+    """The loops of a tile; `outside`: how many reduction loops stand right around it, the others stand outermost."""
+    i, j, *depth, word = s.stage("t0").loops
+    rows, columns = s.split(i, 1, 16), s.split(j, 1, 16)
+    around = depth[:outside]
+    s.reorder(*depth[outside:], rows[0], columns[0], *around, rows[1], columns[1], rows[2], columns[2], word)
+    s.unroll(rows[1], columns[1], rows[2], word)
+    s.vectorize(columns[2])
+    s.tensorize("t0", "amx_bf16")
 
-    def template(s: Schedule) -> None:
-        i, j, k = s.stage("t0").loops
-        rows, columns = s.split(i, 1, 16), s.split(j, 1, 16)
-        s.reorder(rows[0], columns[0], rows[1], columns[1], rows[2], columns[2], k)
-        s.unroll(rows[1], columns[1], rows[2], k)
-        s.vectorize(columns[2])
-        s.tensorize("t0", "amx_bf16")
 
-    (sketch,) = trace(template, program)
-    with pytest.raises(ScheduleError, match="t0 is no sum that amx_bf16 computes"):
+@pytest.mark.parametrize(
+    ("outside", "message"),
+    [(1, "t0 is no sum that amx_bf16 computes"), (0, "the loops of t0 are not those of amx_bf16")],
+)
+def test_sums_of_other_things_and_tiles_that_accumulate_nothing_are_refused(outside: int, message: str) -> None:
+    text = "input x: f32[32, 3, 16]\ninput y: f32[3, 16, 32]\n"
+    text += "z[i: 32, j: 32] = sum[b: 3, w: 16](x[i, b, w] * y[b, w, j])\nreturn z\n"
+    program = canonical(parse(text))
+    (sketch,) = trace(lambda s: in_tiles(s, outside), program)
+    with pytest.raises(ScheduleError, match=message):
         lower(sketch.apply(program, WITH_UNIT, {}), WITH_UNIT)
 
 
