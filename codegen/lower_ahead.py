@@ -46,6 +46,8 @@ def bring_near(
         if kind != "bring" or not fixed(distance):
             continue
         outer = _enclosing(body, stage, where)
+        if outer is None or outer.name not in view.variables:
+            continue  # its next trip reads nothing else, or is part of this register tile or reduction
         for read in body.tree.definition(stage.stage).reads():
             if read.tensor == tensor and not depends_on_data(read):
                 hints = _hints(body, names, stage, outer, depth, unroll, view, variable, read, locality)
@@ -138,10 +140,12 @@ def _loop(body: Body, name: str) -> Loop:
     return body.tree.owner(name).loop(name)
 
 
-def _enclosing(body: Body, stage: StageLoops, name: str) -> Loop:
-    """A loop around the stage, its own or that of the stage that it is attached to, whose axes are its own by position."""
+def _enclosing(body: Body, stage: StageLoops, name: str) -> Loop | None:
+    """A loop around the stage, its own or that of a stage that it runs inside of, whose axes are its own by position; None for a
+    loop over an axis that it has not."""
     owner, loop = body.tree.owner(name), _loop(body, name)
     if owner.stage == stage.stage:
         return loop
-    names = [axis.name for axis in body.tree.definition(owner.stage).axes]
-    return replace(loop, axis=body.tree.definition(stage.stage).axes[names.index(loop.axis)].name)
+    own = body.tree.definition(stage.stage).axes
+    names = [axis.name for axis in body.tree.definition(owner.stage).axes[: len(own)]]
+    return replace(loop, axis=own[names.index(loop.axis)].name) if loop.axis in names else None

@@ -109,10 +109,11 @@ def _in_two(
 
 
 def _asked(lowering: LoopLowering) -> bool:
-    """Whether a schedule asks for it, and the innermost loop is a vector along memory."""
+    """Whether a schedule asks for it, and the innermost loop is a vector along memory. What is stored in the order of its loops
+    has a place for each trip, not for each point: such a row cannot begin elsewhere."""
     asked = any(kind in ("streaming", "aligned") and on for kind, _, on in lowering.stage.notes)
     vector = lowering.loops[-1] if lowering.loops else None
-    if not asked or vector is None or lowering.nest.target.kind == "cuda":
+    if not asked or vector is None or lowering.stage.tiled or lowering.nest.target.kind == "cuda":
         return False
     return vector.kind is LoopKind.VECTOR and fixed(vector.stride) == 1
 

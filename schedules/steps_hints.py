@@ -51,6 +51,9 @@ def bring(tree: LoopTree, context: Context, stage: str, tensor: str, loop: str, 
     used = dict.fromkeys(read.tensor for read in tree.definition(stage).reads())
     if tensor not in used:
         raise wrong(tree, loop, f"{stage} does not read {tensor}", expected=f"one of {', '.join(used)}")
+    around = [x.name for x in old.loops] + [x.name for outer, n in tree.chain(stage) for x in outer.loops[:n]]
+    if loop not in around:
+        raise wrong(tree, loop, f"{stage} does not run inside of {loop}", expected=f"one of {', '.join(around)}")
     return tree.replacing(replace(old, notes=(*old.notes, (f"bring {tensor}", loop, on))))
 
 

@@ -42,7 +42,7 @@ def test_compiled_candidates_agree_with_the_oracle(seed: int) -> None:
 def drawn(program: Program, random: Random) -> LoopProgram:
     """A random valid candidate of a program."""
     for _ in range(20):
-        sketch = random_sketch(program, random)
+        sketch = random_sketch(program, random, lines=True)
         arm = sketch.arm(program, HOST)
         choices = draw_choices(arm, random, COUNT)
         good = np.flatnonzero(valid(sketch.apply_population(program, HOST, arm, choices), COUNT))

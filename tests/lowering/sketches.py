@@ -20,16 +20,20 @@ from tilesmith.tensor.program import Program
 SIZES = (1, 2, 3, 4, 5, 7, 8)
 
 
-def random_sketch(program: Program, random: Random) -> Sketch:
-    """One sketch, drawn from `random`, for a program in canonical form."""
-    (sketch,) = trace(lambda s: _Drawing(s, random).schedule(), program, "random")
+def random_sketch(program: Program, random: Random, lines: bool = False) -> Sketch:
+    """One sketch, drawn from `random`, for a program in canonical form.
+
+    `lines`: rows may begin where lines of memory do, which takes trips that the analysis does not count.
+    """
+    (sketch,) = trace(lambda s: _Drawing(s, random, lines).schedule(), program, "random")
     return sketch
 
 
 class _Drawing:
-    def __init__(self, schedule: Schedule, random: Random) -> None:
+    def __init__(self, schedule: Schedule, random: Random, lines: bool) -> None:
         self.s = schedule
         self.random = random
+        self.lines = lines
         self.pending: list[str] = []
         self.count = 0
 
@@ -58,6 +62,20 @@ class _Drawing:
             used = [*(r.tensor for r in definition.reads()), *(t.name for t in definition.tensors)]
             loop = self.random.choice(stage.loops)
             self.s.prefetch(self.random.choice(used), LoopHandle(loop.name, loop.extent), self.random.choice([0, 1, 5]))
+        for step in (self.s.streaming, self.s.align):
+            if self.coin(0.3):
+                step(stage.stage, self.random.choice([0, 1]) if self.lines else 0)
+        loops = [LoopHandle(loop.name, loop.extent) for other in self.s.tree.stages for loop in other.loops]
+        self._bring(stage.stage, self.random.sample(loops, min(4, len(loops))))
+
+    def _bring(self, name: str, loops: list[LoopHandle]) -> None:
+        """Brings near what a stage reads for the next trip of one of these loops, where it runs inside of any."""
+        tensors = [read.tensor for read in self.s.program.stage(name).reads()]
+        self.random.shuffle(loops)
+        for loop in loops if tensors and self.coin(0.5) else ():
+            with suppress(ScheduleError):
+                self.s.bring(name, self.random.choice(tensors), loop, self.random.choice([0, 1, 1]))
+                return
 
     def _rewrite(self) -> None:
         stage = self.random.choice(self.s.program.stages)
@@ -122,9 +140,38 @@ class _Drawing:
     def _loops(self, name: str) -> None:
         if self.coin(0.7):
             self._attach(name)
-        if self.coin(0.85):
-            self._order(name, [self._split(loop) for loop in self.s.stage(name).loops])
-        self._mark(name)
+        shape = self.random.random()
+        if shape < 0.2 and self.s.stage(name).loops:
+            self._row(name)
+        elif shape < 0.4 and self.s.stage(name).reduction:
+            self._register_tile(name)
+        else:
+            if self.coin(0.85):
+                self._order(name, [self._split(loop) for loop in self.s.stage(name).loops])
+            self._mark(name)
+
+    def _row(self, name: str) -> None:
+        """Vectors along the last axis, and nothing else in between: what may begin at lines."""
+        *others, last = self.s.stage(name).loops
+        pieces = [self._split(loop) for loop in others]
+        row = self.s.split(last, *[2, 3][: self.random.choice([0, 1])], self.random.choice([2, 4, 8]))
+        self.s.reorder(*self._interleaved(pieces), *row)
+        self.s.vectorize(row[-1])
+        if self.coin(0.5):
+            self.s.unroll(row[-2])
+        if self.lines and self.coin(0.7):
+            self.s.align(name)
+
+    def _register_tile(self, name: str) -> None:
+        """A reduction around a piece of its own that is written out, around a tile: what spreads hints over its trips."""
+        *others, last = self.s.stage(name).loops
+        pieces = [self._split(loop) for loop in others]
+        tiles = [piece[-1] for piece in pieces if len(piece) > 1]
+        depth = self.s.split(last, self.random.choice([1, 2, 3]))
+        outer = self._interleaved([piece[: max(1, len(piece) - 1)] for piece in pieces])
+        self.s.reorder(*outer, *depth, *tiles)
+        self.s.unroll(depth[-1], *tiles)
+        self._bring(name, outer)
 
     def _attach(self, name: str) -> None:
         done = [s for s in self.s.tree.stages if s.stage not in (*self.pending, name)]

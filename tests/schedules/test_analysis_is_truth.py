@@ -31,12 +31,12 @@ families = st.builds(lambda name, seed: random_program(Random(seed), name), st.s
 small = st.builds(canonical, programs(dtypes=("f32", "i32"), sizes=(1, 2, 3, 5, 7, 8)))
 
 
-def check(program: Program, seed: int, target: Target) -> None:
+def check(program: Program, seed: int, target: Target, lines: bool = False) -> None:
     random = Random(seed)
-    sketch = random_sketch(program, random)
+    sketch = random_sketch(program, random, lines)
     note(f"{program}\n{sketch.text}")
     assert parse_sketch(sketch.text) == sketch
-    assume(check_case(program, sketch, target, random))
+    assume(check_case(program, sketch, target, random, exact=not lines))
 
 
 @settings(WITHOUT_LIMITS, max_examples=130)
@@ -49,6 +49,12 @@ def test_families_of_programs(program: Program, seed: int, target: Target) -> No
 @given(small, seeds, st.sampled_from(TARGETS))
 def test_any_programs(program: Program, seed: int, target: Target) -> None:
     check(program, seed, target)
+
+
+@settings(WITHOUT_LIMITS, max_examples=60)
+@given(families | small, seeds, st.sampled_from(TARGETS))
+def test_results_of_rows_that_may_begin_at_lines(program: Program, seed: int, target: Target) -> None:
+    check(program, seed, target, lines=True)
 
 
 @settings(WITHOUT_LIMITS, max_examples=40)
@@ -66,3 +72,10 @@ def test_sketches_of_the_rules(program: Program, seed: int, target: Target) -> N
 @given(families | small, seeds, st.sampled_from(TARGETS))
 def test_many_programs(program: Program, seed: int, target: Target) -> None:
     check(program, seed, target)
+
+
+@pytest.mark.slow
+@settings(WITHOUT_LIMITS, max_examples=2000)
+@given(families | small, seeds, st.sampled_from(TARGETS))
+def test_many_results_of_rows_that_may_begin_at_lines(program: Program, seed: int, target: Target) -> None:
+    check(program, seed, target, lines=True)

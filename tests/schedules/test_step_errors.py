@@ -235,6 +235,11 @@ def prefetched(s: Schedule) -> None:
     s.prefetch("t1", s.stage("t0").loops[2], 1)
 
 
+@case("t0 does not run inside of t1.a0", "one of t0.a0, t0.a1, t0.a2", "for t1.a0:")
+def brought(s: Schedule) -> None:
+    s.bring("t0", "x1", s.stage("t1").loops[0])
+
+
 @case("t1 is no copy", "a copy, whose layout is free", "t1: pointwise")
 def padded(s: Schedule) -> None:
     s.pad_layout("t1", 4)
