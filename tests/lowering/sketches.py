@@ -165,10 +165,10 @@ class _Drawing:
     def _register_tile(self, name: str) -> None:
         """A reduction around a piece of its own that is written out, around a tile: what spreads hints over its trips."""
         *others, last = self.s.stage(name).loops
-        pieces = [self._split(loop) for loop in others]
-        tiles = [piece[-1] for piece in pieces if len(piece) > 1]
+        pieces = [self.s.split(loop, self.random.choice([1, 2, 3])) for loop in others]
+        tiles = [piece[-1] for piece in pieces]
         depth = self.s.split(last, self.random.choice([1, 2, 3]))
-        outer = self._interleaved([piece[: max(1, len(piece) - 1)] for piece in pieces])
+        outer = self._interleaved([piece[:-1] for piece in pieces])
         self.s.reorder(*outer, *depth, *tiles)
         self.s.unroll(depth[-1], *tiles)
         self._bring(name, outer)
