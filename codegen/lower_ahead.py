@@ -141,8 +141,10 @@ def _loop(body: Body, name: str) -> Loop:
 
 
 def _enclosing(body: Body, stage: StageLoops, name: str) -> Loop | None:
-    """A loop around the stage, its own or that of a stage that it runs inside of, whose axes are its own by position; None for a
-    loop over an axis that it has not."""
+    """A loop around the stage, its own or that of a stage that it runs inside of, whose axes are its own by position.
+
+    None for a loop over an axis that the stage has not.
+    """
     owner, loop = body.tree.owner(name), _loop(body, name)
     if owner.stage == stage.stage:
         return loop

@@ -6,21 +6,31 @@ import threading
 
 import numpy as np
 import pytest
+from pipeline.candidates import random_config
 
 import tilesmith
+from tilesmith.codegen.pipeline import build
 from tilesmith.common.errors import ArgumentError
 from tilesmith.runtime.kernel import Kernel
+from tilesmith.schedules.task import Task
+from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
+from tilesmith.tensor.program import Program
 
+HOST = parse_target("host")
 M, N, K = 97, 50, 64  # enough work to start threads
+
+
+def constant_operand() -> Kernel:
+    b = np.random.default_rng(1).standard_normal((K, N), dtype=np.float32)
+    program = ops.matmul(m=M, n=N, k=K, constants=("B",))
+    return tilesmith.compile(program, db=":memory:", threads=2, constants={"B": b})
 
 
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
     """C = A @ B, B constant, in two threads."""
-    b = np.random.default_rng(1).standard_normal((K, N), dtype=np.float32)
-    program = ops.matmul(m=M, n=N, k=K, constants=("B",))
-    made = tilesmith.compile(program, db=":memory:", threads=2, constants={"B": b})
+    made = constant_operand()
     assert made.artifact.runtime_symbols
     return made
 
@@ -85,17 +95,49 @@ def test_touching_neighbours_share_nothing(kernel: Kernel) -> None:
     assert kernel._loaded.run_if_right(a, out)
 
 
-def test_eight_threads_agree_with_one(kernel: Kernel) -> None:
+def with_step(program: Program, step: str) -> Kernel:
+    """A kernel in two threads, of a sketch that has such a step, with memory of its own in between."""
+    task, rng = Task.of(program, HOST, 2), np.random.default_rng(0)
+    for sketch in task.sketches:
+        if step not in sketch.text or ("tensorize(" in sketch.text) != (step == "tensorize("):
+            continue
+        for _ in range(3):
+            values = random_config(task, sketch, rng)
+            artifact = build(task.program, sketch, values or {}, HOST, 2)
+            if artifact.workspace_bytes and artifact.runtime_symbols:
+                return Kernel(artifact)
+    raise AssertionError(f"no kernel with {step}, a workspace and threads")
+
+
+KERNELS = {
+    "constant": constant_operand,
+    "packs": lambda: with_step(ops.matmul(M, 130, K), "copy("),
+    "softmax": lambda: tilesmith.compile(ops.softmax(64, 300), db=":memory:", threads=2),
+    "parts of a sum": lambda: with_step(ops.matvec(4, 40000), "split_k"),
+    "matrix unit": lambda: with_step(ops.matmul(M, N, K), "tensorize("),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_eight_threads_agree_with_one(name: str) -> None:
     """Each thread has inputs of its own and calls many times; all results are those of one thread, bit for bit."""
-    given = [arrays(seed)[0] for seed in range(8)]
-    expected = [kernel(a).copy() for a in given]
+    if name == "matrix unit" and not HOST.has_matrix_unit:
+        pytest.skip("this processor has no matrix unit")
+    kernel = KERNELS[name]()
+    shapes = [spec.shape for spec in kernel.artifact.inputs]
+    rng = np.random.default_rng(7)
+    given = [[rng.standard_normal(shape, dtype=np.float32) for shape in shapes] for _ in range(8)]
+    expected = [kernel(*inputs).copy() for inputs in given]
+    assert len({result.tobytes() for result in expected}) == 8
+    together = threading.Barrier(8)
     wrong: list[int] = []
 
     def work(number: int) -> None:
-        out = np.empty((M, N), np.float32)
-        for _ in range(200):
+        out = np.empty_like(expected[number])
+        together.wait()
+        for _ in range(60):
             out.fill(np.nan)
-            kernel(given[number], out=out)
+            kernel(*given[number], out=out)
             if not np.array_equal(out, expected[number]):
                 wrong.append(number)
 
