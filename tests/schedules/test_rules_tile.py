@@ -56,6 +56,21 @@ def test_tiles_of_one_row_are_counted_and_run(name: str, n: int, k: int) -> None
             assert_runs(program, sketch.apply(program, HOST, values), number)
 
 
+@pytest.mark.parametrize("m", [2, 4, 8, 16])
+def test_tiles_of_few_rows_times_a_constant_are_counted_and_run(m: int) -> None:
+    program = body_of(ops.matmul(m, 21, 7, constants=("B",)))
+    for number, sketch in enumerate(derive(program)[1:]):
+        assert any(check_case(program, sketch, NARROW, Random(seed), 8000) for seed in range(4)), sketch.title
+        (values,) = some_configs(program, sketch, 1)
+        tree = sketch.apply(program, HOST, values)
+        columns = [
+            s for s in tree.stages if s.copies is not None and program.tensors[s.copies] in program.constant_inputs
+        ]
+        assert len(columns) == 1 and columns[0].at is None, "a constant is packed when the kernel is made"
+        if number % 3 == 0:
+            assert_runs(program, tree, number)
+
+
 def test_without_a_constant_there_is_nothing_to_pack_for() -> None:
     for sketch in derive(body_of(ops.matmul(1, 64, 64))):
         assert "copy" not in sketch.text
