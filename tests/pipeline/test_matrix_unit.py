@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import strategies as st
 from lowering.interpreter import Interpreter
 from pipeline.candidates import complaint, random_config, run
 
@@ -105,6 +107,21 @@ def test_its_sketches_are_right(name: str) -> None:
             assert values is not None, title
             wrong = complaint(task, task.sketches[number], values, number, at_end=bool(rng.integers(2)))
             assert wrong is None, f"{title} {values}: {wrong}"
+
+
+@has_unit
+@settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(8, 70), st.integers(16, 90), st.integers(32, 100), st.booleans(), st.integers(0, 2**32))
+def test_products_of_any_size_are_right(m: int, n: int, k: int, constant: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    task = Task.of(matmul(m, n, k, constants=("B",) if constant else ()), HOST, int(rng.integers(1, 3)))
+    found = on_the_unit(task)
+    assume(found)
+    number, title = found[rng.integers(len(found))]
+    values = random_config(task, task.sketches[number], rng)
+    assert values is not None, title
+    note(f"{title} {values}, {task.threads} threads")
+    assert complaint(task, task.sketches[number], values, seed % 1000, at_end=bool(rng.integers(2))) is None
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
