@@ -66,3 +66,21 @@ def test_streaming_stores_of_rows_that_begin_anywhere() -> None:
     assert "!nontemporal" in texts["llvm"]
     for at_end in (False, True):
         assert complaint(one, sketch, {}, 1, at_end) is None
+
+
+@pytest.mark.parametrize("step", ["align", "streaming"])
+def test_copies_in_the_order_of_their_loops_are_left_alone(step: str) -> None:
+    """Where such a copy stores something goes by its trips."""
+
+    def copied(s: Schedule) -> None:
+        y = s.stage(s.program.outputs[0])
+        copy = s.compute_at(s.copy("x0", y.name).name, y.loops[0])
+        pieces = s.split(copy.loops[1], 2, 8)
+        s.unroll(pieces[1])
+        s.vectorize(pieces[2])
+        getattr(s, step)(copy.name, 1)
+
+    one = Task.of(parse("input x: f32[9, 301]\ninput b: f32[9]\ny[i: 9, j: 301] = x[i, j] + b[i]\nreturn y\n"), HOST, 1)
+    (sketch,) = trace(copied, one.body)
+    assert "first_" not in build(one.program, sketch, {}, HOST, 1, texts=True).texts["loops"]
+    assert complaint(one, sketch, {}, 1) is None
