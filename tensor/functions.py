@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..common.errors import ProgramError
-from .dtype import DTYPES, DType, f32
+from .dtype import DTYPES, DType, boolean, f32
 from .expr import Expr, Number, Operand, Var, as_expr, binary, call, const
 
 
@@ -85,6 +85,11 @@ def cast(value: Expr, dtype: DType | str) -> Expr:
 def absolute(value: Expr) -> Expr:
     """|value|"""
     return call("abs", value)
+
+
+def truth(value: Expr) -> Expr:
+    """Whether a value is true: itself if it is bool, else whether it is not 0. NaN is true, as in NumPy."""
+    return value if value.dtype == boolean else value.not_equal(0)
 
 
 def power(base: Operand, exponent: Operand) -> Expr:

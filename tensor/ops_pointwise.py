@@ -10,6 +10,7 @@ from .arguments import Shape, Size
 from .build import absolute, compute, exp, literal, log, maximum, minimum, select
 from .elementwise import elementwise, sizes_of
 from .expr import Expr
+from .functions import truth
 from .operator import Operands, operator
 from .program import Program
 
@@ -81,10 +82,13 @@ elementwise("greater_equal", "xy", "x >= y", lambda x, y: x >= y)
 elementwise("is_nan", "x", "whether x is NaN", lambda x: x.not_equal(x))
 elementwise("is_inf", "x", "whether x is inf or -inf", _is_infinite)
 elementwise("is_finite", "x", "whether x is neither NaN nor an infinity", lambda x: absolute(x) < math.inf)
-elementwise("logical_and", "xy", "x and y", lambda x, y: x & y, dtype="bool")
-elementwise("logical_or", "xy", "x or y", lambda x, y: x | y, dtype="bool")
-elementwise("logical_xor", "xy", "x or y, not both", lambda x, y: x.not_equal(y), dtype="bool")
-elementwise("logical_not", "x", "not x", lambda x: ~x, dtype="bool")
+elementwise("logical_and", "xy", "x and y, what is not 0 being true",
+            lambda x, y: truth(x) & truth(y), dtype="bool")  # fmt: skip
+elementwise("logical_or", "xy", "x or y, what is not 0 being true",
+            lambda x, y: truth(x) | truth(y), dtype="bool")  # fmt: skip
+elementwise("logical_xor", "xy", "x or y, not both, what is not 0 being true",
+            lambda x, y: truth(x).not_equal(truth(y)), dtype="bool")  # fmt: skip
+elementwise("logical_not", "x", "not x, what is not 0 being true", lambda x: ~truth(x), dtype="bool")
 
 
 @operator

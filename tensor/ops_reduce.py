@@ -11,7 +11,7 @@ from .arguments import Index, Integers, Shape, Size, axis_of
 from .build import compute, reduce_axis, select
 from .dtype import boolean, i64
 from .expr import Const, Expr
-from .functions import Reduction
+from .functions import Reduction, truth
 from .operator import Operands, floats, operator
 from .program import Program, Tensor
 from .surgery import identity_of
@@ -143,8 +143,10 @@ _reduction("sum", "sum of x", lambda x, axes, keep: reduced(x, axes, "out", buil
 _reduction("prod", "product of x", lambda x, axes, keep: reduced(x, axes, "out", build.prod, keep=keep), "f32")
 _reduction("max", "max of x", lambda x, axes, keep: reduced(x, axes, "out", build.max, keep=keep), "f32")
 _reduction("min", "min of x", lambda x, axes, keep: reduced(x, axes, "out", build.min, keep=keep), "f32")
-_reduction("any", "whether some x is true", lambda x, axes, keep: reduced(x, axes, "out", build.max, keep=keep), "bool")
-_reduction("all", "whether each x is true", lambda x, axes, keep: reduced(x, axes, "out", build.min, keep=keep), "bool")
+_reduction("any", "whether some x is true, which is not 0", lambda x, axes, keep: reduced(
+    x, axes, "out", build.max, keep=keep, value=truth), "bool")  # fmt: skip
+_reduction("all", "whether each x is true, which is not 0", lambda x, axes, keep: reduced(
+    x, axes, "out", build.min, keep=keep, value=truth), "bool")  # fmt: skip
 _reduction("mean", "mean of x", lambda x, axes, keep: _then(
     reduced(x, axes, "sums", build.sum, keep=keep), lambda v: v / _counted(x, axes)), "f32", True)  # fmt: skip
 _reduction("variance", "mean of (x - mean)^2", _variance, "f32", True)

@@ -11,24 +11,59 @@ from numpy.typing import NDArray
 
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
+from tilesmith.tensor.random import random_inputs
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Case:
-    """`truth` takes float64 (int64, bool) arrays, one for each input, and gives the output, or a tuple of outputs."""
+    """`truth` takes float64 (int64, bool) arrays, one for each input, and gives the output, or a tuple of outputs.
+
+    `change`: what becomes of each random input, where random numbers as they are do not reach what an operator does.
+    """
 
     operator: str
     arguments: Mapping[str, object] = field(hash=False)
     truth: Callable[..., Array | tuple[Array, ...]]
+    change: Callable[[Array], Array] | None = None
 
     @property
     def name(self) -> str:
-        return f"{self.operator}-" + ",".join(f"{k}={_shown(v)}" for k, v in self.arguments.items())
+        named = f"{self.operator}-" + ",".join(f"{k}={_shown(v)}" for k, v in self.arguments.items())
+        return named if self.change is None else f"{named}-{self.change.__name__}"
+
+    def inputs(self, program: Program, seed: int) -> tuple[Array, ...]:
+        """Inputs of the case's program, as they lie in memory."""
+        drawn = random_inputs(program, seed)
+        if self.change is None:
+            return drawn
+        return tuple(np.ascontiguousarray(self.change(x), dtype=x.dtype) for x in drawn)
 
     def program(self, **changes: object) -> Program:
         return ops.find_operator(self.operator)(**{**self.arguments, **changes})
+
+
+def eightfold(x: Array) -> Array:
+    """Floats of [-8, 8): beyond every bound."""
+    return x * 8
+
+
+def rounded(x: Array) -> Array:
+    """Few values: 0 and pairs of equal ones among them."""
+    return np.rint(x * 2)
+
+
+def mostly_zero(x: Array) -> Array:
+    """1 in 16 elements is left."""
+    return np.where(np.arange(x.size).reshape(x.shape) % 16 == 5, x, np.zeros((), x.dtype))
+
+
+def with_specials(x: Array) -> Array:
+    """NaN, infinities of both signs and zeros of both signs among the others, at other places in each line."""
+    specials = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
+    order = (np.arange(x.size) * 7 + int(x.flat[0] > 0)).reshape(x.shape) % 11
+    return np.where(order < len(specials), specials[order % len(specials)], x)
 
 
 def widened(array: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from operators.case import Array, Case
+from operators.case import Array, Case, eightfold, rounded, with_specials
 from scipy import special
 
 Meaning = Callable[..., Array]
@@ -59,6 +59,14 @@ def divided(divide: Meaning) -> Meaning:
 GRID = {"rows": 6, "columns": 11}
 CASES: list[Case] = [
     *(Case(name, {"size": 37}, truth) for name, truth in FLOATS.items()),
+    *(Case(name, {"size": 37, "dtype": dtype}, FLOATS[name], with_specials)
+      for name in ("is_nan", "is_inf", "is_finite") for dtype in ("f32", "f64", "f16")),
+    *(Case(name, {"size": 37}, FLOATS[name], with_specials) for name in (
+        "relu", "clip", "maximum", "minimum", "abs", "neg", "floor", "trunc", "equal", "not_equal", "less", "greater_equal")),
+    *(Case(name, {"size": 37}, FLOATS[name], eightfold)
+      for name in ("clip", "relu6", "hard_tanh", "hard_sigmoid", "hard_swish", "round", "gelu_tanh")),
+    *(Case(name, {"size": 37}, FLOATS[name], rounded)
+      for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "sign")),
     Case("relu", {"shape": (3, 4)}, FLOATS["relu"]),
     Case("copy", {"shape": (2, 3, 4), "dtype": "bool"}, FLOATS["copy"]),
     Case("clip", {"size": 9, "low": -0.25, "high": 0.5}, lambda x: np.clip(x, -0.25, 0.5)),
@@ -77,6 +85,10 @@ CASES: list[Case] = [
     Case("logical_or", {"size": 37}, np.logical_or),
     Case("logical_xor", {"size": 37}, np.logical_xor),
     Case("logical_not", {"shape": (5, 7)}, np.logical_not),
+    *(Case(name, {"size": 37, "dtype": dtype}, meaning, change)
+      for name, meaning in (("logical_and", np.logical_and), ("logical_or", np.logical_or),
+                            ("logical_xor", np.logical_xor), ("logical_not", np.logical_not))
+      for dtype, change in (("i32", None), ("f32", rounded), ("f32", with_specials))),
     Case("cast", {"size": 9}, lambda x: x),
     Case("cast", {"size": 9, "dtype": "f64", "to": "i32"}, np.trunc),
     Case("cast", {"shape": (3, 5), "dtype": "i32", "to": "f32"}, lambda x: x),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from operators.case import Array, Case
+from operators.case import Array, Case, mostly_zero, rounded, with_specials
 from scipy.special import logsumexp
 
 Meaning = Callable[..., Array]
@@ -54,6 +54,9 @@ CASES: list[Case] = [
       for name in ("sum", "prod", "max", "min", "norm1", "count_nonzero")),
     *(Case(name, {"shape": (7, 9), **ours}, with_options(meaning, theirs))
       for name, meaning in (("any", np.any), ("all", np.all)) for ours, theirs in AXES[:2]),
+    *(Case(name, {"shape": (7, 9), "axes": (1,), "dtype": dtype}, with_options(meaning, {"axis": 1}), change)
+      for name, meaning in (("any", np.any), ("all", np.all))
+      for dtype, change in (("f32", rounded), ("f64", with_specials), ("i32", None), ("i32", mostly_zero))),
     *(
         Case(name, {"shape": SHAPE, "axis": axis, "dtype": dtype}, with_options(meaning, {"axis": axis}))
         for name, meaning in (("argmax", np.argmax), ("argmin", np.argmin))

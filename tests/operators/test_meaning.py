@@ -8,7 +8,6 @@ from operators.case import Case, widened
 from operators.cases import CASES
 
 from tilesmith.tensor import ops
-from tilesmith.tensor.random import random_inputs
 from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.text import parse
 
@@ -16,7 +15,7 @@ from tilesmith.tensor.text import parse
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_operators_compute_what_they_say(case: Case) -> None:
     program = case.program()
-    inputs = random_inputs(program, 5)
+    inputs = case.inputs(program, 5)
     found = evaluate(program, inputs)
     with np.errstate(all="ignore"):
         truth = case.truth(*map(widened, inputs))

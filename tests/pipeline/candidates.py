@@ -30,10 +30,16 @@ def random_config(task: Task, sketch: Sketch, rng: np.random.Generator) -> dict[
     return dict(config(arm, drawn[good[0]])) if len(good) else None
 
 
-def complaint(task: Task, sketch: Sketch, values: dict[str, Value], seed: int, at_end: bool = True) -> str | None:
-    """What is wrong with the outputs of a candidate on random inputs, or None. Touching a guard page ends the process."""
+def complaint(
+    task: Task, sketch: Sketch, values: dict[str, Value], seed: int, at_end: bool = True,
+    inputs: Sequence[Array] | None = None,
+) -> str | None:  # fmt: skip
+    """What is wrong with the outputs of a candidate, or None. Touching a guard page ends the process.
+
+    Inputs are random unless given.
+    """
     artifact = build(task.program, sketch, values, task.target, task.threads)
-    inputs = random_inputs(task.program, seed)
+    inputs = random_inputs(task.program, seed) if inputs is None else inputs
     return Checker(task.program, inputs, seed).check(run(artifact, task, inputs, at_end))
 
 

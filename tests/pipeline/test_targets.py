@@ -41,6 +41,7 @@ PROGRAMS = {case.name: str(case.program()) for case in CASES} | {
     "integers": INTEGERS,
     "halves": HALVES,
 }
+CHANGED = {case.name: case for case in CASES if case.change is not None}
 FIRST = {case.operator: case.name for case in reversed(CASES)}
 
 
@@ -54,7 +55,9 @@ def test_candidates_are_right(name: str) -> None:
         sketch = task.sketches[number]
         values = random_config(task, sketch, rng)
         if values is not None:
-            assert complaint(task, sketch, values, seed, at_end=bool(number % 2)) is None, (sketch.text, values)
+            inputs = CHANGED[name].inputs(task.program, seed) if name in CHANGED else None
+            wrong = complaint(task, sketch, values, seed, at_end=bool(number % 2), inputs=inputs)
+            assert wrong is None, (sketch.text, values)
 
 
 @pytest.mark.slow
@@ -67,7 +70,8 @@ def test_all_sketches_are_right(name: str, target: str) -> None:
         for _ in range(2):
             values = random_config(task, sketch, rng)
             if values is not None:
-                assert complaint(task, sketch, values, number) is None, (sketch.text, values)
+                inputs = CHANGED[name].inputs(task.program, number) if name in CHANGED else None
+                assert complaint(task, sketch, values, number, inputs=inputs) is None, (sketch.text, values)
 
 
 @pytest.mark.parametrize(
