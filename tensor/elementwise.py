@@ -16,7 +16,7 @@ from .program import Program
 
 def elementwise(
     name: str, operands: str, meaning: str, body: Callable[..., Expr], parameters: Mapping[str, float] | None = None,
-    dtype: str = "f32",
+    dtype: str = "f32", more: str = "",
 ) -> None:  # fmt: skip
     """Registers the builder of out[...] = body(an element of each operand, **parameters).
 
@@ -25,6 +25,7 @@ def elementwise(
         meaning: the formula as people read it.
         parameters: numbers that the formula has besides, with their defaults.
         dtype: the default dtype.
+        more: what else there is to say, in sentences.
     """
     options = dict(parameters or {})
 
@@ -37,7 +38,7 @@ def elementwise(
         return operand.program(compute(sizes, lambda *i: body(*(t[i] for t in tensors), **numbers), name="out"))
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"out[...] = {meaning}, over `size` elements or a `shape`."
+    build.__doc__ = f"out[...] = {meaning}, over `size` elements or a `shape`." + (f"\n\n{more}" if more else "")
     build.__signature__ = _signature(options, dtype)  # type: ignore[attr-defined]
     build.__module__ = sys._getframe(1).f_globals["__name__"]
     operator(_by_signature(build))

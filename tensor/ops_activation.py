@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from .arguments import Size
-from .build import absolute, compute, erf, exp, log, maximum, minimum, select, sigmoid, tanh
+from .build import absolute, compute, erf, maximum, minimum, select, sigmoid, tanh
+from .composites import expm1, mish, softplus
 from .elementwise import elementwise
 from .expr import Expr
 from .operator import Operands, operator
@@ -21,11 +22,6 @@ def gelu_of(x: Expr) -> Expr:
     return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1)
 
 
-def softplus_of(x: Expr) -> Expr:
-    """log(1 + exp(x)), without overflow."""
-    return maximum(x, 0) + log(1 + exp(-absolute(x)))
-
-
 def _gelu_tanh(x: Expr) -> Expr:
     return x * 0.5 * (tanh((x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)) + 1)
 
@@ -35,7 +31,7 @@ def _hard_sigmoid(x: Expr) -> Expr:
 
 
 def _elu(x: Expr, alpha: float) -> Expr:
-    return select(x > 0, x, (exp(minimum(x, 0)) - 1) * alpha)
+    return select(x > 0, x, expm1(minimum(x, 0)) * alpha)
 
 
 elementwise("relu", "x", "max(x, 0)", lambda x: maximum(x, 0))
@@ -44,16 +40,16 @@ elementwise("leaky_relu", "x", "x where x > 0, else alpha * x", lambda x, alpha:
             {"alpha": 0.01})  # fmt: skip
 elementwise("elu", "x", "x where x > 0, else alpha * (exp(x) - 1)", _elu, {"alpha": 1.0})
 elementwise("celu", "x", "max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))",
-            lambda x, alpha: maximum(x, 0) + (exp(minimum(x, 0) * (1 / alpha)) - 1) * alpha, {"alpha": 1.0})  # fmt: skip
+            lambda x, alpha: maximum(x, 0) + expm1(minimum(x, 0) * (1 / alpha)) * alpha, {"alpha": 1.0})  # fmt: skip
 elementwise("selu", "x", "1.0507 * elu(x, 1.6733)", lambda x: _elu(x, _SELU_ALPHA) * _SELU_SCALE)
 elementwise("gelu", "x", "x * (1 + erf(x / sqrt(2))) / 2", gelu_of)
 elementwise("gelu_tanh", "x", "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2", _gelu_tanh)
 elementwise("sigmoid", "x", "1 / (1 + exp(-x))", sigmoid)
-elementwise("log_sigmoid", "x", "-log(1 + exp(-x))", lambda x: -softplus_of(-x))
+elementwise("log_sigmoid", "x", "-log(1 + exp(-x))", lambda x: -softplus(-x))
 elementwise("silu", "x", "x * sigmoid(x)", lambda x: x * sigmoid(x))
 elementwise("silu_add", "xy", "x * sigmoid(x) + y", lambda x, y: x * sigmoid(x) + y)
-elementwise("mish", "x", "x * tanh(log(1 + exp(x)))", lambda x: x * tanh(softplus_of(x)))
-elementwise("softplus", "x", "log(1 + exp(x))", softplus_of)
+elementwise("mish", "x", "x * tanh(log(1 + exp(x)))", mish)
+elementwise("softplus", "x", "log(1 + exp(x))", softplus)
 elementwise("softsign", "x", "x / (1 + |x|)", lambda x: x / (absolute(x) + 1))
 elementwise("hard_sigmoid", "x", "min(max(x / 6 + 1 / 2, 0), 1)", _hard_sigmoid)
 elementwise("hard_swish", "x", "x * hard_sigmoid(x)", lambda x: x * _hard_sigmoid(x))

@@ -8,6 +8,7 @@ from math import prod
 from . import build
 from .arguments import Shape, Size, choose
 from .build import absolute, compute, exp, log, maximum, select, sqrt
+from .composites import log1p
 from .dtype import i64
 from .elementwise import sizes_of
 from .expr import Expr
@@ -60,7 +61,7 @@ def binary_cross_entropy(
     """out = mean of -(y log s + (1 - y) log(1 - s)), s = sigmoid(x): as max(x, 0) - x y + log(1 + exp(-|x|))"""
 
     def single(x: Expr, y: Expr) -> Expr:
-        return maximum(x, 0) - x * y + log(1 + exp(-absolute(x)))
+        return maximum(x, 0) - x * y + log1p(exp(-absolute(x)))
 
     name = "binary_cross_entropy"
     return _of_pairs(name, size, shape, over, floats(name, dtype, constants), single)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from . import build
+from . import build, composites
 from .arguments import Shape, Size
 from .build import absolute, compute, exp, literal, log, maximum, minimum, select
 from .elementwise import elementwise, sizes_of
@@ -27,6 +28,11 @@ def _is_infinite(x: Expr) -> Expr:
     return absolute(x).equal(math.inf)
 
 
+def _composite(name: str, operands: str, meaning: str, body: Callable[..., Expr]) -> None:
+    """An operator of what composites.py has; how it is computed is said there."""
+    elementwise(name, operands, meaning, body, more=f"Computed as: {inspect.cleandoc(body.__doc__ or '')}")
+
+
 elementwise("copy", "x", "x", lambda x: x)
 elementwise("neg", "x", "-x", lambda x: -x)
 elementwise("abs", "x", "|x|", absolute)
@@ -37,19 +43,27 @@ elementwise("sqrt", "x", "sqrt(x)", build.sqrt)
 elementwise("rsqrt", "x", "1 / sqrt(x)", build.rsqrt)
 elementwise("exp", "x", "exp(x)", exp)
 elementwise("exp2", "x", "2^x", lambda x: exp(x * math.log(2)))
-elementwise("expm1", "x", "exp(x) - 1", lambda x: exp(x) - 1)
+_composite("expm1", "x", "exp(x) - 1", composites.expm1)
 elementwise("log", "x", "log(x)", log)
 elementwise("log2", "x", "log(x) / log(2)", lambda x: log(x) * (1 / math.log(2)))
 elementwise("log10", "x", "log(x) / log(10)", lambda x: log(x) * (1 / math.log(10)))
-elementwise("log1p", "x", "log(1 + x)", lambda x: log(1 + x))
+_composite("log1p", "x", "log(1 + x)", composites.log1p)
 elementwise("sin", "x", "sin(x)", build.sin)
 elementwise("cos", "x", "cos(x)", build.cos)
 elementwise("tan", "x", "sin(x) / cos(x)", lambda x: build.sin(x) / build.cos(x))
-elementwise("sinh", "x", "(exp(x) - exp(-x)) / 2", lambda x: (exp(x) - exp(-x)) * 0.5)
+_composite("asin", "x", "the angle in [-pi/2, pi/2] whose sine is x", composites.asin)
+_composite("acos", "x", "the angle in [0, pi] whose cosine is x", composites.acos)
+_composite("atan", "x", "the angle in [-pi/2, pi/2] whose tangent is x", composites.atan)
+_composite("atan2", "yx", "the angle in [-pi, pi] of the point (x, y)", composites.atan2)
+_composite("sinh", "x", "(exp(x) - exp(-x)) / 2", composites.sinh)
 elementwise("cosh", "x", "(exp(x) + exp(-x)) / 2", lambda x: (exp(x) + exp(-x)) * 0.5)
 elementwise("tanh", "x", "tanh(x)", build.tanh)
+_composite("asinh", "x", "log(x + sqrt(x^2 + 1))", composites.asinh)
+_composite("acosh", "x", "log(x + sqrt(x^2 - 1))", composites.acosh)
+_composite("atanh", "x", "log((1 + x) / (1 - x)) / 2", composites.atanh)
 elementwise("erf", "x", "erf(x)", build.erf)
-elementwise("erfc", "x", "1 - erf(x)", lambda x: 1 - build.erf(x))
+elementwise("erfc", "x", "1 - erf(x)", lambda x: 1 - build.erf(x),
+            more="The error is that of erf, in units of 1: where x is large no digit of the small result is right.")  # fmt: skip
 elementwise("floor", "x", "the greatest integer <= x", build.floor)
 elementwise("ceil", "x", "the least integer >= x", build.ceil)
 elementwise("round", "x", "the integer nearest to x, ties to even", build.round)
@@ -66,6 +80,8 @@ elementwise("floordiv", "xy", "floor(x / y), of integers; y = 0 gives 0",
 elementwise("mod", "xy", "x - floor(x / y) * y, of integers; y = 0 gives 0",
             lambda x, y: x % y, dtype="i32")  # fmt: skip
 elementwise("pow", "xy", "x^y", build.power)
+_composite("hypot", "xy", "sqrt(x^2 + y^2)", composites.hypot)
+_composite("logaddexp", "xy", "log(exp(x) + exp(y))", composites.logaddexp)
 elementwise("maximum", "xy", "max(x, y); NaN wins", maximum)
 elementwise("minimum", "xy", "min(x, y); NaN wins", minimum)
 elementwise("squared_difference", "xy", "(x - y)^2", lambda x, y: (x - y) * (x - y))

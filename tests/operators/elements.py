@@ -31,6 +31,9 @@ FLOATS: dict[str, Meaning] = {
     "copy": lambda x: x, "neg": np.negative, "abs": np.abs, "sign": np.sign, "square": np.square,
     "reciprocal": np.reciprocal, "sqrt": np.sqrt, "rsqrt": lambda x: x**-0.5, "exp": np.exp, "exp2": np.exp2,
     "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": lambda y, x: np.arctan2(y + 0.0, x + 0.0),
+    "hypot": lambda x, y: np.where(np.isnan(x) | np.isnan(y), np.nan, np.hypot(x, y)),
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "logaddexp": np.logaddexp,
     "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "erf": special.erf, "erfc": special.erfc,
     "floor": np.floor, "ceil": np.ceil, "round": np.round, "trunc": np.trunc, "clip": lambda x: np.clip(x, -1, 1),
     "relu": lambda x: np.maximum(x, 0), "relu6": lambda x: np.clip(x, 0, 6),
@@ -62,9 +65,12 @@ CASES: list[Case] = [
     *(Case(name, {"size": 37, "dtype": dtype}, FLOATS[name], with_specials)
       for name in ("is_nan", "is_inf", "is_finite") for dtype in ("f32", "f64", "f16")),
     *(Case(name, {"size": 37}, FLOATS[name], with_specials) for name in (
-        "relu", "clip", "maximum", "minimum", "abs", "neg", "floor", "trunc", "equal", "not_equal", "less", "greater_equal")),
+        "relu", "clip", "maximum", "minimum", "abs", "neg", "floor", "trunc", "equal", "not_equal", "less", "greater_equal",
+        "expm1", "log1p", "softplus", "hypot", "logaddexp", "atan", "atan2", "asinh", "acosh")),
     *(Case(name, {"size": 37}, FLOATS[name], eightfold)
-      for name in ("clip", "relu6", "hard_tanh", "hard_sigmoid", "hard_swish", "round", "gelu_tanh")),
+      for name in ("clip", "relu6", "hard_tanh", "hard_sigmoid", "hard_swish", "round", "gelu_tanh", "expm1", "log1p", "softplus", "mish",
+                   "sinh", "atan", "atan2", "hypot", "logaddexp", "asinh", "acosh")),
+    *(Case(name, {"size": 37, "dtype": "f16"}, FLOATS[name]) for name in ("expm1", "log1p", "mish", "hypot", "atan2", "asinh")),
     *(Case(name, {"size": 37}, FLOATS[name], rounded)
       for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "sign")),
     Case("relu", {"shape": (3, 4)}, FLOATS["relu"]),
