@@ -99,7 +99,11 @@ def conv2d_bias_relu(
     dilation: Sizes = 1, groups: Size = 1, residual: bool = False, layout: str = "nchw", dtype: str = "f32",
     constants: Sequence[str] = (),
 ) -> Program:  # fmt: skip
-    """z = max(conv2d(X, W) + bias[o] (+ R), 0), R of the shape of the result: see conv2d."""
+    """z = max(conv2d(X, W) + bias[o] (+ R), 0), R of the shape of the result: see conv2d.
+
+    X is [n, c, h, w], W is [o, c / groups, *kernel], bias is [o], and z and R are [n, o, p, q] as in conv2d;
+    with layout "nhwc" X is [n, h, w, c], W is [*kernel, c / groups, o], and z and R are [n, p, q, o]. R is there if `residual`.
+    """
     window = Window.of("conv2d_bias_relu", (h, w), kernel, stride, padding, dilation)
     first = channels_first("conv2d_bias_relu", layout, 2)
     operand = Operands(dtype, constants)

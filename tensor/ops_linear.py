@@ -30,7 +30,10 @@ def batch_matmul(
     b: Size, m: Size, n: Size, k: Size, transpose_a: bool = False, transpose_b: bool = False, dtype: str = "f32",
     constants: Sequence[str] = (),
 ) -> Program:  # fmt: skip
-    """C[b, m, n] = A[b, m, k] B[b, k, n], one product for each b."""
+    """C[b, m, n] = A[b, m, k] B[b, k, n], one product for each b.
+
+    A is [b, m, k], or [b, k, m] if `transpose_a`; B is [b, k, n], or [b, n, k] if `transpose_b`.
+    """
     operand = Operands(dtype, constants)
     return operand.program(narrowed(_product(operand, m, n, k, transpose_a, transpose_b, (b,)), operand.dtype))
 

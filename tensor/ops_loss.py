@@ -24,7 +24,10 @@ def mse_loss(
     size: Size | None = None, shape: Shape | None = None, over: str = "mean", dtype: str = "f32",
     constants: Sequence[str] = (),
 ) -> Program:  # fmt: skip
-    """out = mean of (x - y)^2"""
+    """out = mean of (x - y)^2
+
+    `over` says what becomes of the single ones: "mean", "sum", or "none", when they are the result.
+    """
     return _of_pairs(
         "mse_loss", size, shape, over, floats("mse_loss", dtype, constants), lambda x, y: (x - y) * (x - y)
     )
@@ -35,7 +38,10 @@ def l1_loss(
     size: Size | None = None, shape: Shape | None = None, over: str = "mean", dtype: str = "f32",
     constants: Sequence[str] = (),
 ) -> Program:  # fmt: skip
-    """out = mean of |x - y|"""
+    """out = mean of |x - y|
+
+    `over` says what becomes of the single ones: "mean", "sum", or "none", when they are the result.
+    """
     return _of_pairs("l1_loss", size, shape, over, floats("l1_loss", dtype, constants), lambda x, y: absolute(x - y))
 
 
@@ -44,7 +50,10 @@ def huber_loss(
     size: Size | None = None, shape: Shape | None = None, delta: float = 1.0, over: str = "mean", dtype: str = "f32",
     constants: Sequence[str] = (),
 ) -> Program:  # fmt: skip
-    """out = mean of d^2 / 2 where d <= delta, else delta * (d - delta / 2), d being |x - y|"""
+    """out = mean of d^2 / 2 where d <= delta, else delta * (d - delta / 2), d being |x - y|
+
+    `over` says what becomes of the single ones: "mean", "sum", or "none", when they are the result.
+    """
 
     def single(x: Expr, y: Expr) -> Expr:
         away = absolute(x - y)
@@ -58,7 +67,11 @@ def binary_cross_entropy(
     size: Size | None = None, shape: Shape | None = None, over: str = "mean", dtype: str = "f32",
     constants: Sequence[str] = (),
 ) -> Program:  # fmt: skip
-    """out = mean of -(y log s + (1 - y) log(1 - s)), s = sigmoid(x): as max(x, 0) - x y + log(1 + exp(-|x|))"""
+    """out = mean of -(y log s + (1 - y) log(1 - s)), s = sigmoid(x): as max(x, 0) - x y + log(1 + exp(-|x|))
+
+    x are logits, y the probabilities that are wanted. `over` says what becomes of the single ones: "mean", "sum", or
+    "none", when they are the result.
+    """
 
     def single(x: Expr, y: Expr) -> Expr:
         return maximum(x, 0) - x * y + log1p(exp(-absolute(x)))
@@ -71,7 +84,10 @@ def binary_cross_entropy(
 def kl_divergence(
     rows: Size, columns: Size, over: str = "mean", dtype: str = "f32", constants: Sequence[str] = ()
 ) -> Program:
-    """out = mean over rows of sum of y * (log y - x), x being logarithms of probabilities; y <= 0 adds nothing."""
+    """out = mean over rows of sum of y * (log y - x), x being logarithms of probabilities; y <= 0 adds nothing.
+
+    x and y are [rows, columns]. `over`: "mean" over rows, "sum", or "none", when out is [rows].
+    """
     operand = floats("kl_divergence", dtype, constants)
     x, y = operand("x", rows, columns), operand("y", rows, columns)
 
@@ -86,7 +102,10 @@ def kl_divergence(
 def cross_entropy(
     rows: Size, classes: Size, over: str = "mean", dtype: str = "f32", constants: Sequence[str] = ()
 ) -> Program:
-    """out = mean over rows of -log_softmax(x)[i, label[i]], for i64 labels, clamped to the classes."""
+    """out = mean over rows of -log_softmax(x)[i, label[i]], for i64 labels, clamped to the classes.
+
+    x is [rows, classes], of logits; label is [rows]. `over`: "mean" over rows, "sum", or "none", when out is [rows].
+    """
     operand = floats("cross_entropy", dtype, constants)
     x, label = operand("x", rows, classes), operand("label", rows, dtype=i64)
     logs = log_softmax_of(x, "logs")
@@ -98,7 +117,10 @@ def cross_entropy(
 def nll_loss(
     rows: Size, classes: Size, over: str = "mean", dtype: str = "f32", constants: Sequence[str] = ()
 ) -> Program:
-    """out = mean over rows of -x[i, label[i]], x being logarithms of probabilities, for i64 labels, clamped to the classes."""
+    """out = mean over rows of -x[i, label[i]], x being logarithms of probabilities, for i64 labels, clamped to the classes.
+
+    x is [rows, classes]; label is [rows]. `over`: "mean" over rows, "sum", or "none", when out is [rows].
+    """
     operand = floats("nll_loss", dtype, constants)
     x, label = operand("x", rows, classes), operand("label", rows, dtype=i64)
     each = compute(rows, lambda i: -x[i, clamped(label[i], classes)], name="each")
@@ -109,7 +131,10 @@ def nll_loss(
 def cosine_similarity(
     rows: Size, columns: Size, epsilon: float = 1e-8, dtype: str = "f32", constants: Sequence[str] = ()
 ) -> Program:
-    """out[rows] = sum of x y / max(sqrt(sum of x^2) * sqrt(sum of y^2), epsilon), sums over columns"""
+    """out[rows] = sum of x y / max(sqrt(sum of x^2) * sqrt(sum of y^2), epsilon), sums over columns
+
+    x and y are [rows, columns].
+    """
     operand = floats("cosine_similarity", dtype, constants)
     x, y = operand("x", rows, columns), operand("y", rows, columns)
 

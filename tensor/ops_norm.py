@@ -21,7 +21,11 @@ from .window import channels_first
 def layer_norm(
     rows: Size, columns: Size, epsilon: float = 1e-5, dtype: str = "f32", constants: Sequence[str] = ()
 ) -> Program:
-    """out = (x - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over columns"""
+    """out = (x - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over columns
+
+    x and out are [rows, columns]; gamma and beta are [columns]. The variance is the mean of (x - mean)^2; `epsilon` is added to
+    it, not to its root.
+    """
     operand = Operands(dtype, constants)
     x, gamma, beta = operand("x", rows, columns), operand("gamma", columns), operand("beta", columns)
     return operand.program(layer_normalised(x, lambda j: gamma[j], lambda j: beta[j], epsilon))
@@ -42,7 +46,10 @@ def layer_normalised(x: Tensor, gamma: Callable[[Expr], Expr], beta: Callable[[E
 def rms_norm(
     rows: Size, columns: Size, epsilon: float = 1e-5, dtype: str = "f32", constants: Sequence[str] = ()
 ) -> Program:
-    """out = x / sqrt(mean of x^2 + epsilon) * gamma, the mean over columns"""
+    """out = x / sqrt(mean of x^2 + epsilon) * gamma, the mean over columns
+
+    x and out are [rows, columns]; gamma is [columns]. `epsilon` is added to the mean, not to its root.
+    """
     operand = Operands(dtype, constants)
     x, gamma, j = operand("x", rows, columns), operand("gamma", columns), reduce_axis(columns, "j")
     squares = compute(rows, lambda i: build.sum(x[i, j] * x[i, j], j), name="squares")
@@ -54,7 +61,10 @@ def rms_norm(
 def l2_normalize(
     rows: Size, columns: Size, epsilon: float = 1e-12, dtype: str = "f32", constants: Sequence[str] = ()
 ) -> Program:
-    """out = x / max(sqrt(sum of x^2), epsilon), the sum over columns"""
+    """out = x / max(sqrt(sum of x^2), epsilon), the sum over columns
+
+    x and out are [rows, columns]. A row shorter than `epsilon` is divided by it.
+    """
     operand = Operands(dtype, constants)
     x, j = operand("x", rows, columns), reduce_axis(columns, "j")
     squares = compute(rows, lambda i: build.sum(x[i, j] * x[i, j], j), name="squares")
@@ -69,7 +79,8 @@ def batch_norm(
 ) -> Program:  # fmt: skip
     """out = (x - mean[c]) / sqrt(variance[c] + epsilon) * gamma[c] + beta[c], x being [n, c, h, w] or [n, h, w, c].
 
-    mean and variance are operands; when `training`, they are those of x over n, h, w, and results beside out.
+    mean, variance, gamma and beta are [c]. mean and variance are operands; when `training`, they are those of x over n, h, w,
+    and results beside out.
     """
     operand = Operands(dtype, constants)
     first = channels_first("batch_norm", layout, 2)
@@ -102,7 +113,7 @@ def group_norm(
 ) -> Program:  # fmt: skip
     """out = (x - mean) / sqrt(variance + epsilon) * gamma[c] + beta[c], mean and variance over each group of channels.
 
-    x is [n, c, h, w]; group g has the channels g * c / groups .. (g + 1) * c / groups - 1.
+    x is [n, c, h, w]; gamma and beta are [c]; group g has the channels g * c / groups .. (g + 1) * c / groups - 1.
     Errors: ArgumentError for groups that do not divide c.
     """
     if c % groups:
@@ -114,7 +125,10 @@ def group_norm(
 def instance_norm(
     n: Size, c: Size, h: Size, w: Size, epsilon: float = 1e-5, dtype: str = "f32", constants: Sequence[str] = ()
 ) -> Program:
-    """out = (x - mean) / sqrt(variance + epsilon) * gamma[c] + beta[c], mean and variance of each x[n, c] over h, w."""
+    """out = (x - mean) / sqrt(variance + epsilon) * gamma[c] + beta[c], mean and variance of each x[n, c] over h, w.
+
+    x is [n, c, h, w]; gamma and beta are [c].
+    """
     return _grouped_norm(Operands(dtype, constants), (n, c, h, w), c, epsilon)
 
 

@@ -63,7 +63,7 @@ _composite("acosh", "x", "log(x + sqrt(x^2 - 1))", composites.acosh)
 _composite("atanh", "x", "log((1 + x) / (1 - x)) / 2", composites.atanh)
 elementwise("erf", "x", "erf(x)", build.erf)
 elementwise("erfc", "x", "1 - erf(x)", lambda x: 1 - build.erf(x),
-            more="The error is that of erf, in units of 1: where x is large no digit of the small result is right.")  # fmt: skip
+            more="The error is that of erf, in units of 1: where x is large, no digit of the result is right.")  # fmt: skip
 elementwise("floor", "x", "the greatest integer <= x", build.floor)
 elementwise("ceil", "x", "the least integer >= x", build.ceil)
 elementwise("round", "x", "the integer nearest to x, ties to even", build.round)

@@ -101,4 +101,6 @@ def test_small_results_are_not_lost() -> None:
     x = np.array([1e-9, -1e-9], np.float32)
     for name in ("log1p", "expm1", "sinh", "asinh", "atanh", "atan", "asin", "elu"):
         np.testing.assert_allclose(kernel_results(name, "f32", (x,)), x, rtol=1e-6)
-    np.testing.assert_allclose(kernel_results("softplus", "f32", (np.float32([-20, -60]),)), np.exp([-20, -60]), rtol=1e-5)
+    np.testing.assert_allclose(
+        kernel_results("softplus", "f32", (np.float32([-20, -60]),)), np.exp([-20, -60]), rtol=1e-5
+    )

@@ -113,7 +113,7 @@ def pool(layout: str, combine: str, kernel: object, stride: object = None, paddi
     def of(x: Array) -> Array:
         x = first_of(x, layout)
         if combine == "max":
-            low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+            low = {"f": -np.inf, "i": np.iinfo(np.int64).min, "b": False}[x.dtype.kind]
             return back(np.max(parts(x, kernel, stride, padding, dilation, low), 0), layout)
         windows = parts(x, kernel, stride, padding, 1, 0)
         ones = parts(np.ones_like(x), kernel, stride, padding, 1, 1 if count_padding else 0)
