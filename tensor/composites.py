@@ -148,19 +148,18 @@ def acos(x: Expr) -> Expr:
     """The angle in [0, pi] whose cosine is x: that of the tangent sqrt((1 - x)(1 + x)) / x. Error <= 4 ulp; NaN where
     |x| > 1."""
     angle = _angle(sqrt((1 - x) * (1 + x)), absolute(x))
-    return select(x < 0, math.pi - angle, angle)
+    return _mirrored(x, angle)
 
 
 @_widened
 def atan2(y: Expr, x: Expr) -> Expr:
     """The angle in [-pi, pi] of the point (x, y). Error <= 4 ulp. Zeros have no sign: atan2(0, 0) is 0, atan2(-0, -1) is pi.
 
-    Above 1.4e38 (f32) or 7e307 (f64) the sum of two numbers may overflow: the angle is then off by up to a tenth.
+    Where |x| + |y| overflows, angles between pi/8 and 3 pi/8 of their quadrant come out in its middle.
     """
     a, b = absolute(y), absolute(x)
-    same = a.equal(b)  # both zero or both infinite have no quotient
-    angle = _angle(select(same, select(a > 0, literal(1, a.dtype), 0), a), select(same, 1, b))
-    return _signed(y, select(x < 0, math.pi - angle, angle))
+    halfway = select(a > 0, literal(math.pi / 4, a.dtype), 0)  # both zero or both infinite have no quotient
+    return _signed(y, _mirrored(x, select(a.equal(b), halfway, _angle(a, b))))
 
 
 def _angle(n: Expr, d: Expr) -> Expr:
@@ -183,5 +182,10 @@ def _polynomial(coefficients: tuple[float, ...], z: Expr) -> Expr:
 
 
 def _signed(x: Expr, value: Expr) -> Expr:
-    """`value` with the sign of x."""
-    return select(x < 0, -value, value)
+    """`value` with the sign of x. It stands there once: an expression is a tree."""
+    return value * select(x < 0, literal(-1, x.dtype), 1)
+
+
+def _mirrored(x: Expr, angle: Expr) -> Expr:
+    """The angle, or pi less it where x is negative."""
+    return angle * select(x < 0, literal(-1, x.dtype), 1) + select(x < 0, literal(math.pi, x.dtype), 0)

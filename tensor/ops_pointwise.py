@@ -30,7 +30,7 @@ def _is_infinite(x: Expr) -> Expr:
 
 def _composite(name: str, operands: str, meaning: str, body: Callable[..., Expr]) -> None:
     """An operator of what composites.py has; how it is computed is said there."""
-    elementwise(name, operands, meaning, body, more=f"Computed as: {inspect.cleandoc(body.__doc__ or '')}")
+    elementwise(name, operands, meaning, body, more=inspect.cleandoc(body.__doc__ or ""))
 
 
 elementwise("copy", "x", "x", lambda x: x)
