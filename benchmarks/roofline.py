@@ -23,7 +23,7 @@ from tilesmith.tuner.roofline import program_work
 
 RESULTS = Path(__file__).parent / "results"
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 960, 560, 70, 50, 40, 230
-COLORS = ("#1b6ca8", "#c8553d", "#588b3c", "#8b5fbf", "#b8860b", "#2f8f8f", "#7a4a2b", "#444444")
+TURN = 137.5  # degrees from one colour to the next: the golden angle keeps any number of them apart
 SETS = ((32 << 10, "32 KB"), (1 << 20, "1 MB"), (16 << 20, "16 MB"), (512 << 20, "512 MB"))  # roofs that are drawn
 
 
@@ -90,7 +90,7 @@ def drawing(found: Sequence[Point], ceilings: Ceilings, title: str) -> str:
         *_roofs(ceilings, scale),
     ]
     for number, group in enumerate(groups):
-        color = COLORS[number % len(COLORS)]
+        color = f"hsl({number * TURN % 360:.0f},65%,{32 + 12 * (number % 3)}%)"
         y = TOP + 20 * number + 10
         lines.append(f'<circle cx="{WIDTH - RIGHT + 20}" cy="{y}" r="5" fill="{color}"/>')
         lines.append(f'<text x="{WIDTH - RIGHT + 32}" y="{y + 4}">{escape(group)}</text>')

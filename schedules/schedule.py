@@ -113,7 +113,8 @@ class Schedule:
         return leaf(f"lanes({dtype.name})")
 
     def target(self, number: str) -> Sym:
-        """A number of the target: vector_registers, cores, fma_ports, has_matrix_unit (1 or 0), l1, l2, l3 (bytes)."""
+        """A number of the target: vector_registers, cores, fma_ports, load_ports, store_ports, has_matrix_unit (1 or 0), l1,
+        l2, l3 (bytes)."""
         return leaf(f"target({number})")
 
     # ---- leaving open ----

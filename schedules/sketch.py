@@ -203,7 +203,7 @@ def environment(program: Program, target: Target) -> dict[str, int | Array]:
             numbers[f"extent({declared.tensor.name}.d{n})"] = extent
     for dtype in DTYPES.values():
         numbers[f"lanes({dtype.name})"] = target.lanes(dtype)
-    for name in ("vector_registers", "cores", "fma_ports", "has_matrix_unit"):
+    for name in ("vector_registers", "cores", "fma_ports", "load_ports", "store_ports", "has_matrix_unit"):
         numbers[f"target({name})"] = int(getattr(target, name))
     for level, cache in enumerate(target.caches, 1):
         numbers[f"target(l{level})"] = cache.bytes

@@ -83,8 +83,9 @@ def test_other_processors_get_object_files(name: str, target: str, machine: int)
     sketch = task.sketches[-1]
     values = random_config(task, sketch, np.random.default_rng(0))
     assert values is not None
-    code = build(task.program, sketch, values, task.target, 2).code
-    assert code[:4] == b"\x7fELF" and int.from_bytes(code[18:20], "little") == machine
+    artifact = build(task.program, sketch, values, task.target, 2)
+    for code in (artifact.code, *artifact.parts):
+        assert code[:4] == b"\x7fELF" and int.from_bytes(code[18:20], "little") == machine
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
