@@ -176,17 +176,12 @@ def compile_nest(part: NestPart, target: Target, texts: bool) -> tuple[CompiledN
     return made, {"emit": emitted, **compiled.seconds}
 
 
-def _compile_caller(
-    ir: str, parts: Sequence[NestPart], target: Target, texts: bool
-) -> tuple[Compiled, dict[str, float]]:
+def _compile_caller(ir: str, parts: Sequence[NestPart], target: Target) -> tuple[Compiled, dict[str, float]]:
     """What calls nests of other modules. Seconds as of `compile_nest`.
 
     But for the names of its nests it is the same for most candidates of a program. So it is compiled with numbers as names,
     which are as long as the names that take their place in the object: an object file finds symbols by offsets of their names.
     """
-    if texts:
-        compiled = compile_object(ir, target, texts)
-        return compiled, compiled.seconds
     names = [(part.symbol, part.numbered(number)) for number, part in enumerate(parts)]
     for symbol, number in names:
         ir = ir.replace(symbol, number)
@@ -208,7 +203,8 @@ def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = F
     """
     started = time.perf_counter()
     keeps = texts or wanted(Level.LLVM)
-    rest, parts = emit_parts(program, threads)
+    plan = plan_memory(program, threads)
+    rest, parts = emit_parts(program, plan)
     apart = len(parts) > 1
     if apart:
         module = emit_apart(rest, parts, target)
@@ -216,20 +212,19 @@ def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = F
         module, parts = emit_together(rest, list(map(_passed, parts)), target), []
     ir = module.text()
     seconds = {"emit": time.perf_counter() - started, "parse": 0.0, "optimize": 0.0, "code": 0.0}
-    if apart:
-        compiled, spent = _compile_caller(ir, parts, target, keeps)
+    if apart and not keeps:
+        compiled, spent = _compile_caller(ir, parts, target)
     else:
         compiled = compile_object(ir, target, keeps)
         spent = compiled.seconds
     nests = [compile_nest(part, target, keeps) for part in parts]
-    for one in (spent, *(seconds_ for _, seconds_ in nests)):
+    for one in (spent, *(of_nest for _, of_nest in nests)):
         for name, value in one.items():
             seconds[name] += value
     written = "\n".join([ir, *(nest.llvm for nest, _ in nests)])
     asm = "\n".join([compiled.asm, *(nest.compiled.asm for nest, _ in nests)])
     show(Level.LLVM, program.name, written)
     show(Level.ASSEMBLY, program.name, asm)
-    plan = plan_memory(program, threads)
     symbols = module.runtime_symbols.union(*(nest.runtime_symbols for nest, _ in nests))
     return Artifact(
         name=program.name,

@@ -18,7 +18,7 @@ from .emit_memory import Place
 from .emit_statements import Statements
 from .emit_text import FunctionText
 from .emit_values import ModuleText
-from .loop_ir import Buffer, For, LoopKind, MatrixMultiply, Scope, statements
+from .loop_ir import Buffer, For, LoopKind, Scope
 
 _RUNTIME = {
     "GOMP_parallel": "declare void @GOMP_parallel(ptr, ptr, i32, i32)",
@@ -47,14 +47,12 @@ class RegionStatements(Statements):
         self.threads = threads
         self.private_bytes = private_bytes
         self.regions = 0
-        self.regions_use_unit = False  # whether the body of some region uses the matrix unit
+        self.regions_use_unit = False  # whether some region does, and gives it back at its end, in this thread too
 
     def finish(self) -> None:
         """Ends a function: streaming stores become visible to other threads, a matrix unit is given back."""
         if "matrix" in self.__dict__:
-            if (
-                self.regions_use_unit
-            ):  # which gives it back at the end of the region, and this thread runs a share of it
+            if self.regions_use_unit:
                 raise InternalError("the matrix unit is used inside of a parallel loop and outside of it")
             self.matrix.finish()
         if self.streaming and self.target.kind == "x86":
@@ -82,9 +80,6 @@ class RegionStatements(Statements):
         for place in buffers:
             if place.buffer.scope is Scope.REGISTER:
                 raise InternalError(f"the register buffer {place.buffer.name!r} is used across a parallel loop")
-        self.regions_use_unit = self.regions_use_unit or any(
-            isinstance(s, MatrixMultiply) for s in statements(loops[0])
-        )
         shared = [p for p in buffers if p.buffer.scope is not Scope.TABLE and not is_private(p.buffer, known)]
         numbers = sorted(self._symbols(known, extents))
         self._write_body(symbol, loops, extents, shared, buffers, numbers)
@@ -158,6 +153,7 @@ class RegionStatements(Statements):
             inner.adopt(place, known)
         inner.run_share(loops, extents)
         inner.finish()
+        self.regions_use_unit |= inner.regions_use_unit or "matrix" in inner.__dict__
         parameters = [parameter(place.buffer, place.base, known) for place in shared]
         parameters += [
             "ptr noalias align 64 %scratch",

@@ -239,13 +239,11 @@ class FunctionText:
         """Ends a trip of a loop: moves the pointers along; returns the next value of the counter, hidden from LLVM but for
         its range (in `kind`), which shortens comparisons with it."""
         walks = self.walks.pop(counter, None)
-        found = (
-            [] if walks is None else [(n, first, size * walks.step) for (_, size), (n, first) in walks.found.items()]
-        )
-        for name, first, distance in found:
-            moved = self.effect(f"getelementptr i8, ptr {name}, i64 {distance}")
-            moved = self.effect(f"call ptr {OPAQUE}(ptr {moved})")
-            top.append(f"  {name} = phi ptr [ {first}, %{entry} ], [ {moved}, %{self.block} ]")
+        if walks is not None:
+            for (_, size), (name, first) in walks.found.items():
+                moved = self.effect(f"getelementptr i8, ptr {name}, i64 {size * walks.step}")
+                moved = self.effect(f"call ptr {OPAQUE}(ptr {moved})")
+                top.append(f"  {name} = phi ptr [ {first}, %{entry} ], [ {moved}, %{self.block} ]")
         return self.effect(f"call {kind} {OPAQUE}(i64 {following})")
 
     def reserve(self) -> str:

@@ -38,7 +38,7 @@ def emit(program: LoopProgram, target: Target, threads: int) -> str:
 
     The exported functions follow the calling convention of codegen.artifact, with memory laid out by codegen.memory_plan.
     """
-    return emit_together(*emit_parts(program, threads), target).text()
+    return emit_together(*emit_parts(program, plan_memory(program, threads)), target).text()
 
 
 def emit_together(module: ModuleText, parts: Sequence[NestPart], target: Target) -> ModuleText:
@@ -48,13 +48,12 @@ def emit_together(module: ModuleText, parts: Sequence[NestPart], target: Target)
     return _ended(module, target)
 
 
-def emit_parts(program: LoopProgram, threads: int) -> tuple[ModuleText, list[NestPart]]:
+def emit_parts(program: LoopProgram, plan: MemoryPlan) -> tuple[ModuleText, list[NestPart]]:
     """The exported functions, without an end (`emit_together`, `emit_apart`), and the nests that they call."""
     module = ModuleText()
-    plan = plan_memory(program, threads)
     main = module.symbol = plain_symbol(program.name)
     before = program.prepare if plan.prepared_bytes else ()
-    parts = [part_of(program, nest, threads, f"{main}.nest") for nest in (*before, *program.nests)]
+    parts = [part_of(program, nest, plan.threads, f"{main}.nest") for nest in (*before, *program.nests)]
     if len(parts) > 1:
         parts = [replace(part, symbol=f"{part.symbol}.{part.digest}") for part in parts]
     if before:

@@ -162,16 +162,13 @@ class _Block:
         rows: list[LoopHandle] = []
         if self.parts.rows is not None:
             row_loop = stage.along(self.definition, self.parts.rows)
-            block = [self._blocks(f"{name}.row_blocks", row_loop.extent, self.rows, least=4)] if mid else []
+            block = [tiles_of_blocks(self.s, f"{name}.row_blocks", row_loop.extent, self.rows, least=4)] if mid else []
             rows = [*s.split(row_loop, *block, self.rows)]
         block = []
         if mid:
             width = self.vectors * self.lanes
-            block = [self._blocks(f"{name}.column_blocks", vector_loop.extent, width, self.lanes)]
+            block = [tiles_of_blocks(self.s, f"{name}.column_blocks", vector_loop.extent, width, self.lanes)]
         return rows, [*s.split(vector_loop, *block, self.vectors, self.lanes)]
-
-    def _blocks(self, name: str, extent: Extent, tile_: Extent, least: Extent) -> Extent:
-        return tiles_of_blocks(self.s, name, extent, tile_, least)
 
     def _inner(self, rows: list[LoopHandle], vectors: list[LoopHandle]) -> list[LoopHandle]:
         return [*vectors, *rows] if self.rows_inside else [*rows, *vectors]
@@ -188,7 +185,7 @@ class _Block:
         other_reductions = [stage.along(self.definition, a) for a in self.parts.other_reductions]
         depth_loop = stage.along(self.definition, self.parts.depth)
         rows, vectors = self._split_spatial(stage, mid=True)
-        block = self._blocks(f"{self.prefix}.depth_blocks", depth_loop.extent, self.unroll, least=32)
+        block = tiles_of_blocks(self.s, f"{self.prefix}.depth_blocks", depth_loop.extent, self.unroll, least=32)
         depth = s.split(depth_loop, block, self.unroll)
         first, *second = self._outer(rows[:1], vectors[:1])
         s.reorder(
@@ -243,7 +240,7 @@ class _Block:
             self._register_tile(rows, [*vectors], depth[-1])
             return None
         rows, columns = self._split_spatial(stage, mid=False)
-        block = self._blocks(f"{self.prefix}.depth_blocks", depth_loop.extent, self.unroll, least=32)
+        block = tiles_of_blocks(self.s, f"{self.prefix}.depth_blocks", depth_loop.extent, self.unroll, least=32)
         depth = s.split(depth_loop, block, self.unroll)
         inner = self._inner(rows[:1], columns[:1])
         s.reorder(*others, depth[0], *inner, *other_reductions, *depth[1:], *rows[1:], *columns[1:])

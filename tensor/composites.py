@@ -188,4 +188,4 @@ def _signed(x: Expr, value: Expr) -> Expr:
 
 def _mirrored(x: Expr, angle: Expr) -> Expr:
     """The angle, or pi less it where x is negative."""
-    return angle * select(x < 0, literal(-1, x.dtype), 1) + select(x < 0, literal(math.pi, x.dtype), 0)
+    return _signed(x, angle) + select(x < 0, literal(math.pi, x.dtype), 0)

@@ -7,6 +7,7 @@ import pytest
 
 from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.llvm import emit_parts
+from tilesmith.codegen.memory_plan import plan_memory
 from tilesmith.codegen.nest_part import NestPart
 from tilesmith.codegen.pipeline import build, loop_program
 from tilesmith.runtime.kernel import Kernel
@@ -51,7 +52,7 @@ def test_texts_tell_of_all_nests() -> None:
 def part(text: str, threads: int = 2) -> NestPart:
     """The last nest of a program."""
     program = loop_program(parse(text), UNSCHEDULED, {}, HOST)
-    return emit_parts(program, threads)[1][-1]
+    return emit_parts(program, plan_memory(program, threads))[1][-1]
 
 
 def test_nests_are_the_same_whatever_stands_before_them() -> None:
