@@ -24,9 +24,9 @@ import typer
 from ceiling import CEILING
 from libraries import LIBRARIES, PEERS
 from machine import MachineNoise
-from method import Method, Rounds
-from peers import OURS, REST, Missing, Peer
-from report import Result, mean_line, save, table_of
+from method import Method, Quartiles, Rounds
+from peers import BESIDE, OURS, REST, Missing, Peer
+from report import Result, beside_lines, mean_line, save, table_of
 from rich.console import Console
 from workloads import DRAWN_LESS, Row, drawn, groups
 from workloads import ROWS as ALL_ROWS
@@ -46,8 +46,9 @@ AGREEMENT = 2e-3  # largest difference between contenders' outputs, of the large
 def race(row: Row, team: Sequence[Peer], peak: Ceilings, method: Method, database: str | None) -> Result:
     """Lets every contender prepare, compares their outputs, runs the rounds. Errors: ValueError if outputs differ."""
     missing: dict[str, str] = {}
+    team = [peer for peer in team if peer.name != BESIDE or row.beside is not None]
     for peer in team:
-        peer.prepare(row, database)
+        peer.prepare(row.beside.row if row.beside is not None and peer.name == BESIDE else row, database)
     ready = []
     for peer in team:
         try:
@@ -72,13 +73,23 @@ def summary(
 ) -> Result:
     """What the times say. `loop`: the calibration loop that ran in the same rounds, which the shares are of."""
     work = program_work(row.program())
+    names = [name for name in names if name != BESIDE]
     rivals = [name for name in names if name not in (OURS, CEILING)]
     ratios = {peer: rounds.ratio(OURS, peer) for peer in rivals} if OURS in names else {}
     best = rounds.fastest(rivals) if rivals else None
     speeds = {name: work.speed(rounds.median(name), peak) for name in names}
     shares = {name: 1 / rounds.ratio(CEILING, name).middle for name in names} if CEILING in names else {}
     speeds = {name: replace(speed, share=shares.get(name, speed.share)) for name, speed in speeds.items()}
-    return Result(row, speeds, ratios, best, rounds, missing, provenance, loop)
+    return Result(row, speeds, ratios, best, rounds, missing, provenance, loop, share_of_rate(row, rounds))
+
+
+def share_of_rate(row: Row, rounds: Rounds) -> Quartiles | None:
+    """Our rate against that of the row beside it, round by round, each by the work that its program needs; or None."""
+    if row.beside is None or not {OURS, BESIDE} <= set(rounds.seconds):
+        return None
+    ours, other = (program_work(each.program()) for each in (row, row.beside.row))
+    found = rounds.ratio(OURS, BESIDE)
+    return found.scaled(ours.flops / other.flops)
 
 
 def provenance_of(peers: Sequence[Peer], name: str) -> str:
@@ -88,7 +99,7 @@ def provenance_of(peers: Sequence[Peer], name: str) -> str:
 
 def check_agreement(row: Row, peers: Sequence[Peer]) -> None:
     """All contenders must have computed the same: a peer that does something else is no peer."""
-    computing = [peer for peer in peers if peer.name != CEILING]
+    computing = [peer for peer in peers if peer.name not in (CEILING, BESIDE)]
     if not computing:
         raise ValueError(f"nobody can run {row.name}")
     reference = computing[0]
@@ -163,17 +174,23 @@ def main(
         f"{sum(len(rows) for *_, rows in chosen)} rows, about {math.ceil(about / 60)} minutes on a quiet machine"
     )
     team = [Peer(name, count) for name in names]
+    if not peers_only and any(r.beside is not None for *_, rows in chosen for r in rows):
+        team.append(Peer(BESIDE, count, OURS))
     try:
         for one, sizes_drawn, rows in chosen:
             results = []
             for each in rows:
                 console.log(each.name)
                 if not peers_only and trials != 0:
-                    console.log(f"tuned in {tune(each, trials, count, database_of(each, db), seed):.1f} s")
+                    for wanted in (each, *([each.beside.row] if each.beside is not None else [])):
+                        spent = tune(wanted, trials, count, database_of(wanted, db), seed)
+                        console.log(f"{wanted.name} tuned in {spent:.1f} s")
                 results.append(race(each, team, peak, method, database_of(each, db)))
             name = f"{one}-drawn" if sizes_drawn else one
             console.print(table_of(f"{name}, {count} threads", results, names))
             console.print(mean_line(one, results, DRAWN_LESS if sizes_drawn else 0.0))
+            for line in beside_lines(results):
+                console.print(line)
             if not quick and not row:
                 console.print(f"kept in {save(name, results, count, seed, peak)}")
     finally:
@@ -183,7 +200,9 @@ def main(
 
 def estimate(row: Row, method: Method, contenders: int, trials: int | None) -> float:
     """Seconds that a row takes when no round has to be repeated."""
-    tuning = SECONDS_A_TRIAL * (row.trials if trials is None else trials)
+    tuned = [row] if row.beside is None else [row, row.beside.row]
+    tuning = SECONDS_A_TRIAL * sum(each.trials if trials is None else trials for each in tuned)
+    contenders += len(tuned) - 1
     return tuning + PREPARING + contenders * method.rounds * (1.25 * method.seconds + REST)
 
 

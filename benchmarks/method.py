@@ -56,6 +56,10 @@ class Quartiles:
         low, middle, high = quantiles(values, n=4, method="inclusive")
         return Quartiles(low, middle, high)
 
+    def scaled(self, factor: float) -> Quartiles:
+        """The same figures in another unit: each times a positive factor."""
+        return Quartiles(self.low * factor, self.middle * factor, self.high * factor)
+
 
 @dataclass(frozen=True, slots=True)
 class Rounds:

@@ -28,6 +28,7 @@ from libraries import LIBRARIES, Call
 from workloads import Row
 
 OURS = "tilesmith"
+BESIDE = "beside"  # our kernel of the row that another row is measured beside
 SAMPLES = 64
 REST = 0.05  # seconds between contenders: an idle OpenMP team spins for some milliseconds
 Timed = Callable[[float], tuple[float, int]]  # runs for some seconds -> (median seconds of one call, number of calls)
@@ -41,11 +42,13 @@ class Missing(Exception):
 class Peer:
     """The parent's side: a `method.Contender` that stays for many rows, so that its library is loaded once.
 
-    Errors: Missing (by `prepare` or `prepared`), RuntimeError when the child fails.
+    `library`: whose way of computing it is; the contender's name unless given. Errors: Missing (by `prepare` or `prepared`),
+    RuntimeError when the child fails.
     """
 
-    def __init__(self, name: str, threads: int) -> None:
+    def __init__(self, name: str, threads: int, library: str | None = None) -> None:
         self.name = name
+        self.library = library or name
         self.threads = threads
         self._child = subprocess.Popen(
             [sys.executable, __file__],
@@ -61,7 +64,7 @@ class Peer:
     def prepare(self, row: Row, database: str | None = None) -> None:
         """Begins to prepare a row; `prepared` waits until that is done."""
         request = {
-            "library": self.name,
+            "library": self.library,
             "operator": row.operator,
             "sizes": dict(row.sizes),
             "constants": list(row.constants),

@@ -24,7 +24,8 @@ RESULTS = Path(__file__).parent / "results"
 @dataclass(frozen=True)
 class Result:
     """One row of the table. `speeds` and `ratios` (against each peer) are by contender; `best` is the fastest peer; `loop`: the
-    calibration loop among the contenders, which the shares of the ceiling are of."""
+    calibration loop among the contenders, which the shares of the ceiling are of; `beside`: our rate as a share of that of the
+    row that it is measured beside."""
 
     row: Row
     speeds: dict[str, Speed]
@@ -34,6 +35,7 @@ class Result:
     missing: dict[str, str]
     provenance: str
     loop: str = ""
+    beside: Quartiles | None = None
 
     @property
     def ratio(self) -> Quartiles | None:
@@ -52,7 +54,14 @@ class Result:
             found.append((f">= {self.row.bar:.2f}x", self.ratio.high >= self.row.bar))
         if self.row.share is not None and self.share is not None:
             found.append((f">= {self.row.share:.0%}", self.share >= self.row.share))
+        if self.row.beside is not None and self.beside is not None:
+            found.append((f">= {self.row.beside.share:.0%} of {self.row.beside.row.name}", self.holds_beside))
         return found
+
+    @property
+    def holds_beside(self) -> bool:
+        """Whether the median of the shares of another row's rate is what is asked."""
+        return self.row.beside is not None and self.beside is not None and self.beside.middle >= self.row.beside.share
 
 
 def table_of(title: str, results: Sequence[Result], names: Sequence[str]) -> Table:
@@ -111,6 +120,27 @@ def mean_line(group: str, results: Sequence[Result], less: float = 0.0) -> str:
     return f"geometric mean over the best peers{without}: {mean:.2f}x{verdict}"
 
 
+def beside_lines(results: Sequence[Result]) -> list[str]:
+    """For each row that is measured beside another: its share of the other's rate, in the same rounds."""
+    lines = []
+    for result in results:
+        asked, found = result.row.beside, result.beside
+        if asked is not None and found is not None:
+            lines.append(
+                f"{result.row.name}: share of the rate of {asked.row.name}: {found.middle:.1%} "
+                f"({found.low:.1%} .. {found.high:.1%}; asked {asked.share:.0%}: {'met' if result.holds_beside else 'missed'})"
+            )
+    return lines
+
+
+def _beside(result: Result) -> dict[str, object] | None:
+    """What is kept of a comparison with another row."""
+    asked, found = result.row.beside, result.beside
+    if asked is None or found is None:
+        return None
+    return {"row": asked.row.name, "asked": asked.share, "share_of_rate": asdict(found)}
+
+
 def save(group: str, results: Sequence[Result], threads: int, seed: int, peak: Ceilings) -> Path:
     """Everything, as JSON, in benchmarks/results/."""
     RESULTS.mkdir(exist_ok=True)
@@ -119,6 +149,7 @@ def save(group: str, results: Sequence[Result], threads: int, seed: int, peak: C
         {
             **asdict(result.row),
             "name": result.row.name,
+            "beside": _beside(result),
             "seconds": {name: list(times) for name, times in result.rounds.seconds.items()},
             "speeds": {name: asdict(speed) for name, speed in result.speeds.items()},
             "ratios": {name: asdict(ratio) for name, ratio in result.ratios.items()},

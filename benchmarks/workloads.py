@@ -34,7 +34,7 @@ class Row:
     """One workload: an operator of the library at given sizes, or "draft:17", what the seed 17 draws (drafts.py).
 
     `trials`: how many it is tuned with unless told otherwise. `direct`: no convolution by fewer products (Winograd). `apart`:
-    it does not count in the geometric mean of its group.
+    it does not count in the geometric mean of its group. `beside`: another row whose kernel of ours runs in the same rounds.
     """
 
     group: str
@@ -46,6 +46,7 @@ class Row:
     share: float | None = None  # the share of the ceiling that is asked of it
     direct: bool = False
     apart: bool = False
+    beside: Beside | None = None
 
     @property
     def name(self) -> str:
@@ -60,6 +61,14 @@ class Row:
         if self.operator.startswith("draft:"):
             return workload(self.operator).program()
         return ops.OPERATORS[self.operator](**self.sizes, constants=self.constants)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Another row, and the share of its rate, in operations a second, that is asked."""
+
+    row: Row
+    share: float
 
 
 def matmul(group: str, m: int, n: int, k: int, **options: object) -> Row:
@@ -103,7 +112,7 @@ ROWS: tuple[Row, ...] = (
     matmul("matmul", 4096, 64, 4096, bar=1.0),
     matmul("matmul", 128, 768, 3072, bar=1.0),
     # sizes that nothing divides
-    matmul("ragged", 1009, 1013, 1019),
+    matmul("ragged", 1009, 1013, 1019, beside=Beside(matmul("ragged", 1024, 1024, 1024), 0.93)),
     matmul("ragged", 197, 768, 768),
     matmul("ragged", 49, 512, 4608),
     matmul("ragged", 333, 77, 1500),
@@ -189,7 +198,8 @@ def drawn(group: str, seed: int, count: int = 5) -> tuple[Row, ...]:
 
 
 def _redrawn(row: Row, generator: random.Random) -> Row:
-    """Each size between 2/3 and 4/3 of the model's; sizes below 16 stay. Another draft for a draft."""
+    """Each size between 2/3 and 4/3 of the model's; sizes below 16 stay. Another draft for a draft. A share of another row's
+    rate is asked of the model's own sizes alone."""
     if row.operator.startswith("draft:"):
         return replace(row, operator=f"draft:{generator.randrange(1000, 1_000_000)}")
     fixed = (*OPTIONS, "c") if "groups" in row.sizes else OPTIONS  # groups have to divide the channels
@@ -198,7 +208,7 @@ def _redrawn(row: Row, generator: random.Random) -> Row:
         for name, size in row.sizes.items()
     }
     bar, share = (None if asked is None else asked - DRAWN_LESS for asked in (row.bar, row.share))
-    return replace(row, sizes=sizes, bar=bar, share=share)
+    return replace(row, sizes=sizes, bar=bar, share=share, beside=None)
 
 
 def _near(size: int, generator: random.Random) -> int:

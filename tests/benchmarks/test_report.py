@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import cpu
 import pytest
 import report
 import workloads
-from method import Rounds
+from method import Method, Rounds
 from rich.console import Console
 
 from tilesmith.measure.calibrate import ceilings
@@ -51,6 +52,55 @@ def test_the_mean_leaves_out_what_stands_apart() -> None:
     assert report.mean_line("ragged", close, less=0.05).endswith("asked 1.10x: met")
 
 
+def beside(ours: list[float], other: list[float]) -> Any:
+    """A row of half the work of the one that it is measured beside."""
+    row = workloads.matmul("ragged", 8, 16, 16, beside=workloads.Beside(workloads.matmul("ragged", 16, 16, 16), 0.93))
+    rounds = Rounds({"tilesmith": ours, "torch": [1.0] * len(ours), "beside": other})
+    return cpu.summary(row, list(rounds.seconds), rounds, ceilings(parse_target("host"), 1), {}, "", "")
+
+
+def test_a_row_is_held_against_the_rate_of_the_row_beside_it() -> None:
+    close = beside([1.0, 1.0, 2.0], [1.9, 1.8, 3.2])
+    assert close.beside.middle == pytest.approx(0.9), "round by round, by the work of each"
+    assert "beside" not in close.speeds and close.best == "torch", "it is no rival"
+    (line,) = report.beside_lines([close])
+    assert line.startswith("matmul 8x16x16: share of the rate of matmul 16x16x16: 90.0% (")
+    assert line.endswith("asked 93%: missed)")
+    assert close.verdicts() == [(">= 93% of matmul 16x16x16", False)]
+    near = beside([1.0], [1.86])
+    assert near.holds_beside and report.beside_lines([near])[0].endswith("asked 93%: met)")
+    assert report.beside_lines([result(workloads.matmul("ragged", 8, 8, 8), [1.0], [1.0], 1.0)]) == []
+
+
+def test_our_kernel_of_the_row_beside_runs_in_the_same_rounds() -> None:
+    asked = workloads.matmul("ragged", 8, 16, 16, beside=workloads.Beside(workloads.matmul("ragged", 16, 16, 16), 0.93))
+    rows: list[str] = []
+
+    class Contender:
+        threads, process, sample, provenance = 1, os.getpid(), (1.0,), ""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def prepare(self, row: Any, database: str | None) -> None:
+            rows.append(row.name)
+            self.sample = (float(row.sizes["m"]),)
+
+        def prepared(self) -> None:
+            pass
+
+        def run(self, seconds: float) -> float:
+            return 2.0 if self.name == "beside" else 1.0
+
+    team: Any = [Contender("tilesmith"), Contender("beside")]
+    peak, method = ceilings(parse_target("host"), 1), Method(rounds=2, patience=0)
+    found = cpu.race(asked, team, peak, method, None)
+    assert rows == ["matmul 8x16x16", "matmul 16x16x16"] and found.beside is not None
+    assert found.beside.middle == pytest.approx(1.0) and found.rounds.seconds["beside"] == [2.0, 2.0]
+    alone = cpu.race(workloads.matmul("ragged", 8, 8, 8), team, peak, method, None)
+    assert rows[2:] == ["matmul 8x8x8"] and alone.beside is None
+
+
 def test_groups_that_ask_for_a_mean_exist() -> None:
     assert set(workloads.MEANS) <= set(workloads.groups())
 
@@ -58,9 +108,11 @@ def test_groups_that_ask_for_a_mean_exist() -> None:
 def test_all_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "RESULTS", tmp_path)
     found = result(workloads.matmul("matmul", 8, 8, 8), [1.0, 2.0], [3.0, 4.0], 1.0)
-    path = report.save("matmul", [found], 1, 3, ceilings(parse_target("host"), 1))
+    path = report.save("matmul", [found, beside([1.0], [1.86])], 1, 3, ceilings(parse_target("host"), 1))
     kept = json.loads(path.read_text())
     assert path.name == "cpu-matmul-1t.json" and kept["machine"] and kept["seed"] == 3
-    (row,) = kept["rows"]
+    row, held = kept["rows"]
     assert row["name"] == "matmul 8x8x8" and row["seconds"]["torch"] == [3.0, 4.0]
     assert row["missing"] == {"openvino": "not installed"} and row["provenance"] == "exact: record 7"
+    assert row["beside"] is None and held["beside"]["row"] == "matmul 16x16x16"
+    assert held["beside"]["asked"] == 0.93 and held["beside"]["share_of_rate"]["middle"] == pytest.approx(0.93)
