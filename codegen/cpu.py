@@ -35,9 +35,10 @@ from .memory_plan import plan_memory
 from .nest_part import NestPart
 from .passes.lift_branches import lift_branches
 from .passes.reciprocals import reciprocals
+from .passes.whole_copies import whole_copies
 from .printing import print_loops
 
-CODEGEN_VERSION = 8  # raise it when the code for the same loop IR changes: times of older code do not answer for it
+CODEGEN_VERSION = 9  # raise it when the code for the same loop IR changes: times of older code do not answer for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def optimize(module: Any, tm: Any) -> None:
 def _passed(part: NestPart) -> NestPart:
     """A nest after its passes, in this order."""
     program = LoopProgram(part.symbol, part.buffers, part.tables, (), (part.nest,))
-    for one in (reciprocals, lift_branches):
+    for one in (reciprocals, lift_branches, whole_copies):
         changed = one(program)
         if wanted(Level.LOOPS) and changed != program:
             show(Level.LOOPS, f"{program.name} after {one.__name__}", print_loops(changed))

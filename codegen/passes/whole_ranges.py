@@ -85,7 +85,7 @@ class _Cut:
         outer, _, label = node.label.rpartition("+")
         groups = floor_div(Op("max", (count, number(0)), i64), node.unroll, {})
         start = times(Var(first), node.unroll)
-        easy = _without(node.body, frozenset(whole))
+        easy = without(node.body, frozenset(whole))
         if node.unroll == 1:
             main = replace(node, body=easy, extent=Var(first))
         else:
@@ -126,8 +126,8 @@ def _trips(condition: Expr, var: str, spans: Spans, made: set[str]) -> Expr | No
     return plus(floor_div(plus(times(to_expr(outer), -1), number(-highest)), coefficient, {}), number(1))
 
 
-def _without(node: Statement, true: frozenset[Expr]) -> Statement:
-    """The statement where these conditions hold."""
+def without(node: Statement, true: frozenset[Expr]) -> Statement:
+    """The statement where these conditions of its selects hold."""
 
     def settled(expr: Expr) -> Expr | None:
         if not isinstance(expr, Op) or expr.name != "select":
@@ -142,12 +142,12 @@ def _without(node: Statement, true: frozenset[Expr]) -> Statement:
 
     match node:
         case Block(body=body):
-            return Block(tuple(_without(child, true) for child in body))
+            return Block(tuple(without(child, true) for child in body))
         case For(body=body) | Let(body=body) | Allocate(body=body):
-            return replace(node, body=_without(body, true))
+            return replace(node, body=without(body, true))
         case If(then=then, otherwise=otherwise):
             return replace(
-                node, then=_without(then, true), otherwise=None if otherwise is None else _without(otherwise, true)
+                node, then=without(then, true), otherwise=None if otherwise is None else without(otherwise, true)
             )
         case Store(value=value) | Update(value=value):
             return replace(node, value=rewrite(value, settled))
