@@ -2,14 +2,14 @@
 
 What fills the overhang of a copy with zeros stands under conditions on indices, which hold but for the last rows and columns:
 
-    for i < 64 { for j < 16 { vector l < 16 { x[i, j, l] = select(16 i + j < 1009, y[16 i + j, l], 0) } } }
+    for i < 64 { for j < 16 { vector l < 16 { x[i, j, l] = select(16 i + l < 1009, y[j, 16 i + l], 0) } } }
     ->  for i < 64
-          if 16 i + 15 < 1009 { for j < 16 { vector l < 16 { x[i, j, l] = y[16 i + j, l] } } }
+          if 16 i + 15 < 1009 { for j < 16 { vector l < 16 { x[i, j, l] = y[j, 16 i + l] } } }
           else                { ... as it was }
 
 In the innermost code they cost comparisons, masks and branches with every vector. What branches and masks around a condition
 imply is dropped everywhere. Innermost loops that only store have two versions then, where conditions bound their indices from
-above. (A reduction's loops are cut in two instead, passes/whole_ranges.py.)
+above and differ from lane to lane. (A reduction's loops are cut in two instead, passes/whole_ranges.py.)
 """
 
 from __future__ import annotations
@@ -135,8 +135,9 @@ class _Settling:
                 return loop
             if form.coefficients.keys() - spans.keys() and not form.coefficients.keys() & hidden:
                 whole[condition] = _throughout(form, spans)
-        if not whole:
-            return loop
+        lanes = {s.var for s in loops if s.kind is LoopKind.VECTOR}
+        if not any(variables(condition) & lanes for condition in whole):
+            return loop  # branches that a processor foresees: they are not worth the code
         test: Expr | None = None
         for one in dict.fromkeys(whole.values()):
             test = both(test, one)
