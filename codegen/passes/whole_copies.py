@@ -70,9 +70,9 @@ class _Settling:
             case Allocate(body=body):
                 return replace(node, body=self.statement(body, here))
             case Let(var=var, value=value, body=body):
-                match value:
-                    case Op(name="min", args=(left, right)):
-                        self.smaller[var] = affine(left), affine(right)
+                self.smaller.pop(var, None)
+                if isinstance(value, Op) and value.name == "min":
+                    self.smaller[var] = affine(value.args[0]), affine(value.args[1])
                 bounds = {**here.bounds, var: here.interval(value)}
                 return replace(node, body=self.statement(body, replace(here, bounds=bounds)))
             case If(condition=condition, then=then, otherwise=otherwise):
@@ -89,6 +89,7 @@ class _Settling:
 
     def _inside(self, loop: For, here: Known) -> Known:
         """What is known in the trips of a loop that are real."""
+        self.smaller.pop(loop.var, None)
         last = here.interval(loop.extent)[1] - 1
         here = replace(here, bounds={**here.bounds, loop.var: (0, max(0, last))})
         for most in (loop.extent, loop.valid):
