@@ -6,9 +6,8 @@
 computing is the busiest of the arithmetic ports, the load ports, the store ports, the decoder and the chains of dependent
 additions, stage by stage, as in the roofline and ECM models (Williams et al., CACM 2009; Stengel et al., ICS 2015). Where two
 of the terms are close they get into each other's way, so (+) is a norm between the maximum and the sum. In a nest of several
-passes over its rows computing and reading add up: while the later passes compute, nobody asks for the next row, unless
-prefetches do, for the part of a row that they reach (softmax of 1,024 columns, Sapphire Rapids: 1.16 ms without, 0.72 with
-them; 0.68 of computing, 0.57 of memory). What the passes write leaves the caches at any time, but what is stored past the
+passes over its rows computing and reading overlap less: while the later passes compute, few ask for the next row, unless
+prefetches do, and with rows that no core looks beyond they add up. What the passes write leaves the caches at any time, but what is stored past the
 caches leaves while it is stored, for nothing but a few lines can wait: softmax of 4096x1024 takes 0.86 ms with usual stores,
 0.97 with such.
 """
@@ -24,30 +23,31 @@ from ..targets.target import Target
 from .analysis import Analysis, Moved, Nest, analyse
 from .footprint import Value, total_of
 from .gpu_analytic import predict_gpu
-from .work import LATENCY, SCALAR_PORTS, TILE_CYCLES, WINDOW, Work
+from .work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, TILE_CYCLES, WINDOW, Work
 
 ISSUE = 5.0  # instructions that a core takes in per cycle
 EXIT = 12.0  # cycles lost where a loop ends: its last jump is mostly predicted wrongly
-SPLIT = 1.0  # of a load more for a vector that lies across two lines (Sapphire Rapids: 1.15 cycles instead of 0.66)
-MASKED = 0.7  # of a load more where a mask leaves out lanes (Sapphire Rapids: 1.02 cycles instead of 0.66)
-COLLISION = 8.0  # cycles to fetch a line whose places in the first cache are all taken (Zen 4)
-NORM = 3.0  # of the terms of a nest: 1 would be their sum, infinity the largest
-NORM_NEAR = (
-    5.0  # where hints spread the traffic over the computing (49x512x4608, Sapphire Rapids: 265 instead of 233 GFLOP/s)
-)
-NORM_STREAM = 2.0  # of streams without hints, whose misses stop the core (bias + gelu of 4096x3072: 2.51 ms, 2.10 with)
+SPLIT = 2.0  # of a load more for a vector that lies across two lines (Sapphire Rapids: 1.15 cycles alone instead of 0.66)
+MASKED = 1.0  # of a load more where a mask leaves out lanes (Sapphire Rapids: 1.02 cycles instead of 0.66)
+COLLISION = 2.0  # cycles to fetch a line whose places in the first cache are all taken, many at once
+NORM = 2.5  # of the terms of a nest: 1 would be their sum, infinity the largest
+NORM_NEAR = 2.0  # where hints bring operands near, which take the places of other loads
+NORM_STREAM = 2.0  # of streams without hints, whose misses stop the core, and with hints (bias + gelu of 4096x3072,
+NORM_AHEAD = 5.0  # Sapphire Rapids: 2.51 ms without, 2.10 with)
+NORM_ROWS = 1.6  # of several passes over a row without hints, and with hints that reach the next row (softmax of 4096x1024,
+NORM_HINTED = 2.0  # Sapphire Rapids: medians of random candidates from 1.06 to 0.81 ms as the hints reach farther)
 AHEAD = 2048.0  # bytes that hints of a stream look ahead until they hide it all
 NORM_TILES = (
     2.0  # of products and loads of tiles, few of which are in flight: sums of 3 x 2 or 2 x 3 tiles, whose operands
 )
 # are loaded anew for each product, reach 157 to 171 GFLOP/s, 2 x 2 201 to 203 (1024^3, a busy Sapphire Rapids)
-UNASKED = 1280.0  # bytes ahead that a core asks for by itself where it sees a stream: 20 lines
+UNASKED = 16384.0  # bytes of a row up to which the next one is on its way while this one is worked on
 LOADED = 1.2  # products of tiles that come from memory, in those of tiles in registers (matrix.py)
-NORM_PORTS = 4.0  # of arithmetic and loads in one core
+NORM_PORTS = 2.5  # of arithmetic and loads in one core
 REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
 LEAST = 0.25  # what a byte written costs at least, of one that is read: less is an error of the calibration
 LATE = 1e-8  # seconds for a line that nobody asked for in time, many at once (4096 x 4096 turned: 3.2 ms without, 8.5 with)
-AGAIN = 1e-7  # seconds until a line has left the caches that is stored past them right after it was brought in
+AGAIN = 7e-8  # seconds until a line has left the caches that is stored past them right after it was brought in
 SMALL = 6000.0  # instructions of a nest up to which the code generator starts no threads for it
 
 
@@ -99,13 +99,14 @@ def _together(nest: Nest, terms: list[Value], writing: Value) -> Value:
     """From the seconds of computing, caches and memory to those of the whole. `writing`: of memory, what is written."""
     if nest.passes:
         row = np.maximum(nest.moved[0].read / np.maximum(nest.rows, 1.0), 1.0)
-        covered = np.minimum(np.maximum(nest.ahead, UNASKED) / row, 1.0)
+        covered, hinted = np.minimum(UNASKED / row, 1.0), np.minimum(nest.ahead / row, 1.0)
         computing, *caches, far, collisions = terms
-        reading = _norm([*caches, far - writing, collisions])
-        return covered * _norm(terms, NORM_NEAR) + (1.0 - covered) * _norm([computing + reading, far])
+        apart = _norm([computing + _norm([*caches, far - writing, collisions]), far])
+        unhinted = covered * _norm(terms, NORM_ROWS) + (1.0 - covered) * apart
+        return hinted * _norm(terms, NORM_HINTED) + (1.0 - hinted) * unhinted
     if nest.streams:
         covered = np.minimum(nest.ahead / AHEAD, 1.0)
-        return covered * _norm(terms, NORM_NEAR) + (1.0 - covered) * _norm(terms, NORM_STREAM)
+        return covered * _norm(terms, NORM_AHEAD) + (1.0 - covered) * _norm(terms, NORM_STREAM)
     return np.where(nest.near > 0.0, _norm(terms, NORM_NEAR), _norm(terms))
 
 
@@ -136,7 +137,7 @@ def resources(work: Work, target: Target) -> tuple[Value, Value, Value, Value, V
     unit."""
     arithmetic = _per_cycle(target.fma_ports, work.width)
     loading = _per_cycle(target.load_ports, work.width)
-    scalars = max(SCALAR_PORTS, float(target.load_ports))
+    scalars = max(SCALAR_LOADS, float(target.load_ports))
     storing = float(target.store_ports)
     in_flight = work.instructions * work.length / np.maximum(work.steps, 1.0)
     overlap = 1.0 + WINDOW / np.maximum(in_flight, 1.0)

@@ -22,8 +22,9 @@ from .levels import StageLevels, in_registers
 from .operations import guarded_reads, slots
 
 LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
-WINDOW = 64.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
+WINDOW = 200.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
 SCALAR_PORTS = 2.0  # scalars per cycle, also where only one vector of full width is done per cycle
+SCALAR_LOADS = 3.0  # the same of loads, also those that fill all lanes with one scalar
 TILE_CYCLES = 16.0  # of the matrix unit for one product of tiles: a row each
 STRIDED = 4  # elements from lane to lane up to which whole vectors are loaded and their lanes picked (emit_memory.py)
 SPREAD = 3.0  # instructions that bring a mask to where the lanes lie in one of these vectors

@@ -39,7 +39,7 @@ class Draft:
     genes: float = 2.0  # of a child that differ from its parent, on average
     keep: int = 2048  # the best of all, with their features, from which later rounds also choose
     least: int = 32  # candidates that each arm keeps at least: the prior may be wrong about a whole structure
-    first: int = 24  # trials that are chosen by the prior alone
+    first: int = 12  # trials that are chosen by the prior alone
     arms: float = 0.25  # share of them that are the best of an arm each
     slack: float = 2.0  # a drafted trial may be predicted to take this many times the best
 
@@ -52,8 +52,11 @@ class Rounds:
     """The search after the draft."""
 
     batch: int = 8  # trials between two fits of the model
+    young: int = 4  # the same up to `grown` results: each tells much while there are few
+    grown: int = 40
     growth: int = 24  # with n results a batch has at least n / growth trials: the share of thinking stays bounded
     parents: int = 16  # leaders that have children
+    fit: float = 1.5  # times the best, up to which a leader has any
     children: int = 1536  # scored by the model in each generation
     generations: int = 2
     greed: float = 2 / 3  # share of the trials that the model chooses which are its first ones, however alike
@@ -224,7 +227,7 @@ class Effort:
 QUICK = Effort(
     "quick",
     trials=32,
-    draft=Draft(population=50_000, generations=1, first=12),
+    draft=Draft(population=50_000, generations=1, first=8),
     learning=replace(LEARNING, members=3),
     confirm=4,
 )

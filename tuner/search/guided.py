@@ -70,6 +70,7 @@ class PriorGuided:
         self._round = 0
         self._batches: dict[Candidate, int] = {}  # in which batch a candidate was chosen
         self._draft: Pool | None = None
+        self._drafted = False
         self._scales: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
         self._best_by_round: list[float] = []
 
@@ -104,7 +105,8 @@ class PriorGuided:
         if self._draft is None:
             self._draft = (draft if parts.draft else drawn)(self._space, self._rng, settings)
             self._scales = scales(self._draft.features)
-        if known < settings.first // 2:
+        if not self._drafted or not self._history.leaders(1):
+            self._drafted = True
             self._learner.begin()
             return self._first(self._draft)
         self._learner.learn(self._history.results, self._batches)
@@ -132,19 +134,20 @@ class PriorGuided:
 
     def _next(self, pool: Pool) -> list[Candidate]:
         settings = self._effort.rounds
-        leaders = [candidate for candidate, _ in self._history.leaders(settings.parents)]
-        self._best_by_round.append(self._history.leaders(1)[0][1].seconds if leaders else np.inf)
+        known, ranked = len(self._history.results), self._history.leaders(settings.parents)
+        self._best_by_round.append(ranked[0][1].seconds if ranked else np.inf)
+        leaders = [c for c, m in ranked if m.seconds <= settings.fit * ranked[0][1].seconds]
         share = settings.stalled if self._stalled() else settings.near
         if not self._effort.parts.descent:
             share = 0.0
-        batch = max(settings.batch, len(self._history.results) // settings.growth)
+        batch = settings.young if known < settings.grown else max(settings.batch, known // settings.growth)
         explored = int(self._rng.binomial(batch, settings.explore))
 
+        plan = self._untried(leaders)
         near = self._around(leaders[: settings.leaders])
-        plan = self._choose(near, int(share * batch), apart=False)
+        plan += self._choose(near, int(share * batch), apart=False)
         wide = joined([self._fresh(pool), *self._children(leaders)])
-        plan += self._choose(wide, batch - explored, apart=True)
-        plan = list(dict.fromkeys([*self._untried(leaders), *plan]))[: batch - explored]
+        plan = list(dict.fromkeys(plan + self._choose(wide, batch - explored - len(plan), apart=True)))
         return plan + self._explore(self._fresh(pool), explored)
 
     def _untried(self, leaders: Sequence[Candidate]) -> list[Candidate]:
