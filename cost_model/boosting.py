@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .smooth import Smoothing
+
 Features = NDArray[np.float32]
 Vector = NDArray[np.float64]
 
@@ -34,6 +36,7 @@ class Learning:
     kept: float  # share of the rows that are the best, and share that are the newest
     failures: int  # and successes without which no classifier is trained
     failure_trees: int  # of the classifier
+    smoothing: Smoothing  # of a few samples
 
 
 def import_ahead() -> None:

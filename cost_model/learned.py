@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .boosting import Features, Learning, Vector, XGBoost
+from .smooth import SmoothResidual
 
 
 class Regressor(Protocol):
@@ -90,6 +91,8 @@ class LearnedModel:
         self._rng = np.random.default_rng(seed)
         self._fitted: list[Regressor] = []
         self._classifier: XGBoost | None = None
+        self._smooth: SmoothResidual | None = None
+        self._trust = 1.0  # in the trees, where both are asked
         self._centre = 0.0
         self._rows = 0  # samples when it last learned anew
 
@@ -109,6 +112,7 @@ class LearnedModel:
             self._fitted, self._rows = [], 0
             return
         target = self._targets(good)
+        self._smooth = self._fit_smooth(good, target)
         if anew := total >= self._learning.anew * self._rows or not self._fitted:
             self._rows, self._centre = total, float(np.median(target))
             seeds = self._rng.integers(1 << 30, size=self._learning.members)
@@ -121,6 +125,14 @@ class LearnedModel:
                 fit(known, wanted, (good.features[held], target[held]))
             else:
                 regressor.fit(known, wanted)
+
+    def _fit_smooth(self, good: Samples, target: Vector) -> SmoothResidual | None:
+        """While there are few samples, all of the task that is searched. Trees are trusted more with each."""
+        smoothing, count = self._learning.smoothing, len(good)
+        if not 1 < count <= smoothing.rows or (good.task != 0).any():
+            return None
+        self._trust = min(max(count - smoothing.alone, 0) / (smoothing.rows - smoothing.alone), 1.0)
+        return SmoothResidual(smoothing).fit(good.features, target)
 
     def _held_out(self, batch: NDArray[np.int64]) -> list[NDArray[np.bool_]]:
         """For each member bool[n]: the rows that it does not learn from. A batch is held out by the same member each time."""
@@ -137,6 +149,10 @@ class LearnedModel:
         if self._fitted:
             corrections = np.stack([m.predict(features) for m in self._fitted]).astype(np.float64)
             mean, spread = corrections.mean(axis=0) + self._centre, corrections.std(axis=0)
+            if self._smooth is not None:
+                smooth, deviation = self._smooth.predict(features)
+                mean = self._trust * mean + (1.0 - self._trust) * smooth
+                spread = self._trust * spread + (1.0 - self._trust) * deviation
         else:
             mean, spread = np.zeros(count), np.zeros(count)
         base = np.ones(count) if prior is None else prior

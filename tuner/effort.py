@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from ..common.errors import ArgumentError
 from ..cost_model.boosting import Learning
 from ..cost_model.gaussian import Smoothness
+from ..cost_model.smooth import Smoothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,13 @@ LEARNING = Learning(
     kept=1 / 3,  # of the rows are the best of their task, and as many the newest; the rest is drawn
     failures=3,  # and as many successes before a classifier is trained
     failure_trees=20,
+    smoothing=Smoothing(
+        alone=16,
+        rows=96,
+        scales=(0.3, 0.6, 1.2, 2.4),
+        noises=(0.01, 0.1, 0.5),
+        clip=3.0,
+    ),
 )
 SMOOTHNESS = Smoothness(
     noise=-5.0,  # logarithm of the noise's share of the variance that is expected,

@@ -105,7 +105,7 @@ class PriorGuided:
         if self._draft is None:
             self._draft = (draft if parts.draft else drawn)(self._space, self._rng, settings)
             self._scales = scales(self._draft.features)
-        if not self._drafted or not self._history.leaders(1):
+        if (not self._drafted and known < settings.first) or not self._history.leaders(1):
             self._drafted = True
             self._learner.begin()
             return self._first(self._draft)

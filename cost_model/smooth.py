@@ -1,0 +1,76 @@
+"""A Gaussian process for the first few trials, where trees have too little to split: near what is known it corrects, far from
+it the prior stands.
+
+Unlike `gaussian.py`, whose inputs are a few raw parameters that matter each in its own way, this one sees all features of a
+candidate, many more than there are samples: one length scale for all, and that and the noise are the best of a small grid by
+likelihood (Rasmussen and Williams, "Gaussian Processes for Machine Learning", chapter 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, solve_triangular
+
+from .gaussian import JITTER, Matrix, kernel
+
+Features = NDArray[np.float32]
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Smoothing:
+    """The grid. The defaults stand in tuner/effort.py."""
+
+    alone: int  # samples up to which it is asked alone
+    rows: int  # and up to which together with trees
+    scales: tuple[float, ...]  # inverse length scales, of features with a deviation of 1, divided by the root of their number
+    noises: tuple[float, ...]  # shares of noise in the variance
+    clip: float  # deviations from the mean at most: one odd feature must not make a candidate unlike all others
+
+
+class SmoothResidual:
+    """Learns float64[n] at float32[n, f] features, and tells float64[m] means and deviations elsewhere."""
+
+    def __init__(self, smoothing: Smoothing) -> None:
+        self._smoothing = smoothing
+
+    def fit(self, features: Features, values: Vector) -> SmoothResidual:
+        """All at once; cheap up to a few hundred rows."""
+        plain = np.nan_to_num(features).astype(np.float64)
+        self._centre, deviation = plain.mean(axis=0), plain.std(axis=0)
+        self._weights = np.where(deviation > 1e-9, 1.0 / np.maximum(deviation, 1e-9), 0.0)
+        self._points = self._placed(features)
+        self._mean = float(np.median(values))
+        residual = values - self._mean
+        grid = [(scale, noise) for scale in self._smoothing.scales for noise in self._smoothing.noises]
+        fits = [self._fitted(residual, scale, noise) for scale, noise in grid]
+        self._loss, self._scale, self._factor, self._solved, self._unit = min(fits, key=lambda one: one[0])
+        return self
+
+    def _placed(self, features: Features) -> Matrix:
+        unit = (np.nan_to_num(features) - self._centre) * self._weights
+        clip, count = self._smoothing.clip, max(int((self._weights > 0).sum()), 1)
+        return np.asarray(np.clip(unit, -clip, clip) / np.sqrt(count), dtype=np.float64)
+
+    def _fitted(self, residual: Vector, scale: float, noise: float) -> tuple[float, float, Matrix, Vector, float]:
+        covariance = self._kernel(self._points, self._points, scale)
+        covariance += (noise + JITTER) * np.eye(len(residual))
+        factor = np.linalg.cholesky(covariance)
+        solved = cho_solve((factor, True), residual, check_finite=False)
+        unit = float(residual @ solved) / len(residual) + JITTER
+        loss = 0.5 * len(residual) * np.log(unit) + float(np.log(np.diag(factor)).sum())
+        return loss, scale, factor, solved, float(np.sqrt(unit))
+
+    @staticmethod
+    def _kernel(a: Matrix, b: Matrix, scale: float) -> Matrix:
+        return kernel(a, b, np.full(a.shape[1], scale))
+
+    def predict(self, features: Features) -> tuple[Vector, Vector]:
+        """(means, standard deviations without noise)."""
+        cross = self._kernel(self._points, self._placed(features), self._scale)
+        projected: NDArray[np.float64] = solve_triangular(self._factor, cross, lower=True, check_finite=False)
+        left = np.maximum(1.0 - np.einsum("ij,ij->j", projected, projected), 0.0)
+        return self._mean + cross.T @ self._solved, self._unit * np.sqrt(left)
