@@ -27,14 +27,18 @@ from .work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, TILE_CYCLES, WINDOW, Work
 
 ISSUE = 5.0  # instructions that a core takes in per cycle
 EXIT = 12.0  # cycles lost where a loop ends: its last jump is mostly predicted wrongly
-SPLIT = 2.0  # of a load more for a vector that lies across two lines (Sapphire Rapids: 1.15 cycles alone instead of 0.66)
+SPLIT = (
+    2.0  # of a load more for a vector that lies across two lines (Sapphire Rapids: 1.15 cycles alone instead of 0.66)
+)
 MASKED = 1.0  # of a load more where a mask leaves out lanes (Sapphire Rapids: 1.02 cycles instead of 0.66)
 COLLISION = 2.0  # cycles to fetch a line whose places in the first cache are all taken, many at once
 NORM = 2.5  # of the terms of a nest: 1 would be their sum, infinity the largest
 NORM_NEAR = 2.0  # where hints bring operands near, which take the places of other loads
 NORM_STREAM = 2.0  # of streams without hints, whose misses stop the core, and with hints (bias + gelu of 4096x3072,
 NORM_AHEAD = 5.0  # Sapphire Rapids: 2.51 ms without, 2.10 with)
-NORM_ROWS = 1.6  # of several passes over a row without hints, and with hints that reach the next row (softmax of 4096x1024,
+NORM_ROWS = (
+    1.6  # of several passes over a row without hints, and with hints that reach the next row (softmax of 4096x1024,
+)
 NORM_HINTED = 2.0  # Sapphire Rapids: medians of random candidates from 1.06 to 0.81 ms as the hints reach farther)
 AHEAD = 2048.0  # bytes that hints of a stream look ahead until they hide it all
 NORM_TILES = (
