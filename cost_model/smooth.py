@@ -58,10 +58,9 @@ class SmoothResidual:
         return np.asarray(np.clip(unit, -clip, clip) / np.sqrt(count), dtype=np.float64)
 
     def _fitted(self, residual: Vector, scale: float, noise: float) -> tuple[float, float, Matrix, Vector, float]:
-        covariance = self._kernel(self._points, self._points, scale)
-        covariance += (noise + JITTER) * np.eye(len(residual))
-        factor = np.linalg.cholesky(covariance)
-        solved = cho_solve((factor, True), residual, check_finite=False)
+        covariance = self._kernel(self._points, self._points, scale) + (noise + JITTER) * np.eye(len(residual))
+        factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+        solved: Vector = cho_solve((factor, True), residual, check_finite=False)
         unit = float(residual @ solved) / len(residual) + JITTER
         loss = 0.5 * len(residual) * np.log(unit) + float(np.log(np.diag(factor)).sum())
         return loss, scale, factor, solved, float(np.sqrt(unit))
