@@ -1,7 +1,8 @@
 """The winners of all runs of a task, measured again together: only such times are compared.
 
 Times that a search records are taken on a machine that drifts, and the least of many is always a lucky one. So each curve of
-the best so far is stretched until its end is what the run's winner takes in the contest. The best known is the fastest there.
+the best so far is stretched until its end is what the run's winner takes in the contest. The best known is the fastest there;
+the winners of earlier versions of the code, of which the best are measured again, count for it and for nothing else.
 """
 
 from __future__ import annotations
@@ -14,27 +15,35 @@ from search_tasks import TASKS
 
 from tilesmith.measure.calibrate import ceilings
 from tilesmith.measure.local import LocalRunner
+from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Job, Purpose
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tuner.apply import analytic_pick
 
 ANALYTIC = "analytic"
-MOST = 48  # contenders: the fastest as recorded
+EARLIER = 12  # contenders of other versions of the code: the fastest as recorded
 
 
-def contest(task: str, runs: dict[str, Found]) -> Found:
-    """{"seconds": name of run -> seconds of its winner} and those of what the analytic model picks without a trial."""
+def contest(task: str, runs: dict[str, Found], earlier: dict[str, Found]) -> Found:
+    """{"seconds": name of run -> seconds of its winner, "machine": a hash}; what the analytic model picks without a trial is
+    among them. `earlier`: runs of other versions of the code."""
     target = parse_target("host")
     described = Task.of(TASKS[task].program(), target, THREADS)
     pick = analytic_pick(described)
     entries: dict[str, tuple[str, Found]] = {
         ANALYTIC: (pick.sketch.text if pick.sketch.steps else "", dict(pick.config))
     }
-    ranked = sorted((key for key in runs if runs[key]["winner"]), key=lambda key: runs[key]["winner"]["seconds"])
-    entries |= {key: (runs[key]["winner"]["sketch"], runs[key]["winner"]["config"]) for key in ranked[:MOST]}
+    entries |= _winners(runs, len(runs)) | _winners(earlier, EARLIER)
     seconds = measured(described, target.text, list(dict.fromkeys(map(_text, entries.values()))))
-    return {"seconds": {name: seconds[_text(entry)] for name, entry in entries.items()}}
+    machine = machine_key(machine_identity())[:12]
+    return {"seconds": {name: seconds[_text(entry)] for name, entry in entries.items()}, "machine": machine}
+
+
+def _winners(runs: dict[str, Found], count: int) -> dict[str, tuple[str, Found]]:
+    """(sketch, config) of the winners of the runs that found the fastest."""
+    ranked = sorted((key for key in runs if runs[key]["winner"]), key=lambda key: runs[key]["winner"]["seconds"])
+    return {key: (runs[key]["winner"]["sketch"], runs[key]["winner"]["config"]) for key in ranked[:count]}
 
 
 def _text(entry: tuple[str, Found]) -> str:

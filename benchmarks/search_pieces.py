@@ -70,4 +70,7 @@ def contests(store: Store, tasks: Iterable[str] = tuple(TASKS)) -> Iterator[Piec
     for task in tasks:
         runs, held = runs_of(store, task), store.get("contest", task)
         if runs and (held is None or set(held["of"]) != set(runs)):
-            yield Piece("contest", task, CONTEST, lambda _, t=task, r=runs: contest(t, r) | {"of": sorted(r)})
+            earlier = {key: found for key, found in store.earlier("run") if found["task"] == task}
+            yield Piece(
+                "contest", task, CONTEST, lambda _, t=task, r=runs, e=earlier: contest(t, r, e) | {"of": sorted(r)}
+            )

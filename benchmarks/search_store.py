@@ -72,6 +72,14 @@ class Store:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"measure": measure, "key": key, "code": code, "found": found}) + "\n")
 
+    def earlier(self, measure: str) -> Iterator[tuple[str, Any]]:
+        """(key, found) of what other versions of the code found."""
+        return (
+            (f"{key}|{code}", found)
+            for (m, key, code), found in self._lines.items()
+            if m == measure and code not in ("", self.code)
+        )
+
     def all(self, measure: str) -> Iterator[tuple[str, Any]]:
         """(key, found) of everything of this code and of peers."""
         return (
