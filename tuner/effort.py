@@ -42,7 +42,7 @@ class Draft:
     least: int = 32  # candidates that each arm keeps at least: the prior may be wrong about a whole structure
     first: int = 12  # trials that are chosen by the prior alone
     arms: float = 0.25  # share of them that are the best of an arm each
-    slack: float = 2.0  # a drafted trial may be predicted to take this many times the best
+    slack: float = 1.5  # a drafted trial may be predicted to take this many times the best
 
 
 UNTUNED = Draft(population=8_000, generations=4)  # of a compile that knows nothing: 100,000 find nothing better
@@ -62,7 +62,7 @@ class Rounds:
     generations: int = 2
     greed: float = 2 / 3  # share of the trials that the model chooses which are its first ones, however alike
     explore: float = 0.06  # share of trials that the model does not choose
-    near: float = 0.3  # share of trials that are neighbours of the leaders
+    near: float = 0.5  # share of trials that are neighbours of the leaders
     leaders: int = 3  # around which neighbours are looked at
     reach: int = 2  # positions in its domain that a parameter of a neighbour moves at most
     patience: int = 3  # batches without a gain after which most trials are neighbours of the leaders
@@ -79,8 +79,8 @@ class Rounds:
 class Spread:
     """Choosing candidates that are good and differ."""
 
-    shortlist: int = 1024  # the best by score, among which it chooses at least
-    times: int = 64  # as many times the number wanted are looked at
+    shortlist: int = 256  # the best by score, among which it chooses at least
+    times: int = 16  # as many times the number wanted are looked at
     shrink: float = 0.7  # of the distance that is asked for, where there are not enough so far apart
 
 
