@@ -42,8 +42,8 @@ def kernel(a: Matrix, b: Matrix, inverse_scales: Vector) -> Matrix:
     return np.asarray(out)
 
 
-def _forward(lower: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Solves lower @ x = right."""
+def forward(lower: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Solves lower @ x = right, float64[n, n] and float64[n] or float64[n, m]."""
     from scipy.linalg import solve_triangular
 
     solved: NDArray[np.float64] = solve_triangular(lower, right, lower=True, check_finite=False)
@@ -71,14 +71,14 @@ class GaussianProcess:
         scaled = (values - self._mean) / self._deviation
         self._search(points, scaled, steps)
         self._factor = np.linalg.cholesky(self._covariance(points, self._theta))
-        self._whitened = _forward(self._factor, scaled)
+        self._whitened = forward(self._factor, scaled)
         self._variance = float(self._whitened @ self._whitened) / len(scaled)
         return self
 
     def at(self, points: Matrix) -> Posterior:
         """What it thinks of these points, float64[m, d]."""
         scales = np.exp(self._theta[:-1])
-        projected = _forward(self._factor, kernel(self._points, points, scales))
+        projected = forward(self._factor, kernel(self._points, points, scales))
         mean = projected.T @ self._whitened
         left = np.maximum(1.0 - np.einsum("ij,ij->j", projected, projected), JITTER)
         unit = self._deviation * np.sqrt(self._variance)
@@ -96,7 +96,7 @@ class GaussianProcess:
             factor = np.linalg.cholesky(self._covariance(points, theta))
         except np.linalg.LinAlgError:
             return np.inf
-        whitened = _forward(factor, scaled)
+        whitened = forward(factor, scaled)
         fit = 0.5 * len(scaled) * np.log(whitened @ whitened / len(scaled) + JITTER) + np.log(np.diag(factor)).sum()
         expected = self._expected
         noise = (theta[-1] - expected.noise) / expected.noise_width

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, solve_triangular
 
-from .gaussian import JITTER, Matrix, kernel
+from .gaussian import JITTER, Matrix, forward, kernel
 
 Features = NDArray[np.float32]
 Vector = NDArray[np.float64]
@@ -49,7 +48,7 @@ class SmoothResidual:
         residual = values - self._mean
         grid = [(scale, noise) for scale in self._smoothing.scales for noise in self._smoothing.noises]
         fits = [self._fitted(residual, scale, noise) for scale, noise in grid]
-        self._loss, self._scale, self._factor, self._solved, self._unit = min(fits, key=lambda one: one[0])
+        self._loss, self._scale, self._factor, self._whitened, self._unit = min(fits, key=lambda one: one[0])
         return self
 
     def _placed(self, features: Features) -> Matrix:
@@ -60,10 +59,10 @@ class SmoothResidual:
     def _fitted(self, residual: Vector, scale: float, noise: float) -> tuple[float, float, Matrix, Vector, float]:
         covariance = self._kernel(self._points, self._points, scale) + (noise + JITTER) * np.eye(len(residual))
         factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-        solved: Vector = cho_solve((factor, True), residual, check_finite=False)
-        unit = float(residual @ solved) / len(residual) + JITTER
+        whitened = forward(factor, residual)
+        unit = float(whitened @ whitened) / len(residual) + JITTER
         loss = 0.5 * len(residual) * np.log(unit) + float(np.log(np.diag(factor)).sum())
-        return loss, scale, factor, solved, float(np.sqrt(unit))
+        return loss, scale, factor, whitened, float(np.sqrt(unit))
 
     @staticmethod
     def _kernel(a: Matrix, b: Matrix, scale: float) -> Matrix:
@@ -72,6 +71,6 @@ class SmoothResidual:
     def predict(self, features: Features) -> tuple[Vector, Vector]:
         """(means, standard deviations without noise)."""
         cross = self._kernel(self._points, self._placed(features), self._scale)
-        projected: NDArray[np.float64] = solve_triangular(self._factor, cross, lower=True, check_finite=False)
+        projected = forward(self._factor, cross)
         left = np.maximum(1.0 - np.einsum("ij,ij->j", projected, projected), 0.0)
-        return self._mean + cross.T @ self._solved, self._unit * np.sqrt(left)
+        return self._mean + projected.T @ self._whitened, self._unit * np.sqrt(left)
