@@ -23,7 +23,20 @@ from ...tensor.dtype import boolean, i64
 from ...tensor.expr import COMPARISONS, Expr, Op, Var, variables, walk
 from ...tensor.intervals import Known
 from ..index import both, known, number
-from ..loop_ir import Allocate, Block, For, If, Let, LoopKind, LoopProgram, Statement, Store, Update, statements
+from ..loop_ir import (
+    Allocate,
+    Block,
+    For,
+    If,
+    Let,
+    LoopKind,
+    LoopProgram,
+    Statement,
+    Store,
+    Update,
+    statements,
+    substatements,
+)
 from .whole_ranges import without
 
 Spans = dict[str, tuple[int, int]]
@@ -39,9 +52,19 @@ def whole_copies(program: LoopProgram) -> LoopProgram:
 
 
 def _settled(body: Statement) -> Statement:
-    if not any(True for statement in statements(body) for _ in _conditions(statement)):
-        return body
-    return _Settling().statement(body, Known({}))
+    concerned: set[int] = set()
+    _find_concerned(body, concerned)
+    return _Settling(concerned).statement(body, Known({})) if concerned else body
+
+
+def _find_concerned(node: Statement, concerned: set[int]) -> bool:
+    """Collects the identities of the statements with conditions inside: in much unrolled code they are few."""
+    found = any(True for _ in _conditions(node))
+    for part in substatements(node):
+        found |= _find_concerned(part, concerned)
+    if found:
+        concerned.add(id(node))
+    return found
 
 
 def _conditions(statement: Statement) -> Iterator[Expr]:
@@ -59,11 +82,14 @@ def _on_indices(condition: Expr) -> bool:
 class _Settling:
     """Rewrites statements under what is known where they stand."""
 
-    def __init__(self) -> None:
+    def __init__(self, concerned: set[int]) -> None:
+        self.concerned = concerned  # all else stays as it is
         self.smaller: dict[str, tuple[Affine, Affine]] = {}  # named minima: of which forms
 
     def statement(self, node: Statement, here: Known) -> Statement:
         """The statement without the conditions that hold, loops in two versions."""
+        if id(node) not in self.concerned:
+            return node
         match node:
             case Block(body=body):
                 return Block(tuple(self.statement(part, here) for part in body))
