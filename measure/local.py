@@ -111,7 +111,8 @@ class LocalRunner(AtEnd):
             count * DEPTH + count + 1 + len(visible_devices(target))
         )  # builders busy, a few artifacts in reserve
         start_builder = _starter(builder, {"target": target}, builder_environment(), limits.build_memory, _NICE)
-        options = {"ceilings": ceilings, "device": _device_of(target)}
+        alone = len(visible_devices(target)) == 1
+        options = {"ceilings": ceilings, "device": _device_of(target), "alone": alone}
         self._timers: list[Station] = []
         for shown in visible_devices(target):
             # a GPU's driver reserves addresses for all its memory, which no limit of a process should count

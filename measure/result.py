@@ -70,8 +70,8 @@ Config = Mapping[str, int | str | bool]
 class Job:
     """A trial to make: pure data, so that any process on any machine can do it.
 
-    `sketch` is the sketch's text ("" for the unscheduled nest); `limit` is the best time known in seconds: what is clearly
-    slower may be dropped after its first repeat (None: measure fully).
+    `sketch` is the sketch's text ("" for the unscheduled nest); `limit` is the best time known in seconds, infinity before
+    there is any: what is clearly slower may be dropped after its first repeat (None: measure fully, as it is).
     """
 
     number: int

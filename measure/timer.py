@@ -13,6 +13,7 @@ import numpy as np
 
 from ..common.errors import KernelFault, OutOfDeviceMemory, TilesmithError
 from .bench import SEED, Bench, bench_of
+from .drift import Drift
 from .environment import describe_environment
 from .plausible import too_fast
 from .requests import ConfirmRequest, TimeRequest
@@ -50,6 +51,7 @@ class Timer:
         ceilings: what the machine can do; what is far above it is not believed. None: everything is.
         plan, confirm_plan: the numbers of the timing method; None: those of the device.
         device: the name of the device, see `runtime.devices.choose.open_device`.
+        alone: no other timer's times are compared with these, so that the machine's drift can be taken out (drift.py).
 
     What a kernel breaks on a GPU is broken for all: a fault while several are compared ends the child, and the others begin
     again in a new one.
@@ -61,6 +63,7 @@ class Timer:
         plan: TimingPlan | None = None,
         confirm_plan: TimingPlan | None = None,
         device: str = "cpu",
+        alone: bool = False,
     ) -> None:
         from ..runtime.devices.choose import open_device
 
@@ -68,6 +71,7 @@ class Timer:
         usual = PLANS[self._device.clock]
         self._ceilings, self._plan, self._confirm_plan = ceilings, plan or usual[0], confirm_plan or usual[1]
         self._benches: OrderedDict[str, Bench] = OrderedDict()
+        self._drift = Drift(self._plan.shortest) if alone and self._device.clock == "host" else None
         self._name = self._device.name if self._device.own_memory else f"cpu {describe_environment()}"
 
     def handle(self, request: TimeRequest | ConfirmRequest, link: Link) -> Measurement | tuple[Measurement, ...]:
@@ -84,6 +88,8 @@ class Timer:
         start = perf_counter()
         try:
             timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
+            if self._drift is not None and request.limit is not None:
+                timing = self._drift.corrected(request.program, passed.repeat, timing)
         except KernelFault as error:
             return self._faulted(error, "time", passed.measurement)
         return self._judged(passed, timing, perf_counter() - start)

@@ -95,7 +95,7 @@ def time_kernel(repeat: Repeat, first: float, limit: float | None = None, plan: 
     Args:
         repeat: runs it n times in compiled code and returns the seconds of all n together.
         first: seconds of the warm-up run.
-        limit: the best time known; what is clearly slower is abandoned. None: never.
+        limit: the best time known; what is clearly slower is abandoned. None or infinity: nothing is.
     """
     far = float("inf") if limit is None else plan.abandon_cold * limit + plan.cold_cost
     if first > plan.long_budget:  # what a cold start adds to so long a run is not worth another one

@@ -83,7 +83,7 @@ class Session:
 
     def job(self, candidate: Candidate, number: int, purpose: Purpose) -> Job:
         """The candidate as a job for a runner. What is clearly slower than the best may be dropped early."""
-        limit = self.fastest if purpose is Purpose.SEARCH and self.fastest < inf else None
+        limit = self.fastest if purpose is Purpose.SEARCH else None
         identity, space = self.problem.identity, self.problem.space
         return Job(
             number=number,

@@ -111,8 +111,8 @@ class HandBuilder:
 class TrustingTimer(Timer):
     """A timer that believes all times: these tests also run on machines that are busy with other things."""
 
-    def __init__(self, ceilings: Ceilings | None = None, device: str = "cpu") -> None:
-        super().__init__(ceilings, _trusting(SEARCH_PLAN), _trusting(CONFIRM_PLAN), device)
+    def __init__(self, ceilings: Ceilings | None = None, device: str = "cpu", alone: bool = False) -> None:
+        super().__init__(ceilings, _trusting(SEARCH_PLAN), _trusting(CONFIRM_PLAN), device, alone)
 
 
 def _trusting(plan: TimingPlan) -> TimingPlan:

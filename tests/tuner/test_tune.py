@@ -207,7 +207,7 @@ def test_jobs_carry_the_best_time_as_their_limit(tmp_path: Path) -> None:
     with Database(tmp_path / "a.db") as database:
         session = Session.begin(database, problem(), {})
         candidate = Candidate(0, tuple(int(c) for c in SPACE.table.choices[0]))
-        assert session.job(candidate, 7, Purpose.SEARCH).limit is None
+        assert session.job(candidate, 7, Purpose.SEARCH).limit == float("inf")  # none is known yet
         session.record(candidate, Measurement(Status.OK, (2.0,)), Purpose.SEARCH)
         job: Job = session.job(candidate, 8, Purpose.SEARCH)
         assert (job.number, job.limit, job.sketch, job.target) == (8, 2.0, SPACE.sketch_text(0), "x86:avx2")

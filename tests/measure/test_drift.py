@@ -1,0 +1,75 @@
+"""A machine that changes its speed: what is timed in a good moment must not lead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tilesmith.measure.drift import KEPT, Drift
+from tilesmith.measure.timing import Timing
+
+
+class Machine:
+    """Kernels take so many seconds, times how slow the machine is at the moment."""
+
+    def __init__(self) -> None:
+        self.slow = 1.0
+        self.runs = 0
+
+    def kernel(self, seconds: float) -> Callable[[int], float]:
+        def repeat(count: int) -> float:
+            self.runs += count
+            return count * seconds * self.slow
+
+        return repeat
+
+    def timed(self, drift: Drift, seconds: float, program: str = "p", *, abandoned: bool = False) -> Timing:
+        repeat = self.kernel(seconds)
+        return drift.corrected(program, repeat, Timing((repeat(4) / 4,) * 3, abandoned))
+
+
+def test_a_slower_moment_is_taken_out() -> None:
+    machine, drift = Machine(), Drift(4e-3)
+    assert machine.timed(drift, 1e-3).seconds == pytest.approx(1e-3)
+    machine.slow = 1.12
+    assert machine.timed(drift, 0.95e-3).seconds == pytest.approx(0.95e-3)  # it leads although its clock said 1.064 ms
+    machine.slow = 0.9
+    assert machine.timed(drift, 0.97e-3).seconds == pytest.approx(0.97e-3)  # and is the control now
+
+
+def test_the_order_is_right_on_a_machine_that_never_rests() -> None:
+    machine, drift = Machine(), Drift(4e-3)
+    kernels = [1e-3 * (1.0 - 0.01 * number) for number in range(12)]
+    found = []
+    for number, seconds in enumerate(kernels):
+        machine.slow = 1.0 + 0.1 * (number % 3)
+        found.append(machine.timed(drift, seconds).seconds)
+    assert found == sorted(found, reverse=True)
+
+
+def test_small_differences_are_noise() -> None:
+    machine, drift = Machine(), Drift(4e-3)
+    machine.timed(drift, 1e-3)
+    machine.slow = 1.01
+    assert machine.timed(drift, 1e-3).seconds == pytest.approx(1.01e-3)
+
+
+def test_what_was_dropped_or_is_not_trusted_costs_no_runs_of_the_control() -> None:
+    machine, drift = Machine(), Drift(4e-3)
+    machine.timed(drift, 1e-3)
+    machine.slow, before = 1.5, machine.runs
+    dropped = machine.timed(drift, 2e-3, abandoned=True)
+    assert dropped.seconds == pytest.approx(3e-3) and machine.runs == before + 4
+    wild = Timing((1e-3, 9e-3), trusted=False)
+    assert drift.corrected("p", machine.kernel(1e-3), wild) is wild
+
+
+def test_each_program_has_its_own_control_and_old_ones_go() -> None:
+    machine, drift = Machine(), Drift(4e-3)
+    machine.timed(drift, 1e-3, "first")
+    for number in range(KEPT):
+        machine.timed(drift, 5e-3, f"other {number}")
+    machine.slow = 2.0
+    assert machine.timed(drift, 1e-3, "first").seconds == pytest.approx(2e-3)  # its control is gone: a new beginning
+    assert machine.timed(drift, 5e-3, f"other {KEPT - 1}").seconds == pytest.approx(5e-3)
