@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from tilesmith.measure.drift import KEPT, Drift
@@ -46,6 +47,27 @@ def test_the_order_is_right_on_a_machine_that_never_rests() -> None:
         machine.slow = 1.0 + 0.1 * (number % 3)
         found.append(machine.timed(drift, seconds).seconds)
     assert found == sorted(found, reverse=True)
+
+
+def test_luck_does_not_add_up() -> None:
+    """Many kernels that are all alike, on a clock that is noisy: the last ones look no faster than the first ones."""
+    rng, drift = np.random.default_rng(0), Drift(4e-3)
+
+    def repeat(count: int) -> float:
+        return float(count * 1e-3 * rng.normal(1.0, 0.03))
+
+    found = [drift.corrected("p", repeat, Timing(tuple(repeat(4) / 4 for _ in range(3)))).seconds for _ in range(400)]
+    assert np.median(found[-100:]) == pytest.approx(np.median(found[:100]), rel=0.01)
+
+
+def test_a_much_faster_kernel_becomes_the_control() -> None:
+    machine, drift = Machine(), Drift(4e-3)
+    machine.timed(drift, 8e-3)
+    machine.slow = 1.1
+    assert machine.timed(drift, 1e-3).seconds == pytest.approx(1e-3)
+    before = machine.runs
+    assert machine.timed(drift, 0.95e-3).seconds == pytest.approx(0.95e-3)
+    assert machine.runs - before == 4 + 3 * 4  # of the new control, which has to run often enough to be timed
 
 
 def test_small_differences_are_noise() -> None:
