@@ -31,6 +31,8 @@ class Learner:
         self._known = list(known)
         self._samples: list[Samples] = []
         self.rounds: list[Round] = []
+        if self._used:  # now, for later it would disturb the clock of the first trials
+            import_ahead()
 
     @property
     def ready(self) -> bool:
@@ -39,10 +41,8 @@ class Learner:
 
     def begin(self) -> None:
         """Learns from other tasks alone, where there are any: the first trials profit already."""
-        if self._used and not self._model.ready:
-            import_ahead()
-            if self._known:
-                self._model.fit(Samples.joined(self._known))
+        if self._used and self._known and not self._model.ready:
+            self._model.fit(Samples.joined(self._known))
 
     def learn(self, results: Sequence[Result], batches: Mapping[Candidate, int]) -> None:
         """Fits the model to all results so far, of which it may know the first ones already.
