@@ -6,9 +6,9 @@ again). So whatever might lead is followed at once by a few runs of the control:
 all times of the candidate are divided. Times of one timer child are comparable therefore, in units of the moment when its
 first control was timed. What is clearly slower than the best is taken as it is: its place does not matter so much.
 
-The control is the first kernel that is not dropped, and gives way only to one that is much faster. How fast that is, both
-tell in runs of their own: the time by which a kernel has just been found to be the best is a lucky one, and if each best
-became the control, the luck of all of them would add up.
+The control is the first kernel that is not dropped, and gives way only to one that is much faster. What seems to be the best
+has to prove it: both are timed in turn, and only the ratio counts. Else the luck of each best would be kept, and a moment in
+which only the control was disturbed would make one.
 
 A winner is named by a confirmation, whose contenders are timed interleaved and need no control.
 """
@@ -17,15 +17,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from statistics import median
 
 from .timing import Repeat, Timing
 
 KEPT = 4  # programs whose controls are kept: tasks that share a budget take turns
-REPEATS = 3  # of the control
-CHANGE = 5  # repeats of the old and the new control, in turn
-FASTER = 0.8  # of the control's time: what takes less becomes the control
+REPEATS = 3  # of the control, of which the fastest counts: noise only adds time
+ROUNDS = 5  # in turn, of the control and of what seems to be the best
 SAME = 0.02  # a difference below this is noise
+FASTER = 0.8  # of the control's time: what takes less becomes the control
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,7 @@ class _Control:
     repeat: Repeat
     runs: int  # in one repeat
     seconds: float  # of one run, in the units of the first control
+    best: float  # seconds of the best so far, in these units
 
     def again(self) -> float:
         """Seconds of one run now."""
@@ -51,25 +51,32 @@ class Drift:
         if timing.abandoned or not timing.trusted:
             return timing
         control = self._controls.get(program)
+        runs = max(round(self._shortest / timing.seconds), 1)
         if control is None:
-            control = _Control(repeat, self._runs(timing.seconds), timing.seconds)
+            control = _Control(repeat, runs, timing.seconds, timing.seconds)
         else:
-            slower = median(control.again() for _ in range(REPEATS)) / control.seconds
-            if abs(slower - 1.0) > SAME:
-                timing = replace(timing, times=tuple(seconds / slower for seconds in timing.times))
-            if timing.seconds < FASTER * control.seconds:
-                control = self._changed(control, _Control(repeat, self._runs(timing.seconds), timing.seconds))
+            timing = _in_its_units(timing, control)
+            if timing.seconds < control.best:
+                timing = _proven(repeat, runs, timing, control)
+            if timing.seconds < control.best:
+                control = replace(control, best=timing.seconds)
+                if timing.seconds < FASTER * control.seconds:
+                    control = _Control(repeat, runs, timing.seconds, timing.seconds)
         self._controls[program] = control
         self._controls.move_to_end(program)
         while len(self._controls) > KEPT:
             self._controls.popitem(last=False)
         return timing
 
-    def _runs(self, seconds: float) -> int:
-        return max(round(self._shortest / seconds), 1)
 
-    @staticmethod
-    def _changed(old: _Control, new: _Control) -> _Control:
-        """The new control, its time in the units of the old one."""
-        both = [(old.again(), new.again()) for _ in range(CHANGE)]
-        return replace(new, seconds=old.seconds * median(fresh / known for known, fresh in both))
+def _in_its_units(timing: Timing, control: _Control) -> Timing:
+    slower = min(control.again() for _ in range(REPEATS)) / control.seconds
+    if abs(slower - 1.0) <= SAME:
+        return timing
+    return replace(timing, times=tuple(seconds / slower for seconds in timing.times))
+
+
+def _proven(repeat: Repeat, runs: int, timing: Timing, control: _Control) -> Timing:
+    """Times by the ratio to the control, round by round."""
+    rounds = [(repeat(runs) / runs, control.again()) for _ in range(ROUNDS)]
+    return replace(timing, times=tuple(control.seconds * seconds / known for seconds, known in rounds))

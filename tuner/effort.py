@@ -228,7 +228,8 @@ class Effort:
     sharing: Sharing = Sharing()
     transfer: Transfer = Transfer()
     confirm: int = 12  # contenders measured again, interleaved, before a winner is named
-    margin: float = 1.10  # contenders are at most this much slower than the best
+    margin: float = 1.10  # contenders are at most this much slower than the best, ...
+    least: int = 4  # but for so many: the best may have had a good moment
     grace: float = 0.1  # share of a time budget after its end in which what is in flight may still come home
 
 

@@ -94,7 +94,7 @@ class Lane:
 
     def confirm(self, runner: Runner, effort: Effort) -> None:
         """Measures the leaders again, side by side: the winner is the best of these."""
-        contenders = self.session.contenders(effort.confirm, effort.margin)
+        contenders = self.session.contenders(effort.confirm, effort.margin, effort.least)
         if len(contenders) > 1:
             jobs = [self.session.job(candidate, next(NUMBERS), Purpose.CONFIRM) for candidate in contenders]
             for candidate, (_, measurement) in zip(contenders, runner.confirm(jobs), strict=True):

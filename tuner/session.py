@@ -126,11 +126,11 @@ class Session:
         self.database.add_round(self.run.id, self._rounds, replace(judged, number=self._rounds).to_json())
         self._rounds += 1
 
-    def contenders(self, count: int, margin: float) -> list[Candidate]:
-        """The best few of all that is known here, at most `margin` times as slow as the best."""
+    def contenders(self, count: int, margin: float, least: int) -> list[Candidate]:
+        """The best few of all that is known here: `least`, and those at most `margin` times as slow as the best."""
         task, place, builder = self.problem.identity.key, self.problem.machine.key, self.problem.builder
         ranked = rank(self.database.records(task, machine=place, builder=builder))
-        close = [r for r in ranked if r.seconds <= margin * ranked[0].seconds][:count]
+        close = [r for n, r in enumerate(ranked[:count]) if n < least or r.seconds <= margin * ranked[0].seconds]
         found = (self.problem.candidate(r.trial.sketch, r.config) for r in close)
         return [candidate for candidate in found if candidate is not None]
 
