@@ -40,7 +40,7 @@ class Learning:
 
 
 def import_ahead() -> None:
-    """Begins to import the package, which takes a second, in a thread: the searching one waits for trials meanwhile."""
+    """Begins to import the package, which takes a second, in a thread: before trials are timed, while others start."""
     Thread(target=import_module, args=("xgboost",), name="import xgboost").start()
 
 
