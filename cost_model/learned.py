@@ -99,7 +99,7 @@ class LearnedModel:
     @property
     def ready(self) -> bool:
         """Whether it has learned anything yet; an untrained model predicts the prior."""
-        return bool(self._fitted)
+        return bool(self._fitted) or self._smooth is not None
 
     def fit(self, samples: Samples) -> None:
         """Learns from all samples; with little new since the last time only from what it got wrong."""
@@ -109,10 +109,12 @@ class LearnedModel:
         self._classifier = self._fit_classifier(samples.features, ok)
         good = samples.rows(ok)
         if not len(good):
-            self._fitted, self._rows = [], 0
+            self._fitted, self._rows, self._smooth = [], 0, None
             return
         target = self._targets(good)
         self._smooth = self._fit_smooth(good, target)
+        if self._smooth is not None and self._trust == 0.0:
+            return  # nobody would ask the trees
         if anew := total >= self._learning.anew * self._rows or not self._fitted:
             self._rows, self._centre = total, float(np.median(target))
             seeds = self._rng.integers(1 << 30, size=self._learning.members)
@@ -146,15 +148,14 @@ class LearnedModel:
         Without a prior the seconds are right in proportion only when several tasks were learned from.
         """
         count = len(features)
+        mean, spread = np.zeros(count), np.zeros(count)
         if self._fitted:
             corrections = np.stack([m.predict(features) for m in self._fitted]).astype(np.float64)
             mean, spread = corrections.mean(axis=0) + self._centre, corrections.std(axis=0)
-            if self._smooth is not None:
-                smooth, deviation = self._smooth.predict(features)
-                mean = self._trust * mean + (1.0 - self._trust) * smooth
-                spread = self._trust * spread + (1.0 - self._trust) * deviation
-        else:
-            mean, spread = np.zeros(count), np.zeros(count)
+        if self._smooth is not None:
+            smooth, deviation = self._smooth.predict(features)
+            mean = self._trust * mean + (1.0 - self._trust) * smooth
+            spread = self._trust * spread + (1.0 - self._trust) * deviation
         base = np.ones(count) if prior is None else prior
         success = np.ones(count) if self._classifier is None else self._classifier.predict(features).astype(np.float64)
         return Prediction(base * np.exp(np.clip(mean, -50.0, 50.0)), spread, success)

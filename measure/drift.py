@@ -24,6 +24,7 @@ KEPT = 4  # programs whose controls are kept: tasks that share a budget take tur
 REPEATS = 3  # of the control, of which the fastest counts: noise only adds time
 ROUNDS = 5  # in turn, of the control and of what seems to be the best
 SAME = 0.02  # a difference below this is noise
+NEAR = 1.15  # times the best: whatever is slower will not lead, whatever the machine does
 FASTER = 0.8  # of the control's time: what takes less becomes the control
 
 
@@ -51,6 +52,8 @@ class Drift:
         if timing.abandoned or not timing.trusted:
             return timing
         control = self._controls.get(program)
+        if control is not None and timing.seconds > NEAR * control.best:
+            return timing
         runs = max(round(self._shortest / timing.seconds), 1)
         if control is None:
             control = _Control(repeat, runs, timing.seconds, timing.seconds)

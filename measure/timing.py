@@ -30,11 +30,11 @@ Repeat = Callable[[int], float]  # runs the kernel that many times, returns the 
 class TimingPlan:
     """The numbers of the method; seconds unless said otherwise.
 
-    A kernel of 6 ms costs about 50 ms in all (7 repeats of one run), one of 10 us about 30 ms.
+    A kernel of 6 ms costs about 35 ms in all (5 repeats of one run), one of 10 us about 25 ms.
     """
 
     shortest: float = 4e-3
-    repeats: int = 7
+    repeats: int = 5
     few_repeats: int = 3  # of what is `behind` the best known time
     most_repeats: int = 21
     budget: float = 0.12  # after which 3 repeats are enough

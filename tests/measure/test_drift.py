@@ -44,7 +44,7 @@ def test_the_order_is_right_on_a_machine_that_never_rests() -> None:
     kernels = [1e-3 * (1.0 - 0.01 * number) for number in range(12)]
     found = []
     for number, seconds in enumerate(kernels):
-        machine.slow = 1.0 + 0.1 * (number % 3)
+        machine.slow = 1.0 + 0.05 * (number % 3)
         found.append(machine.timed(drift, seconds).seconds)
     assert found == sorted(found, reverse=True)
 
@@ -66,7 +66,7 @@ def test_a_much_faster_kernel_becomes_the_control() -> None:
     machine.slow = 1.1
     assert machine.timed(drift, 1e-3).seconds == pytest.approx(1e-3)
     before = machine.runs
-    assert machine.timed(drift, 1.2e-3).seconds == pytest.approx(1.2e-3)
+    assert machine.timed(drift, 1.03e-3).seconds == pytest.approx(1.03e-3)
     assert machine.runs - before == 4 + 3 * 4  # of the new control, which has to run often enough to be timed
 
 
@@ -104,6 +104,6 @@ def test_each_program_has_its_own_control_and_old_ones_go() -> None:
     machine.timed(drift, 1e-3, "first")
     for number in range(KEPT):
         machine.timed(drift, 5e-3, f"other {number}")
-    machine.slow = 2.0
-    assert machine.timed(drift, 1e-3, "first").seconds == pytest.approx(2e-3)  # its control is gone: a new beginning
+    machine.slow = 1.1
+    assert machine.timed(drift, 1e-3, "first").seconds == pytest.approx(1.1e-3)  # its control is gone: a new beginning
     assert machine.timed(drift, 5e-3, f"other {KEPT - 1}").seconds == pytest.approx(5e-3)

@@ -201,7 +201,7 @@ class PriorGuided:
             return []
         generations: list[Pool] = []
         parents = [members for _, members in group(self._space, leaders)]
-        for _ in range(settings.generations):
+        for _ in range(settings.generations if len(self._history.results) >= settings.grown else 1):
             total = sum(len(p) for p in parents)
             brood = [self._brood(p, settings.children * len(p) // total) for p in parents]
             scored = self._fresh(pool_of(self._space, [b for b in brood if len(b)]))
