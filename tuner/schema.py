@@ -137,8 +137,9 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
 def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
     """The schema's version (0: empty file). Raises where the file is not ours or newer than this program."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    # tables first: they come with the id in one transaction, which another process may just be committing
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
     if tables and application != APPLICATION:
         raise DatabaseError(
             "the file is a database of another program",
