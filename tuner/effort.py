@@ -52,8 +52,8 @@ UNTUNED = Draft(population=8_000, generations=4)  # of a compile that knows noth
 class Rounds:
     """The search after the draft."""
 
-    batch: int = 8  # trials between two fits of the model
-    young: int = 4  # the same up to `grown` results: each tells much while there are few
+    batch: int = 10  # trials between two fits of the model
+    young: int = 6  # the same up to `grown` results: each tells much while there are few
     grown: int = 40
     growth: int = 24  # with n results a batch has at least n / growth trials: the share of thinking stays bounded
     parents: int = 16  # leaders that have children
