@@ -51,8 +51,8 @@ Meaning
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from math import prod
 
 from ..schedules.loops import LoopKind, Scope
@@ -289,6 +289,13 @@ class LoopProgram:
     globals: tuple[Buffer, ...]
     prepare: tuple[Nest, ...]
     nests: tuple[Nest, ...]
+
+    def with_bodies(self, rewrite: Callable[[Statement], Statement]) -> LoopProgram:
+        """The same program, the body of each nest rewritten."""
+        prepare, nests = (
+            tuple(replace(nest, body=rewrite(nest.body)) for nest in some) for some in (self.prepare, self.nests)
+        )
+        return replace(self, prepare=prepare, nests=nests)
 
 
 def statements(statement: Statement) -> Iterator[Statement]:

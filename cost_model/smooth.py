@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .gaussian import JITTER, Matrix, forward, kernel
+from .gaussian import JITTER, Matrix, Vector, forward, kernel
 
 Features = NDArray[np.float32]
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +45,11 @@ class SmoothResidual:
         self._points = self._placed(features)
         self._mean = float(np.median(values))
         residual = values - self._mean
-        grid = [(scale, noise) for scale in self._smoothing.scales for noise in self._smoothing.noises]
-        fits = [self._fitted(residual, scale, noise) for scale, noise in grid]
-        self._loss, self._scale, self._factor, self._whitened, self._unit = min(fits, key=lambda one: one[0])
+        fits = []
+        for scale in self._smoothing.scales:
+            alike = self._kernel(self._points, self._points, scale)
+            fits += [(*self._fitted(residual, alike, noise), scale) for noise in self._smoothing.noises]
+        _, self._factor, self._whitened, self._unit, self._scale = min(fits, key=lambda one: one[0])
         return self
 
     def _placed(self, features: Features) -> Matrix:
@@ -56,13 +57,15 @@ class SmoothResidual:
         clip, count = self._smoothing.clip, max(int((self._weights > 0).sum()), 1)
         return np.asarray(np.clip(unit, -clip, clip) / np.sqrt(count), dtype=np.float64)
 
-    def _fitted(self, residual: Vector, scale: float, noise: float) -> tuple[float, float, Matrix, Vector, float]:
-        covariance = self._kernel(self._points, self._points, scale) + (noise + JITTER) * np.eye(len(residual))
+    @staticmethod
+    def _fitted(residual: Vector, alike: Matrix, noise: float) -> tuple[float, Matrix, Vector, float]:
+        """(loss, factor of the covariance, what it makes of the residual, deviation where nothing is known)."""
+        covariance = alike + (noise + JITTER) * np.eye(len(residual))
         factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         whitened = forward(factor, residual)
         unit = float(whitened @ whitened) / len(residual) + JITTER
         loss = 0.5 * len(residual) * np.log(unit) + float(np.log(np.diag(factor)).sum())
-        return loss, scale, factor, whitened, float(np.sqrt(unit))
+        return loss, factor, whitened, float(np.sqrt(unit))
 
     @staticmethod
     def _kernel(a: Matrix, b: Matrix, scale: float) -> Matrix:

@@ -16,11 +16,7 @@ from ..loop_ir import Allocate, Block, For, If, Let, LoopKind, LoopProgram, Stat
 
 def lift_branches(program: LoopProgram) -> LoopProgram:
     """An equal program."""
-    return replace(
-        program,
-        prepare=tuple(replace(nest, body=_lift(nest.body)) for nest in program.prepare),
-        nests=tuple(replace(nest, body=_lift(nest.body)) for nest in program.nests),
-    )
+    return program.with_bodies(_lift)
 
 
 def _lift(node: Statement) -> Statement:

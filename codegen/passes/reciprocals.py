@@ -23,7 +23,6 @@ from ..loop_ir import (
     Let,
     LoopKind,
     LoopProgram,
-    Nest,
     Shuffle,
     Statement,
     Store,
@@ -38,11 +37,7 @@ LARGEST = 2.0**64
 
 def reciprocals(program: LoopProgram) -> LoopProgram:
     """A program whose results differ by roundings only."""
-
-    def changed(nests: tuple[Nest, ...]) -> tuple[Nest, ...]:
-        return tuple(replace(nest, body=_changed(nest.body)) for nest in nests)
-
-    return replace(program, prepare=changed(program.prepare), nests=changed(program.nests))
+    return program.with_bodies(_changed)
 
 
 def _changed(node: Statement) -> Statement:

@@ -44,11 +44,7 @@ Spans = dict[str, tuple[int, int]]
 
 def whole_copies(program: LoopProgram) -> LoopProgram:
     """An equal program."""
-    return replace(
-        program,
-        prepare=tuple(replace(nest, body=_settled(nest.body)) for nest in program.prepare),
-        nests=tuple(replace(nest, body=_settled(nest.body)) for nest in program.nests),
-    )
+    return program.with_bodies(_settled)
 
 
 def _settled(body: Statement) -> Statement:

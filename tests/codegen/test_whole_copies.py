@@ -6,13 +6,12 @@ from random import Random
 
 import numpy as np
 import pytest
+from lowering.candidates import drawn
 from lowering.programs import MAKERS, random_program
-from lowering.sketches import random_sketch
-from lowering.truth import config, draw_choices, exact_inputs, run_lowered, valid
+from lowering.truth import exact_inputs, run_lowered
 from pipeline.candidates import random_config
 
 from tilesmith.codegen.loop_ir import LoopProgram
-from tilesmith.codegen.lower import lower
 from tilesmith.codegen.parsing import parse_loops
 from tilesmith.codegen.passes.whole_copies import whole_copies
 from tilesmith.codegen.pipeline import loop_program
@@ -81,17 +80,6 @@ def test_branches_alone_and_reductions_and_borders_on_both_sides_stay(body: str)
     assert passed(body) == print_loops(parse_loops(HEAD + body)).removeprefix(HEAD)
 
 
-def drawn(program: Program, random: Random) -> LoopProgram:
-    for _ in range(20):
-        sketch = random_sketch(program, random, lines=True)
-        arm = sketch.arm(program, TARGET)
-        choices = draw_choices(arm, random, COUNT)
-        good = np.flatnonzero(valid(sketch.apply_population(program, TARGET, arm, choices), COUNT))
-        if len(good):
-            return lower(sketch.apply(program, TARGET, config(arm, choices[good[0]])), TARGET)
-    raise AssertionError("20 random sketches without a valid config")
-
-
 def same(program: Program, loops: LoopProgram, seed: int) -> bool:
     """Asserts that results stay, bit for bit, and nothing else is read; whether the pass changed something."""
     inputs, changed = exact_inputs(program, seed), whole_copies(loops)
@@ -105,13 +93,13 @@ def same(program: Program, loops: LoopProgram, seed: int) -> bool:
 def test_results_stay(name: str) -> None:
     random = Random(name)
     program = random_program(random, name)
-    same(program, drawn(program, random), 1)
+    same(program, drawn(program, TARGET, random, COUNT), 1)
 
 
 def test_padded_copies_lose_their_conditions_and_results_stay() -> None:
     text = "input x: f32[29, 37]\ny[i: 32, j: 48] = select(i < 29, select(j < 37, x[i, j], 0), 1) * 2\nreturn y\n"
     program, random = canonical(parse(text)), Random(5)
-    assert sum(same(program, drawn(program, random), 1) for _ in range(12))
+    assert sum(same(program, drawn(program, TARGET, random, COUNT), 1) for _ in range(12))
 
 
 def test_vectors_of_packed_columns_are_whole_without_conditions() -> None:

@@ -7,15 +7,12 @@ from random import Random
 import numpy as np
 import pytest
 from emission.loops import HOST, run
+from lowering.candidates import drawn
 from lowering.programs import MAKERS, random_program
-from lowering.sketches import random_sketch
-from lowering.truth import config, draw_choices, exact_inputs, valid
+from lowering.truth import exact_inputs
 
-from tilesmith.codegen.loop_ir import LoopProgram
-from tilesmith.codegen.lower import lower
 from tilesmith.tensor import ops
 from tilesmith.tensor.bf16_products import bf16_products
-from tilesmith.tensor.program import Program
 from tilesmith.tensor.random import random_inputs
 from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.text import canonical
@@ -27,7 +24,7 @@ COUNT = 32
 def test_compiled_candidates_agree_with_the_oracle(seed: int) -> None:
     random = Random(seed)
     program = random_program(random, sorted(MAKERS)[seed % len(MAKERS)])
-    loops = drawn(program, random)
+    loops = drawn(program, HOST, random, COUNT)
     inputs = exact_inputs(program, seed)
     by_name = {declared.tensor.name: array for declared, array in zip(program.inputs, inputs, strict=True)}
     given = [by_name[buffer.name] for buffer in loops.arguments if buffer.name in by_name]
@@ -39,24 +36,12 @@ def test_compiled_candidates_agree_with_the_oracle(seed: int) -> None:
             assert np.all(np.abs(output.reshape(want.shape) - want) <= tolerance), name
 
 
-def drawn(program: Program, random: Random) -> LoopProgram:
-    """A random valid candidate of a program."""
-    for _ in range(20):
-        sketch = random_sketch(program, random, lines=True)
-        arm = sketch.arm(program, HOST)
-        choices = draw_choices(arm, random, COUNT)
-        good = np.flatnonzero(valid(sketch.apply_population(program, HOST, arm, choices), COUNT))
-        if len(good):
-            return lower(sketch.apply(program, HOST, config(arm, choices[good[0]])), HOST)
-    raise AssertionError("20 random sketches without a valid config")
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_compiled_products_of_bfloat16_parts_agree_with_float32(seed: int) -> None:
     """Words made, read and summed by any schedule: within what the sum of float32 itself may be off."""
     random = Random(seed)
     program = canonical(ops.matmul(5, 18, 35, constants=("B",) if seed % 2 else ()))
-    loops = drawn(canonical(bf16_products(program, "t0", "a0", "a1", "a2")), random)
+    loops = drawn(canonical(bf16_products(program, "t0", "a0", "a1", "a2")), HOST, random, COUNT)
     inputs = random_inputs(program, seed)
     given = {item.tensor.name: array for item, array in zip(program.inputs, inputs, strict=True)}
     (wanted,), (scale,) = evaluate(program, inputs), evaluate(program, inputs, absolute=True)

@@ -70,7 +70,6 @@ class PriorGuided:
         self._round = 0
         self._batches: dict[Candidate, int] = {}  # in which batch a candidate was chosen
         self._draft: Pool | None = None
-        self._drafted = False
         self._scales: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
         self._best_by_round: list[float] = []
 
@@ -102,11 +101,11 @@ class PriorGuided:
         self._round += 1
         if known < parts.blind:
             return list(islice(self._stream, min(self._effort.rounds.batch, parts.blind - known)))
+        fresh = self._draft is None
         if self._draft is None:
             self._draft = (draft if parts.draft else drawn)(self._space, self._rng, settings)
             self._scales = scales(self._draft.features)
-        if (not self._drafted and known < settings.first) or not self._history.leaders(1):
-            self._drafted = True
+        if (fresh and known < settings.first) or not self._history.leaders(1):
             self._learner.begin()
             return self._first(self._draft)
         self._learner.learn(self._history.results, self._batches)
