@@ -8,11 +8,16 @@
 One hint for each vector (or scalar) of the register tile that the access moves with; along any other loop inside, for the
 first trip only: a distance is meant for the loop right around a tile. A hint has no effect on values, so an address beyond
 the tensor does no harm; but what places depend on data is not asked for, as finding them out is a read of its own.
+
+What is needed soon is asked for into the first cache, what is needed later into the second: it would leave the first again, and
+on its way there takes places of the few that wait for memory. x * sigmoid(x) + y on 16M reaches 91.5% of a triad's rate with
+2048 bytes ahead into the first, 81% with 16384, and 93.5% with 8192 or 16384 into the second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from ..schedules.loops import Loop, LoopKind, StageLoops
 from ..tensor.expr import Expr, Read, Var, reads, variables
@@ -20,6 +25,9 @@ from .index import known, number, plus, times
 from .loop_ir import For, Prefetch, Scope, Statement
 from .lower_body import Body
 from .view import Names, Place, View, fixed
+
+NEAR, LATER = 3, 2  # localities: the first cache, the second
+SOON = 2048  # bytes of one tensor
 
 
 def prefetches(body: Body, names: Names, stage: StageLoops, loop: Loop, view: View) -> Iterator[Statement]:
@@ -33,7 +41,8 @@ def prefetches(body: Body, names: Names, stage: StageLoops, loop: Loop, view: Vi
                 ahead = _ahead(view, stage, loop, fixed(distance))
                 inside = stage.loops[stage.position(loop.name) + 1 :]
                 moving = frozenset[str]().union(*(variables(index) for index in read.indices))
-                yield _hints(body, names, stage, [x for x in inside if x.axis in moving], read, ahead)
+                tile = [x for x in inside if x.axis in moving]
+                yield _hints(body, names, stage, tile, read, ahead, _locality(body, tile, tensor, fixed(distance)))
 
 
 def depends_on_data(read: Read) -> bool:
@@ -69,7 +78,15 @@ def _ahead(view: View, stage: StageLoops, loop: Loop, distance: int) -> View:
     return view.moved(stage.stage, loop.axis, Place(position, place.size))
 
 
-def _hints(body: Body, names: Names, stage: StageLoops, loops: list[Loop], read: Read, view: View) -> Statement:
+def _locality(body: Body, tile: list[Loop], tensor: str, distance: int) -> int:
+    """Where to: by how much of the tensor is read until then."""
+    points = prod(fixed(loop.extent) for loop in tile if loop.kind in (LoopKind.UNROLL, LoopKind.VECTOR))
+    return NEAR if distance * points * body.storage[tensor].buffer.dtype.bytes <= SOON else LATER
+
+
+def _hints(
+    body: Body, names: Names, stage: StageLoops, loops: list[Loop], read: Read, view: View, locality: int
+) -> Statement:
     opened: list[tuple[Var, int]] = []
     for loop in loops:
         if loop.kind is not LoopKind.UNROLL or known(view.places[stage.stage, loop.axis].size) == 1:
@@ -81,7 +98,7 @@ def _hints(body: Body, names: Names, stage: StageLoops, loops: list[Loop], read:
         opened.append((variable, fixed(loop.extent)))
     found = body.at(stage, read, view)
     assert isinstance(found, Read)
-    statement: Statement = Prefetch(found.tensor, found.indices)
+    statement: Statement = Prefetch(found.tensor, found.indices, locality)
     for variable, extent in reversed(opened):
         statement = For(variable.name, number(extent), statement, LoopKind.UNROLL)
     return statement

@@ -15,7 +15,7 @@ from tilesmith.codegen.lower import lower
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.tensor.affine import affine
-from tilesmith.tensor.ops import matmul
+from tilesmith.tensor.ops import OPERATORS, matmul
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.text import canonical
@@ -53,6 +53,23 @@ def test_one_hint_for_each_tensor_and_none_where_the_distance_is_zero() -> None:
     program = canonical(matmul(61, 100, 50))
     assert [h.buffer for h in hints(lowered(program, 1, 3))] == ["t0", "x0", "copy0"]
     assert [h.buffer for h in hints(lowered(program, 0, 0))] == ["x0"]
+
+
+def streamed(s: Schedule) -> None:
+    stage = s.stage("t0")
+    outer, unrolled, lanes = s.split(stage.loops[0], 2, 16)
+    s.unroll(unrolled)
+    s.vectorize(lanes)
+    s.prefetch("x0", outer, s.choice("ahead", [16, 17], 16))
+
+
+def test_what_is_needed_later_goes_to_the_second_cache() -> None:
+    """A trip reads 128 bytes: 16 of them are 2048."""
+    program = canonical(OPERATORS["relu"](size=10000))
+    (sketch,) = trace(streamed, program)
+    soon, later = (hints(lower(sketch.apply(program, HOST, {"ahead": ahead}), HOST)) for ahead in (16, 17))
+    assert [h.locality for h in soon] == [3]
+    assert [h.locality for h in later] == [2]
 
 
 def test_hints_are_a_distance_ahead_of_the_accesses() -> None:
