@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from search_runs import THREADS, Found
 from search_tasks import TASKS
@@ -17,12 +18,21 @@ from tilesmith.measure.calibrate import ceilings
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Job, Purpose
+from tilesmith.measure.timer import Timer
+from tilesmith.measure.timing import THOROUGH_PLAN
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tuner.apply import analytic_pick
 
 ANALYTIC = "analytic"
 EARLIER = 12  # contenders of other versions of the code: the fastest as recorded
+
+
+class ThoroughTimer(Timer):
+    """Times all contenders to the end: the slower ones' figures are asked for, too."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, confirm_plan=THOROUGH_PLAN)
 
 
 def contest(task: str, runs: dict[str, Found], earlier: dict[str, Found]) -> Found:
@@ -56,5 +66,6 @@ def measured(task: Task, target: str, entries: Sequence[str]) -> dict[str, float
     for number, entry in enumerate(entries):
         sketch, config = json.loads(entry)
         jobs.append(Job(number, task.text, sketch, config, target, THREADS, Purpose.CONFIRM))
-    with LocalRunner(target, THREADS, ceilings=ceilings(task.target, THREADS)) as runner:
+    known = ceilings(task.target, THREADS)
+    with LocalRunner(target, THREADS, ceilings=known, timer=f"{__name__}:ThoroughTimer") as runner:
         return {entries[number]: measurement.seconds for number, measurement in runner.confirm(jobs)}

@@ -2,81 +2,119 @@
 
 Processors that others use too change their speed by a tenth within seconds. A candidate that was timed in a good moment then
 leads a search for the rest of it (1009 x 1013 x 1019: one trial at 500 GFLOP/s, the next 170 below 455, 426 when measured
-again). So whatever might lead is followed at once by a few runs of the control: by how much these are slower than they were,
-all times of the candidate are divided. Times of one timer child are comparable therefore, in units of the moment when its
-first control was timed. What is clearly slower than the best is taken as it is: its place does not matter so much.
+again). So whatever might lead is followed at once by a run of the control, and all its times are divided by how much slower
+than it was the control is now: the median of the last few looks at it, as one alone is as noisy as what it should correct.
+Times of one timer child are comparable therefore, in units of the moment when its first control was timed. What is clearly
+slower than the best costs no look: its place does not matter so much.
 
 The control is the first kernel that is not dropped, and gives way only to one that is much faster. What seems to be the best
 has to prove it: both are timed in turn, and only the ratio counts. Else the luck of each best would be kept, and a moment in
-which only the control was disturbed would make one.
+which only the control was disturbed would make one. What is so much faster than the best that no drift explains it needs no
+proof.
 
 A winner is named by a confirmation, whose contenders are timed interleaved and need no control.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass, replace
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from statistics import median
+from time import monotonic
 
 from .timing import Repeat, Timing
 
 KEPT = 4  # programs whose controls are kept: tasks that share a budget take turns
-REPEATS = 3  # of the control, of which the fastest counts: noise only adds time
+RECENT = 1.5  # seconds within which a look at the control still tells how fast the machine is
+LOOKS = 3  # recent ones at least, of which the middle one counts: noise and a disturbed moment are no drift
+MOST = 5  # the latest, that are asked
 ROUNDS = 5  # in turn, of the control and of what seems to be the best
 SAME = 0.02  # a difference below this is noise
 NEAR = 1.15  # times the best: whatever is slower will not lead, whatever the machine does
 FASTER = 0.8  # of the control's time: what takes less becomes the control
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class _Control:
     repeat: Repeat
     runs: int  # in one repeat
     seconds: float  # of one run, in the units of the first control
     best: float  # seconds of the best so far, in these units
+    looks: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=MOST))  # (when, how much slower)
 
     def again(self) -> float:
         """Seconds of one run now."""
         return self.repeat(self.runs) / self.runs
 
+    def look(self, now: Callable[[], float]) -> None:
+        """Looks once, or as often as it takes to tell the machine's speed."""
+        self.looks.append((now(), self.again() / self.seconds))
+        while len(self.recent(now())) < LOOKS:
+            self.looks.append((now(), self.again() / self.seconds))
+
+    def recent(self, now: float) -> list[float]:
+        """What was seen of late."""
+        return [slower for when, slower in self.looks if now - when <= RECENT]
+
+    def slower(self, now: float) -> float:
+        """How much slower the machine is than it was, as far as is known; else 1."""
+        found = median(self.recent(now) or (1.0,))
+        return found if abs(found - 1.0) > SAME else 1.0
+
+    def replaced(self, repeat: Repeat, runs: int, seconds: float) -> None:
+        """Another kernel becomes the control; what is known of the machine stays."""
+        self.repeat, self.runs, self.seconds = repeat, runs, seconds
+
 
 class Drift:
-    """The controls of some programs. `shortest`: seconds of a repeat, as in a `TimingPlan`."""
+    """The controls of some programs. `shortest`: seconds of a repeat, as in a `TimingPlan`; `now`: a clock for their age."""
 
-    def __init__(self, shortest: float) -> None:
-        self._shortest = shortest
+    def __init__(self, shortest: float, now: Callable[[], float] = monotonic) -> None:
+        self._shortest, self._now = shortest, now
         self._controls: OrderedDict[str, _Control] = OrderedDict()
+
+    def limit(self, program: str, limit: float) -> float:
+        """The best time known as it would be now."""
+        control = self._controls.get(program)
+        return limit if control is None else limit * control.slower(self._now())
 
     def corrected(self, program: str, repeat: Repeat, timing: Timing) -> Timing:
         """The times, just taken by `repeat`, as they would have been when the program's first control was timed."""
         if timing.abandoned or not timing.trusted:
             return timing
         control = self._controls.get(program)
-        if control is not None and timing.seconds > NEAR * control.best:
-            return timing
-        runs = max(round(self._shortest / timing.seconds), 1)
         if control is None:
-            control = _Control(repeat, runs, timing.seconds, timing.seconds)
+            self._keep(program, _Control(repeat, self._runs(timing), timing.seconds, timing.seconds))
+            return timing
+        known = control.slower(self._now())
+        if timing.seconds > NEAR * known * control.best:
+            return _divided(timing, known)
+        if max(timing.seconds, timing.seconds / known) < FASTER * control.best:
+            timing = _divided(timing, known)
         else:
-            timing = _in_its_units(timing, control)
+            control.look(self._now)
+            timing = _divided(timing, control.slower(self._now()))
             if timing.seconds < control.best:
-                timing = _proven(repeat, runs, timing, control)
-            if timing.seconds < control.best:
-                control = replace(control, best=timing.seconds)
-                if timing.seconds < FASTER * control.seconds:
-                    control = _Control(repeat, runs, timing.seconds, timing.seconds)
+                timing = _proven(repeat, self._runs(timing), timing, control)
+        control.best = min(control.best, timing.seconds)
+        if timing.seconds < FASTER * control.seconds:
+            control.replaced(repeat, self._runs(timing), timing.seconds)
+        self._keep(program, control)
+        return timing
+
+    def _runs(self, timing: Timing) -> int:
+        return max(round(self._shortest / timing.seconds), 1)
+
+    def _keep(self, program: str, control: _Control) -> None:
         self._controls[program] = control
         self._controls.move_to_end(program)
         while len(self._controls) > KEPT:
             self._controls.popitem(last=False)
-        return timing
 
 
-def _in_its_units(timing: Timing, control: _Control) -> Timing:
-    slower = min(control.again() for _ in range(REPEATS)) / control.seconds
-    if abs(slower - 1.0) <= SAME:
-        return timing
-    return replace(timing, times=tuple(seconds / slower for seconds in timing.times))
+def _divided(timing: Timing, slower: float) -> Timing:
+    return timing if slower == 1.0 else replace(timing, times=tuple(seconds / slower for seconds in timing.times))
 
 
 def _proven(repeat: Repeat, runs: int, timing: Timing, control: _Control) -> Timing:

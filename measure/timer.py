@@ -87,12 +87,17 @@ class Timer:
         link.quiet()
         start = perf_counter()
         try:
-            timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
-            if self._drift is not None and request.limit is not None:
-                timing = self._drift.corrected(request.program, passed.repeat, timing)
+            timing = self._timed(request, passed)
         except KernelFault as error:
             return self._faulted(error, "time", passed.measurement)
         return self._judged(passed, timing, perf_counter() - start)
+
+    def _timed(self, request: TimeRequest, passed: _Passed) -> Timing:
+        if self._drift is None or request.limit is None:
+            return time_kernel(passed.repeat, passed.first, request.limit, self._plan)
+        limit = self._drift.limit(request.program, request.limit)
+        timing = time_kernel(passed.repeat, passed.first, limit, self._plan)
+        return self._drift.corrected(request.program, passed.repeat, timing)
 
     def _confirm(self, request: ConfirmRequest, link: Link) -> tuple[Measurement, ...]:
         ends = [self._check(item, link, place) for place, item in enumerate(request.items)]

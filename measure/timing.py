@@ -7,9 +7,12 @@ runs as last `shortest` seconds together; its time divided by the number of runs
                  time, so is a second single run that is no better
     repeats      `repeats` of them; what is clearly slower than the best is dropped after the first
     fewer        of what is no contender, once they agree: that it is slower is known, how much need not be
-    more         while the interquartile range exceeds `spread` of the median, up to `most_repeats` and `budget` seconds
+    more         while the interquartile range exceeds `spread` of the median, or the median is far above the fastest, up to
+                 `most_repeats` and `budget` seconds
     verdict      times that never settled are cut down to the fastest third; where even those are further apart than
                  `unstable`, they are kept for the reader, but the trial counts as unstable
+
+Contenders of a confirmation are timed in rounds, and raced: who is behind the leader after `race` rounds runs no more.
 
 Noise only ever adds time. Hence the fastest third (on a machine that others use too, it is what the kernel takes when it
 is let run), and hence a run or a repeat that looks slow enough to be dropped is given one more chance: on a busy machine
@@ -30,26 +33,30 @@ Repeat = Callable[[int], float]  # runs the kernel that many times, returns the 
 class TimingPlan:
     """The numbers of the method; seconds unless said otherwise.
 
-    A kernel of 6 ms costs about 35 ms in all (5 repeats of one run), one of 10 us about 25 ms.
+    A kernel of 6 ms costs about 35 ms in all (5 repeats of one run), one of 10 us about 12 ms. Repeats of 4 ms were no better
+    than those of 2 ms: what makes a time wrong lasts longer than either, and is taken out by other means (drift.py).
     """
 
-    shortest: float = 4e-3
+    shortest: float = 2e-3
     repeats: int = 5
     few_repeats: int = 3  # of what is `behind` the best known time
     most_repeats: int = 21
     budget: float = 0.12  # after which 3 repeats are enough
     long_budget: float = 0.6  # after which one repeat is enough
-    spread: float = 0.05  # interquartile range / median with which the method is content
+    spread: float = 0.08  # interquartile range / median with which the method is content
     settled: float = 0.15  # the same, above which only the fastest third counts
     unstable: float = 0.30  # the same, above which even these are not to be trusted
     behind: float = 1.06  # this many times the best known time is no contender
     abandon: float = 1.25  # this many times the best known time is clearly slower
     abandon_cold: float = 4.0  # the same for the warm-up run, which pays for cold caches and sleeping threads
     cold_cost: float = 1e-3  # what a warm-up run may cost on top
+    race: int = 4  # rounds of a confirmation that all contenders run
+    lost: float = 1.03  # times the leader's, round by round, with which one is out of the race
 
 
 SEARCH_PLAN = TimingPlan()
-CONFIRM_PLAN = TimingPlan(shortest=20e-3)
+CONFIRM_PLAN = TimingPlan(shortest=10e-3)
+THOROUGH_PLAN = TimingPlan(shortest=20e-3, lost=inf)  # where each time counts, and not only who is the fastest
 # A GPU is timed by its own clock, and each run pays for emptying the L2 on top.
 DEVICE_PLAN = TimingPlan(shortest=5e-4, budget=0.06)
 DEVICE_CONFIRM_PLAN = TimingPlan(shortest=4e-3)
@@ -122,7 +129,7 @@ def time_kernel(repeat: Repeat, first: float, limit: float | None = None, plan: 
 
 def settled(times: Sequence[float], plan: TimingPlan = SEARCH_PLAN) -> Timing:
     """The verdict on all repeats of a kernel; see the head of this file."""
-    if relative_spread(times) > plan.settled:
+    if relative_spread(times) > plan.settled or _mixed(times, plan):
         fastest = sorted(times)[max(2, (len(times) - 1) // 3)]
         times = [seconds for seconds in times if seconds <= fastest]
     return Timing(tuple(times), trusted=relative_spread(times) <= plan.unstable)
@@ -148,10 +155,15 @@ def _enough(times: Sequence[float], spent: float, plan: TimingPlan, behind: floa
     count = len(times)
     if count >= plan.most_repeats or spent > plan.long_budget:
         return True
-    content = relative_spread(times) <= plan.spread
+    content = relative_spread(times) <= plan.spread and not _mixed(times, plan)
     if spent > plan.budget:
         return count >= 3 and (content or spent > 3 * plan.budget)
     return content and count >= (plan.few_repeats if min(times) > behind else plan.repeats)
+
+
+def _mixed(times: Sequence[float], plan: TimingPlan) -> bool:
+    """Whether most repeats are far above the fastest, however alike: another process had a core, and let it go once."""
+    return median(times) > (1.0 + plan.settled) * min(times)
 
 
 def interleaved(
@@ -164,11 +176,31 @@ def interleaved(
         orders: for each round the order in which the kernels are timed.
 
     Returns:
-        For each kernel the seconds of one run, one entry for each round.
+        For each kernel the seconds of one run, one entry for each round that it took part in. What lost the race is given by
+        its ratio to the leader, in the leader's time of all rounds.
     """
     counts = [_runs_per_repeat(repeat, plan)[0] for repeat in repeats]
     times: list[list[float]] = [[] for _ in repeats]
-    for order in orders:
+    racing, leader = set(range(len(repeats))), 0
+    for number, order in enumerate(orders, 1):
         for index in order:
-            times[index].append(repeats[index](counts[index]) / counts[index])
-    return [tuple(t) for t in times]
+            if index in racing:
+                times[index].append(repeats[index](counts[index]) / counts[index])
+        if racing:
+            leader = min(racing, key=lambda index: median(times[index]))
+        if number >= plan.race:
+            racing = {index for index in racing if _behind(times[index], times[leader]) <= plan.lost}
+    return [_in_all_rounds(of_one, times[leader]) for of_one in times]
+
+
+def _behind(times: Sequence[float], leader: Sequence[float]) -> float:
+    """How many times slower than the leader: in the middle of the rounds that both ran, and at their best in these too."""
+    ratios = [one / best for one, best in zip(times, leader, strict=False)]
+    return min(median(ratios), min(times) / min(leader[: len(times)]))
+
+
+def _in_all_rounds(times: Sequence[float], leader: Sequence[float]) -> tuple[float, ...]:
+    """Round by round what the leader takes, times the ratio: so who lost stays behind, whatever came later."""
+    if len(times) == len(leader):
+        return tuple(times)
+    return tuple(one / best * median(leader) for one, best in zip(times, leader, strict=False))

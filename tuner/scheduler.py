@@ -41,6 +41,7 @@ class Lane:
     thinking: Stopwatch = field(default_factory=Stopwatch)
     curve: list[float] = field(default_factory=list)  # seconds of the best so far after each trial
     asked: int = 0  # candidates given out in this sitting
+    opening: bool = False  # whether what was given out last came before the strategy had a say
     _kept: int = 0  # rounds of the model that are written
     open: bool = True  # False when the strategy has no more
 
@@ -61,9 +62,10 @@ class Lane:
     def ask(self, count: int) -> list[Candidate]:
         """Up to `count` candidates; none when there are no more."""
         with self.thinking:
-            asked = self._first[:count] or self.strategy.ask(count)
+            first, self._first = self._first[:count], self._first[count:]
+            asked = first or self.strategy.ask(count)
             self._keep_rounds()
-        self._first = self._first[count:]
+        self.opening = bool(first)
         self.asked += len(asked)
         self.open = bool(asked)
         return asked

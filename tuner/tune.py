@@ -133,14 +133,17 @@ def explore(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effor
         done, spent = sum(lane.session.done for lane in lanes), max(lane.session.spent for lane in lanes)
         more = more and not budget.over(done + len(flying), spent)
         room = min(runner.capacity - len(flying), budget.trials_left(done + len(flying)))
-        if more and room > 0:
+        while more and room > 0:
             asked = schedule.ask(room)
             more = bool(asked)
+            room -= len(asked)
             for lane, candidate in asked:
                 if (lane, candidate) not in flying.values():
                     job = lane.session.job(candidate, next(NUMBERS), Purpose.SEARCH)
                     flying[job.number] = (lane, candidate)
                     runner.submit(job)
+            if not any(lane.opening for lane, _ in asked):
+                break  # else the strategy begins to think while the first ones are built and timed
         home = [(*flying.pop(n), m) for n, m in runner.collect(budget.patience(spent)) if n in flying]
         for lane, candidate, measurement in home:
             lane.record(candidate, measurement)

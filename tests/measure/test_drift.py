@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tilesmith.measure.drift import KEPT, Drift
+from tilesmith.measure.drift import KEPT, RECENT, Drift
 from tilesmith.measure.timing import Timing
 
 
@@ -17,13 +17,18 @@ class Machine:
     def __init__(self) -> None:
         self.slow = 1.0
         self.runs = 0
+        self.time = 0.0
 
     def kernel(self, seconds: float) -> Callable[[int], float]:
         def repeat(count: int) -> float:
             self.runs += count
+            self.time += count * seconds * self.slow
             return count * seconds * self.slow
 
         return repeat
+
+    def drift(self) -> Drift:
+        return Drift(4e-3, lambda: self.time)
 
     def timed(self, drift: Drift, seconds: float, program: str = "p", *, abandoned: bool = False) -> Timing:
         repeat = self.kernel(seconds)
@@ -31,7 +36,8 @@ class Machine:
 
 
 def test_a_slower_moment_is_taken_out() -> None:
-    machine, drift = Machine(), Drift(4e-3)
+    machine = Machine()
+    drift = machine.drift()
     assert machine.timed(drift, 1e-3).seconds == pytest.approx(1e-3)
     machine.slow = 1.12
     assert machine.timed(drift, 0.95e-3).seconds == pytest.approx(0.95e-3)  # it leads although its clock said 1.064 ms
@@ -40,11 +46,14 @@ def test_a_slower_moment_is_taken_out() -> None:
 
 
 def test_the_order_is_right_on_a_machine_that_never_rests() -> None:
-    machine, drift = Machine(), Drift(4e-3)
-    kernels = [1e-3 * (1.0 - 0.01 * number) for number in range(12)]
+    machine = Machine()
+    drift = machine.drift()
+    kernels = [1e-3 * (1.0 - 0.02 * number) for number in range(12)]
     found = []
-    for number, seconds in enumerate(kernels):
-        machine.slow = 1.0 + 0.05 * (number % 3)
+    for seconds in kernels:
+        for slower in (1.0, 1.04, 1.08, 1.12, 1.08, 1.04):  # each kernel meets the machine in another mood, and alone
+            machine.slow = slower
+            machine.timed(drift, 1.05 * seconds)
         found.append(machine.timed(drift, seconds).seconds)
     assert found == sorted(found, reverse=True)
 
@@ -60,14 +69,44 @@ def test_luck_does_not_add_up() -> None:
     assert np.median(found[-100:]) == pytest.approx(np.median(found[:100]), rel=0.015)
 
 
-def test_a_much_faster_kernel_becomes_the_control() -> None:
-    machine, drift = Machine(), Drift(4e-3)
+def test_a_much_faster_kernel_becomes_the_control_without_a_proof() -> None:
+    machine = Machine()
+    drift = machine.drift()
     machine.timed(drift, 8e-3)
-    machine.slow = 1.1
-    assert machine.timed(drift, 1e-3).seconds == pytest.approx(1e-3)
     before = machine.runs
+    assert machine.timed(drift, 1e-3).seconds == pytest.approx(1e-3)
+    assert machine.runs - before == 4  # its own: however slow the machine is, it is faster
+    machine.slow, before = 1.1, machine.runs
     assert machine.timed(drift, 1.03e-3).seconds == pytest.approx(1.03e-3)
     assert machine.runs - before == 4 + 3 * 4  # of the new control, which has to run often enough to be timed
+
+
+def test_a_look_at_the_control_tells_for_a_while() -> None:
+    machine = Machine()
+    drift = machine.drift()
+    machine.timed(drift, 1e-3)
+    machine.slow = 1.1
+    machine.timed(drift, 1.02e-3)
+    assert drift.limit("p", 1e-3) == pytest.approx(1.1e-3) and drift.limit("other", 1e-3) == 1e-3
+    before = machine.runs
+    assert machine.timed(drift, 1.05e-3).seconds == pytest.approx(1.05e-3)
+    assert machine.runs - before == 4 + 4, "one more look is enough"
+    before = machine.runs
+    assert machine.timed(drift, 1.3e-3).seconds == pytest.approx(1.3e-3)
+    assert machine.runs - before == 4, "what is clearly slower costs none, and is divided by what is known"
+    machine.time += RECENT + 1.0
+    assert drift.limit("p", 1e-3) == 1e-3
+
+
+def test_one_disturbed_look_is_no_drift() -> None:
+    machine = Machine()
+    drift = machine.drift()
+    for _ in range(4):
+        machine.timed(drift, 1e-3)
+    repeat = machine.kernel(1.05e-3)
+    timing = Timing((repeat(4) / 4,) * 3)
+    machine.slow = 2.0  # only while the control is looked at
+    assert drift.corrected("p", repeat, timing).seconds == pytest.approx(1.05e-3)
 
 
 def test_a_moment_that_disturbs_only_the_control_makes_no_leader() -> None:
@@ -85,14 +124,16 @@ def test_a_moment_that_disturbs_only_the_control_makes_no_leader() -> None:
 
 
 def test_small_differences_are_noise() -> None:
-    machine, drift = Machine(), Drift(4e-3)
+    machine = Machine()
+    drift = machine.drift()
     machine.timed(drift, 1e-3)
     machine.slow = 1.01
     assert machine.timed(drift, 1e-3).seconds == pytest.approx(1.01e-3)
 
 
 def test_what_was_dropped_or_is_not_trusted_costs_no_runs_of_the_control() -> None:
-    machine, drift = Machine(), Drift(4e-3)
+    machine = Machine()
+    drift = machine.drift()
     machine.timed(drift, 1e-3)
     machine.slow, before = 1.5, machine.runs
     dropped = machine.timed(drift, 2e-3, abandoned=True)
@@ -102,7 +143,8 @@ def test_what_was_dropped_or_is_not_trusted_costs_no_runs_of_the_control() -> No
 
 
 def test_each_program_has_its_own_control_and_old_ones_go() -> None:
-    machine, drift = Machine(), Drift(4e-3)
+    machine = Machine()
+    drift = machine.drift()
     machine.timed(drift, 1e-3, "first")
     for number in range(KEPT):
         machine.timed(drift, 5e-3, f"other {number}")

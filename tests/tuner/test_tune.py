@@ -85,6 +85,19 @@ class Failing(ReplayRunner):
         return Measurement(Status.CRASH, failure=Failure(stage, f"broken in {stage}\nmore"), builder="replay")
 
 
+class Counting(ReplayRunner):
+    """Notes how many were on their way each time that it was asked for answers."""
+
+    def __init__(self) -> None:
+        super().__init__(SPACE.table)
+        self.flying: list[int] = []
+
+    def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Measurement]]:
+        home = super().collect(timeout)
+        self.flying.append(len(home))
+        return home
+
+
 def problem(space: NamedReplay = SPACE, builder: str = "replay", machine: str = "m1") -> Problem:
     identity = TaskIdentity("p" * 64, "f" * 64, "program", "display", "t" * 64, "x86:avx2", 1)
     return Problem(
@@ -190,6 +203,13 @@ def test_times_of_another_machine_or_builder_are_seeds_and_no_answers(tmp_path: 
             first = session.first(NORMAL.opening)
             assert [json.loads(here.best.trial.config)] == [SPACE.config(c) for c in first[:1]]
             assert len(first) == 4
+
+
+def test_the_strategy_thinks_while_the_first_ones_are_measured(tmp_path: Path) -> None:
+    run(tmp_path / "a.db")
+    runner = Counting()
+    run(tmp_path / "a.db", runner=runner, trials=20, given=problem(machine="m2"))
+    assert runner.flying[0] == runner.capacity, "four that were good elsewhere are not waited for"
 
 
 def test_records_whose_config_left_the_domains_are_skipped(tmp_path: Path) -> None:
