@@ -114,7 +114,7 @@ def described(plan: Plan, result: TuneResult, database: Database) -> Found:
     """All that is kept of a finished run."""
     spent, best = result.spent, result.best
     searched = [r for r in result.records if r.trial.purpose is Purpose.SEARCH]
-    drafted = searched[1 : 1 + plan.effort.draft.first]  # the first is the unscheduled nest
+    drafted = searched[: plan.effort.draft.first]
     return {
         "task": plan.task, "label": plan.label, "seed": plan.seed, "trials": len(searched),
         "curve": curve(searched),

@@ -188,7 +188,7 @@ def _sample_by_rejection(space: Space, rng: Generator, arm: int, count: int) -> 
     return take(found, np.arange(min(count, len(found))))
 
 
-def mutate(space: Space, rng: Generator, parents: Population, genes: float = 1.5) -> Population:
+def mutate(space: Space, rng: Generator, parents: Population, genes: float) -> Population:
     """A changed copy of each row, valid or not: at least one gene changes, `genes` on average.
 
     An ordered parameter moves one position (half of the time), two (a quarter), or anywhere; others take any other

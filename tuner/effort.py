@@ -60,10 +60,12 @@ class Rounds:
     fit: float = 1.5  # times the best, up to which a leader has any
     children: int = 1536  # scored by the model in each generation
     generations: int = 2  # one up to `grown` results
+    genes: float = 1.5  # of a child that differ from its parent, on average
     greed: float = 2 / 3  # share of the trials that the model chooses which are its first ones, however alike
     explore: float = 0.06  # share of trials that the model does not choose
     near: float = 0.5  # share of trials that are neighbours of the leaders
     leaders: int = 3  # around which neighbours are looked at
+    led: int = 6  # results, before which a descent without a model has no leaders
     reach: int = 2  # positions in its domain that a parameter of a neighbour moves at most
     patience: int = 3  # batches without a gain after which most trials are neighbours of the leaders
     gain: float = 0.005  # share of the best time that counts as a gain
@@ -72,6 +74,7 @@ class Rounds:
     doubt: float = 1e-3  # the least probability to run that a candidate is given: failing costs a trial, not the search
     options: int = 5  # values of a parameter that is a choice more than a number
     untried: int = 2  # trials of a batch that are spent on options that nobody has tried
+    portion: int = 3  # trials of a draft, or of earlier runs, that count as chosen together: they are no neighbours
     judged: int = 4  # the best few of a batch, of which the log tells how many the model put first
 
 
@@ -117,6 +120,7 @@ class Evolution:
     favour: int = 3  # the mean rank of a mother is parents / favour
     explore: float = 0.1  # share of proposals that stay random
     brood: int = 8  # children made for each one that is needed: many are invalid or known
+    genes: float = 1.5  # of a child that differ from its parent, on average
     rounds: int = 6  # broods before giving up for this time
 
 
@@ -128,6 +132,7 @@ class Annealing:
     start: float = 0.3  # first temperature: a step to a 1.35 times slower config is taken with probability 1/e
     cooling: float = 0.985  # factor for each result
     floor: float = 0.01  # the last temperature
+    genes: float = 1.5  # that a move changes, on average
     tries: int = 64  # moves drawn to find one new valid candidate
     patience: int = 24  # results without a step after which a chain goes to the best known candidate
 
@@ -142,10 +147,11 @@ class Portions:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What is measured before the strategy is asked."""
+    """What is measured without asking the strategy: the best from elsewhere first, the unscheduled nest where nothing runs."""
 
     seeds: int = 4  # the best of this task on other machines or by older builders
-    affordable: float = 0.5  # predicted seconds of one run of the unscheduled nest, above which it is left out
+    failing: int = 16  # trials without a single success after which the unscheduled nest is tried
+    affordable: float = 0.5  # predicted seconds of one run of it, above which it is left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +242,7 @@ class Effort:
 QUICK = Effort(
     "quick",
     trials=32,
-    draft=Draft(population=50_000, generations=1, first=8),
+    draft=Draft(generations=1, first=8),  # half the population saves a tenth of a second: most of it goes on the arms
     learning=replace(LEARNING, members=3),
     confirm=4,
 )

@@ -44,6 +44,7 @@ class Lane:
     opening: bool = False  # whether what was given out last came before the strategy had a say
     _kept: int = 0  # rounds of the model that are written
     open: bool = True  # False when the strategy has no more
+    _last: list[Candidate] = field(default_factory=list)  # for when all else fails, or there is nothing else
 
     def begin(self, opening: Opening) -> None:
         """Tells the strategy what is known already."""
@@ -51,10 +52,10 @@ class Lane:
             earlier = self.session.earlier_results()
             self.strategy.tell(earlier)
             tried = {candidate for candidate, _ in earlier}
-            first = dict.fromkeys(
-                [*self.session.first(opening), *self.seeds]
-            )  # the unscheduled nest, what was good elsewhere
+            first = dict.fromkeys([*self.session.seeds(opening.seeds), *self.seeds])  # what was good elsewhere
             self._first = [candidate for candidate in first if candidate not in tried]
+            self._last = [one for one in self.session.last(opening) if one not in tried]
+            self._failing = opening.failing
         for _, measurement in earlier:
             self._extend(measurement.seconds)
         self._before = len(self.curve)
@@ -63,8 +64,10 @@ class Lane:
         """Up to `count` candidates; none when there are no more."""
         with self.thinking:
             first, self._first = self._first[:count], self._first[count:]
-            asked = first or self.strategy.ask(count)
+            failing = len(self.curve) >= self._failing and self.curve[-1] == inf
+            asked = first or (self._last if failing else []) or self.strategy.ask(count) or self._last
             self._keep_rounds()
+        self._last = [candidate for candidate in self._last if candidate not in asked]
         self.opening = bool(first)
         self.asked += len(asked)
         self.open = bool(asked)
@@ -81,6 +84,13 @@ class Lane:
         """In the middle of a thought: lets trials go on."""
         with self.thinking.paused():
             runner.tend()
+
+    def finish(self) -> None:
+        """Writes what the model had said of the last trials."""
+        with self.thinking:
+            if isinstance(self.strategy, Judged):
+                self.strategy.judge()
+            self._keep_rounds()
 
     def _keep_rounds(self) -> None:
         """Writes what the strategy's model said of the last batches, where it has one."""

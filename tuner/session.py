@@ -68,13 +68,10 @@ class Session:
         place = (record.trial.machine, record.trial.measurement.builder)
         return place != (self.problem.machine.key, self.problem.builder)
 
-    def first(self, opening: Opening) -> list[Candidate]:
-        """What is measured before the strategy is asked, unless it is known: candidate 0 and the best from elsewhere."""
-        known = {(r.trial.sketch, r.trial.config) for r in self.known}
+    def last(self, opening: Opening) -> list[Candidate]:
+        """What is measured where nothing else runs: the unscheduled nest, if that does not take too long."""
         unscheduled = self.problem.unscheduled()
-        start = [unscheduled] if unscheduled and self.problem.names(unscheduled) not in known else []
-        start = [candidate for candidate in start if self._is_affordable(candidate, opening.affordable)]
-        return list(dict.fromkeys([*start, *self.seeds(opening.seeds)]))
+        return [unscheduled] if unscheduled and self._is_affordable(unscheduled, opening.affordable) else []
 
     def _is_affordable(self, candidate: Candidate, seconds: float) -> bool:
         """False where one run would cost as much as very many trials: the unscheduled nest of a large program."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..common.errors import TilesmithError
 from ..cost_model.learned import Samples
-from ..measure.result import Purpose
+from ..measure.result import Purpose, Status
 from ..schedules.sketch import Sketch, parse_sketch
 from ..schedules.space import Candidate
 from ..schedules.space_ops import group
@@ -106,7 +106,8 @@ def _samples(
     settings: Transfer,
 ) -> Samples | None:
     """Another task's trials on this machine by this builder, described as the space of `problem` describes its own."""
-    found = database.records(one.key, machine=problem.machine.key, builder=problem.builder, purpose=Purpose.SEARCH)
+    ended = database.records(one.key, machine=problem.machine.key, builder=problem.builder, purpose=Purpose.SEARCH)
+    found = [record for record in ended if record.trial.measurement.status is not Status.UNSTABLE]
     if not found:
         return None
     try:

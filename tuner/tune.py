@@ -109,6 +109,7 @@ def search(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effort
     try:
         explore(lanes, runner, budget, effort)
         for lane in lanes:
+            lane.finish()
             lane.confirm(runner, effort)
         finished = True
     except KeyboardInterrupt:  # what is in flight is dropped; all that came home is in the database

@@ -69,7 +69,7 @@ def test_an_arm_where_nothing_is_valid_ends() -> None:
 def test_mutation_changes_every_row_and_stays_in_the_domain() -> None:
     space = ToySpace()
     parents = ops.sample(space, np.random.default_rng(0), 0, 5_000)
-    children = ops.mutate(space, np.random.default_rng(1), parents)
+    children = ops.mutate(space, np.random.default_rng(1), parents, 1.5)
     changed = children.choices != parents.choices
     assert changed.any(axis=1).all()
     assert 1.3 < changed.sum(axis=1).mean() < 1.7

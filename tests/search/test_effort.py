@@ -25,7 +25,7 @@ from tilesmith.tuner.task_space import TaskSpace
 
 ROOT = Path(__file__).parents[2]
 SEARCH = sorted((ROOT / "tuner" / "search").glob("*.py"))
-LEARNING = [ROOT / "cost_model" / f"{name}.py" for name in ("learned", "boosting")]
+LEARNING = [ROOT / "cost_model" / f"{name}.py" for name in ("learned", "boosting", "smooth")]
 TUNER = [ROOT / "tuner" / f"{name}.py" for name in ("budget", "scheduler", "session", "transfer", "tune")]
 
 
@@ -45,8 +45,8 @@ def test_no_other_module_holds_a_default_number(path: Path) -> None:
 def test_presets_differ_in_thoroughness_alone() -> None:
     quick, normal, full = (EFFORTS[name] for name in ("quick", "normal", "full"))
     assert quick.trials < normal.trials < full.trials
-    assert quick.draft.population < normal.draft.population < full.draft.population
-    assert normal.draft.population >= 100_000
+    assert 100_000 <= quick.draft.population <= normal.draft.population < full.draft.population
+    assert quick.draft.generations < normal.draft.generations < full.draft.generations
     assert quick.parts == normal.parts == full.parts == Parts()
 
 

@@ -8,13 +8,16 @@ from io import StringIO
 from math import exp, inf
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from rich.console import Console
 
 from contracts.spaces import ToySpace
 from tilesmith.common.errors import ArgumentError
 from tilesmith.measure.result import Job, Measurement, Status
-from tilesmith.schedules.space import Candidate, Value, config
+from tilesmith.schedules.space import Arm, Candidate, Population, Value, config
+from tilesmith.schedules.space_ops import enumerate_arm
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tensor.ops import matmul
 from tilesmith.tuner.budget import Budget
@@ -27,7 +30,7 @@ from tilesmith.tuner.report import model_table
 from tilesmith.tuner.roofline import Work
 from tilesmith.tuner.scheduler import Lane, expected_gain
 from tilesmith.tuner.search.rounds import Round
-from tilesmith.tuner.search.strategy import make_strategy
+from tilesmith.tuner.search.strategy import Result, candidates, make_strategy
 from tilesmith.tuner.session import Session
 from tilesmith.tuner.tune import search, tune
 from tilesmith.tuner.watch import Silent
@@ -44,6 +47,20 @@ class NamedToy(ToySpace):
 
     def config(self, candidate: Candidate) -> dict[str, Value]:
         return config(self.arms[candidate.arm], candidate.choices)
+
+
+class WithNest(NamedToy):
+    """A toy with an unscheduled nest as its last arm."""
+
+    @property
+    def arms(self) -> Sequence[Arm]:
+        return (*super().arms, Arm("nest", "nest", ()))
+
+    def sketch_text(self, arm: int) -> str:
+        return super().sketch_text(arm) if self.arms[arm].parameters else ""
+
+    def prior(self, p: Population) -> NDArray[np.float64] | None:
+        return super().prior(p) if p.arm < 2 else np.full(len(p), 1e-2)
 
 
 SPACE = NamedToy()
@@ -166,6 +183,36 @@ def test_a_task_without_more_candidates_leaves_the_rest_to_the_others(
     assert len(runner.order) == 100 and runner.order.count("a") <= 24
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_the_unscheduled_nest_is_tried_only_where_nothing_runs(tmp_path: Path, runs: bool) -> None:
+    space = WithNest()
+
+    class Some(ToyRunner):
+        def _answer(self, job: Job) -> Measurement:
+            return Measurement(Status.OK, (1.0,)) if runs or not job.sketch else Measurement(Status.CRASH)
+
+    class Tiled:
+        """A strategy that never thinks of the nest."""
+
+        def __init__(self) -> None:
+            self._some = iter(candidates(next(enumerate_arm(space, 0))))
+
+        def ask(self, count: int) -> list[Candidate]:
+            return [one for _, one in zip(range(count), self._some, strict=False)]
+
+        def tell(self, results: Sequence[Result]) -> None:
+            pass
+
+    runner, name = Some({}), "a"
+    with Database(tmp_path / "a.sqlite") as database:
+        identity = TaskIdentity(name * 64, "f" * 64, name, "display", "t" * 64, "x86:avx2", 1)
+        given = Problem(name, identity, space, Machine("m1", "a test"), "toy", CEILINGS, Work((), 0))
+        session = Session.begin(database, given, {})
+        search([Lane(session, Tiled(), Silent())], runner, Budget(40), NORMAL)
+        places = [n for n, r in enumerate(session.records()) if not r.trial.sketch]
+    assert not places if runs else len(places) == 1 and NORMAL.opening.failing <= places[0] < 24
+
+
 @pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -2.0], [1.0, inf], [1.0, 1.0, 1.0]])
 def test_weights_that_do_not_fit_are_refused(weights: list[float]) -> None:
     with pytest.raises(ArgumentError, match="weights do not fit"):
@@ -186,6 +233,9 @@ def test_what_the_model_said_of_each_batch_is_kept_and_shown(tmp_path: Path) -> 
         assert [r.number for r in rounds] == list(range(len(rounds))) and len(rounds) >= 5
         assert all(-1 <= r.correlation <= 1 and 0 <= r.peak <= 1 and 0 <= r.recall <= 1 for r in rounds)
         assert [r.known for r in rounds] == sorted({r.known for r in rounds}) and rounds[-1].known >= 60
+        assert rounds[0].known == 0 and sum(r.batch for r in rounds) == 80, (
+            "the draft and the last trials are among them"
+        )
         console = Console(width=200, file=StringIO())
         console.print(model_table(database, done.tasks[0].task))
     shown = console.file.getvalue()  # type: ignore[attr-defined]

@@ -200,7 +200,7 @@ def test_times_of_another_machine_or_builder_are_seeds_and_no_answers(tmp_path: 
         with Database(tmp_path / "a.db") as database:
             session = Session.begin(database, other, {"x": 1})
             assert session.known == [] and session.best() is None
-            first = session.first(NORMAL.opening)
+            first = session.seeds(NORMAL.opening.seeds)
             assert [json.loads(here.best.trial.config)] == [SPACE.config(c) for c in first[:1]]
             assert len(first) == 4
 

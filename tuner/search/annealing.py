@@ -75,7 +75,7 @@ class Annealing:
             here = population(
                 chain.candidate.arm, [chain.candidate] * self._settings.tries, len(chain.candidate.choices)
             )
-            moves = mutate(self._space, self._rng, here)
+            moves = mutate(self._space, self._rng, here, self._settings.genes)
             new = self._history.propose(candidates(take(moves, self._space.valid(moves))), 1)
             if new:
                 return new

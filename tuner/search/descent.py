@@ -42,7 +42,7 @@ class Descent:
         """The draft first, then neighbours of the leaders and more of the draft."""
         if self._draft is None:
             self._draft = self._drafted()
-        if len(self._history.results) < self._effort.draft.first // 2:
+        if len(self._history.results) < self._effort.rounds.led:
             return self._filled(self._history.propose(self._draft, count), count)
         out = self._history.propose(self._plan, count)
         if len(out) < count:

@@ -69,6 +69,7 @@ class Evolution:
         mothers = population(mother.arm, [mother] * size, parameters)
         fathers = take(population(mother.arm, mates, parameters), self._rng.integers(len(mates), size=size))
         crossed = crossover(self._rng, mothers, fathers)
-        brood = concatenate([mutate(self._space, self._rng, crossed), mutate(self._space, self._rng, mothers)])
+        genes = self._settings.genes
+        brood = concatenate([mutate(self._space, self._rng, some, genes) for some in (crossed, mothers)])
         brood = unique(self._space, take(brood, self._rng.permutation(len(brood))))
         return take(brood, self._space.valid(brood))

@@ -56,6 +56,11 @@ class Guided:
         """Trains on the results at the next plan."""
         self._inner.tell(results)
 
+    def judge(self) -> None:
+        """Adds to `rounds` what came home since the last plan."""
+        if isinstance(self._inner, PriorGuided):
+            self._inner.judge()
+
 
 class PriorGuided:
     """Plans `effort.rounds.batch` trials at a time; a new plan when they are all asked for."""
@@ -67,8 +72,8 @@ class PriorGuided:
         self._stream = shuffled(space, self._rng, self._history.seen, effort.portions)
         self._learner = Learner(space, seed, effort, known)
         self._plan: Iterator[Candidate] = iter(())
-        self._round = 0
-        self._batches: dict[Candidate, int] = {}  # in which batch a candidate was chosen
+        self._batches: dict[Candidate, int] = {}  # in which batch a candidate was chosen; below 0: not by this search
+        self._number = self._others = 0  # of batches, and of candidates that others chose
         self._draft: Pool | None = None
         self._scales: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
         self._best_by_round: list[float] = []
@@ -81,13 +86,22 @@ class PriorGuided:
     def tell(self, results: Sequence[Result]) -> None:
         """Keeps the results for the next plan."""
         self._history.tell(results)
+        for candidate, _ in results:
+            if candidate not in self._batches:
+                self._batches[candidate] = -1 - self._others // self._effort.rounds.portion
+                self._others += 1
+
+    def judge(self) -> None:
+        """As `Guided.judge`."""
+        self._learner.judge(self._history.results, self._batches)
 
     def ask(self, count: int) -> list[Candidate]:
         """From the plan; from the random stream when there is nothing left to plan with."""
         out = self._history.propose(self._plan, count)
         while len(out) < count:
+            known = self._draft is not None
             plan = self._make_plan()
-            self._batches |= dict.fromkeys(plan, self._round)
+            self._keep(plan, len(plan) if known else self._effort.rounds.portion)
             self._plan = iter(plan)
             more = self._history.propose(self._plan, count - len(out))
             if not more:
@@ -95,10 +109,15 @@ class PriorGuided:
             out += more
         return out
 
+    def _keep(self, plan: Sequence[Candidate], portion: int) -> None:
+        """Notes what was chosen together: a draft's candidates are no neighbours, so that parts of it can be held out."""
+        for start in range(0, len(plan), max(portion, 1)):
+            self._number += 1
+            self._batches |= dict.fromkeys(plan[start : start + portion], self._number)
+
     def _make_plan(self) -> list[Candidate]:
         """The next batch, the most promising first."""
         parts, settings, known = self._effort.parts, self._effort.draft, len(self._history.results)
-        self._round += 1
         if known < parts.blind:
             return list(islice(self._stream, min(self._effort.rounds.batch, parts.blind - known)))
         fresh = self._draft is None
@@ -150,19 +169,23 @@ class PriorGuided:
         return plan + self._explore(self._fresh(pool), explored)
 
     def _untried(self, leaders: Sequence[Candidate]) -> list[Candidate]:
-        """The best candidate with options that no trial of its arm had: no model knows what those are worth."""
+        """The best candidate with options that no trial of its arm had: no model knows what those are worth, but what they
+        come with has a price, so the cheapest by the model go first."""
         if not leaders:
             return []
         arm, choices = leaders[0].arm, leaders[0].choices
-        tried = [c.choices for c, _ in self._history.results if c.arm == arm]
+        tried = [c.choices for c in self._batches if c.arm == arm]  # or still in flight
         turned = [
             Candidate(arm, (*choices[:place], option, *choices[place + 1 :]))
             for place, parameter in enumerate(self._space.arms[arm].parameters)
             if len(parameter.values) <= self._effort.rounds.options
             for option in sorted(set(range(len(parameter.values))) - {one[place] for one in tried})
         ]
-        valid = self._space.valid(population(arm, turned, len(choices)))
-        return [candidate for candidate, good in zip(turned, valid, strict=True) if good][: self._effort.rounds.untried]
+        if not turned:
+            return []
+        variants = population(arm, turned, len(choices))
+        new = self._fresh(pool_of(self._space, [take(variants, self._space.valid(variants))]))
+        return self._choose(new, self._effort.rounds.untried, apart=False)
 
     def _stalled(self) -> bool:
         settings = self._effort.rounds
@@ -216,7 +239,8 @@ class PriorGuided:
         fathers = take(parents, self._rng.integers(len(parents), size=count))
         half = np.arange(count // 2)
         crossed = crossover(self._rng, take(mothers, half), take(fathers, half))
-        brood = mutate(self._space, self._rng, concatenate([crossed, take(mothers, np.arange(count // 2, count))]))
+        both = concatenate([crossed, take(mothers, np.arange(count // 2, count))])
+        brood = mutate(self._space, self._rng, both, self._effort.rounds.genes)
         brood = unique(self._space, brood)
         return take(brood, self._space.valid(brood))
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...cost_model.boosting import import_ahead
 from ...cost_model.learned import LearnedModel, Samples
+from ...measure.result import Status
 from ...schedules.space import Candidate, Space
 from ...schedules.space_ops import group
 from ..effort import Effort
@@ -30,6 +31,7 @@ class Learner:
         self._model = LearnedModel(effort.learning, seed=seed)
         self._known = list(known)
         self._samples: list[Samples] = []
+        self._taken = 0  # results that are among the samples, or left out
         self.rounds: list[Round] = []
         if self._used:  # now, for later it would disturb the clock of the first trials
             import_ahead()
@@ -49,20 +51,34 @@ class Learner:
 
         The features of the new ones are made together: small portions cost most. `batches`: which were chosen together.
         """
-        start, before = perf_counter(), len(self._samples)
-        new = results[sum(len(s) for s in self._samples) :]
+        start = perf_counter()
+        judged_batch = self.judge(results, batches)
+        if not self._used or not self._samples:
+            return
+        self._model.fit(Samples.joined([*self._known, *self._samples]))
+        if judged_batch:
+            self.rounds[-1] = replace(self.rounds[-1], seconds=perf_counter() - start)
+
+    def judge(self, results: Sequence[Result], batches: Mapping[Candidate, int]) -> bool:
+        """Says what the model makes of the results that it has not learned from, and keeps these; whether there were any."""
+        fresh = self._sampled(results[self._taken :], batches)
+        self._taken = len(results)
+        judged_batch = self._judge(fresh) if self._used else None
+        self._samples += fresh
+        self.rounds += [judged_batch] if judged_batch is not None else []
+        return judged_batch is not None
+
+    def _sampled(self, results: Sequence[Result], batches: Mapping[Candidate, int]) -> list[Samples]:
+        """Results as samples. One whose clock could not be trusted says nothing: neither how fast it is, nor that it fails."""
+        new = [result for result in results if result[1].status is not Status.UNSTABLE]
+        samples = []
         for rows, members in group(self._space, [c for c, _ in new]):
             ended = [new[int(r)] for r in rows]
             seconds = np.array([m.seconds for _, m in ended], dtype=np.float64)
             batch = np.array([batches.get(c, 0) for c, _ in ended], dtype=np.int64)
             features, prior = described(self._space, members), prior_of(self._space, members)
-            self._samples.append(Samples(features, prior, seconds, batch, np.zeros(len(rows), dtype=np.int64)))
-        if not self._used:
-            return
-        judged_batch = self._judge(self._samples[before:])
-        self._model.fit(Samples.joined([*self._known, *self._samples]))
-        if judged_batch is not None:
-            self.rounds.append(replace(judged_batch, seconds=perf_counter() - start))
+            samples.append(Samples(features, prior, seconds, batch, np.zeros(len(rows), dtype=np.int64)))
+        return samples
 
     def score(self, pool: Pool) -> Vector:
         """float64[n]: log(seconds) that a candidate might reach; what probably fails is put back."""
@@ -71,10 +87,13 @@ class Learner:
         return np.asarray(hope - np.log(np.maximum(predicted.success, self._settings.doubt)))
 
     def _judge(self, fresh: list[Samples]) -> Round | None:
-        """What the model, which has not seen the new results, says of them."""
-        if not fresh or not self._model.ready:
+        """What the model, which has not seen the new results, says of those that were chosen here. The first say it of the
+        prior, unless it has learned from other tasks.
+        """
+        chosen = [part.rows(part.batch >= 0) for part in fresh]
+        if not any(len(part) for part in chosen):
             return None
-        batch, foreign = Samples.joined(fresh), sum(len(s) for s in self._known)
-        known = foreign + sum(len(s) for s in self._samples) - len(batch)
+        batch, foreign = Samples.joined(chosen), sum(len(s) for s in self._known) if self._model.ready else 0
+        known = foreign + sum(len(s) for s in self._samples)
         predicted = self._model.predict(batch.features, batch.prior).seconds
         return judged(len(self.rounds), known, foreign, predicted, batch.seconds, self._settings.judged)

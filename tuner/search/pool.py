@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...schedules.space import Candidate, Population, Space
+from ...schedules.space import Candidate, Parameter, Population, Space
 from ...schedules.space_ops import CHUNK, concatenate, take
 from ..effort import Spread
+
+NOTHING = np.float32(0.5)  # a size of 0 on a logarithmic scale: below 1
 
 Rows = NDArray[np.intp]
 Vector = NDArray[np.float64]
@@ -72,10 +74,16 @@ def described(space: Space, population: Population, like: Space | None = None) -
     columns[:, len(names) :] = [arm.key == here.key for arm in model.arms]
     for index, parameter in enumerate(here.parameters):
         if parameter.name in names:
-            numeric = all(isinstance(v, int) for v in parameter.values)
-            table = np.array(parameter.values if numeric else range(len(parameter.values)), dtype=np.float32)
-            columns[:, names.index(parameter.name)] = table[population.choices[:, index]]
+            columns[:, names.index(parameter.name)] = _table(parameter)[population.choices[:, index]]
     return np.concatenate([space.features(population), columns], axis=1)
+
+
+def _table(parameter: Parameter) -> NDArray[np.float32]:
+    """float32[number of values]: sizes on a logarithmic scale, on which 2 and 4 are as far apart as 32 and 64."""
+    values = parameter.values
+    if all(isinstance(v, int) and v >= 0 for v in values):
+        return np.log2(np.maximum(np.array(values, dtype=np.float32), NOTHING))
+    return np.arange(len(values), dtype=np.float32)
 
 
 def joined(pools: Sequence[Pool]) -> Pool:

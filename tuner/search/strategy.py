@@ -52,6 +52,10 @@ class Judged(Protocol):
 
     rounds: list[Round]
 
+    def judge(self) -> None:
+        """Adds what came home since the last entry: at the end of a search nothing else asks for it."""
+        ...
+
 
 @dataclass
 class History:
