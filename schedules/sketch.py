@@ -173,18 +173,19 @@ def valid(tree: LoopTree, count: int) -> NDArray[np.bool_]:
     return good
 
 
-def even(tree: LoopTree, count: int) -> NDArray[np.bool_]:
-    """bool[count]: in which candidates every loop comes out even, so that no tile hangs over an edge.
+def even(tree: LoopTree, count: int) -> dict[tuple[str, str], NDArray[np.bool_]]:
+    """bool[count] for each axis of each stage: in which candidates its tiles divide it, so that none hangs over an edge.
 
-    The pieces of an axis tile each other exactly; what remains is whether the outermost one's stride divides its box.
+    The pieces of an axis tile each other exactly; what remains is whether the outermost one's stride divides its box. Copies
+    are not asked: what they cover follows from their readers.
     """
-    good = np.ones(count, dtype=np.bool_)
+    out = {}
     for stage in tree.stages:
-        for axis, box in stage.box.items():
-            outermost = stage.pieces(axis)[:1]
-            for piece in outermost:
-                good &= np.asarray(box) % np.asarray(piece.stride) == 0
-    return good
+        for axis, box in stage.box.items() if stage.copies is None else ():
+            for piece in stage.pieces(axis)[:1]:
+                whole = np.asarray(box) % np.asarray(piece.stride) == 0
+                out[stage.stage, axis] = np.broadcast_to(whole, (count,))
+    return out
 
 
 def broken_conditions(tree: LoopTree) -> list[str]:

@@ -2,6 +2,7 @@
 
     codes        one number for each candidate: equality and set membership
     decode       from the number back to the choices; counts through an arm
+    draw         any candidates, drawn uniformly
     sample       distinct valid candidates, drawn uniformly
     mutate       a few genes of each candidate changed
     crossover    genes taken from either of two parents
@@ -163,11 +164,16 @@ def sample(space: Space, rng: Generator, arm: int, count: int) -> Population:
     return take(everything, rows)
 
 
+def draw(space: Space, rng: Generator, arm: int, rows: int) -> Population:
+    """Rows drawn uniformly, valid or not."""
+    extents = sizes(space.arms[arm])
+    return Population(arm, (rng.random((rows, len(extents))) * extents).astype(np.int32))
+
+
 def _drawn(space: Space, rng: Generator, arm: int, rows: int) -> Population:
     """The valid ones among some rows drawn uniformly."""
-    extents = sizes(space.arms[arm])
-    draw = Population(arm, (rng.random((rows, len(extents))) * extents).astype(np.int32))
-    return take(draw, space.valid(draw))
+    drawn = draw(space, rng, arm, rows)
+    return take(drawn, space.valid(drawn))
 
 
 def _sample_by_rejection(space: Space, rng: Generator, arm: int, count: int) -> Population:

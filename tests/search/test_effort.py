@@ -96,3 +96,15 @@ def test_divisors_only_leaves_nothing_over_an_edge() -> None:
     assert 0 < kept.sum() < 0.5 * len(kept)
     waste = np.abs(ragged.features(drawn)[:, FEATURE_NAMES.index("points_waste")])
     assert (waste[kept] == 0).all() and (waste[~kept] > 0).any()
+
+
+def test_divisors_only_leaves_something_of_every_structure() -> None:
+    """11 columns are prime: there is no tile of 16 or of 8 that divides them, and all other axes still come out even."""
+    target = parse_target("x86:avx512;cores=1")
+    task = Task.of(ops.conv2d(1, 16, 11, 11, 32, kernel=3, padding=1), target, 1)
+    ragged, even = (TaskSpace(task, default_ceilings(target, 1), ragged=flag) for flag in (True, False))
+    for arm in range(0, len(ragged.arms), 5):
+        drawn = sample(ragged, np.random.default_rng(0), arm, 300)
+        kept = sample(even, np.random.default_rng(0), arm, 20)
+        assert len(kept) and ragged.valid(kept).all()
+        assert not len(ragged.arms[arm].parameters) or even.valid(drawn).sum() < len(drawn)
