@@ -14,6 +14,7 @@ from .smooth import Smoothing
 
 Features = NDArray[np.float32]
 Vector = NDArray[np.float64]
+Watched = tuple[Features, Vector, Vector | None]  # with their weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Learning:
     patience: int  # trees without a gain on what is held out
     exact: int  # rows up to which every split is tried
     foreign: float  # share of the rows that may be of other tasks
+    crowd: float  # times as much as a task's own samples those of all other tasks count at most
     kept: float  # share of the rows that are the best, and share that are the newest
     failures: int  # and successes without which no classifier is trained
     failure_trees: int  # of the classifier
@@ -64,28 +66,32 @@ class XGBoost:
             "verbosity": 0,
         }
 
-    def fit(self, features: Features, target: Vector) -> XGBoost:
+    def fit(self, features: Features, target: Vector, weight: Vector | None = None) -> XGBoost:
         """Learns from scratch."""
-        return self.fit_watched(features, target, None)
+        return self.fit_watched(features, target, None, weight)
 
-    def fit_watched(self, features: Features, target: Vector, held: tuple[Features, Vector] | None) -> XGBoost:
+    def fit_watched(
+        self, features: Features, target: Vector, held: Watched | None, weight: Vector | None = None
+    ) -> XGBoost:
         """As `fit`; no more trees once what is `held` out has not been predicted better for a while."""
-        return self._grow(features, target, held, self.learning.trees, None)
+        return self._grow(features, target, held, weight, self.learning.trees, None)
 
-    def fit_more(self, features: Features, target: Vector, held: tuple[Features, Vector] | None) -> XGBoost:
+    def fit_more(
+        self, features: Features, target: Vector, held: Watched | None, weight: Vector | None = None
+    ) -> XGBoost:
         """As `fit_watched`, but keeps its trees and adds a few for what they get wrong: far less work than learning anew."""
-        return self._grow(features, target, held, self.learning.more, self.booster[: self.trees])
+        return self._grow(features, target, held, weight, self.learning.more, self.booster[: self.trees])
 
     def _grow(
-        self, features: Features, target: Vector, held: tuple[Features, Vector] | None, most: int, before: Any
+        self, features: Features, target: Vector, held: Watched | None, weight: Vector | None, most: int, before: Any
     ) -> XGBoost:
         xgboost, learning = import_module("xgboost"), self.learning
         settings = {**self.settings, "tree_method": "exact" if len(target) <= learning.exact else "hist"}
         watching: dict[str, object] = {}
         if held is not None and len(held[1]) >= learning.enough:
-            watched = xgboost.DMatrix(held[0], label=held[1], nthread=1)
+            watched = xgboost.DMatrix(held[0], label=held[1], weight=held[2], nthread=1)
             watching = {"evals": [(watched, "held")], "early_stopping_rounds": learning.patience}
-        data = xgboost.DMatrix(features, label=target, nthread=1)
+        data = xgboost.DMatrix(features, label=target, weight=weight, nthread=1)
         self.booster = xgboost.train(settings, data, most, **watching, xgb_model=before, verbose_eval=False)
         self.trees = self.booster.best_iteration + 1 if watching else self.booster.num_boosted_rounds()
         return self

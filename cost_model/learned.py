@@ -24,8 +24,8 @@ from .smooth import SmoothResidual
 class Regressor(Protocol):
     """What scikit-learn calls a regressor."""
 
-    def fit(self, features: Features, target: Vector) -> object:
-        """Learns from float32[n, f] and float64[n]."""
+    def fit(self, features: Features, target: Vector, weight: Vector, /) -> object:
+        """Learns from float32[n, f] and float64[n], each row as much as its weight."""
         ...
 
     def predict(self, features: Features) -> NDArray[np.floating]:
@@ -94,7 +94,7 @@ class LearnedModel:
         self._smooth: SmoothResidual | None = None
         self._trust = 1.0  # in the trees, where both are asked
         self._centre = 0.0
-        self._rows = 0  # samples when it last learned anew
+        self._rows = 0  # samples of the task itself when it last learned anew
 
     @property
     def ready(self) -> bool:
@@ -103,7 +103,7 @@ class LearnedModel:
 
     def fit(self, samples: Samples) -> None:
         """Learns from all samples; with little new since the last time only from what it got wrong."""
-        total = len(samples)
+        own = int((samples.task == 0).sum())
         samples = samples.rows(self._chosen(samples))
         ok = np.isfinite(samples.seconds)
         self._classifier = self._fit_classifier(samples.features, ok)
@@ -115,18 +115,19 @@ class LearnedModel:
         self._smooth = self._fit_smooth(good, target)
         if self._smooth is not None and self._trust == 0.0:
             return  # nobody would ask the trees
-        if anew := total >= self._learning.anew * self._rows or not self._fitted:
-            self._rows, self._centre = total, float(np.median(target))
+        if anew := own >= self._learning.anew * self._rows or not self._fitted:
+            self._rows, self._centre = own, float(np.median(target))
             seeds = self._rng.integers(1 << 30, size=self._learning.members)
             self._fitted = [self._make(self._learning, int(seed)) for seed in seeds]
         target -= self._centre
+        weight = self._weights(good.task)
         for regressor, held in zip(self._fitted, self._held_out(good.batch), strict=True):
             known, wanted = good.features[~held], target[~held]
             if isinstance(regressor, XGBoost):
                 fit = regressor.fit_watched if anew else regressor.fit_more
-                fit(known, wanted, (good.features[held], target[held]))
+                fit(known, wanted, (good.features[held], target[held], weight[held]), weight[~held])
             else:
-                regressor.fit(known, wanted)
+                regressor.fit(known, wanted, weight[~held])
 
     def _fit_smooth(self, good: Samples, target: Vector) -> SmoothResidual | None:
         """While there are few samples, all of the task that is searched. Trees are trusted more with each."""
@@ -141,6 +142,13 @@ class LearnedModel:
         members = self._learning.members
         few = members < 2 or len(np.unique(batch)) <= members
         return [np.zeros(len(batch), dtype=np.bool_) if few else batch % members == one for one in range(members)]
+
+    def _weights(self, task: NDArray[np.int64]) -> Vector:
+        """float64[n]: what is known of the task itself is not to drown in what is known of others."""
+        own = int((task == 0).sum())
+        foreign = max(len(task) - own, 1)
+        share = min(self._learning.crowd * own / foreign, 1.0) if own else 1.0
+        return np.where(task == 0, 1.0, share)
 
     def predict(self, features: Features, prior: Vector | None = None) -> Prediction:
         """What the candidates are expected to take: float32[n, f] and, where known, float64[n] seconds.

@@ -191,6 +191,7 @@ LEARNING = Learning(
     patience=12,  # trees without a gain on what is held out
     exact=1000,  # rows up to which every split is tried, instead of histograms of the features
     foreign=1 / 3,  # of the rows may be of other tasks
+    crowd=1.0,  # times as much as the task's own samples those of all other tasks count at most
     kept=1 / 3,  # of the rows are the best of their task, and as many the newest; the rest is drawn
     failures=3,  # and as many successes before a classifier is trained
     failure_trees=20,

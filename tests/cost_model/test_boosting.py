@@ -18,7 +18,7 @@ def test_more_trees_for_what_is_new_leave_the_old_ones_as_they_are() -> None:
     model = XGBoost(LEARNING, 5).fit(features[:100], target[:100])
     model.trees = 20  # as if no more had been of use
     before = model.predict(features)
-    model.fit_more(features[:200], target[:200], (features[200:], target[200:]))
+    model.fit_more(features[:200], target[:200], (features[200:], target[200:], None))
     assert 20 < model.trees <= 20 + LEARNING.more
     np.testing.assert_array_equal(model.booster.inplace_predict(features, iteration_range=(0, 20)), before)
     held = slice(200, 300)

@@ -96,9 +96,11 @@ def test_cost_is_bounded_as_data_grows() -> None:
     rows: list[int] = []
 
     class Counting(XGBoost):
-        def _grow(self, features: np.ndarray, target: np.ndarray, held: object, most: int, before: object) -> XGBoost:
+        def _grow(
+            self, features: np.ndarray, target: np.ndarray, held: object, weight: object, most: int, before: object
+        ) -> XGBoost:
             rows.append(len(target))
-            return super()._grow(features, target, None, most, before)
+            return super()._grow(features, target, None, None, most, before)
 
     model = LearnedModel(replace(LEARNING, rows=300, members=1), Counting)
     many = samples(5000)
@@ -142,12 +144,28 @@ def test_other_tasks_rank_but_their_bias_does_not_count() -> None:
     assert rank_correlation(predicted, new.seconds[ok]) > rank_correlation(few, new.seconds[ok])
 
 
+def test_many_samples_of_another_task_do_not_drown_a_few_of_its_own() -> None:
+    """600 trials of a task where one input works the other way, then 40 of the task itself."""
+    other, own, new = samples(600), samples(40, seed=2), samples(2000, seed=1)
+    turned = other.prior * np.exp(-np.sin(5 * other.features[:, 1]))
+    misled = Samples(other.features, other.prior, turned, other.batch, np.ones(600, dtype=np.int64))
+    errors = []
+    for crowd in (LEARNING.crowd, 1e9):
+        model = LearnedModel(replace(LEARNING, crowd=crowd))
+        model.fit(misled)
+        model.fit(Samples.joined([misled, own]))
+        ok = np.isfinite(new.seconds)
+        predicted = model.predict(new.features[ok], new.prior[ok]).seconds
+        errors.append(float(np.median(np.abs(np.log(predicted / new.seconds[ok])))))
+    assert errors[0] < 0.8 * errors[1]
+
+
 def test_trees_are_no_more_than_held_out_batches_ask_for() -> None:
     """Pure noise: what is held out is never predicted better for long."""
     rng = np.random.default_rng(0)
     features, target = rng.random((200, 12)).astype(np.float32), rng.normal(size=200)
     free, watched = XGBoost(LEARNING, 0).fit(features[:150], target[:150]), XGBoost(LEARNING, 0)
-    watched.fit_watched(features[:150], target[:150], (features[150:], target[150:]))
+    watched.fit_watched(features[:150], target[:150], (features[150:], target[150:], None))
     assert watched.trees < 25 < free.trees == LEARNING.trees
 
 
@@ -156,9 +174,11 @@ def test_a_model_that_learned_before_learns_more_for_less() -> None:
     grown: list[int] = []
 
     class Counting(XGBoost):
-        def _grow(self, features: np.ndarray, target: np.ndarray, held: object, most: int, before: object) -> XGBoost:
+        def _grow(
+            self, features: np.ndarray, target: np.ndarray, held: object, weight: object, most: int, before: object
+        ) -> XGBoost:
             grown.append(most)
-            return super()._grow(features, target, held, most, before)  # type: ignore[arg-type]
+            return super()._grow(features, target, held, weight, most, before)  # type: ignore[arg-type]
 
     new = samples(1000, seed=1)
     ok = np.isfinite(new.seconds)
@@ -179,7 +199,9 @@ def test_four_thousand_records_cost_no_more_to_learn_from_than_a_window_of_them(
     work: list[int] = []
 
     class Counting(XGBoost):
-        def _grow(self, features: np.ndarray, target: np.ndarray, held: object, most: int, before: object) -> XGBoost:
+        def _grow(
+            self, features: np.ndarray, target: np.ndarray, held: object, weight: object, most: int, before: object
+        ) -> XGBoost:
             work.append(len(target) * most)
             self.booster, self.trees = [], most
             return self
