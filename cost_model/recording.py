@@ -110,44 +110,15 @@ class Recording:
 
 
 class Player:
-    """The operations behind some results of a recording: those of few values as tables, the rest as a list."""
+    """The operations behind some results of a recording: those of few values as tables, the rest as a list.
+
+    What is alive stands in slots: first the positions of the tunables, then numbers, places in tables, and results of steps.
+    """
 
     def __init__(self, recording: Recording, results: Sequence[object]) -> None:
-        self._results = [r.number if isinstance(r, Column) else np.asarray(r) for r in results]
-        wanted = {r for r in self._results if isinstance(r, int)}
-        self._grid = _Grid([len(domain) for domain in recording.domains])
-        self._over: dict[int, Tunables] = {}  # on which tunables a table depends
-        self._tables: dict[int, NDArray[Any]] = {}  # the last tunable runs fastest
-        self._steps: list[tuple[int, Operation, tuple[object, ...], tuple[int, ...]]] = []
-        self._read(recording, wanted)
-
-    def _read(self, recording: Recording, wanted: set[int]) -> None:
-        """Fills tables and steps; each step knows which values nobody needs behind it."""
-        needed, last = _needed(recording.steps, wanted)
-        looked_up = set(wanted)
-        for number in needed:
-            operation, operands = recording.steps[number]
-            if operation is None:
-                self._over[number] = (number,)
-                self._tables[number] = recording.domains[number]
-                continue
-            inside = [o.number for o in operands if isinstance(o, Column)]
-            if all(n in self._tables for n in inside):
-                over = tuple(sorted({t for n in inside for t in self._over[n]}))
-                if self._grid.entries(over) <= TABLE:
-                    self._over[number] = over
-                    self._tables[number] = operation(*(self._known(o, over) for o in operands))
-                    continue
-            looked_up.update(n for n in inside if n in self._tables)
-            self._steps.append((number, operation, operands, tuple(n for n in set(inside) if last[n] == number)))
-        self._tables = {number: table for number, table in self._tables.items() if number in looked_up}
-
-    def _known(self, operand: object, over: Tunables) -> object:
-        """An operand for all values of some tunables."""
-        if not isinstance(operand, Column):
-            return operand
-        table, own = self._tables[operand.number], self._over[operand.number]
-        return table if own == over else table.take(self._grid.part(own, over))
+        reader = _Reader(recording, results)
+        self._slots, self._results = reader.slots, reader.results
+        self._program = _with_ends(reader.steps, {*reader.results, *range(len(recording.domains))})
 
     def play(self, choices: NDArray[np.int32]) -> list[NDArray[Any]]:
         """The results for candidates: `choices` is int32[n, p], positions in the domains. Each result is an array of n."""
@@ -157,72 +128,133 @@ class Player:
         return [np.concatenate(results) for results in zip(*parts, strict=True)]
 
     def _play(self, choices: NDArray[np.int32]) -> list[NDArray[Any]]:
-        columns = np.ascontiguousarray(choices.T, dtype=np.intp)
-        places: dict[Tunables, NDArray[np.intp]] = {}
-        values: dict[int, NDArray[Any]] = {}
-
-        def value(operand: object) -> object:
-            if type(operand) is not Column:
-                return operand
-            number = operand.number
-            if number not in values:
-                values[number] = self._tables[number].take(self._grid.place(self._over[number], columns, places))
-            return values[number]
-
-        for number, operation, operands, over in self._steps:
-            values[number] = operation(*map(value, operands))
+        values = self._slots.copy()
+        values[: choices.shape[1]] = np.ascontiguousarray(choices.T, dtype=np.intp)
+        for slot, operation, operands, over in self._program:
+            values[slot] = operation(*[values[o] for o in operands])
             for done in over:
-                del values[done]
-        found = (
-            r if not isinstance(r, int) else values[r] if r in values else self._looked_up(r, columns, places)
-            for r in self._results
-        )
-        return [np.broadcast_to(one, (len(choices),)) for one in found]
+                values[done] = None
+        return [np.broadcast_to(cast(Any, values[r]), (len(choices),)) for r in self._results]
 
-    def _looked_up(
-        self, number: int, columns: NDArray[np.intp], places: dict[Tunables, NDArray[np.intp]]
-    ) -> NDArray[Any]:
-        return self._tables[number].take(self._grid.place(self._over[number], columns, places))
+
+class _Reader:
+    """Turns a recording into what a player does. `slots`: what stands in them at first; `results`: where the results will."""
+
+    def __init__(self, recording: Recording, results: Sequence[object]) -> None:
+        self._grid = _Grid([len(domain) for domain in recording.domains])
+        self._over: dict[int, Tunables] = {}  # on which tunables a table depends
+        self._tables: dict[int, NDArray[Any]] = {}  # the last tunable runs fastest
+        self.slots: list[object] = [None] * len(recording.domains)
+        self._places: dict[Tunables, int] = {(n,): n for n in range(len(recording.domains))}  # slots
+        self._values: dict[int, int] = {}  # slots of the recording's steps
+        self.steps: list[tuple[int, Operation, tuple[int, ...]]] = []
+        self._read(recording, {r.number for r in results if isinstance(r, Column)})
+        self.results = [self._slot(r) for r in results]
+
+    def _read(self, recording: Recording, wanted: set[int]) -> None:
+        """Fills tables and steps."""
+        for number in _needed(recording.steps, wanted):
+            operation, operands = recording.steps[number]
+            if operation is None:
+                self._over[number] = (number,)
+                self._tables[number] = recording.domains[number]
+                continue
+            over = self._dependence(operands)
+            if over is not None and self._grid.entries(over) <= TABLE:
+                self._over[number] = over
+                self._tables[number] = operation(*[self._known(o, over) for o in operands])
+                continue
+            self._values[number] = self._step(operation, tuple([self._slot(o) for o in operands]))
+
+    def _dependence(self, operands: tuple[object, ...]) -> Tunables | None:
+        """The tunables behind operands that are all tables; None where one is not."""
+        found: Tunables = ()
+        for operand in operands:
+            if type(operand) is Column:
+                own = self._over.get(operand.number)
+                if own is None:
+                    return None
+                if own != found:
+                    found = tuple(sorted({*found, *own})) if found else own
+        return found
+
+    def _known(self, operand: object, over: Tunables) -> object:
+        """An operand for all values of some tunables."""
+        if type(operand) is not Column:
+            return operand
+        table, own = self._tables[operand.number], self._over[operand.number]
+        return table if own == over else table.take(self._grid.part(own, over))
+
+    def _step(self, operation: Operation, operands: tuple[int, ...]) -> int:
+        """One more step; returns the slot of its result."""
+        slot = self._new(None)
+        self.steps.append((slot, operation, operands))
+        return slot
+
+    def _new(self, value: object) -> int:
+        self.slots.append(value)
+        return len(self.slots) - 1
+
+    def _slot(self, operand: object) -> int:
+        """Where a step finds an operand; what stands in a table is looked up by a step of its own."""
+        if type(operand) is not Column:
+            return self._new(operand)
+        number = operand.number
+        if number not in self._values:
+            self._values[number] = self._step(self._tables[number].take, (self._place(self._over[number]),))
+        return self._values[number]
+
+    def _place(self, over: Tunables) -> int:
+        """The slot of where each candidate looks in a table."""
+        if over not in self._places:
+            before, size = self._place(over[:-1]), self._new(self._grid.sizes[over[-1]])
+            self._places[over] = self._step(np.add, (self._step(np.multiply, (before, size)), over[-1]))
+        return self._places[over]
+
+
+def _with_ends(
+    steps: Sequence[tuple[int, Operation, tuple[int, ...]]], kept: set[int]
+) -> list[tuple[int, Operation, tuple[int, ...], tuple[int, ...]]]:
+    """Each step with the slots that nobody needs behind it."""
+    program, seen = [], set(kept)
+    for slot, operation, operands in reversed(steps):
+        over = [o for o in operands if o not in seen]
+        seen.update(over)
+        program.append((slot, operation, operands, tuple(over)))
+    return program[::-1]
 
 
 class _Grid:
     """Positions in tables over the domains of some tunables."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self._sizes = sizes
+        self.sizes = sizes
         self._parts: dict[tuple[Tunables, Tunables], NDArray[np.intp]] = {}
+        self._entries: dict[Tunables, int] = {}
 
     def entries(self, over: Tunables) -> int:
         """Of a table."""
-        return prod(self._sizes[n] for n in over)
-
-    def place(
-        self, over: Tunables, columns: NDArray[np.intp], places: dict[Tunables, NDArray[np.intp]]
-    ) -> NDArray[np.intp]:
-        """Where in a table each candidate looks. `columns`: the position in the domain of each tunable; `places`: memory."""
-        if over not in places:
-            place = columns[over[-1]]
-            if len(over) > 1:
-                place = self.place(over[:-1], columns, places) * self._sizes[over[-1]] + place
-            places[over] = place
-        return places[over]
+        if over not in self._entries:
+            self._entries[over] = prod([self.sizes[n] for n in over])
+        return self._entries[over]
 
     def part(self, inner: Tunables, over: Tunables) -> NDArray[np.intp]:
         """For each entry of a table, the entry of a table over some of its tunables."""
         if (inner, over) not in self._parts:
-            axes = np.indices([self._sizes[n] for n in over]).reshape(len(over), -1)
-            columns = np.zeros((len(self._sizes), axes.shape[1]), dtype=np.intp)
-            columns[list(over)] = axes
-            self._parts[inner, over] = self.place(inner, columns, {})
+            axes = dict(zip(over, np.indices([self.sizes[n] for n in over]).reshape(len(over), -1), strict=True))
+            place = axes[inner[0]]
+            for n in inner[1:]:
+                place = place * self.sizes[n] + axes[n]
+            self._parts[inner, over] = place
         return self._parts[inner, over]
 
 
-def _needed(steps: Sequence[Step], results: set[int]) -> tuple[list[int], dict[int, int]]:
-    """(the steps behind some results, in order; the last step that uses each: none for results)"""
-    last = dict.fromkeys(results, len(steps))
+def _needed(steps: Sequence[Step], results: set[int]) -> list[int]:
+    """The steps behind some results, in order."""
+    needed = set(results)
     for number in range(max(results, default=-1), -1, -1):
-        if number in last:
+        if number in needed:
             for operand in steps[number][1]:
                 if type(operand) is Column:
-                    last.setdefault(operand.number, number)
-    return sorted(last), last
+                    needed.add(operand.number)
+    return sorted(needed)
