@@ -29,6 +29,8 @@ KEPT = 4  # programs whose controls are kept: tasks that share a budget take tur
 RECENT = 1.5  # seconds within which a look at the control still tells how fast the machine is
 LOOKS = 3  # recent ones at least, of which the middle one counts: noise and a disturbed moment are no drift
 MOST = 5  # the latest, that are asked
+REPEATS = 2  # of a look, of which the faster one counts: noise only adds time
+LARGEST = 1.25  # factor by which a machine drifts; what seems more is a control that was disturbed
 ROUNDS = 5  # in turn, of the control and of what seems to be the best
 SAME = 0.02  # a difference below this is noise
 NEAR = 1.15  # times the best: whatever is slower will not lead, whatever the machine does
@@ -49,9 +51,10 @@ class _Control:
 
     def look(self, now: Callable[[], float]) -> None:
         """Looks once, or as often as it takes to tell the machine's speed."""
-        self.looks.append((now(), self.again() / self.seconds))
-        while len(self.recent(now())) < LOOKS:
-            self.looks.append((now(), self.again() / self.seconds))
+        while True:
+            self.looks.append((now(), min(self.again() for _ in range(REPEATS)) / self.seconds))
+            if len(self.recent(now())) >= LOOKS:
+                return
 
     def recent(self, now: float) -> list[float]:
         """What was seen of late."""
@@ -59,7 +62,7 @@ class _Control:
 
     def slower(self, now: float) -> float:
         """How much slower the machine is than it was, as far as is known; else 1."""
-        found = median(self.recent(now) or (1.0,))
+        found = min(max(median(self.recent(now) or (1.0,)), 1.0 / LARGEST), LARGEST)
         return found if abs(found - 1.0) > SAME else 1.0
 
     def replaced(self, repeat: Repeat, runs: int, seconds: float) -> None:
@@ -118,6 +121,10 @@ def _divided(timing: Timing, slower: float) -> Timing:
 
 
 def _proven(repeat: Repeat, runs: int, timing: Timing, control: _Control) -> Timing:
-    """Times by the ratio to the control, round by round."""
+    """Times by the ratio to the control, round by round. Their middle is no better than the ratio of the fastest rounds: else
+    a control that was disturbed in most of them would make a best that nothing reaches."""
     rounds = [(repeat(runs) / runs, control.again()) for _ in range(ROUNDS)]
-    return replace(timing, times=tuple(control.seconds * seconds / known for seconds, known in rounds))
+    ratios = [seconds / known for seconds, known in rounds]
+    fastest = min(seconds for seconds, _ in rounds) / min(known for _, known in rounds)
+    unit = control.seconds * max(fastest / median(ratios), 1.0)
+    return replace(timing, times=tuple(unit * ratio for ratio in ratios))

@@ -40,7 +40,7 @@ class TimingPlan:
     shortest: float = 2e-3
     repeats: int = 5
     few_repeats: int = 3  # of what is `behind` the best known time
-    most_repeats: int = 21
+    most_repeats: int = 13
     budget: float = 0.12  # after which 3 repeats are enough
     long_budget: float = 0.6  # after which one repeat is enough
     spread: float = 0.08  # interquartile range / median with which the method is content
@@ -58,7 +58,7 @@ SEARCH_PLAN = TimingPlan()
 CONFIRM_PLAN = TimingPlan(shortest=10e-3)
 THOROUGH_PLAN = TimingPlan(shortest=20e-3, lost=inf)  # where each time counts, and not only who is the fastest
 # A GPU is timed by its own clock, and each run pays for emptying the L2 on top.
-DEVICE_PLAN = TimingPlan(shortest=5e-4, budget=0.06)
+DEVICE_PLAN = TimingPlan(shortest=5e-4, most_repeats=21, budget=0.06, spread=0.05)
 DEVICE_CONFIRM_PLAN = TimingPlan(shortest=4e-3)
 # What an emulation takes says nothing about a device: a few runs, whatever they are.
 EMULATION_PLAN = TimingPlan(shortest=0.0, repeats=1, budget=0.0, long_budget=0.0, settled=inf, unstable=inf)
