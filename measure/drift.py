@@ -29,7 +29,7 @@ KEPT = 4  # programs whose controls are kept: tasks that share a budget take tur
 RECENT = 1.5  # seconds within which a look at the control still tells how fast the machine is
 LOOKS = 3  # recent ones at least, of which the middle one counts: noise and a disturbed moment are no drift
 MOST = 5  # the latest, that are asked
-REPEATS = 2  # of a look, of which the faster one counts: noise only adds time
+REPEATS = 2  # in a row, of which the faster one counts: the first finds the caches full of another kernel's data
 LARGEST = 1.25  # factor by which a machine drifts; what seems more is a control that was disturbed
 ROUNDS = 5  # in turn, of the control and of what seems to be the best
 SAME = 0.02  # a difference below this is noise
@@ -47,12 +47,12 @@ class _Control:
 
     def again(self) -> float:
         """Seconds of one run now."""
-        return self.repeat(self.runs) / self.runs
+        return _fastest(self.repeat, self.runs)
 
     def look(self, now: Callable[[], float]) -> None:
         """Looks once, or as often as it takes to tell the machine's speed."""
         while True:
-            self.looks.append((now(), min(self.again() for _ in range(REPEATS)) / self.seconds))
+            self.looks.append((now(), self.again() / self.seconds))
             if len(self.recent(now())) >= LOOKS:
                 return
 
@@ -116,6 +116,11 @@ class Drift:
             self._controls.popitem(last=False)
 
 
+def _fastest(repeat: Repeat, runs: int) -> float:
+    """Seconds of one run."""
+    return min(repeat(runs) for _ in range(REPEATS)) / runs
+
+
 def _divided(timing: Timing, slower: float) -> Timing:
     return timing if slower == 1.0 else replace(timing, times=tuple(seconds / slower for seconds in timing.times))
 
@@ -123,7 +128,7 @@ def _divided(timing: Timing, slower: float) -> Timing:
 def _proven(repeat: Repeat, runs: int, timing: Timing, control: _Control) -> Timing:
     """Times by the ratio to the control, round by round. Their middle is no better than the ratio of the fastest rounds: else
     a control that was disturbed in most of them would make a best that nothing reaches."""
-    rounds = [(repeat(runs) / runs, control.again()) for _ in range(ROUNDS)]
+    rounds = [(_fastest(repeat, runs), control.again()) for _ in range(ROUNDS)]
     ratios = [seconds / known for seconds, known in rounds]
     fastest = min(seconds for seconds, _ in rounds) / min(known for _, known in rounds)
     unit = control.seconds * max(fastest / median(ratios), 1.0)
