@@ -63,6 +63,7 @@ class Rounds:
     genes: float = 1.5  # of a child that differ from its parent, on average
     greed: float = 2 / 3  # share of the trials that the model chooses which are its first ones, however alike
     explore: float = 0.06  # share of trials that the model does not choose
+    hopeless: float = 3.0  # times the least prior, above which a candidate is not chosen at random either
     near: float = 0.5  # share of trials that are neighbours of the leaders
     leaders: int = 3  # around which neighbours are looked at
     led: int = 6  # results, before which a descent without a model has no leaders

@@ -9,7 +9,7 @@ import numpy as np
 from contracts.spaces import ToySpace
 from tilesmith.measure.result import Failure, Measurement, Status
 from tilesmith.schedules.space import Arm, Candidate, Parameter, Population
-from tilesmith.schedules.space_ops import sample
+from tilesmith.schedules.space_ops import enumerate_arm, population, sample
 from tilesmith.tuner.effort import NORMAL
 from tilesmith.tuner.search.guided import Guided, PriorGuided
 from tilesmith.tuner.search.learner import Learner
@@ -97,6 +97,13 @@ def test_options_that_nobody_tried_are_tried_by_their_price_and_once() -> None:
     changed = [next(n for n in range(10) if c.choices[n] != leader.choices[n]) for c in seen]
     assert changed[0] in (4, 9) and changed.index(9) < min(changed.index(n) for n in (6, 7, 8))
     assert sorted(changed) == [4, 4, 6, 7, 8, 9]
+
+
+def test_the_first_trial_is_what_the_prior_likes_best() -> None:
+    first = PriorGuided(SPACE, 0, NORMAL).ask(1)[0]
+    everything = [SPACE.prior(part) for arm in (0, 1) for part in enumerate_arm(SPACE, arm)]
+    least = min(float(prior.min()) for prior in everything if prior is not None)
+    assert SPACE.prior(population(first.arm, [first], len(first.choices))) == least
 
 
 def test_sizes_are_told_by_their_logarithms() -> None:

@@ -166,7 +166,9 @@ class PriorGuided:
         plan += self._choose(near, int(share * batch), apart=False)
         wide = joined([self._fresh(pool), *self._children(leaders)])
         plan = list(dict.fromkeys(plan + self._choose(wide, batch - explored - len(plan), apart=True)))
-        return plan + self._explore(self._fresh(pool), explored)
+        fresh = self._fresh(pool)
+        hopeful = fresh.rows(np.flatnonzero(fresh.prior <= settings.hopeless * fresh.prior.min(initial=np.inf)))
+        return plan + self._explore(hopeful, explored)
 
     def _untried(self, leaders: Sequence[Candidate]) -> list[Candidate]:
         """The best candidate with options that no trial of its arm had: no model knows what those are worth, but what they
