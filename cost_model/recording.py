@@ -134,7 +134,7 @@ class Player:
             values[slot] = operation(*[values[o] for o in operands])
             for done in over:
                 values[done] = None
-        return [np.broadcast_to(cast(Any, values[r]), (len(choices),)) for r in self._results]
+        return [_one_each(cast(Any, values[r]), len(choices)) for r in self._results]
 
 
 class _Reader:
@@ -210,6 +210,10 @@ class _Reader:
             before, size = self._place(over[:-1]), self._new(self._grid.sizes[over[-1]])
             self._places[over] = self._step(np.add, (self._step(np.multiply, (before, size)), over[-1]))
         return self._places[over]
+
+
+def _one_each(value: Any, count: int) -> NDArray[Any]:
+    return value if np.shape(value) == (count,) else np.broadcast_to(value, (count,))
 
 
 def _with_ends(

@@ -12,7 +12,8 @@ runs as last `shortest` seconds together; its time divided by the number of runs
     verdict      times that never settled are cut down to the fastest third; where even those are further apart than
                  `unstable`, they are kept for the reader, but the trial counts as unstable
 
-Contenders of a confirmation are timed in rounds, and raced: who is behind the leader after `race` rounds runs no more.
+Contenders of a confirmation are timed in rounds, and raced: who is behind the leader after `race` rounds runs no more, where
+the times of both can be believed.
 
 Noise only ever adds time. Hence the fastest third (on a machine that others use too, it is what the kernel takes when it
 is let run), and hence a run or a repeat that looks slow enough to be dropped is given one more chance: on a busy machine
@@ -129,7 +130,7 @@ def time_kernel(repeat: Repeat, first: float, limit: float | None = None, plan: 
 
 def settled(times: Sequence[float], plan: TimingPlan = SEARCH_PLAN) -> Timing:
     """The verdict on all repeats of a kernel; see the head of this file."""
-    if relative_spread(times) > plan.settled or _mixed(times, plan):
+    if _wild(times, plan):
         fastest = sorted(times)[max(2, (len(times) - 1) // 3)]
         times = [seconds for seconds in times if seconds <= fastest]
     return Timing(tuple(times), trusted=relative_spread(times) <= plan.unstable)
@@ -161,6 +162,11 @@ def _enough(times: Sequence[float], spent: float, plan: TimingPlan, behind: floa
     return content and count >= (plan.few_repeats if min(times) > behind else plan.repeats)
 
 
+def _wild(times: Sequence[float], plan: TimingPlan) -> bool:
+    """Whether the middle of these times says little."""
+    return relative_spread(times) > plan.settled or _mixed(times, plan)
+
+
 def _mixed(times: Sequence[float], plan: TimingPlan) -> bool:
     """Whether most repeats are far above the fastest, however alike: another process had a core, and let it go once."""
     return median(times) > (1.0 + plan.settled) * min(times)
@@ -188,8 +194,8 @@ def interleaved(
                 times[index].append(repeats[index](counts[index]) / counts[index])
         if racing:
             leader = min(racing, key=lambda index: median(times[index]))
-        if number >= plan.race:
-            racing = {index for index in racing if _behind(times[index], times[leader]) <= plan.lost}
+        if number >= plan.race and not _wild(times[leader], plan):
+            racing = {i for i in racing if _wild(times[i], plan) or _behind(times[i], times[leader]) <= plan.lost}
     return [_in_all_rounds(of_one, times[leader]) for of_one in times]
 
 
