@@ -182,8 +182,8 @@ def interleaved(
         orders: for each round the order in which the kernels are timed.
 
     Returns:
-        For each kernel the seconds of one run, one entry for each round that it took part in. What lost the race is given by
-        its ratio to the leader, in the leader's time of all rounds.
+        For each kernel the seconds of one run, one entry for each round. What lost the race has one entry: its ratio to the
+        leader, in the leader's time of all rounds.
     """
     counts = [_runs_per_repeat(repeat, plan)[0] for repeat in repeats]
     times: list[list[float]] = [[] for _ in repeats]
@@ -206,7 +206,7 @@ def _behind(times: Sequence[float], leader: Sequence[float]) -> float:
 
 
 def _in_all_rounds(times: Sequence[float], leader: Sequence[float]) -> tuple[float, ...]:
-    """Round by round what the leader takes, times the ratio: so who lost stays behind, whatever came later."""
+    """Who lost stays behind by as much as in the rounds that it ran, whatever the machine did later."""
     if len(times) == len(leader):
         return tuple(times)
-    return tuple(one / best * median(leader) for one, best in zip(times, leader, strict=False))
+    return (median(one / best for one, best in zip(times, leader, strict=False)) * median(leader),)
