@@ -166,7 +166,7 @@ def model_table(database: Database, task: TaskIdentity) -> RenderableType:
         if rounds:
             break
     else:
-        return Text("no model was trained on this task: `--strategy guided` does, from the second batch on")
+        return Text("no model was asked about this task: `--strategy guided` asks one")
     rows = table(
         ">batch", ">trials known", ">of other tasks", ">measured", ">failed", ">rank correlation", ">a-peak@batch",
         ">recall of best", ">regret of first", ">error", ">fit",

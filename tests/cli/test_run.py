@@ -54,7 +54,7 @@ def test_a_search_leaves_records_that_every_command_and_compile_use(
     np.testing.assert_array_equal(kernel(a, b), a @ b)
 
     assert found[1] in call("show", *MATMUL, "--db", db).out
-    assert "no model was trained" in call("show", *MATMUL, "--model", "--db", db).out
+    assert "a-peak@batch" in call("show", *MATMUL, "--model", "--db", db).out
     assert "where the time goes" in call("explain", found[1], "--db", db).out
     again = tune(
         kept_ceilings, "run", *MATMUL, "--trials", 2, "--effort", "quick", "--threads", 1, "--db", db, "--no-progress"
