@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 from search_quality import LABELS, TRIALS, Shares
-from search_rank import columns
+from search_rank import timed
 from search_store import Store
 from search_tasks import TASKS, short
 
@@ -88,11 +88,11 @@ def curves(store: Store) -> str:
 
 def scatter(store: Store) -> str:
     """Predicted (across) against measured (up) seconds of random candidates, both on the same logarithmic scale."""
-    held = {found["task"]: found for _, found in store.all("rank")}
+    held = timed(store)
     names = [task for task in TASKS if task in held]
     lines: list[str] = []
     for task, panel, frame in panels(names):
-        predicted, measured = columns(held[task])
+        predicted, measured = held[task][0], held[task][1].min(axis=0)
         ok = np.isfinite(measured)
         low = math.log(min(predicted[ok].min(), measured[ok].min()))
         high = math.log(np.quantile(np.concatenate([predicted[ok], measured[ok]]), 0.98))

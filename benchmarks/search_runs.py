@@ -59,12 +59,13 @@ class Plan:
     seed: int
     trials: int
     before: str = ""  # a database whose trials are known already
+    again: int = 0  # how many equal runs went before
     rows: dict[str, Row] = field(default_factory=lambda: TASKS, compare=False)
 
     @property
     def key(self) -> str:
         """What it is found by."""
-        return f"{self.task}|{self.label}|{self.seed}|{self.trials}"
+        return f"{self.task}|{self.label}|{self.seed}|{self.trials}" + (f"|{self.again}" if self.again else "")
 
     @property
     def strategy(self) -> str:
