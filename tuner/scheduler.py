@@ -21,7 +21,7 @@ from ..schedules.space import Candidate
 from ..schedules.task import Task
 from .effort import Effort, Opening, Sharing
 from .outcome import Spent, TaskResult
-from .search.strategy import Judged, Result, Strategy
+from .search.strategy import Judged, Prepared, Result, Strategy
 from .session import Session
 from .stopwatch import Stopwatch
 from .watch import Watcher
@@ -42,6 +42,7 @@ class Lane:
     curve: list[float] = field(default_factory=list)  # seconds of the best so far after each trial
     asked: int = 0  # candidates given out in this sitting
     opening: bool = False  # whether what was given out last came before the strategy had a say
+    _prepared: bool = False
     _kept: int = 0  # rounds of the model that are written
     open: bool = True  # False when the strategy has no more
     _last: list[Candidate] = field(default_factory=list)  # for when all else fails, or there is nothing else
@@ -80,10 +81,19 @@ class Lane:
         with self.thinking:
             self.strategy.tell(results)
 
-    def look_up(self, runner: Tended) -> None:
-        """In the middle of a thought: lets trials go on."""
-        with self.thinking.paused():
-            runner.tend()
+    def prepare(self, runner: Runner) -> None:
+        """Once, when its first candidates are out: what the strategy had put off until then."""
+        if self.asked and not self._prepared:
+            self._prepared = True
+            if isinstance(self.strategy, Prepared):
+                with self.thinking:
+                    self.strategy.prepare(lambda: self.look_up(runner))
+
+    def look_up(self, runner: Runner) -> None:
+        """In the middle of a thought: lets trials go on, where nobody else does."""
+        if isinstance(runner, Tended):
+            with self.thinking.paused():
+                runner.tend()
 
     def finish(self) -> None:
         """Writes what the model had said of the last trials."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from ..measure.result import Purpose, Runner, Tended
+from ..measure.result import Purpose, Runner
 from ..schedules.schedule import Template
 from ..schedules.sketch import Sketch
 from ..schedules.space import Candidate
@@ -95,8 +95,7 @@ def tune(
             known = experience(task, problem, database, sketches_of, preset.transfer) if uses else Experience()
             chooser = make_strategy(strategy, space, seed, preset, known.samples)
             lanes.append(Lane(session, chooser, watcher, weight, known.seeds))
-            if isinstance(place.runner, Tended):
-                space.meanwhile = partial(lanes[-1].look_up, place.runner)
+            space.meanwhile = partial(lanes[-1].look_up, place.runner)
         return search(lanes, place.runner, budget, preset)
 
 
@@ -145,6 +144,8 @@ def explore(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effor
                     runner.submit(job)
             if not any(lane.opening for lane, _ in asked):
                 break  # else the strategy begins to think while the first ones are built and timed
+        for lane in lanes:
+            lane.prepare(runner)
         home = [(*flying.pop(n), m) for n, m in runner.collect(budget.patience(spent)) if n in flying]
         for lane, candidate, measurement in home:
             lane.record(candidate, measurement)

@@ -10,7 +10,7 @@ A space without a prior is searched by `surrogate.py` instead. `effort.Parts` te
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -61,6 +61,11 @@ class Guided:
         if isinstance(self._inner, PriorGuided):
             self._inner.judge()
 
+    def prepare(self, meanwhile: Callable[[], None]) -> None:
+        """Loads what the second plan needs."""
+        if isinstance(self._inner, PriorGuided):
+            self._inner.prepare(meanwhile)
+
 
 class PriorGuided:
     """Plans `effort.rounds.batch` trials at a time; a new plan when they are all asked for."""
@@ -90,6 +95,10 @@ class PriorGuided:
             if candidate not in self._batches:
                 self._batches[candidate] = -1 - self._others // self._effort.rounds.portion
                 self._others += 1
+
+    def prepare(self, meanwhile: Callable[[], None]) -> None:
+        """As `Guided.prepare`."""
+        self._learner.prepare(meanwhile)
 
     def judge(self) -> None:
         """As `Guided.judge`."""

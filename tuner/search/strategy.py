@@ -15,7 +15,7 @@ A strategy proposes candidates and is told how they ended:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Protocol, runtime_checkable
@@ -54,6 +54,15 @@ class Judged(Protocol):
 
     def judge(self) -> None:
         """Adds what came home since the last entry: at the end of a search nothing else asks for it."""
+        ...
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """A strategy with something to do that takes long and can wait until the first candidates are out."""
+
+    def prepare(self, meanwhile: Callable[[], None]) -> None:
+        """Does it. `meanwhile` is to be called now and then: trials go on in it."""
         ...
 
 
