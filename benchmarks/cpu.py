@@ -182,7 +182,8 @@ def main(
             for each in rows:
                 console.log(each.name)
                 if not peers_only and trials != 0:
-                    for wanted in (each, *([each.beside.row] if each.beside is not None else [])):
+                    # as for anyone who has tuned the round shape: its records seed the search for the ragged one
+                    for wanted in (*([each.beside.row] if each.beside is not None else []), each):
                         spent = tune(wanted, trials, count, database_of(wanted, db), seed)
                         console.log(f"{wanted.name} tuned in {spent:.1f} s")
                 results.append(race(each, team, peak, method, database_of(each, db)))

@@ -10,7 +10,7 @@ slower than the best costs no look: its place does not matter so much.
 The control is the first kernel that is not dropped, and gives way only to one that is much faster. What seems to be the best
 has to prove it: both are timed in turn, and only the ratio counts. Else the luck of each best would be kept, and a moment in
 which only the control was disturbed would make one. What is so much faster than the best that no drift explains it needs no
-proof.
+proof. What takes long has no control: it meets good and bad moments alike, and looks would cost more than the trial.
 
 A winner is named by a confirmation, whose contenders are timed interleaved and need no control.
 """
@@ -50,8 +50,8 @@ class _Control:
         return _fastest(self.repeat, self.runs)
 
     def look(self, now: Callable[[], float]) -> None:
-        """Looks once, or as often as it takes to tell the machine's speed."""
-        while True:
+        """Looks once, or as often as it takes to tell the machine's speed, but no more than that at once."""
+        for _ in range(LOOKS):
             self.looks.append((now(), self.again() / self.seconds))
             if len(self.recent(now())) >= LOOKS:
                 return
@@ -87,6 +87,8 @@ class Drift:
         if timing.abandoned or not timing.trusted:
             return timing
         control = self._controls.get(program)
+        if control is None and 2 * ROUNDS * REPEATS * timing.seconds > RECENT:
+            return timing  # the machine would have changed before a proof is over
         if control is None:
             self._keep(program, _Control(repeat, self._runs(timing), timing.seconds, timing.seconds))
             return timing

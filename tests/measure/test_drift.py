@@ -184,3 +184,22 @@ def test_each_program_has_its_own_control_and_old_ones_go() -> None:
     machine.slow = 1.1
     assert machine.timed(drift, 1e-3, "first").seconds == pytest.approx(1.1e-3)  # its control is gone: a new beginning
     assert machine.timed(drift, 5e-3, f"other {KEPT - 1}").seconds == pytest.approx(5e-3)
+
+
+def test_what_takes_long_has_no_control() -> None:
+    machine = Machine()
+    drift = machine.drift()
+    machine.timed(drift, 0.5)
+    machine.slow, before = 1.1, machine.runs
+    assert machine.timed(drift, 0.5).seconds == pytest.approx(0.55) and machine.runs == before + 4
+    assert drift.limit("p", 0.5) == 0.5
+
+
+def test_a_machine_that_became_very_slow_is_not_looked_at_for_ever() -> None:
+    machine = Machine()
+    drift = machine.drift()
+    machine.timed(drift, 10e-3)
+    machine.slow = 100.0
+    before = machine.runs
+    assert machine.timed(drift, 0.1e-3).seconds == pytest.approx(10e-3)  # each look is old when it is over
+    assert machine.runs < before + 20
