@@ -10,7 +10,8 @@ slower than the best costs no look: its place does not matter so much.
 The control is the first kernel that is not dropped, and gives way only to one that is much faster. What seems to be the best
 has to prove it: both are timed in turn, and only the ratio counts. Else the luck of each best would be kept, and a moment in
 which only the control was disturbed would make one. What is so much faster than the best that no drift explains it needs no
-proof. What takes long has no control: it meets good and bad moments alike, and looks would cost more than the trial.
+proof. What takes long, or reads much that the control has in another place, has no control: looks would cost more than the
+trial, or tell of cold caches (8x4096x4096, B constant: a control at half its speed named a best of 100 GB/s).
 
 A winner is named by a confirmation, whose contenders are timed interleaved and need no control.
 """
@@ -30,7 +31,10 @@ RECENT = 1.5  # seconds within which a look at the control still tells how fast 
 LOOKS = 3  # recent ones at least, of which the middle one counts: noise and a disturbed moment are no drift
 MOST = 5  # the latest, that are asked
 REPEATS = 2  # in a row, of which the faster one counts: the first finds the caches full of another kernel's data
-LARGEST = 1.25  # factor by which a machine drifts; what seems more is a control that was disturbed
+LARGEST = 1.25  # factor by which a machine drifts; what seems more is a control that was disturbed, and says nothing
+OWN = (
+    4 << 20
+)  # bytes of constants, above which there is no control: each kernel has its copy, and the control's is cold
 ROUNDS = 5  # in turn, of the control and of what seems to be the best
 SAME = 0.02  # a difference below this is noise
 NEAR = 1.15  # times the best: whatever is slower will not lead, whatever the machine does
@@ -62,8 +66,8 @@ class _Control:
 
     def slower(self, now: float) -> float:
         """How much slower the machine is than it was, as far as is known; else 1."""
-        found = min(max(median(self.recent(now) or (1.0,)), 1.0 / LARGEST), LARGEST)
-        return found if abs(found - 1.0) > SAME else 1.0
+        found = median(self.recent(now) or (1.0,))
+        return found if abs(found - 1.0) > SAME and _is_drift(found) else 1.0
 
     def replaced(self, repeat: Repeat, runs: int, seconds: float) -> None:
         """Another kernel becomes the control; what is known of the machine stays."""
@@ -123,6 +127,10 @@ def _fastest(repeat: Repeat, runs: int) -> float:
     return min(repeat(runs) for _ in range(REPEATS)) / runs
 
 
+def _is_drift(slower: float) -> bool:
+    return 1.0 / LARGEST <= slower <= LARGEST
+
+
 def _divided(timing: Timing, slower: float) -> Timing:
     return timing if slower == 1.0 else replace(timing, times=tuple(seconds / slower for seconds in timing.times))
 
@@ -132,6 +140,8 @@ def _proven(repeat: Repeat, runs: int, timing: Timing, control: _Control) -> Tim
     a control that was disturbed in most of them would make a best that nothing reaches."""
     rounds = [(_fastest(repeat, runs), control.again()) for _ in range(ROUNDS)]
     ratios = [seconds / known for seconds, known in rounds]
+    if not _is_drift(median(known for _, known in rounds) / control.seconds):
+        return timing
     fastest = min(seconds for seconds, _ in rounds) / min(known for _, known in rounds)
     unit = control.seconds * max(fastest / median(ratios), 1.0)
     return replace(timing, times=tuple(unit * ratio for ratio in ratios))

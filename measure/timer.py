@@ -13,7 +13,7 @@ import numpy as np
 
 from ..common.errors import KernelFault, OutOfDeviceMemory, TilesmithError
 from .bench import SEED, Bench, bench_of
-from .drift import Drift
+from .drift import OWN, Drift
 from .environment import describe_environment
 from .plausible import too_fast
 from .requests import ConfirmRequest, TimeRequest
@@ -93,7 +93,8 @@ class Timer:
         return self._judged(passed, timing, perf_counter() - start)
 
     def _timed(self, request: TimeRequest, passed: _Passed) -> Timing:
-        if self._drift is None or request.limit is None:
+        own = sum(constant.nbytes for constant in passed.bench.constants)
+        if self._drift is None or request.limit is None or own > OWN:
             return time_kernel(passed.repeat, passed.first, request.limit, self._plan)
         limit = self._drift.limit(request.program, request.limit)
         timing = time_kernel(passed.repeat, passed.first, limit, self._plan)

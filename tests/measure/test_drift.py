@@ -203,3 +203,18 @@ def test_a_machine_that_became_very_slow_is_not_looked_at_for_ever() -> None:
     before = machine.runs
     assert machine.timed(drift, 0.1e-3).seconds == pytest.approx(10e-3)  # each look is old when it is over
     assert machine.runs < before + 20
+
+
+def test_a_control_at_half_its_speed_says_nothing_of_the_machine() -> None:
+    machine = Machine()
+    drift = machine.drift()
+
+    def control(count: int) -> float:
+        machine.time += count * 1e-3
+        return count * (1e-3 if machine.time < 10e-3 else 2.2e-3)  # others have filled the caches since
+
+    drift.corrected("p", control, Timing((control(4) / 4,) * 3))
+    machine.time = 1.0
+    for seconds in (1.02e-3, 0.98e-3):  # no contender for the best, and one that has to prove it
+        assert machine.timed(drift, seconds).seconds == pytest.approx(seconds)
+    assert drift.limit("p", 1e-3) == 1e-3
