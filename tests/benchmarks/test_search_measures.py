@@ -90,7 +90,8 @@ def test_shares_are_of_the_best_known_and_end_where_the_winner_stood(store: Stor
 
 def test_tables_and_plots_of_what_there_is(store: Store) -> None:
     store.put("run", Plan(TASK, "guided", 0, 128).key, found())
-    store.put("rank", "x", {"task": TASK, "pairs": [[1.0, 2.0], [2.0, 3.0], [3.0, None], [1.5, 1.0]]})
+    for key, slow in (("x", 9.0), ("x again", 2.5)):
+        store.put("rank", key, {"task": TASK, "times": {"a": (1.0, 2.0), "b": (2.0, slow), "c": (3.0, None)}})
     by_label = next(iter(search_quality.tables(store)))
     assert list(by_label.columns[1].cells) == ["1 of 12", "0", "0", ""]
     assert list(by_label.columns[3].cells)[1] == "not measured"
@@ -98,6 +99,19 @@ def test_tables_and_plots_of_what_there_is(store: Store) -> None:
     for svg in (search_plots.curves(store), search_plots.scatter(store)):
         shapes = ElementTree.fromstring(svg).iter()
         assert sum(shape.tag.endswith(("polyline", "circle")) for shape in shapes) >= 3
+
+
+def test_runs_of_the_same_candidates_are_put_together(store: Store) -> None:
+    """The fastest counts; what one of the runs does not have is left out."""
+    for key, times in (
+        ("x", {"a": (1.0, 2.0), "b": (2.0, 9.0), "d": (4.0, 1.0)}),
+        ("y", {"b": (2.0, 3.0), "a": (1.0, 8.0)}),
+    ):
+        store.put("rank", key, {"task": TASK, "times": times})
+    ((predicted, measured),) = search_rank.timed(store).values()
+    assert predicted.tolist() == [1.0, 2.0] and measured.min(axis=0).tolist() == [2.0, 3.0]
+    assert search_rank.agreement(measured) == pytest.approx(-1.0)
+    assert search_rank.agreement(measured[:1]) is None
 
 
 def test_where_the_best_stands() -> None:
