@@ -10,14 +10,19 @@ import pytest
 
 from contracts.measure_kernels import HAND_BUILDER, PROGRAM, TRUSTING_TIMER, TrustingTimer, artifact, time_request
 from contracts.runner import gather
+from tilesmith.codegen.pipeline import build
+from tilesmith.measure.drift import Drift
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.plausible import too_fast
-from tilesmith.measure.requests import ConfirmRequest, TimeLimits
+from tilesmith.measure.requests import ConfirmRequest, TimeLimits, TimeRequest
 from tilesmith.measure.result import Job, Measurement, Purpose, Status
 from tilesmith.measure.timer import Timer
 from tilesmith.measure.timing import SEARCH_PLAN
 from tilesmith.measure.worker import Link
+from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import MATRIX, Ceilings
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.ops import matmul
 from tilesmith.tensor.text import parse
 
 
@@ -94,6 +99,19 @@ def test_contenders_are_timed_in_turn(timer: Timer) -> None:
     rounds = [line for line in notes.said[notes.said.index("quiet") :] if line.startswith("time")]
     assert set(rounds) == {"time 0", "time 2"} and rounds.count("time 2") > SEARCH_PLAN.race
     assert rounds != sorted(rounds), "the contenders take turns"
+
+
+def test_there_is_no_control_where_each_kernel_has_its_own_copy_of_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(Drift, "corrected", lambda self, program, repeat, timing: asked.append(program) or timing)
+    task = Task.of(matmul(1, 32, 32, constants=("B",)), parse_target("host"), 1)
+    built = build(task.program, task.sketches[0], {}, task.target, 1)
+    request = TimeRequest(task.text, pickle.dumps(built), 1, 1.0)
+    for own in (4 * 32 * 32, 4 * 32 * 32 - 1):
+        monkeypatch.setattr("tilesmith.measure.timer.OWN", own)
+        found = TrustingTimer(alone=True).handle(request, Notes())
+        assert isinstance(found, Measurement) and found.ok
+    assert len(asked) == 1
 
 
 def test_too_fast_to_be_true() -> None:
