@@ -92,7 +92,7 @@ def scatter(store: Store) -> str:
     names = [task for task in TASKS if task in held]
     lines: list[str] = []
     for task, panel, frame in panels(names):
-        predicted, measured = held[task][0], held[task][1].min(axis=0)
+        predicted, measured = held[task].predicted, held[task].fastest
         ok = np.isfinite(measured)
         low = math.log(min(predicted[ok].min(), measured[ok].min()))
         high = math.log(np.quantile(np.concatenate([predicted[ok], measured[ok]]), 0.98))

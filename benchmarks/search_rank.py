@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 from rich.table import Table
@@ -66,8 +67,20 @@ def times(plan: Plan, result: TuneResult, _: Database) -> Found:
     return {"times": found}
 
 
-def timed(store: Store) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """By task seconds of what all runs have: float64[n] predicted, float64[runs, n] measured (infinity: failed)."""
+class Timed(NamedTuple):
+    """Seconds of the candidates that all runs have: float64[n] predicted, float64[runs, n] measured (infinity: failed)."""
+
+    predicted: np.ndarray
+    measured: np.ndarray
+
+    @property
+    def fastest(self) -> np.ndarray:
+        """float64[n]: what counts of the runs."""
+        return np.asarray(self.measured.min(axis=0))
+
+
+def timed(store: Store) -> dict[str, Timed]:
+    """What was measured, by task."""
     held: dict[str, list[dict[str, tuple[float, float | None]]]] = {}
     for _, found in store.all("rank"):
         if "times" in found:  # else it is of older code, which timed each once
@@ -76,7 +89,8 @@ def timed(store: Store) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     for task, measured in held.items():
         names = sorted(set.intersection(*map(set, measured)))
         seconds = [[np.inf if one[name][1] is None else one[name][1] for name in names] for one in measured]
-        out[task] = np.array([measured[0][name][0] for name in names]), np.array(seconds, dtype=np.float64)
+        predicted = np.array([measured[0][name][0] for name in names])
+        out[task] = Timed(predicted, np.array(seconds, dtype=np.float64))
     return out
 
 
@@ -107,10 +121,10 @@ def tables(store: Store) -> Iterator[Table]:
     for task in TASKS:
         cells = ["not measured", "", ""]
         if task in held:
-            predicted, measured = held[task][0], held[task][1].min(axis=0)
-            correlations.append(rank_correlation(predicted, measured))
-            places.append(place_of_best(predicted, measured))
-            apart = agreement(held[task][1])
+            predicted, fastest = held[task].predicted, held[task].fastest
+            correlations.append(rank_correlation(predicted, fastest))
+            places.append(place_of_best(predicted, fastest))
+            apart = agreement(held[task].measured)
             cells = [f"{correlations[-1]:.2f}", f"{apart:.2f}" if apart is not None else "", f"{places[-1]:.1%}"]
         searches = [f["drafted"] for f in runs_of(store, task).values() if f["label"] == "guided"]
         drafted += np.array(searches, dtype=float).sum(axis=0) if searches else 0.0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from ..common.errors import InternalError
+from ..schedules.loops import WRITTEN_OUT
 from ..tensor.dtype import i32, i64
 from .emit_effects import Effects, Predicate
 from .emit_expressions import Binding
@@ -149,7 +150,7 @@ class Statements(Effects):
         extent = self.at.index(node.extent)
         if node.kind is LoopKind.VECTOR and not self.indices.lanes and extent.constant > 1 and self._fits(node):
             self._vector(node, extent)
-        elif node.kind in (LoopKind.UNROLL, LoopKind.VECTOR):
+        elif node.kind in WRITTEN_OUT:
             self._unroll(node, extent)
         elif node.kind is LoopKind.SERIAL:
             self.range(node.var, Index(), extent, node.body, node.unroll)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from ..schedules.loops import Loop, LoopKind, StageLoops
+from ..schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
 from ..tensor.expr import Expr, Read, Var, reads, variables
 from .index import known, number, plus, times
 from .loop_ir import For, Prefetch, Scope, Statement
@@ -80,7 +80,7 @@ def _ahead(view: View, stage: StageLoops, loop: Loop, distance: int) -> View:
 
 def _locality(body: Body, tile: list[Loop], tensor: str, distance: int) -> int:
     """Where to: by how much of the tensor is read until then."""
-    points = prod(fixed(loop.extent) for loop in tile if loop.kind in (LoopKind.UNROLL, LoopKind.VECTOR))
+    points = prod(fixed(loop.extent) for loop in tile if loop.kind in WRITTEN_OUT)
     return NEAR if distance * points * body.storage[tensor].buffer.dtype.bytes <= SOON else LATER
 
 

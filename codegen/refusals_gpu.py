@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..common.errors import ScheduleError
-from ..schedules.loops import LoopKind, LoopTree, Scope, StageLoops, is_reduction
+from ..schedules.loops import WRITTEN_OUT, LoopKind, LoopTree, Scope, StageLoops, is_reduction
 from ..schedules.step_checks import wrong
 from ..targets.target import Target
 from .loop_ir import Allocate, Nest, statements
@@ -143,7 +143,7 @@ def _reductions(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
     first = next(n for n, reduction in enumerate(reduces) if reduction)
     for n in range(first, len(stage.loops)):
         loop = stage.loops[n]
-        if not reduces[n] and loop.kind not in (LoopKind.UNROLL, LoopKind.VECTOR, *BOUND):
+        if not reduces[n] and loop.kind not in (*WRITTEN_OUT, *BOUND):
             yield wrong(
                 tree, loop.name, f"{loop.name} runs inside of a reduction over threads",
                 expected="the loops of points outside of those of the reduction, or unrolled",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..schedules import regions
 from ..schedules.access import element_stride
 from ..schedules.extents import Extent, Sym
-from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops
+from ..schedules.loops import WRITTEN_OUT, Loop, LoopKind, LoopTree, StageLoops
 from ..tensor.affine import affine
 from ..tensor.expr import Read, Var, variables
 from ..tensor.program import Stage
@@ -35,7 +35,6 @@ from .gpu_lanes import (
 )
 
 WIDEST = 16  # bytes of one access of a thread
-WRITTEN_OUT = (LoopKind.UNROLL, LoopKind.VECTOR)
 FAR = 1 << 14  # points: neighbours further apart are as good as anywhere
 
 Cost = Callable[[Integers, NDArray[np.bool_], Integers], NDArray[np.float64]]

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops
+from ..schedules.loops import WRITTEN_OUT, Loop, LoopKind, LoopTree, Scope, StageLoops
 from ..tensor.expr import Read, variables
 from .footprint import Value, real
 from .gpu_lanes import LANES, SECTOR
 from .gpu_patterns import (
-    WRITTEN_OUT,
     Pattern,
     global_pattern,
     global_width,

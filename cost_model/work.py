@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from ..schedules.access import element_stride, output_stride
-from ..schedules.loops import Loop, LoopKind, LoopTree
+from ..schedules.loops import WRITTEN_OUT, Loop, LoopKind, LoopTree
 from ..targets.target import Target
 from ..tensor.affine import affine
 from ..tensor.expr import Read, Var, variables
@@ -273,7 +273,7 @@ class StageWork:
         reach: Value = 1.0
         inside: Value = 1.0  # 1 while all loops further in are written out
         for loop in reversed(self.stage.loops.loops):
-            if loop.kind not in (LoopKind.UNROLL, LoopKind.VECTOR):
+            if loop.kind not in WRITTEN_OUT:
                 inside = inside * np.where(real(loop.extent) > 1.0, 0.0, 1.0)
             elif loop.axis in coefficients:
                 extent, step = real(loop.extent), real(loop.stride)

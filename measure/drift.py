@@ -91,10 +91,9 @@ class Drift:
         if timing.abandoned or not timing.trusted:
             return timing
         control = self._controls.get(program)
-        if control is None and 2 * ROUNDS * REPEATS * timing.seconds > RECENT:
-            return timing  # the machine would have changed before a proof is over
         if control is None:
-            self._keep(program, _Control(repeat, self._runs(timing), timing.seconds, timing.seconds))
+            if 2 * ROUNDS * REPEATS * timing.seconds <= RECENT:  # else the machine would change before a proof is over
+                self._keep(program, _Control(repeat, self._runs(timing), timing.seconds, timing.seconds))
             return timing
         known = control.slower(self._now())
         if timing.seconds > NEAR * known * control.best:

@@ -107,19 +107,17 @@ class LocalRunner(AtEnd):
         self._contest: _Contest | None = None
         self._quiet: set[int] = set()  # which timers read the clock
         self._closed = False
-        self.capacity = (
-            count * DEPTH + count + 1 + len(visible_devices(target))
-        )  # builders busy, a few artifacts in reserve
+        devices = visible_devices(target)
+        self.capacity = count * DEPTH + count + 1 + len(devices)  # builders busy, a few artifacts in reserve
         start_builder = _starter(builder, {"target": target}, builder_environment(), limits.build_memory, _NICE)
-        alone = len(visible_devices(target)) == 1
-        options = {"ceilings": ceilings, "device": _device_of(target), "alone": alone}
+        options = {"ceilings": ceilings, "device": _device_of(target), "alone": len(devices) == 1}
         self._timers: list[Station] = []
-        for shown in visible_devices(target):
+        for shown in devices:
             # a GPU's driver reserves addresses for all its memory, which no limit of a process should count
             environment, memory = {**timer_environment(threads), **shown}, 0 if shown else limits.run_memory
             start_timer = _starter(timer, options, environment, memory, 0)
             self._timers.append(Station(start_timer, limits.start, _TIMER_LIFETIME, _wears_out))
-        self._times_here = not visible_devices(target)[0]  # the clock and the builders share the processors
+        self._times_here = not devices[0]  # the clock and the builders share the processors
         self._builders = Builders(start_builder, count, limits.start, limits.of_build())
 
     def submit(self, job: Job, built: Built | None = None) -> None:

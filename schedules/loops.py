@@ -170,8 +170,8 @@ def is_reduction(tree: LoopTree, stage: str, axis: str) -> bool:
     return any(a.name == axis for a in tree.definition(stage).reduction)
 
 
-_WRITTEN_OUT = (LoopKind.UNROLL, LoopKind.VECTOR)
-_AT_ONCE = (*_WRITTEN_OUT, LoopKind.THREAD, LoopKind.WARP)
+WRITTEN_OUT = (LoopKind.UNROLL, LoopKind.VECTOR)  # all their trips stand in the code
+_AT_ONCE = (*WRITTEN_OUT, LoopKind.THREAD, LoopKind.WARP)
 
 
 def is_full(tree: LoopTree, stage: StageLoops, loop: Loop) -> bool:
@@ -190,7 +190,7 @@ def is_full(tree: LoopTree, stage: StageLoops, loop: Loop) -> bool:
     inside = pieces[[p.name for p in pieces].index(loop.name) :]
     if any(piece.kind not in _AT_ONCE for piece in inside):
         return False
-    if any(piece.kind not in _WRITTEN_OUT and _holds_stages(tree, stage, piece) for piece in inside):
+    if any(piece.kind not in WRITTEN_OUT and _holds_stages(tree, stage, piece) for piece in inside):
         return False
     return not is_reduction(tree, stage.stage, loop.axis) or inside[-1].kind is not LoopKind.UNROLL
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...schedules.loops import WRITTEN_OUT
 from ...tensor.expr import Read, variables, walk
-from ..loop_ir import Allocate, Block, For, If, Let, LoopKind, LoopProgram, Statement
+from ..loop_ir import Allocate, Block, For, If, Let, LoopProgram, Statement
 
 
 def lift_branches(program: LoopProgram) -> LoopProgram:
@@ -35,7 +36,7 @@ def _lift(node: Statement) -> Statement:
 def _swapped(loop: For) -> Statement:
     """A loop over a branch as a branch over loops, where the condition is the same for all trips."""
     branch = loop.body
-    if loop.kind not in (LoopKind.UNROLL, LoopKind.VECTOR) or not isinstance(branch, If):
+    if loop.kind not in WRITTEN_OUT or not isinstance(branch, If):
         return loop
     if loop.var in variables(branch.condition) or any(isinstance(part, Read) for part in walk(branch.condition)):
         return loop  # a condition on memory may change from trip to trip

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...schedules.loops import WRITTEN_OUT
 from ...tensor.affine import Affine, interval_of_form, to_expr
 from ...tensor.bounds import bound_of, conjuncts
 from ...tensor.dtype import boolean, i64
@@ -32,7 +33,6 @@ from ..loop_ir import (
     statements,
 )
 
-WRITTEN_OUT = (LoopKind.UNROLL, LoopKind.VECTOR)
 Spans = dict[str, tuple[int, int]]
 
 
