@@ -2,9 +2,9 @@
 
 The speed of a shared machine drifts by ten percent within minutes, so a ceiling that was measured an hour ago says little about
 a kernel that is measured now. The loop is that of the row's own use of memory, over as many bytes: a row that reads x and
-writes y as much is held against copies, one that reads two against triads, one that only reads against reads, each with
-ordinary stores and with stores past the caches, of which the better counts. What is bound by arithmetic is held against
-multiply-adds on registers.
+writes y as much is held against copies, one that reads two against triads, one that only reads against reads; with ordinary
+stores and with stores past the caches, reads with and without hints that ask for memory ahead: the best counts. What is bound
+by arithmetic is held against multiply-adds on registers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def ceiling_of(program: Program, threads: int) -> tuple[Callable[[float], tuple[
     """(what runs the loops for some seconds and gives (the least seconds that the program can take, samples), their name)."""
     from tilesmith.measure.calibrate import Loops, ceilings
     from tilesmith.measure.loops import STREAMS
-    from tilesmith.targets.ceilings import PAST, use_of
+    from tilesmith.targets.ceilings import AHEAD, PAST, use_of
     from tilesmith.targets.target import parse_target
     from tilesmith.tuner.roofline import program_work
 
@@ -39,7 +39,7 @@ def ceiling_of(program: Program, threads: int) -> tuple[Callable[[float], tuple[
     if not work.is_bound_by_memory(known):
         return lambda seconds: _best([arithmetic], seconds), "arithmetic"
     use = use_of(work.bytes, work.written)
-    streams = [stream for stream in STREAMS if stream.name in (use, use + PAST)]
+    streams = [stream for stream in STREAMS if stream.name in (use, use + PAST, use + AHEAD)]
     kinds = [lambda stream=stream: work.bytes / loops.speed(stream, work.bytes) for stream in streams]
     return lambda seconds: _best(kinds, seconds), f"{use} of {work.bytes / 1e6:.1f} MB"
 

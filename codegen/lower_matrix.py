@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from .lower_nest import StageLowering
 
 INTRINSICS = frozenset(("amx_bf16",))
-SECOND_CACHE = 2  # the locality of hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,7 @@ class MatrixTile:
         """What later trips of loops around will read is brought to the second cache: the first is full of this trip's tiles."""
         lowering, loop = self.lowering, self.lowering.loops[self.inner - 1]
         variable = view.variables[loop.name]
-        return list(bring_near(lowering.nest.body, lowering.names, self.stage, loop, 1, around, variable, SECOND_CACHE))
+        return list(bring_near(lowering.nest.body, lowering.names, self.stage, loop, 1, around, variable))
 
     def _at(self, view: View, moves: dict[Loop, int]) -> View:
         """The view at the given trips of the tile's loops, the others at their first."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..schedules.access import is_anchor
-from ..schedules.loops import LoopKind, LoopTree
+from ..schedules.loops import WRITTEN_OUT, LoopKind, LoopTree
 from ..schedules.useful import useful
 from ..targets.target import Cache, Target
+from ..tensor.expr import variables
 from .footprint import Value, real
 from .levels import PARALLEL, Levels, StageLevels, levels
 from .matrix import work_of
@@ -41,7 +42,8 @@ class Moved:
 class Nest:
     """One nest. `trips`: of its parallel loops; `threads`: how many of them work; `balance`: the longest share of a thread
     over the mean share of all threads, so that 1 is perfect. `moved`: what enters or leaves each cache.
-    `ahead`: how many bytes ahead memory is asked for by prefetches, 0 without any. `passes`: several stages walk over inputs
+    `ahead`: how many bytes ahead memory is asked for by prefetches, 0 without any. `asks`: there is a place for them, whether
+    or not a config uses it. `passes`: several stages walk over inputs
     of the program, one after the other: what the next row needs is not on its way while this one is worked on. `rows`: how
     many such rows there are. `streams`: nothing in it is worked on again and again, as the operands of a product are.
     `near`: above 0 where hints bring the next block's operand near while one is computed. `edges`: tiles of streamed tensors
@@ -57,6 +59,7 @@ class Nest:
     moved: tuple[Moved, ...]
     traffic: NestTraffic
     ahead: Value = 0.0
+    asks: bool = False
     passes: bool = False
     rows: Value = 1.0
     streams: bool = False
@@ -96,11 +99,14 @@ def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
         moved = tuple(_moved(traffic, n, caches, used, touched) for n in range(len(caches)))
         inside = [s for s, _ in work]
         ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)
+        asks = any(note.startswith("prefetch") for s in inside for note, *_ in s.loops.notes)
         rows, streams = root.trips[deepest(counted, root)], not any(is_anchor(s.definition) for s in inside)
         late = traffic.late * (1.0 - survives(touched / (caches[min(1, len(caches) - 1)].bytes * used)))
         near, edges = brings_near(inside), streamed_edges(inside, traffic)
         nests.append(
-            Nest(root, trips, used, balance, work, moved, traffic, ahead, passes, rows, streams, near, edges, late)
+            Nest(
+                root, trips, used, balance, work, moved, traffic, ahead, asks, passes, rows, streams, near, edges, late
+            )
         )
     points = {name: real_points(s) for name, s in counted.stages.items()}
     return Analysis(tuple(nests), caches, touched, points)
@@ -121,15 +127,29 @@ def deepest(counted: Levels, stage: StageLevels) -> int:
 
 
 def bytes_ahead(stages: list[StageLevels]) -> Value:
-    """The farthest prefetch of some stages, in bytes."""
+    """The farthest prefetch of some stages, in bytes of the tensor that it asks for."""
     farthest: Value = 0.0
     for s in stages:
-        element = s.definition.tensors[0].dtype.bytes
-        for note, loop, distance in s.loops.notes:
-            if note.startswith("prefetch"):
-                stride = real(s.loops.loop(loop).stride)
-                farthest = np.maximum(farthest, real(distance) * stride * element)
+        for note, where, distance in s.loops.notes:
+            kind, _, tensor = note.partition(" ")
+            if kind == "prefetch":
+                each = elements_of_a_trip(s, where, tensor) * s.definition.tensors[0].dtype.bytes
+                farthest = np.maximum(farthest, real(distance) * each)
     return farthest
+
+
+def elements_of_a_trip(stage: StageLevels, where: str, tensor: str) -> Value:
+    """How many elements of a tensor one trip of a loop moves on by: what is written out in it, along the tensor's axes."""
+    definition = stage.definition
+    indices = [index for read in definition.reads() if read.tensor == tensor for index in read.indices]
+    own = {axis.name for t in definition.tensors if t.name == tensor for axis in definition.axes}
+    moving = own.union(*(variables(index) for index in indices))
+    inside = stage.loops.loops[stage.loops.position(where) + 1 :]
+    points: Value = 1.0
+    for loop in inside:
+        if loop.kind in WRITTEN_OUT and loop.axis in moving:
+            points = points * real(loop.extent)
+    return points
 
 
 def brings_near(stages: list[StageLevels]) -> Value:

@@ -21,12 +21,16 @@ TILE_FLOPS = 2 * SIDE * SIDE * 2 * SIDE  # of one product of tiles
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A kind of memory loop: streams it reads, whether it writes one more, and whether past the caches."""
+    """A kind of memory loop: streams it reads, whether it writes one more, and whether past the caches.
+
+    `ahead`: by how many bytes it asks for what it will read; 0 leaves that to the hardware.
+    """
 
     name: str
     reads: int
     writes: bool
     bypass: bool = False
+    ahead: int = 0
 
     @property
     def streams(self) -> int:
@@ -36,6 +40,7 @@ class Stream:
 
 STREAMS = (
     Stream("read", 1, False),
+    Stream("read_ahead", 1, False, ahead=4096),
     Stream("write", 0, True),
     Stream("copy", 1, True),
     Stream("triad", 2, True),
@@ -167,13 +172,17 @@ def stream_loop(target: Target, stream: Stream) -> str:
         lines.append(f"  %keep.{u} = getelementptr {vector}, ptr %numbers, i64 {u + 1}")
         lines.append(f"  store {vector} %total.{u}, ptr %keep.{u}, align 4")
     lines.append("  ret void")
-    return _FRAME.format(name=stream.name, body="\n".join(lines), declarations="")
+    declarations = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)" if stream.ahead else ""
+    return _FRAME.format(name=stream.name, body="\n".join(lines), declarations=declarations)
 
 
 def _trip(stream: Stream, u: int, offset: int, vector: str, width: int, hint: str) -> list[str]:
     """One vector of each stream: w = a + 3 b, or what of it the kind of loop has."""
     lines = [f"  %at.{u} = add i64 %o, {offset}"]
     lines += [f"  %p.{u}.{s} = getelementptr i8, ptr %base.{s}, i64 %at.{u}" for s in range(stream.streams)]
+    for s in range(stream.reads) if stream.ahead else ():
+        lines.append(f"  %ahead.{u}.{s} = getelementptr i8, ptr %p.{u}.{s}, i64 {stream.ahead}")
+        lines.append(f"  call void @llvm.prefetch.p0(ptr %ahead.{u}.{s}, i32 0, i32 3, i32 1)")
     lines += [f"  %r.{u}.{s} = load {vector}, ptr %p.{u}.{s}, align {width}" for s in range(stream.reads)]
     if not stream.writes:
         return [*lines, f"  %total.{u} = fadd {vector} %part.{u}, %r.{u}.0"]

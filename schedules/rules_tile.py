@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from ..tensor.expr import Read
 from ..tensor.program import Program, Stage
@@ -32,6 +33,7 @@ from .access import (
     plain_dimension,
 )
 from .extents import Extent, ceildiv
+from .rules_stream import FAR
 from .rules_transpose import contiguous_dimension, square
 from .schedule import LoopHandle, Schedule, StageHandle
 
@@ -39,6 +41,9 @@ ROWS_AT_MOST = 16
 VECTORS_AT_MOST = 6
 VECTORS_AT_MOST_ALONE = 16  # of a tile of one row, whose vectors are all the independent sums there are
 UNROLL_AT_MOST = 8
+USES_AT_MOST = 16  # of each element of an operand, so that asking for it ahead is worth an instruction for each vector
+AHEAD = (0, 1024, 2048, 4096, 8192)  # bytes that these hints look ahead
+CHUNK = 256  # points of the depth that a thread packs at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +102,24 @@ def tile(s: Schedule, root: str, anchor: str, few: bool) -> None:
     assert parts is not None
     label = f"{anchor} "
     flat = parts.rows is None
-    columns_outside = flat or s.variant(label + "columns outside", [True, False])
-    rows_inside = flat or few or s.variant(label + "rows innermost", [True, False])
-    block = _Block(s, root, anchor, parts, columns_outside, rows_inside)
+    streams = is_streamed(s.program, s.program.stage(anchor), parts)
+    columns_outside = flat or streams or s.variant(label + "columns outside", [True, False])
+    rows_inside = flat or few or streams or s.variant(label + "rows innermost", [True, False])
+    block = _Block(s, root, anchor, parts, columns_outside, rows_inside, streams)
     if root == anchor:
         block.alone()
     elif not few and s.variant(label + "block depth", [False, True]):
         block.with_epilogue_blocked()
     else:
         block.with_epilogue()
+
+
+def is_streamed(program: Program, anchor: Stage, parts: Parts) -> bool:
+    """Whether an operand that moves with the vectors is large and each element is used a few times only: what counts then is
+    that memory never rests."""
+    moving = [r for r in anchor.reads() if depends(r, parts.vector) and depends(r, parts.depth)]
+    large = [r for r in moving if prod(program.tensors[r.tensor].shape) >= FAR]
+    return any(prod(a.extent for a in anchor.axes if not depends(read, a.name)) <= USES_AT_MOST for read in large)
 
 
 def tiles_of_blocks(s: Schedule, name: str, extent: Extent, tile_: Extent, least: Extent) -> Extent:
@@ -123,7 +137,7 @@ class _Block:
     """One way to tile: the steps, in order."""
 
     def __init__(
-        self, s: Schedule, root: str, anchor: str, parts: Parts, columns_outside: bool, rows_inside: bool
+        self, s: Schedule, root: str, anchor: str, parts: Parts, columns_outside: bool, rows_inside: bool, streams: bool
     ) -> None:
         self.s = s
         self.root = root
@@ -131,6 +145,7 @@ class _Block:
         self.parts = parts
         self.columns_outside = columns_outside
         self.rows_inside = rows_inside
+        self.streams = streams
         self.definition = s.program.stage(anchor)
         self.dtype = self.definition.tensors[0].dtype
         self.prefix = anchor
@@ -188,14 +203,14 @@ class _Block:
         block = tiles_of_blocks(self.s, f"{self.prefix}.depth_blocks", depth_loop.extent, self.unroll, least=32)
         depth = s.split(depth_loop, block, self.unroll)
         first, *second = self._outer(rows[:1], vectors[:1])
-        s.reorder(
-            *others, first, depth[0], *second, *self._inner(rows[1:2], vectors[1:2]), *other_reductions, *depth[1:],
-            *rows[2:], *vectors[2:],
-        )  # fmt: skip
+        tiles = self._inner(rows[1:2], vectors[1:2])
+        # what streams is read from front to back, whatever the blocks are
+        blocks = [*second, tiles[0], depth[0], *tiles[1:]] if self.streams else [depth[0], *second, *tiles]
+        s.reorder(*others, first, *blocks, *other_reductions, *depth[1:], *rows[2:], *vectors[2:])
         s.parallel(*others, first)
         self._register_tile(rows[2:], vectors[2:], depth[-1])
         self._packs(depth[0], [depth[0], *second][-1])
-        self._brings(self._inner(rows[1:2], vectors[1:2])[0])
+        self._asks(depth[0] if self.streams else tiles[0], depth[1])
 
     def with_epilogue(self) -> None:
         """The anchor runs at the register tile of its epilogue, over its whole depth, and stays in registers."""
@@ -208,9 +223,9 @@ class _Block:
         s.parallel(*others, outer[0])
         self._register_tile(rows[2:], vectors[2:])
         tile_ = s.compute_at(self.anchor, inner[-1])
-        self._anchor_tile(tile_, blocked=False)
+        depth = self._anchor_tile(tile_, blocked=False)
         self._packs(outer[0], outer[-1])
-        self._brings(inner[0])
+        self._asks(inner[0], depth[0])
 
     def with_epilogue_blocked(self) -> None:
         """The anchor fills a block in scratch memory, depth block by depth block; the epilogue then reads the block."""
@@ -222,11 +237,11 @@ class _Block:
         s.parallel(*others, outer[0])
         self._register_tile(rows[2:], vectors[2:])
         block = s.compute_at(self.anchor, outer[-1])
-        depth_block = self._anchor_tile(block, blocked=True)
-        assert depth_block is not None
-        self._packs(depth_block, depth_block)
+        depth = self._anchor_tile(block, blocked=True)
+        self._packs(depth[0], depth[0])
 
-    def _anchor_tile(self, stage: StageHandle, blocked: bool) -> LoopHandle | None:
+    def _anchor_tile(self, stage: StageHandle, blocked: bool) -> tuple[LoopHandle, ...]:
+        """Returns the pieces of the depth."""
         s = self.s
         others = [stage.along(self.definition, a) for a in self.parts.others]
         other_reductions = [stage.along(self.definition, a) for a in self.parts.other_reductions]
@@ -238,14 +253,14 @@ class _Block:
             s.reorder(*others, *other_reductions, *depth, *rows, *vectors)
             s.unroll(*others)
             self._register_tile(rows, [*vectors], depth[-1])
-            return None
+            return depth
         rows, columns = self._split_spatial(stage, mid=False)
         block = tiles_of_blocks(self.s, f"{self.prefix}.depth_blocks", depth_loop.extent, self.unroll, least=32)
         depth = s.split(depth_loop, block, self.unroll)
         inner = self._inner(rows[:1], columns[:1])
         s.reorder(*others, depth[0], *inner, *other_reductions, *depth[1:], *rows[1:], *columns[1:])
         self._register_tile(rows[1:], columns[1:], depth[-1])
-        return depth[0]
+        return depth
 
     def _register_tile(self, rows: list[LoopHandle], vectors: list[LoopHandle], *unrolled: LoopHandle) -> None:
         """Writes out the tile: rows (if there are any), vectors, the lanes of a vector."""
@@ -254,20 +269,28 @@ class _Block:
 
     # ---- memory ----
 
-    def _brings(self, around: LoopHandle) -> None:
-        """While a block of tiles is computed, the operand that moves with the loop around it comes near for the next block."""
+    def _asks(self, around: LoopHandle, depth: LoopHandle) -> None:
+        """Hints: an operand comes near for the next trip of the loop `around` a block of tiles; a streamed one also some bytes
+        ahead, in the order in which it is read. `depth`: the loop around what is written out of the reduction."""
         s = self.s
+        streamed = self._coming_from_outside(self.parts.vector) if self.streams else []
+        if streamed:
+            ahead = s.choice(f"{self.anchor}.ahead", AHEAD, AHEAD[-1])
+            block = self.unroll * self.vectors * self.lanes * self.dtype.bytes
+            for tensor in streamed:
+                s.prefetch(tensor, depth, ceildiv(ahead, block))
         axis = self.parts.vector if self.rows_inside else self.parts.rows
-        if self.parts.rows is None or axis is None:
-            return
-        moved = [r.tensor for r in s.program.stage(self.anchor).reads() if depends(r, axis)]
-        inside = {
-            name
-            for name in moved
-            if name in s.program.producers and s.tree.loops_of(s.program.stage(name).name).at is not None
-        }
-        if len(moved) == 1 and not inside:
+        moved = self._coming_from_outside(axis) if self.parts.rows is not None else []
+        if len(moved) == 1:
             s.bring(self.anchor, moved[0], around, s.flag(f"{self.anchor}.bring"))
+
+    def _coming_from_outside(self, axis: str | None) -> list[str]:
+        """The operands that move with an axis; none if a copy of one of them is made in the nest itself."""
+        program = self.s.program
+        moved = [r.tensor for r in program.stage(self.anchor).reads() if axis is not None and depends(r, axis)]
+        made = [t for t in moved if t in program.producers]
+        inside = any(self.s.tree.loops_of(program.stage(t).name).at is not None for t in made)
+        return [] if inside else list(dict.fromkeys(moved))
 
     def _packs(self, outer: LoopHandle, inner: LoopHandle) -> None:
         """Copies of operands in the order in which the register tile reads them. Constants are packed once."""
@@ -292,7 +315,8 @@ class _Block:
                 name = "columns" if is_vector else "rows"
                 if must or s.variant(f"{self.anchor} pack {name}", [True, False] if is_vector else [False, True]):
                     moves_outside = is_vector == self.columns_outside
-                    self._pack(read.tensor, dimension, is_vector, outer if moves_outside else inner)
+                    at = outer if moves_outside else inner
+                    self._pack(read.tensor, dimension, is_vector, None if self.streams and not is_vector else at)
 
     def _pack(self, tensor: str, dimension: int, is_vector: bool, at: LoopHandle | None) -> None:
         s = self.s
@@ -313,6 +337,10 @@ class _Block:
             pieces = s.split(made.loops[dimension], self.rows)
             s.reorder(pieces[0], *rest, pieces[1])
             s.unroll(pieces[1])
+            if at is None and tensor not in constant_tensors(s.program):  # the kernel's own first step, by all threads
+                chunks = s.split(rest[-1], CHUNK)
+                s.reorder(chunks[0], pieces[0], *rest[:-1], chunks[1], pieces[1])
+                s.parallel(chunks[0])
 
     def _turned(
         self, tensor: str, made: StageHandle, pieces: tuple[LoopHandle, ...], dimension: int, across: int

@@ -13,9 +13,11 @@ from .target import Target
 
 Curve = tuple[tuple[int, float], ...]  # (working set in bytes, bytes per second), sets ascending
 
-# A use of memory is named after what it reads and writes at once; with "_past" its stores go past the caches.
+# A use of memory is named after what it reads and writes at once; with "_past" its stores go past the caches, with "_ahead"
+# it asks for what it will read.
 USES = {"read": 0.0, "triad": 1 / 3, "copy": 1 / 2, "write": 1.0}  # -> which share of the bytes is written
 PAST = "_past"
+AHEAD = "_ahead"
 _CLOCK = 3.0e9  # Hz, assumed where nothing was measured
 MATRIX = (
     "bf16_tiles"  # in Ceilings.flops: products of tiles of bfloat16 on the matrix unit of a processor, where it has one
@@ -64,7 +66,7 @@ class Ceilings:
     def speed_of_use(self, bytes: float, written: float) -> float:
         """As `bandwidth_at`, of the loops that use memory in the same way: `written` of the bytes are written."""
         use = use_of(bytes, written)
-        curves = [self.streams[name] for name in (use, use + PAST) if name in self.streams]
+        curves = [self.streams[name] for name in (use, use + PAST, use + AHEAD) if name in self.streams]
         return max(_along(curve, bytes) for curve in curves or [self.bandwidth])
 
     def to_json(self) -> str:

@@ -26,6 +26,7 @@ from tilesmith.cost_model.work import Work
 from tilesmith.schedules.loops import LoopKind
 from tilesmith.schedules.schedule import Schedule
 from tilesmith.schedules.sketch import Sketch
+from tilesmith.schedules.space import config
 from tilesmith.targets.ceilings import Ceilings, default_ceilings
 
 CEILINGS = default_ceilings(TARGET, 1)
@@ -241,3 +242,20 @@ def test_every_second_element_is_loaded_by_whole_vectors() -> None:
     work = window_work(2, 28, 2)
     assert work.gathered == 0
     assert work.loads - work.broadcasts == 64 * 2 * 14 * 3 * 5 * 2  # channels, vectors, tiles, columns, rows, two parts
+
+
+def test_an_operand_that_is_used_a_few_times_should_be_asked_for_ahead() -> None:
+    made = task(matmul(4, 2048, 2048), threads=2)
+    (found, *_) = [s for s in made.sketches if any(t.name.endswith(".ahead") for t in s.tunables)]
+    arm = found.arm(made.body, TARGET)
+    usual = config(arm, arm.default)
+
+    def asked(ahead: int) -> tuple[float, float]:
+        analysis = analyse(found.apply(made.body, TARGET, {**usual, "t0.ahead": ahead}), TARGET, 2)
+        (nest,) = [nest for nest in analysis.nests if nest.asks]
+        return float(np.max(nest.ahead)), float(seconds(analysis, TARGET, 2, default_ceilings(TARGET, 2), 1)[0])
+
+    (none, late), (some, better), (far, best_of_all) = asked(0), asked(2048), asked(8192)
+    trip = 4 * 16 * usual["t0.vectors"] * usual["t0.unroll"]  # bytes
+    assert none == 0 and 2048 <= some < 2048 + trip and 8192 <= far < 8192 + trip
+    assert best_of_all < better < late

@@ -59,6 +59,8 @@ def test_each_use_of_memory_has_a_ceiling_of_its_own() -> None:
     speeds = {"read": 9.0, "triad": 7.0, "triad_past": 8.0, "copy": 6.0, "copy_past": 5.0, "write": 4.0}
     both = Ceilings({}, ((1024, 9.0),), 1, {name: ((1024, speed),) for name, speed in speeds.items()})
     assert both.speed_of_use(2048, written=4) == 9.0
+    hinted = Ceilings({}, ((1024, 9.0),), 1, {**both.streams, "read_ahead": ((1024, 10.0),)})
+    assert hinted.speed_of_use(2048, written=4) == 10.0 and hinted.speed_of_use(2048, written=1024) == 6.0
     assert both.speed_of_use(3072, written=1024) == 8.0
     assert both.speed_of_use(2048, written=1024) == 6.0
     assert both.speed_of_use(2048, written=2000) == 4.0

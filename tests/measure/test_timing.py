@@ -148,6 +148,21 @@ def test_interleaved_touches_all_alike() -> None:
     assert max(fast) == pytest.approx(2 * min(fast))
 
 
+def test_a_turn_begins_with_the_kernels_own_memory_in_the_caches() -> None:
+    last: list[object] = [None]
+
+    def kernel(seconds: float) -> Callable[[int], float]:
+        def run(count: int) -> float:
+            cold, last[0] = last[0] is not run, run
+            return seconds * (count + 4 * cold)  # its first run after another kernel's takes five times as long
+
+        return run
+
+    small, large = interleaved([kernel(2e-4), kernel(1.1e-2)], [[0, 1], [1, 0]] * 3)
+    assert small == pytest.approx([2e-4] * 6)
+    assert max(large) > 2e-2  # what lasts long has the share in it, and costs no second run
+
+
 def test_who_is_behind_in_a_race_runs_no_more() -> None:
     slow = iter([1.0] * 15 + [1.2] * 64)  # the machine slows down when the last one is out
     lasting = [Clock(seconds, slow) for seconds in (1.00e-2, 1.02e-2, 1.08e-2)]

@@ -74,3 +74,46 @@ def test_tiles_of_few_rows_times_a_constant_are_counted_and_run(m: int) -> None:
 def test_without_a_constant_there_is_nothing_to_pack_for() -> None:
     for sketch in derive(body_of(ops.matmul(1, 64, 64))):
         assert "copy" not in sketch.text
+
+
+@pytest.mark.parametrize(
+    ("program", "asked"),
+    [
+        (ops.matmul(1, 512, 256, constants=("B",)), True),
+        (ops.matmul(16, 512, 256, constants=("B",)), True),
+        (ops.matmul_bias_relu(8, 512, 256, constants=("B",)), True),
+        (ops.matmul(17, 512, 256, constants=("B",)), False),  # worth the time of its memory
+        (ops.matmul(16, 512, 64, constants=("B",)), False),  # held by near caches
+    ],
+    ids=["vector", "16 rows", "epilogue", "17 rows", "small"],
+)
+def test_a_large_operand_that_is_used_a_few_times_is_asked_for_ahead(program: Program, asked: bool) -> None:
+    body = body_of(program)
+    tiled = [s for s in derive(body) if any(t.name.endswith(".vectors") for t in s.tunables)]
+    tiled = [s for s in tiled if "matrix unit=true" not in s.title and "block depth=true" not in s.title]
+    assert tiled
+    for sketch in tiled:
+        assert any(t.name.endswith(".ahead") for t in sketch.tunables) is asked, sketch.title
+
+
+def test_what_streams_is_read_from_front_to_back_whatever_the_blocks_are() -> None:
+    """The panel of columns stands still while the depth goes on; the rows are packed once, before everything else."""
+    program = body_of(ops.matmul(16, 512, 256, constants=("B",)))
+    (packed,) = [s for s in derive(program) if "pack rows=true" in s.title]
+    arm = packed.arm(program, HOST)
+    tree = packed.apply(program, HOST, {**config(arm, arm.default), "t0.column_blocks": 2, "t0.depth_blocks": 4})
+    order = [loop.axis for loop in tree.by_stage["t0"].loops]
+    assert order == ["a1", "a0", "a1", "a2", "a0", "a2", "a2", "a0", "a1", "a1"]
+    (rows,) = [s for s in tree.stages if s.copies == "x0"]
+    assert rows.at is None and rows.loops[0].kind is LoopKind.PARALLEL
+
+
+@pytest.mark.parametrize("m", [1, 3, 16])
+def test_kernels_that_ask_ahead_run(m: int) -> None:
+    program = body_of(ops.matmul(m, 263, 251, constants=("B",)))
+    (first, *_) = [s for s in derive(program) if any(t.name.endswith(".ahead") for t in s.tunables)]
+    arm = first.arm(program, HOST)
+    usual = config(arm, arm.default)
+    for ahead in (0, 1024, 8192):
+        tree = first.apply(program, HOST, {**usual, "t0.ahead": ahead})
+        assert_runs(program, tree, ahead)
