@@ -92,7 +92,9 @@ class Spread:
 class Surrogates:
     """The search of spaces without a prior."""
 
-    first: int = 16  # trials that fill the space
+    first: int = (
+        8  # trials that fill the space: a model of few samples, which knows that it knows little, chooses better
+    )
     filling: int = 400  # candidates from which they are chosen: corners of the whole space are no good start
     batch: int = 8  # trials between two fits
     growth: int = 24  # with n results a batch has at least n / growth trials
@@ -102,13 +104,14 @@ class Surrogates:
     counted: int = 8  # spaces of up to so many times that are counted through instead of drawn from
     parents: int = 16  # leaders that have children, where the space is larger
     genes: float = 2.0  # of a child that differ from its parent, on average
-    shortlist: int = 5000  # the best of the pool, which the Gaussian process scores too: it is much slower
+    shortlist: int = 2000  # the best of the pool, which the Gaussian process scores too: it is much slower
     paired: int = 12  # parameters whose products and ratios are shown to the forest
     trees: int = 40
     columns: float = 0.6  # share of the features that a split of a tree may use: trees have to differ
     rows: int = 256  # results that a fit uses
-    steps: int = 30  # trials for better hyperparameters in one fit
+    steps: int = 30  # of the walk over hyperparameters in one fit
     fewer: int = 3  # by which they are divided once there are more results than rows
+    full: int = 2  # draws of hyperparameters that choose then: more samples leave less open
     failed: float = 2.0  # a failure counts as this many times the slowest
 
 
@@ -209,11 +212,13 @@ SMOOTHNESS = Smoothness(
     noise=-5.0,  # logarithm of the noise's share of the variance that is expected,
     noise_width=2.0,  # and how far from it is not surprising
     scale_width=1.5,  # the same for the logarithms of the inputs' scales, of which 0 is expected
-    jump=0.5,  # first width of the random walk over these
-    moving=0.4,  # share of them that one step moves
-    wider=1.3,  # factor of the width after a step to a better place
-    narrower=0.93,  # and after any other
-    least=0.1,  # width
+    jump=0.5,  # first width of the walk over these
+    moving=0.3,  # share of them that one step moves
+    wider=1.1,  # factor of the width after a step that was taken
+    narrower=0.96,  # and after any other
+    least=0.15,  # width
+    most=1.5,
+    draws=6,  # one for each choice of a batch that is not a neighbour of the leaders
 )
 
 

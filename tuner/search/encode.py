@@ -1,7 +1,8 @@
 """Raw parameters as numbers for models, where a space has nothing better to offer.
 
-A number counts half by its logarithm (tile sizes double), half by its position in the domain; an option gets one column
-for each value. Every arm has columns of its own, in the middle of their range for the candidates of other arms.
+A number counts half by its logarithm (tile sizes double), half by its position in the domain, and apart from that by its
+largest odd divisor: what is no power of two fits badly into widths, banks and extents that are. An option gets one column for
+each value. Every arm has columns of its own, in the middle of their range for the candidates of other arms.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...schedules.space import Parameter, Population, Space
+from ...schedules.space import Parameter, Population, Space, Value
 
 
 class Encoding:
@@ -81,4 +82,13 @@ def _table(parameter: Parameter) -> NDArray[np.float64]:
     logs = _log_table(parameter)
     width = np.ptp(logs)
     scaled = (logs - logs.min()) / width if width else position
+    odd = np.log2([_odd(v) for v in parameter.values])
+    if count > 2 and np.ptp(odd) and np.any(odd < logs):
+        return np.stack([(position + scaled) / 2, odd / odd.max()], axis=1)
     return np.asarray((position + scaled)[:, None] / 2)
+
+
+def _odd(value: Value) -> int:
+    """The largest odd divisor; 1 of what is no natural number."""
+    number = int(value) if not isinstance(value, str) and value > 0 and value == int(value) else 1
+    return number // (number & -number)

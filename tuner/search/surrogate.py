@@ -2,8 +2,9 @@
 
 A first batch that fills the space; then two models of different kinds, a Gaussian process (smooth, good with few
 samples) and a random forest (steps and interactions), are averaged, and expected improvement chooses
-(Jones, Schonlau, Welch, "Efficient global optimization of expensive black-box functions", 1998). Part of each batch are
-the most promising neighbours of the leaders. Times enter by rank: kernels of one space differ by factors of 100, and
+(Jones, Schonlau, Welch, "Efficient global optimization of expensive black-box functions", 1998). The process' hyperparameters
+are drawn, not fitted, and each choice of a batch follows another draw. Part of each batch are the most promising neighbours of
+the leaders. Times enter by rank: kernels of one space differ by factors of 100, and
 only the order near the top matters.
 """
 
@@ -120,9 +121,10 @@ class Surrogate:
         rows = np.concatenate([listed, np.arange(split, len(mean))])
         steps = settings.steps if len(trained) < settings.rows else settings.steps // settings.fewer
         process = self._process.fit(self._points([p for _, p in parts]), values, steps)
-        posterior = process.at(self._points(everyone)[rows])
-        centre = (posterior.mean + mean[rows]) / 2
-        chosen = _improving(posterior, centre, spread[rows], float(values.min()), wide, len(listed))
+        draws = None if len(trained) < settings.rows else settings.full
+        posteriors = process.at(self._points(everyone)[rows], draws)
+        centre = np.mean([p.mean for p in posteriors], axis=0) + mean[rows]
+        chosen = _improving(posteriors, mean[rows], spread[rows], float(values.min()), wide, len(listed))
         close = len(listed) + np.argsort(centre[len(listed) :], kind="stable")
         return [_candidate(everyone, int(rows[i])) for i in (*chosen, *close)][: wide + local]
 
@@ -170,20 +172,30 @@ def warped(seconds: Vector, failed: float) -> Vector:
     return np.asarray(ndtri((order + 0.5) / len(seconds)))
 
 
-def _improving(posterior: Posterior, centre: Vector, spread: Vector, best: float, count: int, among: int) -> list[int]:
-    """Rows below `among`, one after the other the largest expected improvement, given that those before are known."""
+def _improving(
+    posteriors: Sequence[Posterior], mean: Vector, spread: Vector, best: float, count: int, among: int
+) -> list[int]:
+    """Rows below `among`, one after the other the largest expected improvement, given that those before are known.
+
+    Each is chosen by the forest's `mean` and `spread` and one of the posteriors, which take turns: a batch tries what follows
+    from different beliefs about what matters, not what is good on average over them.
+    """
     from scipy.special import ndtr
 
-    deviation = np.sqrt((posterior.deviation**2 + spread**2) / 2 + (posterior.mean - centre) ** 2)
+    before = [posterior.left for posterior in posteriors]
     rows: list[int] = []
     while len(rows) < min(count, among):
-        z = (best - centre) / deviation
+        turn = len(rows) % len(posteriors)
+        posterior = posteriors[turn]
+        left = posterior.left / before[turn]
+        variance = (posterior.deviation**2 + left * spread**2) / 2 + left * ((posterior.mean - mean) / 2) ** 2
+        deviation = np.sqrt(variance)
+        z = (best - (posterior.mean + mean) / 2) / deviation
         gain = deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi))
         gain[rows] = -1.0
         rows.append(int(gain[:among].argmax()))
-        before = posterior.left
-        posterior.assume(rows[-1])
-        deviation = deviation * np.sqrt(posterior.left / before)
+        for each in posteriors:
+            each.assume(rows[-1])
     return rows
 
 
