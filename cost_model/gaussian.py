@@ -66,7 +66,7 @@ class Draw:
 
     theta: Vector  # logarithms of the inverse scales, and of the noise's share of the variance
     width: float  # of the next step of its walk
-    factor: Matrix  # Cholesky factor of the samples' covariance
+    factor: NDArray[np.floating]  # Cholesky factor of the samples' covariance
     whitened: Vector
 
 
