@@ -92,9 +92,7 @@ class Spread:
 class Surrogates:
     """The search of spaces without a prior."""
 
-    first: int = (
-        8  # trials that fill the space: a model of few samples, which knows that it knows little, chooses better
-    )
+    first: int = 8  # trials that fill the space: models that know how little they know choose better
     filling: int = 400  # candidates from which they are chosen: corners of the whole space are no good start
     batch: int = 8  # trials between two fits
     growth: int = 24  # with n results a batch has at least n / growth trials
@@ -104,14 +102,15 @@ class Surrogates:
     counted: int = 8  # spaces of up to so many times that are counted through instead of drawn from
     parents: int = 16  # leaders that have children, where the space is larger
     genes: float = 2.0  # of a child that differ from its parent, on average
-    shortlist: int = 2000  # the best of the pool, which the Gaussian process scores too: it is much slower
+    shortlist: int = 5000  # the best of the pool, which the Gaussian process scores too: it is much slower
     paired: int = 12  # parameters whose products and ratios are shown to the forest
     trees: int = 40
     columns: float = 0.6  # share of the features that a split of a tree may use: trees have to differ
     rows: int = 256  # results that a fit uses
-    steps: int = 30  # of the walk over hyperparameters in one fit
-    fewer: int = 3  # by which they are divided once there are more results than rows
-    full: int = 2  # draws of hyperparameters that choose then: more samples leave less open
+    steps: int = 20  # of the walk over hyperparameters in one fit
+    many: int = 96  # results that leave less open: a fit and a choice then take less of everything
+    fewer: int = 4  # by which the steps and the shortlist are divided then
+    full: int = 3  # draws of hyperparameters that choose then
     failed: float = 2.0  # a failure counts as this many times the slowest
 
 

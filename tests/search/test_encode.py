@@ -45,3 +45,23 @@ def test_an_odd_divisor_that_tells_nothing_new_is_no_column(values: tuple[int, .
 
 def test_an_option_has_a_column_for_each_value() -> None:
     assert points("a", "b", "c", ordered=False) == pytest.approx(np.eye(3))
+
+
+def test_trees_see_which_sizes_are_equal_and_which_divide() -> None:
+    first, second = (
+        Parameter("a", (2, 3, 4), default=0, ordered=True),
+        Parameter("b", (2, 4, 8), default=0, ordered=True),
+    )
+    rows = np.array([[i, j] for i in range(3) for j in range(3)], dtype=np.int32)
+    relations = Encoding(OneArm(first, second), paired=4).features(Population(0, rows))[:, -3:]
+    pairs = [(first.values[i], second.values[j]) for i, j in rows]
+    assert relations.tolist() == [[float(a == b), float(a % b == 0), float(b % a == 0)] for a, b in pairs]
+
+
+@pytest.mark.parametrize("values", [("x", "y", "z"), (-3, -2, -1)])
+def test_what_is_no_size_divides_nothing(values: tuple[int | str, ...]) -> None:
+    """Such columns would say nothing: there are the points and the two columns of the pair alone."""
+    arm = Parameter("a", values, default=0, ordered=True), Parameter("b", (5, 7, 11), default=0, ordered=True)
+    rows = np.zeros((1, 2), dtype=np.int32)
+    encoding = Encoding(OneArm(*arm), paired=4)
+    assert encoding.features(Population(0, rows)).shape == (1, encoding.dimensions + 2)

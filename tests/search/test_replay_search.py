@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from tilesmith.measure.replay import ReplaySpace
+from tilesmith.schedules.space import Candidate
 from tilesmith.tuner.search.strategy import make_strategy
+from tilesmith.tuner.search.surrogate import Surrogate
 
 DATA = Path(__file__).parent.parent / "data" / "replay"
 SPACES = ("convolution-A100", "convolution-W6600")
@@ -61,3 +63,23 @@ def test_a_thousand_trials_take_less_than_half_a_minute(space: ReplaySpace) -> N
 
 def test_a_search_is_repeatable(space: ReplaySpace) -> None:
     assert best_over_optimum(space, "guided", 5, 40) == best_over_optimum(space, "guided", 5, 40)
+
+
+class Counting(Surrogate):
+    """Counts how often it planned."""
+
+    plans = 0
+
+    def _make_plan(self) -> list[Candidate]:
+        self.plans += 1
+        return super()._make_plan()
+
+
+def test_every_batch_is_planned_with_all_results(space: ReplaySpace) -> None:
+    """Where a plan names a candidate twice, a second one fills the batch up, and its rest knows nothing of the results."""
+    strategy = Counting(space, 3)
+    for _ in range(10):
+        batch = strategy.ask(8)
+        rows = space.table.rows(np.array([c.choices for c in batch], dtype=np.int32))
+        strategy.tell([(c, space.table.measurement(int(row))) for c, row in zip(batch, rows, strict=True)])
+    assert strategy.plans == 10

@@ -2,7 +2,8 @@
 
 A number counts half by its logarithm (tile sizes double), half by its position in the domain, and apart from that by its
 largest odd divisor: what is no power of two fits badly into widths, banks and extents that are. An option gets one column for
-each value. Every arm has columns of its own, in the middle of their range for the candidates of other arms.
+each value. Trees are also shown which sizes are equal and which divide another: remainders cost work, and hardware likes what
+fits. Every arm has columns of its own, in the middle of their range for the candidates of other arms.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from ...schedules.space import Parameter, Population, Space, Value
 class Encoding:
     """`points` for distances (each column within 0 and 1), `features` for trees (more columns, any scale).
 
-    `paired`: how many parameters of an arm show trees the sums and differences of their logarithms.
+    `paired`: how many parameters of an arm show trees the sums and differences of their logarithms, and
+        which of them are equal or divide each other.
     """
 
     def __init__(self, space: Space, paired: int) -> None:
@@ -27,6 +29,14 @@ class Encoding:
         self._logs = [[_log_table(p) for p in arm.parameters] for arm in space.arms]
         self._paired = [
             [i for i, p in enumerate(arm.parameters) if p.ordered and len(p.values) > 2][:paired] for arm in space.arms
+        ]
+        self._relations = [
+            [
+                (a, b, table)
+                for a, b in combinations(paired, 2)
+                for table in _relations(*(arm.parameters[i] for i in (a, b)))
+            ]
+            for arm, paired in zip(space.arms, self._paired, strict=True)
         ]
         self._arms = len(space.arms)
 
@@ -53,16 +63,18 @@ class Encoding:
         return np.concatenate(columns, axis=1) if columns else np.zeros((count, 1))
 
     def features(self, population: Population) -> NDArray[np.float32]:
-        """float32[n, f]: the points, and sums and differences of pairs of logarithms: products and ratios of sizes."""
+        """float32[n, f]: the points, and of pairs of sizes the logarithms of products and ratios, and their relations."""
         count = len(population)
         columns = [self.points(population)]
         for arm, paired in enumerate(self._paired):
             if arm != population.arm:
-                columns.append(np.zeros((count, len(paired) * (len(paired) - 1))))
+                columns.append(np.zeros((count, len(paired) * (len(paired) - 1) + len(self._relations[arm]))))
                 continue
             logs = {i: self._logs[arm][i][population.choices[:, i]] for i in paired}
             for a, b in combinations(paired, 2):
                 columns.append(np.stack([logs[a] + logs[b], logs[a] - logs[b]], axis=1))
+            for a, b, table in self._relations[arm]:
+                columns.append(table[population.choices[:, a], population.choices[:, b], None])
         return np.concatenate(columns, axis=1).astype(np.float32)
 
 
@@ -71,6 +83,16 @@ def _log_table(parameter: Parameter) -> NDArray[np.float64]:
     if any(isinstance(v, str) for v in parameter.values):
         return np.arange(len(parameter.values), dtype=np.float64)
     return np.asarray(np.log2(np.maximum(np.array([float(v) for v in parameter.values]), 0.5)))
+
+
+def _relations(first: Parameter, second: Parameter) -> list[NDArray[np.float64]]:
+    """float64[values, values] each, 1 where it holds: equal, a multiple, a divisor. What holds for all or none is left out."""
+    if any(isinstance(v, str) for v in (*first.values, *second.values)):
+        return []
+    a, b = np.meshgrid(np.array(first.values, np.float64), np.array(second.values, np.float64), indexing="ij")
+    multiple = (b > 0) & (a % np.where(b > 0, b, 1) == 0)
+    divisor = (a > 0) & (b % np.where(a > 0, a, 1) == 0)
+    return [table.astype(np.float64) for table in (a == b, multiple, divisor) if table.any() and not table.all()]
 
 
 def _table(parameter: Parameter) -> NDArray[np.float64]:

@@ -4,8 +4,8 @@ A first batch that fills the space; then two models of different kinds, a Gaussi
 samples) and a random forest (steps and interactions), are averaged, and expected improvement chooses
 (Jones, Schonlau, Welch, "Efficient global optimization of expensive black-box functions", 1998). The process' hyperparameters
 are drawn, not fitted, and each choice of a batch follows another draw. Part of each batch are the most promising neighbours of
-the leaders. Times enter by rank: kernels of one space differ by factors of 100, and
-only the order near the top matters.
+the leaders. Times enter by their logarithm: kernels of one space differ by factors of 100, and a leader that is well in front
+is worth more than its rank says.
 """
 
 from __future__ import annotations
@@ -112,21 +112,23 @@ class Surrogate:
         settings, trained = self._settings, self._training()
         parts = group(self._space, [c for c, _ in trained])
         order = np.concatenate([rows for rows, _ in parts])
-        values = warped(np.array([m.seconds for _, m in trained]), settings.failed)[order]
+        values = logarithms(np.array([m.seconds for _, m in trained]), settings.failed)[order]
         everyone = [*pools, *near]
         mean, spread = self._forest(self._features([p for _, p in parts]), values, self._features(everyone))
 
         split = sum(len(p) for p in pools)
-        listed = np.argsort((mean - spread)[:split], kind="stable")[: settings.shortlist]
+        less = settings.fewer if len(trained) >= settings.many else 1
+        listed = np.argsort((mean - spread)[:split], kind="stable")[: settings.shortlist // less]
         rows = np.concatenate([listed, np.arange(split, len(mean))])
-        steps = settings.steps if len(trained) < settings.rows else settings.steps // settings.fewer
-        process = self._process.fit(self._points([p for _, p in parts]), values, steps)
-        draws = None if len(trained) < settings.rows else settings.full
+        process = self._process.fit(self._points([p for _, p in parts]), values, settings.steps // less)
+        draws = settings.full if len(trained) >= settings.many else None
         posteriors = process.at(self._points(everyone)[rows], draws)
         centre = np.mean([p.mean for p in posteriors], axis=0) + mean[rows]
         chosen = _improving(posteriors, mean[rows], spread[rows], float(values.min()), wide, len(listed))
         close = len(listed) + np.argsort(centre[len(listed) :], kind="stable")
-        return [_candidate(everyone, int(rows[i])) for i in (*chosen, *close)][: wide + local]
+        # Neighbours are in the pool too: a plan that names one twice is short, and what fills it up is planned without results.
+        named = dict.fromkeys(_candidate(everyone, int(rows[i])) for i in (*chosen, *close))
+        return list(named)[: wide + local]
 
     def _points(self, populations: Sequence[Population]) -> Vector:
         return np.concatenate([self._encoding.points(p) for p in populations])
@@ -161,15 +163,11 @@ class Surrogate:
         return older[: limit // 2] + newest
 
 
-def warped(seconds: Vector, failed: float) -> Vector:
-    """float64[n]: normal quantiles of the ranks, mean 0, deviation about 1; failures are equal and the slowest."""
-    from scipy.special import ndtri
-
+def logarithms(seconds: Vector, failed: float) -> Vector:
+    """float64[n]: of the times; failures count as `failed` times the slowest."""
     finite = np.isfinite(seconds)
     worst = seconds[finite].max() * failed if finite.any() else 1.0
-    order = np.argsort(np.argsort(np.where(finite, seconds, worst), kind="stable"), kind="stable").astype(np.float64)
-    order[~finite] = order[~finite].mean() if (~finite).any() else 0.0
-    return np.asarray(ndtri((order + 0.5) / len(seconds)))
+    return np.asarray(np.log(np.where(finite, seconds, worst)))
 
 
 def _improving(
