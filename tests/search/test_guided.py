@@ -11,9 +11,10 @@ from tilesmith.measure.result import Failure, Measurement, Status
 from tilesmith.schedules.space import Arm, Candidate, Parameter, Population
 from tilesmith.schedules.space_ops import enumerate_arm, population, sample
 from tilesmith.tuner.effort import NORMAL
-from tilesmith.tuner.search.guided import Guided, PriorGuided
+from tilesmith.tuner.search.guided import Guided
 from tilesmith.tuner.search.learner import Learner
 from tilesmith.tuner.search.pool import described, pool_of
+from tilesmith.tuner.search.prior_guided import PriorGuided
 from tilesmith.tuner.search.strategy import Result, candidates
 
 SPACE = ToySpace()

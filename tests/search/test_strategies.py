@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from contracts.spaces import ToySpace
 from contracts.strategy import StrategyContract, drive
 from tilesmith.common.errors import ArgumentError
 from tilesmith.schedules.space import Population
+from tilesmith.tuner.search import strategy
 from tilesmith.tuner.search.strategy import make_strategy
 
 
@@ -81,3 +83,8 @@ def test_an_unknown_strategy_is_refused() -> None:
     with pytest.raises(ArgumentError, match="unknown strategy") as caught:
         make_strategy("gradient", ToySpace())
     assert "guided" in str(caught.value)
+
+
+def test_a_strategy_can_be_read_at_one_go() -> None:
+    files = Path(strategy.__file__).parent.glob("*.py")
+    assert [p.name for p in files if len(p.read_text("utf-8").splitlines()) >= 250] == []
