@@ -94,6 +94,7 @@ class Surrogates:
 
     first: int = 8  # trials that fill the space: models that know how little they know choose better
     filling: int = 400  # candidates from which they are chosen: corners of the whole space are no good start
+    plain: float = 0.5  # share of them with powers of two for sizes: elsewhere all trials can be slow, and say little
     batch: int = 8  # trials between two fits
     growth: int = 24  # with n results a batch has at least n / growth trials
     near: int = 2  # of each batch: neighbours of the leaders

@@ -7,6 +7,7 @@ import pytest
 
 from tilesmith.schedules.space import Arm, Parameter, Population, Space
 from tilesmith.tuner.search.encode import Encoding
+from tilesmith.tuner.search.surrogate import Surrogate
 
 
 class OneArm:
@@ -65,3 +66,23 @@ def test_what_is_no_size_divides_nothing(values: tuple[int | str, ...]) -> None:
     rows = np.zeros((1, 2), dtype=np.int32)
     encoding = Encoding(OneArm(*arm), paired=4)
     assert encoding.features(Population(0, rows)).shape == (1, encoding.dimensions + 2)
+
+
+def test_sizes_are_plain_where_all_that_can_be_are_powers_of_two() -> None:
+    parameters = (
+        Parameter("a", (32, 48, 64), default=0, ordered=True),
+        Parameter("b", (15,), default=0, ordered=True),  # there is no other
+        Parameter("c", ("x", "y"), default=0, ordered=False),
+    )
+    rows = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 1]], dtype=np.int32)
+    assert Encoding(OneArm(*parameters), paired=4).plain(Population(0, rows)).tolist() == [True, False, True]
+
+
+def test_half_of_the_first_trials_have_plain_sizes_and_the_others_any() -> None:
+    sizes = tuple(range(1, 33))
+    space: Space = OneArm(*(Parameter(name, sizes, default=0, ordered=True) for name in "ab"))
+    asked = [Surrogate(space, seed).ask(8) for seed in range(10)]
+    powers = [[all(sizes[c] & (sizes[c] - 1) == 0 for c in one.choices) for one in trials] for trials in asked]
+    assert all(all(batch[:4]) for batch in powers)
+    assert sum(map(sum, powers)) < 10 * 6
+    assert all(len(set(trials)) == 8 for trials in asked)

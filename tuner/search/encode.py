@@ -24,6 +24,7 @@ class Encoding:
     """
 
     def __init__(self, space: Space, paired: int) -> None:
+        self._space = space
         self._tables = [[_table(p) for p in arm.parameters if len(p.values) > 1] for arm in space.arms]
         self._open = [[i for i, p in enumerate(arm.parameters) if len(p.values) > 1] for arm in space.arms]
         self._logs = [[_log_table(p) for p in arm.parameters] for arm in space.arms]
@@ -61,6 +62,14 @@ class Encoding:
             if self._arms > 1:
                 columns.append(np.full((count, 1), float(arm == population.arm)))
         return np.concatenate(columns, axis=1) if columns else np.zeros((count, 1))
+
+    def plain(self, population: Population) -> NDArray[np.bool_]:
+        """bool[n]: where all sizes are powers of two (of parameters that offer any)."""
+        found = np.ones(len(population), dtype=np.bool_)
+        for place, parameter in enumerate(self._space.arms[population.arm].parameters):
+            fits = np.array([_odd(value) == 1 for value in parameter.values])
+            found &= fits[population.choices[:, place]] | ~fits.any()
+        return found
 
     def features(self, population: Population) -> NDArray[np.float32]:
         """float32[n, f]: the points, and of pairs of sizes the logarithms of products and ratios, and their relations."""

@@ -1,11 +1,11 @@
 """Search on raw parameters, for spaces of which nothing is known beforehand: Bayesian optimisation in batches.
 
-A first batch that fills the space; then two models of different kinds, a Gaussian process (smooth, good with few
-samples) and a random forest (steps and interactions), are averaged, and expected improvement chooses
-(Jones, Schonlau, Welch, "Efficient global optimization of expensive black-box functions", 1998). The process' hyperparameters
-are drawn, not fitted, and each choice of a batch follows another draw. Part of each batch are the most promising neighbours of
-the leaders. Times enter by their logarithm: kernels of one space differ by factors of 100, and a leader that is well in front
-is worth more than its rank says.
+A first batch that fills the space, half of it with powers of two for sizes; then two models of different kinds, a Gaussian
+process (smooth, good with few samples) and a random forest (steps and interactions), are averaged, and expected improvement
+chooses (Jones, Schonlau, Welch, "Efficient global optimization of expensive black-box functions", 1998). The process'
+hyperparameters are drawn, not fitted, and each choice of a batch follows another draw. Part of each batch are the most
+promising neighbours of the leaders. Times enter by their logarithm: kernels of one space differ by factors of 100, and a
+leader that is well in front is worth more than its rank says.
 """
 
 from __future__ import annotations
@@ -95,14 +95,17 @@ class Surrogate:
         return [p for p in fresh if len(p)]
 
     def _filling(self, pools: list[Population], count: int) -> list[Candidate]:
-        """Candidates far from each other: from a random first on, always the one farthest from all taken so far."""
+        """Candidates far from each other: from a random first on, always the one farthest from all taken so far; some of them
+        among those of plain sizes, which fit what hardware offers."""
         part = max(self._settings.filling // len(pools), 1)
         drawn = [take(p, self._rng.permutation(len(p))[:part]) for p in pools]
         points = np.concatenate([self._encoding.points(p) for p in drawn])
-        taken = [0]
-        nearest = ((points - points[0]) ** 2).sum(axis=1)
+        plain = np.concatenate([self._encoding.plain(p) for p in drawn])
+        taken: list[int] = []
+        nearest = np.full(len(points), np.inf)
         while len(taken) < min(count, len(points)):
-            taken.append(int(nearest.argmax()))
+            among = np.where(plain, nearest, -1.0) if len(taken) < count * self._settings.plain else nearest
+            taken.append(int((among if among.max() > 0 else nearest).argmax()))
             nearest = np.minimum(nearest, ((points - points[taken[-1]]) ** 2).sum(axis=1))
             nearest[taken] = -1.0
         return [_candidate(drawn, row) for row in taken]
