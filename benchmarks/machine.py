@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import resource
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -68,10 +69,8 @@ class MachineNoise:
 
     def _ticks(self) -> tuple[int, int]:
         """Clock ticks of all processors since boot: for others, and in all."""
-        first = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
-        user, nice, system, idle, wait, interrupts, soft, stolen = (int(f) for f in first.split()[1:9])
-        busy = user + nice + system + interrupts + soft + stolen
-        return busy - sum(map(_process_ticks, self._processes)), busy + idle + wait
+        busy, idle = _all_ticks()
+        return busy - sum(map(_process_ticks, self._processes)), busy + idle
 
     def _calibrate(self) -> float:
         """Median seconds until all threads have hashed the buffer."""
@@ -81,6 +80,33 @@ class MachineNoise:
             list(self._pool.map(hashlib.sha256, [self._buffer] * self._threads))
             times.append(time.perf_counter() - begin)
         return median(times)
+
+
+class Others:
+    """How much of the processors went to others from now on: to the host, and to all but this process and its children.
+
+    Children count once they have ended and been waited for.
+    """
+
+    def __init__(self) -> None:
+        self._begin = self._now()
+
+    def share(self) -> float:
+        """Of the time of all processors."""
+        busy, idle, own = (now - before for now, before in zip(self._now(), self._begin, strict=True))
+        return max(0.0, busy - own) / max(1.0, busy + idle)
+
+    def _now(self) -> tuple[float, float, float]:
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        own = sum(one.ru_utime + one.ru_stime for one in used) * os.sysconf("SC_CLK_TCK")
+        return (*map(float, _all_ticks()), own)
+
+
+def _all_ticks() -> tuple[int, int]:
+    """Clock ticks of all processors since boot: busy (also for the host), and idle."""
+    first = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
+    user, nice, system, idle, wait, interrupts, soft, stolen = (int(f) for f in first.split()[1:9])
+    return user + nice + system + interrupts + soft + stolen, idle + wait
 
 
 def _process_ticks(process: int) -> int:

@@ -11,6 +11,10 @@ Without rows the tile is one row high. That pays where an operand that moves wit
 the order in which it is read, and each thread reads its part of it from front to back.
 
     loops    others, outer block, [depth block, packs], inner block, tiles, other reductions, depth, rows, vectors, lanes
+
+Where an operand that moves with `vector` is large and each element of it is used a few times only, it streams: memory bounds
+the whole, and must never rest. Such an operand is read from front to back, panel after panel, so that the depth block comes
+inside of the panels; what is next is asked for ahead, by all tiles of rows alike; and the rows are packed first of all.
 """
 
 from __future__ import annotations

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
+import machine
 import numpy as np
 import pytest
 import search_plots
@@ -14,7 +17,7 @@ import search_quality
 import search_rank
 from search_pieces import Piece, contests, searches, work
 from search_runs import Plan, best_after, run
-from search_store import Store
+from search_store import Store, instructions
 from search_tasks import CLOCK, FEW, TASKS, donors
 
 TASK = "matmul 512x512x512"
@@ -31,6 +34,21 @@ def found(task: str = TASK, label: str = "guided", seed: int = 0, **more: Any) -
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "runs.jsonl", "now")
+
+
+def test_a_version_of_the_code_is_what_it_does_and_not_how_it_is_explained() -> None:
+    text = '''"""Head,
+
+of two lines."""
+
+def f(x: int) -> str:
+    """Doc."""
+    # why
+    return "# no comment"  # how
+'''
+    bare = 'def f(x: int) -> str:\n    return "# no comment"'
+    assert instructions(text) == instructions(bare) == bare
+    assert instructions(text.replace("no", "a")) != bare
 
 
 def test_there_are_twelve_tasks_and_the_named_ones_are_among_them() -> None:
@@ -124,6 +142,7 @@ def test_a_run_that_is_cut_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyt
     from workloads import ROWS
 
     monkeypatch.setattr(search_runs, "SCRATCH", tmp_path)
+    monkeypatch.setattr(search_runs, "DISTURBED", 1.0)  # by whatever else the machine does now
     row = next(row for row in ROWS if row.name == "bias_relu 32x128")
     plan = Plan(row.name, "random", 0, 6, rows={row.name: row})
     assert run(plan, time.monotonic()) is None and plan.database.exists()
@@ -151,3 +170,21 @@ def test_tables_are_written_between_the_marks_of_a_page(tmp_path: Path) -> None:
         "after",
     ]
     assert page.read_text(encoding="utf-8").splitlines() == lines
+
+
+@pytest.mark.parametrize(("first", "tried"), [(0.01, 1), (0.2, 2)])
+def test_a_run_that_was_disturbed_is_made_again_once(first: float, tried: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    import search_runs
+
+    shares = iter([first, 0.3, 0.0])
+    monkeypatch.setattr(search_runs, "attempt", lambda *_: found(others=next(shares)))
+    kept = run(Plan(TASK, "guided", 0, 4), 0.0)
+    assert kept is not None and kept["others"] == (first if tried == 1 else 0.3)
+
+
+def test_what_goes_to_others_is_not_what_this_process_and_its_children_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    second = os.sysconf("SC_CLK_TCK")
+    ticks, used = iter([(10 * second, 50 * second), (12 * second, 52 * second)]), iter([3.0, 1.0, 3.25, 1.75])
+    monkeypatch.setattr(machine, "_all_ticks", lambda: next(ticks))
+    monkeypatch.setattr("resource.getrusage", lambda _: SimpleNamespace(ru_utime=next(used), ru_stime=0.0))
+    assert machine.Others().share() == pytest.approx((2.0 - 1.0) / 4.0)
