@@ -25,7 +25,7 @@ def ceiling_of(program: Program, threads: int) -> tuple[Callable[[float], tuple[
     """(what runs the loops for some seconds and gives (the least seconds that the program can take, samples), their name)."""
     from tilesmith.measure.calibrate import Loops, ceilings
     from tilesmith.measure.loops import STREAMS
-    from tilesmith.targets.ceilings import AHEAD, PAST, use_of
+    from tilesmith.targets.ceilings import use_of, ways_of
     from tilesmith.targets.target import parse_target
     from tilesmith.tuner.roofline import program_work
 
@@ -39,7 +39,7 @@ def ceiling_of(program: Program, threads: int) -> tuple[Callable[[float], tuple[
     if not work.is_bound_by_memory(known):
         return lambda seconds: _best([arithmetic], seconds), "arithmetic"
     use = use_of(work.bytes, work.written)
-    streams = [stream for stream in STREAMS if stream.name in (use, use + PAST, use + AHEAD)]
+    streams = [stream for stream in STREAMS if stream.name in ways_of(use)]
     kinds = [lambda stream=stream: work.bytes / loops.speed(stream, work.bytes) for stream in streams]
     return lambda seconds: _best(kinds, seconds), f"{use} of {work.bytes / 1e6:.1f} MB"
 

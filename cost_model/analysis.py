@@ -43,12 +43,11 @@ class Nest:
     """One nest. `trips`: of its parallel loops; `threads`: how many of them work; `balance`: the longest share of a thread
     over the mean share of all threads, so that 1 is perfect. `moved`: what enters or leaves each cache.
     `ahead`: how many bytes ahead memory is asked for by prefetches, 0 without any. `asks`: there is a place for them, whether
-    or not a config uses it. `passes`: several stages walk over inputs
-    of the program, one after the other: what the next row needs is not on its way while this one is worked on. `rows`: how
-    many such rows there are. `streams`: nothing in it is worked on again and again, as the operands of a product are.
-    `near`: above 0 where hints bring the next block's operand near while one is computed. `edges`: tiles of streamed tensors
-    that reach beyond the end of a row: masked stores of nothing bring in what is streamed next. `late`: lines from far away
-    that nobody asks for in time.
+    or not a config uses it. `passes`: several stages walk over inputs of the program, one after the other: what the next row
+    needs is not on its way while this one is worked on. `rows`: how many such rows there are. `streams`: nothing in it is
+    worked on again and again, as the operands of a product are. `near`: above 0 where hints bring the next block's operand near
+    while one is computed. `edges`: tiles of streamed tensors that reach beyond the end of a row: masked stores of nothing bring
+    in what is streamed next. `late`: lines from far away that nobody asks for in time.
     """
 
     root: StageLevels

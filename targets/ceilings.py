@@ -65,8 +65,7 @@ class Ceilings:
 
     def speed_of_use(self, bytes: float, written: float) -> float:
         """As `bandwidth_at`, of the loops that use memory in the same way: `written` of the bytes are written."""
-        use = use_of(bytes, written)
-        curves = [self.streams[name] for name in (use, use + PAST, use + AHEAD) if name in self.streams]
+        curves = [self.streams[name] for name in ways_of(use_of(bytes, written)) if name in self.streams]
         return max(_along(curve, bytes) for curve in curves or [self.bandwidth])
 
     def to_json(self) -> str:
@@ -85,6 +84,11 @@ class Ceilings:
 def use_of(bytes: float, written: float) -> str:
     """The name of the use of memory nearest to one that writes `written` of its bytes."""
     return min(USES, key=lambda use: abs(USES[use] - written / max(bytes, 1)))
+
+
+def ways_of(use: str) -> tuple[str, ...]:
+    """The names of the loops that use memory like that; not each use has them all."""
+    return use, use + PAST, use + AHEAD
 
 
 def _curve(entries: Iterable[tuple[int, float]]) -> Curve:
