@@ -18,7 +18,7 @@ from .environment import describe_environment
 from .plausible import too_fast
 from .requests import ConfirmRequest, TimeRequest
 from .result import Failure, Measurement, Status
-from .timing import PLANS, Repeat, Timing, TimingPlan, interleaved, settled, time_kernel
+from .timing import PLANS, Repeat, Timing, TimingPlan, interleaved, settled, time_kernel, undisturbed
 from .worker import Link
 
 if TYPE_CHECKING:
@@ -31,17 +31,13 @@ _KEPT_BYTES = 2 << 30  # of programs that were measured before
 
 @dataclass(frozen=True, slots=True)
 class _Passed:
-    """A kernel that was loaded and gave right outputs; `first` is the seconds of that run."""
+    """A kernel that was loaded and gave right outputs; `first` is the seconds of that run, `repeat` what the clock runs."""
 
     kernel: LoadedKernel
     bench: Bench
     first: float
     measurement: Measurement
-
-    @property
-    def repeat(self) -> Repeat:
-        """What the clock runs."""
-        return partial(self.kernel.run_repeat, self.bench.timed)
+    repeat: Repeat
 
 
 class Timer:
@@ -97,7 +93,11 @@ class Timer:
         if self._drift is None or request.limit is None or own > OWN:
             return time_kernel(passed.repeat, passed.first, request.limit, self._plan)
         limit = self._drift.limit(request.program, request.limit)
-        timing = time_kernel(passed.repeat, passed.first, limit, self._plan)
+        known = self._drift.knows(request.program)  # then a contender is timed once more
+        plan = replace(self._plan, repeats=self._plan.few_repeats) if known else self._plan
+        timing = time_kernel(passed.repeat, passed.first, limit, plan)
+        if timing.abandoned and known and self._drift.disturbed(request.program):
+            timing = time_kernel(passed.repeat, passed.first, self._drift.limit(request.program, request.limit), plan)
         return self._drift.corrected(request.program, passed.repeat, timing)
 
     def _confirm(self, request: ConfirmRequest, link: Link) -> tuple[Measurement, ...]:
@@ -148,7 +148,8 @@ class Timer:
         so_far = replace(so_far, check_seconds=perf_counter() - start)
         if message is not None:
             return self._failed(Status.WRONG_RESULT, "verify", message, so_far)
-        return _Passed(kernel, bench, first, so_far)
+        repeat = partial(kernel.run_repeat, bench.timed)
+        return _Passed(kernel, bench, first, so_far, undisturbed(repeat) if self._device.clock == "host" else repeat)
 
     def _faulted(self, error: KernelFault, stage: str, so_far: Measurement) -> Measurement:
         """A kernel did what it may not: on a GPU all that was kept there may be gone."""

@@ -1,10 +1,12 @@
 """The timing method: how long one run of a kernel takes, and whether that figure can be trusted.
 
 The loop over runs is compiled code (`Artifact`'s `_repeat`), so Python costs nothing inside it. One *repeat* is as many
-runs as last `shortest` seconds together; its time divided by the number of runs is one entry of `times`.
+runs as last `shortest` seconds together; its time divided by the number of runs is one entry of `times`. On processors a
+repeat is taken in pieces, and all of it counts as its lower quartile of pieces (`undisturbed`): of a mean each interruption
+is a part, however short.
 
-    warm-up      the verified run; where it is very long, it is already enough, and where it is far above the best known
-                 time, so is a second single run that is no better
+    warm-up      the verified run, and where it is short a repeat; where it is very long, it is already enough, and where it is
+                 far above the best known time, so is a second single run that is no better
     repeats      `repeats` of them; what is clearly slower than the best is dropped after the first
     fewer        of what is no contender, once they agree: that it is slower is known, how much need not be
     more         while the interquartile range exceeds `spread` of the median, or the median is far above the fastest, up to
@@ -28,6 +30,8 @@ from dataclasses import dataclass
 from math import ceil, inf
 from statistics import median, quantiles
 
+PIECE = 2.5e-4  # seconds of a piece of a repeat, or one run where that takes longer
+
 Repeat = Callable[[int], float]  # runs the kernel that many times, returns the seconds of all together
 
 
@@ -35,7 +39,7 @@ Repeat = Callable[[int], float]  # runs the kernel that many times, returns the 
 class TimingPlan:
     """The numbers of the method; seconds unless said otherwise.
 
-    A kernel of 6 ms costs about 35 ms in all (5 repeats of one run), one of 10 us about 12 ms. Repeats of 4 ms were no better
+    A kernel of 6 ms costs about 35 ms in all (5 repeats of one run), one of 10 us about 14 ms. Repeats of 4 ms were no better
     than those of 2 ms: what makes a time wrong lasts longer than either, and is taken out by other means (drift.py).
     """
 
@@ -45,6 +49,7 @@ class TimingPlan:
     most_repeats: int = 13
     budget: float = 0.12  # after which 3 repeats are enough
     long_budget: float = 0.6  # after which one repeat is enough
+    warming: float = 5e-3  # after so long a verified run all is warm
     spread: float = 0.08  # interquartile range / median with which the method is content
     settled: float = 0.15  # the same, above which only the fastest third counts
     unstable: float = 0.30  # the same, above which even these are not to be trusted
@@ -98,6 +103,27 @@ def relative_spread(times: Sequence[float]) -> float:
     return (high - low) / middle if middle > 0 else 0.0
 
 
+def undisturbed(repeat: Repeat) -> Repeat:
+    """The same runs in pieces, of which the lower quartile stands for all: what came between a few of them is left out.
+
+    On a virtual machine of two cores the times of one kernel, as medians of five repeats of 2 ms each, had standard deviations
+    of 3 to 9% (seven kernels of 30 us to 900 us); as medians of five ratios to another kernel that took turns with it (drift.py)
+    3 to 5% of means, and 0.6 to 1.8% of lower quartiles of pieces.
+    """
+
+    def run(count: int) -> float:
+        times: list[float] = []
+        left, size = count, 1
+        while left:
+            size = min(size, left)
+            times.append(repeat(size) / size)
+            left -= size
+            size = max(round(PIECE / max(min(times), 1e-9)), 1)
+        return count * sorted(times)[(len(times) - 1) // 4]
+
+    return run
+
+
 def time_kernel(repeat: Repeat, first: float, limit: float | None = None, plan: TimingPlan = SEARCH_PLAN) -> Timing:
     """Times a kernel that has just been run once.
 
@@ -113,7 +139,7 @@ def time_kernel(repeat: Repeat, first: float, limit: float | None = None, plan: 
         again = repeat(1)
         if again > far:
             return Timing((min(first, again),), abandoned=True)
-    count, once, spent = _runs_per_repeat(repeat, plan)
+    count, once, spent = _runs_per_repeat(repeat, plan, warm=first > plan.warming)
     times = [once]
     if limit is not None and once > plan.abandon * limit:
         again = repeat(count) / count
@@ -137,20 +163,23 @@ def settled(times: Sequence[float], plan: TimingPlan = SEARCH_PLAN) -> Timing:
     return Timing(tuple(times), trusted=relative_spread(times) <= plan.unstable)
 
 
-def _runs_per_repeat(repeat: Repeat, plan: TimingPlan) -> tuple[int, float, float]:
+def _runs_per_repeat(repeat: Repeat, plan: TimingPlan, warm: bool) -> tuple[int, float, float]:
     """(runs in one repeat, seconds of one run as the first repeat saw it, seconds spent).
 
     The estimate starts at one run and is scaled up at most 100 times a step: what a single run of some microseconds takes
-    says little, because it pays for waking the threads.
+    says little, because it pays for waking the threads. `warm`: the first repeat that is long enough counts; else it warms the
+    caches, and one more follows (softmax of 4096x1024 after its check: 1.4, 1.2, 0.8 ms, and from the fourth run on 0.6).
     """
     count, spent = 1, 0.0
     while True:
         seconds = repeat(count)
         spent += seconds
-        if seconds >= plan.shortest * 0.75:
+        enough = seconds >= plan.shortest * 0.75
+        if enough and warm:
             return count, seconds / count, spent
         wanted = plan.shortest / max(seconds, 1e-9)
-        count *= min(100, max(2, ceil(wanted)))
+        count = max(round(count * wanted), 1) if enough else count * min(100, max(2, ceil(wanted)))
+        warm = warm or enough
 
 
 def _enough(times: Sequence[float], spent: float, plan: TimingPlan, behind: float) -> bool:
@@ -186,7 +215,7 @@ def interleaved(
         For each kernel the seconds of one run, one entry for each round. What lost the race has one entry: its ratio to the
         leader, in the leader's time of all rounds.
     """
-    counts = [_runs_per_repeat(repeat, plan)[0] for repeat in repeats]
+    counts = [_runs_per_repeat(repeat, plan, warm=False)[0] for repeat in repeats]
     times: list[list[float]] = [[] for _ in repeats]
     racing, leader = set(range(len(repeats))), 0
     for number, order in enumerate(orders, 1):

@@ -10,7 +10,7 @@ from statistics import median
 
 import pytest
 
-from tilesmith.measure.timing import SEARCH_PLAN, Timing, interleaved, relative_spread, time_kernel
+from tilesmith.measure.timing import PIECE, SEARCH_PLAN, Timing, interleaved, relative_spread, time_kernel, undisturbed
 
 
 class Clock:
@@ -96,6 +96,12 @@ def test_a_first_run_that_was_disturbed_abandons_nothing() -> None:
 def test_a_cold_warm_up_alone_abandons_nothing() -> None:
     timing = measured(Clock(1e-5), first=9e-4, limit=1e-5)
     assert not timing.abandoned and timing.seconds == pytest.approx(1e-5)
+
+
+def test_cold_caches_are_no_part_of_a_short_kernels_time() -> None:
+    """As seen of softmax of 4096x1024 after its check."""
+    timing = measured(Clock(6e-4, chain([2.3, 2.0], repeat(1.0))), first=1.5e-3, limit=6e-4)
+    assert not timing.abandoned and timing.times == pytest.approx((6e-4,) * SEARCH_PLAN.repeats)
 
 
 def test_one_disturbed_repeat_abandons_nothing() -> None:
@@ -193,3 +199,18 @@ def test_a_core_that_another_process_had_most_of_the_time() -> None:
     clock = Clock(3e-4, chain([1.0, 2.0, 1.0, 2.0, 2.0, 2.02], repeat(1.0)))
     timing = measured(clock, 3e-4)
     assert timing.seconds == pytest.approx(3e-4) and timing.trusted
+
+
+def test_interruptions_of_less_than_half_of_the_pieces_do_not_count() -> None:
+    clock = Clock(3e-4, chain([4.0], [1.0, 1.8, 1.0, 1.1, 1.0, 1.5, 1.0]))
+    assert undisturbed(clock)(8) == pytest.approx(8 * 3e-4)
+    assert clock.counts == [1] * 8
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(1e-6, 2000), (1e-5, 200), (6e-4, 4), (3e-3, 1)])
+def test_pieces_last_as_long_as_asked_and_make_up_the_whole(seconds: float, count: int) -> None:
+    clock = Clock(seconds)
+    assert undisturbed(clock)(count) == pytest.approx(count * seconds)
+    assert sum(clock.counts) == count
+    assert all(runs * seconds >= 0.75 * PIECE for runs in clock.counts[1:-1])
+    assert all(runs * seconds <= 1.5 * PIECE for runs in clock.counts if runs > 1)
