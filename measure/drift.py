@@ -1,9 +1,9 @@
 """What a machine's drift does to times, taken out: contenders are timed beside a kernel that is known, the control.
 
-Processors that others use too change their speed: by 3% from one tenth of a second to the next, as their clock goes up and down
-a step, and by a tenth within seconds. A candidate that was timed in a good moment then leads a search for the rest of it (1009 x
-1013 x 1019: one trial at 500 GFLOP/s, the next 170 below 455, 426 when measured again). So whatever might lead is timed once
-more in turn with the control, and what counts is its ratio to the control in the same moment. Times of one timer child are
+Processors that others use too change their speed: by 3% from one tenth of a second to the next, as their clock goes up or down
+a step, and by a tenth within seconds. A candidate that was timed in a good moment then leads a search for the rest of it
+(1009 x 1013 x 1019: one trial at 500 GFLOP/s, the next 170 below 455, 426 when measured again). So whatever might lead is timed
+once more in turn with the control, and what counts is its ratio to the control in the same moment. Times of one timer child are
 comparable therefore, in units of the moment when its first control was timed. What is clearly slower than the best is divided
 by how much slower the machine was of late: its place does not matter so much.
 
@@ -32,7 +32,7 @@ MOST = 5  # the latest, of which the middle one counts
 LEAST_RUNS = 2  # in one turn, of which the faster counts: the first finds the caches full of another kernel's data
 DISTURBED = 1.1  # factor by which the control is slower when nothing should be abandoned
 LARGEST = 1.25  # factor by which a machine drifts; what seems more is a control that was disturbed, and says nothing
-OWN = 4 << 20  # bytes of constants, above which there is no control: each kernel has its copy, and the control's is cold
+OWN = 4 << 20  # bytes of constants, above which there is no control: each kernel has a copy, and the control's is cold
 TURNS = 3  # of the control and a contender
 PROOF = 5  # of the control and of what seems to be the best
 NEAR = 1.15  # times the best: whatever is slower will not lead, whatever the machine does
@@ -94,7 +94,9 @@ class Drift:
             return timing
         control = self._controls.get(program)
         if control is None:
-            if 2 * PROOF * LEAST_RUNS * timing.seconds <= RECENT:  # else the machine would change before a proof is over
+            if (
+                2 * PROOF * LEAST_RUNS * timing.seconds <= RECENT
+            ):  # else the machine would change before a proof is over
                 self._keep(program, _Control(repeat, self._runs(timing), timing.seconds, timing.seconds))
             return timing
         known = control.slower(self._now())

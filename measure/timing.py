@@ -107,8 +107,8 @@ def undisturbed(repeat: Repeat) -> Repeat:
     """The same runs in pieces, of which the lower quartile stands for all: what came between a few of them is left out.
 
     On a virtual machine of two cores the times of one kernel, as medians of five repeats of 2 ms each, had standard deviations
-    of 3 to 9% (seven kernels of 30 us to 900 us); as medians of five ratios to another kernel that took turns with it (drift.py)
-    3 to 5% of means, and 0.6 to 1.8% of lower quartiles of pieces.
+    of 3 to 9% (seven kernels of 30 us to 900 us); as medians of five ratios to another kernel that took turns with it
+    (drift.py) 3 to 5% of means, and 0.6 to 1.8% of lower quartiles of pieces.
     """
 
     def run(count: int) -> float:
@@ -215,7 +215,7 @@ def interleaved(
         For each kernel the seconds of one run, one entry for each round. What lost the race has one entry: its ratio to the
         leader, in the leader's time of all rounds.
     """
-    counts = [_runs_per_repeat(repeat, plan, warm=False)[0] for repeat in repeats]
+    counts = [_runs_per_repeat(repeat, plan, warm=True)[0] for repeat in repeats]
     times: list[list[float]] = [[] for _ in repeats]
     racing, leader = set(range(len(repeats))), 0
     for number, order in enumerate(orders, 1):
