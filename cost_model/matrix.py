@@ -2,8 +2,8 @@
 
 The last loops of such a stage are rows, columns and words of one tile; unrolled loops around them are more tiles, whose
 sums stay in tile registers over all reduction loops inside. One trip of the loops around makes for each of these sums the
-products of all pairs of parts that the body names, pair after pair: a tile of an operand is loaded once for all pairs in a
-row that share it, where there are registers to hold it.
+products of all pairs of parts that the body names, pair after pair; tiles of operands are loaded as the registers that are
+left allow.
 
 An instruction loads 16 rows of one line each, so a tile costs what 16 vectors cost. Products that add to one sum follow each
 other without a gap, so chains cost nothing: 6 products for each of 1, 4 or 6 sums take 19.4, 19.4 and 19.7 cycles each on a
@@ -16,6 +16,7 @@ import numpy as np
 
 from ..schedules import regions
 from ..schedules.loops import Loop, LoopKind, LoopTree
+from ..targets.matrix_registers import loads_of
 from ..targets.matrix_unit import SIDE, TILES
 from ..targets.target import Target
 from ..tensor.matrix_pairs import matrix_pairs
@@ -84,32 +85,18 @@ class MatrixWork(StageWork):
         return total / real(regions.reached(self.tree, self.stage.loops, start, axis, self.stage.body))
 
     def _tile_loads(self) -> Value:
-        """Tiles of operands that one step loads.
-
-        With room for all tiles of both parts each is loaded where its part changes; with room for the columns of one alone
-        the rows are loaded for each pair anew, or the other way round; with room for neither the columns for each product.
-        """
-        count = float(len(self.pairs))
-        of_rows = self.sums / self.columns * changes([x for x, _ in self.pairs])
-        of_columns = self.sums / self.rows * changes([y for _, y in self.pairs])
-        room = TILES - self.sums
-        holds_columns = self.sums / self.columns * count + of_columns
-        holds_rows = of_rows + self.sums / self.rows * count
-        anew = count * (self.sums + self.sums / self.columns)
-        loads = np.where(room > self.columns, holds_columns, anew)
-        loads = np.minimum(loads, np.where(room > self.rows, holds_rows, anew))
-        return np.where(room >= self.rows + self.columns, of_rows + of_columns, loads)
+        """Tiles of operands that one step loads, by the tiles of its sums."""
+        sums = [(r, c) for r in range(1, TILES - 1) for c in range(1, TILES - 1) if r * c + 2 <= TILES]
+        places = np.array([float(r * TILES + c) for r, c in sums])
+        counts = np.array([float(loads_of(r, c, self.pairs)) for r, c in sums])
+        loads: Value = np.interp(self.rows * TILES + self.columns, places, counts)
+        return loads
 
 
 def work_of(tree: LoopTree, stage: StageLevels, target: Target) -> Work:
     """The work of any stage."""
     kind = StageWork if stage.loops.tensorized is None else MatrixWork
     return kind(tree, stage, target).work()
-
-
-def changes(parts: list[int]) -> float:
-    """How often a list names another part than before; its beginning is one."""
-    return float(sum(a != b for a, b in zip([None, *parts], parts, strict=False)))
 
 
 def _extent(loops: tuple[Loop, ...], *axes: str) -> Value:

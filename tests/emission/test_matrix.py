@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from lowering.interpreter import Interpreter
 
-from tilesmith.codegen.emit_matrix import loads_of, products
 from tilesmith.codegen.loop_ir import (
     Allocate,
     Block,
@@ -23,6 +22,7 @@ from tilesmith.codegen.loop_ir import (
 )
 from tilesmith.codegen.parsing import parse_loops
 from tilesmith.codegen.printing import print_loops
+from tilesmith.targets.matrix_registers import loads_of, products
 from tilesmith.tensor.dtype import f32, i32
 from tilesmith.tensor.expr import Var
 
