@@ -34,9 +34,10 @@ SPLIT = (
     2.0  # of a load more for a vector that lies across two lines (Sapphire Rapids: 1.15 cycles alone instead of 0.66)
 )
 MASKED = 1.0  # of a load more where a mask leaves out lanes (Sapphire Rapids: 1.02 cycles instead of 0.66)
+APART = 0.5  # of a broadcast more from rows near a page apart: what packs its rows was 7 to 12% faster than predicted
 COLLISION = 2.0  # cycles to fetch a line whose places in the first cache are all taken, many at once
 NORM = 2.5  # of the terms of a nest: 1 would be their sum, infinity the largest
-NORM_NEAR = 2.0  # where hints bring operands near, which take the places of other loads
+NORM_NEAR = 2.3  # where hints bring operands near, which take the places of other loads
 NORM_STREAM = 2.0  # of streams without hints, whose misses stop the core, and with hints (bias + gelu of 4096x3072,
 NORM_AHEAD = 5.0  # Sapphire Rapids: 2.51 ms without, 2.10 with)
 NORM_ROWS = (
@@ -51,17 +52,11 @@ FAR_AHEAD = 4096.0  # bytes from which on these are
 AHEAD = 2048.0  # bytes that hints of a stream look ahead until they hide it all
 UNASKED = 16384.0  # bytes of a row up to which the next one is on its way while this one is worked on
 # Of tiles few instructions are in flight: products and loads add up, and what lies in the second cache comes slower than to
-# vectors. 2,900 candidates of eight programs (Sapphire Rapids): sums of 2 x 3 and 3 x 2 tiles, whose operands are loaded anew for
-# most products, took 1.2 to 1.4 times as long as those of 2 x 2; and blocks of the depth whose operands fit in the first cache are
-# among the best.
+# vectors. 2,900 candidates of eight programs (Sapphire Rapids): sums of 2 x 3 and 3 x 2 tiles, whose operands are loaded anew
+# for most products, took 1.2 to 1.4 times as long as those of 2 x 2; and blocks of the depth whose operands fit in the first
+# cache are among the best.
 TILE_TRAFFIC = 1.6
 UNASKED = 16384.0  # bytes of a row up to which the next one is on its way while this one is worked on
-# Products and loads of tiles in kernels, in what they take alone with all data in the first cache; few are in flight, so their
-# times add up. Fitted to 2,900 candidates of eight programs, random ones and tuned ones (Sapphire Rapids): sums of 2 x 3 and
-# 3 x 2 tiles, whose operands are loaded anew for most products, took 1.2 to 1.4 times as long as those of 2 x 2, not as long.
-PRODUCTS = 1.56
-TILE_LOADS = 1.3
-TILE_TRAFFIC = 1.6
 NORM_PORTS = 2.5  # of arithmetic and loads in one core
 REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
 LEAST = 0.25  # what a byte written costs at least, of one that is read: less is an error of the calibration
@@ -168,7 +163,7 @@ def resources(work: Work, target: Target) -> tuple[Value, Value, Value, Value, V
     return (
         work.operations / arithmetic,
         (work.loads - work.broadcasts + SPLIT * work.unaligned + MASKED * work.masked) / loading
-        + work.broadcasts / scalars,
+        + (work.broadcasts + APART * work.apart) / scalars,
         work.stores / storing,
         work.instructions / ISSUE,
         work.steps * LATENCY / overlap,

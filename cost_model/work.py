@@ -48,6 +48,7 @@ class Work:
     registers: vector registers needed at one time; code: instructions in the text of the innermost loop.
     width: the part of a vector register that is used; points: evaluations of the stage's body.
     products, tile_loads: of whole tiles on a matrix unit (matrix.py), whose loads are among `loads`, a line each.
+    apart: broadcasts from rows of which neighbours lie at strides near a page, and not packed next to each other.
     """
 
     operations: Value
@@ -69,6 +70,7 @@ class Work:
     masked: Value = 0.0
     products: Value = 0.0
     tile_loads: Value = 0.0
+    apart: Value = 0.0
 
     @property
     def arithmetic(self) -> Value:
@@ -100,6 +102,7 @@ class Reads:
     operands: Value = 1.0
     kept: Value = 0.0
     shuffles: Value = 0.0
+    apart: Value = 0.0
 
 
 class StageWork:
@@ -177,6 +180,7 @@ class StageWork:
             width=np.minimum(lanes / self.target.lanes(self.dtype), 1.0),
             points=stage.trips[-1],
             masked=reads.masked,
+            apart=reads.apart,
         )
 
     @cached_property
@@ -225,10 +229,11 @@ class StageWork:
                 else:
                     found.unaligned = found.unaligned + (count if self._splits_lines(read.tensor) else 0.0)
                     found.masked = found.masked + (count if read in guarded else 0.0)
-            else:
+            crowds = any(a.crowds for a in self.stage.accesses if a.tensor == read.tensor)
+            if self.vector is None or self.vector.axis not in axes:
                 found.broadcasts = found.broadcasts + count
-            if any(a.crowds for a in self.stage.accesses if a.tensor == read.tensor):
-                found.crowded = found.crowded + count
+                found.apart = found.apart + (count if crowds else 0.0)
+            found.crowded = found.crowded + (count if crowds else 0.0)
             found.loads = found.loads + count
         if len(live) > 1:  # the shorter side is held, the other one streams through one register
             found.operands = live[0]
