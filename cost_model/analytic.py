@@ -56,7 +56,6 @@ UNASKED = 16384.0  # bytes of a row up to which the next one is on its way while
 # for most products, took 1.2 to 1.4 times as long as those of 2 x 2; and blocks of the depth whose operands fit in the first
 # cache are among the best.
 TILE_TRAFFIC = 1.6
-UNASKED = 16384.0  # bytes of a row up to which the next one is on its way while this one is worked on
 NORM_PORTS = 2.5  # of arithmetic and loads in one core
 REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
 LEAST = 0.25  # what a byte written costs at least, of one that is read: less is an error of the calibration
