@@ -34,10 +34,10 @@ SPLIT = (
     2.0  # of a load more for a vector that lies across two lines (Sapphire Rapids: 1.15 cycles alone instead of 0.66)
 )
 MASKED = 1.0  # of a load more where a mask leaves out lanes (Sapphire Rapids: 1.02 cycles instead of 0.66)
-APART = 0.5  # of a broadcast more from rows near a page apart: what packs its rows was 7 to 12% faster than predicted
+APART = 0.25  # of a broadcast more from rows near a page apart: what packs its rows was 7 to 12% faster than predicted
 COLLISION = 2.0  # cycles to fetch a line whose places in the first cache are all taken, many at once
 NORM = 2.5  # of the terms of a nest: 1 would be their sum, infinity the largest
-NORM_NEAR = 2.3  # where hints bring operands near, which take the places of other loads
+NORM_NEAR = 3.0  # where hints bring operands near: the best of 49x512x4608 have them (0.74 ms, without 0.79)
 NORM_STREAM = 2.0  # of streams without hints, whose misses stop the core, and with hints (bias + gelu of 4096x3072,
 NORM_AHEAD = 5.0  # Sapphire Rapids: 2.51 ms without, 2.10 with)
 NORM_ROWS = (
