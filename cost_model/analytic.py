@@ -38,6 +38,7 @@ APART = 0.25  # of a broadcast more from rows near a page apart: what packs its 
 COLLISION = 2.0  # cycles to fetch a line whose places in the first cache are all taken, many at once
 NORM = 2.5  # of the terms of a nest: 1 would be their sum, infinity the largest
 NORM_NEAR = 3.0  # where hints bring operands near: the best of 49x512x4608 have them (0.74 ms, without 0.79)
+NORM_NEAR_TILES = 2.0  # of tiles, which are loaded a line at a time anyway: there hints take the places of other loads
 NORM_STREAM = 2.0  # of streams without hints, whose misses stop the core, and with hints (bias + gelu of 4096x3072,
 NORM_AHEAD = 5.0  # Sapphire Rapids: 2.51 ms without, 2.10 with)
 NORM_ROWS = (
@@ -125,7 +126,8 @@ def _together(nest: Nest, terms: list[Value], writing: Value) -> Value:
     if nest.asks:
         covered = np.where(nest.near > 0.0, 1.0, np.minimum(nest.ahead / FAR_AHEAD, 1.0))
         return covered * _norm(terms, NORM_ASKED) + (1.0 - covered) * _norm(terms, NORM_LATE)
-    return np.where(nest.near > 0.0, _norm(terms, NORM_NEAR), _norm(terms))
+    tiles = any(work.on_matrix for _, work in nest.work)
+    return np.where(nest.near > 0.0, _norm(terms, NORM_NEAR_TILES if tiles else NORM_NEAR), _norm(terms))
 
 
 def _norm(terms: list[Value], power: float = NORM) -> Value:
