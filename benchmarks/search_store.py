@@ -23,14 +23,10 @@ MODEL_FREE = (  # what decides what is proposed on a recorded space
     "cost_model/gaussian.py",
     "schedules/space_ops.py",
 )  # fmt: skip
-ALL = (
-    "tuner",
-    "cost_model",
-    "schedules",
-    "codegen",
-    "measure",
-    "runtime",
-)  # what decides how a search on this machine goes
+ALL = (  # what decides how a search on this machine goes
+    *("targets", "tensor", "schedules", "codegen"),
+    *("cost_model", "runtime", "measure", "tuner"),
+)
 
 
 def code_key(places: Sequence[str], *numbers: object) -> str:

@@ -132,19 +132,19 @@ def bytes_ahead(stages: list[StageLevels]) -> Value:
         for note, where, distance in s.loops.notes:
             kind, _, tensor = note.partition(" ")
             if kind == "prefetch":
-                each = elements_of_a_trip(s, where, tensor) * s.definition.tensors[0].dtype.bytes
-                farthest = np.maximum(farthest, real(distance) * each)
+                farthest = np.maximum(farthest, real(distance) * bytes_of_a_trip(s, where, tensor))
     return farthest
 
 
-def elements_of_a_trip(stage: StageLevels, where: str, tensor: str) -> Value:
-    """How many elements of a tensor one trip of a loop moves on by: what is written out in it, along the tensor's axes."""
+def bytes_of_a_trip(stage: StageLevels, where: str, tensor: str) -> Value:
+    """How far in a tensor one trip of a loop moves on: what is written out in it, along the tensor's axes."""
     definition = stage.definition
-    indices = [index for read in definition.reads() if read.tensor == tensor for index in read.indices]
-    own = {axis.name for t in definition.tensors if t.name == tensor for axis in definition.axes}
-    moving = own.union(*(variables(index) for index in indices))
+    reads = [read for read in definition.reads() if read.tensor == tensor]
+    made = [t for t in definition.tensors if t.name == tensor]
+    own = {axis.name for _ in made for axis in definition.axes}
+    moving = own.union(*(variables(index) for read in reads for index in read.indices))
     inside = stage.loops.loops[stage.loops.position(where) + 1 :]
-    points: Value = 1.0
+    points: Value = float(next(one.dtype.bytes for one in (*reads, *made)))
     for loop in inside:
         if loop.kind in WRITTEN_OUT and loop.axis in moving:
             points = points * real(loop.extent)
