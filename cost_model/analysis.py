@@ -143,8 +143,9 @@ def bytes_of_a_trip(stage: StageLevels, where: str, tensor: str) -> Value:
     made = [t for t in definition.tensors if t.name == tensor]
     own = {axis.name for _ in made for axis in definition.axes}
     moving = own.union(*(variables(index) for read in reads for index in read.indices))
+    dtype = (reads[0] if reads else made[0]).dtype
     inside = stage.loops.loops[stage.loops.position(where) + 1 :]
-    points: Value = float(next(one.dtype.bytes for one in (*reads, *made)))
+    points: Value = float(dtype.bytes)
     for loop in inside:
         if loop.kind in WRITTEN_OUT and loop.axis in moving:
             points = points * real(loop.extent)
