@@ -85,7 +85,7 @@ class MatrixWork(StageWork):
         return total / real(regions.reached(self.tree, self.stage.loops, start, axis, self.stage.body))
 
     def _tile_loads(self) -> Value:
-        """Tiles of operands that one step loads, by the tiles of its sums."""
+        """Tiles of operands that one step loads: a table of the few shapes that its sums can have, looked up."""
         sums = [(r, c) for r in range(1, TILES - 1) for c in range(1, TILES - 1) if r * c + 2 <= TILES]
         places = np.array([float(r * TILES + c) for r, c in sums])
         counts = np.array([float(loads_of(r, c, self.pairs)) for r, c in sums])

@@ -94,9 +94,8 @@ class Drift:
             return timing
         control = self._controls.get(program)
         if control is None:
-            if (
-                2 * PROOF * LEAST_RUNS * timing.seconds <= RECENT
-            ):  # else the machine would change before a proof is over
+            # what takes long is over only when the machine has changed
+            if 2 * PROOF * LEAST_RUNS * timing.seconds <= RECENT:
                 self._keep(program, _Control(repeat, self._runs(timing), timing.seconds, timing.seconds))
             return timing
         known = control.slower(self._now())
