@@ -47,7 +47,9 @@ def f(x: int) -> str:
     return "# no comment"  # how
 '''
     bare = 'def f(x: int) -> str:\n    return "# no comment"'
-    assert instructions(text) == instructions(bare) == bare
+    assert instructions(text) == instructions(bare)
+    assert instructions('def f(x: int) -> str:\n    return (\n        "# no comment"\n    )') == instructions(bare)
+    assert instructions(bare.replace("no", "a")) != instructions(bare)
     assert instructions(text.replace("no", "a")) != bare
 
 
