@@ -14,11 +14,14 @@ from tilesmith.codegen.loop_ir import LoopProgram, Prefetch, statements
 from tilesmith.codegen.lower import lower
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import Sketch
+from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.affine import affine
 from tilesmith.tensor.ops import OPERATORS, matmul
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.text import canonical
+
+AVX512 = parse_target("x86:avx512")  # where every vector is a line
 
 
 def tiled(s: Schedule) -> None:
@@ -41,8 +44,8 @@ def traced(program: Program) -> Sketch:
     return sketch
 
 
-def lowered(program: Program, result: int, panel: int) -> LoopProgram:
-    return lower(traced(program).apply(program, HOST, {"result": result, "panel": panel}), HOST)
+def lowered(program: Program, result: int, panel: int, target: Target = HOST) -> LoopProgram:
+    return lower(traced(program).apply(program, target, {"result": result, "panel": panel}), target)
 
 
 def hints(loops: LoopProgram) -> list[Prefetch]:
@@ -51,8 +54,8 @@ def hints(loops: LoopProgram) -> list[Prefetch]:
 
 def test_one_hint_for_each_tensor_and_none_where_the_distance_is_zero() -> None:
     program = canonical(matmul(61, 100, 50))
-    assert [h.buffer for h in hints(lowered(program, 1, 3))] == ["t0", "x0", "copy0"]
-    assert [h.buffer for h in hints(lowered(program, 0, 0))] == ["x0"]
+    assert [h.buffer for h in hints(lowered(program, 1, 3, AVX512))] == ["t0", "x0", "copy0"]
+    assert [h.buffer for h in hints(lowered(program, 0, 0, AVX512))] == ["x0"]
 
 
 def streamed(s: Schedule) -> None:
@@ -74,7 +77,7 @@ def test_what_is_needed_later_goes_to_the_second_cache() -> None:
 
 def test_hints_are_a_distance_ahead_of_the_accesses() -> None:
     """Rows of the next tile, and the panel six steps of k on: three trips of a loop that is unrolled by two."""
-    result, rows, panel = hints(lowered(canonical(matmul(61, 100, 50)), 1, 3))
+    result, rows, panel = hints(lowered(canonical(matmul(61, 100, 50)), 1, 3, AVX512))
     assert [affine(index).constant for index in result.indices] == [4, 0]
     assert [affine(index).constant for index in rows.indices] == [4, 0]
     assert [affine(index).constant for index in panel.indices if affine(index).constant] == [6]

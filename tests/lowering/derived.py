@@ -11,6 +11,7 @@ from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.sketch import Sketch, valid
 from tilesmith.schedules.space import Value, config
 from tilesmith.schedules.task import normalised
+from tilesmith.targets.target import Target
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.text import canonical
@@ -21,12 +22,12 @@ def body_of(program: Program) -> Program:
     return normalised(canonical(program))
 
 
-def some_configs(program: Program, sketch: Sketch, count: int) -> list[dict[str, Value]]:
-    """Some valid configs of a sketch on the host."""
-    arm = sketch.arm(program, HOST)
+def some_configs(program: Program, sketch: Sketch, count: int, target: Target = HOST) -> list[dict[str, Value]]:
+    """Some valid configs of a sketch."""
+    arm = sketch.arm(program, target)
     generator = np.random.default_rng(3)
     choices = np.stack([generator.integers(0, len(p.values), 256, dtype=np.int32) for p in arm.parameters], axis=1)
-    good = np.flatnonzero(valid(sketch.apply_population(program, HOST, arm, choices), len(choices)))
+    good = np.flatnonzero(valid(sketch.apply_population(program, target, arm, choices), len(choices)))
     return [config(arm, choices[row]) for row in good[:count]]
 
 

@@ -89,9 +89,7 @@ def test_a_much_faster_kernel_becomes_the_control_without_a_proof() -> None:
     assert machine.runs - before == 4  # its own: however slow the machine is, it is faster
     machine.slow, before = 1.1, machine.runs
     assert machine.timed(drift, 1.03e-3).seconds == pytest.approx(1.03e-3)
-    assert (
-        machine.runs - before == 4 + TURNS * 2 * RUNS
-    )  # of the new control, which has to run often enough to be timed
+    assert machine.runs - before == 4 + TURNS * 2 * RUNS, "of the new control, often enough to be timed"
 
 
 def test_what_seems_to_be_the_best_takes_more_turns() -> None:

@@ -12,9 +12,12 @@ from tilesmith.codegen.storage import constant_stages
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.rules_transform import kept_transforms, transform_of
 from tilesmith.schedules.space import config
+from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text import parse
+
+AVX512 = parse_target("x86:avx512")
 
 
 def convolution(layout: str, n: int = 1) -> Program:
@@ -68,7 +71,8 @@ def test_coefficients_are_written_out_and_zeros_cost_nothing() -> None:
     arm = sketch.arm(program, HOST)
     tree = sketch.apply(program, HOST, config(arm, arm.default))
     assert_runs(program, tree, 0)
-    code = emit(lower(tree, HOST), HOST, 1)
+    arm = sketch.arm(program, AVX512)
+    code = emit(lower(sketch.apply(program, AVX512, config(arm, arm.default)), AVX512), AVX512, 1)
     body = code[code.index("define internal") if "define internal" in code else 0 :]
     assert body.count("load <16 x float>") == 3
     assert body.count("@llvm.fma.v16f32(") == 3
