@@ -23,17 +23,21 @@ from rich.console import Console
 from search_pieces import Piece
 from search_store import ALL, RESULTS, ROOT, Store, code_key
 
-MARKS = ("<!-- tables of benchmarks/search.py begin -->", "<!-- tables end -->")
+from tilesmith.measure.machine import machine_identity, machine_key
+
+MARKS = ("<!-- tables of benchmarks/search.py begin: machine {} -->", "<!-- tables end -->")
 app = typer.Typer(add_completion=False, help=__doc__, no_args_is_help=True)
 Minutes = Annotated[float, typer.Option(help="how long it may take, about")]
 Trials = Annotated[int, typer.Option(min=1, help="of the long searches")]
 Seeds = Annotated[int, typer.Option(min=1, help="runs of each search on each task")]
+Machine = Annotated[str, typer.Option(help="the key of another machine, as the lines of its results name it")]
 AnyCode = Annotated[bool, typer.Option("--any-code", help="also what other versions of the code found")]
 
 
-def opened(any_code: bool) -> Store:
-    """What was found so far."""
-    return Store(RESULTS / "search-runs.jsonl", code_key(ALL), any_code)
+def opened(any_code: bool, machine: str = "") -> Store:
+    """What was found so far on a machine, by default on this one."""
+    machine = machine or machine_key(machine_identity())[:12]
+    return Store(RESULTS / "search-runs.jsonl", code_key(ALL), any_code, machine)
 
 
 def measure(minutes: float, any_code: bool, pieces: Callable[[Store], Iterable[Piece]]) -> None:
@@ -99,32 +103,35 @@ def ablations(minutes: Minutes = 10.0, seeds: Seeds = 5, any_code: AnyCode = Fal
 @app.command()
 def tables(
     any_code: AnyCode = False,
+    machine: Machine = "",
     write: Annotated[bool, typer.Option("--write", help="also into docs/search.md, between its marks")] = False,
 ) -> None:
     """All tables of what was measured on real tasks."""
-    store, console = opened(any_code), Console(width=140, highlight=False, record=True)
+    store, console = opened(any_code, machine), Console(width=140, highlight=False, record=True)
     for part in (search_clock, search_quality, search_rank):
         for table in part.tables(store):
             console.print(table)
             console.print()
     if write:
-        into(ROOT / "docs" / "search.md", console.export_text(), store.summary("run"))
+        into(ROOT / "docs" / "search.md", store.machine, console.export_text(), store.summary("run"))
 
 
-def into(page: Path, text: str, summary: str) -> None:
-    """Replaces what stands between the marks of a page."""
-    before, mark, rest = page.read_text(encoding="utf-8").partition(MARKS[0])
+def into(page: Path, machine: str, text: str, summary: str) -> None:
+    """Replaces what stands between a machine's marks on a page."""
+    before, mark, rest = page.read_text(encoding="utf-8").partition(MARKS[0].format(machine))
+    if not mark:
+        raise typer.BadParameter(f"{page.name} lacks {MARKS[0].format(machine)!r}; add it, and {MARKS[1]!r} below it")
     after = rest[rest.index(MARKS[1]) :]
     lines = "".join(f"    {line}".rstrip() + "\n" for line in text.strip().splitlines())
     page.write_text(f"{before}{mark}\n{summary}\n\n{lines}{after}", encoding="utf-8")
 
 
 @app.command()
-def plots(any_code: AnyCode = False, folder: Path = ROOT / "docs") -> None:
-    """Draws search-curves.svg and search-rank.svg."""
-    store = opened(any_code)
-    (folder / "search-curves.svg").write_text(search_plots.curves(store), encoding="utf-8")
-    (folder / "search-rank.svg").write_text(search_plots.scatter(store), encoding="utf-8")
+def plots(any_code: AnyCode = False, machine: Machine = "", folder: Path = ROOT / "docs") -> None:
+    """Draws search-curves-MACHINE.svg and search-rank-MACHINE.svg."""
+    store = opened(any_code, machine)
+    (folder / f"search-curves-{store.machine}.svg").write_text(search_plots.curves(store), encoding="utf-8")
+    (folder / f"search-rank-{store.machine}.svg").write_text(search_plots.scatter(store), encoding="utf-8")
 
 
 app.command()(search_replay_tables.replay)

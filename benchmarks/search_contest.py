@@ -22,7 +22,6 @@ from search_tasks import TASKS
 
 from tilesmith.measure.calibrate import ceilings
 from tilesmith.measure.local import LocalRunner
-from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Job, Purpose
 from tilesmith.measure.timer import Timer
 from tilesmith.measure.timing import THOROUGH_PLAN
@@ -32,9 +31,7 @@ from tilesmith.tuner.apply import analytic_pick
 
 ANALYTIC = "analytic"
 EARLIER = 24  # different contenders of other versions of the code: the fastest as recorded
-
-
-PROCESSES = 3
+PROCESSES = 3  # in which all are measured, one after the other
 
 
 class ThoroughTimer(Timer):
@@ -45,8 +42,8 @@ class ThoroughTimer(Timer):
 
 
 def contest(task: str, runs: dict[str, Found], earlier: dict[str, Found]) -> Found:
-    """{"seconds": name of run -> seconds of its winner, "machine": a hash}; what the analytic model picks without a trial is
-    among them. `earlier`: runs of other versions of the code."""
+    """{"seconds": name of run -> seconds of its winner}; what the analytic model picks without a trial is among them.
+    `earlier`: runs of other versions of the code."""
     target = parse_target("host")
     described = Task.of(TASKS[task].program(), target, THREADS)
     pick = analytic_pick(described)
@@ -55,8 +52,7 @@ def contest(task: str, runs: dict[str, Found], earlier: dict[str, Found]) -> Fou
     }
     entries |= _winners(runs, len(runs)) | _winners(earlier, EARLIER)
     seconds = measured(described, target.text, list(dict.fromkeys(map(_text, entries.values()))))
-    machine = machine_key(machine_identity())[:12]
-    return {"seconds": {name: seconds[_text(entry)] for name, entry in entries.items()}, "machine": machine}
+    return {"seconds": {name: seconds[_text(entry)] for name, entry in entries.items()}}
 
 
 def _winners(runs: dict[str, Found], count: int) -> dict[str, tuple[str, Found]]:
@@ -72,7 +68,7 @@ def _text(entry: tuple[str, Found]) -> str:
 
 
 def measured(task: Task, target: str, entries: Sequence[str]) -> dict[str, float]:
-    """Median seconds of each, interleaved; infinity for what does not run (any more)."""
+    """Seconds of each: the middle one of several processes, interleaved in each; infinity for what does not run (any more)."""
     jobs = []
     for number, entry in enumerate(entries):
         sketch, config = json.loads(entry)

@@ -18,7 +18,7 @@ from search_store import ROOT
 from search_tasks import TASKS
 from workloads import Row
 
-from tilesmith.measure.machine import machine_identity, machine_key
+from tilesmith.measure.machine import machine_key
 from tilesmith.measure.result import Measurement, Purpose
 from tilesmith.tuner.database import Database
 from tilesmith.tuner.effort import ABLATIONS, NORMAL, Effort, ablated
@@ -138,7 +138,7 @@ def described(plan: Plan, result: TuneResult, database: Database) -> Found:
         "drafted": [len(drafted), sum(not r.trial.measurement.ok for r in drafted)],
         "abandoned": sum(r.trial.measurement.abandoned for r in searched),
         "winner": winner(best, database) if best else None,
-        "machine": machine_key(machine_identity())[:12], "commit": commit(), "when": round(time.time()),
+        "commit": commit(), "when": round(time.time()),
     }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """What the search benchmark has found so far: JSON lines, one for each finished piece of work, so that any call continues.
 
 A line names its measure, what exactly was run (`key`), which code ran it (`code`: a hash of the search and the cost model)
-and what was found. Lines of other code are kept and not looked at.
+and what was found, with the machine. Lines of other code or of another machine are kept and not looked at.
 """
 
 from __future__ import annotations
@@ -47,22 +47,31 @@ def instructions(text: str) -> str:
     return ast.dump(tree)
 
 
+def machine_of(found: Any) -> str:
+    """The key of the machine that a line is of, "" where none matters."""
+    return str(found.get("machine", "")) if isinstance(found, dict) else ""
+
+
 @dataclass
 class Store:
     """The lines of one file, by measure and key; `code` "" stands for what does not depend on ours (a peer).
 
-    With `any_code` lines of other code count as well, the latest of each key: while developing, a hint is better than nothing.
+    `machine`: the key that lines of a machine name, "" for what no machine changes. With `any_code` lines of other code count
+    as well, the latest of each key: while developing, a hint is better than nothing.
     """
 
     path: Path
     code: str
     any_code: bool = False
+    machine: str = ""
     _lines: dict[tuple[str, str, str], Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.path.exists():
             for text in self.path.read_text(encoding="utf-8").splitlines():
                 line = json.loads(text)
+                if machine_of(line["found"]) != self.machine:
+                    continue
                 code = self.code if self.any_code and line["code"] else line["code"]
                 self._lines[line["measure"], line["key"], code] = line["found"]
 
@@ -73,6 +82,7 @@ class Store:
     def put(self, measure: str, key: str, found: Any, *, peer: bool = False) -> None:
         """Keeps it at once: a benchmark that is cut loses the piece in work."""
         code = "" if peer else self.code
+        found = found | {"machine": self.machine} if self.machine else found
         self._lines[measure, key, code] = found
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
@@ -96,6 +106,5 @@ class Store:
         """A sentence on what the tables are made of."""
         found = [line for _, line in self.all(measure)]
         commits = sorted({str(line["commit"]) for line in found})
-        machines = sorted({str(line["machine"]) for line in found})
         code = f"{len(commits)} commits" if len(commits) > 1 else f"commit {', '.join(commits)}"
-        return f"{len(found)} searches; {code}; {len(machines)} machine{'' if len(machines) == 1 else 's'}."
+        return f"{len(found)} searches; {code}; machine {self.machine}."

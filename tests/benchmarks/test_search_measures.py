@@ -82,6 +82,15 @@ def test_work_stops_at_what_was_cut_and_goes_on_with_what_fits(store: Store) -> 
     assert Store(store.path, "later", any_code=True).get("m", "b") == {"n": 2}
 
 
+def test_what_another_machine_found_is_not_looked_at(tmp_path: Path) -> None:
+    here, there = (Store(tmp_path / "runs.jsonl", "now", machine=machine) for machine in ("this", "that"))
+    there.put("run", "a", {"n": 1})
+    here.put("run", "b", {"n": 2})
+    for name, key in (("that", "a"), ("this", "b")):
+        again = Store(tmp_path / "runs.jsonl", "later", machine=name)
+        assert [found for found, _ in again.earlier("run")] == [f"{key}|now"]
+
+
 def test_runs_and_contests_are_missing_until_they_are_there(store: Store) -> None:
     plan = Plan(TASK, "guided", 0, 128)
     assert [piece.key for piece in searches(store, [plan])] == [plan.key]
@@ -156,12 +165,13 @@ def test_tables_are_written_between_the_marks_of_a_page(tmp_path: Path) -> None:
     import search
 
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{search.MARKS[0]}\nold\n{search.MARKS[1]}\nafter\n", encoding="utf-8")
+    mark = search.MARKS[0].format("this")
+    page.write_text(f"before\n{mark}\nold\n{search.MARKS[1]}\nafter\n", encoding="utf-8")
     for _ in range(2):
-        search.into(page, "a table\n\nof two parts   \n", "1 search.")
+        search.into(page, "this", "a table\n\nof two parts   \n", "1 search.")
     lines = [
         "before",
-        search.MARKS[0],
+        mark,
         "1 search.",
         "",
         "    a table",
