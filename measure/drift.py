@@ -1,11 +1,16 @@
 """What a machine's drift does to times, taken out: contenders are timed beside a kernel that is known, the control.
 
 Processors that others use too change their speed: by 3% from one tenth of a second to the next, as their clock goes up or down
-a step, and by a tenth within seconds. A candidate that was timed in a good moment then leads a search for the rest of it
-(1009 x 1013 x 1019: one trial at 500 GFLOP/s, the next 170 below 455, 426 when measured again). So whatever might lead is timed
-once more in turn with the control, and what counts is its ratio to the control in the same moment. Times of one timer child are
-comparable therefore, in units of the moment when its first control was timed. What is clearly slower than the best is divided
-by how much slower the machine was of late: its place does not matter so much.
+a step; by a tenth within seconds; by 35% within milliseconds, where a neighbour's thread shares the core. A candidate that was
+timed in a good moment then leads a search for the rest of it (1009 x 1013 x 1019: one trial at 500 GFLOP/s, the next 170 below
+455, 426 when measured again). So whatever might lead is timed once more in turn with the control, and what counts is its ratio
+to the control in the same moment. Times of one timer child are comparable therefore, in units of the moment when its first
+control was timed. What is clearly slower than the best is divided by how much slower the machine was of late: its place does
+not matter so much. Nothing is abandoned unless it is too slow even for the slowest moment of late.
+
+Turns that disagree are followed by more. On two shared cores, where one run differs from the next by 15 to 24% (standard
+deviation), the middle ratio of 3 turns is off by 3 to 10%, that of 25 by 1 to 3%; it was better than the ratio of means, of
+medians, of lower quartiles or of the fastest.
 
 The control is the first kernel that is not dropped, and gives way only to one that is much faster. What seems to be the best
 takes more turns, for the luck of each best would be kept; and a moment in which only the control was disturbed must not make
@@ -19,22 +24,25 @@ A winner is named by a confirmation, whose contenders are timed interleaved and 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from time import monotonic
 
-from .timing import Repeat, Timing
+from .timing import Repeat, Timing, relative_spread
 
 KEPT = 4  # programs whose controls are kept: tasks that share a budget take turns
 RECENT = 1.5  # seconds within which a turn of the control still tells how fast the machine is
-MOST = 5  # the latest, of which the middle one counts
+LOOKS = 5  # the latest, of which the middle one counts
 LEAST_RUNS = 2  # in one turn, of which the faster counts: the first finds the caches full of another kernel's data
-DISTURBED = 1.1  # factor by which the control is slower when nothing should be abandoned
-LARGEST = 1.25  # factor by which a machine drifts; what seems more is a control that was disturbed, and says nothing
+LARGEST = 1.6  # factor by which a machine drifts; what seems more is a control that was disturbed, and says nothing
 OWN = 4 << 20  # bytes of constants, above which there is no control: each kernel has a copy, and the control's is cold
-TURNS = 3  # of the control and a contender
-PROOF = 5  # of the control and of what seems to be the best
+TURNS = 3  # of the control and a contender, if they agree
+PROOF = 5  # of the control and of what seems to be the best, if they agree
+MOST_TURNS, MOST_SECONDS = 25, 0.1  # if they do not; the seconds count after PROOF turns
+AGREED = 0.012  # doubt of turns that agree
+LUCK = 0.03  # what seems to be the best may be so much worse by its fastest turns than by the middle one
+MOST_LUCK = 0.1  # the same after the most turns: their fastest are uncertain, too
 NEAR = 1.15  # times the best: whatever is slower will not lead, whatever the machine does
 FASTER = 0.8  # of the control's time: what takes less becomes the control
 
@@ -47,7 +55,7 @@ class _Control:
     runs: int  # in one turn
     seconds: float  # of one run, in the units of the first control
     best: float  # seconds of the best so far, in these units
-    looks: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=MOST))  # (when, how much slower)
+    looks: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LOOKS))  # (when, how much slower)
 
     def again(self, now: float) -> float:
         """Seconds of one run now."""
@@ -78,15 +86,12 @@ class Drift:
         """Whether a program has a control, so that its contenders will be timed once more."""
         return program in self._controls
 
-    def disturbed(self, program: str) -> bool:
-        """Whether the machine is so slow now that what was abandoned deserves another chance: one look at the control."""
-        control = self._controls[program]
-        return control.again(self._now()) > DISTURBED * control.seconds
-
-    def limit(self, program: str, limit: float) -> float:
-        """The best time known as it would be now."""
-        control = self._controls.get(program)
-        return limit if control is None else limit * (control.slower(self._now()) or 1.0)
+    def pace(self, program: str) -> float:
+        """How many times slower the machine may be now than it was, 1 to LARGEST: the worst of the last looks at the control,
+        and of one now. Where neighbours share the cores, the next look tells of another moment."""
+        control, now = self._controls[program], self._now()
+        control.again(now)
+        return min(max(1.0, *(slower for when, slower in control.looks if now - when <= RECENT)), LARGEST)
 
     def corrected(self, program: str, repeat: Repeat, timing: Timing) -> Timing:
         """The times, just taken by `repeat`, as they would have been when the program's first control was timed."""
@@ -99,9 +104,9 @@ class Drift:
                 self._keep(program, _Control(repeat, self._runs(timing), timing.seconds, timing.seconds))
             return timing
         known = control.slower(self._now())
-        if timing.seconds > NEAR * (known or LARGEST) * control.best:
+        if timing.seconds > NEAR * LARGEST * control.best:
             return _divided(timing, known or 1.0)
-        if max(timing.seconds, timing.seconds / (known or 1.0)) < FASTER * control.best:
+        if timing.seconds < FASTER / LARGEST * control.best:
             timing = _divided(timing, known or 1.0)
         else:
             timing = self._in_turn(repeat, timing, control)
@@ -114,17 +119,15 @@ class Drift:
     def _in_turn(self, repeat: Repeat, timing: Timing, control: _Control) -> Timing:
         """Times by the ratio to the control, turn by turn."""
         runs = self._runs(timing)
-        turns = [self._turn(repeat, runs, control) for _ in range(TURNS)]
-        if not _is_drift(median(known for _, known in turns) / control.seconds):
+        turns: list[Turn] = []
+        while not _enough(turns, control):
+            turns.append((repeat(runs) / runs, control.again(self._now())))
+        if not _is_drift(_known(turns) / control.seconds):
             return timing
-        times = [control.seconds * seconds / known for seconds, known in turns]
-        if median(times) >= control.best:
-            return replace(timing, times=tuple(times))
-        turns += [self._turn(repeat, runs, control) for _ in range(PROOF - TURNS)]
-        return replace(timing, times=_proven(turns, control.seconds))
-
-    def _turn(self, repeat: Repeat, runs: int, control: _Control) -> Turn:
-        return repeat(runs) / runs, control.again(self._now())
+        unit, luck = control.seconds, _luck(turns)
+        if unit * _ratio(turns) < control.best and luck > 1.0 + (MOST_LUCK if _many(turns, control) else 0.0):
+            unit *= luck
+        return replace(timing, times=tuple(unit * seconds / known for seconds, known in turns))
 
     def _runs(self, timing: Timing) -> int:
         return max(round(self._shortest / timing.seconds), LEAST_RUNS)
@@ -144,10 +147,41 @@ def _divided(timing: Timing, slower: float) -> Timing:
     return timing if slower == 1.0 else replace(timing, times=tuple(seconds / slower for seconds in timing.times))
 
 
-def _proven(turns: list[Turn], unit: float) -> tuple[float, ...]:
-    """Times of a best, in the control's `unit`. Their middle is no better than the ratio of the fastest turns: else a control
-    that was disturbed in most of them would make a best that nothing reaches."""
-    ratios = [seconds / known for seconds, known in turns]
-    fastest = min(seconds for seconds, _ in turns) / min(known for _, known in turns)
-    unit *= max(fastest / median(ratios), 1.0)
-    return tuple(unit * ratio for ratio in ratios)
+def _enough(turns: Sequence[Turn], control: _Control) -> bool:
+    """Whether these turns say what they can."""
+    count = len(turns)
+    if count < TURNS or _many(turns, control):
+        return count >= TURNS
+    if not _is_drift(_known(turns) / control.seconds):
+        return False
+    seconds, doubt = control.seconds * _ratio(turns), _doubt(turns)
+    if seconds * (1.0 - 2.0 * doubt) > NEAR * control.best:
+        return True
+    return doubt <= AGREED and (seconds >= control.best or (count >= PROOF and _luck(turns) <= 1.0 + LUCK))
+
+
+def _many(turns: Sequence[Turn], control: _Control) -> bool:
+    """Whether more of them cost too much."""
+    spent = 2 * len(turns) * control.runs * turns[0][1]
+    return len(turns) >= MOST_TURNS or (len(turns) >= PROOF and spent > MOST_SECONDS)
+
+
+def _ratio(turns: Sequence[Turn]) -> float:
+    """Of a contender to the control, turn by turn."""
+    return median(seconds / known for seconds, known in turns)
+
+
+def _known(turns: Sequence[Turn]) -> float:
+    """Seconds of the control."""
+    return median(known for _, known in turns)
+
+
+def _doubt(turns: Sequence[Turn]) -> float:
+    """How far the middle ratio may be off: interquartile range / median / square root of their number."""
+    return float(relative_spread([seconds / known for seconds, known in turns]) / len(turns) ** 0.5)
+
+
+def _luck(turns: Sequence[Turn]) -> float:
+    """By how much the ratio of the fastest turns is worse than that of the middle one: of a control that was disturbed in most
+    of them it is, and would make a best that nothing reaches."""
+    return min(seconds for seconds, _ in turns) / min(known for _, known in turns) / _ratio(turns)

@@ -92,12 +92,12 @@ class Timer:
         own = sum(constant.nbytes for constant in passed.bench.constants)
         if self._drift is None or request.limit is None or own > OWN:
             return time_kernel(passed.repeat, passed.first, request.limit, self._plan)
-        limit = self._drift.limit(request.program, request.limit)
-        known = self._drift.knows(request.program)  # then a contender is timed once more
-        plan = replace(self._plan, repeats=self._plan.few_repeats) if known else self._plan
-        timing = time_kernel(passed.repeat, passed.first, limit, plan)
-        if timing.abandoned and known and self._drift.disturbed(request.program):
-            timing = time_kernel(passed.repeat, passed.first, self._drift.limit(request.program, request.limit), plan)
+        if not self._drift.knows(request.program):
+            timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
+        else:  # a contender is timed once more
+            plan = replace(self._plan, repeats=self._plan.few_repeats)
+            pace = partial(self._drift.pace, request.program)
+            timing = time_kernel(passed.repeat, passed.first, request.limit, plan, pace)
         return self._drift.corrected(request.program, passed.repeat, timing)
 
     def _confirm(self, request: ConfirmRequest, link: Link) -> tuple[Measurement, ...]:

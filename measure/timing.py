@@ -124,13 +124,20 @@ def undisturbed(repeat: Repeat) -> Repeat:
     return run
 
 
-def time_kernel(repeat: Repeat, first: float, limit: float | None = None, plan: TimingPlan = SEARCH_PLAN) -> Timing:
+def time_kernel(
+    repeat: Repeat,
+    first: float,
+    limit: float | None = None,
+    plan: TimingPlan = SEARCH_PLAN,
+    pace: Callable[[], float] = lambda: 1.0,
+) -> Timing:
     """Times a kernel that has just been run once.
 
     Args:
         repeat: runs it n times in compiled code and returns the seconds of all n together.
         first: seconds of the warm-up run.
         limit: the best time known; what is clearly slower is abandoned. None or infinity: nothing is.
+        pace: how many times slower all is now than when the best was timed; asked before a repeat counts as too slow.
     """
     far = float("inf") if limit is None else plan.abandon_cold * limit + plan.cold_cost
     if first > plan.long_budget:  # what a cold start adds to so long a run is not worth another one
@@ -145,7 +152,7 @@ def time_kernel(repeat: Repeat, first: float, limit: float | None = None, plan: 
         again = repeat(count) / count
         spent += again * count
         times.append(again)
-        if min(times) > plan.abandon * limit:
+        if min(times) > plan.abandon * limit * pace():
             return Timing((min(times),), abandoned=True)
     behind = inf if limit is None else plan.behind * limit
     while not _enough(times, spent, plan, behind):

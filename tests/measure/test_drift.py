@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tilesmith.measure.drift import KEPT, LARGEST, PROOF, RECENT, TURNS, Drift
+from tilesmith.measure.drift import KEPT, LARGEST, MOST_TURNS, PROOF, RECENT, TURNS, Drift
 from tilesmith.measure.timing import Timing, undisturbed
 
 RUNS = 4  # of a kernel of 1 ms in one turn
@@ -112,12 +112,11 @@ def test_a_turn_of_the_control_tells_for_a_while() -> None:
     assert drift.knows("p") and not drift.knows("other")
     machine.slow = 1.1
     machine.timed(drift, 1.02e-3)
-    assert drift.limit("p", 1e-3) == pytest.approx(1.1e-3) and drift.limit("other", 1e-3) == 1e-3
     before = machine.runs
-    assert machine.timed(drift, 1.3e-3).seconds == pytest.approx(1.3e-3)
+    assert machine.timed(drift, 2e-3).seconds == pytest.approx(2e-3)
     assert machine.runs - before == 4, "what is clearly slower takes no turns, and is divided by what is known"
     machine.time += RECENT + 1.0
-    assert drift.limit("p", 1e-3) == 1e-3
+    assert machine.timed(drift, 2e-3).seconds == pytest.approx(2.2e-3), "and if nothing is known, it is not"
 
 
 def test_a_machine_that_slowed_down_meanwhile_still_finds_the_best() -> None:
@@ -139,16 +138,40 @@ def test_a_moment_that_disturbs_the_control_is_no_drift() -> None:
     timing = Timing((repeat(4) / 4,) * 3)
     machine.slow = 2.0  # only while turns are taken
     assert drift.corrected("p", repeat, timing).seconds == pytest.approx(1.05e-3)
-    assert drift.limit("p", 1e-3) == 1e-3
 
 
 def test_a_slow_moment_is_seen_before_anything_is_abandoned() -> None:
     machine = Machine()
     drift = machine.drift()
     machine.timed(drift, 1e-3)
-    assert not drift.disturbed("p")
-    machine.slow = 1.2
-    assert drift.disturbed("p") and drift.limit("p", 1e-3) == pytest.approx(1.1e-3)  # half of all looks until now
+    assert drift.pace("p") == 1.0
+    for slow, pace in ((1.2, 1.2), (1.0, 1.2), (3.0, LARGEST)):
+        machine.slow = slow
+        assert drift.pace("p") == pytest.approx(pace), "the slowest of late"
+    machine.slow = 0.9
+    machine.time += RECENT + 1.0
+    assert drift.pace("p") == 1.0
+
+
+def test_neighbours_that_share_a_core() -> None:
+    """All is a third slower or not, for some milliseconds: turns that disagree are followed by more."""
+    rng, state = np.random.default_rng(3), [1.0]
+    drift = Drift(1e-3)
+
+    def kernel(seconds: float) -> Callable[[int], float]:
+        def repeat(count: int) -> float:
+            if rng.random() < 0.25:
+                state[0] = float(rng.choice([1.0, 1.35]))
+            return float(count * seconds * state[0] * rng.normal(1.0, 0.02))
+
+        return repeat
+
+    found = []
+    for number in range(90):
+        kind = (1.0, 1.06, 1.12)[number % 3]
+        repeat = kernel(1e-3 * kind)
+        found.append(drift.corrected("p", repeat, Timing(tuple(repeat(1) for _ in range(3)))).seconds / kind)
+    assert np.std(np.log(found[1:])) < 0.03
 
 
 def test_a_moment_that_disturbs_only_the_control_makes_no_leader() -> None:
@@ -160,7 +183,7 @@ def test_a_moment_that_disturbs_only_the_control_makes_no_leader() -> None:
 
     assert drift.corrected("p", control, Timing((1e-3,) * 3)).seconds == pytest.approx(1e-3)
     near = drift.corrected("p", lambda count: count * 1.1e-3, Timing((1.1e-3,) * 3))
-    assert len(calls) == TURNS and near.seconds == pytest.approx(1.1e-3)
+    assert TURNS <= len(calls) < MOST_TURNS and near.seconds == pytest.approx(1.1e-3)
     other = drift.corrected("p", lambda count: count * 1.1e-3, Timing((1.1e-3,) * 3))
     assert other.seconds == pytest.approx(1.1e-3)
 
@@ -175,7 +198,7 @@ def test_a_proof_whose_control_was_disturbed_most_of_the_time() -> None:
 
     drift.corrected("p", control, Timing((1e-3,) * 3))
     better = drift.corrected("p", lambda count: count * 0.95e-3, Timing((0.95e-3,) * 3))
-    assert len(calls) == PROOF and better.seconds == pytest.approx(0.95e-3)
+    assert PROOF <= len(calls) < MOST_TURNS and better.seconds == pytest.approx(0.95e-3)
 
 
 def test_what_a_change_of_kernels_costs_is_not_counted() -> None:
@@ -226,7 +249,7 @@ def test_what_takes_long_has_no_control() -> None:
     machine.timed(drift, 0.5)
     machine.slow, before = 1.1, machine.runs
     assert machine.timed(drift, 0.5).seconds == pytest.approx(0.55) and machine.runs == before + 4
-    assert drift.limit("p", 0.5) == 0.5
+    assert not drift.knows("p")
 
 
 def test_a_machine_that_became_very_slow_is_not_looked_at_for_ever() -> None:
@@ -236,7 +259,7 @@ def test_a_machine_that_became_very_slow_is_not_looked_at_for_ever() -> None:
     machine.slow = 100.0
     before = machine.runs
     assert machine.timed(drift, 0.1e-3).seconds == pytest.approx(10e-3)  # no turn says anything of the machine
-    assert machine.runs < before + 4 + TURNS * (40 + 2) + 1
+    assert machine.runs < before + 4 + PROOF * (40 + 2) + 1
 
 
 def test_a_control_at_half_its_speed_says_nothing_of_the_machine() -> None:
@@ -251,4 +274,3 @@ def test_a_control_at_half_its_speed_says_nothing_of_the_machine() -> None:
     machine.time = 1.0
     for seconds in (1.02e-3, 0.98e-3):  # no contender for the best, and one that has to prove it
         assert machine.timed(drift, seconds).seconds == pytest.approx(seconds)
-    assert drift.limit("p", 1e-3) == 1e-3
