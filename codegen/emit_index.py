@@ -230,10 +230,14 @@ class IndexArithmetic:
         steps = rest.constant // divisor
         return steps if last // divisor == steps else None
 
+    def is_natural(self, index: Index) -> bool:
+        """Whether a scalar is known not to be negative."""
+        return index.constant >= 0 and all(n in self.natural and times > 0 for n, times in index.terms)
+
     def _quotient(self, name: str, index: Index, divisor: int) -> str:
         """The quotient or remainder of a scalar."""
         scalar = self.scalar(index)
-        natural = index.constant >= 0 and all(n in self.natural and times > 0 for n, times in index.terms)
+        natural = self.is_natural(index)
         if not natural or divisor & (divisor - 1) == 0:
             found = self._scalar_quotient(name, scalar, divisor)
         else:

@@ -193,6 +193,7 @@ class RegionStatements(Statements):
         row = text.pure(f"sdiv i64 {trip}, {inner}", trip, inner)
         done = text.pure(f"mul i64 {row}, {inner}", row, inner)
         column = text.pure(f"sub i64 {trip}, {done}", trip, done)
+        self.indices.natural |= {row, column}
         left = text.pure(f"sub i64 {stop}, {trip}", stop, trip)
         limit = text.pure(f"add i64 {column}, {left}", column, left)
         limit = self.indices.extremum("min", limit, inner)
@@ -232,6 +233,7 @@ class RegionStatements(Statements):
         one = text.pure(f"zext i1 {more} to i64", more)
         end = text.pure(f"add i64 {start}, {size}", start, size)
         end = text.pure(f"add i64 {end}, {one}", end, one)
+        self.indices.natural.add(start)
         return name_index(start), name_index(end)
 
 
