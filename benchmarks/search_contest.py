@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -38,7 +37,7 @@ class ThoroughTimer(Timer):
     """Times all contenders to the end: the slower ones' figures are asked for, too."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options, confirm_plan=replace(THOROUGH_PLAN, shortest=10e-3))
+        super().__init__(**options, confirm_plan=THOROUGH_PLAN)
 
 
 def contest(task: str, runs: dict[str, Found], earlier: dict[str, Found]) -> Found:

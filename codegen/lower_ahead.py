@@ -23,10 +23,9 @@ from ..tensor.expr import Expr, Op, Read, variables
 from .index import floor_div, modulo, number, plus, times
 from .loop_ir import For, If, Let, Prefetch, Scope, Statement
 from .lower_body import Body
-from .lower_prefetch import LATER, NEAR, depends_on_data
+from .lower_prefetch import LATER, LINE, NEAR, apart, depends_on_data
 from .view import Names, Place, View, fixed
 
-LINE = 64  # bytes
 FITTING = 16384  # bytes for the next trip that have a place in the first cache, beside those of this trip
 
 
@@ -115,19 +114,10 @@ def _walks(
         if loop.kind is LoopKind.UNROLL
         and loop.axis in moving
         and loop.axis != depth
-        and not (fixed(loop.extent) * fixed(loop.stride) <= lane and _contiguous(body, stage, read, loop.axis, view))
+        and not (fixed(loop.extent) * fixed(loop.stride) <= lane and apart(body, stage, read, loop.axis, view))
     ]
-    step = lane if _contiguous(body, stage, read, depth, view) else 1
+    step = lane if apart(body, stage, read, depth, view) else 1
     return [*found, Walk(depth, -(-points // step), step)]
-
-
-def _contiguous(body: Body, stage: StageLoops, read: Read, axis: str, view: View) -> bool:
-    """Whether neighbours along the axis are neighbours in memory."""
-    place = view.places[stage.stage, axis]
-    a = body.at(stage, read, view)
-    b = body.at(stage, read, view.moved(stage.stage, axis, Place(plus(place.position, number(1)), place.size)))
-    assert isinstance(a, Read) and isinstance(b, Read)
-    return a.indices[:-1] == b.indices[:-1] and a.indices[-1] != b.indices[-1]
 
 
 def _trip(body: Body, stage: StageLoops, outer: Loop, view: View, inner: Expr, count: int) -> tuple[Expr, int]:

@@ -66,6 +66,11 @@ class Nest:
     edges: Value = 0.0
     late: Value = 0.0
 
+    @property
+    def on_matrix(self) -> bool:
+        """Whether a matrix unit does any of it."""
+        return any(work.on_matrix for _, work in self.work)
+
 
 @dataclass(frozen=True, slots=True)
 class Analysis:

@@ -96,7 +96,7 @@ def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, 
         streams = nest.passes and any(a.tensor in nest.traffic.streamed for a in stage.writes)
         computing = computing + (_norm([seconds, storing]) if streams else seconds)
     *near, far = memory_seconds(nest, analysis, target, threads, ceilings)
-    if near and any(work.on_matrix for _, work in nest.work):
+    if near and nest.on_matrix:
         near[0] = TILE_TRAFFIC * near[0]
     if nest.streams:  # else what is worked on meanwhile hides it
         far = far + nest.late * LATE / threads
@@ -126,8 +126,7 @@ def _together(nest: Nest, terms: list[Value], writing: Value) -> Value:
     if nest.asks:
         covered = np.where(nest.near > 0.0, 1.0, np.minimum(nest.ahead / FAR_AHEAD, 1.0))
         return covered * _norm(terms, NORM_ASKED) + (1.0 - covered) * _norm(terms, NORM_LATE)
-    tiles = any(work.on_matrix for _, work in nest.work)
-    return np.where(nest.near > 0.0, _norm(terms, NORM_NEAR_TILES if tiles else NORM_NEAR), _norm(terms))
+    return np.where(nest.near > 0.0, _norm(terms, NORM_NEAR_TILES if nest.on_matrix else NORM_NEAR), _norm(terms))
 
 
 def _norm(terms: list[Value], power: float = NORM) -> Value:

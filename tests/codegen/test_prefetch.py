@@ -83,10 +83,12 @@ def test_hints_are_a_distance_ahead_of_the_accesses() -> None:
     assert [affine(index).constant for index in panel.indices if affine(index).constant] == [6]
 
 
-def test_each_vector_of_the_tile_is_asked_for_once() -> None:
-    artifact = assemble(lowered(canonical(matmul(64, 128, 64)), 1, 3), HOST, 1, texts=True)
-    result, rows, panel = 4 * 2, 4, 2 * 2  # tile; rows of A, for the first k; vectors of B for two unrolled steps
-    assert artifact.texts["asm"].count("\tprefetch") == result + rows * 2 + panel
+@pytest.mark.parametrize(("level", "lines"), [("avx512", 2), ("avx2", 1)])
+def test_each_line_of_the_tile_is_asked_for_once(level: str, lines: int) -> None:
+    target = parse_target(f"x86:{level}")
+    artifact = assemble(lowered(canonical(matmul(64, 128, 64)), 1, 3, target), target, 1, texts=True)
+    result, rows, panel = 4 * lines, 4, 2 * lines  # tile; rows of A, for both k; lines of B for two unrolled steps
+    assert artifact.texts["asm"].count("\tprefetch") == result + rows + panel
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(61, 100, 50), (4, 33, 2), (3, 5, 1), (9, 64, 7)])
