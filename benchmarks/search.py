@@ -31,13 +31,16 @@ Minutes = Annotated[float, typer.Option(help="how long it may take, about")]
 Trials = Annotated[int, typer.Option(min=1, help="of the long searches")]
 Seeds = Annotated[int, typer.Option(min=1, help="runs of each search on each task")]
 Machine = Annotated[str, typer.Option(help="the key of another machine, as the lines of its results name it")]
+Code = Annotated[
+    str, typer.Option(help="the hash of an older version of the code, as the lines of its results name it")
+]
 AnyCode = Annotated[bool, typer.Option("--any-code", help="also what other versions of the code found")]
 
 
-def opened(any_code: bool, machine: str = "") -> Store:
-    """What was found so far on a machine, by default on this one."""
+def opened(any_code: bool, machine: str = "", code: str = "") -> Store:
+    """What was found so far on a machine, by default on this one, by some code, by default that of today."""
     machine = machine or machine_key(machine_identity())[:12]
-    return Store(RESULTS / "search-runs.jsonl", code_key(ALL), any_code, machine)
+    return Store(RESULTS / "search-runs.jsonl", code or code_key(ALL), any_code, machine)
 
 
 def measure(minutes: float, any_code: bool, pieces: Callable[[Store], Iterable[Piece]]) -> None:
@@ -104,10 +107,11 @@ def ablations(minutes: Minutes = 10.0, seeds: Seeds = 5, any_code: AnyCode = Fal
 def tables(
     any_code: AnyCode = False,
     machine: Machine = "",
+    code: Code = "",
     write: Annotated[bool, typer.Option("--write", help="also into docs/search.md, between its marks")] = False,
 ) -> None:
     """All tables of what was measured on real tasks."""
-    store, console = opened(any_code, machine), Console(width=140, highlight=False, record=True)
+    store, console = opened(any_code, machine, code), Console(width=140, highlight=False, record=True)
     for part in (search_clock, search_quality, search_rank):
         for table in part.tables(store):
             console.print(table)
@@ -127,9 +131,9 @@ def into(page: Path, machine: str, text: str, summary: str) -> None:
 
 
 @app.command()
-def plots(any_code: AnyCode = False, machine: Machine = "", folder: Path = ROOT / "docs") -> None:
+def plots(any_code: AnyCode = False, machine: Machine = "", code: Code = "", folder: Path = ROOT / "docs") -> None:
     """Draws search-curves-MACHINE.svg and search-rank-MACHINE.svg."""
-    store = opened(any_code, machine)
+    store = opened(any_code, machine, code)
     (folder / f"search-curves-{store.machine}.svg").write_text(search_plots.curves(store), encoding="utf-8")
     (folder / f"search-rank-{store.machine}.svg").write_text(search_plots.scatter(store), encoding="utf-8")
 

@@ -107,4 +107,4 @@ class Store:
         found = [line for _, line in self.all(measure)]
         commits = sorted({str(line["commit"]) for line in found})
         code = f"{len(commits)} commits" if len(commits) > 1 else f"commit {', '.join(commits)}"
-        return f"{len(found)} searches; {code}; machine {self.machine}."
+        return f"{len(found)} searches; {code} (hash {self.code}); machine {self.machine}."
