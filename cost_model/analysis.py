@@ -47,7 +47,8 @@ class Nest:
     needs is not on its way while this one is worked on. `rows`: how many such rows there are. `streams`: nothing in it is
     worked on again and again, as the operands of a product are. `near`: above 0 where hints bring the next block's operand near
     while one is computed. `edges`: tiles of streamed tensors that reach beyond the end of a row: masked stores of nothing bring
-    in what is streamed next. `late`: lines from far away that nobody asks for in time.
+    in what is streamed next. `late`: lines from far away that nobody asks for in time. `broken`: streamed stores of a part of a
+    line, between which other lines are stored.
     """
 
     root: StageLevels
@@ -65,6 +66,7 @@ class Nest:
     near: Value = 0.0
     edges: Value = 0.0
     late: Value = 0.0
+    broken: Value = 0.0
 
     @property
     def on_matrix(self) -> bool:
@@ -107,11 +109,9 @@ def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
         rows, streams = root.trips[deepest(counted, root)], not any(is_anchor(s.definition) for s in inside)
         late = traffic.late * (1.0 - survives(touched / (caches[min(1, len(caches) - 1)].bytes * used)))
         near, edges = brings_near(inside), streamed_edges(inside, traffic)
-        nests.append(
-            Nest(
-                root, trips, used, balance, work, moved, traffic, ahead, asks, passes, rows, streams, near, edges, late
-            )
-        )
+        broken = broken_lines(inside, traffic, caches[0].line)
+        about = (root, trips, used, balance, work, moved, traffic)
+        nests.append(Nest(*about, ahead, asks, passes, rows, streams, near, edges, late, broken))
     points = {name: real_points(s) for name, s in counted.stages.items()}
     return Analysis(tuple(nests), caches, touched, points)
 
@@ -177,6 +177,26 @@ def streamed_edges(stages: list[StageLevels], traffic: NestTraffic) -> Value:
             outermost = s.loops.pieces(vectors[0])[0]
             rows = s.trips[s.loops.loops.index(outermost)]
             total = total + streamed[0] * np.where(s.trips[-1] > real_points(s), rows, 0.0)
+    return total
+
+
+def broken_lines(stages: list[StageLevels], traffic: NestTraffic, line: int) -> Value:
+    """Vectors of streamed tensors that leave a line (of so many bytes) unfinished while the code goes on to others."""
+    total: Value = 0.0
+    for s in stages:
+        vector = next((loop.axis for loop in s.straight if loop.kind is LoopKind.VECTOR), None)
+        places = {axis.name for axis in s.definition.axes}
+        for tensor in s.definition.tensors:
+            if tensor.name not in traffic.streamed or vector not in places:
+                continue
+            lanes = real(next(loop.extent for loop in s.straight if loop.kind is LoopKind.VECTOR))
+            along, others = lanes, 1.0
+            for loop in s.straight:
+                if loop.kind is LoopKind.UNROLL:
+                    along = along * (real(loop.extent) if loop.axis == vector else 1.0)
+                    others = others * (real(loop.extent) if loop.axis in places - {vector} else 1.0)
+            unfinished = np.where((along * tensor.dtype.bytes < line) & (others > 1.0), s.trips[-1] / lanes, 0.0)
+            total = total + traffic.streamed[tensor.name] * unfinished
     return total
 
 

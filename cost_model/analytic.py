@@ -62,6 +62,7 @@ REGION = 1e-6  # seconds to start and join a parallel region of threads that are
 LEAST = 0.25  # what a byte written costs at least, of one that is read: less is an error of the calibration
 LATE = 1e-8  # seconds for a line that nobody asked for in time, many at once (4096 x 4096 turned: 3.2 ms without, 8.5 with)
 AGAIN = 7e-8  # seconds until a line has left the caches that is stored past them right after it was brought in
+BROKEN = 7e-9  # seconds of a streamed part of a line (4096 x 4096 turned, 8 lanes, EPYC 7003: 14 ms, whole lines 6.5)
 SMALL = 6000.0  # instructions of a nest up to which the code generator starts no threads for it
 
 
@@ -103,7 +104,7 @@ def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, 
     terms = [computing, *near[:-1], near[-1] + far] if near else [computing, far]
     terms.append(nest.traffic.collisions * COLLISION / (clock * threads))
     total = _together(nest, terms, storing + nest.moved[-1].written * far_costs(ceilings, analysis.touched)[1])
-    total = total + nest.edges * AGAIN / threads
+    total = total + (nest.edges * AGAIN + nest.broken * BROKEN) / threads
     if threads == 1:
         return total * nest.balance
     started = np.where(nest.trips > 1.0, REGION, 0.0)
