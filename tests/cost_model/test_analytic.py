@@ -28,6 +28,7 @@ from tilesmith.schedules.schedule import Schedule
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.space import config
 from tilesmith.targets.ceilings import Ceilings, default_ceilings
+from tilesmith.targets.target import Target, parse_target
 
 CEILINGS = default_ceilings(TARGET, 1)
 PEAK = CEILINGS.flops["f32"]
@@ -189,21 +190,27 @@ B[i: 4096, j: 4096] = A[j, i]
 return B"""
 
 
-def turned(vectors: int, streaming: int) -> float:
+def turned(vectors: int, streaming: int, target: Target = TARGET) -> float:
     """The quickest transpose by squares whose inner loop goes through so many vectors of the output."""
     found = []
     for one in task(TURNED, threads=2).sketches:
         if "step copy(" in one.text and "step streaming(" in one.text:
             values = {"rows": 8, "vectors": vectors, "streaming": streaming}
             config = {t.name: values[t.name.split(".")[1]] for t in one.tunables}
-            tree = one.apply(program(TURNED), TARGET, config)
-            found.append(float(predict(tree, TARGET, 2, default_ceilings(TARGET, 2), 1)[0]))
+            tree = one.apply(program(TURNED), target, config)
+            found.append(float(predict(tree, target, 2, default_ceilings(target, 2), 1)[0]))
     return min(found)
 
 
 def test_rows_in_more_pages_than_a_core_follows_come_late() -> None:
     assert turned(2, 1) < 0.75 * turned(8, 1)
     assert turned(2, 1) < turned(2, 0)
+
+
+def test_half_lines_are_not_streamed_in_between_others() -> None:
+    """With 8 lanes a square's row is half a line, and its other half is stored after the rows of the square."""
+    narrow = parse_target("x86:avx2")
+    assert turned(2, 1, narrow) > turned(2, 0, narrow)
 
 
 WINDOW = """
