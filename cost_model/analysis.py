@@ -184,19 +184,21 @@ def broken_lines(stages: list[StageLevels], traffic: NestTraffic, line: int) -> 
     """Vectors of streamed tensors that leave a line (of so many bytes) unfinished while the code goes on to others."""
     total: Value = 0.0
     for s in stages:
-        vector = next((loop.axis for loop in s.straight if loop.kind is LoopKind.VECTOR), None)
+        vector = next((loop for loop in s.straight if loop.kind is LoopKind.VECTOR), None)
         places = {axis.name for axis in s.definition.axes}
+        if vector is None or vector.axis not in places:
+            continue
+        along: Value = 1.0
+        others: Value = 1.0
+        for loop in s.straight:
+            if loop.axis == vector.axis:
+                along = along * real(loop.extent)
+            elif loop.axis in places:
+                others = others * real(loop.extent)
         for tensor in s.definition.tensors:
-            if tensor.name not in traffic.streamed or vector not in places:
-                continue
-            lanes = real(next(loop.extent for loop in s.straight if loop.kind is LoopKind.VECTOR))
-            along, others = lanes, 1.0
-            for loop in s.straight:
-                if loop.kind is LoopKind.UNROLL:
-                    along = along * (real(loop.extent) if loop.axis == vector else 1.0)
-                    others = others * (real(loop.extent) if loop.axis in places - {vector} else 1.0)
-            unfinished = np.where((along * tensor.dtype.bytes < line) & (others > 1.0), s.trips[-1] / lanes, 0.0)
-            total = total + traffic.streamed[tensor.name] * unfinished
+            unfinished = (along * tensor.dtype.bytes < line) & (others > 1.0)
+            vectors = np.where(unfinished, s.trips[-1] / real(vector.extent), 0.0)
+            total = total + traffic.streamed.get(tensor.name, 0.0) * vectors
     return total
 
 
