@@ -233,7 +233,6 @@ class RegionStatements(Statements):
         one = text.pure(f"zext i1 {more} to i64", more)
         end = text.pure(f"add i64 {start}, {size}", start, size)
         end = text.pure(f"add i64 {end}, {one}", end, one)
-        self.indices.natural.add(start)
         return name_index(start), name_index(end)
 
 

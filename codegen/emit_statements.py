@@ -287,8 +287,7 @@ class Statements(Effects):
         counter = text.reserve()
         if self.hides_steps and not any(before.values()) and self._innermost(body):
             text.walks[counter] = Walks(first, step, text.levels[counter])
-        if self.count_groups or self.indices.is_natural(start):
-            self.indices.natural.add(counter)
+        self.indices.natural.add(counter)  # loops begin at 0 or where another ends
         if start.is_constant and start.constant % step == 0:
             self.indices.multiples[counter] = step
         carried = []

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from time import monotonic
 
-from .timing import Repeat, Timing, relative_spread
+from .timing import Repeat, Timing, doubt
 
 KEPT = 4  # programs whose controls are kept: tasks that share a budget take turns
 RECENT = 1.5  # seconds within which a turn of the control still tells how fast the machine is
@@ -41,6 +41,7 @@ TURNS = 3  # of the control and a contender, if they agree
 PROOF = 5  # of the control and of what seems to be the best, if they agree
 MOST_TURNS, MOST_SECONDS = 25, 0.1  # if they do not; the seconds count after PROOF turns
 AGREED = 0.012  # doubt of turns that agree
+ROUGH = 0.025  # doubt of turns that are enough for what is not the best, whatever they are in doubt about
 LUCK = 0.03  # what seems to be the best may be so much worse by its fastest turns than by the middle one
 MOST_LUCK = 0.1  # the same after the most turns: their fastest are uncertain, too
 NEAR = 1.15  # times the best: whatever is slower will not lead, whatever the machine does
@@ -154,10 +155,10 @@ def _enough(turns: Sequence[Turn], control: _Control) -> bool:
         return count >= TURNS
     if not _is_drift(_known(turns) / control.seconds):
         return False
-    seconds, doubt = control.seconds * _ratio(turns), _doubt(turns)
-    if seconds * (1.0 - 2.0 * doubt) > NEAR * control.best:
+    seconds, doubtful = control.seconds * _ratio(turns), doubt(_ratios(turns))
+    if seconds * (1.0 - 2.0 * doubtful) > (control.best if doubtful <= ROUGH else NEAR * control.best):
         return True
-    return doubt <= AGREED and (seconds >= control.best or (count >= PROOF and _luck(turns) <= 1.0 + LUCK))
+    return doubtful <= AGREED and (seconds >= control.best or (count >= PROOF and _luck(turns) <= 1.0 + LUCK))
 
 
 def _many(turns: Sequence[Turn], control: _Control) -> bool:
@@ -166,19 +167,19 @@ def _many(turns: Sequence[Turn], control: _Control) -> bool:
     return len(turns) >= MOST_TURNS or (len(turns) >= PROOF and spent > MOST_SECONDS)
 
 
-def _ratio(turns: Sequence[Turn]) -> float:
+def _ratios(turns: Sequence[Turn]) -> list[float]:
     """Of a contender to the control, turn by turn."""
-    return median(seconds / known for seconds, known in turns)
+    return [seconds / known for seconds, known in turns]
+
+
+def _ratio(turns: Sequence[Turn]) -> float:
+    """The middle one of these."""
+    return median(_ratios(turns))
 
 
 def _known(turns: Sequence[Turn]) -> float:
     """Seconds of the control."""
     return median(known for _, known in turns)
-
-
-def _doubt(turns: Sequence[Turn]) -> float:
-    """How far the middle ratio may be off: interquartile range / median / square root of their number."""
-    return float(relative_spread([seconds / known for seconds, known in turns]) / len(turns) ** 0.5)
 
 
 def _luck(turns: Sequence[Turn]) -> float:

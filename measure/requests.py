@@ -19,10 +19,9 @@ class TimeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmRequest:
-    """The last few contenders, all of one program: each is checked, then all are timed interleaved, `rounds` times."""
+    """The last few contenders, all of one program: each is checked, then all are timed in turns."""
 
     items: tuple[TimeRequest, ...]
-    rounds: int = 9
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import pickle
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,10 @@ from .bench import SEED, Bench, bench_of
 from .drift import OWN, Drift
 from .environment import describe_environment
 from .plausible import too_fast
+from .race import race
 from .requests import ConfirmRequest, TimeRequest
 from .result import Failure, Measurement, Status
-from .timing import PLANS, Repeat, Timing, TimingPlan, interleaved, settled, time_kernel, undisturbed
+from .timing import PLANS, Repeat, Timing, TimingPlan, settled, time_kernel, undisturbed
 from .worker import Link
 
 if TYPE_CHECKING:
@@ -107,12 +109,13 @@ class Timer:
             link.quiet()
             start = perf_counter()
             rng = np.random.default_rng(SEED)
-            orders = [list(rng.permutation(len(right))) for _ in range(request.rounds)]
+            orders = (list(rng.permutation(len(right))) for _ in count())
             repeats = [_announced(passed.repeat, link, place) for place, passed in right.items()]
-            times = interleaved(repeats, orders, self._confirm_plan)
+            times = race(repeats, orders, self._confirm_plan)
             share = (perf_counter() - start) / len(right)
             for (place, passed), of_one in zip(right.items(), times, strict=True):
-                ends[place] = self._judged(passed, settled(of_one, self._confirm_plan), share)
+                trusted = settled(of_one, self._confirm_plan).trusted
+                ends[place] = self._judged(passed, Timing(of_one, trusted=trusted), share)
         return tuple(end for end in ends if isinstance(end, Measurement))
 
     def _check(self, request: TimeRequest, link: Link, item: int) -> _Passed | Measurement:

@@ -14,10 +14,6 @@ is a part, however short.
     verdict      times that never settled are cut down to the fastest third; where even those are further apart than
                  `unstable`, they are kept for the reader, but the trial counts as unstable
 
-Contenders of a confirmation are timed in rounds, each after a run that brings its own memory back into the caches (twelve with
-64 MiB of constants each do not fit there together: 2.9 ms instead of 1.9). They are raced: who is behind the leader after
-`race` rounds runs no more, where the times of both can be believed.
-
 Noise only ever adds time. Hence the fastest third (on a machine that others use too, it is what the kernel takes when it
 is let run), and hence a run or a repeat that looks slow enough to be dropped is given one more chance: on a busy machine
 a kernel's first run of many threads can take 50 times as long as its next.
@@ -57,18 +53,21 @@ class TimingPlan:
     abandon: float = 1.25  # this many times the best known time is clearly slower
     abandon_cold: float = 4.0  # the same for the warm-up run, which pays for cold caches and sleeping threads
     cold_cost: float = 1e-3  # what a warm-up run may cost on top
-    race: int = 4  # rounds of a confirmation that all contenders run
+    race: int = 4  # rounds of a confirmation (race.py) that all contenders run
     lost: float = 1.03  # times the leader's, round by round, with which one is out of the race
+    rounds: int = 9  # of a confirmation, if they agree
+    most_rounds: int = 25  # if they do not
+    patience: float = 2.0  # which more rounds may take
+    agreed: float = 0.012  # doubt of a ratio with which the method is content
 
 
 SEARCH_PLAN = TimingPlan()
 CONFIRM_PLAN = TimingPlan(shortest=10e-3)
-THOROUGH_PLAN = TimingPlan(shortest=10e-3, lost=inf)  # where each time counts, and not only who is the fastest
 # A GPU is timed by its own clock, and each run pays for emptying the L2 on top.
 DEVICE_PLAN = TimingPlan(shortest=5e-4, most_repeats=21, budget=0.06, spread=0.05)
 DEVICE_CONFIRM_PLAN = TimingPlan(shortest=4e-3)
 # What an emulation takes says nothing about a device: a few runs, whatever they are.
-EMULATION_PLAN = TimingPlan(shortest=0.0, repeats=1, budget=0.0, long_budget=0.0, settled=inf, unstable=inf)
+EMULATION_PLAN = TimingPlan(shortest=0.0, repeats=1, budget=0.0, long_budget=0.0, settled=inf, unstable=inf, agreed=inf)
 PLANS = {
     "host": (SEARCH_PLAN, CONFIRM_PLAN),
     "device": (DEVICE_PLAN, DEVICE_CONFIRM_PLAN),
@@ -101,6 +100,11 @@ def relative_spread(times: Sequence[float]) -> float:
         return 0.0
     low, middle, high = quantiles(times, n=4, method="inclusive")
     return (high - low) / middle if middle > 0 else 0.0
+
+
+def doubt(values: Sequence[float]) -> float:
+    """How far the median of these may be off: interquartile range / median / square root of their number."""
+    return float(relative_spread(values) / max(len(values), 1) ** 0.5)
 
 
 def undisturbed(repeat: Repeat) -> Repeat:
@@ -146,7 +150,7 @@ def time_kernel(
         again = repeat(1)
         if again > far:
             return Timing((min(first, again),), abandoned=True)
-    count, once, spent = _runs_per_repeat(repeat, plan, warm=first > plan.warming)
+    count, once, spent = runs_per_repeat(repeat, plan, warm=first > plan.warming)
     times = [once]
     if limit is not None and once > plan.abandon * limit:
         again = repeat(count) / count
@@ -164,13 +168,13 @@ def time_kernel(
 
 def settled(times: Sequence[float], plan: TimingPlan = SEARCH_PLAN) -> Timing:
     """The verdict on all repeats of a kernel; see the head of this file."""
-    if _wild(times, plan):
+    if wild(times, plan):
         fastest = sorted(times)[max(2, (len(times) - 1) // 3)]
         times = [seconds for seconds in times if seconds <= fastest]
     return Timing(tuple(times), trusted=relative_spread(times) <= plan.unstable)
 
 
-def _runs_per_repeat(repeat: Repeat, plan: TimingPlan, warm: bool) -> tuple[int, float, float]:
+def runs_per_repeat(repeat: Repeat, plan: TimingPlan, warm: bool) -> tuple[int, float, float]:
     """(runs in one repeat, seconds of one run as the first repeat saw it, seconds spent).
 
     The estimate starts at one run and is scaled up at most 100 times a step: what a single run of some microseconds takes
@@ -199,7 +203,7 @@ def _enough(times: Sequence[float], spent: float, plan: TimingPlan, behind: floa
     return content and count >= (plan.few_repeats if min(times) > behind else plan.repeats)
 
 
-def _wild(times: Sequence[float], plan: TimingPlan) -> bool:
+def wild(times: Sequence[float], plan: TimingPlan) -> bool:
     """Whether the middle of these times says little."""
     return relative_spread(times) > plan.settled or _mixed(times, plan)
 
@@ -207,45 +211,3 @@ def _wild(times: Sequence[float], plan: TimingPlan) -> bool:
 def _mixed(times: Sequence[float], plan: TimingPlan) -> bool:
     """Whether most repeats are far above the fastest, however alike: another process had a core, and let it go once."""
     return median(times) > (1.0 + plan.settled) * min(times)
-
-
-def interleaved(
-    repeats: Sequence[Repeat], orders: Sequence[Sequence[int]], plan: TimingPlan = SEARCH_PLAN
-) -> list[tuple[float, ...]]:
-    """Times several kernels in rounds; a drift of the machine then touches all alike.
-
-    Args:
-        repeats: one for each kernel, each run before.
-        orders: for each round the order in which the kernels are timed.
-
-    Returns:
-        For each kernel the seconds of one run, one entry for each round. What lost the race has one entry: its ratio to the
-        leader, in the leader's time of all rounds.
-    """
-    counts = [_runs_per_repeat(repeat, plan, warm=True)[0] for repeat in repeats]
-    times: list[list[float]] = [[] for _ in repeats]
-    racing, leader = set(range(len(repeats))), 0
-    for number, order in enumerate(orders, 1):
-        for index in order:
-            if index in racing:
-                if counts[index] > 1:  # else the others' memory in the caches hardly counts
-                    repeats[index](1)
-                times[index].append(repeats[index](counts[index]) / counts[index])
-        if racing:
-            leader = min(racing, key=lambda index: median(times[index]))
-        if number >= plan.race and not _wild(times[leader], plan):
-            racing = {i for i in racing if _wild(times[i], plan) or _behind(times[i], times[leader]) <= plan.lost}
-    return [_in_all_rounds(of_one, times[leader]) for of_one in times]
-
-
-def _behind(times: Sequence[float], leader: Sequence[float]) -> float:
-    """How many times slower than the leader: in the middle of the rounds that both ran, and at their best in these too."""
-    ratios = [one / best for one, best in zip(times, leader, strict=False)]
-    return min(median(ratios), min(times) / min(leader[: len(times)]))
-
-
-def _in_all_rounds(times: Sequence[float], leader: Sequence[float]) -> tuple[float, ...]:
-    """Who lost stays behind by as much as in the rounds that it ran, whatever the machine did later."""
-    if len(times) == len(leader):
-        return tuple(times)
-    return (median(one / best for one, best in zip(times, leader, strict=False)) * median(leader),)

@@ -90,10 +90,10 @@ def test_a_workspace_without_memory(timer: Timer) -> None:
 def test_contenders_are_timed_in_turn(timer: Timer) -> None:
     kinds = ("right", "wrong", "slow")
     notes = Notes()
-    answer = timer.handle(ConfirmRequest(tuple(map(time_request, kinds)), rounds=5), notes)
+    answer = timer.handle(ConfirmRequest(tuple(map(time_request, kinds))), notes)
     assert isinstance(answer, tuple)
     right, wrong, slow = answer
-    assert right.ok and len(right.times) == 5 and slow.ok and len(slow.times) in (1, 5)
+    assert right.ok and len(right.times) >= 9 and slow.ok and len(slow.times) in (1, len(right.times))
     assert wrong.status is Status.WRONG_RESULT and wrong.times == ()
     assert min(right.times) < min(slow.times)
     rounds = [line for line in notes.said[notes.said.index("quiet") :] if line.startswith("time")]

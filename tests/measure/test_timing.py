@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import chain, count, repeat
-from math import inf
-from statistics import median
 
 import pytest
 
-from tilesmith.measure.timing import PIECE, SEARCH_PLAN, Timing, interleaved, relative_spread, time_kernel, undisturbed
+from tilesmith.measure.timing import PIECE, SEARCH_PLAN, Timing, relative_spread, time_kernel, undisturbed
 
 
 class Clock:
@@ -133,65 +130,6 @@ def test_noise_without_end_is_not_trusted_and_not_endless() -> None:
 def test_spread() -> None:
     assert relative_spread([1.0, 9.0]) == 0.0
     assert relative_spread([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(2 / 3)
-
-
-def test_interleaved_touches_all_alike() -> None:
-    now = [0.0]
-
-    def kernel(seconds: float) -> Callable[[int], float]:
-        def run(count: int) -> float:
-            slow = 2.0 if now[0] > 0.09 else 1.0  # the machine slows down half way
-            now[0] += seconds * count * slow
-            return seconds * count * slow
-
-        return run
-
-    orders = [[0, 1], [1, 0]] * 5
-    fast, slow = interleaved([kernel(8e-3), kernel(8.1e-3)], orders)
-    assert len(fast) == len(slow) == 10
-    # One kernel a bit faster stays faster although the machine halved its speed in between.
-    assert sorted(fast)[5] < sorted(slow)[5]
-    assert max(fast) == pytest.approx(2 * min(fast))
-
-
-def test_a_turn_begins_with_the_kernels_own_memory_in_the_caches() -> None:
-    last: list[object] = [None]
-
-    def kernel(seconds: float) -> Callable[[int], float]:
-        def run(count: int) -> float:
-            cold, last[0] = last[0] is not run, run
-            return seconds * (count + 4 * cold)  # its first run after another kernel's takes five times as long
-
-        return run
-
-    small, large = interleaved([kernel(2e-4), kernel(1.1e-2)], [[0, 1], [1, 0]] * 3)
-    assert small == pytest.approx([2e-4] * 6)
-    assert max(large) > 2e-2  # what lasts long has the share in it, and costs no second run
-
-
-def test_who_is_behind_in_a_race_runs_no_more() -> None:
-    slow = iter([1.0] * 15 + [1.2] * 64)  # the machine slows down when the last one is out
-    lasting = [Clock(seconds, slow) for seconds in (1.00e-2, 1.02e-2, 1.08e-2)]
-    orders = [[0, 1, 2], [2, 1, 0]] * 4 + [[0, 1, 2]]
-    plan = SEARCH_PLAN
-    first, second, third = interleaved(lasting, orders, plan)
-    assert len(first) == len(second) == 9 and len(third) == 1
-    assert median(first) < median(second) < median(third), (
-        "in a good moment the last one was faster than the first is now"
-    )
-    assert median(third) == pytest.approx(1.08 * median(first))
-    assert len(lasting[2].counts) == 1 + plan.race
-    everyone = interleaved([Clock(1e-2), Clock(3e-2)], orders[:6], replace(plan, lost=inf))
-    assert [len(times) for times in everyone] == [6, 6]
-
-
-def test_a_disturbed_contender_stays_in_the_race() -> None:
-    disturbed = Clock(1e-2, chain([1.0, 2.0, 2.0, 2.0, 1.0], repeat(1.0)))
-    times, _ = interleaved([disturbed, Clock(1.01e-2)], [[0, 1]] * 9)
-    assert len(times) == 9 and median(times) == pytest.approx(1e-2)
-    disturbed = Clock(1e-2, chain([1.0, 2.0, 1.6, 2.0, 1.6], repeat(1.0)))
-    times, _ = interleaved([disturbed, Clock(1.01e-2)], [[0, 1]] * 9)
-    assert len(times) == 9 and median(times) == pytest.approx(1e-2), "four bad rounds of its own, and none to compare"
 
 
 def test_a_core_that_another_process_had_most_of_the_time() -> None:
