@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
@@ -47,10 +47,10 @@ def work(store: Store, pieces: Callable[[], Iterable[Piece]], minutes: float, sa
         store.put(piece.measure, piece.key, found)
 
 
-def searches(store: Store, plans: Iterable[Plan]) -> Iterator[Piece]:
-    """Those of the runs that are missing."""
+def searches(store: Store, plans: Iterable[Plan], known: Container[str] = ()) -> Iterator[Piece]:
+    """Those of the runs that are missing; `known`: keys of those that are not."""
     for plan in plans:
-        if store.get("run", plan.key) is None:
+        if plan.key not in known and store.get("run", plan.key) is None:
             yield Piece("run", plan.key, expected(store, plan.task, plan.trials), lambda end, p=plan: run(p, end), True)
 
 

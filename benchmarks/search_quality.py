@@ -7,19 +7,18 @@ from math import exp, log
 from statistics import fmean, median
 
 from rich.table import Table
-from search_contest import ANALYTIC
+from search_contest import ANALYTIC, LONG
 from search_pieces import Piece, contests, runs_of, searches
-from search_runs import Found, Plan, best_after
+from search_runs import MARKS, Found, Plan, best_after, led
 from search_store import Store
 from search_tasks import FEW, TASKS, short
 
 from tilesmith.tuner.effort import ABLATIONS
 
-MARKS = (16, 32, 64, 128)
 BARS = {16: 0.90, 32: 0.95, 128: 0.98}
 ZERO_BAR, STABLE_BAR, TRANSFER_BAR = 0.70, 0.04, 0.93
 LABELS = ("guided", "random", "evolution")
-TRIALS, LONG, TRANSFER_TRIALS = 128, 2000, 8
+TRIALS, TRANSFER_TRIALS = 128, 8
 STABLE_TASKS, STABLE_SEEDS = FEW[:1], 10
 
 
@@ -31,8 +30,9 @@ def quality(store: Store, seeds: int = 5) -> Iterator[Piece]:
 
 
 def best_known(store: Store) -> Iterator[Piece]:
-    """Long runs, one of each strategy, and all winners together."""
-    yield from searches(store, (Plan(t, label, 100, LONG) for label in LABELS for t in TASKS))
+    """Long runs, one of each strategy, of any version of the code: a good kernel is one; and all winners together."""
+    plans = (Plan(t, label, 100, LONG) for label in LABELS for t in TASKS)
+    yield from searches(store, plans, {key.rpartition("|")[0] for key, _ in store.earlier("run")})
     yield from contests(store)
 
 
@@ -62,18 +62,21 @@ class Shares:
         seconds = held["seconds"].values() if held else (best_after(f, f["trials"]) for f in self.runs[task].values())
         return min(seconds, default=None)
 
-    def stretch(self, task: str, key: str) -> float:
-        """By how much a run's recorded times are too small: its winner in the contest over its best as recorded."""
+    def stretch(self, task: str, key: str, after: int) -> float:
+        """By how much a run's recorded times are too small: what led at the next mark, or the winner at the end, in the contest
+        over the best as recorded then."""
         held, found = self.contests[task], self.runs[task][key]
-        seconds = held["seconds"].get(key) if held else None
-        return seconds / best_after(found, found["trials"]) if seconds else 1.0
+        mark = next((mark for mark, _ in led(found) if mark >= after), found["trials"])
+        name = key if mark == found["trials"] else f"{key}@{mark}"
+        seconds = held["seconds"].get(name) if held else None
+        return seconds / best_after(found, mark) if seconds else 1.0
 
     def of(self, task: str, label: str, trials: int, after: int, seeds: Iterable[int] | None = None) -> list[float]:
         """Of each run of `trials` trials its share after the first `after`."""
         best = self.known(task)
         kept = None if seeds is None else set(seeds)
         return [
-            (best or 0.0) / (best_after(found, after) * self.stretch(task, key))
+            (best or 0.0) / (best_after(found, after) * self.stretch(task, key, after))
             for key, found in self.runs[task].items()
             if (found["label"], asked(key)) == (label, trials) and (kept is None or found["seed"] in kept)
         ]

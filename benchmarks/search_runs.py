@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ SCRATCH = Path(__file__).parent / "results" / "scratch"  # databases of runs tha
 THREADS = 2
 EVERY = 50  # trials between two looks at the memory
 PAGE = 4096
+MARKS = (16, 32, 64, 128)  # trials after which the best so far is looked at
 DISTURBED = 0.05  # of the processors that went to others; in three quiet runs of 2,000 trials 0.0015 to 0.003
 
 Found = dict[str, Any]
@@ -137,7 +138,7 @@ def described(plan: Plan, result: TuneResult, database: Database) -> Found:
         "failures": dict(Counter(str(r.trial.measurement.status) for r in searched if not r.trial.measurement.ok)),
         "drafted": [len(drafted), sum(not r.trial.measurement.ok for r in drafted)],
         "abandoned": sum(r.trial.measurement.abandoned for r in searched),
-        "winner": winner(best, database) if best else None,
+        "winner": winner(best, database) if best else None, "leaders": leaders(searched, database),
         "commit": commit(), "when": round(time.time()),
     }  # fmt: skip
 
@@ -155,6 +156,28 @@ def winner(record: Record, database: Database) -> Found:
     """A record as a job needs it."""
     sketch = database.sketch(record.trial.sketch)
     return {"sketch": sketch.text if sketch else "", "config": record.config, "seconds": record.seconds}
+
+
+def leaders(searched: Sequence[Record], database: Database) -> dict[str, Found]:
+    """Mark -> what led then, for marks before the end; its sketch only where the mark before has another one."""
+    kept: dict[str, Found] = {}
+    before = ""
+    for mark in MARKS:
+        if mark < len(searched):
+            led = winner(min(searched[:mark], key=lambda record: record.seconds), database)
+            kept[str(mark)], before = (
+                led | {"sketch": None if led["sketch"] == before else led["sketch"]},
+                led["sketch"],
+            )
+    return kept
+
+
+def led(found: Found) -> Iterator[tuple[int, Found]]:
+    """(mark, what led then with its sketch), as `leaders` kept it; nothing of runs of older code."""
+    sketch = ""
+    for mark, leader in found.get("leaders", {}).items():
+        sketch = sketch if leader["sketch"] is None else leader["sketch"]
+        yield int(mark), leader | {"sketch": sketch}
 
 
 def best_after(found: Found, trials: int) -> float:

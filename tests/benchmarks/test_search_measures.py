@@ -12,11 +12,12 @@ from xml.etree import ElementTree
 import machine
 import numpy as np
 import pytest
+import search_contest
 import search_plots
 import search_quality
 import search_rank
 from search_pieces import Piece, contests, searches, work
-from search_runs import Plan, best_after, run
+from search_runs import Plan, best_after, led, run
 from search_store import Store, instructions
 from search_tasks import CLOCK, FEW, TASKS, donors
 
@@ -116,6 +117,31 @@ def test_shares_are_of_the_best_known_and_end_where_the_winner_stood(store: Stor
     assert best_after(found(), 9) == 8.0
 
 
+def test_what_led_after_some_trials_is_measured_too(store: Store) -> None:
+    ours = Plan(TASK, "guided", 0, 128).key
+    leaders = {
+        "16": {"sketch": "s", "config": {"x": 1}, "seconds": 2.0},
+        "32": {"sketch": None, "config": {"x": 2}, "seconds": 2.0},
+    }
+    store.put("run", ours, found(leaders=leaders))
+    assert [(mark, leader["sketch"]) for mark, leader in led(found(leaders=leaders))] == [(16, "s"), (32, "s")]
+    store.put("contest", TASK, {"of": [ours], "seconds": {ours: 1.0, f"{ours}@16": 1.25, f"{ours}@32": 1.6}})
+    shares = search_quality.Shares(store)
+    marks = (9, 16, 32, 64, 128)  # as recorded 8, 2, 2, 2, 1
+    assert [shares.of(TASK, "guided", 128, mark)[0] for mark in marks] == pytest.approx([0.2, 0.8, 0.625, 0.5, 1.0])
+
+
+def test_long_runs_of_older_code_count_for_the_best_known(tmp_path: Path) -> None:
+    plan = Plan(TASK, "random", 100, search_contest.LONG)
+    Store(tmp_path / "runs.jsonl", "before").put("run", plan.key, found(label="random", trials=search_contest.LONG))
+    left = [
+        piece.key
+        for piece in search_quality.best_known(Store(tmp_path / "runs.jsonl", "now"))
+        if piece.measure == "run"
+    ]
+    assert plan.key not in left and len(left) == 3 * len(TASKS) - 1
+
+
 def test_tables_and_plots_of_what_there_is(store: Store) -> None:
     store.put("run", Plan(TASK, "guided", 0, 128).key, found())
     for key, slow in (("x", 9.0), ("x again", 2.5)):
@@ -158,7 +184,7 @@ def test_a_run_that_is_cut_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyt
     assert run(plan, time.monotonic()) is None and plan.database.exists()
     finished = run(plan, time.monotonic() + 120.0)
     assert finished is not None and finished["trials"] == 6 and finished["winner"]["seconds"] > 0
-    assert finished["curve"][-1][0] <= 6 and not plan.database.exists()
+    assert finished["leaders"] == {} and finished["curve"][-1][0] <= 6 and not plan.database.exists()
 
 
 def test_tables_are_written_between_the_marks_of_a_page(tmp_path: Path) -> None:
