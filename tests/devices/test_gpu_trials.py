@@ -109,7 +109,7 @@ def test_code_of_another_kind(timer: Timer) -> None:
 
 def test_contenders_are_compared(timer: Timer) -> None:
     items = (request(candidate()), request(candidate(OTHER)), request(candidate()))
-    ends = timer.handle(ConfirmRequest(items, 3), Quiet())  # type: ignore[arg-type]
+    ends = timer.handle(ConfirmRequest(items), Quiet())  # type: ignore[arg-type]
     assert isinstance(ends, tuple)
     assert [end.status for end in ends] == [Status.OK, Status.WRONG_RESULT, Status.OK]
 
