@@ -24,6 +24,7 @@ from search_tasks import TASKS
 
 from tilesmith.measure.calibrate import ceilings
 from tilesmith.measure.local import LocalRunner
+from tilesmith.measure.race import evened
 from tilesmith.measure.result import Job, Purpose
 from tilesmith.measure.timer import Timer
 from tilesmith.measure.timing import CONFIRM_PLAN
@@ -84,7 +85,7 @@ def _text(entry: tuple[str, Found]) -> str:
 
 
 def measured(task: Task, target: str, entries: Sequence[str]) -> dict[str, float]:
-    """Seconds of each: the middle one of several processes, interleaved in each; infinity for what does not run (any more)."""
+    """Seconds of each: the middle one of several processes, in turns in each; infinity for what does not run (any more)."""
     jobs = []
     for number, entry in enumerate(entries):
         sketch, config = json.loads(entry)
@@ -95,4 +96,6 @@ def measured(task: Task, target: str, entries: Sequence[str]) -> dict[str, float
         with LocalRunner(target, THREADS, ceilings=known, timer=f"{__name__}:ThoroughTimer") as runner:
             for number, measurement in runner.confirm(jobs):
                 found[entries[number]].append(measurement.seconds)
-    return {entry: median(seconds) for entry, seconds in found.items()}
+    ran = [entry for entry in entries if max(found[entry]) < inf]
+    even = evened([found[entry] for entry in ran])  # processes met the machine in different moods
+    return dict.fromkeys(entries, inf) | {entry: median(of_one) for entry, of_one in zip(ran, even, strict=True)}
