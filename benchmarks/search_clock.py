@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.table import Table
 from search_pieces import Piece, expected
 from search_quality import headed
-from search_runs import Found, Plan, run
+from search_runs import Found, Plan, forget, run
 from search_store import Store
 from search_tasks import CLOCK, short
 
@@ -34,7 +34,8 @@ def clock(store: Store, many: int = MANY) -> Iterator[Piece]:
 
 
 def watched(plan: Plan) -> Found | None:
-    """A run, and how often nothing was at work during it."""
+    """A run, and how often nothing was at work during it. What a call that was ended left of one is no part of it."""
+    forget(plan.database)
     command = [sys.executable, str(SAMPLER), str(os.getpid())]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sampler:
         found = run(plan, time.monotonic() + 3600.0)
