@@ -1,9 +1,11 @@
 """The winners of all runs of a task, measured again together: only such times are compared.
 
 Times that a search records are taken on a machine that drifts, and the least of many is always a lucky one. So what led after
-16, 32 and 64 trials is measured with the winner that a run named at its end, and in between the curve of the best so far is
-stretched to what its next leader takes here. The best known is the fastest of all; of earlier versions of the code what their
-long runs named and the best of the others are measured again for it, and for nothing else.
+16, 32 and 64 trials is measured with the winner that a run named at its end. Had a search ended there, a confirmation would
+have chosen among these leaders; so the fastest of them in one process is chosen, and counts with what it takes in the others.
+In between the curve of the best so far is stretched to what its next leader takes here. The best known is the fastest of all;
+of earlier versions of the code what their long runs named and the best of the others are measured again for it, and for nothing
+else.
 
 What a kernel takes depends on where its memory lies, too: ten instances of one, side by side in one process, took from 1.56 to
 1.87 ms (packed panels of 128x3072x768 that just fit in the second cache), of another 1.54 to 1.62. So all are measured in
@@ -15,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from math import inf
 from statistics import median
 from typing import Any
@@ -32,13 +35,14 @@ from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tuner.apply import analytic_pick
 
+Entry = tuple[str, Found]  # sketch and config
+
 ANALYTIC = "analytic"
 LONG = 2000  # trials of the runs that are made for the best known
 EARLIER = 24  # different contenders of other versions of the code: the fastest as recorded
 PROCESSES = 3  # in which all are measured, one after the other
-PLAN = replace(
-    CONFIRM_PLAN, race=CONFIRM_PLAN.rounds, lost=1.25, patience=inf
-)  # the figures of the slower ones count, too
+# the figures of the slower ones count, too
+PLAN = replace(CONFIRM_PLAN, race=CONFIRM_PLAN.rounds, lost=1.1, patience=inf)
 
 
 class ThoroughTimer(Timer):
@@ -54,16 +58,26 @@ def contest(task: str, runs: dict[str, Found], earlier: dict[str, Found]) -> Fou
     target = parse_target("host")
     described = Task.of(TASKS[task].program(), target, THREADS)
     pick = analytic_pick(described)
-    entries: dict[str, tuple[str, Found]] = {
-        ANALYTIC: (pick.sketch.text if pick.sketch.steps else "", dict(pick.config))
-    }
+    entries: dict[str, Entry] = {ANALYTIC: (pick.sketch.text if pick.sketch.steps else "", dict(pick.config))}
     long = {key: found for key, found in earlier.items() if found["trials"] >= LONG}
-    entries |= _winners(runs, len(runs)) | _winners(long, len(long)) | _winners(earlier, EARLIER) | _leaders(runs)
-    seconds = measured(described, target.text, list(dict.fromkeys(map(_text, entries.values()))))
-    return {"seconds": {name: seconds[_text(entry)] for name, entry in entries.items()}}
+    entries |= _winners(runs, len(runs)) | _winners(long, len(long)) | _winners(earlier, EARLIER)
+    leaders = {
+        f"{key}@{mark}": of_mark for key, found in runs.items() for mark, of_mark in led(found).items() if of_mark
+    }
+    all_entries = [*entries.values(), *chain.from_iterable(leaders.values())]
+    taken = measured(described, target.text, list(dict.fromkeys(map(_text, all_entries))))
+    seconds = {name: median(taken[_text(entry)]) for name, entry in entries.items()}
+    chosen = {name: _chosen([taken[_text(entry)] for entry in of_mark]) for name, of_mark in leaders.items()}
+    return {"seconds": seconds | chosen}
 
 
-def _winners(runs: dict[str, Found], count: int) -> dict[str, tuple[str, Found]]:
+def _chosen(contenders: Sequence[Sequence[float]]) -> float:
+    """Seconds of what is the fastest in the first process, in the others."""
+    best = min(contenders, key=lambda seconds: seconds[0])
+    return median(best[1:])
+
+
+def _winners(runs: dict[str, Found], count: int) -> dict[str, Entry]:
     """(sketch, config) of the winners of the runs that found the fastest, so many different ones."""
     ranked = sorted((key for key in runs if runs[key]["winner"]), key=lambda key: runs[key]["winner"]["seconds"])
     entries = {key: (runs[key]["winner"]["sketch"], runs[key]["winner"]["config"]) for key in ranked}
@@ -71,21 +85,12 @@ def _winners(runs: dict[str, Found], count: int) -> dict[str, tuple[str, Found]]
     return {key: entry for key, entry in entries.items() if _text(entry) in different}
 
 
-def _leaders(runs: dict[str, Found]) -> dict[str, tuple[str, Found]]:
-    """(sketch, config) of what led after so many trials of each run."""
-    return {
-        f"{key}@{mark}": (leader["sketch"], leader["config"])
-        for key, found in runs.items()
-        for mark, leader in led(found)
-    }
-
-
-def _text(entry: tuple[str, Found]) -> str:
+def _text(entry: Entry) -> str:
     return json.dumps(entry, sort_keys=True)
 
 
-def measured(task: Task, target: str, entries: Sequence[str]) -> dict[str, float]:
-    """Seconds of each: the middle one of several processes, in turns in each; infinity for what does not run (any more)."""
+def measured(task: Task, target: str, entries: Sequence[str]) -> dict[str, list[float]]:
+    """Seconds of each in several processes, in turns in each; infinity for what does not run (any more)."""
     jobs = []
     for number, entry in enumerate(entries):
         sketch, config = json.loads(entry)
@@ -98,4 +103,4 @@ def measured(task: Task, target: str, entries: Sequence[str]) -> dict[str, float
                 found[entries[number]].append(measurement.seconds)
     ran = [entry for entry in entries if max(found[entry]) < inf]
     even = evened([found[entry] for entry in ran])  # processes met the machine in different moods
-    return dict.fromkeys(entries, inf) | {entry: median(of_one) for entry, of_one in zip(ran, even, strict=True)}
+    return found | {entry: list(of_one) for entry, of_one in zip(ran, even, strict=True)}

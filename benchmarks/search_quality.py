@@ -63,10 +63,10 @@ class Shares:
         return min(seconds, default=None)
 
     def stretch(self, task: str, key: str, after: int) -> float:
-        """By how much a run's recorded times are too small: what led at the next mark, or the winner at the end, in the contest
-        over the best as recorded then."""
+        """By how much a run's recorded times are too small: what a confirmation chooses at the next mark, or has chosen at the
+        end, in the contest, over the best as recorded then."""
         held, found = self.contests[task], self.runs[task][key]
-        mark = next((mark for mark, _ in led(found) if mark >= after), found["trials"])
+        mark = next((mark for mark in led(found) if mark >= after), found["trials"])
         name = key if mark == found["trials"] else f"{key}@{mark}"
         seconds = held["seconds"].get(name) if held else None
         return seconds / best_after(found, mark) if seconds else 1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ THREADS = 2
 EVERY = 50  # trials between two looks at the memory
 PAGE = 4096
 MARKS = (16, 32, 64, 128)  # trials after which the best so far is looked at
+CONTENDERS = 4  # of each mark, among which a confirmation would choose
 DISTURBED = 0.05  # of the processors that went to others; in three quiet runs of 2,000 trials 0.0015 to 0.003
 
 Found = dict[str, Any]
@@ -158,26 +159,27 @@ def winner(record: Record, database: Database) -> Found:
     return {"sketch": sketch.text if sketch else "", "config": record.config, "seconds": record.seconds}
 
 
-def leaders(searched: Sequence[Record], database: Database) -> dict[str, Found]:
-    """Mark -> what led then, for marks before the end; its sketch only where the mark before has another one."""
-    kept: dict[str, Found] = {}
-    before = ""
+def leaders(searched: Sequence[Record], database: Database) -> Found:
+    """{"marks": {mark: [(number of a sketch, config), best first]}, "sketches": texts}, for marks before the end."""
+    sketches: dict[str, int] = {}
+    marks: dict[str, list[tuple[int, Found]]] = {}
     for mark in MARKS:
         if mark < len(searched):
-            led = winner(min(searched[:mark], key=lambda record: record.seconds), database)
-            kept[str(mark)], before = (
-                led | {"sketch": None if led["sketch"] == before else led["sketch"]},
-                led["sketch"],
-            )
-    return kept
+            ranked = sorted(searched[:mark], key=lambda record: record.seconds)[:CONTENDERS]
+            of_mark = [winner(record, database) for record in ranked if record.trial.measurement.ok]
+            marks[str(mark)] = [(sketches.setdefault(w["sketch"], len(sketches)), w["config"]) for w in of_mark]
+    return {"marks": marks, "sketches": list(sketches)}
 
 
-def led(found: Found) -> Iterator[tuple[int, Found]]:
-    """(mark, what led then with its sketch), as `leaders` kept it; nothing of runs of older code."""
-    sketch = ""
-    for mark, leader in found.get("leaders", {}).items():
-        sketch = sketch if leader["sketch"] is None else leader["sketch"]
-        yield int(mark), leader | {"sketch": sketch}
+def led(found: Found) -> dict[int, list[tuple[str, Found]]]:
+    """Mark -> (sketch, config) of what led then, as `leaders` kept it; nothing of runs of older code."""
+    kept = found.get("leaders", {})
+    if "marks" not in kept:
+        return {}
+    return {
+        int(mark): [(kept["sketches"][number], config) for number, config in of_mark]
+        for mark, of_mark in kept["marks"].items()
+    }
 
 
 def best_after(found: Found, trials: int) -> float:

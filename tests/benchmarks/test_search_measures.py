@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -119,16 +120,27 @@ def test_shares_are_of_the_best_known_and_end_where_the_winner_stood(store: Stor
 
 def test_what_led_after_some_trials_is_measured_too(store: Store) -> None:
     ours = Plan(TASK, "guided", 0, 128).key
-    leaders = {
-        "16": {"sketch": "s", "config": {"x": 1}, "seconds": 2.0},
-        "32": {"sketch": None, "config": {"x": 2}, "seconds": 2.0},
-    }
+    leaders = {"marks": {"16": [(0, {"x": 1})], "32": [(1, {"x": 2}), (0, {"x": 1})]}, "sketches": ["s", "t"]}
     store.put("run", ours, found(leaders=leaders))
-    assert [(mark, leader["sketch"]) for mark, leader in led(found(leaders=leaders))] == [(16, "s"), (32, "s")]
+    assert led(found(leaders=leaders)) == {16: [("s", {"x": 1})], 32: [("t", {"x": 2}), ("s", {"x": 1})]}
     store.put("contest", TASK, {"of": [ours], "seconds": {ours: 1.0, f"{ours}@16": 1.25, f"{ours}@32": 1.6}})
     shares = search_quality.Shares(store)
     marks = (9, 16, 32, 64, 128)  # as recorded 8, 2, 2, 2, 1
     assert [shares.of(TASK, "guided", 128, mark)[0] for mark in marks] == pytest.approx([0.2, 0.8, 0.625, 0.5, 1.0])
+
+
+def test_a_contest_chooses_at_a_mark_as_a_confirmation_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one process, and what is chosen counts with the others: the luck of the first is no part of it."""
+    taken = {1: [0.9, 1.2, 1.4], 2: [1.0, 1.0, 1.1], 3: [0.8, 0.8, 0.9], 4: [2.0, 2.0, 2.0]}
+
+    def measured(task: object, target: str, entries: list[str]) -> dict[str, list[float]]:
+        return {entry: taken[json.loads(entry)[1].get("x", 4)] for entry in entries}
+
+    monkeypatch.setattr(search_contest, "measured", measured)
+    leaders = {"marks": {"16": [(0, {"x": 2}), (0, {"x": 1})]}, "sketches": ["s"]}
+    winner = {"sketch": "s", "config": {"x": 3}, "seconds": 1.0}
+    seconds = search_contest.contest(TASK, {"a": found(leaders=leaders, winner=winner)}, {})["seconds"]
+    assert seconds["a@16"] == pytest.approx(1.3) and seconds["a"] == 0.8 and seconds["analytic"] == 2.0
 
 
 def test_long_runs_of_older_code_count_for_the_best_known(tmp_path: Path) -> None:
@@ -184,7 +196,7 @@ def test_a_run_that_is_cut_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyt
     assert run(plan, time.monotonic()) is None and plan.database.exists()
     finished = run(plan, time.monotonic() + 120.0)
     assert finished is not None and finished["trials"] == 6 and finished["winner"]["seconds"] > 0
-    assert finished["leaders"] == {} and finished["curve"][-1][0] <= 6 and not plan.database.exists()
+    assert finished["leaders"]["marks"] == {} and finished["curve"][-1][0] <= 6 and not plan.database.exists()
 
 
 def test_tables_are_written_between_the_marks_of_a_page(tmp_path: Path) -> None:
