@@ -40,9 +40,8 @@ def race(repeats: Sequence[Repeat], orders: Iterable[Sequence[int]], plan: Timin
     for number, order in enumerate(orders, 1):
         for index in order:
             if index in racing:
-                warm = (
-                    repeats[index](1) if counts[index] > 1 else 0.0
-                )  # else the others' memory in the caches hardly counts
+                # in one long run the others' memory in the caches hardly counts
+                warm = repeats[index](1) if counts[index] > 1 else 0.0
                 seconds = repeats[index](counts[index])
                 times[index].append(seconds / counts[index])
                 more += warm + seconds if number > plan.rounds else 0.0
