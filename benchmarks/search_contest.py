@@ -61,8 +61,9 @@ def contest(task: str, runs: dict[str, Found], earlier: dict[str, Found]) -> Fou
     entries: dict[str, Entry] = {ANALYTIC: (pick.sketch.text if pick.sketch.steps else "", dict(pick.config))}
     long = {key: found for key, found in earlier.items() if found["trials"] >= LONG}
     entries |= _winners(runs, len(runs)) | _winners(long, len(long)) | _winners(earlier, EARLIER)
+    short = {key: found for key, found in runs.items() if found["trials"] < LONG}  # nobody asks what led in long ones
     leaders = {
-        f"{key}@{mark}": of_mark for key, found in runs.items() for mark, of_mark in led(found).items() if of_mark
+        f"{key}@{mark}": of_mark for key, found in short.items() for mark, of_mark in led(found).items() if of_mark
     }
     all_entries = [*entries.values(), *chain.from_iterable(leaders.values())]
     taken = measured(described, target.text, list(dict.fromkeys(map(_text, all_entries))))

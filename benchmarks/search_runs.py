@@ -173,9 +173,7 @@ def leaders(searched: Sequence[Record], database: Database) -> Found:
 
 def led(found: Found) -> dict[int, list[tuple[str, Found]]]:
     """Mark -> (sketch, config) of what led then, as `leaders` kept it; nothing of runs of older code."""
-    kept = found.get("leaders", {})
-    if "marks" not in kept:
-        return {}
+    kept = found.get("leaders", {"marks": {}})
     return {
         int(mark): [(kept["sketches"][number], config) for number, config in of_mark]
         for mark, of_mark in kept["marks"].items()
