@@ -41,8 +41,8 @@ ANALYTIC = "analytic"
 LONG = 2000  # trials of the runs that are made for the best known
 EARLIER = 24  # different contenders of other versions of the code: the fastest as recorded
 PROCESSES = 3  # in which all are measured, one after the other
-# the figures of the slower ones count, too
-PLAN = replace(CONFIRM_PLAN, race=CONFIRM_PLAN.rounds, lost=1.1, patience=inf)
+# more thorough than a confirmation, and the figures of the slower ones count, too
+PLAN = replace(CONFIRM_PLAN, shortest=10e-3, race=CONFIRM_PLAN.rounds, lost=1.1, patience=inf)
 
 
 class ThoroughTimer(Timer):

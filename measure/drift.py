@@ -12,7 +12,8 @@ Turns that disagree are followed by more. On two shared cores, where one run dif
 deviation), the middle ratio of 3 turns is off by 3 to 10%, that of 25 by 1 to 3%; it was better than the ratio of means, of
 medians, of lower quartiles or of the fastest.
 
-The control is the first kernel that is not dropped, and gives way only to one that is much faster. What seems to be the best
+The control is the first kernel that is not dropped, or one that an earlier timer child had timed (anchors.py), and gives way
+only to one that is much faster. What seems to be the best
 takes more turns, for the luck of each best would be kept; and a moment in which only the control was disturbed must not make
 one. What is so much faster than the best that no drift explains it needs no turns. What takes long, or reads much that the
 control has in another place, has no control: turns would cost more than the trial, or tell of cold caches (8x4096x4096, B
@@ -83,6 +84,12 @@ class Drift:
         self._shortest, self._now = shortest, now
         self._controls: OrderedDict[str, _Control] = OrderedDict()
 
+    def anchored(self, program: str, repeat: Repeat, timing: Timing, seconds: float, best: float) -> None:
+        """The program's control is a kernel, timed just now, that took `seconds` in the units that are meant, as the program's
+        best took `best`."""
+        if _can_be_control(timing):
+            self._keep(program, _Control(repeat, self._runs(timing), seconds, min(seconds, best)))
+
     def knows(self, program: str) -> bool:
         """Whether a program has a control, so that its contenders will be timed once more."""
         return program in self._controls
@@ -100,8 +107,7 @@ class Drift:
             return timing
         control = self._controls.get(program)
         if control is None:
-            # what takes long is over only when the machine has changed
-            if 2 * PROOF * LEAST_RUNS * timing.seconds <= RECENT:
+            if _can_be_control(timing):
                 self._keep(program, _Control(repeat, self._runs(timing), timing.seconds, timing.seconds))
             return timing
         known = control.slower(self._now())
@@ -138,6 +144,11 @@ class Drift:
         self._controls.move_to_end(program)
         while len(self._controls) > KEPT:
             self._controls.popitem(last=False)
+
+
+def _can_be_control(timing: Timing) -> bool:
+    """Whether turns with it tell of one moment: what takes long is over only when the machine has changed."""
+    return 2 * PROOF * LEAST_RUNS * timing.seconds <= RECENT
 
 
 def _is_drift(slower: float) -> bool:

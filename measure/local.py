@@ -23,11 +23,12 @@ from ..common.errors import ArgumentError
 from ..runtime.devices.choose import device_name
 from ..targets.host import usable_cores
 from ..targets.target import parse_target
+from .anchors import Anchors, Task, task_of
 from .builder import Built
 from .builders import DEPTH, Builders
 from .child import Child, child_setup
 from .environment import builder_environment, timer_environment, visible_devices
-from .requests import ConfirmRequest, TimeLimits, TimeRequest, default_limits
+from .requests import Anchor, ConfirmRequest, TimeLimits, TimeRequest, default_limits
 from .result import AtEnd, Failure, Job, Measurement, Status
 from .station import Answered, Event, Lost, Station, Work, wait_for
 
@@ -48,8 +49,8 @@ class _Contender:
     built: Built
     again: bool = False
 
-    def request(self, limit: float | None) -> TimeRequest:
-        return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit)
+    def request(self, limit: float | None, anchor: Anchor | None = None) -> TimeRequest:
+        return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit, anchor)
 
     def finished(self, measurement: Measurement) -> Measurement:
         seconds = self.built.seconds + measurement.compile_seconds  # a GPU's driver compiles too
@@ -103,14 +104,16 @@ class LocalRunner(AtEnd):
         limits = self._limits = limits or default_limits()
         self._built: deque[_Contender] = deque()
         self._finished: deque[tuple[int, Measurement]] = deque()
-        self._best: dict[tuple[str, str, int], float] = {}
+        self._best: dict[Task, float] = {}
+        self._anchors = Anchors()
         self._contest: _Contest | None = None
         self._quiet: set[int] = set()  # which timers read the clock
         self._closed = False
         devices = visible_devices(target)
         self.capacity = count * DEPTH + count + 1 + len(devices)  # builders busy, a few artifacts in reserve
         start_builder = _starter(builder, {"target": target}, builder_environment(), limits.build_memory, _NICE)
-        options = {"ceilings": ceilings, "device": _device_of(target), "alone": len(devices) == 1}
+        self._alone = len(devices) == 1
+        options = {"ceilings": ceilings, "device": _device_of(target), "alone": self._alone}
         self._timers: list[Station] = []
         for shown in devices:
             # a GPU's driver reserves addresses for all its memory, which no limit of a process should count
@@ -129,6 +132,12 @@ class LocalRunner(AtEnd):
             return
         self._builders.submit(job)
         self._feed_builders()
+
+    def anchor(self, job: Job, seconds: float) -> None:
+        """See `Anchored`: trials of its task begin when it is built."""
+        if self._alone:
+            self._anchors.promise(job, seconds)
+            self._builders.submit(job)
 
     def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Measurement]]:
         """Finished jobs as (number, measurement); see `Runner.collect`."""
@@ -201,6 +210,8 @@ class LocalRunner(AtEnd):
         self._builders.feed(self.capacity - 1 - len(self._built) - self._builders.busy)
 
     def _after_build(self, job: Job, outcome: Built | Measurement) -> None:
+        if self._anchors.take(job, outcome):
+            return
         if isinstance(outcome, Measurement):
             self._finish(job, outcome)
         elif self._contest is not None:
@@ -213,22 +224,22 @@ class LocalRunner(AtEnd):
             self._contest.done[job.number] = measurement
             return
         if measurement.ok:
-            task = (job.program, job.target, job.threads)
+            task = task_of(job)
             self._best[task] = min(measurement.seconds, self._best.get(task, measurement.seconds))
         self._finished.append((job.number, measurement))
 
     def _feed_timers(self) -> None:
         for timer in self._timers:
-            if self._built and not timer.load:
+            if self._built and not timer.load and not self._anchors.awaited(self._built[0].job):
                 contender = self._built.popleft()
-                limit = self._limit_of(contender.job)
-                timer.give(Work(contender, contender.request(limit), self._limits.of_run(limit)))
+                limit, anchor = self._limit_of(contender.job), self._anchors.of(contender.job)
+                timer.give(Work(contender, contender.request(limit, anchor), self._limits.of_run(limit)))
 
     def _limit_of(self, job: Job) -> float | None:
         """The best time known now; the one in the job is as old as the job."""
         if job.limit is None:
             return None
-        return min(job.limit, self._best.get((job.program, job.target, job.threads), job.limit))
+        return min(job.limit, self._best.get(task_of(job), job.limit))
 
     def _begin_quiet(self, place: int) -> None:
         """Leaves the kernel's threads the cores they need, and lets the timer read the clock."""
@@ -250,10 +261,13 @@ class LocalRunner(AtEnd):
         elif isinstance(event, Answered) and event.value.status is Status.UNSTABLE and not tag.again:
             self._built.append(replace(tag, again=True))  # most likely the machine was busy for a moment
         elif isinstance(event, Answered):
+            self._anchors.learn(tag.job, tag.built, event.value)
             self._finish(tag.job, tag.finished(event.value))
-        elif isinstance(event, Lost):
+        elif isinstance(event, Lost) and event.item == 0:
             self._finish(tag.job, tag.finished(_lost(event)))
-        else:
+        else:  # it was not begun, or it was its anchor that ended the timer
+            if isinstance(event, Lost):
+                self._anchors.drop(tag.job)
             self._built.appendleft(tag)
 
     def _after_contest(self, contest: _Contest, event: Event) -> None:

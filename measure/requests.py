@@ -8,13 +8,25 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Anchor:
+    """A pickled artifact, and the seconds that an earlier timer found it to take."""
+
+    artifact: bytes
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class TimeRequest:
-    """One trial: check it, time it. `artifact` is pickled; `limit` is the best time known, in seconds."""
+    """One trial: check it, time it. `artifact` is pickled; `limit` is the best time known, in seconds.
+
+    `anchor`: in whose units a timer tells times that knows no kernel of the program yet. It is item 1 of what is done.
+    """
 
     program: str
     artifact: bytes
     threads: int
     limit: float | None = None
+    anchor: Anchor | None = None
 
 
 @dataclass(frozen=True, slots=True)

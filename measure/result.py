@@ -109,6 +109,15 @@ class Tended(Protocol):
         ...
 
 
+@runtime_checkable
+class Anchored(Protocol):
+    """A runner that tells all times of a task in the units of one moment, however its machine drifts."""
+
+    def anchor(self, job: Job, seconds: float) -> None:
+        """Of trials that are yet to come the units are those in which this job took so long, the last time."""
+        ...
+
+
 class Runner(Protocol):
     """Builds and measures candidates somewhere. Never raises for what a candidate does."""
 

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
+from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -82,25 +83,40 @@ class Timer:
         passed = self._check(request, link, 0)
         if isinstance(passed, Measurement):
             return passed
+        drift = self._drift_of(request, passed.bench)
+        anchor = self._anchor(request, drift, link)
         link.quiet()
         start = perf_counter()
         try:
-            timing = self._timed(request, passed)
+            timing = self._timed(request, passed, drift, anchor)
         except KernelFault as error:
             return self._faulted(error, "time", passed.measurement)
         return self._judged(passed, timing, perf_counter() - start)
 
-    def _timed(self, request: TimeRequest, passed: _Passed) -> Timing:
-        own = sum(constant.nbytes for constant in passed.bench.constants)
-        if self._drift is None or request.limit is None or own > OWN:
+    def _drift_of(self, request: TimeRequest, bench: Bench) -> Drift | None:
+        """What takes the machine's drift out of a trial's times; None where nothing does."""
+        own = sum(constant.nbytes for constant in bench.constants)
+        return None if request.limit is None or own > OWN else self._drift
+
+    def _anchor(self, request: TimeRequest, drift: Drift | None, link: Link) -> _Passed | None:
+        """The kernel in whose units times of the program are told, loaded and checked, while no control is known."""
+        if drift is None or request.anchor is None or drift.knows(request.program):
+            return None
+        passed = self._check(replace(request, artifact=request.anchor.artifact), link, 1)
+        return passed if isinstance(passed, _Passed) else None
+
+    def _timed(self, request: TimeRequest, passed: _Passed, drift: Drift | None, anchor: _Passed | None) -> Timing:
+        if drift is None:
             return time_kernel(passed.repeat, passed.first, request.limit, self._plan)
-        if not self._drift.knows(request.program):
+        if anchor is not None and request.anchor is not None:
+            timing, best = time_kernel(anchor.repeat, anchor.first, plan=self._plan), request.limit or inf
+            drift.anchored(request.program, anchor.repeat, timing, request.anchor.seconds, best)
+        if not drift.knows(request.program):
             timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
-        else:  # a contender is timed once more
-            plan = replace(self._plan, repeats=self._plan.few_repeats)
-            pace = partial(self._drift.pace, request.program)
+        else:  # what counts of a contender is its turns
+            plan, pace = replace(self._plan, repeats=1, few_repeats=1), partial(drift.pace, request.program)
             timing = time_kernel(passed.repeat, passed.first, request.limit, plan, pace)
-        return self._drift.corrected(request.program, passed.repeat, timing)
+        return drift.corrected(request.program, passed.repeat, timing)
 
     def _confirm(self, request: ConfirmRequest, link: Link) -> tuple[Measurement, ...]:
         ends = [self._check(item, link, place) for place, item in enumerate(request.items)]

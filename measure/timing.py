@@ -62,7 +62,7 @@ class TimingPlan:
 
 
 SEARCH_PLAN = TimingPlan()
-CONFIRM_PLAN = TimingPlan(shortest=10e-3)
+CONFIRM_PLAN = TimingPlan(shortest=5e-3)
 # A GPU is timed by its own clock, and each run pays for emptying the L2 on top.
 DEVICE_PLAN = TimingPlan(shortest=5e-4, most_repeats=21, budget=0.06, spread=0.05)
 DEVICE_CONFIRM_PLAN = TimingPlan(shortest=4e-3)

@@ -156,6 +156,7 @@ class Opening:
     seeds: int = 4  # the best of this task on other machines or by older builders
     failing: int = 16  # trials without a single success after which the unscheduled nest is tried
     affordable: float = 0.5  # predicted seconds of one run of it, above which it is left out
+    near: float = 1.1  # times the best that is known: one of these tells what seconds were worth then
 
 
 @dataclass(frozen=True, slots=True)

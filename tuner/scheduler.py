@@ -16,7 +16,7 @@ from itertools import count as numbers
 from math import inf, isfinite
 
 from ..common.errors import ArgumentError
-from ..measure.result import Measurement, Purpose, Runner, Tended
+from ..measure.result import Anchored, Measurement, Purpose, Runner, Tended
 from ..schedules.space import Candidate
 from ..schedules.task import Task
 from .effort import Effort, Opening, Sharing
@@ -60,6 +60,13 @@ class Lane:
         for _, measurement in earlier:
             self._extend(measurement.seconds)
         self._before = len(self.curve)
+
+    def anchor(self, runner: Runner, opening: Opening) -> None:
+        """What goes on from earlier trials is timed in their units."""
+        known = self.session.anchor(opening.near)
+        if known is not None and isinstance(runner, Anchored):
+            candidate, seconds = known
+            runner.anchor(self.session.job(candidate, next(NUMBERS), Purpose.SEARCH), seconds)
 
     def ask(self, count: int) -> list[Candidate]:
         """Up to `count` candidates; none when there are no more."""

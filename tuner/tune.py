@@ -128,6 +128,7 @@ def explore(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effor
     schedule = Schedule(lanes, effort.sharing)
     for lane in lanes:
         lane.begin(effort.opening)
+        lane.anchor(runner, effort.opening)
     flying, more = dict[int, tuple[Lane, Candidate]](), True
     while more or flying:
         done, spent = sum(lane.session.done for lane in lanes), max(lane.session.spent for lane in lanes)

@@ -23,7 +23,8 @@ TIMER = f"{__name__}:FakeTimer"
 def fake_job(
     number: int, purpose: Purpose = Purpose.SEARCH, threads: int = 1, limit: float | None = None, **config: Any
 ) -> Job:
-    """A job for the fakes: build= and run= name a misbehaviour, seconds= is the time that the fake timer reports."""
+    """A job for the fakes: build=, run= and later= (as an anchor) name a misbehaviour, seconds= is the time that the fake timer
+    reports."""
     return Job(number, "program", "", config, "fake", threads, purpose, limit)
 
 
@@ -138,6 +139,10 @@ class FakeTimer:
         link.stage("load", item)
         link.stage("verify", item)
         BEHAVIOUR[config.get("run", "ok")]()
+        anchor = request.anchor and pickle.loads(request.anchor.artifact)
+        if anchor:
+            link.stage("load", 1)
+            BEHAVIOUR[anchor.get("later", "ok")]()
         if config.get("run") == "wrong":
             return Measurement(Status.WRONG_RESULT, failure=Failure("verify", "C[0]: expected 1, found 2"))
         link.quiet()
@@ -150,7 +155,9 @@ class FakeTimer:
                 mark.touch()
             return Measurement(Status.UNSTABLE, failure=Failure("time", "the machine is busy"))
         seconds = float(config.get("seconds", 1e-3))
-        return Measurement(Status.OK, (seconds,) * 3, device=f"fake pid={os.getpid()} limit={request.limit}")
+        known = request.anchor and request.anchor.seconds
+        about = f"fake pid={os.getpid()} limit={request.limit} anchor={known}"
+        return Measurement(Status.OK, (seconds,) * 3, device=about)
 
 
 BEHAVIOUR["wrong"] = BEHAVIOUR["ok"]

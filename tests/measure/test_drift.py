@@ -129,6 +129,18 @@ def test_a_machine_that_slowed_down_meanwhile_still_finds_the_best() -> None:
     assert machine.timed(drift, 0.99e-3).seconds == pytest.approx(0.99e-3)
 
 
+def test_a_second_child_goes_on_in_the_units_of_the_first() -> None:
+    machine = Machine()
+    first = machine.drift()
+    machine.timed(first, 1e-3)
+    machine.slow, second, other = 1.6, machine.drift(), machine.kernel(1e-3)
+    second.anchored("p", other, Timing((other(4) / 4,)), 1e-3, 0.9e-3)
+    assert machine.timed(second, 1.1e-3).seconds == pytest.approx(1.1e-3)
+    before = machine.runs
+    assert machine.timed(second, 0.95e-3).seconds == pytest.approx(0.95e-3)
+    assert machine.runs - before == 4 + TURNS * (2 + 3), "it is known that it is not the best"
+
+
 def test_a_moment_that_disturbs_the_control_is_no_drift() -> None:
     machine = Machine()
     drift = machine.drift()

@@ -18,7 +18,7 @@ from contracts.runner import RunnerContract, gather
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.requests import TimeLimits
-from tilesmith.measure.result import Job, Measurement, Purpose, Status
+from tilesmith.measure.result import Anchored, Job, Measurement, Purpose, Status
 
 LIMITS = TimeLimits(
     start=60.0, compile=1.5, load=1.5, prepare=1.5, verify=1.5, time=1.5, build_memory=1 << 30, run_memory=1 << 30
@@ -116,10 +116,13 @@ def test_a_crash_costs_one_job_of_many(shared: LocalRunner) -> None:
 
 
 def test_a_wrong_kernel_gets_no_second_chance_to_do_harm(runner: LocalRunner) -> None:
-    first = one(runner, fake_job(1)).device
-    assert one(runner, fake_job(2)).device == first
+    def process(job: Job) -> str:
+        return one(runner, job).device.split()[1]
+
+    first = process(fake_job(1))
+    assert process(fake_job(2)) == first
     assert one(runner, fake_job(3, run="wrong")).status is Status.WRONG_RESULT
-    assert one(runner, fake_job(4)).device != first
+    assert process(fake_job(4)) != first
 
 
 def test_an_invalid_config_does_not_cost_the_builder(runner: LocalRunner, tmp_path: Path) -> None:
@@ -141,6 +144,33 @@ def test_the_limit_follows_the_best_time(runner: LocalRunner) -> None:
     assert "limit=None" in one(runner, fake_job(1, seconds=2e-3)).device
     assert "limit=0.002" in one(runner, fake_job(2, limit=1.0, seconds=3e-3)).device
     assert "limit=0.001" in one(runner, fake_job(3, limit=1e-3)).device
+
+
+def test_a_new_timer_is_told_what_the_seconds_of_the_last_one_were_worth(runner: LocalRunner) -> None:
+    """It meets the machine in another moment."""
+    assert "anchor=None" in one(runner, fake_job(1, seconds=2e-3)).device
+    assert "anchor=0.002" in one(runner, fake_job(2, seconds=1.9e-3)).device, "the first one stays: the least is lucky"
+    one(runner, fake_job(3, run="segfault"))
+    assert "anchor=0.002" in one(runner, fake_job(4, seconds=1e-3)).device
+    assert "anchor=0.001" in one(runner, fake_job(5)).device, "but for one that is much faster"
+    assert "anchor=None" in one(runner, fake_job(6, threads=2)).device, "tasks have nothing in common"
+
+
+def test_an_anchor_that_breaks_is_nobody_elses_fault(runner: LocalRunner) -> None:
+    one(runner, fake_job(1, later="segfault"))
+    found = one(runner, fake_job(2))
+    assert found.ok and "anchor=None" in found.device
+    assert "anchor=0.001" in one(runner, fake_job(3)).device
+
+
+def test_a_search_that_goes_on_keeps_the_units_of_what_is_known(runner: LocalRunner) -> None:
+    assert isinstance(runner, Anchored)
+    runner.anchor(fake_job(1), 5e-3)
+    runner.submit(fake_job(2))
+    done = gather(runner, 1)
+    assert set(done) == {2} and "anchor=0.005" in done[2].device, "it is built first, and no trial"
+    runner.anchor(fake_job(3, build="segfault"), 7e-3)
+    assert "anchor=0.001" in one(runner, fake_job(4)).device, "what cannot be built changes nothing"
 
 
 def events(log: Path) -> list[tuple[str, float]]:
