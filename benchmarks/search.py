@@ -7,7 +7,7 @@ in benchmarks/results/search-runs.jsonl; the next call goes on. `tables` prints 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -56,6 +56,22 @@ def measure(minutes: float, any_code: bool, pieces: Callable[[Store], Iterable[P
 
 
 @app.command()
+def everything(minutes: Minutes = 240.0, any_code: AnyCode = False) -> None:
+    """All measures but `replay`."""
+    measure(minutes, any_code, all_pieces)
+
+
+def all_pieces(store: Store) -> Iterator[Piece]:
+    """Those of all measures; contests when nothing else is left, as each run that comes after one makes it out of date."""
+    measures = (
+        search_quality.quality, search_quality.stability, search_transfer.transfer, search_clock.clock,
+        search_rank.rank, search_quality.ablations, search_quality.best_known,
+    )  # fmt: skip
+    pieces = {(p.measure, p.key): p for one in measures for p in one(store) if p.measure != "contest"}
+    yield from pieces.values() or search_pieces.contests(store)
+
+
+@app.command()
 def clock(minutes: Minutes = 10.0, trials: Trials = 4000, any_code: AnyCode = False) -> None:
     """Trials a second, where the time goes, memory."""
     measure(minutes, any_code, lambda store: search_clock.clock(store, trials))
@@ -80,7 +96,7 @@ def contest(minutes: Minutes = 10.0, any_code: AnyCode = False) -> None:
 
 
 @app.command()
-def transfer(minutes: Minutes = 10.0, seeds: Seeds = 3, any_code: AnyCode = False) -> None:
+def transfer(minutes: Minutes = 10.0, seeds: Seeds = 5, any_code: AnyCode = False) -> None:
     """What 8 trials reach when two other shapes were tuned before."""
     measure(minutes, any_code, lambda store: search_transfer.transfer(store, seeds))
 

@@ -69,7 +69,7 @@ def contests(store: Store, tasks: Iterable[str] = tuple(TASKS)) -> Iterator[Piec
     """Of tasks with runs that were not measured together yet."""
     for task in tasks:
         runs, held = runs_of(store, task), store.get("contest", task)
-        if runs and (held is None or set(held["of"]) != set(runs)):
+        if runs and (held is None or "known" not in held or set(held["of"]) != set(runs)):
             earlier = {key: found for key, found in store.earlier("run") if found["task"] == task}
             yield Piece(
                 "contest", task, CONTEST, lambda _, t=task, r=runs, e=earlier: contest(t, r, e) | {"of": sorted(r)}

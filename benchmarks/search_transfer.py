@@ -18,7 +18,7 @@ from tilesmith.tuner.tune import tune
 MARGIN = 20.0  # seconds that a run of few trials may take
 
 
-def transfer(store: Store, seeds: int = 3) -> Iterator[Piece]:
+def transfer(store: Store, seeds: int = 5) -> Iterator[Piece]:
     """Task by task: the shapes are tuned once."""
     for task in TASKS:
         for seed in range(seeds):

@@ -41,9 +41,17 @@ class Builders:
         """Jobs that children hold."""
         return sum(station.load for station in self.stations)
 
-    def submit(self, job: Job) -> None:
-        """Takes a job; `feed` gives it to a child."""
-        self._waiting.append(job)
+    def submit(self, job: Job, *, first: bool = False) -> None:
+        """Takes a job; `feed` gives it to a child. `first`: before all that wait."""
+        if first:
+            self._waiting.appendleft(job)
+        else:
+            self._waiting.append(job)
+
+    def holds(self, number: int) -> bool:
+        """Whether the job of this number was taken and has not come out."""
+        held = (work.tag for station in self.stations for work in station.works)
+        return any(job.number == number for job in (*held, *self._waiting))
 
     def feed(self, room: int) -> None:
         """Gives waiting jobs to children, at most as many as `room` says."""

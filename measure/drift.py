@@ -4,20 +4,19 @@ Processors that others use too change their speed: by 3% from one tenth of a sec
 a step; by a tenth within seconds; by 35% within milliseconds, where a neighbour's thread shares the core. A candidate that was
 timed in a good moment then leads a search for the rest of it (1009 x 1013 x 1019: one trial at 500 GFLOP/s, the next 170 below
 455, 426 when measured again). So whatever might lead is timed once more in turn with the control, and what counts is its ratio
-to the control in the same moment. Times of one timer child are comparable therefore, in units of the moment when its first
-control was timed. What is clearly slower than the best is divided by how much slower the machine was of late: its place does
+to the control in the same moment. Times can be compared therefore: they are in units of the moment when the first control was
+timed. What is clearly slower than the best is divided by how much slower the machine was of late: its place does
 not matter so much. Nothing is abandoned unless it is too slow even for the slowest moment of late.
 
 Turns that disagree are followed by more. On two shared cores, where one run differs from the next by 15 to 24% (standard
 deviation), the middle ratio of 3 turns is off by 3 to 10%, that of 25 by 1 to 3%; it was better than the ratio of means, of
 medians, of lower quartiles or of the fastest.
 
-The control is the first kernel that is not dropped, or one that an earlier timer child had timed (anchors.py), and gives way
-only to one that is much faster. What seems to be the best
-takes more turns, for the luck of each best would be kept; and a moment in which only the control was disturbed must not make
-one. What is so much faster than the best that no drift explains it needs no turns. What takes long, or reads much that the
-control has in another place, has no control: turns would cost more than the trial, or tell of cold caches (8x4096x4096, B
-constant: a control at half its speed named a best of 100 GB/s).
+The control is the first kernel that is not dropped, or one that an earlier timer child had timed (standards.py), and gives way
+only to one that is much faster. What seems to be the best takes more turns, for the luck of each best would be kept; and a
+moment in which only the control was disturbed must not make one. What is so much faster than the best that no drift explains
+it needs no turns. What takes long, or reads much that the control has in another place, has no control: turns would cost more
+than the trial, or tell of cold caches (8x4096x4096, B constant: a control at half its speed named a best of 100 GB/s).
 
 A winner is named by a confirmation, whose contenders are timed interleaved and need no control.
 """
@@ -84,11 +83,13 @@ class Drift:
         self._shortest, self._now = shortest, now
         self._controls: OrderedDict[str, _Control] = OrderedDict()
 
-    def anchored(self, program: str, repeat: Repeat, timing: Timing, seconds: float, best: float) -> None:
-        """The program's control is a kernel, timed just now, that took `seconds` in the units that are meant, as the program's
-        best took `best`."""
-        if _can_be_control(timing):
+    def begin(self, program: str, repeat: Repeat, timing: Timing, seconds: float, best: float) -> bool:
+        """The program's control is a kernel, timed just now, that took `seconds` in the units that are meant, in which the
+        program's best took `best`. False where it tells nothing about these units."""
+        fits = can_be_control(timing.seconds) and _is_drift(timing.seconds / seconds)
+        if fits:
             self._keep(program, _Control(repeat, self._runs(timing), seconds, min(seconds, best)))
+        return fits
 
     def knows(self, program: str) -> bool:
         """Whether a program has a control, so that its contenders will be timed once more."""
@@ -107,7 +108,7 @@ class Drift:
             return timing
         control = self._controls.get(program)
         if control is None:
-            if _can_be_control(timing):
+            if can_be_control(timing.seconds):
                 self._keep(program, _Control(repeat, self._runs(timing), timing.seconds, timing.seconds))
             return timing
         known = control.slower(self._now())
@@ -146,9 +147,9 @@ class Drift:
             self._controls.popitem(last=False)
 
 
-def _can_be_control(timing: Timing) -> bool:
-    """Whether turns with it tell of one moment: what takes long is over only when the machine has changed."""
-    return 2 * PROOF * LEAST_RUNS * timing.seconds <= RECENT
+def can_be_control(seconds: float) -> bool:
+    """Whether turns with what takes so long tell of one moment: they are over before the machine has changed."""
+    return 2 * PROOF * LEAST_RUNS * seconds <= RECENT
 
 
 def _is_drift(slower: float) -> bool:

@@ -23,13 +23,13 @@ from ..common.errors import ArgumentError
 from ..runtime.devices.choose import device_name
 from ..targets.host import usable_cores
 from ..targets.target import parse_target
-from .anchors import Anchors, Task, task_of
 from .builder import Built
 from .builders import DEPTH, Builders
 from .child import Child, child_setup
 from .environment import builder_environment, timer_environment, visible_devices
-from .requests import Anchor, ConfirmRequest, TimeLimits, TimeRequest, default_limits
+from .requests import ConfirmRequest, Standard, TimeLimits, TimeRequest, default_limits
 from .result import AtEnd, Failure, Job, Measurement, Status
+from .standards import Standards, Task, task_of
 from .station import Answered, Event, Lost, Station, Work, wait_for
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class _Contender:
     built: Built
     again: bool = False
 
-    def request(self, limit: float | None, anchor: Anchor | None = None) -> TimeRequest:
-        return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit, anchor)
+    def request(self, limit: float | None, standard: Standard | None = None) -> TimeRequest:
+        return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit, standard)
 
     def finished(self, measurement: Measurement) -> Measurement:
         seconds = self.built.seconds + measurement.compile_seconds  # a GPU's driver compiles too
@@ -105,15 +105,15 @@ class LocalRunner(AtEnd):
         self._built: deque[_Contender] = deque()
         self._finished: deque[tuple[int, Measurement]] = deque()
         self._best: dict[Task, float] = {}
-        self._anchors = Anchors()
+        self._standards = Standards()
         self._contest: _Contest | None = None
         self._quiet: set[int] = set()  # which timers read the clock
         self._closed = False
         devices = visible_devices(target)
         self.capacity = count * DEPTH + count + 1 + len(devices)  # builders busy, a few artifacts in reserve
         start_builder = _starter(builder, {"target": target}, builder_environment(), limits.build_memory, _NICE)
-        self._alone = len(devices) == 1
-        options = {"ceilings": ceilings, "device": _device_of(target), "alone": self._alone}
+        alone = len(devices) == 1
+        options = {"ceilings": ceilings, "device": _device_of(target), "alone": alone}
         self._timers: list[Station] = []
         for shown in devices:
             # a GPU's driver reserves addresses for all its memory, which no limit of a process should count
@@ -121,6 +121,7 @@ class LocalRunner(AtEnd):
             start_timer = _starter(timer, options, environment, memory, 0)
             self._timers.append(Station(start_timer, limits.start, _TIMER_LIFETIME, _wears_out))
         self._times_here = not devices[0]  # the clock and the builders share the processors
+        self._drifts = alone and self._times_here  # and its drift is taken out
         self._builders = Builders(start_builder, count, limits.start, limits.of_build())
 
     def submit(self, job: Job, built: Built | None = None) -> None:
@@ -133,11 +134,11 @@ class LocalRunner(AtEnd):
         self._builders.submit(job)
         self._feed_builders()
 
-    def anchor(self, job: Job, seconds: float) -> None:
-        """See `Anchored`: trials of its task begin when it is built."""
-        if self._alone:
-            self._anchors.promise(job, seconds)
-            self._builders.submit(job)
+    def go_on_from(self, job: Job, seconds: float) -> None:
+        """See `Continuing`: trials of its task begin when it is built. What was timed here already stays the standard."""
+        if self._drifts and not self._closed and self._standards.of(job) is None:
+            self._builders.submit(job, first=True)
+            self._standards.expect(job, seconds)
 
     def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Measurement]]:
         """Finished jobs as (number, measurement); see `Runner.collect`."""
@@ -207,10 +208,11 @@ class LocalRunner(AtEnd):
         self._feed_timers()
 
     def _feed_builders(self) -> None:
-        self._builders.feed(self.capacity - 1 - len(self._built) - self._builders.busy)
+        room = self.capacity - 1 - len(self._built) - self._builders.busy
+        self._builders.feed(max(room, 1) if self._built and self._waits(self._built[0].job) else room)
 
     def _after_build(self, job: Job, outcome: Built | Measurement) -> None:
-        if self._anchors.take(job, outcome):
+        if self._standards.claims(job, outcome):
             return
         if isinstance(outcome, Measurement):
             self._finish(job, outcome)
@@ -230,10 +232,14 @@ class LocalRunner(AtEnd):
 
     def _feed_timers(self) -> None:
         for timer in self._timers:
-            if self._built and not timer.load and not self._anchors.awaited(self._built[0].job):
+            if self._built and not timer.load and not self._waits(self._built[0].job):
                 contender = self._built.popleft()
-                limit, anchor = self._limit_of(contender.job), self._anchors.of(contender.job)
-                timer.give(Work(contender, contender.request(limit, anchor), self._limits.of_run(limit)))
+                limit, standard = self._limit_of(contender.job), self._standards.of(contender.job)
+                timer.give(Work(contender, contender.request(limit, standard), self._limits.of_run(limit)))
+
+    def _waits(self, job: Job) -> bool:
+        """Whether its standard is still being built."""
+        return any(map(self._builders.holds, self._standards.coming(job)))
 
     def _limit_of(self, job: Job) -> float | None:
         """The best time known now; the one in the job is as old as the job."""
@@ -261,13 +267,14 @@ class LocalRunner(AtEnd):
         elif isinstance(event, Answered) and event.value.status is Status.UNSTABLE and not tag.again:
             self._built.append(replace(tag, again=True))  # most likely the machine was busy for a moment
         elif isinstance(event, Answered):
-            self._anchors.learn(tag.job, tag.built, event.value)
+            if self._drifts:
+                self._standards.learn(tag.job, tag.built, event.value)
             self._finish(tag.job, tag.finished(event.value))
         elif isinstance(event, Lost) and event.item == 0:
             self._finish(tag.job, tag.finished(_lost(event)))
-        else:  # it was not begun, or it was its anchor that ended the timer
+        else:  # it was not begun, or it was its standard that ended the timer
             if isinstance(event, Lost):
-                self._anchors.drop(tag.job)
+                self._standards.drop(tag.job)
             self._built.appendleft(tag)
 
     def _after_contest(self, contest: _Contest, event: Event) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class Standard:
     """A pickled artifact, and the seconds that an earlier timer found it to take."""
 
     artifact: bytes
@@ -19,14 +19,14 @@ class Anchor:
 class TimeRequest:
     """One trial: check it, time it. `artifact` is pickled; `limit` is the best time known, in seconds.
 
-    `anchor`: in whose units a timer tells times that knows no kernel of the program yet. It is item 1 of what is done.
+    `standard`: in whose units a timer tells times that knows no kernel of the program yet. It is item 1 of what is done.
     """
 
     program: str
     artifact: bytes
     threads: int
     limit: float | None = None
-    anchor: Anchor | None = None
+    standard: Standard | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,11 +110,11 @@ class Tended(Protocol):
 
 
 @runtime_checkable
-class Anchored(Protocol):
+class Continuing(Protocol):
     """A runner that tells all times of a task in the units of one moment, however its machine drifts."""
 
-    def anchor(self, job: Job, seconds: float) -> None:
-        """Of trials that are yet to come the units are those in which this job took so long, the last time."""
+    def go_on_from(self, job: Job, seconds: float) -> None:
+        """Of a task that has no trials here yet: its times are to be in the units in which this job once took so long."""
         ...
 
 

@@ -100,6 +100,11 @@ class Station:
         return len(self._works)
 
     @property
+    def works(self) -> tuple[Work, ...]:
+        """Those, in their order."""
+        return tuple(self._works)
+
+    @property
     def current(self) -> Work:
         """The work that the child is busy with."""
         return self._works[0]

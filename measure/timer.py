@@ -71,6 +71,7 @@ class Timer:
         self._ceilings, self._plan, self._confirm_plan = ceilings, plan or usual[0], confirm_plan or usual[1]
         self._benches: OrderedDict[str, Bench] = OrderedDict()
         self._drift = Drift(self._plan.shortest) if alone and self._device.clock == "host" else None
+        self._refused: set[str] = set()  # programs whose standard tells nothing here
         self._name = self._device.name if self._device.own_memory else f"cpu {describe_environment()}"
 
     def handle(self, request: TimeRequest | ConfirmRequest, link: Link) -> Measurement | tuple[Measurement, ...]:
@@ -84,11 +85,16 @@ class Timer:
         if isinstance(passed, Measurement):
             return passed
         drift = self._drift_of(request, passed.bench)
-        anchor = self._anchor(request, drift, link)
+        standard = self._standard(request, drift, link)
         link.quiet()
         start = perf_counter()
         try:
-            timing = self._timed(request, passed, drift, anchor)
+            if drift is None:
+                timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
+            else:
+                if standard is not None:
+                    self._begin(request, drift, standard, link)
+                timing = self._compared(request, drift, passed)
         except KernelFault as error:
             return self._faulted(error, "time", passed.measurement)
         return self._judged(passed, timing, perf_counter() - start)
@@ -98,24 +104,33 @@ class Timer:
         own = sum(constant.nbytes for constant in bench.constants)
         return None if request.limit is None or own > OWN else self._drift
 
-    def _anchor(self, request: TimeRequest, drift: Drift | None, link: Link) -> _Passed | None:
+    def _standard(self, request: TimeRequest, drift: Drift | None, link: Link) -> tuple[_Passed, float] | None:
         """The kernel in whose units times of the program are told, loaded and checked, while no control is known."""
-        if drift is None or request.anchor is None or drift.knows(request.program):
+        known, program = request.standard, request.program
+        if drift is None or known is None or drift.knows(program) or program in self._refused:
             return None
-        passed = self._check(replace(request, artifact=request.anchor.artifact), link, 1)
-        return passed if isinstance(passed, _Passed) else None
+        passed = self._check(replace(request, artifact=known.artifact), link, 1)
+        if isinstance(passed, _Passed):
+            return passed, known.seconds
+        self._refused.add(program)
+        return None
 
-    def _timed(self, request: TimeRequest, passed: _Passed, drift: Drift | None, anchor: _Passed | None) -> Timing:
-        if drift is None:
-            return time_kernel(passed.repeat, passed.first, request.limit, self._plan)
-        if anchor is not None and request.anchor is not None:
-            timing, best = time_kernel(anchor.repeat, anchor.first, plan=self._plan), request.limit or inf
-            drift.anchored(request.program, anchor.repeat, timing, request.anchor.seconds, best)
-        if not drift.knows(request.program):
-            timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
-        else:  # what counts of a contender is its turns
+    def _begin(self, request: TimeRequest, drift: Drift, standard: tuple[_Passed, float], link: Link) -> None:
+        """Times the standard, which becomes the control."""
+        passed, seconds = standard
+        link.stage("time", 1)
+        timing = time_kernel(passed.repeat, passed.first, plan=self._plan)
+        if not drift.begin(request.program, passed.repeat, timing, seconds, request.limit or inf):
+            self._refused.add(request.program)
+        link.stage("time", 0)
+
+    def _compared(self, request: TimeRequest, drift: Drift, passed: _Passed) -> Timing:
+        """The times of a kernel, and where a control is known beside it: what counts of a contender is its turns with that."""
+        if drift.knows(request.program):
             plan, pace = replace(self._plan, repeats=1, few_repeats=1), partial(drift.pace, request.program)
             timing = time_kernel(passed.repeat, passed.first, request.limit, plan, pace)
+        else:
+            timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
         return drift.corrected(request.program, passed.repeat, timing)
 
     def _confirm(self, request: ConfirmRequest, link: Link) -> tuple[Measurement, ...]:

@@ -16,7 +16,7 @@ from itertools import count as numbers
 from math import inf, isfinite
 
 from ..common.errors import ArgumentError
-from ..measure.result import Anchored, Measurement, Purpose, Runner, Tended
+from ..measure.result import Continuing, Measurement, Purpose, Runner, Tended
 from ..schedules.space import Candidate
 from ..schedules.task import Task
 from .effort import Effort, Opening, Sharing
@@ -61,12 +61,12 @@ class Lane:
             self._extend(measurement.seconds)
         self._before = len(self.curve)
 
-    def anchor(self, runner: Runner, opening: Opening) -> None:
-        """What goes on from earlier trials is timed in their units."""
-        known = self.session.anchor(opening.near)
-        if known is not None and isinstance(runner, Anchored):
+    def go_on(self, runner: Runner, opening: Opening) -> None:
+        """Trials that follow earlier ones are timed in their units."""
+        known = self.session.standard(opening.near)
+        if known is not None and isinstance(runner, Continuing):
             candidate, seconds = known
-            runner.anchor(self.session.job(candidate, next(NUMBERS), Purpose.SEARCH), seconds)
+            runner.go_on_from(self.session.job(candidate, next(NUMBERS), Purpose.SEARCH), seconds)
 
     def ask(self, count: int) -> list[Candidate]:
         """Up to `count` candidates; none when there are no more."""

@@ -128,7 +128,8 @@ def explore(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effor
     schedule = Schedule(lanes, effort.sharing)
     for lane in lanes:
         lane.begin(effort.opening)
-        lane.anchor(runner, effort.opening)
+        if not budget.over(sum(one.session.done for one in lanes), lane.session.spent):
+            lane.go_on(runner, effort.opening)
     flying, more = dict[int, tuple[Lane, Candidate]](), True
     while more or flying:
         done, spent = sum(lane.session.done for lane in lanes), max(lane.session.spent for lane in lanes)

@@ -23,8 +23,7 @@ TIMER = f"{__name__}:FakeTimer"
 def fake_job(
     number: int, purpose: Purpose = Purpose.SEARCH, threads: int = 1, limit: float | None = None, **config: Any
 ) -> Job:
-    """A job for the fakes: build=, run= and later= (as an anchor) name a misbehaviour, seconds= is the time that the fake timer
-    reports."""
+    """A job for the fakes: build=, run= and later= (as a standard) name a misbehaviour, seconds= is what the timer reports."""
     return Job(number, "program", "", config, "fake", threads, purpose, limit)
 
 
@@ -127,7 +126,7 @@ class FakeTimer:
     """Reports the time that the config names."""
 
     def __init__(self, ceilings: object = None, device: str = "cpu", alone: bool = False) -> None:
-        pass
+        self._known: set[str] = set()  # programs, as one that has a control
 
     def handle(self, request: TimeRequest | ConfirmRequest, link: Link) -> Measurement | tuple[Measurement, ...]:
         if isinstance(request, TimeRequest):
@@ -139,13 +138,17 @@ class FakeTimer:
         link.stage("load", item)
         link.stage("verify", item)
         BEHAVIOUR[config.get("run", "ok")]()
-        anchor = request.anchor and pickle.loads(request.anchor.artifact)
-        if anchor:
+        standard = request.standard if request.program not in self._known else None
+        if standard:
             link.stage("load", 1)
-            BEHAVIOUR[anchor.get("later", "ok")]()
+            BEHAVIOUR[pickle.loads(standard.artifact).get("later", "ok")]()
         if config.get("run") == "wrong":
             return Measurement(Status.WRONG_RESULT, failure=Failure("verify", "C[0]: expected 1, found 2"))
         link.quiet()
+        if standard:
+            link.stage("time", 1)
+            link.stage("time", 0)
+        self._known.add(request.program)
         _note(config, "quiet")
         time.sleep(float(config.get("wait", 0.0)))
         BEHAVIOUR[config.get("time", "ok")]()
@@ -155,8 +158,8 @@ class FakeTimer:
                 mark.touch()
             return Measurement(Status.UNSTABLE, failure=Failure("time", "the machine is busy"))
         seconds = float(config.get("seconds", 1e-3))
-        known = request.anchor and request.anchor.seconds
-        about = f"fake pid={os.getpid()} limit={request.limit} anchor={known}"
+        known = request.standard and request.standard.seconds
+        about = f"fake pid={os.getpid()} limit={request.limit} standard={known}"
         return Measurement(Status.OK, (seconds,) * 3, device=about)
 
 

@@ -134,11 +134,18 @@ def test_a_second_child_goes_on_in_the_units_of_the_first() -> None:
     first = machine.drift()
     machine.timed(first, 1e-3)
     machine.slow, second, other = 1.6, machine.drift(), machine.kernel(1e-3)
-    second.anchored("p", other, Timing((other(4) / 4,)), 1e-3, 0.9e-3)
+    assert second.begin("p", other, Timing((other(4) / 4,)), 1e-3, 0.9e-3)
     assert machine.timed(second, 1.1e-3).seconds == pytest.approx(1.1e-3)
     before = machine.runs
     assert machine.timed(second, 0.95e-3).seconds == pytest.approx(0.95e-3)
     assert machine.runs - before == 4 + TURNS * (2 + 3), "it is known that it is not the best"
+
+
+@pytest.mark.parametrize(("seconds", "then"), [(1e-3, 1e-3 / LARGEST / 1.1), (1e-3, 1.1e-3 * LARGEST), (0.2, 0.2)])
+def test_what_no_drift_explains_is_no_standard(seconds: float, then: float) -> None:
+    machine = Machine()
+    drift, repeat = machine.drift(), machine.kernel(seconds)
+    assert not drift.begin("p", repeat, Timing((repeat(1),)), then, 1.0) and not drift.knows("p")
 
 
 def test_a_moment_that_disturbs_the_control_is_no_drift() -> None:

@@ -18,7 +18,7 @@ from contracts.runner import RunnerContract, gather
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.requests import TimeLimits
-from tilesmith.measure.result import Anchored, Job, Measurement, Purpose, Status
+from tilesmith.measure.result import Continuing, Job, Measurement, Purpose, Status
 
 LIMITS = TimeLimits(
     start=60.0, compile=1.5, load=1.5, prepare=1.5, verify=1.5, time=1.5, build_memory=1 << 30, run_memory=1 << 30
@@ -148,29 +148,47 @@ def test_the_limit_follows_the_best_time(runner: LocalRunner) -> None:
 
 def test_a_new_timer_is_told_what_the_seconds_of_the_last_one_were_worth(runner: LocalRunner) -> None:
     """It meets the machine in another moment."""
-    assert "anchor=None" in one(runner, fake_job(1, seconds=2e-3)).device
-    assert "anchor=0.002" in one(runner, fake_job(2, seconds=1.9e-3)).device, "the first one stays: the least is lucky"
-    one(runner, fake_job(3, run="segfault"))
-    assert "anchor=0.002" in one(runner, fake_job(4, seconds=1e-3)).device
-    assert "anchor=0.001" in one(runner, fake_job(5)).device, "but for one that is much faster"
-    assert "anchor=None" in one(runner, fake_job(6, threads=2)).device, "tasks have nothing in common"
+
+    def standard(job: Job) -> str:
+        return one(runner, job).device.rpartition(" standard=")[2]
+
+    one(runner, fake_job(1, seconds=9e-3))  # without a limit a kernel is timed as it is
+    assert standard(fake_job(2, limit=1.0, seconds=1.0)) == "None"
+    assert standard(fake_job(3, limit=1.0, seconds=2e-3)) == "None", "what takes long tells of no moment"
+    assert standard(fake_job(4, limit=1.0, seconds=1.9e-3)) == "0.002"
+    one(runner, fake_job(5, run="segfault", limit=1.0))
+    assert standard(fake_job(6, limit=1.0, seconds=1e-3)) == "0.002", "the first one stays: the least is lucky"
+    assert standard(fake_job(7, limit=1.0)) == "0.001", "but for one that is much faster"
+    assert standard(fake_job(8, limit=1.0, threads=2)) == "None", "tasks have nothing in common"
 
 
-def test_an_anchor_that_breaks_is_nobody_elses_fault(runner: LocalRunner) -> None:
-    one(runner, fake_job(1, later="segfault"))
-    found = one(runner, fake_job(2))
-    assert found.ok and "anchor=None" in found.device
-    assert "anchor=0.001" in one(runner, fake_job(3)).device
+def test_a_standard_that_breaks_is_nobody_elses_fault(runner: LocalRunner) -> None:
+    one(runner, fake_job(1, limit=1.0, later="segfault"))
+    one(runner, fake_job(2, limit=1.0, run="segfault"))
+    found = one(runner, fake_job(3, limit=1.0))
+    assert found.ok and "standard=None" in found.device
 
 
-def test_a_search_that_goes_on_keeps_the_units_of_what_is_known(runner: LocalRunner) -> None:
-    assert isinstance(runner, Anchored)
-    runner.anchor(fake_job(1), 5e-3)
-    runner.submit(fake_job(2))
-    done = gather(runner, 1)
-    assert set(done) == {2} and "anchor=0.005" in done[2].device, "it is built first, and no trial"
-    runner.anchor(fake_job(3, build="segfault"), 7e-3)
-    assert "anchor=0.001" in one(runner, fake_job(4)).device, "what cannot be built changes nothing"
+def test_what_breaks_beside_a_standard_is_its_own_fault(runner: LocalRunner) -> None:
+    one(runner, fake_job(1, limit=1.0))
+    one(runner, fake_job(2, limit=1.0, run="segfault"))
+    found = one(runner, fake_job(3, limit=1.0, time="segfault"))
+    assert found.status is Status.CRASH and found.failure is not None and found.failure.stage == "time"
+    assert "standard=0.001" in one(runner, fake_job(4, limit=1.0)).device
+
+
+def test_a_search_that_goes_on_keeps_the_units_of_what_is_known(shared: LocalRunner) -> None:
+    assert isinstance(shared, Continuing)
+    for number in range(2, 2 + shared.capacity):  # all that it holds, as a search leaves it that was interrupted
+        shared.submit(fake_job(number, limit=1.0, threads=2, seconds=5e-3))
+    shared.go_on_from(fake_job(1, work=2e-3, threads=2), 5e-3)
+    done = gather(shared, shared.capacity)
+    assert 1 not in done, "it is no trial"
+    assert all("standard=0.005" in found.device for found in done.values()), "it is built first, and waited for"
+    shared.go_on_from(fake_job(1, threads=2), 7e-3)
+    assert "standard=0.005" in one(shared, fake_job(2, limit=1.0, threads=2)).device
+    shared.go_on_from(fake_job(1, build="segfault", threads=3), 7e-3)
+    assert "standard=None" in one(shared, fake_job(2, limit=1.0, threads=3)).device
 
 
 def events(log: Path) -> list[tuple[str, float]]:

@@ -14,10 +14,10 @@ from tilesmith.codegen.pipeline import build
 from tilesmith.measure.drift import Drift
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.plausible import too_fast
-from tilesmith.measure.requests import ConfirmRequest, TimeLimits, TimeRequest
+from tilesmith.measure.requests import ConfirmRequest, Standard, TimeLimits, TimeRequest
 from tilesmith.measure.result import Job, Measurement, Purpose, Status
 from tilesmith.measure.timer import Timer
-from tilesmith.measure.timing import SEARCH_PLAN
+from tilesmith.measure.timing import SEARCH_PLAN, Repeat, Timing
 from tilesmith.measure.worker import Link
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import MATRIX, Ceilings
@@ -112,6 +112,32 @@ def test_there_is_no_control_where_each_kernel_has_its_own_copy_of_much(monkeypa
         found = TrustingTimer(alone=True).handle(request, Notes())
         assert isinstance(found, Measurement) and found.ok
     assert len(asked) == 1
+
+
+def test_a_standard_is_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[float, float]] = []
+
+    def begin(self: Drift, program: str, repeat: Repeat, timing: Timing, seconds: float, best: float) -> bool:
+        begun.append((seconds, best))
+        return original(self, program, repeat, timing, timing.seconds, best)  # whatever this machine does meanwhile
+
+    original = Drift.begin
+    monkeypatch.setattr(Drift, "begin", begin)
+    timer, notes, standard = TrustingTimer(alone=True), Notes(), Standard(time_request("right").artifact, 2e-6)
+    found = timer.handle(replace(time_request("slow", limit=1.0), standard=standard), notes)
+    assert isinstance(found, Measurement) and found.ok and begun == [(2e-6, 1.0)]
+    assert notes.said[-3:] == ["quiet", "time 1", "time 0"] and {"load 1", "verify 1"} < set(notes.said)
+    again = timer.handle(replace(time_request("right", limit=1.0), standard=standard), notes := Notes())
+    assert isinstance(again, Measurement) and notes.said == ["load 0", "prepare 0", "verify 0", "quiet"]
+
+
+@pytest.mark.parametrize(("kind", "seconds"), [("wrong", 1e-6), ("right", 1e3)])
+def test_a_standard_that_tells_nothing_is_not_asked_again(kind: str, seconds: float) -> None:
+    timer = TrustingTimer(alone=True)
+    request = replace(time_request("right", limit=1.0), standard=Standard(time_request(kind).artifact, seconds))
+    first = timer.handle(request, Notes())
+    timer.handle(request, notes := Notes())
+    assert isinstance(first, Measurement) and first.ok and not any(said.endswith("1") for said in notes.said)
 
 
 def test_too_fast_to_be_true() -> None:

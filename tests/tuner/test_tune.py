@@ -98,6 +98,17 @@ class Counting(ReplayRunner):
         return home
 
 
+class GoingOn(ReplayRunner):
+    """Notes from what it is to go on."""
+
+    def __init__(self) -> None:
+        super().__init__(SPACE.table)
+        self.known: list[tuple[dict[str, Value], float]] = []
+
+    def go_on_from(self, job: Job, seconds: float) -> None:
+        self.known.append((dict(job.config), seconds))
+
+
 def problem(space: NamedReplay = SPACE, builder: str = "replay", machine: str = "m1") -> Problem:
     identity = TaskIdentity("p" * 64, "f" * 64, "program", "display", "t" * 64, "x86:avx2", 1)
     return Problem(
@@ -149,6 +160,17 @@ def test_a_finished_run_is_followed_by_one_that_skips_what_is_known(tmp_path: Pa
     assert not set(searched(first)) & set(searched(second))
     assert second.best is not None and first.best is not None
     assert second.best.seconds <= first.best.seconds  # also what an earlier run found counts
+
+
+def test_trials_that_follow_others_are_timed_in_their_units(tmp_path: Path) -> None:
+    fresh, following = GoingOn(), GoingOn()
+    first = run(tmp_path / "a.db", runner=fresh)
+    assert fresh.known == []
+    run(tmp_path / "a.db", runner=following)
+    ((config, seconds),) = following.known
+    records = [r for r in first.records if r.trial.purpose is Purpose.SEARCH]
+    assert seconds in [r.seconds for r in records if r.config == config]
+    assert first.best is not None and seconds <= NORMAL.opening.near * min(r.seconds for r in records)
 
 
 def test_ctrl_c_ends_with_the_best_so_far_and_the_same_command_continues(tmp_path: Path) -> None:
