@@ -10,7 +10,10 @@ from emission.loops import random, run
 from emission.tiles import matmul
 
 from tilesmith.codegen.cpu import assemble
+from tilesmith.codegen.pipeline import build
+from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
+from tilesmith.tensor import ops
 
 AVX512 = parse_target("x86:avx512")
 
@@ -56,6 +59,19 @@ def test_inner_loop_is_fma_and_loads_alone(rows: int, vectors: int) -> None:
     body = lines[at[0] - vectors - 2 : at[-1] + 1]
     assert not [line for line in body if "%rsp" in line or re.match(r"vmovaps\s+%zmm", line)]
     assert sum("(" in line for line in body) <= unroll * (rows + vectors)
+
+
+@pytest.mark.parametrize(("rows", "vectors", "unroll"), [(9, 3, 2), (12, 2, 4), (13, 2, 3), (8, 3, 3)])
+def test_copies_of_an_unrolled_step_push_no_accumulator_out(rows: int, vectors: int, unroll: int) -> None:
+    """Where hints stand between them, LLVM's scheduler moved the loads of all copies before the first product."""
+    task = Task.of(ops.matmul(197, 768, 768), AVX512, 2)
+    variant = ("columns outside = true", "rows innermost = false", "pack rows = false", "pack columns = true")
+    sketch = next(one for one in task.sketches if all(word in one.text for word in variant))
+    tile = {"t0.rows": rows, "t0.vectors": vectors, "t0.unroll": unroll, "t0.bring": 1}
+    blocks = {"t0.row_blocks": 1, "t0.column_blocks": 1, "t0.depth_blocks": 1}
+    text = build(task.program, sketch, tile | blocks, AVX512, 2, texts=True).texts["asm"]
+    assert text.count("vfmadd") >= rows * vectors * unroll
+    assert not re.search(r"vmov\w+\s+%zmm\d+, \S*\(%rsp\)", text)
 
 
 @pytest.mark.parametrize("name", ["aarch64:neon", "riscv64:v"])
