@@ -18,8 +18,8 @@ Instructions stay in the order of the text. LLVM's scheduler before register all
 unrolled body to its top: of tiles with 24 to 28 accumulators it then spilled every one in each trip (the 12x2 above is such a
 one). Without it, two cores of an EPYC 9004, us: 197x768x768 with 9x3 vectors and k unrolled by two 2670 before, 1222 after;
 512x512x512 1667 and 1321; convolutions of 64x56x56 and 256x14x14 901 and 745, 732 and 611 (all four the choice of the analytic
-model without a trial). Of 67 winners of searches on twelve programs none became slower than the noise of 1%, the best of each
-program 0.93 to 1.01 times as slow; compiling took 8% less.
+model without a trial). Of 67 winners of searches on twelve programs the best of each program took 0.93 to 1.01 times as long,
+single ones up to 1.06 (of a transpose, whose times are far apart, 0.96 to 1.12); compiling took 8% less.
 """
 
 from __future__ import annotations

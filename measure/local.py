@@ -209,7 +209,7 @@ class LocalRunner(AtEnd):
 
     def _feed_builders(self) -> None:
         room = self.capacity - 1 - len(self._built) - self._builders.busy
-        self._builders.feed(max(room, 1) if self._built and self._waits(self._built[0].job) else room)
+        self._builders.feed(max(room, 1) if self._waits() else room)
 
     def _after_build(self, job: Job, outcome: Built | Measurement) -> None:
         if self._standards.claims(job, outcome):
@@ -232,14 +232,14 @@ class LocalRunner(AtEnd):
 
     def _feed_timers(self) -> None:
         for timer in self._timers:
-            if self._built and not timer.load and not self._waits(self._built[0].job):
+            if self._built and not timer.load and not self._waits():
                 contender = self._built.popleft()
                 limit, standard = self._limit_of(contender.job), self._standards.of(contender.job)
                 timer.give(Work(contender, contender.request(limit, standard), self._limits.of_run(limit)))
 
-    def _waits(self, job: Job) -> bool:
-        """Whether its standard is still being built."""
-        return any(map(self._builders.holds, self._standards.coming(job)))
+    def _waits(self) -> bool:
+        """Whether the standard of the next contender is still being built."""
+        return bool(self._built) and any(map(self._builders.holds, self._standards.coming(self._built[0].job)))
 
     def _limit_of(self, job: Job) -> float | None:
         """The best time known now; the one in the job is as old as the job."""

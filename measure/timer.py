@@ -89,12 +89,9 @@ class Timer:
         link.quiet()
         start = perf_counter()
         try:
-            if drift is None:
-                timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
-            else:
-                if standard is not None:
-                    self._begin(request, drift, standard, link)
-                timing = self._compared(request, drift, passed)
+            if drift is not None and standard is not None:
+                self._begin(request, drift, standard, link)
+            timing = self._timed(request, drift, passed)
         except KernelFault as error:
             return self._faulted(error, "time", passed.measurement)
         return self._judged(passed, timing, perf_counter() - start)
@@ -124,14 +121,14 @@ class Timer:
             self._refused.add(request.program)
         link.stage("time", 0)
 
-    def _compared(self, request: TimeRequest, drift: Drift, passed: _Passed) -> Timing:
-        """The times of a kernel, and where a control is known beside it: what counts of a contender is its turns with that."""
-        if drift.knows(request.program):
+    def _timed(self, request: TimeRequest, drift: Drift | None, passed: _Passed) -> Timing:
+        """The times of a kernel; where a control is known, what counts is its turns with that."""
+        if drift is None or not drift.knows(request.program):
+            timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
+        else:
             plan, pace = replace(self._plan, repeats=1, few_repeats=1), partial(drift.pace, request.program)
             timing = time_kernel(passed.repeat, passed.first, request.limit, plan, pace)
-        else:
-            timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
-        return drift.corrected(request.program, passed.repeat, timing)
+        return timing if drift is None else drift.corrected(request.program, passed.repeat, timing)
 
     def _confirm(self, request: ConfirmRequest, link: Link) -> tuple[Measurement, ...]:
         ends = [self._check(item, link, place) for place, item in enumerate(request.items)]

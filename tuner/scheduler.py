@@ -50,7 +50,7 @@ class Lane:
     def begin(self, opening: Opening) -> None:
         """Tells the strategy what is known already."""
         with self.thinking:
-            earlier = self.session.earlier_results()
+            earlier = self._earlier = self.session.earlier_results()
             self.strategy.tell(earlier)
             tried = {candidate for candidate, _ in earlier}
             first = dict.fromkeys([*self.session.seeds(opening.seeds), *self.seeds])  # what was good elsewhere
@@ -62,11 +62,13 @@ class Lane:
         self._before = len(self.curve)
 
     def go_on(self, runner: Runner, opening: Opening) -> None:
-        """Trials that follow earlier ones are timed in their units."""
-        known = self.session.standard(opening.near)
-        if known is not None and isinstance(runner, Continuing):
-            candidate, seconds = known
-            runner.go_on_from(self.session.job(candidate, next(NUMBERS), Purpose.SEARCH), seconds)
+        """Trials that follow earlier ones are timed in their units. The middle one of the best tells them, as the least of many
+        is a lucky one."""
+        ran = sorted((result for result in self._earlier if result[1].ok), key=lambda result: result[1].seconds)
+        close = [result for result in ran if result[1].seconds <= opening.near * ran[0][1].seconds]
+        if close and isinstance(runner, Continuing):
+            candidate, measurement = close[len(close) // 2]
+            runner.go_on_from(self.session.job(candidate, next(NUMBERS), Purpose.SEARCH), measurement.seconds)
 
     def ask(self, count: int) -> list[Candidate]:
         """Up to `count` candidates; none when there are no more."""

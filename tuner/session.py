@@ -56,15 +56,6 @@ class Session:
         found = ((self.problem.candidate(r.trial.sketch, r.config), r.trial.measurement) for r in searched)
         return [(candidate, measurement) for candidate, measurement in found if candidate is not None]
 
-    def standard(self, near: float) -> tuple[Candidate, float] | None:
-        """A candidate that was searched before this sitting, and its seconds: the middle one of those that took at most `near`
-        times as long as the best, as the least of many is a lucky one."""
-        close = [(m.seconds, candidate) for candidate, m in self.earlier_results() if m.seconds <= near * self.fastest]
-        if not close or self.fastest == inf:
-            return None
-        seconds, candidate = sorted(close, key=lambda pair: pair[0])[len(close) // 2]
-        return candidate, seconds
-
     def seeds(self, count: int) -> list[Candidate]:
         """The best candidates of this task by another builder or on another machine: worth a trial, no answers."""
         here = {(r.trial.sketch, r.trial.config) for r in self.known}
