@@ -126,7 +126,9 @@ class Timer:
         if drift is None or not drift.knows(request.program):
             timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
         else:
-            plan, pace = replace(self._plan, repeats=1, few_repeats=1), partial(drift.pace, request.program)
+            # the turns are warm whatever the first repeat was, and what is dropped for it has a second chance
+            plan = replace(self._plan, repeats=1, few_repeats=1, warming=0.0)
+            pace = partial(drift.pace, request.program)
             timing = time_kernel(passed.repeat, passed.first, request.limit, plan, pace)
         return timing if drift is None else drift.corrected(request.program, passed.repeat, timing)
 

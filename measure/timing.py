@@ -57,7 +57,7 @@ class TimingPlan:
     lost: float = 1.03  # times the leader's, round by round, with which one is out of the race
     rounds: int = 9  # of a confirmation, if they agree
     most_rounds: int = 25  # if they do not
-    patience: float = 2.0  # which more rounds may take
+    patience: float = 0.5  # which more rounds may take
     agreed: float = 0.012  # doubt of a ratio with which the method is content
 
 

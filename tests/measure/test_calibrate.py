@@ -47,13 +47,18 @@ def test_a_stream_touches_all_its_bytes(stream: Stream) -> None:
     kernel.run([buffer, numbers])
     reads = [before[s * count : (s + 1) * count] for s in range(stream.reads)]
     if stream.writes:
-        wanted = reads[0] + 3 * reads[1] if len(reads) == 2 else reads[0] if reads else np.zeros(count)
+        wanted = reads[0] + reads[1] / 2 if len(reads) == 2 else reads[0] if reads else np.ones(count)
         assert np.array_equal(buffer[stream.reads * count : stream.streams * count], wanted)
         assert np.array_equal(buffer[stream.streams * count :], before[stream.streams * count :])
     else:
         vector = HOST.vector_bits // 32
         lanes = numbers.view(np.float32)[vector : vector * (STEP + 1)]
         assert lanes.sum() == 3 * reads[0].sum()
+
+
+def test_no_line_of_the_memory_is_all_zeros() -> None:
+    lines = calibrate._touched(300_032).reshape(-1, 64)
+    assert lines.any(axis=1).all()
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import pytest
 from contracts.measure_fakes import BUILDER, TIMER, fake_job
 from contracts.runner import RunnerContract, gather
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure
+from tilesmith.measure.builder import Built
+from tilesmith.measure.leaders import KEPT, Leaders
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.requests import TimeLimits
 from tilesmith.measure.result import Continuing, Job, Measurement, Purpose, Status
@@ -246,6 +249,28 @@ def test_confirm_survives_a_contender_that_crashes(shared: LocalRunner) -> None:
     assert [n for n, _ in shared.collect()] == [9], "what was in flight is still there"
 
 
+def test_confirm_does_not_build_again_what_was_fast() -> None:
+    known = fake_job(1, seconds=1e-3)
+    with fake_runner(builders=1) as runner:
+        runner.submit(known, Built(pickle.dumps(dict(known.config)), "elsewhere", 1.0))
+        gather(runner, 1)
+        jobs = [fake_job(2, Purpose.CONFIRM, seconds=2e-3), fake_job(3, Purpose.CONFIRM, seconds=1e-3)]
+        found = [(number, m.seconds, m.builder) for number, m in runner.confirm(jobs)]
+    assert found == [(2, 2e-3, "fake 1"), (3, 1e-3, "elsewhere")]
+
+
+def test_few_artifacts_are_kept_and_these_are_the_fastest() -> None:
+    leaders = Leaders()
+    for number in range(KEPT + 1, 0, -1):
+        timed = Measurement(Status.OK, (1e-3 * number,))
+        leaders.learn(fake_job(number, n=number), Built(b"", str(number), 0.0), timed)
+    leaders.learn(fake_job(0, n=0), Built(b"", "0", 0.0), Measurement(Status.OK, (1e-6,), abandoned=True))
+    leaders.learn(fake_job(0, n=0), Built(b"", "0", 0.0), Measurement(Status.WRONG_RESULT))
+    kept = [built.builder for number in range(KEPT + 2) if (built := leaders.of(fake_job(99, n=number)))]
+    assert kept == [str(number) for number in range(1, KEPT + 1)]
+    assert leaders.of(fake_job(1, threads=2, n=1)) is None, "another task"
+
+
 def test_children_that_do_not_start() -> None:
     with LocalRunner("broken", 1, builder=BUILDER, timer=TIMER, builders=1) as runner:
         runner.submit(fake_job(1))
@@ -294,6 +319,8 @@ def test_close_ends_all_children() -> None:
 PARENT = """
 import sys, time, threading
 from contracts.measure_fakes import BUILDER, TIMER, fake_job
+from tilesmith.measure.builder import Built
+from tilesmith.measure.leaders import KEPT, Leaders
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.requests import TimeLimits
 def main():
