@@ -62,10 +62,11 @@ def everything(minutes: Minutes = 240.0, any_code: AnyCode = False) -> None:
 
 
 def all_pieces(store: Store) -> Iterator[Piece]:
-    """Those of all measures; contests when nothing else is left, as each run that comes after one makes it out of date."""
+    """Those of all measures, what is asked for before what it is compared with; contests when nothing else is left, as each
+    run that comes after one makes it out of date."""
     measures = (
-        search_quality.quality, search_quality.stability, search_transfer.transfer, search_clock.clock,
-        search_rank.rank, search_quality.ablations, search_quality.best_known,
+        search_quality.guided, search_clock.clock, search_quality.stability, search_transfer.transfer,
+        search_rank.rank, search_quality.ablations, search_quality.quality, search_quality.best_known,
     )  # fmt: skip
     pieces = {(p.measure, p.key): p for one in measures for p in one(store) if p.measure != "contest"}
     yield from pieces.values() or search_pieces.contests(store)

@@ -22,9 +22,14 @@ TRIALS, TRANSFER_TRIALS = 128, 8
 STABLE_TASKS, STABLE_SEEDS = FEW[:1], 10
 
 
-def quality(store: Store, seeds: int = 5) -> Iterator[Piece]:
-    """Guided on all tasks, seed by seed; the yardsticks after that; at the end the winners together."""
+def guided(store: Store, seeds: int = 5) -> Iterator[Piece]:
+    """All tasks, seed by seed."""
     yield from searches(store, (Plan(t, "guided", s, TRIALS) for s in range(seeds) for t in TASKS))
+
+
+def quality(store: Store, seeds: int = 5) -> Iterator[Piece]:
+    """Guided on all tasks; the yardsticks after that; at the end the winners together."""
+    yield from guided(store, seeds)
     yield from searches(store, (Plan(t, label, s, TRIALS) for s in range(seeds) for label in LABELS[1:] for t in TASKS))
     yield from contests(store)
 
