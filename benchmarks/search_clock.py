@@ -10,7 +10,9 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 
 from rich.table import Table
@@ -22,7 +24,7 @@ from search_tasks import CLOCK, short
 
 SAMPLER = Path(__file__).parent / "search_sampler.py"
 TRIALS, MANY = 128, 4000
-SEEDS = 3  # of the short searches, of which the middle one counts: they last as long as a machine's moods
+SEEDS = 5  # of the short searches, of which the middle one counts: they last as long as a machine's moods
 SPEED_BARS = dict(zip(CLOCK, (10.0, 5.0), strict=True))
 OUTSIDE_BARS = {TRIALS: 0.15, MANY: 0.20}
 
@@ -37,13 +39,15 @@ def clock(store: Store, many: int = MANY) -> Iterator[Piece]:
 
 
 def watched(plan: Plan) -> Found | None:
-    """A run, and how often nothing was at work during it. What a call that was ended left of one is no part of it."""
+    """A run in a new process, which has imported nothing yet that a search needs, and how often nothing was at work during it.
+    What a call that was ended left of one is no part of it."""
     forget(plan.database)
-    command = [sys.executable, str(SAMPLER), str(os.getpid())]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sampler:
-        found = run(plan, time.monotonic() + 3600.0)
-        sampler.send_signal(signal.SIGTERM)
-        said = sampler.communicate()[0]
+    with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
+        command = [sys.executable, str(SAMPLER), str(fresh.submit(os.getpid).result())]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sampler:
+            found = fresh.submit(run, plan, time.monotonic() + 3600.0).result()
+            sampler.send_signal(signal.SIGTERM)
+            said = sampler.communicate()[0]
     return None if found is None else found | {"sampled": json.loads(said)}
 
 
