@@ -55,11 +55,12 @@ def ablations(store: Store, seeds: int = 5) -> Iterator[Piece]:
 
 
 class Shares:
-    """The best so far of each run as a share of the best known."""
+    """The best so far of each run as a share of the best known. Of a task whose winners were measured together, runs that were
+    not among them are left out: their times are in other units."""
 
     def __init__(self, store: Store) -> None:
         self.contests = {task: store.get("contest", task) for task in TASKS}
-        self.runs = {task: runs_of(store, task) for task in TASKS}
+        self.runs = {task: together(runs_of(store, task), self.contests[task]) for task in TASKS}
 
     def known(self, task: str) -> float | None:
         """Seconds of the best known; as recorded where nothing was measured together."""
@@ -87,6 +88,12 @@ class Shares:
             for key, found in self.runs[task].items()
             if (found["label"], asked(key)) == (label, trials) and (kept is None or found["seed"] in kept)
         ]
+
+
+def together(runs: dict[str, Found], held: Found | None) -> dict[str, Found]:
+    """Those that a contest measured; all where there was none, or it did not say."""
+    measured = runs if held is None else held.get("of", runs)
+    return {key: found for key, found in runs.items() if key in measured}
 
 
 def asked(key: str) -> int:

@@ -19,7 +19,7 @@ import search_plots
 import search_quality
 import search_rank
 from search_pieces import Piece, contests, searches, work
-from search_runs import Plan, best_after, led, run
+from search_runs import Found, Plan, best_after, led, run
 from search_store import Store, instructions
 from search_tasks import CLOCK, FEW, TASKS, donors
 
@@ -263,3 +263,9 @@ def test_what_goes_to_others_is_not_what_this_process_and_its_children_use(monke
     monkeypatch.setattr(machine, "_all_ticks", lambda: next(ticks))
     monkeypatch.setattr("resource.getrusage", lambda _: SimpleNamespace(ru_utime=next(used), ru_stime=0.0))
     assert machine.Others().share() == pytest.approx((2.0 - 1.0) / 4.0)
+
+
+def test_what_was_not_measured_together_does_not_count() -> None:
+    runs: dict[str, Found] = {"a": {}, "b": {}}
+    assert list(search_quality.together(runs, {"of": ["b"]})) == ["b"]
+    assert search_quality.together(runs, None) == search_quality.together(runs, {}) == runs
