@@ -8,7 +8,7 @@ from .builder import Built
 from .result import Job, Measurement
 from .standards import Task, task_of
 
-KEPT = 16  # of each task: as many as the largest effort confirms; some 100 kB each
+KEPT = 16  # of each task: as many as the largest effort confirms; 10 to 60 kB each
 
 Key = tuple[str, frozenset[tuple[str, int | str | bool]]]  # sketch and config
 
