@@ -39,8 +39,8 @@ def clock(store: Store, many: int = MANY) -> Iterator[Piece]:
 
 
 def watched(plan: Plan) -> Found | None:
-    """A run in a new process, which has imported nothing yet that a search needs, and how often nothing was at work during it.
-    What a call that was ended left of one is no part of it."""
+    """A run in a new process, so that loading XGBoost is a part of it, and how often nothing was at work during it. What a call
+    that was ended left of one is no part of it."""
     forget(plan.database)
     with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
         command = [sys.executable, str(SAMPLER), str(fresh.submit(os.getpid).result())]

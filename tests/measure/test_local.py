@@ -319,8 +319,6 @@ def test_close_ends_all_children() -> None:
 PARENT = """
 import sys, time, threading
 from contracts.measure_fakes import BUILDER, TIMER, fake_job
-from tilesmith.measure.builder import Built
-from tilesmith.measure.leaders import KEPT, Leaders
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.requests import TimeLimits
 def main():
