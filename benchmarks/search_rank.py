@@ -2,20 +2,24 @@
 
 Most random candidates of a softmax are within 20% of each other, and so are two measurements of one, minutes apart: the rank
 correlation of a whole measurement with its own repetition was 0.45 to 0.67. So each candidate is timed in several runs, and the
-fastest counts, as noise only adds time; how well the runs agree with each other stands beside how well the model does.
+fastest counts, as noise only adds time; how well the runs agree with each other stands beside how well the model does. The
+fastest of 1,500 times is the luckiest, not the best: which one that is, the first few find out among themselves, timed together
+as the winners of searches are (search_contest.py).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from statistics import fmean
+from statistics import fmean, median
 from typing import NamedTuple
 
 import numpy as np
 from rich.table import Table
-from search_pieces import Piece, expected, runs_of
+from search_contest import measured
+from search_pieces import CONTEST, Piece, expected, runs_of
 from search_quality import headed
 from search_runs import THREADS, Found, Plan, run
 from search_store import Store
@@ -35,11 +39,12 @@ from tilesmith.tuner.search.pool import prior_of
 from tilesmith.tuner.task_space import TaskSpace
 
 COUNT, RUNS = 500, 3
+FRONT = 24  # candidates of which one is the best
 SPEARMAN_BAR, FIRST, FIRST_BAR, FAILED_BAR = 0.8, 0.10, 10, 0.02
 
 
 def rank(store: Store) -> Iterator[Piece]:
-    """Random trials of each task, the same ones in each run."""
+    """Random trials of each task, the same ones in each run; then the fastest of them together."""
     for again in range(RUNS):
         for task in TASKS:
             plan = Plan(task, "random", 1000, COUNT, again=again)
@@ -47,10 +52,14 @@ def rank(store: Store) -> Iterator[Piece]:
                 yield Piece(
                     "rank", plan.key, expected(store, task, COUNT), lambda end, p=plan: run(p, end, times), True
                 )
+    for task, of_task in held_of(store).items():
+        if len(of_task) == RUNS and store.get("front", task) is None:
+            yield Piece("front", task, CONTEST, lambda _, t=task, held=of_task: front(t, held))
 
 
 def times(plan: Plan, result: TuneResult, _: Database) -> Found:
-    """{"times": {candidate: (predicted, measured) seconds, None where it failed}}, candidates by a hash."""
+    """{"times": {candidate: (predicted, measured) seconds, None where it failed}, "front": {candidate: (sketch, config)} of the
+    fastest}, candidates by a hash."""
     program, target = plan.rows[plan.task].program(), parse_target("host")
     space = TaskSpace(Task.of(program, target, THREADS), ceilings(target, THREADS))
     problem = problem_of(program, space, Machine("", ""))
@@ -58,20 +67,36 @@ def times(plan: Plan, result: TuneResult, _: Database) -> Found:
     known = [(problem.candidate(r.trial.sketch, r.config), r) for r in searched]
     kept = [(candidate, record) for candidate, record in known if candidate is not None]
     found: dict[str, tuple[float, float | None]] = {}
+    entries = {}
     for rows, members in group(space, [candidate for candidate, _ in kept]):
         for row, predicted in zip(rows, prior_of(space, members), strict=True):
             record = kept[int(row)][1]
             name = hashlib.sha256(f"{record.trial.sketch} {record.trial.config}".encode()).hexdigest()[:8]
             seconds = float(f"{record.seconds:.4g}") if record.seconds < float("inf") else None
             found[name] = (float(f"{predicted:.4g}"), seconds)
-    return {"times": found}
+            entries[name] = (record.seconds, (record.trial.sketch, dict(record.config)))
+    fastest = sorted(entries, key=lambda name: entries[name][0])[:FRONT]
+    return {"times": found, "front": {name: entries[name][1] for name in fastest}}
+
+
+def front(task: str, held: Sequence[Found]) -> Found:
+    """{"seconds": {candidate: seconds}} of the fastest candidates of some runs, timed together."""
+    entries = {name: json.dumps(entry) for found in held for name, entry in found["front"].items()}
+    times = {name: min(found["times"][name][1] or np.inf for found in held) for name in entries}
+    fastest = sorted(entries, key=lambda name: times[name])[:FRONT]
+    target = parse_target("host")
+    described = Task.of(TASKS[task].program(), target, THREADS)
+    taken = measured(described, target.text, [entries[name] for name in fastest])
+    return {"seconds": {name: median(taken[entries[name]]) for name in fastest}}
 
 
 class Timed(NamedTuple):
-    """Seconds of the candidates that all runs have: float64[n] predicted, float64[runs, n] measured (infinity: failed)."""
+    """Seconds of the candidates that all runs have: float64[n] predicted, float64[runs, n] measured (infinity: failed).
+    `best`: the number of the best of them; of the luckiest, where the first few were not timed together."""
 
     predicted: np.ndarray
     measured: np.ndarray
+    best: int
 
     @property
     def fastest(self) -> np.ndarray:
@@ -81,17 +106,26 @@ class Timed(NamedTuple):
 
 def timed(store: Store) -> dict[str, Timed]:
     """What was measured, by task."""
-    held: dict[str, list[dict[str, tuple[float, float | None]]]] = {}
+    out = {}
+    for task, of_task in held_of(store).items():
+        measured = [found["times"] for found in of_task]
+        names = sorted(set.intersection(*map(set, measured)))
+        seconds = np.array([[one[name][1] or np.inf for name in names] for one in measured], dtype=np.float64)
+        predicted = np.array([measured[0][name][0] for name in names])
+        together = (store.get("front", task) or {}).get("seconds", {})
+        known = {name: together[name] for name in names if name in together}
+        order = known or dict(zip(names, seconds.min(axis=0), strict=True))
+        out[task] = Timed(predicted, seconds, names.index(min(order, key=lambda name: order[name])))
+    return out
+
+
+def held_of(store: Store) -> dict[str, list[Found]]:
+    """The runs of each task."""
+    held: dict[str, list[Found]] = {}
     for _, found in store.all("rank"):
         if "times" in found:  # else it is of older code, which timed each once
-            held.setdefault(found["task"], []).append(found["times"])
-    out = {}
-    for task, measured in held.items():
-        names = sorted(set.intersection(*map(set, measured)))
-        seconds = [[np.inf if one[name][1] is None else one[name][1] for name in names] for one in measured]
-        predicted = np.array([measured[0][name][0] for name in names])
-        out[task] = Timed(predicted, np.array(seconds, dtype=np.float64))
-    return out
+            held.setdefault(found["task"], []).append(found)
+    return held
 
 
 def agreement(measured: np.ndarray) -> float | None:
@@ -100,10 +134,9 @@ def agreement(measured: np.ndarray) -> float | None:
     return fmean(found) if found else None
 
 
-def place_of_best(predicted: Sequence[float] | np.ndarray, measured: np.ndarray) -> float:
-    """Where the measured best stands in the order of prediction: 0 first, 1 last."""
-    values = np.asarray(predicted)
-    return float((values < values[int(np.argmin(measured))]).mean())
+def place_of(best: int, predicted: np.ndarray) -> float:
+    """Where a candidate stands in the order of prediction: 0 first, 1 last."""
+    return float((predicted < predicted[best]).mean())
 
 
 def tables(store: Store) -> Iterator[Table]:
@@ -123,7 +156,7 @@ def tables(store: Store) -> Iterator[Table]:
         if task in held:
             predicted, fastest = held[task].predicted, held[task].fastest
             correlations.append(rank_correlation(predicted, fastest))
-            places.append(place_of_best(predicted, fastest))
+            places.append(place_of(held[task].best, predicted))
             apart = agreement(held[task].measured)
             cells = [f"{correlations[-1]:.2f}", f"{apart:.2f}" if apart is not None else "", f"{places[-1]:.1%}"]
         searches = [f["drafted"] for f in runs_of(store, task).values() if f["label"] == "guided"]

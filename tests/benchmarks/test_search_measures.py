@@ -200,14 +200,17 @@ def test_runs_of_the_same_candidates_are_put_together(store: Store) -> None:
         ("y", {"b": (2.0, 3.0), "a": (1.0, 8.0)}),
     ):
         store.put("rank", key, {"task": TASK, "times": times})
-    ((predicted, measured),) = search_rank.timed(store).values()
+    ((predicted, measured, best),) = search_rank.timed(store).values()
+    assert best == 0  # the luckiest
+    store.put("front", TASK, {"seconds": {"b": 2.0, "d": 1.0, "a": 2.5}})
+    assert search_rank.timed(store)[TASK].best == 1  # of those that all runs have
     assert predicted.tolist() == [1.0, 2.0] and measured.min(axis=0).tolist() == [2.0, 3.0]
     assert search_rank.agreement(measured) == pytest.approx(-1.0)
     assert search_rank.agreement(measured[:1]) is None
 
 
 def test_where_the_best_stands() -> None:
-    assert search_rank.place_of_best([3.0, 1.0, 2.0, 4.0], np.array([5.0, 9.0, 8.0, np.inf])) == 0.5
+    assert search_rank.place_of(0, np.array([3.0, 1.0, 2.0, 4.0])) == 0.5
 
 
 def test_a_run_that_is_cut_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
