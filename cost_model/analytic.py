@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..schedules.loops import LoopTree
-from ..targets.ceilings import MATRIX, MATRIX_FLOPS, PAST, Ceilings, Curve
+from ..targets.ceilings import MATRIX, MATRIX_FLOPS, OWN_PAST, PAST, VISITED, Ceilings, Curve
 from ..targets.target import Target
-from .analysis import Analysis, Moved, Nest, analyse
+from .analysis import SHARE, Analysis, Moved, Nest, analyse
 from .footprint import Value, total_of
 from .gpu_analytic import predict_gpu
 from .work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, TILE_CYCLES, WINDOW, Work
@@ -59,9 +59,8 @@ UNASKED = 16384.0  # bytes of a row up to which the next one is on its way while
 TILE_TRAFFIC = 1.6
 NORM_PORTS = 2.5  # of arithmetic and loads in one core
 REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
+MEMORY = float("inf")  # bytes of a working set that no cache holds
 LEAST = 0.25  # what a byte written costs at least, of one that is read: less is an error of the calibration
-LATE = 1e-8  # seconds for a line that nobody asked for in time, many at once (4096 x 4096 turned: 3.2 ms without, 8.5 with)
-AGAIN = 7e-8  # seconds until a line has left the caches that is stored past them right after it was brought in
 BROKEN = 7e-9  # seconds of a streamed part of a line (4096 x 4096 turned, 8 lanes, EPYC 7003: 14 ms, whole lines 6.5)
 SMALL = 6000.0  # instructions of a nest up to which the code generator starts no threads for it
 
@@ -89,7 +88,8 @@ def total_seconds(analysis: Analysis, target: Target, threads: int, ceilings: Ce
 
 def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> Value:
     clock = clock_of(target, ceilings)
-    storing = nest.moved[-1].past * far_costs(ceilings, analysis.touched)[2]
+    read, written, past = far_costs(ceilings, MEMORY)
+    storing = nest.moved[-1].past * past
     computing: Value = 0.0
     for stage, work in nest.work:
         slower = 1.0 if stage.loops.tensorized is None else clock / matrix_clock_of(ceilings, clock)
@@ -100,11 +100,14 @@ def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, 
     if near and nest.on_matrix:
         near[0] = TILE_TRAFFIC * near[0]
     if nest.streams:  # else what is worked on meanwhile hides it
-        far = far + nest.late * LATE / threads
+        late, walk = visit_seconds(ceilings)
+        far = far + (nest.late * late + nest.traffic.walks * walk) / threads
+    waiting = nest.packed * read  # for memory, while nothing else goes on
+    far = far - waiting
     terms = [computing, *near[:-1], near[-1] + far] if near else [computing, far]
     terms.append(nest.traffic.collisions * COLLISION / (clock * threads))
-    total = _together(nest, terms, storing + nest.moved[-1].written * far_costs(ceilings, analysis.touched)[1])
-    total = total + (nest.edges * AGAIN + nest.broken * BROKEN) / threads
+    total = _together(nest, terms, storing + nest.moved[-1].written * written)
+    total = total + waiting + (nest.edges * again_seconds(target, ceilings) + nest.broken * BROKEN) / threads
     if threads == 1:
         return total * nest.balance
     started = np.where(nest.trips > 1.0, REGION, 0.0)
@@ -192,21 +195,35 @@ def matrix_clock_of(ceilings: Ceilings, clock: float) -> float:
 def memory_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> list[Value]:
     """Seconds that the traffic of a nest with each cache takes, nearest first, all threads together.
 
-    The last cache is often shared with strangers and larger than what a program gets of it; so what passes the caches of the
-    cores costs what the calibration loops say for a working set like the program's, whether it comes from there or from
-    memory. What is fetched again and again from the last cache costs as much as where it still holds everything.
+    What does not survive from run to run comes from memory, even where the last cache is larger: see `SHARE`. What is fetched
+    again and again within a run costs as much as where that cache still holds everything.
     """
     sizes = [cache.bytes * -(-threads // cache.shared_by) for cache in target.caches[: len(nest.moved)]]
     seconds = [
         moved.total / ceilings.bandwidth_at(size * 0.5) for moved, size in zip(nest.moved[:-2], sizes[1:], strict=False)
     ]
     outer = nest.moved[-1]
-    far = _cost(outer, far_costs(ceilings, analysis.touched))
+    far = _cost(outer, far_costs(ceilings, MEMORY))
     if len(nest.moved) == 1:
         return [far]
     inner = nest.moved[-2]
     again = Moved(np.maximum(inner.read - outer.read, 0.0), np.maximum(inner.written - outer.written, 0.0), 0.0)
-    return [*seconds, _cost(again, far_costs(ceilings, np.minimum(analysis.touched, sizes[-1] * 0.5))), far]
+    return [*seconds, _cost(again, far_costs(ceilings, np.minimum(analysis.touched, sizes[-1] * SHARE * 0.5))), far]
+
+
+def visit_seconds(ceilings: Ceilings) -> tuple[float, float]:
+    """Seconds more for a line that nobody asks for in time, and for one in a page whose address is not remembered any more."""
+    followed, late, walked = (ceilings.visit_at(pages) for pages in VISITED)
+    return max(late - followed, 0.0), max(walked - late, 0.0)
+
+
+def again_seconds(target: Target, ceilings: Ceilings) -> float:
+    """Seconds until a line has left the caches that is stored past them right after it was brought in: what storing where was
+    read takes longer than storing elsewhere."""
+    if OWN_PAST not in ceilings.streams:
+        return 0.0
+    own, copy = ceilings.streams[OWN_PAST][-1][1], ceilings.streams["copy" + PAST][-1][1]
+    return max(1.0 / own - 2.0 / copy, 0.0) * target.caches[0].line * ceilings.threads
 
 
 def _cost(moved: Moved, costs: tuple[Value, Value, Value]) -> Value:

@@ -29,6 +29,7 @@ from ..tensor.forms import affine
 Value = Union[float, NDArray[np.float64]]
 Sizes = Mapping[str, Value]
 PAGE = 4096.0
+SETS = 128  # of translations: pages at multiples of it compete for the places of one (Sapphire Rapids; EPYC 9004: 256)
 COLLIDING = 1024  # bytes: rows at multiples of it begin at four places of a page at most
 
 
@@ -170,6 +171,12 @@ class Access:
             runs = np.where(whole, runs, runs * extent)
             whole = whole & (extent >= full)
         return run, runs
+
+    @property
+    def pages_apart(self) -> float:
+        """The power of two in the distance of neighbouring rows, in pages, at least 1: their translations compete."""
+        apart = self.strides[-1] // int(PAGE)
+        return float(min(apart & -apart, SETS)) if apart and self.strides[-1] % int(PAGE) == 0 else 1.0
 
     @property
     def crowds(self) -> bool:

@@ -10,8 +10,9 @@ for the whole loop, else in each trip anew. All are totals of a run, over all th
 ECM model (Stengel et al., "Quantifying performance bottlenecks of stencil computations", ICS 2015) with a soft edge.
 
 Rows that lie a page apart begin at the same place of a first-level cache, which has room for few lines there. Their visits
-are counted the same way, in pages: a page that is visited again after more pages than the cache has is a collision. And one
-that is visited again after more pages than a core follows at a time has no lines on their way (`late`).
+are counted the same way, in pages: a page that is visited again after more pages than the cache has is a collision; one that is
+visited again after more pages than a core follows at a time has no lines on their way (`late`); and one that is visited again
+after more pages than the core remembers the addresses of has to be looked up in memory (`walks`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ FULL, EMPTY = 0.5, 1.6  # working sets, relative to a cache, up to which all and
 SELF_FULL, COLLIDE_EMPTY = 0.9, 3.0
 FOLLOWED = 48.0  # pages in which a core sees where accesses are going, and fetches what comes next
 STARTING = 2.0  # lines of a page until it does
+TRANSLATIONS = 2560.0  # pages whose addresses a core remembers (Sapphire Rapids: 2048; EPYC 9004: 3072)
 
 Flow = tuple[str, bool]  # a tensor, and whether its bytes leave the cache (True) or enter it
 
@@ -37,11 +39,12 @@ Flow = tuple[str, bool]  # a tensor, and whether its bytes leave the cache (True
 @dataclass(frozen=True, slots=True)
 class Box:
     """What is touched of one tensor at some level: bytes of lines; how many times more cache they need because of their
-    strides; for tensors whose rows collide, the pages they lie in."""
+    strides; for tensors whose rows collide, the pages they lie in, and how many times as many translations these take."""
 
     moved: Value
     crowding: Value | None = None
     pages: Value | None = None
+    apart: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class NestTraffic:
 
     `streamed`: tensor -> 1 where its stores bypass the caches, else 0.
     `late`: lines that are asked for when they are needed, and no earlier, where nothing of them is in the second cache.
+    `walks`: visits of pages whose addresses are not remembered.
     `fill`: for each cache the largest working set of a loop that still fits, relative to the cache.
     `collisions`: visits of pages whose lines have been driven out by lines of other pages.
     """
@@ -60,6 +64,7 @@ class NestTraffic:
     collisions: Value
     fill: list[Value]
     late: Value = 0.0
+    walks: Value = 0.0
 
 
 @dataclass(eq=False)
@@ -74,31 +79,38 @@ class TrafficWalk:
     _fill: list[Value] = field(default_factory=list)
     _visits: dict[str, Value] = field(default_factory=dict)
     _unseen: dict[str, Value] = field(default_factory=dict)
+    _forgotten: dict[str, Value] = field(default_factory=dict)
 
     def nest(self, root: StageLevels, inside: list[StageLevels], threads: Value) -> NestTraffic:
         """The traffic of one nest; `inside`: all its stages."""
         self.threads = threads
         self._fill = [0.0 for _ in self.caches]
-        self._visits, self._unseen = {}, {}
+        self._visits, self._unseen, self._forgotten = {}, {}, {}
         moved = self._stage(root)
         streamed: dict[str, Value] = {}
         for s in inside:
             for kind, _, number in s.loops.notes:
                 if kind == "streaming":
                     streamed |= {a.tensor: np.minimum(real(number), 1.0) for a in s.writes}
-        collisions, late = sum(self._visits.values(), 0.0), self._late(moved, streamed)
-        return NestTraffic(moved, self.boxes(root, 0), streamed, collisions, self._fill, late)
+        late, walks = self._waiting(moved, streamed)
+        return NestTraffic(
+            moved, self.boxes(root, 0), streamed, sum(self._visits.values(), 0.0), self._fill, late, walks
+        )
 
-    def _late(self, moved: dict[Flow, list[Value]], streamed: dict[str, Value]) -> Value:
-        """Lines at the beginning of visits of pages that are not read through; not of what is stored past the caches."""
-        total: Value = 0.0
+    def _waiting(self, moved: dict[Flow, list[Value]], streamed: dict[str, Value]) -> tuple[Value, Value]:
+        """(lines at the beginning of visits of pages that are not read through, visits of pages whose addresses are not
+        remembered). Nobody waits for what is stored past the caches.
+        """
+        late: Value = 0.0
+        walks: Value = 0.0
         number = min(1, len(self.caches) - 1)
-        for tensor, visits in self._unseen.items():
-            leaves = (tensor, True) in moved
-            lines = moved[tensor, leaves][number] / self.caches[number].line
-            again = np.maximum(visits - lines * (self.caches[number].line / PAGE), 0.0)
-            total = total + (1.0 - streamed.get(tensor, 0.0)) * np.minimum(STARTING * again, lines)
-        return total
+        line = self.caches[number].line
+        for tensor, unseen in self._unseen.items():
+            lines = moved[tensor, (tensor, True) in moved][number] / line
+            waits, first = 1.0 - streamed.get(tensor, 0.0), lines * (line / PAGE)
+            late = late + waits * np.minimum(STARTING * np.maximum(unseen - first, 0.0), lines)
+            walks = walks + waits * np.maximum(self._forgotten[tensor] - first, 0.0)
+        return late, walks
 
     # ---- boxes -------------------------------------------------------------------------------------------------------
 
@@ -138,7 +150,8 @@ class TrafficWalk:
             line = self.caches[0].line
             extents = access.extents(sizes)
             crowding = access.crowding(extents, line) if access.crowds else None
-            box = Box(access.moved(extents, line), crowding, access.pages(extents) if access.collides else None)
+            pages = access.pages(extents) if access.collides else None
+            box = Box(access.moved(extents, line), crowding, pages, access.pages_apart if access.collides else 1.0)
             self._boxes[key] = (box, list(used))
         return self._boxes[key][0]
 
@@ -186,7 +199,7 @@ class TrafficWalk:
                 if flow not in moved:
                     moved[flow] = [runs * box.moved for _ in self.caches]
             if box.pages is not None:
-                for visits in (self._visits, self._unseen):
+                for visits in (self._visits, self._unseen, self._forgotten):
                     visits[access.tensor] = visits.get(access.tensor, 0.0) + runs * box.pages / PAGE
 
     def _widen(
@@ -224,7 +237,8 @@ class TrafficWalk:
                 fewer = runs * around / PAGE
                 kept = survives(within / self.caches[0].bytes, SELF_FULL, COLLIDE_EMPTY)
                 known = survives(within / (FOLLOWED * PAGE), 1.0, 4.0 / 3.0)
-                for found, part in ((self._visits, kept), (self._unseen, known)):
+                there = survives(within * inside[tensor].apart / (TRANSLATIONS * PAGE), 1.0, 4.0 / 3.0)
+                for found, part in ((self._visits, kept), (self._unseen, known), (self._forgotten, there)):
                     found[tensor] = found[tensor] - part * (found[tensor] - np.minimum(fewer, found[tensor]))
 
     def _copies(self, cache: Cache, runs: Value) -> Value:
@@ -248,7 +262,7 @@ def _union(a: Box, b: Box) -> Box:
     """Two boxes of one tensor, of which one mostly contains the other."""
     crowding = None if a.crowding is None or b.crowding is None else np.minimum(a.crowding, b.crowding)
     pages = None if a.pages is None or b.pages is None else np.maximum(a.pages, b.pages)
-    return Box(np.maximum(a.moved, b.moved), crowding, pages)
+    return Box(np.maximum(a.moved, b.moved), crowding, pages, max(a.apart, b.apart))
 
 
 def _add(totals: dict[Flow, list[Value]], more: dict[Flow, list[Value]]) -> None:

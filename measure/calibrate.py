@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..common.errors import EnvironmentFailure
 from ..common.settings import CACHE
-from ..targets.ceilings import MATRIX, Ceilings, Curve, default_ceilings
+from ..targets.ceilings import MATRIX, VISITED, Ceilings, Curve, default_ceilings
 from ..targets.host import usable_cores
 from ..targets.matrix_unit import allow_matrix_unit, tile_configuration
 from ..targets.target import Target, check_runs_here, parse_target
@@ -34,11 +34,13 @@ from .loops import (
     TILE_BYTES,
     TILE_FLOPS,
     TILE_PRODUCTS,
+    VISIT_STRIDE,
     Stream,
     accumulators,
     arithmetic_loop,
     matrix_loop,
     stream_loop,
+    visiting_loop,
 )
 from .machine import machine_identity, machine_key
 from .station import Answered, Station, Work
@@ -47,7 +49,7 @@ from .worker import Link
 if TYPE_CHECKING:
     from ..runtime.devices.base import Array, LoadedKernel
 
-_VERSION = 6  # raise it when the loops change: kept figures of older loops do not count
+_VERSION = 7  # raise it when the loops change: kept figures of older loops do not count
 _SHORTEST = 2e-3  # seconds of one sample
 _SAMPLES = 4
 _MEASURED = {"f32": 4, "f64": 8}  # dtype -> bytes
@@ -135,9 +137,10 @@ def measure_ceilings(target: Target, threads: int) -> Ceilings:
         if "amx-bf16" in target.features and allow_matrix_unit():
             flops[MATRIX] = loops.matrix()
         found = {(stream, size): loops.speed(stream, size) for size in reversed(sizes) for stream in STREAMS}
+        visits = tuple((pages, loops.visit(pages)) for pages in VISITED)
     streams = {stream.name: _curve(sizes, [found[stream, size] for size in sizes]) for stream in STREAMS}
     highest = tuple((size, max(dict(curve)[size] for curve in streams.values())) for size in sizes)
-    return Ceilings({**_scaled(target, threads, flops["f32"]), **flops}, highest, threads, streams)
+    return Ceilings({**_scaled(target, threads, flops["f32"]), **flops}, highest, threads, streams, visits)
 
 
 def _curve(sizes: Sequence[int], speeds: Sequence[float]) -> Curve:
@@ -208,14 +211,24 @@ class Loops:
         step = STEP * self._target.vector_bits // 8
         bytes_of_one = max(1, size // self._threads // stream.streams // step) * step
         kernel = self._kernel(stream.name, stream.name, lambda: stream_loop(self._target, stream))
-        if not self._buffers or self._buffers[0].size < bytes_of_one * stream.streams:
-            self._buffers = [_touched(bytes_of_one * stream.streams) for _ in range(self._threads)]
+        slowest = self._passes(kernel, bytes_of_one, bytes_of_one * stream.streams)
+        return float(bytes_of_one * stream.streams * self._threads / slowest)
+
+    def visit(self, pages: int) -> float:
+        """Seconds that a thread takes for a line, while all visit so many pages in turn, of as much memory as for the most."""
+        kernel = self._kernel(f"visit {pages}", "visit", lambda: visiting_loop(self._target, pages))
+        size = max(VISITED) * VISIT_STRIDE
+        return self._passes(kernel, size, size) * self._target.caches[0].line / size
+
+    def _passes(self, kernel: LoadedKernel, length: int, size: int) -> float:
+        """Seconds of a pass by all threads: each over `size` bytes of its own, in streams of a `length`. The best sample."""
+        if not self._buffers or self._buffers[0].size < size:
+            self._buffers = [_touched(size) for _ in range(self._threads)]
 
         def sample(times: int) -> NDArray[np.float64]:
-            return self._run(kernel, [(b, _numbers(bytes_of_one, times)) for b in self._buffers])
+            return self._run(kernel, [(b, _numbers(length, times)) for b in self._buffers])
 
-        slowest = self._timed(sample, self._samples).max(axis=1)
-        return float(bytes_of_one * stream.streams * self._threads / slowest.min())
+        return float(self._timed(sample, self._samples).max(axis=1).min())
 
     def _kernel(self, key: str, name: str, ir: Callable[[], str]) -> LoadedKernel:
         if key not in self._kernels:

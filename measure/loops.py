@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..targets.ceilings import OWN_PAST
 from ..targets.matrix_unit import ROW_BYTES, SIDE
 from ..targets.target import Target
 
@@ -16,6 +17,7 @@ OPERATIONS = 64  # vector operations of each accumulator in one trip of the arit
 SUMS = 6  # tile registers of sums in the loop of the matrix unit; the two others are operands
 TILE_PRODUCTS = 8  # of each sum in one trip of that loop
 TILE_BYTES = SIDE * ROW_BYTES
+VISIT_STRIDE = 16384  # bytes from page to page, as between rows of 4,096 float32
 TILE_FLOPS = 2 * SIDE * SIDE * 2 * SIDE  # of one product of tiles
 
 
@@ -23,7 +25,8 @@ TILE_FLOPS = 2 * SIDE * SIDE * 2 * SIDE  # of one product of tiles
 class Stream:
     """A kind of memory loop: streams it reads, whether it writes one more, and whether past the caches.
 
-    `ahead`: by how many bytes it asks for what it will read; 0 leaves that to the hardware.
+    `ahead`: by how many bytes it asks for what it will read; 0 leaves that to the hardware. `in_place`: what it writes is the
+    last array that it reads.
     """
 
     name: str
@@ -31,11 +34,12 @@ class Stream:
     writes: bool
     bypass: bool = False
     ahead: int = 0
+    in_place: bool = False
 
     @property
     def streams(self) -> int:
         """Arrays it touches."""
-        return self.reads + self.writes
+        return self.reads + self.writes - self.in_place
 
 
 STREAMS = (
@@ -47,6 +51,7 @@ STREAMS = (
     Stream("write_past", 0, True, bypass=True),
     Stream("copy_past", 1, True, bypass=True),
     Stream("triad_past", 2, True, bypass=True),
+    Stream(OWN_PAST, 1, True, bypass=True, in_place=True),
 )
 
 _FRAME = """\
@@ -177,8 +182,10 @@ def stream_loop(target: Target, stream: Stream) -> str:
 
 
 def _trip(stream: Stream, u: int, offset: int, vector: str, width: int, hint: str) -> list[str]:
-    """One vector of each stream: w = a + b / 2, or what of it the kind of loop has; and ones where it reads nothing, for zeros
-    are stored faster than numbers are on some processors (EPYC 9004, two cores, past the caches: 90 GB/s instead of 27).
+    """One vector of each stream: w = a + b / 2, or what of it the kind of loop has; a = -a where it stays in place.
+
+    Ones where it reads nothing: zeros are stored faster than numbers are on some processors (EPYC 9004, two cores, past the
+    caches: 90 GB/s instead of 27).
     """
     lines = [f"  %at.{u} = add i64 %o, {offset}"]
     lines += [f"  %p.{u}.{s} = getelementptr i8, ptr %base.{s}, i64 %at.{u}" for s in range(stream.streams)]
@@ -189,11 +196,45 @@ def _trip(stream: Stream, u: int, offset: int, vector: str, width: int, hint: st
     if not stream.writes:
         return [*lines, f"  %total.{u} = fadd {vector} %part.{u}, %r.{u}.0"]
     value = _all(1.0, width) if not stream.reads else f"%r.{u}.0"
+    if stream.in_place:  # what would be as it was need not be stored
+        lines.append(f"  %n.{u} = fneg {vector} {value}")
+        value = f"%n.{u}"
     if stream.reads == 2:
         lines.append(f"  %m.{u} = fmul {vector} %r.{u}.1, {_all(0.5, width)}")
         lines.append(f"  %t.{u} = fadd {vector} %r.{u}.0, %m.{u}")
         value = f"%t.{u}"
-    return [*lines, f"  store {vector} {value}, ptr %p.{u}.{stream.reads}, align {width}{hint}"]
+    return [*lines, f"  store {vector} {value}, ptr %p.{u}.{stream.streams - 1}, align {width}{hint}"]
+
+
+def visiting_loop(target: Target, pages: int) -> str:
+    """IR of @visit: `times` passes that read each line of `bytes` (a multiple of `pages` strides) once, going through so many
+    pages, VISIT_STRIDE bytes apart, for their first lines, then for their second, and so on.
+    """
+    width, line = target.vector_bits // 8, target.caches[0].line
+    vector = f"<{width // 4} x float>"
+    block = pages * VISIT_STRIDE
+    names = ("pass", "block", "line", "page")
+    steps = dict(zip(names, (1, block, line, VISIT_STRIDE), strict=True))
+    ends = dict(zip(names, ("%times", "%bytes", VISIT_STRIDE, block), strict=True))
+    lines = ["  br label %pass"]
+    for outer, name, inner in zip(("entry", *names), names, (*names[1:], None), strict=False):
+        back = f"{inner}.done" if inner else name
+        before = "zeroinitializer" if outer == "entry" else f"%{outer}.sum"
+        lines += [f"{name}:", f"  %{name}.at = phi i64 [ 0, %{outer} ], [ %{name}.next, %{back} ]"]
+        lines.append(f"  %{name}.sum = phi {vector} [ {before}, %{outer} ], [ %total, %{back} ]")
+        lines += [f"  br label %{inner}"] if inner else []
+    lines += ["  %within = add i64 %line.at, %page.at", "  %offset = add i64 %block.at, %within"]
+    lines += [
+        "  %from = getelementptr i8, ptr %buffer, i64 %offset",
+        f"  %read = load {vector}, ptr %from, align {width}",
+    ]
+    lines.append(f"  %total = fadd {vector} %page.sum, %read")
+    for name in reversed(names):
+        lines.append(f"  %{name}.next = add i64 %{name}.at, {steps[name]}")
+        lines.append(f"  %{name}.more = icmp slt i64 %{name}.next, {ends[name]}")
+        lines += [f"  br i1 %{name}.more, label %{name}, label %{name}.done", f"{name}.done:"]
+    lines += [f"  %keep = getelementptr {vector}, ptr %numbers, i64 1", f"  store {vector} %total, ptr %keep, align 4"]
+    return _FRAME.format(name="visit", body="\n".join([*lines, "  ret void"]), declarations="")
 
 
 def _all(value: float, width: int) -> str:

@@ -17,7 +17,13 @@ Curve = tuple[tuple[int, float], ...]  # (working set in bytes, bytes per second
 # it asks for what it will read.
 USES = {"read": 0.0, "triad": 1 / 3, "copy": 1 / 2, "write": 1.0}  # -> which share of the bytes is written
 PAST = "_past"
+OWN_PAST = "own_past"  # what is read is stored where it came from, past the caches, which have just brought it in
 AHEAD = "_ahead"
+VISITED = (
+    16,
+    256,
+    4096,
+)  # pages in turn: whose lines a core asks for in time, whose it does not, whose addresses it forgets
 _CLOCK = 3.0e9  # Hz, assumed where nothing was measured
 MATRIX = (
     "bf16_tiles"  # in Ceilings.flops: products of tiles of bfloat16 on the matrix unit of a processor, where it has one
@@ -25,6 +31,8 @@ MATRIX = (
 MATRIX_FLOPS = 1024  # operations of such a unit in one cycle
 MATRIX_PRODUCTS = 6  # products of bfloat16 parts that make one of f32 (tensor/bf16_products.py)
 _MATRIX_CLOCK = 0.92  # of the clock, while the matrix unit is at work
+_MEMORY = 12e9  # bytes per second that a core gets from memory
+_VISITS = tuple(zip(VISITED, (1.0, 1.3, 2.4), strict=True))  # pages -> how much longer a line takes (an EPYC 9004)
 _CUDA_CLOCK = 1.7e9
 _CUDA_L2 = 32  # bytes per cycle and multiprocessor that the L2 gives
 
@@ -37,15 +45,18 @@ class Ceilings:
     bandwidth: (working set, speed) in ascending order of working set. The set is all bytes that the threads touch together;
         the speed, bytes per second, counts each byte read or written once, and is the highest of all kinds of loops.
     streams: the same for each kind of loop by itself, by its name (see USES); empty where that was not told apart.
+    visits: (pages, seconds), pages ascending: what a line of memory costs a thread that goes from page to page, line by line
+        through so many of them, all threads at once; empty where that was not measured.
     """
 
     flops: Mapping[str, float]
     bandwidth: Curve
     threads: int
     streams: Mapping[str, Curve] = field(default_factory=dict)
+    visits: Curve = ()
 
     def __post_init__(self) -> None:
-        for curve in (self.bandwidth, *self.streams.values()):
+        for curve in (self.bandwidth, *self.streams.values(), *([self.visits] if self.visits else [])):
             sizes = [size for size, _ in curve]
             if not sizes or sizes != sorted(set(sizes)) or sizes[0] <= 0:
                 raise ValueError("bandwidth needs entries in ascending order of working set")
@@ -53,7 +64,7 @@ class Ceilings:
         object.__setattr__(self, "streams", MappingProxyType(dict(self.streams)))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (dict(self.flops), self.bandwidth, self.threads, dict(self.streams))
+        return type(self), (dict(self.flops), self.bandwidth, self.threads, dict(self.streams), self.visits)
 
     def highest(self, dtype: str) -> float:
         """Operations per second that no sum of products of a dtype exceeds, on whatever unit it is computed."""
@@ -63,6 +74,10 @@ class Ceilings:
         """Bytes per second at a working set of `bytes`: between two entries as a straight line on logarithmic scales."""
         return _along(self.bandwidth, bytes)
 
+    def visit_at(self, pages: float) -> float:
+        """Seconds for a line of memory where a thread goes through so many pages; between entries as `bandwidth_at`."""
+        return _along(self.visits, pages) if self.visits else 0.0
+
     def speed_of_use(self, bytes: float, written: float) -> float:
         """As `bandwidth_at`, of the loops that use memory in the same way: `written` of the bytes are written."""
         curves = [self.streams[name] for name in ways_of(use_of(bytes, written)) if name in self.streams]
@@ -71,14 +86,17 @@ class Ceilings:
     def to_json(self) -> str:
         """One line of JSON, read back by `from_json` to equal ceilings."""
         document = {"flops": dict(self.flops), "threads": self.threads, "bandwidth": self.bandwidth}
-        return json.dumps({**document, "streams": dict(self.streams)} if self.streams else document)
+        more = {"streams": dict(self.streams), "visits": self.visits}
+        return json.dumps({**document, **{name: found for name, found in more.items() if found}})
 
     @staticmethod
     def from_json(text: str) -> Ceilings:
         """The ceilings that `to_json` wrote. Errors: ValueError or KeyError for anything else."""
         data = json.loads(text)
         streams = {name: _curve(entries) for name, entries in data.get("streams", {}).items()}
-        return Ceilings(data["flops"], _curve(data["bandwidth"]), data["threads"], streams)
+        return Ceilings(
+            data["flops"], _curve(data["bandwidth"]), data["threads"], streams, _curve(data.get("visits", ()))
+        )
 
 
 def use_of(bytes: float, written: float) -> str:
@@ -109,7 +127,11 @@ def default_ceilings(target: Target, threads: int) -> Ceilings:
     """Ceilings from the target's numbers, for a machine that was never measured: right in order of magnitude."""
     clock = _CUDA_CLOCK if target.kind == "cuda" else _CLOCK
     workers = target.cores if target.kind == "cuda" else threads
-    return Ceilings(_default_flops(target, clock * workers), _default_bandwidth(target, clock, workers), threads)
+    visits = (
+        () if target.kind == "cuda" else tuple((p, slower * target.caches[0].line / _MEMORY) for p, slower in _VISITS)
+    )
+    bandwidth = _default_bandwidth(target, clock, workers)
+    return Ceilings(_default_flops(target, clock * workers), bandwidth, threads, visits=visits)
 
 
 def _default_flops(target: Target, cycles: float) -> dict[str, float]:
@@ -147,5 +169,5 @@ def _default_bandwidth(target: Target, clock: float, workers: int) -> tuple[tupl
         size = max(held // 2, 2 * size)
         entries.append((size, speed))
         speed = min(speed, _CUDA_L2 * clock * workers) if target.kind == "cuda" else speed / 3
-    memory = 2.5e12 if target.kind == "cuda" else 12e9 * min(workers, 4)
+    memory = 2.5e12 if target.kind == "cuda" else _MEMORY * min(workers, 4)
     return *entries, (4 * size + 1, min(memory, entries[-1][1] if entries else memory))

@@ -20,7 +20,7 @@ from modelling.programs import (
 )
 
 from tilesmith.cost_model.analysis import analyse
-from tilesmith.cost_model.analytic import predict, seconds
+from tilesmith.cost_model.analytic import again_seconds, predict, seconds, visit_seconds
 from tilesmith.cost_model.features import feature_table
 from tilesmith.cost_model.work import Work
 from tilesmith.schedules.loops import LoopKind
@@ -203,15 +203,42 @@ def turned(vectors: int, streaming: int, target: Target = TARGET) -> float:
 
 
 def test_rows_in_more_pages_than_a_core_follows_come_late() -> None:
-    assert turned(2, 1) < 0.75 * turned(8, 1)
+    assert turned(2, 1) < 0.95 * turned(8, 1)
     assert turned(2, 1) < turned(2, 0)
+
+
+def test_pages_whose_addresses_are_forgotten_are_looked_up() -> None:
+    """128 rows that lie four pages apart are still remembered, 2,048 are not. What only stores go to nobody waits for."""
+    assert turned(4, 1) == pytest.approx(turned(8, 1), rel=0.01)
+    assert turned(8, 1) < 0.75 * turned(128, 1)
+
+
+def test_what_costs_were_not_measured_are_none() -> None:
+    plain = default_ceilings(TARGET, 2)
+    assert again_seconds(TARGET, plain) == 0.0
+    assert visit_seconds(replace(plain, visits=())) == (0.0, 0.0)
+    speeds = {"copy_past": ((1024, 4e10),), "own_past": ((1024, 1e10),)}
+    assert again_seconds(TARGET, replace(plain, streams=speeds)) == pytest.approx(2 * 64 * (1e-10 - 5e-11))
+
+
+def test_packing_waits_for_memory() -> None:
+    """What is read only to be packed, and is in no cache, is on its way while nothing else goes on."""
+    made, plain = task(matmul(64, 4096, 4096), threads=2), default_ceilings(TARGET, 2)
+    names = [found.arm(made.body, TARGET).name for found in made.sketches]
+    packing, reading = (next(i for i, n in enumerate(names) if f"pack columns={x}" in n) for x in ("true", "false"))
+    for number, bytes_packed in ((packing, 4 * 4096 * 4096), (reading, 0)):
+        found = made.sketches[number]
+        arm = found.arm(made.body, TARGET)
+        analysis = analyse(found.apply(made.body, TARGET, config(arm, arm.default)), TARGET, 2)
+        assert analysis.nests[-1].packed == pytest.approx(bytes_packed, rel=0.2)
+        assert seconds(analysis, TARGET, 2, plain, 1)[0] > bytes_packed / plain.bandwidth[-1][1]
 
 
 def test_half_lines_are_not_streamed_in_between_others() -> None:
     """With 8 lanes a row of a square is half a line, whose other half is stored after all other rows: nothing is gained."""
     narrow = parse_target("x86:avx2")
     assert turned(2, 1, narrow) > 0.9 * turned(2, 0, narrow)
-    assert turned(2, 1) < 0.6 * turned(2, 0)
+    assert turned(2, 1) < 0.75 * turned(2, 0)
 
 
 WINDOW = """

@@ -1,6 +1,7 @@
 """Ceilings: interpolation, text form, and defaults that follow from a target's numbers."""
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -21,6 +22,9 @@ def test_bandwidth_lies_on_a_line_between_entries_and_is_flat_outside() -> None:
 def test_json_and_pickle_give_equal_ceilings() -> None:
     assert Ceilings.from_json(MEASURED.to_json()) == MEASURED
     assert pickle.loads(pickle.dumps(MEASURED)) == MEASURED
+    more = replace(MEASURED, streams={"read": ((1024, 1.0e11),)}, visits=((16, 4e-9), (4096, 1e-8)))
+    assert Ceilings.from_json(more.to_json()) == more and pickle.loads(pickle.dumps(more)) == more
+    assert more.visit_at(16) == 4e-9 and more.visit_at(9999) == 1e-8 and MEASURED.visit_at(16) == 0.0
 
 
 @pytest.mark.parametrize("entries", [(), ((2, 1.0), (1, 1.0)), ((1, 1.0), (1, 2.0)), ((0, 1.0),)])

@@ -16,11 +16,13 @@ from tilesmith.measure.loops import (
     STREAMS,
     SUMS,
     TILE_PRODUCTS,
+    VISIT_STRIDE,
     Stream,
     accumulators,
     arithmetic_loop,
     matrix_loop,
     stream_loop,
+    visiting_loop,
 )
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.runtime.devices.memory import aligned_array
@@ -46,7 +48,10 @@ def test_a_stream_touches_all_its_bytes(stream: Stream) -> None:
     numbers = calibrate._numbers(BYTES, 3)
     kernel.run([buffer, numbers])
     reads = [before[s * count : (s + 1) * count] for s in range(stream.reads)]
-    if stream.writes:
+    if stream.in_place:
+        assert np.array_equal(buffer[:count], -before[:count])  # three times
+        assert np.array_equal(buffer[count:], before[count:])
+    elif stream.writes:
         wanted = reads[0] + reads[1] / 2 if len(reads) == 2 else reads[0] if reads else np.ones(count)
         assert np.array_equal(buffer[stream.reads * count : stream.streams * count], wanted)
         assert np.array_equal(buffer[stream.streams * count :], before[stream.streams * count :])
@@ -54,6 +59,20 @@ def test_a_stream_touches_all_its_bytes(stream: Stream) -> None:
         vector = HOST.vector_bits // 32
         lanes = numbers.view(np.float32)[vector : vector * (STEP + 1)]
         assert lanes.sum() == 3 * reads[0].sum()
+
+
+@pytest.mark.parametrize("pages", [1, 3])
+def test_a_visit_reads_one_vector_of_each_line(pages: int) -> None:
+    """Of two blocks of so many pages, with what lies between the pages."""
+    size, line = 2 * pages * VISIT_STRIDE, HOST.caches[0].line
+    kernel = calibrate._load(HOST, "visit", visiting_loop(HOST, pages))
+    buffer = floats(size // 4 + 16)
+    buffer[:] = np.arange(buffer.size) % 7
+    numbers = calibrate._numbers(size, 2)
+    kernel.run([buffer, numbers])
+    vector = HOST.vector_bits // 32
+    read = buffer[: size // 4].reshape(-1, line // 4)[:, :vector]
+    assert numbers.view(np.float32)[vector : 2 * vector].tolist() == (2 * read.sum(axis=0)).tolist()
 
 
 def test_no_line_of_the_memory_is_all_zeros() -> None:
@@ -143,6 +162,8 @@ def test_the_figures_hang_together(hasty: None) -> None:
     assert speeds == sorted(speeds, reverse=True) and 1e9 < speeds[-1] < speeds[0] < 1e13
     assert 1.5 < found.flops["f32"] / found.flops["f64"] < 2.7
     assert found.flops["i8"] > found.flops["f32"] > 1e9 and found.threads == 1
+    assert [pages for pages, _ in found.visits] == [16, 256, 4096]
+    assert all(1e-10 < seconds < 1e-6 for _, seconds in found.visits)
     assert found.bandwidth[-1][0] > max(cache.bytes for cache in HOST.caches)
 
 
