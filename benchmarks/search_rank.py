@@ -58,8 +58,8 @@ def rank(store: Store) -> Iterator[Piece]:
 
 
 def times(plan: Plan, result: TuneResult, _: Database) -> Found:
-    """{"times": {candidate: (predicted, measured) seconds, None where it failed}, "front": {candidate: (sketch, config)} of the
-    fastest}, candidates by a hash."""
+    """{"times": {candidate: (predicted, measured) seconds, None where it failed}, "front": {candidate: (key of its sketch,
+    config)} of the fastest}, candidates by a hash."""
     program, target = plan.rows[plan.task].program(), parse_target("host")
     space = TaskSpace(Task.of(program, target, THREADS), ceilings(target, THREADS))
     problem = problem_of(program, space, Machine("", ""))
@@ -81,11 +81,17 @@ def times(plan: Plan, result: TuneResult, _: Database) -> Found:
 
 def front(task: str, held: Sequence[Found]) -> Found:
     """{"seconds": {candidate: seconds}} of the fastest candidates of some runs, timed together."""
-    entries = {name: json.dumps(entry) for found in held for name, entry in found["front"].items()}
-    times = {name: min(found["times"][name][1] or np.inf for found in held) for name in entries}
-    fastest = sorted(entries, key=lambda name: times[name])[:FRONT]
     target = parse_target("host")
     described = Task.of(TASKS[task].program(), target, THREADS)
+    space = TaskSpace(described, ceilings(target, THREADS))
+    texts = {arm.key: space.sketch_text(number) for number, arm in enumerate(space.arms)}
+    entries = {
+        name: json.dumps((texts.get(sketch, ""), config))
+        for found in held
+        for name, (sketch, config) in found["front"].items()
+    }
+    times = {name: min(found["times"][name][1] or np.inf for found in held) for name in entries}
+    fastest = sorted(entries, key=lambda name: times[name])[:FRONT]
     taken = measured(described, target.text, [entries[name] for name in fastest])
     return {"seconds": {name: median(taken[entries[name]]) for name in fastest}}
 

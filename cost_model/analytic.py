@@ -12,7 +12,8 @@ what is stored past the caches leaves while it is stored, for nothing but a few 
 0.86 ms with usual stores, 0.97 with such.
 
 Constants without a source of their own were fitted to 6,000 random trials of twelve programs (benchmarks/search.py, measure
-`rank`) on a Sapphire Rapids, for rank correlation and for the spread of log(measured / predicted) among the better half.
+`rank`) on a Sapphire Rapids and an EPYC 9004, for rank correlation and for the spread of log(measured / predicted) among the
+better half.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..schedules.loops import LoopTree
-from ..targets.ceilings import MATRIX, MATRIX_FLOPS, OWN_PAST, PAST, VISITED, Ceilings, Curve
+from ..targets.ceilings import LOADED, MATRIX, MATRIX_FLOPS, OWN_PAST, PAST, VISITED, Ceilings, Curve
 from ..targets.target import Target
 from .analysis import SHARE, Analysis, Moved, Nest, analyse
 from .footprint import Value, total_of
@@ -36,8 +37,8 @@ SPLIT = (
 MASKED = 1.0  # of a load more where a mask leaves out lanes (Sapphire Rapids: 1.02 cycles instead of 0.66)
 APART = 0.25  # of a broadcast more from rows near a page apart: what packs its rows was 7 to 12% faster than predicted
 COLLISION = 2.0  # cycles to fetch a line whose places in the first cache are all taken, many at once
-NORM = 2.5  # of the terms of a nest: 1 would be their sum, infinity the largest
-NORM_NEAR = 3.0  # where hints bring operands near: the best of 49x512x4608 have them (0.74 ms, without 0.79)
+NORM = 3.0  # of the terms of a nest: 1 would be their sum, infinity the largest
+NORM_NEAR = 3.6  # where hints bring operands near: the best of 49x512x4608 have them (0.74 ms, without 0.79)
 NORM_NEAR_TILES = 2.0  # of tiles, which are loaded a line at a time anyway: there hints take the places of other loads
 NORM_STREAM = 2.0  # of streams without hints, whose misses stop the core, and with hints (bias + gelu of 4096x3072,
 NORM_AHEAD = 5.0  # Sapphire Rapids: 2.51 ms without, 2.10 with)
@@ -57,7 +58,8 @@ UNASKED = 16384.0  # bytes of a row up to which the next one is on its way while
 # for most products, took 1.2 to 1.4 times as long as those of 2 x 2; and blocks of the depth whose operands fit in the first
 # cache are among the best.
 TILE_TRAFFIC = 1.6
-NORM_PORTS = 2.5  # of arithmetic and loads in one core
+NORM_PORTS = 2.0  # of arithmetic and loads in one core, where it was not measured
+APART_PORTS = 4.0  # the same of a core where neither waits for the other, as on an EPYC 9004
 REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
 MEMORY = float("inf")  # bytes of a working set that no cache holds
 LEAST = 0.25  # what a byte written costs at least, of one that is read: less is an error of the calibration
@@ -90,10 +92,11 @@ def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, 
     clock = clock_of(target, ceilings)
     read, written, past = far_costs(ceilings, MEMORY)
     storing = nest.moved[-1].past * past
+    ports = ports_norm(target, ceilings)
     computing: Value = 0.0
     for stage, work in nest.work:
         slower = 1.0 if stage.loops.tensorized is None else clock / matrix_clock_of(ceilings, clock)
-        seconds = slower * stage_cycles(work, target) / (clock * threads)
+        seconds = slower * stage_cycles(work, target, ports) / (clock * threads)
         streams = nest.passes and any(a.tensor in nest.traffic.streamed for a in stage.writes)
         computing = computing + (_norm([seconds, storing]) if streams else seconds)
     *near, far = memory_seconds(nest, analysis, target, threads, ceilings)
@@ -141,18 +144,32 @@ def _norm(terms: list[Value], power: float = NORM) -> Value:
     return total ** (1.0 / power)
 
 
-def stage_cycles(work: Work, target: Target) -> Value:
+def stage_cycles(work: Work, target: Target, ports: float = NORM_PORTS) -> Value:
     """Cycles of one core for a whole stage, if all data lay in the first-level cache.
 
-    Loads get into the way of arithmetic before they fill their own ports: multiply-adds on registers alone run at 219
-    GFLOP/s on a core of a Sapphire Rapids, at 197 with one load of a vector for each four of them, at 172 with one for two.
-    A stage on the matrix unit has no other arithmetic.
+    Loads may get into the way of arithmetic before they fill their own ports: multiply-adds on registers alone run at 219
+    GFLOP/s on a core of a Sapphire Rapids, at 197 with one load of a vector for each four of them, at 172 with one for two;
+    on an EPYC 9004 such loads cost nothing. `ports`: the norm of both (ports_norm). A stage on the matrix unit has no other
+    arithmetic.
     """
     arithmetic, loading, *others, tiles = resources(work, target)
-    bound: Value = tiles + loading if work.on_matrix else _norm([arithmetic, loading], NORM_PORTS)
+    bound: Value = tiles + loading if work.on_matrix else _norm([arithmetic, loading], ports)
     for resource in others:
         bound = np.maximum(bound, resource)
     return bound + EXIT * work.exits
+
+
+def ports_norm(target: Target, ceilings: Ceilings) -> float:
+    """The norm of arithmetic and loads with which multiply-adds that load every second operand are as fast as measured."""
+    if LOADED not in ceilings.flops:
+        return NORM_PORTS
+    measured, loading = ceilings.flops["f32"] / ceilings.flops[LOADED], 0.5 * target.fma_ports / target.load_ports
+    low, high = 1.0, APART_PORTS
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        slower = (1.0 + loading**middle) ** (1.0 / middle)
+        low, high = (middle, high) if slower > measured else (low, middle)
+    return high
 
 
 def resources(work: Work, target: Target) -> tuple[Value, Value, Value, Value, Value, Value]:

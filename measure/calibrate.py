@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..common.errors import EnvironmentFailure
 from ..common.settings import CACHE
-from ..targets.ceilings import MATRIX, VISITED, Ceilings, Curve, default_ceilings
+from ..targets.ceilings import LOADED, MATRIX, VISITED, Ceilings, Curve, default_ceilings
 from ..targets.host import usable_cores
 from ..targets.matrix_unit import allow_matrix_unit, tile_configuration
 from ..targets.target import Target, check_runs_here, parse_target
@@ -133,7 +133,7 @@ def measure_ceilings(target: Target, threads: int) -> Ceilings:
     """Measures now, in this process; takes some seconds."""
     sizes = _sizes(target, threads)
     with Loops(target, threads, _SHORTEST, _SAMPLES) as loops:
-        flops = {dtype: loops.arithmetic(dtype) for dtype in _MEASURED}
+        flops = {dtype: loops.arithmetic(dtype) for dtype in _MEASURED} | {LOADED: loops.arithmetic("f32", loaded=True)}
         if "amx-bf16" in target.features and allow_matrix_unit():
             flops[MATRIX] = loops.matrix()
         found = {(stream, size): loops.speed(stream, size) for size in reversed(sizes) for stream in STREAMS}
@@ -176,10 +176,10 @@ class Loops:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
 
-    def arithmetic(self, dtype: str) -> float:
+    def arithmetic(self, dtype: str, loaded: bool = False) -> float:
         """Operations per second of all threads; they share nothing, so each counts with its own best."""
         target = self._target
-        kernel = self._kernel(f"flops {dtype}", "flops", lambda: arithmetic_loop(target, dtype))
+        kernel = self._kernel(f"flops {dtype} {loaded}", "flops", lambda: arithmetic_loop(target, dtype, loaded))
         size = target.vector_bits // 8 * (accumulators(target) + 2)
         buffers = [_touched(size).view(np.float32 if dtype == "f32" else np.float64) for _ in range(self._threads)]
         for buffer in buffers:

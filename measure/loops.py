@@ -88,8 +88,11 @@ def accumulators(target: Target) -> int:
     return min(16, target.vector_registers - 4)
 
 
-def arithmetic_loop(target: Target, dtype: str) -> str:
-    """IR of @flops: `times` trips of OPERATIONS multiply-adds on each accumulator. `dtype` is "f32" or "f64"."""
+def arithmetic_loop(target: Target, dtype: str, loaded: bool = False) -> str:
+    """IR of @flops: `times` trips of OPERATIONS multiply-adds on each accumulator. `dtype` is "f32" or "f64".
+
+    `loaded`: every second one loads an operand.
+    """
     lanes = target.vector_bits // (32 if dtype == "f32" else 64)
     vector = f"<{lanes} x {'float' if dtype == 'f32' else 'double'}>"
     chains = range(accumulators(target))
@@ -100,12 +103,21 @@ def arithmetic_loop(target: Target, dtype: str) -> str:
     lines.append("  %i = phi i64 [ 0, %entry ], [ %next, %loop ]")
     lines += [f"  %v{c}.0 = phi {vector} [ %x, %entry ], [ %v{c}.{OPERATIONS}, %loop ]" for c in chains]
     for step in range(OPERATIONS):
+        if loaded:  # else what a step before has loaded would do
+            lines.append('  call void asm sideeffect "", "~{memory}"()')
         for c in chains:
+            operand = "%y"
+            if loaded and c % 2:
+                operand = f"%w{c}.{step}"
+                lines.append(f"  %q{c}.{step} = getelementptr {vector}, ptr %buffer, i64 {c + 2}")
+                lines.append(f"  {operand} = load {vector}, ptr %q{c}.{step}")
             before, after = f"%v{c}.{step}", f"%v{c}.{step + 1}"
             if fused:
-                lines.append(f"  {after} = call {vector} {intrinsic}({vector} {before}, {vector} %y, {vector} %x)")
+                lines.append(
+                    f"  {after} = call {vector} {intrinsic}({vector} {before}, {vector} {operand}, {vector} %x)"
+                )
             else:
-                lines.append(f"  {after}.m = fmul {vector} {before}, %y")
+                lines.append(f"  {after}.m = fmul {vector} {before}, {operand}")
                 lines.append(f"  {after} = fadd {vector} {after}.m, %x")
     lines += [
         "  %next = add i64 %i, 1",

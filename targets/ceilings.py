@@ -28,6 +28,9 @@ _CLOCK = 3.0e9  # Hz, assumed where nothing was measured
 MATRIX = (
     "bf16_tiles"  # in Ceilings.flops: products of tiles of bfloat16 on the matrix unit of a processor, where it has one
 )
+LOADED = (
+    "f32_loaded"  # in Ceilings.flops: products where every second operand comes from the nearest cache, as measured
+)
 MATRIX_FLOPS = 1024  # operations of such a unit in one cycle
 MATRIX_PRODUCTS = 6  # products of bfloat16 parts that make one of f32 (tensor/bf16_products.py)
 _MATRIX_CLOCK = 0.92  # of the clock, while the matrix unit is at work
@@ -41,7 +44,7 @@ _CUDA_L2 = 32  # bytes per cycle and multiprocessor that the L2 gives
 class Ceilings:
     """The highest speeds of `threads` threads together.
 
-    flops: dtype name -> operations per second, a fused multiply-add counting two; beside the dtypes MATRIX.
+    flops: dtype name -> operations per second, a fused multiply-add counting two; beside the dtypes MATRIX and LOADED.
     bandwidth: (working set, speed) in ascending order of working set. The set is all bytes that the threads touch together;
         the speed, bytes per second, counts each byte read or written once, and is the highest of all kinds of loops.
     streams: the same for each kind of loop by itself, by its name (see USES); empty where that was not told apart.

@@ -20,14 +20,14 @@ from modelling.programs import (
 )
 
 from tilesmith.cost_model.analysis import analyse
-from tilesmith.cost_model.analytic import again_seconds, predict, seconds, visit_seconds
+from tilesmith.cost_model.analytic import again_seconds, ports_norm, predict, seconds, visit_seconds
 from tilesmith.cost_model.features import feature_table
 from tilesmith.cost_model.work import Work
 from tilesmith.schedules.loops import LoopKind
 from tilesmith.schedules.schedule import Schedule
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.space import config
-from tilesmith.targets.ceilings import Ceilings, default_ceilings
+from tilesmith.targets.ceilings import LOADED, Ceilings, default_ceilings
 from tilesmith.targets.target import Target, parse_target
 
 CEILINGS = default_ceilings(TARGET, 1)
@@ -219,6 +219,16 @@ def test_what_costs_were_not_measured_are_none() -> None:
     assert visit_seconds(replace(plain, visits=())) == (0.0, 0.0)
     speeds = {"copy_past": ((1024, 4e10),), "own_past": ((1024, 1e10),)}
     assert again_seconds(TARGET, replace(plain, streams=speeds)) == pytest.approx(2 * 64 * (1e-10 - 5e-11))
+
+
+@pytest.mark.parametrize(
+    ("share", "low", "high"), [(172 / 219, 1.3, 1.45), (1.0, 4.0, 4.0), (1.1, 4.0, 4.0), (0.5, 1.0, 1.02)]
+)
+def test_how_much_loads_hold_up_arithmetic_is_measured(share: float, low: float, high: float) -> None:
+    plain = default_ceilings(TARGET, 2)
+    measured = replace(plain, flops={**plain.flops, LOADED: share * plain.flops["f32"]})
+    assert low <= ports_norm(TARGET, measured) <= high
+    assert 1 < ports_norm(TARGET, plain) < 4
 
 
 def test_packing_waits_for_memory() -> None:

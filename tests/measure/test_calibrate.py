@@ -80,9 +80,9 @@ def test_no_line_of_the_memory_is_all_zeros() -> None:
     assert lines.any(axis=1).all()
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_the_arithmetic_is_done(dtype: str) -> None:
-    kernel = calibrate._load(HOST, "flops", arithmetic_loop(HOST, dtype))
+@pytest.mark.parametrize(("dtype", "loaded"), [("f32", False), ("f64", False), ("f32", True)])
+def test_the_arithmetic_is_done(dtype: str, loaded: bool) -> None:
+    kernel = calibrate._load(HOST, "flops", arithmetic_loop(HOST, dtype, loaded))
     kind = np.float32 if dtype == "f32" else np.float64
     lanes = HOST.vector_bits // 8 // np.dtype(kind).itemsize
     buffer = aligned_array(((accumulators(HOST) + 2) * lanes,), np.dtype(kind))
