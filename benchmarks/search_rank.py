@@ -31,9 +31,10 @@ from tilesmith.measure.result import Purpose
 from tilesmith.schedules.space_ops import group
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
+from tilesmith.tensor.program import Program
 from tilesmith.tuner.database import Database
 from tilesmith.tuner.outcome import TuneResult
-from tilesmith.tuner.problem import problem_of
+from tilesmith.tuner.problem import Problem, problem_of
 from tilesmith.tuner.records import Machine
 from tilesmith.tuner.search.pool import prior_of
 from tilesmith.tuner.task_space import TaskSpace
@@ -60,16 +61,14 @@ def rank(store: Store) -> Iterator[Piece]:
 def times(plan: Plan, result: TuneResult, _: Database) -> Found:
     """{"times": {candidate: (predicted, measured) seconds, None where it failed}, "front": {candidate: (key of its sketch,
     config)} of the fastest}, candidates by a hash."""
-    program, target = plan.rows[plan.task].program(), parse_target("host")
-    space = TaskSpace(Task.of(program, target, THREADS), ceilings(target, THREADS))
-    problem = problem_of(program, space, Machine("", ""))
+    problem = problem_here(plan.rows[plan.task].program())
     searched = [r for r in result.records if r.trial.purpose is Purpose.SEARCH]
     known = [(problem.candidate(r.trial.sketch, r.config), r) for r in searched]
     kept = [(candidate, record) for candidate, record in known if candidate is not None]
     found: dict[str, tuple[float, float | None]] = {}
     entries = {}
-    for rows, members in group(space, [candidate for candidate, _ in kept]):
-        for row, predicted in zip(rows, prior_of(space, members), strict=True):
+    for rows, members in group(problem.space, [candidate for candidate, _ in kept]):
+        for row, predicted in zip(rows, prior_of(problem.space, members), strict=True):
             record = kept[int(row)][1]
             name = hashlib.sha256(f"{record.trial.sketch} {record.trial.config}".encode()).hexdigest()[:8]
             seconds = float(f"{record.seconds:.4g}") if record.seconds < float("inf") else None
@@ -79,20 +78,25 @@ def times(plan: Plan, result: TuneResult, _: Database) -> Found:
     return {"times": found, "front": {name: entries[name][1] for name in fastest}}
 
 
+def problem_here(program: Program) -> Problem:
+    """What a search of a program on this machine is about."""
+    target = parse_target("host")
+    space = TaskSpace(Task.of(program, target, THREADS), ceilings(target, THREADS))
+    return problem_of(program, space, Machine("", ""))
+
+
 def front(task: str, held: Sequence[Found]) -> Found:
     """{"seconds": {candidate: seconds}} of the fastest candidates of some runs, timed together."""
-    target = parse_target("host")
-    described = Task.of(TASKS[task].program(), target, THREADS)
-    space = TaskSpace(described, ceilings(target, THREADS))
-    texts = {arm.key: space.sketch_text(number) for number, arm in enumerate(space.arms)}
+    problem = problem_here(TASKS[task].program())
+    sketches = [problem.sketch(arm) for arm in range(len(problem.space.arms))]
+    texts = {sketch.key: sketch.text for sketch in sketches}
     entries = {
-        name: json.dumps((texts.get(sketch, ""), config))
-        for found in held
-        for name, (sketch, config) in found["front"].items()
+        name: json.dumps((texts[sketch], config)) for found in held for name, (sketch, config) in found["front"].items()
     }
     times = {name: min(found["times"][name][1] or np.inf for found in held) for name in entries}
     fastest = sorted(entries, key=lambda name: times[name])[:FRONT]
-    taken = measured(described, target.text, [entries[name] for name in fastest])
+    described = problem.space.task
+    taken = measured(described, described.target.text, [entries[name] for name in fastest])
     return {"seconds": {name: median(taken[entries[name]]) for name in fastest}}
 
 

@@ -190,19 +190,25 @@ B[i: 4096, j: 4096] = A[j, i]
 return B"""
 
 
-def turned(vectors: int, streaming: int, target: Target = TARGET) -> float:
-    """The quickest transpose by squares whose inner loop goes through so many vectors of the output."""
+def turned(vectors: int, streaming: int, target: Target = TARGET, late: float = 0.0) -> float:
+    """The quickest transpose by squares whose inner loop goes through so many vectors of the output. `late`: seconds more for a
+    line that nobody asks for in time; 0: as by default."""
+    ceilings = default_ceilings(target, 2)
+    if late:
+        ceilings = replace(ceilings, visits=((16, 2.6e-9), (256, 2.6e-9 + late)))
     found = []
     for one in task(TURNED, threads=2).sketches:
         if "step copy(" in one.text and "step streaming(" in one.text:
             values = {"rows": 8, "vectors": vectors, "streaming": streaming}
             config = {t.name: values[t.name.split(".")[1]] for t in one.tunables}
             tree = one.apply(program(TURNED), target, config)
-            found.append(float(predict(tree, target, 2, default_ceilings(target, 2), 1)[0]))
+            found.append(float(predict(tree, target, 2, ceilings, 1)[0]))
     return min(found)
 
 
 def test_rows_in_more_pages_than_a_core_follows_come_late() -> None:
+    """How much later depends on the machine: 10 ns a line on a Sapphire Rapids."""
+    assert turned(2, 1, late=1e-8) < 0.75 * turned(8, 1, late=1e-8)
     assert turned(2, 1) < 0.95 * turned(8, 1)
     assert turned(2, 1) < turned(2, 0)
 
@@ -248,7 +254,7 @@ def test_half_lines_are_not_streamed_in_between_others() -> None:
     """With 8 lanes a row of a square is half a line, whose other half is stored after all other rows: nothing is gained."""
     narrow = parse_target("x86:avx2")
     assert turned(2, 1, narrow) > 0.9 * turned(2, 0, narrow)
-    assert turned(2, 1) < 0.75 * turned(2, 0)
+    assert turned(2, 1) < 0.6 * turned(2, 0)
 
 
 WINDOW = """
