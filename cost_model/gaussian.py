@@ -9,10 +9,15 @@ portions and the posterior moves little.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..common.blas import ONE_THREAD
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -54,10 +59,16 @@ def kernel(a: Matrix, b: Matrix, inverse_scales: Vector) -> Matrix:
 
 def forward(lower: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.float64]:
     """Solves lower @ x = right, float64[n, n] and float64[n] or float64[n, m]."""
+    solved: NDArray[np.float64] = _triangular()(lower, right, lower=True, check_finite=False)
+    return solved
+
+
+@cache
+def _triangular() -> Callable[..., NDArray[np.float64]]:
     from scipy.linalg import solve_triangular
 
-    solved: NDArray[np.float64] = solve_triangular(lower, right, lower=True, check_finite=False)
-    return solved
+    ONE_THREAD.loaded()
+    return cast(Callable[..., NDArray[np.float64]], solve_triangular)
 
 
 @dataclass(slots=True)

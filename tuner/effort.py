@@ -43,6 +43,9 @@ class Draft:
     first: int = 12  # trials that are chosen by the prior alone
     arms: float = 0.25  # share of them that are the best of an arm each
     slack: float = 1.5  # a drafted trial may be predicted to take this many times the best
+    doubted: int = 4  # of the first trials at most, for options that no other one has
+    variants: int = 2048  # of the best, with other options, from which these are chosen
+    close: float = 1.1  # times the best with an option, up to which a trial is for others as well
 
 
 UNTUNED = Draft(population=8_000, generations=4)  # of a compile that knows nothing: 100,000 find nothing better

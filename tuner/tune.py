@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from ..common.blas import ONE_THREAD
 from ..common.garbage import COLLECTED_RARELY
 from ..measure.result import Purpose, Runner
 from ..schedules.schedule import Template
@@ -87,7 +88,7 @@ def tune(
         request |= {"together": sorted(task.key for task in tasks), "weights": shares}
     watchers = watchers_of(progress, len(programs))
     lanes: list[Lane] = []
-    with open_database(db) as database, place_for(resolved, count, runner) as place, COLLECTED_RARELY:
+    with open_database(db) as database, place_for(resolved, count, runner) as place, COLLECTED_RARELY, ONE_THREAD:
         for one, task, sketches, weight, watcher in zip(programs, tasks, spaces, shares, watchers, strict=True):
             space = TaskSpace(task, place.ceilings, sketches, ragged=preset.parts.ragged)
             problem = problem_of(one, space, place.machine)

@@ -81,3 +81,20 @@ class ToySpace:
 
         chunks = (take(c, ~self.fails(c)) for arm in range(2) for c in enumerate_arm(self, arm))
         return min(float(self.seconds(c).min()) for c in chunks if len(c))
+
+
+class ManyOptions(ToySpace):
+    """Four flags beside the toy's parameters."""
+
+    @property
+    def arms(self) -> Sequence[Arm]:
+        first, second = super().arms
+        flags = tuple(Parameter(f"flag {n}", (False, True), ordered=False) for n in range(4))
+        return (Arm("tiled", "tiled", (*first.parameters, *flags)), second)
+
+    def prior(self, p: Population) -> np.ndarray:
+        """The fourth flag is cheap, the others are dear."""
+        told = super().prior(p)
+        assert told is not None
+        dear = p.choices[:, 6:9].sum(axis=1) if p.arm == 0 else 0
+        return np.asarray(told * 1.2**dear)

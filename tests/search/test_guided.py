@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from contracts.spaces import ToySpace
+from contracts.spaces import ManyOptions, ToySpace
 from tilesmith.measure.result import Failure, Measurement, Status
-from tilesmith.schedules.space import Arm, Candidate, Parameter, Population
+from tilesmith.schedules.space import Candidate
 from tilesmith.schedules.space_ops import enumerate_arm, population, sample
 from tilesmith.tuner.effort import NORMAL
 from tilesmith.tuner.search.guided import Guided
@@ -66,23 +64,6 @@ def test_batches_can_be_held_out_from_the_first_fit_on() -> None:
     assert len(of_others) == NORMAL.draft.first // NORMAL.rounds.portion and max(of_others) < 0
     again.judge()
     assert not again.rounds, "the model of this search chose none of these"
-
-
-class ManyOptions(ToySpace):
-    """Four flags beside the toy's parameters."""
-
-    @property
-    def arms(self) -> Sequence[Arm]:
-        first, second = super().arms
-        flags = tuple(Parameter(f"flag {n}", (False, True), ordered=False) for n in range(4))
-        return (Arm("tiled", "tiled", (*first.parameters, *flags)), second)
-
-    def prior(self, p: Population) -> np.ndarray:
-        """The fourth flag is cheap, the others are dear."""
-        told = super().prior(p)
-        assert told is not None
-        dear = p.choices[:, 6:9].sum(axis=1) if p.arm == 0 else 0
-        return np.asarray(told * 1.2**dear)
 
 
 def test_options_that_nobody_tried_are_tried_by_their_price_and_once() -> None:

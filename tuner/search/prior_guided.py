@@ -1,6 +1,7 @@
 """The search of spaces with a prior: draft by the prior, verify by a learned model, finish by coordinate descent.
 
     first batch     the best of a very large draft, spread out over different structures and shapes   (draft.py)
+                    at its end options that none of these has: the prior may be wrong about them      (options.py)
     later batches   the best by the learned model among the draft, children of the leaders, and all
                     neighbours of the leaders; different from each other; a few that the model would not choose
     no more gains   mostly neighbours of the leaders: coordinate descent                               (Droplet search)
@@ -23,7 +24,8 @@ from ...schedules.space_ops import concatenate, crossover, group, mutate, neighb
 from ..effort import Effort
 from .draft import draft, drawn
 from .learner import Learner
-from .pool import Pool, Vector, joined, pool_of, scales, spread_out
+from .options import missing, mixed, telling, turned
+from .pool import Pool, Vector, joined, pool_of, prior_of, scales, spread_out
 from .random import shuffled
 from .rounds import Round
 from .strategy import History, Result
@@ -102,7 +104,8 @@ class PriorGuided:
         return self._next(self._draft)
 
     def _first(self, pool: Pool) -> list[Candidate]:
-        """The best of the draft, spread out; each arm that the prior does not rule out is among them."""
+        """The best of the draft, spread out; each arm that the prior does not rule out is among them, and at the end what the
+        prior may be wrong about."""
         settings = self._effort.draft
         fresh = self._fresh(pool)
         if not len(fresh):
@@ -119,7 +122,21 @@ class PriorGuided:
         spread = self._apart(fine, fine.prior, settings.first)
         first_of_arms = sorted(of_arm, key=lambda r: fine.prior[r])[: int(settings.first * settings.arms)]
         rows = dict.fromkeys([spread[0], *first_of_arms, *spread])
-        return [fine.candidate(row) for row in rows][: settings.first]
+        first = [fine.candidate(row) for row in rows][: settings.first]
+        doubted = [] if self._learner.ready else self._doubted(fine, first)
+        return first[: settings.first - len(doubted)] + doubted
+
+    def _doubted(self, pool: Pool, first: Sequence[Candidate]) -> list[Candidate]:
+        """What tells whether the prior is right about the options that none of the first trials has."""
+        settings, most = self._effort.draft, self._effort.rounds.options
+        arm, ranked = first[0].arm, np.argsort(pool.prior, kind="stable")
+        best = ranked[pool.arms[ranked] == arm][: settings.parents]
+        parents = population(arm, (pool.candidate(int(row)) for row in best), len(first[0].choices))
+        members = mixed(self._space, self._rng, parents, settings.variants, most)
+        options = missing(self._space.arms[arm], (c.choices for c in first if c.arm == arm), most)
+        price = self._effort.rounds.hopeless * float(pool.prior.min())
+        rows = telling(members, prior_of(self._space, members), options, price, settings.close)
+        return [members.candidate(row) for row in rows[: settings.doubted]]
 
     def _next(self, pool: Pool) -> list[Candidate]:
         settings = self._effort.rounds
@@ -146,18 +163,10 @@ class PriorGuided:
         come with has a price, so the cheapest by the model go first."""
         if not leaders:
             return []
-        arm, choices = leaders[0].arm, leaders[0].choices
+        arm = leaders[0].arm
         tried = [c.choices for c in self._batches if c.arm == arm]  # or still in flight
-        turned = [
-            Candidate(arm, (*choices[:place], option, *choices[place + 1 :]))
-            for place, parameter in enumerate(self._space.arms[arm].parameters)
-            if len(parameter.values) <= self._effort.rounds.options
-            for option in sorted(set(range(len(parameter.values))) - {one[place] for one in tried})
-        ]
-        if not turned:
-            return []
-        variants = population(arm, turned, len(choices))
-        new = self._fresh(pool_of(self._space, [take(variants, self._space.valid(variants))]))
+        options = missing(self._space.arms[arm], tried, self._effort.rounds.options)
+        new = self._fresh(pool_of(self._space, [turned(self._space, leaders[0], options)]))
         return self._choose(new, self._effort.rounds.untried, apart=False)
 
     def _stalled(self) -> bool:

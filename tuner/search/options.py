@@ -1,0 +1,68 @@
+"""Options, values of parameters that are a choice more than a number (a flag, a number of rows): trials that tell their worth.
+
+A prior that is wrong about an option on some machine is wrong about all candidates that have it. A search that follows the
+prior would never hear of it: what it tries is alike where the prior is sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+from numpy.random import Generator
+
+from ...schedules.space import Arm, Candidate, Population, Space
+from ...schedules.space_ops import population, take, unique
+from .pool import Vector
+
+Option = tuple[int, int]  # which parameter of its arm, and which of its values
+
+
+def missing(arm: Arm, tried: Iterable[Sequence[int]], most: int) -> list[Option]:
+    """Options that none of these choices has, of parameters with up to `most` values."""
+    known = [set(values) for values in zip(*tried, strict=True)] or [set() for _ in arm.parameters]
+    return [
+        (place, option)
+        for place, parameter in enumerate(arm.parameters)
+        if len(parameter.values) <= most
+        for option in range(len(parameter.values))
+        if option not in known[place]
+    ]
+
+
+def turned(space: Space, candidate: Candidate, options: Iterable[Option]) -> Population:
+    """The candidate with each of the options in place of its own, where that is valid."""
+    arm, choices = candidate.arm, candidate.choices
+    variants = (Candidate(arm, (*choices[:place], option, *choices[place + 1 :])) for place, option in options)
+    members = population(arm, variants, len(choices))
+    return take(members, space.valid(members))
+
+
+def mixed(space: Space, rng: Generator, parents: Population, count: int, most: int) -> Population:
+    """Up to `count` valid candidates with the sizes of these parents and any options: each is the parent's or drawn, with equal
+    chance."""
+    choices = parents.choices[rng.integers(len(parents), size=count)]
+    for place, parameter in enumerate(space.arms[parents.arm].parameters):
+        if 1 < len(parameter.values) <= most:
+            drawn = rng.integers(len(parameter.values), size=count)
+            choices[:, place] = np.where(rng.random(count) < 0.5, drawn, choices[:, place])
+    members = unique(space, Population(parents.arm, choices))
+    return take(members, space.valid(members))
+
+
+def telling(members: Population, prior: Vector, options: Collection[Option], price: float, close: float) -> list[int]:
+    """Rows of `members` that have these options, each option at nearly its best price; those above `price` are left out.
+
+    The dearest option comes first, as it is what the prior would try last. Within `close` times the best with it, a row with
+    more of the others is preferred: what the prior is wrong about may lie in two options together.
+    """
+    has = {(place, option): members.choices[:, place] == option for place, option in options}
+    prices = {option: float(prior[rows].min(initial=np.inf)) for option, rows in has.items()}
+    left = [option for option in sorted(has, key=lambda o: -prices[o]) if prices[option] <= price and has[option].any()]
+    chosen: list[int] = []
+    while left:
+        near = np.flatnonzero(has[left[0]] & (prior <= close * prices[left[0]]))
+        new = np.sum([has[option][near] for option in left], axis=0)
+        chosen.append(int(near[np.lexsort((prior[near], -new))[0]]))
+        left = [option for option in left if not has[option][chosen[-1]]]
+    return chosen
