@@ -76,8 +76,9 @@ class Rounds:
     stalled: float = 0.75  # share of neighbours then
     hope: float = 1.0  # how much of the spread counts for a candidate: it is explored for what it might be
     doubt: float = 1e-3  # the least probability to run that a candidate is given: failing costs a trial, not the search
-    options: int = 5  # values of a parameter that is a choice more than a number
-    untried: int = 2  # trials of a batch that are spent on options that nobody has tried
+    options: int = 6  # values of a parameter that is a choice more than a number
+    untried: int = 2  # trials of a batch that are spent on options that hardly anybody has tried
+    twice: int = 2  # trials after which an option is no such one: the moment of a single one may have been a bad one
     portion: int = 3  # trials of a draft, or of earlier runs, that count as chosen together: they are no neighbours
     judged: int = 4  # the best few of a batch, of which the log tells how many the model put first
 

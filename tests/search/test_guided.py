@@ -11,6 +11,7 @@ from tilesmith.schedules.space_ops import enumerate_arm, population, sample
 from tilesmith.tuner.effort import NORMAL
 from tilesmith.tuner.search.guided import Guided
 from tilesmith.tuner.search.learner import Learner
+from tilesmith.tuner.search.options import missing
 from tilesmith.tuner.search.pool import described, pool_of
 from tilesmith.tuner.search.prior_guided import PriorGuided
 from tilesmith.tuner.search.strategy import Result, candidates
@@ -66,19 +67,27 @@ def test_batches_can_be_held_out_from_the_first_fit_on() -> None:
     assert not again.rounds, "the model of this search chose none of these"
 
 
-def test_options_that_nobody_tried_are_tried_by_their_price_and_once() -> None:
+def test_options_that_hardly_a_trial_had_get_two_each_and_no_more() -> None:
     space = ManyOptions()
     leader = Candidate(0, (5, 4, 6, 2, 0, 0, 0, 0, 0, 0))
     search = PriorGuided(space, 0, NORMAL)
     search.tell([(leader, space.measure(leader))])
     seen: list[Candidate] = []
     while options := search._untried([leader]):
+        assert len(options) <= NORMAL.rounds.untried
         search._keep(options, len(options))  # planned, and not home yet
         search._history.propose(options, len(options))
         seen += options
-    changed = [next(n for n in range(10) if c.choices[n] != leader.choices[n]) for c in seen]
-    assert changed[0] in (4, 9) and changed.index(9) < min(changed.index(n) for n in (6, 7, 8))
-    assert sorted(changed) == [4, 4, 6, 7, 8, 9]
+    all_options = missing(space.arms[0], [], NORMAL.rounds.options, 1)
+    had = [[c.choices[place] == option for place, option in all_options] for c in (leader, *seen)]
+    valid = np.sum(had, axis=0)
+    assert valid.min() == NORMAL.rounds.twice and len(set(seen)) == len(seen) <= 2 * len(all_options)
+    sizes = {
+        c.choices[n] for c in seen for n in range(4) if len(space.arms[0].parameters[n].values) > NORMAL.rounds.options
+    }
+    assert sizes <= set(leader.choices), "only options change"
+    dear = [sum(c.choices[6:9]) for c in seen]
+    assert dear[0] <= min(dear) + 1, "the cheapest go first"
 
 
 def test_the_first_trial_is_what_the_prior_likes_best() -> None:

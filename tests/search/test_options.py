@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.spaces import ManyOptions, ToySpace
-from tilesmith.schedules.space import Candidate, Population
+from tilesmith.schedules.space import Population
 from tilesmith.schedules.space_ops import sample
 from tilesmith.tuner.effort import NORMAL
-from tilesmith.tuner.search.options import missing, mixed, telling, turned
+from tilesmith.tuner.search.options import missing, mixed, telling
 from tilesmith.tuner.search.prior_guided import PriorGuided
 
 SPACE = ManyOptions()
@@ -23,27 +23,26 @@ def members(*flags: tuple[int, int, int, int]) -> Population:
 
 def test_missing_are_the_options_of_small_parameters_that_nobody_has() -> None:
     tried = [(5, 4, 6, 2, 0, 0, 0, 0, 1, 0), (5, 4, 6, 2, 0, 0, 0, 0, 0, 0)]
-    found = missing(SPACE.arms[0], tried, MOST)
+    found = missing(SPACE.arms[0], tried, MOST, 1)
     assert {option for option in found if option[0] in FLAGS} == {(6, 1), (7, 1), (9, 1)}
     assert all(len(SPACE.arms[0].parameters[place].values) <= MOST for place, _ in found)
     everything = sum(len(p.values) for p in SPACE.arms[0].parameters if len(p.values) <= MOST)
-    assert len(missing(SPACE.arms[0], [], MOST)) == everything
+    assert len(missing(SPACE.arms[0], [], MOST, 1)) == everything
 
 
-def test_turned_changes_one_parameter_each() -> None:
-    candidate = Candidate(0, (5, 4, 6, 2, 0, 0, 0, 0, 0, 0))
-    rows = turned(SPACE, candidate, [(6, 1), (9, 1)])
-    assert [tuple(row) for row in rows.choices] == [
-        (5, 4, 6, 2, 0, 0, 1, 0, 0, 0), (5, 4, 6, 2, 0, 0, 0, 0, 0, 1)
-    ]  # fmt: skip
+def test_an_option_can_be_wanted_several_times() -> None:
+    tried = [(5, 4, 6, 2, 0, 0, 0, 0, 1, 0), (5, 4, 6, 2, 0, 0, 0, 1, 0, 0)]
+    found = missing(SPACE.arms[0], tried, MOST, times=2)
+    assert {option for option in found if option[0] in FLAGS} == {(6, 1), (7, 0), (7, 1), (8, 0), (8, 1), (9, 1)}
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_mixed_keeps_sizes_and_is_valid(seed: int) -> None:
+def test_mixed_keeps_sizes_has_an_option_and_is_valid(seed: int) -> None:
     rng = np.random.default_rng(seed)
     parents = sample(SPACE, rng, 0, 8)
-    found = mixed(SPACE, rng, parents, 64, MOST)
+    found = mixed(SPACE, rng, parents, [(7, 1), (9, 0)], 64, MOST)
     assert len(found) and SPACE.valid(found).all()
+    assert ((found.choices[:, 7] == 1) | (found.choices[:, 9] == 0)).all()
     large = [place for place, p in enumerate(SPACE.arms[0].parameters) if len(p.values) > MOST]
     sizes = {tuple(row) for row in parents.choices[:, large]}
     assert {tuple(row) for row in found.choices[:, large]} <= sizes
@@ -76,4 +75,4 @@ def test_the_first_trials_have_options_that_the_prior_is_wrong_about() -> None:
         of_arm = [c for c in first if c.arm == 0]
         assert len(first) == NORMAL.draft.first and len(set(first)) == len(first)
         assert first[0] == of_arm[0] and not any(first[0].choices[6:8])
-        assert not missing(SPACE.arms[0], (c.choices for c in of_arm), MOST)
+        assert not missing(SPACE.arms[0], (c.choices for c in of_arm), MOST, 1)

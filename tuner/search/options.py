@@ -6,47 +6,45 @@ prior would never hear of it: what it tries is alike where the prior is sure.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.random import Generator
 
-from ...schedules.space import Arm, Candidate, Population, Space
-from ...schedules.space_ops import population, take, unique
+from ...schedules.space import Arm, Population, Space
+from ...schedules.space_ops import take, unique
 from .pool import Vector
 
 Option = tuple[int, int]  # which parameter of its arm, and which of its values
 
 
-def missing(arm: Arm, tried: Iterable[Sequence[int]], most: int) -> list[Option]:
-    """Options that none of these choices has, of parameters with up to `most` values."""
-    known = [set(values) for values in zip(*tried, strict=True)] or [set() for _ in arm.parameters]
+def missing(arm: Arm, tried: Iterable[Sequence[int]], most: int, times: int) -> list[Option]:
+    """Options that fewer than `times` of these choices have, of parameters with up to `most` values."""
+    known = [Counter(values) for values in zip(*tried, strict=True)] or [Counter[int]() for _ in arm.parameters]
     return [
         (place, option)
         for place, parameter in enumerate(arm.parameters)
         if len(parameter.values) <= most
         for option in range(len(parameter.values))
-        if option not in known[place]
+        if known[place][option] < times
     ]
 
 
-def turned(space: Space, candidate: Candidate, options: Iterable[Option]) -> Population:
-    """The candidate with each of the options in place of its own, where that is valid."""
-    arm, choices = candidate.arm, candidate.choices
-    variants = (Candidate(arm, (*choices[:place], option, *choices[place + 1 :])) for place, option in options)
-    members = population(arm, variants, len(choices))
-    return take(members, space.valid(members))
-
-
-def mixed(space: Space, rng: Generator, parents: Population, count: int, most: int) -> Population:
-    """Up to `count` valid candidates with the sizes of these parents and any options: each is the parent's or drawn, with equal
-    chance."""
+def mixed(
+    space: Space, rng: Generator, parents: Population, options: Collection[Option], count: int, most: int
+) -> Population:
+    """Up to `count` valid candidates with the sizes of these parents, and with one of these options at least. What a parameter
+    of up to `most` values has is the parent's or drawn, with equal chance."""
     choices = parents.choices[rng.integers(len(parents), size=count)]
     for place, parameter in enumerate(space.arms[parents.arm].parameters):
         if 1 < len(parameter.values) <= most:
             drawn = rng.integers(len(parameter.values), size=count)
             choices[:, place] = np.where(rng.random(count) < 0.5, drawn, choices[:, place])
-    members = unique(space, Population(parents.arm, choices))
+    wanted = np.zeros(count, dtype=np.bool_)
+    for place, option in options:
+        wanted |= choices[:, place] == option
+    members = unique(space, Population(parents.arm, choices[wanted]))
     return take(members, space.valid(members))
 
 

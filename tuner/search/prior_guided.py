@@ -24,7 +24,7 @@ from ...schedules.space_ops import concatenate, crossover, group, mutate, neighb
 from ..effort import Effort
 from .draft import draft, drawn
 from .learner import Learner
-from .options import missing, mixed, telling, turned
+from .options import missing, mixed, telling
 from .pool import Pool, Vector, joined, pool_of, prior_of, scales, spread_out
 from .random import shuffled
 from .rounds import Round
@@ -132,8 +132,8 @@ class PriorGuided:
         arm, ranked = first[0].arm, np.argsort(pool.prior, kind="stable")
         best = ranked[pool.arms[ranked] == arm][: settings.parents]
         parents = population(arm, (pool.candidate(int(row)) for row in best), len(first[0].choices))
-        members = mixed(self._space, self._rng, parents, settings.variants, most)
-        options = missing(self._space.arms[arm], (c.choices for c in first if c.arm == arm), most)
+        options = missing(self._space.arms[arm], (c.choices for c in first if c.arm == arm), most, 1)
+        members = mixed(self._space, self._rng, parents, options, settings.variants, most)
         price = self._effort.rounds.hopeless * float(pool.prior.min())
         rows = telling(members, prior_of(self._space, members), options, price, settings.close)
         return [members.candidate(row) for row in rows[: settings.doubted]]
@@ -159,15 +159,21 @@ class PriorGuided:
         return plan + self._explore(hopeful, explored)
 
     def _untried(self, leaders: Sequence[Candidate]) -> list[Candidate]:
-        """The best candidate with options that no trial of its arm had: no model knows what those are worth, but what they
-        come with has a price, so the cheapest by the model go first."""
+        """What tells the worth of options that hardly a trial of the leader's arm had: no model knows that, and a single trial
+        may have met a bad moment. What they come with has a price, so the cheapest by the model go first."""
         if not leaders:
             return []
-        arm = leaders[0].arm
+        settings, arm = self._effort.rounds, leaders[0].arm
         tried = [c.choices for c in self._batches if c.arm == arm]  # or still in flight
-        options = missing(self._space.arms[arm], tried, self._effort.rounds.options)
-        new = self._fresh(pool_of(self._space, [turned(self._space, leaders[0], options)]))
-        return self._choose(new, self._effort.rounds.untried, apart=False)
+        options = missing(self._space.arms[arm], tried, settings.options, settings.twice)
+        parents = population(arm, (c for c in leaders if c.arm == arm), len(leaders[0].choices))
+        members = mixed(self._space, self._rng, parents, options, self._effort.draft.variants, settings.options)
+        fresh = self._fresh(pool_of(self._space, [members]))
+        if not len(fresh):
+            return []
+        score = self._learner.score(fresh)
+        rows = telling(fresh.parts[0], np.exp(score), options, np.inf, self._effort.draft.close)
+        return [fresh.candidate(row) for row in sorted(rows, key=lambda r: score[r])[: settings.untried]]
 
     def _stalled(self) -> bool:
         settings = self._effort.rounds
