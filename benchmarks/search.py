@@ -80,7 +80,7 @@ def clock(minutes: Minutes = 10.0, trials: Trials = 4000, any_code: AnyCode = Fa
 
 @app.command()
 def quality(minutes: Minutes = 10.0, seeds: Seeds = 5, any_code: AnyCode = False) -> None:
-    """Best of the first trials on 12 tasks, against random and evolution; without any trial, too."""
+    """Best of the first trials on 13 tasks, against random and evolution; without any trial, too."""
     measure(minutes, any_code, lambda store: search_quality.quality(store, seeds))
 
 

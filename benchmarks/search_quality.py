@@ -7,6 +7,7 @@ from math import exp, log
 from statistics import fmean, median
 
 from rich.table import Table
+from search_apart import told_apart
 from search_contest import ANALYTIC, LONG
 from search_pieces import Piece, contests, runs_of, searches
 from search_runs import MARKS, Found, Plan, best_after, led
@@ -108,9 +109,9 @@ def geomean(values: Sequence[float]) -> float:
 
 def tables(store: Store) -> Iterator[Table]:
     """All that this file measures."""
-    shares = Shares(store)
-    yield by_label(shares, "best of the first trials, share of the best known", LABELS, tuple(TASKS))
-    yield by_task(shares)
+    shares, counted = Shares(store), told_apart(store)
+    yield by_label(shares, "best of the first trials, share of the best known", LABELS, counted)
+    yield by_task(shares, counted)
     yield by_label(shares, "one idea taken away each", ("guided", *ABLATIONS), FEW)
     yield winners(shares)
 
@@ -119,22 +120,29 @@ def by_label(shares: Shares, title: str, labels: Sequence[str], tasks: Sequence[
     """Geomean over the tasks of the mean over the runs. Tasks that a label has no run of are left out, and counted."""
     table = headed(title, "search", "tasks", "runs", *(f"@{mark}" for mark in MARKS))
     for label in labels:
-        found = {t: [shares.of(t, label, TRIALS, mark) for mark in MARKS] for t in tasks}
-        found = {t: columns for t, columns in found.items() if columns[0]}
-        if not found:
-            table.add_row(label, "0", "0", *["not measured"] * len(MARKS))
-            continue
-        counts = {len(columns[0]) for columns in found.values()}
-        runs = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-        means = [geomean([fmean(columns[place]) for columns in found.values()]) for place in range(len(MARKS))]
-        table.add_row(label, f"{len(found)} of {len(tasks)}", runs, *(f"{mean:.1%}" for mean in means))
+        table.add_row(label, *_means(shares, label, tasks))
     if title.startswith("best"):
+        if len(tasks) < len(TASKS):
+            table.add_row("guided, with what is not told apart", *_means(shares, "guided", tuple(TASKS)))
         table.add_row("asked of guided", "", "5", *(f"{BARS[mark]:.0%}" if mark in BARS else "" for mark in MARKS))
     return table
 
 
-def by_task(shares: Shares) -> Table:
-    """Guided on each task, what the analytic model picks without a trial, and how 8 trials do with records of two shapes."""
+def _means(shares: Shares, label: str, tasks: Sequence[str]) -> list[str]:
+    """Cells: how many tasks and runs, and the geomean after each mark."""
+    found = {t: [shares.of(t, label, TRIALS, mark) for mark in MARKS] for t in tasks}
+    found = {t: columns for t, columns in found.items() if columns[0]}
+    if not found:
+        return ["0", "0", *["not measured"] * len(MARKS)]
+    counts = {len(columns[0]) for columns in found.values()}
+    runs = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    means = [geomean([fmean(columns[place]) for columns in found.values()]) for place in range(len(MARKS))]
+    return [f"{len(found)} of {len(tasks)}", runs, *(f"{mean:.1%}" for mean in means)]
+
+
+def by_task(shares: Shares, counted: Sequence[str]) -> Table:
+    """Guided on each task, what the analytic model picks without a trial, and how 8 trials do with records of two shapes;
+    the geomeans are of those that count."""
     heads = ("task", "runs", *(f"@{mark}" for mark in MARKS), "no trial", f"@{TRANSFER_TRIALS} with records")
     table = headed("guided, task by task", *heads)
     zeros, transfers = [], []
@@ -142,10 +150,11 @@ def by_task(shares: Shares) -> Table:
         columns = [shares.of(task, "guided", TRIALS, mark) for mark in MARKS]
         cells = [f"{fmean(column):.1%}" if column else "" for column in columns]
         zero, moved = zero_share(shares, task), shares.of(task, "transfer", TRANSFER_TRIALS, TRANSFER_TRIALS)
-        zeros += [zero] if zero else []
-        transfers += [fmean(moved)] if moved else []
+        zeros += [zero] if zero and task in counted else []
+        transfers += [fmean(moved)] if moved and task in counted else []
         more = (f"{zero:.1%}" if zero else "", f"{fmean(moved):.1%} ({len(moved)})" if moved else "")
-        table.add_row(short(task), str(len(columns[0])), *cells, *more)
+        name = short(task) if task in counted else f"{short(task)} (not told apart)"
+        table.add_row(name, str(len(columns[0])), *cells, *more)
     last = (f"{geomean(zeros):.1%}" if zeros else "", f"{geomean(transfers):.1%}" if transfers else "")
     table.add_row("geomean", "", *[""] * len(MARKS), *last)
     table.add_row(

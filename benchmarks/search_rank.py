@@ -12,12 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 from statistics import fmean, median
 from typing import NamedTuple
 
 import numpy as np
 from rich.table import Table
+from search_apart import agreement, held_of
+from search_apart import measured as seconds_of
 from search_contest import measured
 from search_pieces import CONTEST, Piece, expected, runs_of
 from search_quality import headed
@@ -118,30 +119,13 @@ def timed(store: Store) -> dict[str, Timed]:
     """What was measured, by task."""
     out = {}
     for task, of_task in held_of(store).items():
-        measured = [found["times"] for found in of_task]
-        names = sorted(set.intersection(*map(set, measured)))
-        seconds = np.array([[one[name][1] or np.inf for name in names] for one in measured], dtype=np.float64)
-        predicted = np.array([measured[0][name][0] for name in names])
+        names, seconds = seconds_of(of_task)
+        predicted = np.array([of_task[0]["times"][name][0] for name in names])
         together = (store.get("front", task) or {}).get("seconds", {})
         known = {name: together[name] for name in names if name in together}
         order = known or dict(zip(names, seconds.min(axis=0), strict=True))
         out[task] = Timed(predicted, seconds, names.index(min(order, key=lambda name: order[name])))
     return out
-
-
-def held_of(store: Store) -> dict[str, list[Found]]:
-    """The runs of each task."""
-    held: dict[str, list[Found]] = {}
-    for _, found in store.all("rank"):
-        if "times" in found:  # else it is of older code, which timed each once
-            held.setdefault(found["task"], []).append(found)
-    return held
-
-
-def agreement(measured: np.ndarray) -> float | None:
-    """Mean rank correlation of the runs with each other; None for one."""
-    found = [rank_correlation(a, b) for a, b in combinations(measured, 2)]
-    return fmean(found) if found else None
 
 
 def place_of(best: int, predicted: np.ndarray) -> float:

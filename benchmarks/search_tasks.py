@@ -17,6 +17,7 @@ _NAMES = (
     "depthwise_conv2d 1x144x56x56 kernel=3 stride=2 padding=1 layout=nchw (W constant)",
     "softmax 4096x1024",
     "layer_norm 4096x768",
+    "rms_norm 2048x4096",
     "transpose 4096x4096",
     "matmul_residual_layer_norm 128x768x768",
 )

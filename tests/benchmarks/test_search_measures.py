@@ -14,6 +14,7 @@ import machine
 import numpy as np
 import pytest
 import search
+import search_apart
 import search_contest
 import search_plots
 import search_quality
@@ -55,8 +56,8 @@ def f(x: int) -> str:
     assert instructions(bare.replace("no", "a")) != instructions(bare)
 
 
-def test_there_are_twelve_tasks_and_the_named_ones_are_among_them() -> None:
-    assert len(TASKS) == 12 and set(CLOCK) | set(FEW) <= set(TASKS)
+def test_there_are_twelve_tasks_and_one_more_and_the_named_ones_are_among_them() -> None:
+    assert len(TASKS) == 13 and set(CLOCK) | set(FEW) <= set(TASKS)
 
 
 @pytest.mark.parametrize("name", list(TASKS))
@@ -185,7 +186,7 @@ def test_tables_and_plots_of_what_there_is(store: Store) -> None:
     for key, slow in (("x", 9.0), ("x again", 2.5)):
         store.put("rank", key, {"task": TASK, "times": {"a": (1.0, 2.0), "b": (2.0, slow), "c": (3.0, None)}})
     by_label = next(iter(search_quality.tables(store)))
-    assert list(by_label.columns[1].cells) == ["1 of 12", "0", "0", ""]
+    assert list(by_label.columns[1].cells) == ["1 of 13", "0", "0", ""]
     assert list(by_label.columns[3].cells)[1] == "not measured"
     assert len(next(iter(search_rank.tables(store))).rows) == len(TASKS) + 2
     for svg in (search_plots.curves(store), search_plots.scatter(store)):
@@ -205,8 +206,22 @@ def test_runs_of_the_same_candidates_are_put_together(store: Store) -> None:
     store.put("front", TASK, {"seconds": {"b": 2.0, "d": 1.0, "a": 2.5}})
     assert search_rank.timed(store)[TASK].best == 1  # of those that all runs have
     assert predicted.tolist() == [1.0, 2.0] and measured.min(axis=0).tolist() == [2.0, 3.0]
-    assert search_rank.agreement(measured) == pytest.approx(-1.0)
-    assert search_rank.agreement(measured[:1]) is None
+    assert search_apart.agreement(measured) == pytest.approx(-1.0)
+    assert search_apart.agreement(measured[:1]) is None
+
+
+def test_a_task_whose_runs_do_not_agree_is_shown_and_does_not_count(store: Store) -> None:
+    other = next(task for task in TASKS if task != TASK)
+    for task in (TASK, other):
+        store.put("run", Plan(task, "guided", 0, 128).key, found() | {"task": task})
+    times = {"a": 1.0, "b": 2.0, "c": 3.0}
+    for key, second in ((TASK, times), (other, {"a": 3.0, "b": 2.0, "c": 1.0})):
+        for number, of_run in enumerate((times, second)):
+            store.put("rank", f"{key} {number}", {"task": key, "times": {n: (1.0, t) for n, t in of_run.items()}})
+    assert search_apart.told_apart(store) == [task for task in TASKS if task != other]
+    by_label, by_task, *_ = search_quality.tables(store)
+    assert list(by_label.columns[1].cells) == ["1 of 12", "0", "0", "2 of 13", ""]
+    assert sum("not told apart" in str(cell) for cell in by_task.columns[0].cells) == 1
 
 
 def test_where_the_best_stands() -> None:
