@@ -29,7 +29,7 @@ def held_of(store: Store) -> dict[str, list[Found]]:
     return held
 
 
-def measured(runs: list[Found]) -> tuple[list[str], np.ndarray]:
+def seconds_of(runs: list[Found]) -> tuple[list[str], np.ndarray]:
     """The candidates that all runs have, and their float64[runs, n] seconds (infinity: failed)."""
     names = sorted(set.intersection(*(set(found["times"]) for found in runs)))
     return names, np.array([[found["times"][name][1] or np.inf for name in names] for found in runs], dtype=np.float64)
@@ -43,5 +43,5 @@ def agreement(seconds: np.ndarray) -> float | None:
 
 def told_apart(store: Store) -> list[str]:
     """The tasks that count: all but those of which is known that two runs do not agree."""
-    known = {task: agreement(measured(runs)[1]) for task, runs in held_of(store).items()}
+    known = {task: agreement(seconds_of(runs)[1]) for task, runs in held_of(store).items()}
     return [task for task in TASKS if (of_task := known.get(task)) is None or of_task >= LEAST]

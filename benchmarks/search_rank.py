@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from rich.table import Table
-from search_apart import agreement, held_of
-from search_apart import measured as seconds_of
+from search_apart import agreement, held_of, seconds_of
 from search_contest import measured
 from search_pieces import CONTEST, Piece, expected, runs_of
 from search_quality import headed

@@ -6,32 +6,24 @@ timed on the same cores: of 384 trials of a layer normalization of 0.25 ms 22 to
 
 from __future__ import annotations
 
-import threading
-from types import TracebackType
 from typing import Any
 
+from .shared import SharedContext
 
-class OneThread:
-    """A context, entered by any number of threads; when the last of them leaves, all is as it was before the first."""
+
+class OneThread(SharedContext):
+    """BLAS libraries use the calling thread alone inside."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
+        super().__init__()
         self._limits: list[Any] = []
 
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._limit()
+    def _begin(self) -> None:
+        self._limit()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._lock:
-            self._inside -= 1
-            while not self._inside and self._limits:  # the last first: it found what the others had set
-                self._limits.pop().restore_original_limits()
+    def _end(self) -> None:
+        while self._limits:  # the last first: it found what the others had set
+            self._limits.pop().restore_original_limits()
 
     def loaded(self) -> None:
         """To be called when a library was loaded that comes with a BLAS of its own."""

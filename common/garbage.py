@@ -6,35 +6,26 @@ A collection looks at all objects that survived earlier ones: with XGBoost impor
 from __future__ import annotations
 
 import gc
-import threading
-from types import TracebackType
+
+from .shared import SharedContext
 
 RARELY = 100_000  # objects more than before until the next look; Python's own number is 700
 
 
-class CollectedRarely:
-    """A context, entered by any number of threads; when the last of them leaves, all is as it was before the first."""
+class CollectedRarely(SharedContext):
+    """Collections are rare inside."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
+        super().__init__()
         self._before = gc.get_threshold()
 
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._before = gc.get_threshold()
-                youngest, *older = self._before
-                gc.set_threshold(max(youngest, RARELY) if youngest else 0, *older)  # 0: never, as somebody wants it
+    def _begin(self) -> None:
+        self._before = gc.get_threshold()
+        youngest, *older = self._before
+        gc.set_threshold(max(youngest, RARELY) if youngest else 0, *older)  # 0: never, as somebody wants it
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                gc.set_threshold(*self._before)
+    def _end(self) -> None:
+        gc.set_threshold(*self._before)
 
 
 COLLECTED_RARELY = CollectedRarely()
