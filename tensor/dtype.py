@@ -79,6 +79,16 @@ boolean = DType("bool", Kind.BOOL, 1, 0.0)
 
 DTYPES: dict[str, DType] = {t.name: t for t in (f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean)}
 
+
+def accumulator(dtype: DType) -> DType:
+    """The type in which sums, products and scans of elements of a type are accumulated: narrow floats in float32.
+
+    The result is rounded to the element type once, at the end. Integers wrap, so their sums are the same in any order and at
+    any moment of narrowing; operators that should not wrap ask for a wider type.
+    """
+    return f32 if dtype.is_float and dtype.bits < 32 else dtype
+
+
 _NUMPY = {
     "f64": np.float64,
     "f32": np.float32,
