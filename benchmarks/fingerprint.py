@@ -3,8 +3,8 @@
     python benchmarks/fingerprint.py record /tmp/before.jsonl --count 2000
     python benchmarks/fingerprint.py compare /tmp/before.jsonl
 
-A line is one candidate: a program (rows of the benchmarks and drawn drafts), a target, a sketch, a config. Kept are its keys, the
-hashes of its loop IR and of its LLVM text, and the seconds that the analytic model predicts by default ceilings. `compare`
+A line is one candidate: a program (rows of the benchmarks and drawn drafts), a target, a sketch, a config. Kept are its keys,
+the hashes of its loop IR and of its LLVM text, and the seconds that the analytic model predicts by default ceilings. `compare`
 makes the same candidates again and lists what differs, field by field. A move of files or a new name of a class
 changes nothing; what changes code, schedules, or keys shows here, and has to be meant.
 """
