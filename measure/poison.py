@@ -18,12 +18,12 @@ _CHUNK = 1 << 18
 
 
 def poison(array: Array, dtype: DType) -> None:
-    """Fills an output."""
+    """Fills an output, which is contiguous."""
     pattern = _PATTERNS.get(dtype.name)
     if pattern is None:
-        array.view(np.uint8)[...] = _BYTE
+        array.reshape(-1).view(np.uint8)[...] = _BYTE  # an array of rank 0 has no view of another width
     else:
-        array.view(f"u{dtype.bytes}")[...] = pattern
+        bit_patterns(array)[...] = pattern
 
 
 def first_unwritten(array: Array, dtype: DType) -> int | None:

@@ -68,7 +68,7 @@ def accept(value: object, wanted: Argument, writable: bool = False) -> Array:
             found=f"strides {array.strides} for shape {list(array.shape)}",
             advice="pass numpy.ascontiguousarray(array)",
         )
-    if writable and not array.flags.writeable:
+    if writable and (isinstance(value, np.generic) or not array.flags.writeable):  # a NumPy scalar is always copied
         raise ArgumentError(f"{wanted.label} is read-only", advice="pass an array that may be written")
     return array
 

@@ -25,6 +25,10 @@ def random_inputs(program: Program, seed: int = 0) -> tuple[Array, ...]:
 
 def random_array(shape: tuple[int, ...], dtype: DType, generator: np.random.Generator) -> Array:
     """One random array, as above. bfloat16 comes as uint16 bit patterns."""
+    return np.asarray(_drawn(shape, dtype, generator))  # arithmetic on arrays of rank 0 leaves scalars
+
+
+def _drawn(shape: tuple[int, ...], dtype: DType, generator: np.random.Generator) -> Array:
     if dtype.kind is Kind.BOOL:
         return generator.random(shape) < 0.5
     if dtype.is_integer:
