@@ -109,6 +109,12 @@ def plain_dimension(read: Read, axis: str) -> int | None:
     return found[0]
 
 
+def moves_apart(read: Read) -> bool:
+    """True when no axis moves two of the indices: a box of what is read is then as small as the boxes of its axes."""
+    names = [name for index in read.indices for name in variables(index)]
+    return len(set(names)) == len(names)
+
+
 def constant_tensors(program: Program) -> frozenset[str]:
     """Constants, tables, and what is computed from these alone: all that is known when the kernel is made."""
     known = {t.name for t in program.constant_inputs} | {table.tensor.name for table in program.tables}

@@ -226,7 +226,10 @@ def index_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> Box
 
 
 def box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAxis]:
-    """The box that `stage` covers when attached at a loop: what its consumers inside read of it; reductions are whole."""
+    """The box that `stage` covers when attached at a loop: what its consumers inside read of it; reductions are whole.
+
+    An axis of the stage around moves one axis of the box at most: what reads a diagonal gets whole rows of it.
+    """
     known: dict[str, BoxAxis] | None = tree.boxes.get((stage, at))
     if known is None:
         known = tree.boxes[stage, at] = _box_axes(tree, stage, at)
@@ -251,9 +254,22 @@ def _box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxA
     for axis in definition.axes:
         form = needed.get(axis.name, BoxAxis((), 0, axis.extent - 1))
         result[axis.name] = form if form.terms else BoxAxis((), max(form.low, 0), min(form.high, axis.extent - 1))
+    _separate(result, {a.name: a.extent for a in definition.axes})
     for axis in definition.reduction:
         result[axis.name] = BoxAxis((), 0, axis.extent - 1)
     return result
+
+
+def _separate(boxes: dict[str, BoxAxis], extents: dict[str, int]) -> None:
+    """Makes axes whole until no two of them move with one axis of the stage around, because counting takes them for
+    independent (see the head of this file). Those that move with the fewest axes keep them."""
+    taken: set[str] = set()
+    for axis in sorted(boxes, key=lambda name: len(boxes[name].terms)):
+        moving = {outer for outer, _ in boxes[axis].terms}
+        if moving & taken:
+            boxes[axis] = BoxAxis((), 0, extents[axis] - 1)
+        else:
+            taken |= moving
 
 
 def _hull(a: BoxAxis, b: BoxAxis, extent: int) -> BoxAxis:
@@ -277,21 +293,6 @@ def box_extents(
         known = (reduction or {}).get(axis)
         result[axis] = box.extent(sizes) if known is None else known
     return result
-
-
-def check_disjoint(tree: LoopTree, stage: str, at: tuple[str, str]) -> None:
-    """Axes of the outer stage must feed one axis of the attached stage each (see Counting at the head of this file)."""
-    seen: dict[str, str] = {}
-    for axis, box in box_axes(tree, stage, at).items():
-        for outer_axis, _ in box.terms:
-            if outer_axis in seen:
-                raise ScheduleError(
-                    f"{stage} cannot be attached inside of {at[1]}: axis {outer_axis} of {at[0]} moves two of its axes, "
-                    f"{seen[outer_axis]} and {axis}",
-                    expected=f"a loop of which each axis moves one axis of {stage}",
-                    advice="leave it at the root, or inline it",
-                )
-            seen[outer_axis] = axis
 
 
 # ---- storage ---------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from ..tensor.expr import Read
 from ..tensor.program import Program, Stage
-from .access import depends, element_stride, is_anchor, moves_data_only, plain_dimension
+from .access import depends, element_stride, is_anchor, moves_apart, moves_data_only, plain_dimension
 from .extents import Extent, ceildiv
 from .inlining import can_inline
 from .rules_gpu_binding import REGISTERS, WARP, bind_blocks, bind_threads, lanes_factor, require_threads, widest
@@ -67,7 +67,7 @@ def _operands(program: Program, anchor: Stage, parts: Parts) -> list[tuple[Read,
     for read in dict.fromkeys(anchor.reads()):
         sides = [axis for axis in (parts.vector, parts.rows) if axis is not None and depends(read, axis)]
         once = sum(other.tensor == read.tensor for other in dict.fromkeys(anchor.reads())) == 1
-        if len(sides) == 1 and depends(read, parts.depth) and once and read.indices:
+        if len(sides) == 1 and depends(read, parts.depth) and once and read.indices and moves_apart(read):
             found.append((read, sides[0]))
     return found
 

@@ -11,7 +11,7 @@ from ..tensor.program import Axis, Program, Stage, Tensor
 from .extents import Extent
 from .inlining import inline_stage
 from .loops import Loop, LoopKind, LoopTree, Scope, StageLoops
-from .regions import box_axes, box_extents, check_disjoint
+from .regions import box_axes, box_extents
 from .step_checks import Context, attached_to, check_tile, wrong
 
 COPY_SCOPES = (Scope.REGISTER, Scope.STACK, Scope.SCRATCH, Scope.SHARED, Scope.TILE)
@@ -34,7 +34,6 @@ def compute_at(tree: LoopTree, context: Context, stage: str, loop: str) -> LoopT
     if outer.stage == stage:
         raise wrong(tree, loop, "a stage cannot run inside of its own loop", expected="a loop of what reads it")
     at = (outer.stage, loop)
-    check_disjoint(tree, stage, at)
     _check_output(tree, stage, at)
     reduction = {a.name: context.extents.get((stage, a.name), a.extent) for a in tree.definition(stage).reduction}
     box = box_extents(tree, stage, at, reduction)

@@ -245,6 +245,17 @@ def diagonal(r: Random) -> str:
 
 
 @_maker
+def diagonals_that_are_summed(r: Random) -> str:
+    m, n, k = r.randint(1, 6), r.randint(1, 6), r.randint(1, 7)
+    return f"""
+    input x: f32[{m + n + 1}, {m + k}, {n}]
+    input w: f32[{k}, {k + n}]
+    a[i: {m + n + 1}, j: {m + k}, l: {n}] = x[i, j, l] + 1
+    y[i: {m}, j: {n}] = sum[q: {k}](a[i + j + 1, i + q, j] * w[q, q + j])
+    return y"""
+
+
+@_maker
 def mixed_dtypes(r: Random) -> str:
     m, k = r.randint(1, 13), r.randint(1, 17)
     return f"""

@@ -20,14 +20,6 @@ PROGRAM = canonical(
     return E
     """)
 )
-DIAGONAL = canonical(
-    parse("""
-    input x: f32[9, 9]
-    a[i: 9, j: 9] = x[i, j] * 2
-    d[i: 9] = a[i, i]
-    return d
-    """)
-)
 Template = Callable[[Schedule], object]
 CASES: dict[str, tuple[Template, str, str, str]] = {}  # template, problem, expected, the marked line
 
@@ -275,14 +267,6 @@ def _check(error: ScheduleError | TemplateError, problem: str, expected: str, ma
     assert not marked or lines[0].startswith(marked)
     assert error.where in str(error)
     assert error.expected
-
-
-def test_axes_must_move_apart() -> None:
-    schedule = Schedule(DIAGONAL)
-    with pytest.raises(ScheduleError, match="axis a0 of t1 moves two of its axes, a0 and a1") as caught:
-        schedule.compute_at("t0", schedule.stage("t1").loops[0])
-    assert "<-- here" in caught.value.where
-    assert caught.value.advice
 
 
 def test_outputs_are_attached_where_their_tiles_are_disjoint() -> None:
