@@ -98,9 +98,9 @@ def span_of(index: Expr, extent: int) -> Span:
             case Var(name=name):
                 terms.append((name, abs(coefficient)))
             case Op(name="floordiv", args=(x, divisor)) if affine(divisor).is_constant:
-                inner.append((abs(coefficient), span_of(x, extent), affine(divisor).constant, 0))
+                inner.append((abs(coefficient), span_of(x, extent), abs(affine(divisor).constant), 0))
             case Op(name="mod", args=(x, divisor)) if affine(divisor).is_constant:
-                inner.append((abs(coefficient), span_of(x, extent), 1, affine(divisor).constant))
+                inner.append((abs(coefficient), span_of(x, extent), 1, abs(affine(divisor).constant)))
             case Op(name="min" | "max" | "select", args=args):  # a clamp does not widen what it clamps
                 widest = max((span_of(a, extent) for a in args[-2:]), key=lambda s: (len(s.terms), s.fixed))
                 inner.append((abs(coefficient), widest, 1, 0))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from .dtype import DType, i64
 from .expr import Cast, Const, Expr, Op, Read, Var, children, with_children
-from .forms import Affine, affine, floor_divide, modulo, to_expr
+from .forms import ZERO, Affine, affine, floor_divide, modulo, to_expr
 from .intervals import Bounds, Interval, Known, decide, interval, interval_of_form
 
 __all__ = [
@@ -74,6 +74,8 @@ def _simplified_atom(atom: Expr, bounds: Bounds | None) -> Affine:
         narrowed = _narrowed(atom.name, args, bounds)
         if narrowed is not None:
             return narrowed
+    if atom.name in ("floordiv", "mod") and args[1] == ZERO:
+        return ZERO
     if atom.name in ("floordiv", "mod") and args[1].is_constant and args[1].constant > 0:
         return (floor_divide if atom.name == "floordiv" else modulo)(args[0], args[1].constant)
     if len(args) == 1 and atom.name == "abs" and args[0].is_constant:
@@ -122,6 +124,8 @@ def _fold_op(expr: Op, bounds: Bounds | None) -> Expr:
     right = args[-1]
     if name == "div" and isinstance(right, Const) and right.value == 1:
         return args[0]
+    if name in ("floordiv", "mod") and isinstance(right, Const) and right.value == 0:
+        return Const(0, expr.dtype)
     if name == "sub" and isinstance(right, Const) and right.value == 0 and not _negative_zero(right):
         return args[0]
     if name == "neg" and isinstance(right, Op) and right.name == "neg":

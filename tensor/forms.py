@@ -12,6 +12,8 @@ hold for all integers (Knuth, TAOCP 1.2.4):
     (g*x + r) %  (g*c)  = g * ((x + r // g) % c) + r % g
     c*(x // c) + x % c  = x
     a*((x // a) % b) + x % a = x % (a*b)
+
+Whatever is divided by 0 gives 0, quotient and remainder, as in NumPy.
 """
 
 from __future__ import annotations
@@ -76,6 +78,9 @@ class Affine:
 
     def __iter__(self) -> Iterator[tuple[Expr, int]]:
         return iter(self.terms)
+
+
+ZERO = Affine((), 0)
 
 
 def affine(expr: Expr) -> Affine:
@@ -178,6 +183,8 @@ def _normal_op(expr: Op) -> Affine:
     name = expr.name
     if name in ("floordiv", "mod"):
         number = affine(expr.args[1])
+        if number == ZERO:
+            return ZERO
         if number.is_constant and number.constant > 0:
             numerator = affine(expr.args[0])
             return (floor_divide if name == "floordiv" else modulo)(numerator, number.constant)

@@ -156,6 +156,8 @@ def _op_interval(name: str, args: list[Interval], dtype: DType) -> Interval:
         case "mul" | "floordiv" if name == "mul" or c > 0 or d < 0:
             ends = [x * y if name == "mul" else x // y for x in (a, b) for y in (c, d)]
             return min(ends), max(ends)
+        case "floordiv" | "mod" if c == d == 0:
+            return 0, 0
         case "mod" if c == d and c > 0:
             return (a % c, b % c) if a // c == b // c else (0, c - 1)
         case "mod" if c > 0:

@@ -55,12 +55,14 @@ def test_sketches_of_gpus_are_right(text: str) -> None:
 
 
 def test_an_axis_moves_one_axis_of_a_box_and_the_other_is_whole() -> None:
-    program = canonical(parse("""
+    program = canonical(
+        parse("""
         input x: f32[8, 12]
         a[i: 8, j: 12] = exp(x[i, j])
         y[i: 8, j: 4] = max[q: 3](a[i, i + q + 2])
         return y
-    """))
+    """)
+    )
     schedule = Schedule(program)
     stage = schedule.compute_at("t0", schedule.stage("t1").loops[0])
     boxes = box_axes(schedule.tree, "t0", ("t1", schedule.stage("t1").loops[0].name))
