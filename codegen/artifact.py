@@ -1,4 +1,4 @@
-"""A compiled candidate as plain data: it is pickled, sent to other processes and machines, and kept on disk."""
+"""A compiled candidate as plain data: it is sent to other processes and machines, and kept on disk (stored.py)."""
 
 from __future__ import annotations
 

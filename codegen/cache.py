@@ -1,22 +1,25 @@
 """Artifacts on disk, so that what was compiled once is not compiled again.
 
-A key is the sha256 of everything an artifact depends on. An entry is one file: the sha256 of what follows, then the pickled
-Artifact. Files are written beside their place and renamed into it, so a reader sees a whole file or none, however many
-processes write and however they end. Anything odd about an entry makes it a miss.
+A key is the sha256 of everything an artifact depends on. An entry is one file: the sha256 of its key and of what follows, then
+the artifact as `stored.py` writes it. Files are written beside their place and renamed into it, so a reader sees a whole file
+or none, however many processes write and however they end. Anything odd about an entry makes it a miss; so does an owner or a
+mode by which somebody else may have written it (common/private.py), for what it holds is machine code.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import tempfile
 from hashlib import sha256
 from pathlib import Path
 
+from ..common.private import make_private_folder, read_private
 from .artifact import Artifact, BufferSpec, Launch
+from .stored import from_bytes, to_bytes
 
 _DIGEST = 32
+_FORMAT = b"artifact 2\n"
 _LAYOUT = " ".join(f"{kind.__name__}({', '.join(kind.__slots__)})" for kind in (Artifact, BufferSpec, Launch))
 
 
@@ -34,7 +37,7 @@ def artifact_key(program: str, sketch: str, config: str, target: str, threads: i
 
 
 class ArtifactCache:
-    """A folder of artifacts. Entries are pickles: use a folder that only this user can write."""
+    """A folder of artifacts."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -44,27 +47,30 @@ class ArtifactCache:
         return self.folder / key[:2] / f"{key}.artifact"
 
     def get(self, key: str) -> Artifact | None:
-        """The artifact, or None if there is none that is whole."""
-        try:
-            content = self.path(key).read_bytes()
-            if sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
-                return None
-            artifact = pickle.loads(content[_DIGEST:])
-        except Exception:  # whatever an old or damaged entry leads to: it is compiled again
+        """The artifact, or None if there is none that is whole, of this key and of this user's making."""
+        content = read_private(self.path(key))
+        if content is None or content[:_DIGEST] != _digest(key, content[_DIGEST:]):
             return None
-        return artifact if isinstance(artifact, Artifact) else None
+        try:
+            return from_bytes(content[_DIGEST:])
+        except Exception:  # whatever an odd entry leads to: it is compiled again
+            return None
 
     def put(self, key: str, artifact: Artifact) -> None:
         """Keeps an artifact. A folder that cannot be written keeps nothing, and that is no error."""
-        content = pickle.dumps(artifact, protocol=5)
+        content = to_bytes(artifact)
         target = self.path(key)
         with contextlib.suppress(OSError):
-            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, name = tempfile.mkstemp(dir=target.parent, suffix=".part")
+            make_private_folder(target.parent)
+            handle, name = tempfile.mkstemp(dir=target.parent, suffix=".part")  # its mode is 0600
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(sha256(content).digest() + content)
+                    file.write(_digest(key, content) + content)
                 Path(name).replace(target)
             except BaseException:
                 Path(name).unlink(missing_ok=True)
                 raise
+
+
+def _digest(key: str, content: bytes) -> bytes:
+    return sha256(_FORMAT + key.encode() + b"\n" + content).digest()

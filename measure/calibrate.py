@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common.errors import EnvironmentFailure
+from ..common.private import make_private_folder, read_private
 from ..common.settings import CACHE
 from ..targets.ceilings import LOADED, MATRIX, VISITED, Ceilings, Curve, default_ceilings
 from ..targets.host import usable_cores
@@ -83,10 +84,10 @@ def known_ceilings(target: Target, threads: int) -> Ceilings:
 def _kept(target: Target, threads: int) -> Ceilings | None:
     """The figures in the cache; what older versions did not measure follows from the target's own numbers."""
     try:
-        found = Ceilings.from_json(_path(target, threads).read_text())
+        found = Ceilings.from_json((read_private(_path(target, threads)) or b"").decode())
         scaled = _scaled(target, threads, found.flops["f32"])
         return replace(found, flops={MATRIX: scaled[MATRIX], **found.flops} if MATRIX in scaled else found.flops)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError):
         return None
 
 
@@ -98,9 +99,10 @@ def _path(target: Target, threads: int) -> Path:
 def _keep(path: Path, text: str) -> None:
     """Written beside and renamed, so that nobody reads half of it. A cache that cannot be written is no error."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         beside = path.with_suffix(f".{os.getpid()}")
         beside.write_text(text)
+        beside.chmod(0o600)
         beside.replace(path)
     except OSError:
         pass

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from ..common.errors import EnvironmentFailure
+from ..common.private import make_private_folder
 from ..targets.host import cpu_list, online_cpus
 
 _CPUS = Path("/sys/devices/system/cpu")
@@ -71,6 +72,17 @@ def core_sets(found: Sequence[Sequence[Core]], threads: int) -> list[list[Core]]
     return sets
 
 
+def _make_own(folder: Path) -> None:
+    """Makes the folder of the locks; where everybody may write, somebody else may have been there first."""
+    make_private_folder(folder)
+    if folder.lstat().st_uid != os.getuid():
+        raise EnvironmentFailure(
+            "the folder of the locks on cores belongs to another user",
+            found=str(folder),
+            advice="set TMPDIR to a folder of your own, or have that one removed",
+        )
+
+
 class Claim:
     """Cores that are this process's alone, until `release` or its end; its threads and children run nowhere else.
 
@@ -80,7 +92,7 @@ class Claim:
 
     def __init__(self, threads: int, folder: Path | None = None) -> None:
         place = folder or Path(tempfile.gettempdir()) / f"tilesmith-cores-{os.getuid()}"
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_own(place)
         self._before = os.sched_getaffinity(0)
         self._locks: dict[Core, IO[str]] = {}
         for wanted in self._choices(threads):
@@ -106,7 +118,8 @@ class Claim:
 
     def _take(self, place: Path, cores: Sequence[Core]) -> None:
         for core in cores:
-            file = (place / f"core-{core[0]}").open("w")
+            name = place / f"core-{core[0]}"
+            file = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

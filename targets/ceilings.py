@@ -6,7 +6,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import exp, log
+from math import exp, inf, log
 from types import MappingProxyType
 
 from .target import Target
@@ -94,12 +94,15 @@ class Ceilings:
 
     @staticmethod
     def from_json(text: str) -> Ceilings:
-        """The ceilings that `to_json` wrote. Errors: ValueError or KeyError for anything else."""
-        data = json.loads(text)
-        streams = {name: _curve(entries) for name, entries in data.get("streams", {}).items()}
-        return Ceilings(
-            data["flops"], _curve(data["bandwidth"]), data["threads"], streams, _curve(data.get("visits", ()))
-        )
+        """The ceilings that `to_json` wrote. Errors: ValueError for anything else, and for numbers that no machine has."""
+        try:
+            data = json.loads(text)
+            streams = {str(name): _curve(entries) for name, entries in data.get("streams", {}).items()}
+            flops = {str(name): _positive(speed) for name, speed in data["flops"].items()}
+            threads = int(_positive(data["threads"]))
+            return Ceilings(flops, _curve(data["bandwidth"]), threads, streams, _curve(data.get("visits", ())))
+        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"these are no ceilings: {type(error).__name__} {error}") from None
 
 
 def use_of(bytes: float, written: float) -> str:
@@ -113,7 +116,13 @@ def ways_of(use: str) -> tuple[str, ...]:
 
 
 def _curve(entries: Iterable[tuple[int, float]]) -> Curve:
-    return tuple((int(size), float(speed)) for size, speed in entries)
+    return tuple((int(_positive(size)), _positive(speed)) for size, speed in entries)
+
+
+def _positive(number: float) -> float:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < inf:
+        raise ValueError(f"{number!r} is no size and no speed of a machine")
+    return float(number)
 
 
 def _along(curve: Curve, bytes: float) -> float:

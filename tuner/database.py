@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ..common.errors import DatabaseError
+from ..common.private import make_private_folder
 from ..common.settings import DATABASE
 from ..measure.result import Failure, Measurement, Purpose, Status
 from .records import Machine, Record, Run, Sketch, TaskIdentity, Trial
@@ -267,7 +268,7 @@ def open_database(place: str | Path | None = None) -> Database:
     path = DATABASE.value()
     if path == DATABASE.default():
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(path.parent)
         except OSError as error:
             raise DatabaseError(
                 "the folder of the database cannot be made",

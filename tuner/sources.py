@@ -7,13 +7,14 @@ like any other.
 from __future__ import annotations
 
 import hashlib
-import os
 import warnings
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ..common.errors import EnvironmentFailure
+from ..common.private import is_private, make_private_folder
 from ..common.settings import CACHE, DATABASE
 from .database import Database
 from .schema import VERSION
@@ -56,14 +57,16 @@ def log_database(log: Path) -> Path:
     text = log.read_bytes()
     key = hashlib.sha256(f"{_RECIPE} {VERSION} ".encode() + text).hexdigest()[:32]
     made = CACHE.value() / "logs" / f"{key}.sqlite"
-    if made.exists():
+    if is_private(made):
         return made
-    beside = made.with_name(f".{key}.{os.getpid()}.sqlite")
     try:
-        made.parent.mkdir(parents=True, exist_ok=True)
-        with Database(beside) as database:
-            bad = import_log(log, database).bad
-        beside.replace(made)  # closed, so that nothing is left in a write-ahead log
+        make_private_folder(made.parent)
+        with TemporaryDirectory(prefix=".making-", dir=made.parent) as folder:  # gone whatever happens inside
+            beside = Path(folder) / made.name
+            with Database(beside) as database:
+                bad = import_log(log, database).bad
+            beside.chmod(0o600)
+            beside.replace(made)  # closed, so that nothing is left in a write-ahead log
     except OSError as error:
         raise EnvironmentFailure(
             "the log cannot be turned into a database in the cache",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from tilesmith.codegen import cache
-from tilesmith.codegen.artifact import Artifact, BufferSpec
+from tilesmith.codegen.artifact import Artifact, BufferSpec, Launch
 from tilesmith.codegen.cache import ArtifactCache, artifact_key
+from tilesmith.codegen.stored import from_bytes, to_bytes
+from tilesmith.common import private
 
 SPEC = (BufferSpec("x", "f32", (2, 3)),)
 ARTIFACT = Artifact(
@@ -60,4 +65,86 @@ def test_folder_that_cannot_be_made_keeps_nothing(tmp_path: Path) -> None:
 def test_key_depends_on_the_fields_of_artifacts(monkeypatch: pytest.MonkeyPatch) -> None:
     before = artifact_key("p", "s", "c", "t", 1, "b")
     monkeypatch.setattr(cache, "_LAYOUT", cache._LAYOUT + " more")
-    assert artifact_key("p", "s", "c", "t", 1, "b") != before, "an entry of another version must not be unpickled"
+    assert artifact_key("p", "s", "c", "t", 1, "b") != before, "an entry of another version is not read"
+
+
+FULL = replace(
+    ARTIFACT,
+    code=bytes(range(256)),
+    parts=(b"", b"\n{}"),
+    launches=(Launch("s", (1, 2), (32,), 48),),
+    seconds={"emit": 0.25},
+)
+
+
+def test_every_field_is_stored_as_plain_data() -> None:
+    assert from_bytes(to_bytes(FULL)) == FULL
+    assert FULL.code in to_bytes(FULL), "objects stand as they are"
+
+
+def test_nothing_of_an_entry_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pickle, "loads", lambda *_: pytest.fail("unpickled"))
+    cache = ArtifactCache(tmp_path)
+    cache.put(KEY, FULL)
+    assert cache.get(KEY) == FULL
+
+
+def test_an_entry_of_another_key_is_a_miss(tmp_path: Path) -> None:
+    cache, other = ArtifactCache(tmp_path), artifact_key("q", "s", "c", "t", 1, "b")
+    cache.put(KEY, ARTIFACT)
+    cache.put(other, ARTIFACT)
+    cache.path(KEY).replace(cache.path(other))
+    assert cache.get(other) is None
+
+
+def _mutated(content: bytes, place: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 0x15]) + content[place + 1 :]
+
+
+def test_a_header_with_anything_else_in_it_is_refused_and_not_understood() -> None:
+    whole = to_bytes(FULL)
+    for place in range(whole.index(b"\n")):
+        with suppress(ValueError, KeyError, TypeError):
+            assert isinstance(from_bytes(_mutated(whole, place)), Artifact)
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_what_others_may_write_is_ignored_with_one_warning(tmp_path: Path, mode: int) -> None:
+    private._warn.cache_clear()
+    cache = ArtifactCache(tmp_path)
+    cache.put(KEY, ARTIFACT)
+    cache.path(KEY).chmod(mode)
+    with pytest.warns(UserWarning, match="others may write") as told:
+        assert cache.get(KEY) is None and cache.get(KEY) is None
+    assert len(told) == 1
+    cache.put(KEY, ARTIFACT)
+    assert cache.get(KEY) == ARTIFACT, "it is made again"
+
+
+def test_what_another_user_owns_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    private._warn.cache_clear()
+    cache = ArtifactCache(tmp_path)
+    cache.put(KEY, ARTIFACT)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.warns(UserWarning, match="another user"):
+        assert cache.get(KEY) is None
+
+
+def test_no_file_but_a_plain_one_is_read(tmp_path: Path) -> None:
+    cache = ArtifactCache(tmp_path)
+    cache.put(KEY, ARTIFACT)
+    cache.path(KEY).unlink()
+    os.mkfifo(cache.path(KEY), 0o600)
+    assert cache.get(KEY) is None
+
+
+def test_folders_are_for_their_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        cache = ArtifactCache(tmp_path / "a" / "b")
+        cache.put(KEY, ARTIFACT)
+    finally:
+        os.umask(before)
+    folders = [tmp_path / "a", tmp_path / "a" / "b", cache.path(KEY).parent]
+    assert [place.stat().st_mode & 0o777 for place in folders] == [0o700] * 3
+    assert cache.path(KEY).stat().st_mode & 0o777 == 0o600

@@ -71,3 +71,15 @@ def test_each_use_of_memory_has_a_ceiling_of_its_own() -> None:
     assert Ceilings.from_json(both.to_json()) == both
     assert pickle.loads(pickle.dumps(both)) == both
     assert MEASURED.speed_of_use(1024, written=512) == MEASURED.bandwidth_at(1024)  # kept by an older version
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "null", '"x"', "{}", "[" * 100_000, '{"flops": [], "bandwidth": [[1, 1]], "threads": 1}',
+     '{"flops": {"f32": -1}, "bandwidth": [[1, 1]], "threads": 1}', '{"flops": {}, "bandwidth": [[1, NaN]], "threads": 1}',
+     '{"flops": {}, "bandwidth": [[1, 1]], "threads": 1e999}', '{"flops": {}, "bandwidth": [[1]], "threads": 1}',
+     '{"flops": {}, "bandwidth": [[1, 1]], "threads": 1, "streams": []}'],
+)  # fmt: skip
+def test_what_are_no_ceilings_is_one_kind_of_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        Ceilings.from_json(text)
