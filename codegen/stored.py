@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import astuple, fields
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
@@ -19,14 +20,11 @@ def to_bytes(artifact: Artifact) -> bytes:
     """The artifact as `from_bytes` reads it."""
     objects = (artifact.code, *artifact.parts)
     facts = {
-        **{name: getattr(artifact, name) for name in (*_TEXTS, *_NUMBERS)},
-        **{name: [_spec_facts(spec) for spec in getattr(artifact, name)] for name in _SPECS},
-        **{name: [_launch_facts(launch) for launch in getattr(artifact, name)] for name in _LAUNCHES},
-        "runtime_symbols": artifact.runtime_symbols,
-        "texts": artifact.texts,
-        "seconds": artifact.seconds,
-        "objects": [len(content) for content in objects],
+        field.name: getattr(artifact, field.name) for field in fields(artifact) if field.name not in ("code", "parts")
     }
+    for name in ("inputs", "constants", "outputs", "launches", "prepare_launches"):
+        facts[name] = [astuple(one) for one in facts[name]]
+    facts["objects"] = [len(content) for content in objects]
     return b"".join([json.dumps(facts).encode(), b"\n", *objects])
 
 
@@ -39,11 +37,20 @@ def from_bytes(content: bytes) -> Artifact:
         raise ValueError("the objects are cut")
     code, *parts = (rest[start:end] for start, end in pairwise(ends))
     return Artifact(
-        **{name: _text(facts[name]) for name in _TEXTS},
-        **{name: _count(facts[name]) for name in _NUMBERS},
-        **{name: _each(facts[name], _spec) for name in _SPECS},
-        **{name: _each(facts[name], _launch) for name in _LAUNCHES},
+        name=_text(facts["name"]),
+        target=_text(facts["target"]),
+        threads=_count(facts["threads"]),
+        format=_text(facts["format"]),
+        symbol=_text(facts["symbol"]),
+        inputs=_each(facts["inputs"], _spec),
+        constants=_each(facts["constants"], _spec),
+        outputs=_each(facts["outputs"], _spec),
+        prepared_bytes=_count(facts["prepared_bytes"]),
+        workspace_bytes=_count(facts["workspace_bytes"]),
+        launches=_each(facts["launches"], _launch),
+        prepare_launches=_each(facts["prepare_launches"], _launch),
         runtime_symbols=_each(facts["runtime_symbols"], _text),
+        builder=_text(facts["builder"]),
         texts={_text(name): _text(text) for name, text in _pairs(facts["texts"])},
         seconds={_text(name): float(seconds) for name, seconds in _pairs(facts["seconds"])},
         code=code,
@@ -51,23 +58,9 @@ def from_bytes(content: bytes) -> Artifact:
     )
 
 
-_TEXTS = ("name", "target", "format", "symbol", "builder")
-_NUMBERS = ("threads", "prepared_bytes", "workspace_bytes")
-_SPECS = ("inputs", "constants", "outputs")
-_LAUNCHES = ("launches", "prepare_launches")
-
-
-def _spec_facts(spec: BufferSpec) -> list[object]:
-    return [spec.name, spec.dtype, spec.shape]
-
-
 def _spec(facts: Any) -> BufferSpec:
     name, dtype, shape = facts
     return BufferSpec(_text(name), _text(dtype), _each(shape, _count))
-
-
-def _launch_facts(launch: Launch) -> list[object]:
-    return [launch.symbol, launch.grid, launch.block, launch.shared_bytes]
 
 
 def _launch(facts: Any) -> Launch:
