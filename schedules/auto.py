@@ -29,6 +29,7 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
+from ..tensor.accuracy import Accuracy
 from ..tensor.asked_for import asked_for
 from ..tensor.program import Program, Stage
 from .access import constant_tensors, is_anchor, output_stride
@@ -61,14 +62,16 @@ MOST = 96  # sketches: each variant of several large stages is tried, and not ev
 SHORTEST_PART = 1024  # terms: what is shorter is done before a second stage has begun
 
 
-def derive(program: Program, kind: str = "", matrix_unit: bool = False) -> tuple[Sketch, ...]:
+def derive(
+    program: Program, kind: str = "", matrix_unit: bool = False, accuracy: Accuracy = "default"
+) -> tuple[Sketch, ...]:
     """The sketches of a program in canonical, normalised form; the unscheduled nest comes first.
 
     `kind`: of the target; "cuda" asks for kernels of blocks and threads, any other one for the loops of a processor core.
-    `matrix_unit`: whether its cores have one that takes bf16.
+    `matrix_unit`: whether its cores have one that takes bf16. `accuracy`: what they may do to the arithmetic.
     """
     template = gpu_automatic if kind == "cuda" else partial(automatic, matrix_unit=matrix_unit)
-    return (UNSCHEDULED, *trace(template, program, "auto", MOST))
+    return (UNSCHEDULED, *trace(template, program, "auto", MOST, accuracy))
 
 
 def automatic(s: Schedule, matrix_unit: bool = False, fast: bool = True) -> None:

@@ -47,7 +47,7 @@ class Products:
 
 def prepare_matrix(s: Schedule) -> None:
     """Perhaps every sum of products that fits goes to the unit. Of several, only the usual structures: they multiply."""
-    if _next_rewrite(s.program) is None or not s.variant("matrix unit", [True, False]):
+    if not s.allows("bf16_products") or _next_rewrite(s.program) is None or not s.variant("matrix unit", [True, False]):
         return
     few = sum(_axes(s.program, stage.name) is not None for stage in s.program.stages) > 1
     while (found := _next_rewrite(s.program)) is not None:

@@ -38,7 +38,7 @@ class Online:
 
 def prepare_online(s: Schedule) -> Online | None:
     """Perhaps a softmax by blocks, where that can be; and where its parts are."""
-    for stage in s.program.stages:
+    for stage in s.program.stages if s.allows("block_softmax") else ():
         options = [block for block in BLOCKS if _applies(s.program, stage, block)]
         if options:
             block = s.variant(f"{stage.name} by blocks", [0, *options])

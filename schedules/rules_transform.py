@@ -78,7 +78,7 @@ def _found_by(index: object) -> tuple[str, int] | None:
 def prepare_transforms(s: Schedule) -> None:
     """Perhaps a fast convolution; then the vectors of all transforms lie along memory."""
     for stage in s.program.stages:
-        axes = _fast(s.program, stage)
+        axes = _fast(s.program, stage) if s.allows("winograd") else None
         if axes is not None:
             tile = s.variant(f"{stage.name} fast", [0, *TILES])
             if tile:

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ..common.errors import ScheduleError, TemplateError, TilesmithError
+from ..tensor.accuracy import Accuracy
 from ..tensor.dtype import DType
 from ..tensor.program import Axis, Program, Stage
+from ..tensor.rewrite import is_allowed
 from . import steps as primitives
 from .extents import Condition, Extent, Sym, as_extent, ceildiv, leaf, leaves
 from .loops import LoopTree, initial_tree
@@ -75,8 +77,9 @@ class StageHandle:
 class Schedule:
     """The tracer: each method checks its step on the symbolic loop tree and writes it down."""
 
-    def __init__(self, program: Program, chosen: Sequence[VariantValue] = ()) -> None:
+    def __init__(self, program: Program, chosen: Sequence[VariantValue] = (), accuracy: Accuracy = "default") -> None:
         self._given = program
+        self._accuracy = accuracy
         self._begin(program)
         self._rewrites: list[Rewrite] = []
         self._steps: list[Step] = []
@@ -116,6 +119,10 @@ class Schedule:
         """A number of the target: vector_registers, cores, fma_ports, load_ports, store_ports, has_matrix_unit (1 or 0), l1,
         l2, l3 (bytes)."""
         return leaf(f"target({number})")
+
+    def allows(self, rewrite: str) -> bool:
+        """Whether the accuracy that is asked for leaves room for a rewrite; a sketch with any other one is left out."""
+        return is_allowed(rewrite, self._accuracy)
 
     # ---- leaving open ----
 
@@ -340,16 +347,21 @@ class Schedule:
         )
 
 
-def trace(template: Template, program: Program, name: str = "", at_most: int | None = None) -> tuple[Sketch, ...]:
+def trace(
+    template: Template, program: Program, name: str = "", at_most: int | None = None, accuracy: Accuracy = "default"
+) -> tuple[Sketch, ...]:
     """The sketches of a template for a program (in canonical form). TemplateError names the template and shows the outline.
 
     at_most: how many runs of the template there may be; those that take the first option of the most variants come first.
+    accuracy: sketches that do more than it allows are left out.
     """
     name = name or template.__name__
     found: list[Sketch] = []
     pending: list[tuple[VariantValue, ...]] = [()]
     while pending and (at_most is None or len(found) < at_most):
-        schedule = Schedule(program, pending.pop(0))  # each round of the queue has one more option that is no first one
+        schedule = Schedule(
+            program, pending.pop(0), accuracy
+        )  # each round of the queue has one more option that is no first one
         try:
             template(schedule)
             schedule.check_factors()
@@ -361,7 +373,8 @@ def trace(template: Template, program: Program, name: str = "", at_most: int | N
         pending += schedule.unexplored
     first: dict[str, Sketch] = {}
     for sketch in found:
-        first.setdefault(sketch.key, sketch)
+        if sketch.keeps(accuracy):
+            first.setdefault(sketch.key, sketch)
     return tuple(first.values())
 
 

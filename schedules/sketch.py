@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 
 from ..common.errors import ScheduleError, TilesmithError
 from ..targets.target import Target
+from ..tensor.accuracy import Accuracy
 from ..tensor.dtype import DTYPES
 from ..tensor.program import Program
+from ..tensor.rewrite import is_allowed
 from .extents import Array, Extent, dotted, substitute, symbolic, to_text
 from .extents import parse_extent as parse_extent_text
 from .loops import LoopTree, initial_tree
@@ -112,6 +114,10 @@ class Sketch:
         lines += [f"step {text}" for text in self._step_texts()]
         lines += [f"require {to_text(holds)} because {reason}" for holds, reason in self.requires]
         return "\n".join(lines) + "\n"
+
+    def keeps(self, accuracy: Accuracy) -> bool:
+        """Whether its kernels do no more to the arithmetic than an accuracy allows."""
+        return all(is_allowed(rewrite.name, accuracy) for rewrite in self.rewrites)
 
     def rewritten(self, program: Program) -> Program:
         """The program that the steps are of: `program` after the rewrites."""

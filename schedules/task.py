@@ -6,8 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from ..common.errors import ArgumentError
+from ..common.errors import ArgumentError, TemplateError
 from ..targets.target import Target
+from ..tensor.accuracy import Accuracy
 from ..tensor.program import Program
 from ..tensor.rewrite import normalise
 from ..tensor.text import canonical, print_program, program_key
@@ -23,9 +24,10 @@ class Task:
     program: Program
     target: Target
     threads: int
+    accuracy: Accuracy = "default"
 
     @staticmethod
-    def of(program: object, target: Target, threads: int) -> Task:
+    def of(program: object, target: Target, threads: int, accuracy: Accuracy = "default") -> Task:
         """The task of any program. ArgumentError for anything else, such as an operator's name."""
         if not isinstance(program, Program):
             raise ArgumentError(
@@ -33,12 +35,12 @@ class Task:
                 expected="a Program, as from tilesmith.parse(text) or tilesmith.ops.matmul(m=..., n=..., k=...)",
                 found=repr(program)[:80],
             )
-        return Task(canonical(program), target, threads)
+        return Task(canonical(program), target, threads, accuracy)
 
     @cached_property
     def key(self) -> str:
-        """sha256 of program key, target key and threads: 64 hexadecimal digits."""
-        return task_key(program_key(self.program), self.target.key, self.threads)
+        """sha256 of program key, target key, threads and accuracy: 64 hexadecimal digits."""
+        return task_key(program_key(self.program), self.target.key, self.threads, self.accuracy)
 
     @cached_property
     def text(self) -> str:
@@ -53,16 +55,25 @@ class Task:
     @cached_property
     def sketches(self) -> tuple[Sketch, ...]:
         """The sketches that the rules derive; the unscheduled nest comes first."""
-        return derive(self.body, self.target.kind, self.target.has_matrix_unit)
+        return derive(self.body, self.target.kind, self.target.has_matrix_unit, self.accuracy)
 
     def sketches_of(self, template: Template) -> tuple[Sketch, ...]:
         """The sketches of a person's template, after the unscheduled nest. TemplateError names the template."""
-        return (UNSCHEDULED, *trace(template, self.body))
+        found = trace(template, self.body, accuracy=self.accuracy)
+        if not found:
+            raise TemplateError(
+                f"template {template.__name__!r} has no sketch of {self.accuracy} accuracy",
+                expected="a variant whose rewrites do sums in another order, and nothing else",
+                advice="leave a rewrite out where s.allows(its name) is false",
+            )
+        return (UNSCHEDULED, *found)
 
 
-def task_key(program: str, target: str, threads: int) -> str:
-    """The key of a task, from the keys of its program and target."""
-    return hashlib.sha256(f"{program}\n{target}\n{threads}".encode()).hexdigest()
+def task_key(program: str, target: str, threads: int, accuracy: Accuracy = "default") -> str:
+    """The key of a task, from the keys of its program and target. The default accuracy is not part of it: there was no other
+    one once."""
+    more = "" if accuracy == "default" else f"\n{accuracy}"
+    return hashlib.sha256(f"{program}\n{target}\n{threads}{more}".encode()).hexdigest()
 
 
 @lru_cache(maxsize=64)

@@ -40,6 +40,7 @@ from ..schedules.space_ops import population
 from ..schedules.task import Task
 from ..targets.host import thread_count
 from ..targets.target import Target, check_runs_here, parse_target
+from ..tensor.accuracy import Accuracy, accuracy_named
 from ..tensor.program import Program
 from ..tensor.text import canonical_names, family_key, parse, print_program, program_key
 from .database import Database
@@ -71,12 +72,14 @@ class Provenance:
     seconds: float | None  # as measured on this machine by this version; only of the tier exact
     note: str = ""
     log: str = ""  # the log that the record comes from, if it is none of the database
+    accuracy: Accuracy = "default"  # what the kernel may do to the program's arithmetic (docs/accuracy.md)
 
     def __str__(self) -> str:
         source = f"record {self.record}" if self.record is not None else _UNRECORDED[self.tier]
         source += f" of {self.log}" if self.log else ""
         time = f", {time_text(self.seconds)} when tuned" if self.seconds is not None else ""
-        return f"{self.tier}: {source}{time}{f' ({self.note})' if self.note else ''}"
+        strict = f", {self.accuracy} accuracy" if self.accuracy != "default" else ""
+        return f"{self.tier}: {source}{time}{f' ({self.note})' if self.note else ''}{strict}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ def compile(
     threads: int | None = None,
     constants: Sequence[object] | Mapping[str, object] | None = None,
     strict: bool = False,
+    accuracy: Accuracy = "default",
 ) -> Kernel:
     """The kernel of a program, with the best configuration that is known for it.
 
@@ -105,6 +109,7 @@ def compile(
         threads: how many threads it uses; by default all cores of the target.
         constants: values of the program's constants, in its order or by name.
         strict: refuse anything but a record of exactly this task.
+        accuracy: "strict" refuses kernels that do more than the program's sums in another order (docs/accuracy.md).
 
     Raises:
         NoRecordError: strict, and there is no such record.
@@ -113,7 +118,7 @@ def compile(
     resolved = parse_target(target) if isinstance(target, str) else target
     if resolved.kind != "cuda":  # what a GPU runs can be looked at anywhere
         check_runs_here(resolved)
-    task = Task.of(program, resolved, thread_count(threads, resolved))
+    task = Task.of(program, resolved, thread_count(threads, resolved), accuracy_named(accuracy))
     try:
         return kernel_of(program, task, best_pick(task, db, strict=strict), constants)
     except (InternalError, ScheduleError, TemplateError) as error:
@@ -145,7 +150,8 @@ def kernel_of(
 
     artifact = _with_names(_built(task, pick), program)
     device = device_or_absent(artifact)
-    return Kernel(artifact, constants, provenance=pick.provenance, texts=text, device=device)
+    provenance = replace(pick.provenance, accuracy=task.accuracy)
+    return Kernel(artifact, constants, provenance=provenance, texts=text, device=device)
 
 
 def default_pick(error: TilesmithError) -> Pick:
@@ -233,18 +239,24 @@ def _near(task: Task, database: Database) -> Pick | None:
     return None
 
 
-def _farness(task: Task, other: TaskIdentity) -> tuple[bool, bool, float, str]:
-    """Orders other tasks of a program: the same target first, then the same kind, then the number of threads."""
+def _farness(task: Task, other: TaskIdentity) -> tuple[bool, bool, float, bool, str]:
+    """Orders other tasks of a program: the same target first, then the same kind, the number of threads, and the accuracy."""
     kind, name = task.target.text.partition(":")[0], task.target.text
     threads = abs(log(other.threads / task.threads))
-    return other.target != name, other.target.partition(":")[0] != kind, threads, other.key
+    return (
+        other.target != name,
+        other.target.partition(":")[0] != kind,
+        threads,
+        other.accuracy != task.accuracy,
+        other.key,
+    )
 
 
 def _from_record(
     task: Task, database: Database, record: Record, tier: str, note: str = "", *, timed: bool = False
 ) -> Pick | None:
     """A record's candidate, if it is valid for the task. `timed`: its time holds for what is compiled here and now."""
-    sketch = _stored_sketch(database, record.trial.sketch)
+    sketch = _stored_sketch(task, database, record.trial.sketch)
     if sketch is None:
         return None
     try:
@@ -257,13 +269,15 @@ def _from_record(
     return Pick(sketch, record.config, Provenance(tier, record.id, sketch.title, record.config, seconds, note))
 
 
-def _stored_sketch(database: Database, key: str) -> Sketch | None:
+def _stored_sketch(task: Task, database: Database, key: str) -> Sketch | None:
+    """The sketch of a record; None where it is not known, or does more than the task's accuracy allows."""
     if not key:
         return UNSCHEDULED
     stored = database.sketch(key)
     if stored is None:
         return None
-    return parse_sketch(stored.text) if stored.text else UNSCHEDULED
+    sketch = parse_sketch(stored.text) if stored.text else UNSCHEDULED
+    return sketch if sketch.keeps(task.accuracy) else None
 
 
 def _family(task: Task, database: Database) -> Pick | None:
@@ -275,7 +289,7 @@ def _family(task: Task, database: Database) -> Pick | None:
             break
         picks: list[tuple[float, Pick]] = []
         for record in database.best(other.key, FAMILY_RECORDS):
-            sketch = _stored_sketch(database, record.trial.sketch)
+            sketch = _stored_sketch(task, database, record.trial.sketch)
             if sketch is None:
                 continue
             moved = moved_config(task, sketch, record.config)

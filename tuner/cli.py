@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ..common.errors import ArgumentError, NoRecordError, TilesmithError, UserError
 from ..common.settings import DATABASE
+from ..tensor.accuracy import accuracy_named
 from ..tensor.text import program_key
 from .cli_cluster import cluster
 from .cli_log import log
@@ -78,6 +79,7 @@ def run(
         typer.Option(help="how often each of several WHATs is needed, as in 12,1; they share the budget"),
     ] = None,
     seed: Annotated[int, typer.Option(help="the same seed proposes the same")] = 0,
+    accuracy: Annotated[str, typer.Option(help="default, or strict: only orders of sums may change")] = "default",
     progress: Annotated[bool, typer.Option(help="show progress while it runs")] = True,
     db: DatabasePath = None,
 ) -> None:
@@ -90,7 +92,7 @@ def run(
         [one.program for one in found], target.split(","), trials=trials, seconds=None if time is None else read_time(time),
         threads=threads, strategy=strategy, runner=runner, db=db, seed=seed, progress=progress, effort=effort,
         template=None if template is None else load_function(template),
-        weights=None if weights is None else read_weights(weights),
+        weights=None if weights is None else read_weights(weights), accuracy=accuracy_named(accuracy),
     )  # fmt: skip
     console = report.make_console()
     with _open(db) as database:

@@ -35,7 +35,8 @@ _TRIAL = (
 )
 _IDENTITY = (
     "SELECT record.task, program.key, program.family, program.text, program.display, target.key, target.text, "
-    "record.threads FROM record JOIN program ON program.key = record.program JOIN target ON target.key = record.target "
+    "record.threads, {accuracy} "
+    "FROM record JOIN program ON program.key = record.program JOIN target ON target.key = record.target "
 )
 
 
@@ -50,6 +51,9 @@ class Database:
         self.path = Path(path)
         self._connection = connect(self.path, read_only=read_only)
         self._tasks: dict[str, TaskIdentity] = {}
+        with self._errors():
+            columns = [name for _, name, *_ in self._connection.execute("PRAGMA table_info(record)")]
+        self._accuracy = "record.accuracy" if "accuracy" in columns else "'default'"  # of before there was any other
 
     def close(self) -> None:
         """Closes the file; safe to call twice."""
@@ -104,8 +108,9 @@ class Database:
         row = (trial.task, trial.sketch, trial.config, m.builder, trial.machine, trial.run, str(trial.purpose),
                str(m.status), json.dumps(m.times), seconds, int(m.abandoned), failure.stage,
                failure.message[:MESSAGE_LIMIT], m.compile_seconds, m.check_seconds, m.measure_seconds, m.device,
-               trial.created, trial.elapsed, task.program_key, task.target_key, task.threads)  # fmt: skip
-        names = f"{_TRIAL}, program, target, threads"
+               trial.created, trial.elapsed, task.program_key, task.target_key, task.threads,
+               task.accuracy)  # fmt: skip
+        names = f"{_TRIAL}, program, target, threads, accuracy"
         changes = ", ".join(f"{n} = excluded.{n}" for n in _TRIAL.split(", ")[5:])
         with self._errors():
             self._connection.execute(
@@ -250,7 +255,7 @@ class Database:
 
     def _identities(self, rest: str, values: tuple[str, ...]) -> list[TaskIdentity]:
         with self._errors():
-            rows = self._connection.execute(_IDENTITY + rest, values).fetchall()
+            rows = self._connection.execute(_IDENTITY.format(accuracy=self._accuracy) + rest, values).fetchall()
         return [TaskIdentity(*row[1:]) for row in rows]
 
     @contextmanager

@@ -22,6 +22,7 @@ from ..measure.machine import machine_key
 from ..measure.result import Failure, Measurement, Status
 from ..schedules.sketch import parse_sketch
 from ..targets.target import parse_target
+from ..tensor.accuracy import Accuracy
 from ..tensor.text import canonical, family_key, parse, print_program, program_key
 from .database import Database
 from .records import Machine, Record, Sketch, TaskIdentity, Trial, canonical_config
@@ -159,7 +160,7 @@ def _entry(text: bytes) -> Entry:
     from .log_line import Line
 
     line = Line.model_validate_json(text)
-    task = _task(line.program, line.target, line.threads)
+    task = _task(line.program, line.target, line.threads, line.accuracy)
     sketch = Sketch(_sketch_key(line.sketch), line.sketch)
     machine = Machine(machine_key(line.machine.identity), line.machine.identity, line.machine.ceilings)
     if line.status is Status.OK and not line.times:
@@ -190,7 +191,7 @@ def _entry(text: bytes) -> Entry:
 
 
 @lru_cache(maxsize=256)
-def _task(program: str, target: str, threads: int) -> TaskIdentity:
+def _task(program: str, target: str, threads: int, accuracy: Accuracy) -> TaskIdentity:
     parsed, resolved = parse(program), parse_target(target)
     whole = canonical(parsed)
     return TaskIdentity(
@@ -201,6 +202,7 @@ def _task(program: str, target: str, threads: int) -> TaskIdentity:
         target_key=resolved.key,
         target=resolved.text,
         threads=threads,
+        accuracy=accuracy,
     )
 
 
@@ -225,6 +227,7 @@ def _line(entry: Entry) -> Line:
         program=entry.task.display,
         target=entry.task.target,
         threads=entry.task.threads,
+        accuracy=entry.task.accuracy,
         sketch=entry.sketch.text,
         config=json.loads(trial.config),
         purpose=trial.purpose,
@@ -258,4 +261,11 @@ def _write(path: Path, entries: Iterable[Entry]) -> None:
 
 def _order(entry: Entry) -> tuple[object, ...]:
     """Tasks together, their records in the order of measurement: new ones are appended, and a diff shows only them."""
-    return (entry.task.program, entry.task.target, entry.task.threads, entry.trial.created, entry.key)
+    return (
+        entry.task.program,
+        entry.task.target,
+        entry.task.threads,
+        entry.task.accuracy,
+        entry.trial.created,
+        entry.key,
+    )

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictBool, StrictInt, StrictStr
 
 from ..measure.result import Purpose, Status
+from ..tensor.accuracy import Accuracy
 
 Seconds = Annotated[FiniteFloat, Field(ge=0)]
 
@@ -38,6 +39,7 @@ class Line(Strict):
     program: str
     target: str
     threads: Annotated[int, Field(ge=1)]
+    accuracy: Accuracy = "default"
     sketch: str
     config: dict[str, StrictBool | StrictInt | StrictStr]
     purpose: Purpose = Purpose.SEARCH

@@ -84,5 +84,6 @@ def problem_of(program: Program, space: TaskSpace, machine: Machine) -> Problem:
         target_key=task.target.key,
         target=task.target.text,
         threads=task.threads,
+        accuracy=task.accuracy,
     )
     return Problem(kernel_name(program), identity, space, machine, builder_version(), ceilings, program_work(program))

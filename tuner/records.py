@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..measure.result import Config, Measurement, Purpose
 from ..schedules.task import task_key
+from ..tensor.accuracy import Accuracy
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +21,12 @@ class TaskIdentity:
     target_key: str
     target: str
     threads: int
+    accuracy: Accuracy = "default"
 
     @property
     def key(self) -> str:
         """What records are found by."""
-        return task_key(self.program_key, self.target_key, self.threads)
+        return task_key(self.program_key, self.target_key, self.threads, self.accuracy)
 
 
 def canonical_config(config: Config) -> str:

@@ -216,7 +216,8 @@ def task_title(task: TaskIdentity) -> str:
 
 def place_text(task: TaskIdentity) -> str:
     """What a task's kernels are for: `x86:avx512, 2 threads`."""
-    return f"{short_target(task.target)}, {task.threads} thread{'' if task.threads == 1 else 's'}"
+    accuracy = "" if task.accuracy == "default" else f", {task.accuracy} accuracy"
+    return f"{short_target(task.target)}, {task.threads} thread{'' if task.threads == 1 else 's'}{accuracy}"
 
 
 def best_facts(database: Database, task: TaskIdentity, found: Sequence[Record]) -> RenderableType:
@@ -241,6 +242,8 @@ def paste_lines(task: TaskIdentity, python: str, db: Path | None) -> str:
     options = f", threads={task.threads}"
     if task.target != parse_target("host").text:
         options += f", target={task.target!r}"
+    if task.accuracy != "default":
+        options += f", accuracy={task.accuracy!r}"
     if db is not None:
         options += f", db={str(db)!r}"
     program = python or f'tilesmith.parse("""\n{task.display.strip()}\n""")'

@@ -76,8 +76,11 @@ CREATE TABLE round (
 ) WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _ROUNDS)
+_ACCURACY = "ALTER TABLE record ADD COLUMN accuracy TEXT NOT NULL DEFAULT 'default';"
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _ROUNDS, _ACCURACY)
 VERSION = len(MIGRATIONS)
+READABLE = 2  # the oldest version that can be read as it is, where it cannot be written
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -125,11 +128,11 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
         connection.close()
         connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True, isolation_level=None)
         version = _check_ours(connection, path)
-    if version < VERSION:
+    if version < READABLE:
         connection.close()
         advice = "open it once where it can be written (any `tune run` does)"
         raise DatabaseError(
-            "the database has an older schema", expected=str(VERSION), found=str(version), advice=advice
+            "the database has an older schema", expected=f"{READABLE} or more", found=str(version), advice=advice
         )
     return connection
 

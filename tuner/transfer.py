@@ -112,7 +112,7 @@ def _samples(
         return None
     try:
         program = parse(one.program)
-        other = Task.of(program, task.target, one.threads)
+        other = Task.of(program, task.target, one.threads, one.accuracy)
         space = TaskSpace(other, problem.ceilings, sketches_of(other))
         theirs = replace(problem_of(program, space, problem.machine), builder=problem.builder)
     except TilesmithError:  # what a template of a person's own refuses, or this version no longer accepts

@@ -15,6 +15,7 @@ from ..schedules.space import Candidate
 from ..schedules.task import Task
 from ..targets.host import thread_count
 from ..targets.target import Target, parse_target
+from ..tensor.accuracy import Accuracy, accuracy_named
 from ..tensor.program import Program
 from .budget import Budget
 from .database import open_database
@@ -46,6 +47,7 @@ def tune(
     effort: str | Effort = "normal",
     template: Template | None = None,
     weights: Sequence[float] | None = None,
+    accuracy: Accuracy = "default",
 ) -> TuneResult:
     """Searches for the fastest kernel of a program; whatever is measured goes into the database, where `compile` looks.
 
@@ -60,6 +62,8 @@ def tune(
         effort: a preset by name, or numbers of your own (effort.py).
         template: searches the sketches of this function instead of those that the rules derive (docs/templates.md).
         weights: of several programs: how often each is needed.
+        accuracy: "strict" searches only kernels that do the program's sums in another order, and change nothing else of its
+            arithmetic (docs/accuracy.md). Records of both kinds are kept apart.
 
     Ctrl-C ends it with the best so far; nothing that was measured is lost.
 
@@ -77,13 +81,15 @@ def tune(
     resolved = parse_target(target) if isinstance(target, str) else target
     check_runner(resolved, runner)
     count = thread_count(threads, resolved)
-    tasks = [Task.of(one, resolved, count) for one in programs]
+    tasks = [Task.of(one, resolved, count, accuracy_named(accuracy)) for one in programs]
     check_different(tasks)
     spaces = [sketches_of(task) for task in tasks]
     request: dict[str, object] = {
         "trials": trials, "seconds": seconds, "strategy": strategy, "seed": seed, "effort": preset.name,
         "template": None if template is None else template.__name__,
     }  # fmt: skip
+    if accuracy != "default":
+        request["accuracy"] = accuracy
     if len(tasks) > 1:
         request |= {"together": sorted(task.key for task in tasks), "weights": shares}
     watchers = watchers_of(progress, len(programs))
