@@ -24,6 +24,7 @@ from ...tensor.dtype import DTYPES
 from .base import Array
 from .entrance import Passport, Wanted, entrance, fits
 from .memory import address, aligned_array, kept_memory
+from .team import parallel
 
 _LARGE = 1 << 16  # bytes from which on an output's alignment matters more than the microsecond it costs
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -228,7 +229,7 @@ def _link(artifact: Artifact) -> Any:
         for name in artifact.runtime_symbols:
             pointer = ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value
             assert pointer is not None
-            builder.import_symbol(name, pointer)
+            builder.import_symbol(name, parallel(pointer) if name == "GOMP_parallel" else pointer)
     names = [artifact.symbol, f"{artifact.symbol}_repeat"]
     if artifact.prepared_bytes:
         names.append(f"{artifact.symbol}_prepare")
