@@ -11,8 +11,9 @@ from ..codegen.artifact import BufferSpec
 from ..common.errors import ArgumentError
 from ..tensor.dtype import DTYPES
 from .devices.base import Array
+from .dlpack import CPU
+from .foreign import is_bfloat16, taken
 
-_CPU = 1  # kDLCPU of DLPack
 _DEVICES = {1: "the CPU", 2: "a CUDA device", 3: "pinned CUDA memory", 10: "a ROCm device", 13: "managed CUDA memory"}
 
 
@@ -43,9 +44,13 @@ def argument(role: str, spec: BufferSpec) -> Argument:
 def accept(value: object, wanted: Argument, writable: bool = False) -> Array:
     """`value` as an array, without a copy: NumPy arrays and whatever has __dlpack__ or __array_interface__ on the CPU.
 
+    bfloat16, of another library or as a NumPy dtype of another package (ml_dtypes), becomes uint16 bit patterns.
+
     Raises ArgumentError for another kind of object, device, shape, dtype, memory order, or (with `writable`) read-only memory.
     """
-    array = value if isinstance(value, np.ndarray) else _borrowed(value, wanted)
+    array, bfloat16 = (value, False) if isinstance(value, np.ndarray) else _borrowed(value, wanted)
+    if is_bfloat16(array.dtype):
+        array, bfloat16 = array.view(np.uint16), True
     if array.shape != wanted.spec.shape:
         raise ArgumentError(
             f"{wanted.label} has the wrong shape",
@@ -53,36 +58,46 @@ def accept(value: object, wanted: Argument, writable: bool = False) -> Array:
             found=f"shape {list(array.shape)}",
             advice="the kernel is compiled for this shape; compile the program for the other one",
         )
-    if array.dtype != wanted.dtype:
-        carried = " (bf16 is passed as uint16 bit patterns)" if wanted.spec.dtype == "bf16" else ""
-        raise ArgumentError(
-            f"{wanted.label} has the wrong dtype",
-            expected=f"{wanted.dtype}{carried}",
-            found=str(array.dtype),
-            advice=f"pass it with .astype(numpy.{wanted.dtype})" if not carried else "",
-        )
+    if array.dtype != wanted.dtype or (bfloat16 and wanted.spec.dtype != "bf16"):
+        raise _wrong_dtype(value, "bf16" if bfloat16 else str(array.dtype), wanted)
     if not (array.flags.c_contiguous and array.flags.aligned):
         raise ArgumentError(
             f"{wanted.label} is not contiguous in row-major order",
             expected="a C-contiguous, aligned array",
             found=f"strides {array.strides} for shape {list(array.shape)}",
-            advice="pass numpy.ascontiguousarray(array)",
+            advice="pass tensor.contiguous()"
+            if hasattr(value, "contiguous")
+            else "pass numpy.ascontiguousarray(array)",
         )
     if writable and (isinstance(value, np.generic) or not array.flags.writeable):  # a NumPy scalar is always copied
         raise ArgumentError(f"{wanted.label} is read-only", advice="pass an array that may be written")
     return array
 
 
-def _borrowed(value: object, wanted: Argument) -> Array:
-    """An object of another library as an array on the same memory."""
+def _wrong_dtype(value: object, found: str, wanted: Argument) -> ArgumentError:
+    if wanted.spec.dtype == "bf16":
+        expected = "bf16: a torch tensor, an array of ml_dtypes.bfloat16, or bit patterns as uint16"
+        return ArgumentError(f"{wanted.label} has the wrong dtype", expected=expected, found=found)
+    library = type(value).__module__.partition(".")[0]
+    convert = "astype" if hasattr(value, "astype") else "to"
+    return ArgumentError(
+        f"{wanted.label} has the wrong dtype",
+        expected=str(wanted.dtype),
+        found=found,
+        advice=f"pass it with .{convert}({library}.{wanted.dtype})",
+    )
+
+
+def _borrowed(value: object, wanted: Argument) -> tuple[Array, bool]:
+    """An object of another library as an array on the same memory, and whether its uint16 are bfloat16."""
     if hasattr(value, "__dlpack__"):
         try:
-            device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else _CPU
+            device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else CPU
         except (BufferError, RuntimeError, TypeError, ValueError) as error:  # torch's "meta": there is no memory at all
             raise ArgumentError(
                 f"{wanted.label} is not in the memory of the CPU", expected="an array on the CPU", found=str(error)
             ) from error
-        if int(device) != _CPU:
+        if int(device) != CPU:
             raise ArgumentError(
                 f"{wanted.label} is not in the memory of the CPU",
                 expected="an array on the CPU",
@@ -90,16 +105,18 @@ def _borrowed(value: object, wanted: Argument) -> Array:
                 advice="copy it to the CPU first",
             )
         try:
-            return np.from_dlpack(value)
+            return taken(value)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             raise ArgumentError(
                 f"{wanted.label} cannot be shared through DLPack",
                 expected=wanted.wanted,
                 found=str(error),
-                advice="a torch tensor that needs a gradient: pass tensor.detach(); a bf16 tensor: tensor.view(torch.uint16)",
+                advice="kernels know no gradients: pass tensor.detach()"
+                if getattr(value, "requires_grad", False)
+                else "",
             ) from error
     if hasattr(value, "__array_interface__"):
-        return np.asarray(value)
+        return np.asarray(value), False
     raise ArgumentError(
         f"{wanted.label} is no array",
         expected=f"{wanted.wanted} as a NumPy array or an object with __dlpack__",

@@ -1,6 +1,7 @@
-"""Reading a DLPack capsule: what NumPy cannot do for arrays that are not in host memory.
+"""Reading a DLPack capsule: what NumPy cannot do for arrays that are not in host memory, and for bfloat16.
 
-Layout of the structures: dlpack.h, version 0.8 (capsules named "dltensor"), https://dmlc.github.io/dlpack/latest/c_api.html
+Layout of the structures: dlpack.h, versions 0.8 (capsules named "dltensor") and 1.0 ("dltensor_versioned", which say whether
+the memory may be written), https://dmlc.github.io/dlpack/latest/c_api.html
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 
 CPU, CUDA = 1, 2  # kinds of devices
 _CODES = {0: "i", 1: "u", 2: "f", 4: "bf", 6: "bool"}
+_BFLOAT = 4
+_READ_ONLY = 1  # of the flags
 
 
 class _Tensor(ctypes.Structure):
@@ -29,9 +32,23 @@ class _Tensor(ctypes.Structure):
     )
 
 
+class _Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Borrowed:
-    """Somebody else's array on a device: where it is, and what keeps it there. `dtype` is a name as programs have it."""
+    """Somebody else's array on a device: where it is, and what keeps it there.
+
+    `dtype` is a name as programs have it, `strides` count elements (None: in row-major order without gaps).
+    """
 
     pointer: int
     shape: tuple[int, ...]
@@ -40,6 +57,8 @@ class Borrowed:
     device_kind: int
     device_number: int
     owner: Any
+    strides: tuple[int, ...] | None = None
+    read_only: bool = False
 
 
 def borrow(value: Any) -> Borrowed:
@@ -49,10 +68,29 @@ def borrow(value: Any) -> Borrowed:
     """
     kind = int(value.__dlpack_device__()[0])
     capsule = value.__dlpack__(stream=1) if kind == CUDA else value.__dlpack__()  # 1: the legacy default stream
-    tensor = ctypes.cast(_pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
+    return _described(_tensor(capsule), (value, capsule), False)
+
+
+def borrow_host(value: Any) -> Borrowed:
+    """As `borrow`, for an object in host memory; `read_only` is told where its library tells it."""
+    try:
+        capsule = value.__dlpack__(max_version=(1, 0))
+    except TypeError:  # a library from before version 1.0
+        capsule = value.__dlpack__()
+    read_only = _is_versioned(capsule) and bool(_versioned(capsule).flags & _READ_ONLY)
+    return _described(_tensor(capsule), (value, capsule), read_only)
+
+
+def as_bfloat16(capsule: Any) -> Any:
+    """A capsule of uint16, now of bfloat16 with these bits."""
+    _tensor(capsule).code = _BFLOAT
+    return capsule
+
+
+def _described(tensor: _Tensor, owner: Any, read_only: bool) -> Borrowed:
     rank = tensor.dimensions
-    shape = tuple(tensor.shape[n] for n in range(rank))
-    strides = tuple(tensor.strides[n] for n in range(rank)) if tensor.strides else None
+    shape = tuple(tensor.shape[:rank])
+    strides = tuple(tensor.strides[:rank]) if tensor.strides else None
     name = _CODES.get(tensor.code, "?")
     return Borrowed(
         pointer=(tensor.data or 0) + tensor.offset,
@@ -61,7 +99,9 @@ def borrow(value: Any) -> Borrowed:
         contiguous=strides is None or _row_major(shape, strides),
         device_kind=tensor.device_kind,
         device_number=tensor.device_number,
-        owner=(value, capsule),
+        owner=owner,
+        strides=strides,
+        read_only=read_only,
     )
 
 
@@ -74,10 +114,26 @@ def _row_major(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return True
 
 
-def _api() -> Callable[[Any, bytes], int]:
-    function = ctypes.pythonapi.PyCapsule_GetPointer
-    function.restype, function.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return function
+def _tensor(capsule: Any) -> _Tensor:
+    """What a capsule describes, in its own memory: as long as the capsule."""
+    if _is_versioned(capsule):
+        return _versioned(capsule).tensor  # type: ignore[no-any-return]
+    return ctypes.cast(_pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
 
 
-_pointer = _api()
+def _versioned(capsule: Any) -> _Versioned:
+    return ctypes.cast(_pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(_Versioned)).contents
+
+
+def _is_versioned(capsule: Any) -> bool:
+    return bool(_is_valid(capsule, b"dltensor_versioned"))
+
+
+def _function(name: str, result: Any) -> Callable[[Any, bytes], Any]:
+    function = getattr(ctypes.pythonapi, name)
+    function.restype, function.argtypes = result, [ctypes.py_object, ctypes.c_char_p]
+    return function  # type: ignore[no-any-return]
+
+
+_pointer = _function("PyCapsule_GetPointer", ctypes.c_void_p)
+_is_valid = _function("PyCapsule_IsValid", ctypes.c_int)

@@ -16,6 +16,7 @@ from .arguments import Argument, accept, argument
 from .devices.base import Array, Device, LoadedKernel
 from .devices.choose import device_for
 from .far import check_apart, is_host, place
+from .foreign import Give, giver, made_like
 
 STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
 GPU_STAGES = ("program", "sketch", "outline", "loops", "llvm", "ptx", "sass")
@@ -27,12 +28,14 @@ class Kernel:
     """A compiled program: `kernel(*inputs)` gives one array, or a tuple if the program has several outputs.
 
     Inputs come in the order of the program's inputs, constants not among them: those are given here, once. Arrays are NumPy's
-    or anything with DLPack on the CPU (taken without a copy), C-contiguous, of exactly the program's shapes and dtypes. Several
-    threads may call at the same time; Python's global lock is released meanwhile.
+    or anything with DLPack on the CPU (taken without a copy), C-contiguous, of exactly the program's shapes and dtypes. Outputs
+    are of the kind of the first input that is not NumPy's: torch tensors in, torch tensors out. Several threads may call at
+    the same time; Python's global lock is released meanwhile.
 
     On a GPU, arrays of that device (`kernel.device.upload(array)`, or other libraries' by DLPack or __cuda_array_interface__)
-    are taken without a copy, and outputs are DeviceArrays; the call returns while the device is still at work, on its default
-    stream. Host arrays are copied there, and where all inputs are host arrays, so are the outputs.
+    are taken without a copy, and outputs are DeviceArrays, or torch tensors where torch tensors came in; the call returns while
+    the device is still at work, on its default stream. Host arrays are copied there, and where all inputs are host arrays, so
+    are the outputs.
 
     Args:
         artifact: what to run.
@@ -80,24 +83,24 @@ class Kernel:
         if len(inputs) != self._count:
             raise self._wrong_count(len(inputs))
         if self._far:
-            return self._call_far(inputs, out)
+            return self._call_far(inputs, self._made_like(inputs) if out is None else out)
         if out is not None and not isinstance(out, tuple | list) and self._single and self._run_if_right(*inputs, out):
             return out
         arrays: list[Any] = list(inputs)
+        give: Give | None = None
         for number, (array, (dtype, shape)) in enumerate(zip(inputs, self._expected, strict=True)):
             if type(array) is np.ndarray and array.dtype is dtype and array.shape == shape:
                 flags = array.flags
                 if flags.c_contiguous and flags.aligned:
                     continue
             arrays[number] = accept(array, self._inputs[number])
+            give = give or giver(array)
         outputs = (
             [make(shape, dtype) for make, shape, dtype in self._empty] if out is None else self._given(out, arrays)
         )
         arrays += outputs
         self._run(arrays)
-        if out is not None:
-            return out
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return self._given_back(outputs, give) if out is None else out
 
     def _call_far(self, inputs: Sequence[object], out: object) -> Any:
         """A call on a device with memory of its own."""
@@ -106,8 +109,9 @@ class Kernel:
             made = [self.device.empty(wanted.spec.shape, wanted.dtype) for wanted in self._outputs]
             self._run([*placed, *made])
             if all(is_host(value) for value in inputs):
-                made = [array.numpy() for array in made]
-            return made[0] if len(made) == 1 else tuple(made)
+                give = next(filter(None, map(giver, inputs)), None)
+                return self._given_back([array.numpy() for array in made], give)
+            return self._given_back(made, None)
         values = self._counted(out)
         outputs = [place(v, wanted, self.device, output=True) for v, wanted in zip(values, self._outputs, strict=True)]
         check_apart(outputs, placed, [wanted.label for wanted in self._outputs])
@@ -116,6 +120,21 @@ class Kernel:
             if output.home is not None:
                 output.owner.download(output.home)
         return out
+
+    def _made_like(self, inputs: Sequence[object]) -> Any:
+        """Outputs on the device of the caller's library, for `out`; None where the device makes them."""
+        for value in inputs:
+            if not is_host(value):
+                made = [made_like(value, wanted.spec.shape, wanted.spec.dtype) for wanted in self._outputs]
+                if made[0] is not None:
+                    return made[0] if self._single else tuple(made)
+        return None
+
+    def _given_back(self, outputs: Sequence[Any], give: Give | None) -> Any:
+        """Outputs that the kernel made, as the caller gets them."""
+        if give is not None:
+            outputs = [give(array, wanted.spec.dtype) for array, wanted in zip(outputs, self._outputs, strict=True)]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def text(self, stage: str) -> str:
         """The program at a stage: one of STAGES, on a GPU of GPU_STAGES. Errors: ArgumentError."""
