@@ -113,6 +113,10 @@ class EnvironmentFailure(TilesmithError):
     """The machine is at fault: a library that does not load, a full disk, a dead device."""
 
 
+class DeviceLost(EnvironmentFailure):
+    """A device answers nothing any more, and what is asked of it now is not to blame: something before it was."""
+
+
 class OutOfDeviceMemory(EnvironmentFailure):
     """A device has no room for a buffer."""
 

@@ -29,7 +29,7 @@ from .child import Child, child_setup
 from .environment import builder_environment, timer_environment, visible_devices
 from .leaders import Leaders
 from .requests import ConfirmRequest, Standard, TimeLimits, TimeRequest, default_limits
-from .result import AtEnd, Failure, Job, Measurement, Status
+from .result import DEVICE, AtEnd, Failure, Job, Measurement, Status
 from .standards import Standards, Task, task_of
 from .station import Answered, Event, Lost, Station, Work, wait_for
 
@@ -287,7 +287,11 @@ class LocalRunner(AtEnd):
         numbers = list(contest.running)
         if isinstance(event, Answered):
             for number, measurement in zip(numbers, event.value, strict=True):
-                contest.finish(number, measurement)
+                contender = contest.running[number]
+                if _lost_device(measurement) and not contender.again:
+                    contest.running[number] = replace(contender, again=True)
+                else:
+                    contest.finish(number, measurement)
         elif isinstance(event, Lost):
             contest.finish(numbers[event.item], _lost(event))
 
@@ -323,10 +327,16 @@ def _device_of(target: str) -> str:
 
 
 def _wears_out(answer: Any) -> bool:
-    """Whether a timer is replaced after this answer: a kernel that was wrong may have written anywhere."""
+    """Whether a timer is replaced after this answer: a kernel that was wrong may have written anywhere, and so may what broke
+    its device."""
     ends = answer if isinstance(answer, tuple) else (answer,)
     harmless = (Status.OK, Status.UNSTABLE, Status.COMPILE_ERROR, Status.OUT_OF_MEMORY)
-    return any(end.status not in harmless for end in ends)
+    return any(end.status not in harmless or _lost_device(end) for end in ends)
+
+
+def _lost_device(end: Measurement) -> bool:
+    """Whether a trial found its device broken by something before it."""
+    return end.failure is not None and end.failure.stage == DEVICE
 
 
 def _lost(event: Lost) -> Measurement:

@@ -30,9 +30,12 @@ class Purpose(StrEnum):
     CONFIRM = "confirm"
 
 
+DEVICE = "device"  # where a trial failed that is not to blame: what was before it had broken the device
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Where a trial failed (lower, compile, load, verify, time) and the message of it."""
+    """Where a trial failed (lower, compile, load, verify, time, DEVICE) and the message of it."""
 
     stage: str
     message: str

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..common.errors import KernelFault, OutOfDeviceMemory, TilesmithError
+from ..common.errors import DeviceLost, KernelFault, OutOfDeviceMemory, TilesmithError
 from .bench import SEED, Bench, bench_of
 from .drift import OWN, Drift
 from .environment import describe_environment
 from .plausible import too_fast
 from .race import race
 from .requests import ConfirmRequest, TimeRequest
-from .result import Failure, Measurement, Status
+from .result import DEVICE, Failure, Measurement, Status
 from .timing import PLANS, Repeat, Timing, TimingPlan, settled, time_kernel, undisturbed
 from .worker import Link
 
@@ -53,7 +53,7 @@ class Timer:
         alone: no other timer's times are compared with these, so that the machine's drift can be taken out (drift.py).
 
     What a kernel breaks on a GPU is broken for all: a fault while several are compared ends the child, and the others begin
-    again in a new one.
+    again in a new one. What finds a device broken that it did not break is told so (DEVICE), and has another chance.
     """
 
     def __init__(
@@ -76,9 +76,12 @@ class Timer:
 
     def handle(self, request: TimeRequest | ConfirmRequest, link: Link) -> Measurement | tuple[Measurement, ...]:
         """One trial, or all contenders of a confirmation in their order."""
-        if isinstance(request, TimeRequest):
-            return self._trial(request, link)
-        return self._confirm(request, link)
+        try:
+            return self._trial(request, link) if isinstance(request, TimeRequest) else self._confirm(request, link)
+        except DeviceLost as error:
+            self._benches.clear()
+            lost = self._failed(Status.UNSTABLE, DEVICE, str(error))
+            return lost if isinstance(request, TimeRequest) else (lost,) * len(request.items)
 
     def _trial(self, request: TimeRequest, link: Link) -> Measurement:
         passed = self._check(request, link, 0)
@@ -157,6 +160,8 @@ class Timer:
             kernel = self._device.load(artifact)
         except OutOfDeviceMemory as error:
             return self._failed(Status.OUT_OF_MEMORY, "load", str(error))
+        except DeviceLost:
+            raise
         except TilesmithError as error:
             return self._failed(Status.COMPILE_ERROR, "load", str(error))
         # a GPU's driver compiles when it loads; a CPU's linker is part of the trial

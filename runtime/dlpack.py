@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 CPU, CUDA = 1, 2  # kinds of devices
+LEGACY = 1  # CUDA's default stream, as __dlpack__ is told
 _CODES = {0: "i", 1: "u", 2: "f", 4: "bf", 6: "bool"}
 _BFLOAT = 4
 _READ_ONLY = 1  # of the flags
@@ -61,13 +62,14 @@ class Borrowed:
     read_only: bool = False
 
 
-def borrow(value: Any) -> Borrowed:
-    """The array behind an object with __dlpack__, as it is once all that was asked for before is done.
+def borrow(value: Any, stream: int = LEGACY) -> Borrowed:
+    """The array behind an object with __dlpack__, as it is for what comes next on a stream of its device (a handle of CUDA, 1
+    for the default one): its producer sees to it that what was asked for before is done by then. -1: it need not.
 
     The object itself is kept, so its memory stays; the capsule frees only what describes it. Raises what `__dlpack__` raises.
     """
     kind = int(value.__dlpack_device__()[0])
-    capsule = value.__dlpack__(stream=1) if kind == CUDA else value.__dlpack__()  # 1: the legacy default stream
+    capsule = value.__dlpack__(stream=stream) if kind == CUDA else value.__dlpack__()
     return _described(_tensor(capsule), (value, capsule), False)
 
 

@@ -15,8 +15,9 @@ from ..tensor.random import random_array
 from .arguments import Argument, accept, argument
 from .devices.base import Array, Device, LoadedKernel
 from .devices.choose import device_for
-from .far import check_apart, is_host, place
+from .far import check_apart, empty, hold, is_host, place
 from .foreign import Give, giver, made_like
+from .streams import launch_stream
 
 STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
 GPU_STAGES = ("program", "sketch", "outline", "loops", "llvm", "ptx", "sass")
@@ -34,8 +35,8 @@ class Kernel:
 
     On a GPU, arrays of that device (`kernel.device.upload(array)`, or other libraries' by DLPack or __cuda_array_interface__)
     are taken without a copy, and outputs are DeviceArrays, or torch tensors where torch tensors came in; the call returns while
-    the device is still at work, on its default stream. Host arrays are copied there, and where all inputs are host arrays, so
-    are the outputs.
+    the device is still at work, on the stream of `kernel(..., stream=...)` or that of the arguments' producer (streams.py).
+    Host arrays are copied there, and where all inputs are host arrays, so are the outputs.
 
     Args:
         artifact: what to run.
@@ -74,8 +75,9 @@ class Kernel:
         self._expected = tuple((wanted.dtype, wanted.spec.shape) for wanted in self._inputs)
         self._empty = tuple((device.empty, wanted.spec.shape, wanted.dtype) for wanted in self._outputs)
 
-    def __call__(self, *inputs: object, out: object = None) -> Any:
-        """The outputs for these inputs; `out` is an array, or a tuple of arrays, to write them to.
+    def __call__(self, *inputs: object, out: object = None, stream: object = None) -> Any:
+        """The outputs for these inputs; `out` is an array, or a tuple of arrays, to write them to. `stream`: on which stream of
+        a GPU, a handle or an object that has one.
 
         Raises ArgumentError for a wrong number of arrays, a wrong shape, dtype, memory order or device, and for an `out` that
         shares memory with an input.
@@ -83,7 +85,9 @@ class Kernel:
         if len(inputs) != self._count:
             raise self._wrong_count(len(inputs))
         if self._far:
-            return self._call_far(inputs, self._made_like(inputs) if out is None else out)
+            return self._call_far(inputs, self._made_like(inputs) if out is None else out, stream)
+        if stream is not None:
+            raise ArgumentError("stream= is for kernels on a GPU", found=f"a kernel on {self.device.name}")
         if out is not None and not isinstance(out, tuple | list) and self._single and self._run_if_right(*inputs, out):
             return out
         arrays: list[Any] = list(inputs)
@@ -102,20 +106,26 @@ class Kernel:
         self._run(arrays)
         return self._given_back(outputs, give) if out is None else out
 
-    def _call_far(self, inputs: Sequence[object], out: object) -> Any:
+    def _call_far(self, inputs: Sequence[object], out: object, given: object) -> Any:
         """A call on a device with memory of its own."""
-        placed = [place(value, wanted, self.device) for value, wanted in zip(inputs, self._inputs, strict=True)]
+        values = () if out is None else self._counted(out)
+        stream, device = launch_stream(given, (*inputs, *values)), self.device
+        placed = [place(value, wanted, device, stream) for value, wanted in zip(inputs, self._inputs, strict=True)]
         if out is None:
-            made = [self.device.empty(wanted.spec.shape, wanted.dtype) for wanted in self._outputs]
-            self._run([*placed, *made])
+            made: list[Any] = [empty(device, wanted, stream) for wanted in self._outputs]
+            self._run([*placed, *made], stream)
+            hold(device, placed, stream)
             if all(is_host(value) for value in inputs):
                 give = next(filter(None, map(giver, inputs)), None)
                 return self._given_back([array.numpy() for array in made], give)
             return self._given_back(made, None)
-        values = self._counted(out)
-        outputs = [place(v, wanted, self.device, output=True) for v, wanted in zip(values, self._outputs, strict=True)]
+        outputs = [
+            place(value, wanted, device, stream, output=True)
+            for value, wanted in zip(values, self._outputs, strict=True)
+        ]
         check_apart(outputs, placed, [wanted.label for wanted in self._outputs])
-        self._run([*placed, *outputs])
+        self._run([*placed, *outputs], stream)
+        hold(device, [*placed, *outputs], stream)
         for output in outputs:
             if output.home is not None:
                 output.owner.download(output.home)

@@ -25,7 +25,7 @@ class AbsentKernel:
     def prepare(self, constants: Sequence[Array]) -> None:
         """Nothing: constants are taken where the kernel runs."""
 
-    def run(self, arrays: Sequence[Any]) -> NoReturn:
+    def run(self, arrays: Sequence[Any], stream: int = 0) -> NoReturn:
         """Raises the error that says why the device is not here."""
         raise self._why
 

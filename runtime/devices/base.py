@@ -22,9 +22,10 @@ class LoadedKernel(Protocol):
         """Takes the constants (program order, host arrays) and computes what is kept of them. Once, before the first run."""
         ...
 
-    def run(self, arrays: Sequence[Any]) -> None:
+    def run(self, arrays: Sequence[Any], stream: int = 0) -> None:
         """Runs once. `arrays`: inputs, then outputs, as `Device.upload` and `Device.empty` give them, C-contiguous, of the
-        artifact's shapes and dtypes; nothing is checked. A GPU may still be at work when this returns."""
+        artifact's shapes and dtypes; nothing is checked. A GPU works on the stream (0: the default one), and may still be at
+        work when this returns."""
         ...
 
     def run_if_right(self, *objects: object) -> bool:

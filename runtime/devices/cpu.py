@@ -177,7 +177,7 @@ class CpuKernel:
             self.release(frame)
         self._ready = True
 
-    def run(self, arrays: Sequence[Array]) -> None:
+    def run(self, arrays: Sequence[Array], stream: int = 0) -> None:
         """See LoadedKernel."""
         frame = self._filled(arrays)
         self.entry(frame.pointer, self.prepared, frame.workspace)

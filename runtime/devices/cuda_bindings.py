@@ -13,7 +13,6 @@ from .driver import DeviceFacts, DriverError, FunctionFacts
 from .memory import address
 
 _LOG = 16 << 10  # bytes of the JIT's log that are kept
-_STREAM = 0  # the default one
 
 
 class BindingsDriver:
@@ -23,7 +22,6 @@ class BindingsDriver:
         _call(cuda.cuInit, 0)
         self._device = _call(cuda.cuDeviceGet, number)
         self._context = _call(cuda.cuDevicePrimaryCtxRetain, self._device)
-        self.enter()
 
     def facts(self) -> DeviceFacts:
         """See Driver."""
@@ -44,16 +42,23 @@ class BindingsDriver:
             block_shared=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         )
 
-    def enter(self) -> None:
+    def push(self) -> None:
         """See Driver."""
-        _call(cuda.cuCtxSetCurrent, self._context)
+        _call(cuda.cuCtxPushCurrent, self._context)
+
+    def pop(self) -> None:
+        """See Driver."""
+        _call(cuda.cuCtxPopCurrent)
 
     def reset(self) -> None:
         """See Driver."""
-        _call(cuda.cuDevicePrimaryCtxReset, self._device)
-        _call(cuda.cuDevicePrimaryCtxRelease, self._device)
-        self._context = _call(cuda.cuDevicePrimaryCtxRetain, self._device)
-        self.enter()
+        self.pop()
+        try:
+            _call(cuda.cuDevicePrimaryCtxReset, self._device)
+            _call(cuda.cuDevicePrimaryCtxRelease, self._device)
+            self._context = _call(cuda.cuDevicePrimaryCtxRetain, self._device)
+        finally:
+            self.push()
 
     def load(self, ptx: bytes) -> Any:
         """See Driver."""
@@ -67,6 +72,10 @@ class BindingsDriver:
     def function(self, module: Any, name: str) -> Any:
         """See Driver."""
         return _call(cuda.cuModuleGetFunction, module, name.encode())
+
+    def unload(self, module: Any) -> None:
+        """See Driver."""
+        _call(cuda.cuModuleUnload, module)
 
     def describe(self, function: Any) -> FunctionFacts:
         """See Driver."""
@@ -92,16 +101,21 @@ class BindingsDriver:
         block: tuple[int, int, int],
         shared: int,
         pointers: Sequence[int],
+        stream: int,
     ) -> None:
         """See Driver."""
         values = (ctypes.c_void_p * len(pointers))(*pointers)
         start, step = ctypes.addressof(values), ctypes.sizeof(ctypes.c_void_p)
         places = (ctypes.c_void_p * len(pointers))(*range(start, start + step * len(pointers), step))
-        _call(cuda.cuLaunchKernel, function, *grid, *block, shared, _STREAM, ctypes.addressof(places), 0)
+        _call(cuda.cuLaunchKernel, function, *grid, *block, shared, stream, ctypes.addressof(places), 0)
 
     def allocate(self, size: int) -> int:
-        """See Driver."""
-        return int(_call(cuda.cuMemAlloc, size))
+        """See Driver. In its usual mode a capture forbids this to its thread; the new memory is no part of any graph."""
+        mode = _call(cuda.cuThreadExchangeStreamCaptureMode, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+        try:
+            return int(_call(cuda.cuMemAlloc, size))
+        finally:
+            _call(cuda.cuThreadExchangeStreamCaptureMode, mode)
 
     def free(self, pointer: int) -> None:
         """See Driver."""
@@ -112,29 +126,49 @@ class BindingsDriver:
         free, _ = _call(cuda.cuMemGetInfo)
         return int(free)
 
-    def upload(self, pointer: int, array: Array) -> None:
-        """See Driver."""
-        _call(cuda.cuMemcpyHtoD, pointer, address(array), array.nbytes)
+    def upload(self, pointer: int, array: Array, stream: int) -> None:
+        """See Driver. From memory that is not pinned the driver takes a copy before it returns."""
+        _call(cuda.cuMemcpyHtoDAsync, pointer, address(array), array.nbytes, stream)
 
-    def download(self, array: Array, pointer: int) -> None:
+    def download(self, array: Array, pointer: int, stream: int) -> None:
         """See Driver."""
-        _call(cuda.cuMemcpyDtoH, address(array), pointer, array.nbytes)
+        _call(cuda.cuMemcpyDtoHAsync, address(array), pointer, array.nbytes, stream)
+        _call(cuda.cuStreamSynchronize, stream)
 
-    def copy(self, target: int, source: int, size: int) -> None:
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
         """See Driver."""
-        _call(cuda.cuMemcpyDtoDAsync, target, source, size, _STREAM)
+        _call(cuda.cuMemcpyDtoDAsync, target, source, size, stream)
 
-    def fill(self, pointer: int, size: int) -> None:
+    def fill(self, pointer: int, size: int, stream: int) -> None:
         """See Driver."""
-        _call(cuda.cuMemsetD8Async, pointer, 0, size, _STREAM)
+        _call(cuda.cuMemsetD8Async, pointer, 0, size, stream)
 
-    def event(self) -> Any:
+    def capturing(self, stream: int) -> int:
         """See Driver."""
-        return _call(cuda.cuEventCreate, 0)
+        state, number, *_ = _call(cuda.cuStreamGetCaptureInfo, stream)
+        return int(number) if state == cuda.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE else 0
 
-    def record(self, event: Any) -> None:
+    def event(self, timed: bool) -> Any:
         """See Driver."""
-        _call(cuda.cuEventRecord, event, _STREAM)
+        return _call(cuda.cuEventCreate, 0 if timed else int(cuda.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+
+    def record(self, event: Any, stream: int) -> None:
+        """See Driver."""
+        _call(cuda.cuEventRecord, event, stream)
+
+    def happened(self, event: Any) -> bool:
+        """See Driver."""
+        try:
+            _call(cuda.cuEventQuery, event)
+        except DriverError as error:
+            if error.code != "CUDA_ERROR_NOT_READY":
+                raise
+            return False
+        return True
+
+    def wait(self, stream: int, event: Any) -> None:
+        """See Driver."""
+        _call(cuda.cuStreamWaitEvent, stream, event, 0)
 
     def seconds(self, first: Any, last: Any) -> float:
         """See Driver."""

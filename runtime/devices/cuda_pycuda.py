@@ -1,16 +1,20 @@
-"""The CUDA driver through pycuda (the only file that imports it). Raises ImportError where it, or the driver, is missing."""
+"""The CUDA driver through pycuda (the only file that imports it). Raises ImportError where it, or the driver, is missing.
+
+pycuda has streams of its own making only: work is refused on those of other libraries, and so are captures into graphs.
+"""
 
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pycuda.driver as cuda
 
+from ...common.errors import EnvironmentFailure
 from .base import Array
-from .driver import DeviceFacts, DriverError, FunctionFacts
+from .driver import LEGACY, DeviceFacts, DriverError, FunctionFacts
 
 # pycuda's errors carry the text of the driver's error, in words: "cuMemAlloc failed: out of memory"
 _CODES = {
@@ -42,8 +46,7 @@ class PycudaDriver:
         _call(cuda.init)
         self._device = _call(cuda.Device, number)
         self._context = _call(self._device.retain_primary_context)
-        self._here = threading.local()
-        self.enter()
+        self._allocations: dict[int, Any] = {}  # pycuda frees what nobody holds
 
     def facts(self) -> DeviceFacts:
         """See Driver."""
@@ -64,19 +67,30 @@ class PycudaDriver:
             block_shared=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         )
 
-    def enter(self) -> None:
-        """See Driver. Contexts are a thread's: it is pushed once in each."""
-        if getattr(self._here, "context", None) is not self._context:
-            _call(self._context.push)
-            self._here.context = self._context
+    def push(self) -> None:
+        """See Driver."""
+        _call(self._context.push)
+
+    def pop(self) -> None:
+        """See Driver."""
+        _call(cuda.Context.pop)
 
     def reset(self) -> None:
-        """See Driver. pycuda has no call for it: the reference is given back, which ends a context that nobody shares."""
-        self._here.context = None
-        _call(self._context.pop)
-        _call(self._context.detach)
-        self._context = _call(self._device.retain_primary_context)
-        self.enter()
+        """See Driver. pycuda has no call for it: the reference is given back, which ends a context that nobody shares.
+
+        An allocation that stayed would free its address later, which by then is somebody else's: all are given back first.
+        """
+        for allocation in self._allocations.values():
+            with suppress(cuda.Error):
+                allocation.free()
+        self._allocations.clear()
+        self.pop()
+        try:
+            _call(self._context.detach)
+            self._context = _call(self._device.retain_primary_context)
+        finally:
+            self.push()
+        self.synchronize()  # a context that others hold is still the broken one
 
     def load(self, ptx: bytes) -> Any:
         """See Driver."""
@@ -93,6 +107,9 @@ class PycudaDriver:
     def function(self, module: Any, name: str) -> Any:
         """See Driver."""
         return _call(module.get_function, name)
+
+    def unload(self, module: Any) -> None:
+        """See Driver. pycuda unloads what nobody holds."""
 
     def describe(self, function: Any) -> FunctionFacts:
         """See Driver."""
@@ -112,8 +129,10 @@ class PycudaDriver:
         block: tuple[int, int, int],
         shared: int,
         pointers: Sequence[int],
+        stream: int,
     ) -> None:
         """See Driver."""
+        _own(stream)
         function.prepare("P" * len(pointers))
         _call(lambda: function.prepared_call(grid, block, *pointers, shared_size=shared), name="prepared_call")
 
@@ -121,46 +140,59 @@ class PycudaDriver:
         """See Driver."""
         allocation = _call(cuda.mem_alloc, size)
         pointer = int(allocation)
-        self._kept()[pointer] = allocation
+        self._allocations[pointer] = allocation
         return pointer
 
     def free(self, pointer: int) -> None:
         """See Driver."""
-        _call(self._kept().pop(pointer).free)
-
-    def _kept(self) -> dict[int, Any]:
-        """pycuda frees what nobody holds."""
-        kept: dict[int, Any] = self.__dict__.setdefault("_allocations", {})
-        return kept
+        _call(self._allocations.pop(pointer).free)
 
     def free_memory(self) -> int:
         """See Driver."""
         free, _ = _call(cuda.mem_get_info)
         return int(free)
 
-    def upload(self, pointer: int, array: Array) -> None:
+    def upload(self, pointer: int, array: Array, stream: int) -> None:
         """See Driver."""
+        _own(stream)
         _call(cuda.memcpy_htod, pointer, array)
 
-    def download(self, array: Array, pointer: int) -> None:
+    def download(self, array: Array, pointer: int, stream: int) -> None:
         """See Driver."""
+        _own(stream)
         _call(cuda.memcpy_dtoh, array, pointer)
 
-    def copy(self, target: int, source: int, size: int) -> None:
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
         """See Driver."""
+        _own(stream)
         _call(cuda.memcpy_dtod_async, target, source, size)
 
-    def fill(self, pointer: int, size: int) -> None:
+    def fill(self, pointer: int, size: int, stream: int) -> None:
         """See Driver."""
+        _own(stream)
         _call(cuda.memset_d8_async, pointer, 0, size)
 
-    def event(self) -> Any:
+    def capturing(self, stream: int) -> int:
+        """See Driver."""
+        _own(stream)
+        return 0
+
+    def event(self, timed: bool) -> Any:
         """See Driver."""
         return _call(cuda.Event)
 
-    def record(self, event: Any) -> None:
+    def record(self, event: Any, stream: int) -> None:
         """See Driver."""
+        _own(stream)
         _call(event.record)
+
+    def happened(self, event: Any) -> bool:
+        """See Driver."""
+        return bool(_call(event.query))
+
+    def wait(self, stream: int, event: Any) -> None:
+        """See Driver. All work is on one stream."""
+        _own(stream)
 
     def seconds(self, first: Any, last: Any) -> float:
         """See Driver."""
@@ -170,6 +202,17 @@ class PycudaDriver:
     def synchronize(self) -> None:
         """See Driver."""
         _call(cuda.Context.synchronize)
+
+
+def _own(stream: int) -> None:
+    """Returns for the default stream. Errors: EnvironmentFailure."""
+    if stream not in (0, LEGACY):
+        raise EnvironmentFailure(
+            "pycuda cannot work on a stream of another library",
+            expected="the default stream",
+            found=f"stream {stream:#x}",
+            advice="install cuda-bindings, which is taken before pycuda: pip install 'tilesmith[cuda-bindings]'",
+        )
 
 
 def _call(function: Callable[..., Any], *arguments: Any, name: str = "") -> Any:

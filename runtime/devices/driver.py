@@ -1,6 +1,7 @@
 """The calls of the CUDA driver that Tilesmith makes, as a small interface: each binding implements it in one file.
 
-All calls are made in the device's primary context, which other libraries of the process share, and on its default stream.
+All calls are made in the device's primary context, which other libraries of the process share, between `push` and `pop`: a
+thread's current context is left as it was found. A stream is the driver's handle as an integer; 0 is the default one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ STICKY = frozenset({
     "CUDA_ERROR_CONTEXT_IS_DESTROYED",
 })  # fmt: skip
 NO_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
+LEGACY = 1  # the default stream by its own handle, where 0 may mean another
 REFUSED = frozenset({
     "CUDA_ERROR_INVALID_PTX", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU",
     "CUDA_ERROR_INVALID_IMAGE", "CUDA_ERROR_INVALID_SOURCE",
@@ -67,12 +69,16 @@ class Driver(Protocol):
         """The device's."""
         ...
 
-    def enter(self) -> None:
-        """Makes the context this thread's; called before other calls, and cheap."""
+    def push(self) -> None:
+        """Makes the context this thread's; cheap."""
+        ...
+
+    def pop(self) -> None:
+        """Makes the context this thread's that was so before `push`."""
         ...
 
     def reset(self) -> None:
-        """Ends the primary context with all that is in it, and makes a new one."""
+        """Ends the primary context with all that is in it, and makes a new one, which takes the pushed one's place."""
         ...
 
     def load(self, ptx: bytes) -> Any:
@@ -81,6 +87,10 @@ class Driver(Protocol):
 
     def function(self, module: Any, name: str) -> Any:
         """A kernel of a module."""
+        ...
+
+    def unload(self, module: Any) -> None:
+        """Gives a module back; none of its kernels is under way."""
         ...
 
     def describe(self, function: Any) -> FunctionFacts:
@@ -98,12 +108,13 @@ class Driver(Protocol):
         block: tuple[int, int, int],
         shared: int,
         pointers: Sequence[int],
+        stream: int,
     ) -> None:
         """Starts a kernel whose parameters are all pointers."""
         ...
 
     def allocate(self, size: int) -> int:
-        """The address of new memory."""
+        """The address of new memory; also while a stream is captured into a graph, where the binding can."""
         ...
 
     def free(self, pointer: int) -> None:
@@ -114,28 +125,40 @@ class Driver(Protocol):
         """Bytes that are left."""
         ...
 
-    def upload(self, pointer: int, array: Array) -> None:
-        """From a host array."""
+    def upload(self, pointer: int, array: Array, stream: int) -> None:
+        """From a host array, which may change afterwards."""
         ...
 
-    def download(self, array: Array, pointer: int) -> None:
+    def download(self, array: Array, pointer: int, stream: int) -> None:
         """To a host array; waits."""
         ...
 
-    def copy(self, target: int, source: int, size: int) -> None:
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
         """On the device."""
         ...
 
-    def fill(self, pointer: int, size: int) -> None:
+    def fill(self, pointer: int, size: int, stream: int) -> None:
         """Zeros."""
         ...
 
-    def event(self) -> Any:
-        """A new event."""
+    def capturing(self, stream: int) -> int:
+        """The number of the capture that a stream is in, whose work becomes a graph and is not done yet; 0 for none."""
         ...
 
-    def record(self, event: Any) -> None:
+    def event(self, timed: bool) -> Any:
+        """A new event; `timed`: it knows when it happened."""
+        ...
+
+    def record(self, event: Any, stream: int) -> None:
         """The event happens when all before it is done."""
+        ...
+
+    def happened(self, event: Any) -> bool:
+        """Whether it has; does not wait."""
+        ...
+
+    def wait(self, stream: int, event: Any) -> None:
+        """What comes next on the stream begins after the event; the host does not wait."""
         ...
 
     def seconds(self, first: Any, last: Any) -> float:
@@ -148,14 +171,15 @@ class Driver(Protocol):
 
 
 def open_driver(number: int) -> Driver:
-    """The driver, through pycuda or cuda-bindings, whichever is there (pycuda first).
+    """The driver, through cuda-bindings or pycuda, whichever is there; cuda-bindings first, since pycuda knows no streams but
+    its own.
 
     Raises:
         MissingExtra: neither is installed.
         EnvironmentFailure: no driver, or no such device.
     """
     failures: list[str] = []
-    for opened in (_through_pycuda, _through_bindings):
+    for opened in (_through_bindings, _through_pycuda):
         try:
             return opened(number)
         except ModuleNotFoundError:

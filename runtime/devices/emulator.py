@@ -122,7 +122,7 @@ class EmulatorPort:
 
     # ---- memory
 
-    def allocate(self, size: int) -> int:
+    def allocate(self, size: int, stream: int = 0) -> int:
         """The address of `size` new bytes. Errors: OutOfDeviceMemory."""
         with self._lock:
             if self._used + size > MEMORY:
@@ -134,23 +134,35 @@ class EmulatorPort:
             self._used += size
             return address(memory)
 
-    def free(self, pointer: int) -> None:
+    def free(self, pointer: int, stream: int = 0) -> None:
         """Gives an allocation back."""
         with self._lock:
             self._used -= self._memory.pop(pointer).nbytes
             self._shadows.pop(pointer, None)
 
-    def upload(self, pointer: int, array: Array) -> None:
+    def upload(self, pointer: int, array: Array, stream: int = 0) -> None:
         """Copies a host array to the device."""
         ctypes.memmove(pointer, address(array), array.nbytes)
 
-    def download(self, array: Array, pointer: int) -> None:
+    def download(self, array: Array, pointer: int, stream: int = 0) -> None:
         """Copies from the device to a host array."""
         ctypes.memmove(address(array), pointer, array.nbytes)
 
-    def copy(self, target: int, source: int, size: int) -> None:
+    def copy(self, target: int, source: int, size: int, stream: int = 0) -> None:
         """Copies inside of the device's memory."""
         ctypes.memmove(target, source, size)
+
+    # ---- streams: there is one, and all is done when a call returns
+
+    def order(self, stream: int, after: int) -> None:
+        """Nothing."""
+
+    def capturing(self, stream: int) -> int:
+        """Never."""
+        return 0
+
+    def hold(self, owners: Sequence[Any], stream: int) -> None:
+        """Nothing."""
 
     # ---- kernels
 
@@ -162,11 +174,16 @@ class EmulatorPort:
             )
         return EmulatedModule(artifact)
 
+    def unload(self, module: EmulatedModule) -> None:
+        """Nothing: the linker frees what nobody holds."""
+
     def facts(self, module: EmulatedModule) -> dict[str, dict[str, int]]:
         """Nothing: the emulator has no registers."""
         return {}
 
-    def launch(self, module: EmulatedModule, launch: Launch, pointers: Pointers, read_only: int) -> None:
+    def launch(
+        self, module: EmulatedModule, launch: Launch, pointers: Pointers, read_only: int, stream: int = 0
+    ) -> None:
         """Runs one launch to its end. Errors: KernelFault."""
         with self._lock:
             state, keep = self._state(module, launch, pointers, read_only)

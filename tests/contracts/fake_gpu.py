@@ -1,13 +1,15 @@
 """A CUDA driver that is none: modules with the calls of cuda-bindings and of pycuda, which record what they are asked.
 
 Memory and kernels are the emulator's: for each PTX that may be loaded, `FakeGpu.knows` gives the same candidate compiled for
-the emulator. `fails` names calls that fail, with the driver's error.
+the emulator. `fails` names calls that fail, with the driver's error; `breaks` is a kernel whose fault is noticed later, as a
+real one's is. Calls that need a context fail an assertion where ours is not the current one; what a capture forbids is refused.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tilesmith.codegen.artifact import Artifact, Launch
+from tilesmith.runtime.devices import flush
 from tilesmith.runtime.devices.emulator import EmulatorPort
 
 ATTRIBUTES = {
@@ -32,7 +35,27 @@ WORDS = {
     "CUDA_ERROR_LAUNCH_FAILED": "unspecified launch failure",
     "CUDA_ERROR_INVALID_DEVICE": "invalid device ordinal",
     "CUDA_ERROR_NOT_SUPPORTED": "operation not supported",
+    "CUDA_ERROR_ECC_UNCORRECTABLE": "uncorrectable ECC error encountered",
+    "CUDA_ERROR_NOT_READY": "device not ready",
+    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": "operation not permitted when stream is capturing",
 }
+OURS = "context"
+ANYWHERE = ("cuInit", "cuDevice", "cuCtxPush", "cuCtxPop", "cuThread")  # calls that need no context, and no working one
+UNCAPTURED = (
+    "cuMemAlloc", "cuMemFree", "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cuModuleLoadDataEx",
+    "cuModuleUnload", "cuMemcpyDtoHAsync",
+)  # fmt: skip
+
+
+class Loaded:
+    """A module; of the kernel that only reads it has no artifact."""
+
+    def __init__(self, artifact: Artifact | None, module: Any) -> None:
+        self.artifact, self.module = artifact, module
+        self.function: Any = None
+
+    def get_function(self, name: str) -> Any:
+        return self.function(self, name)
 
 
 class Refused(Exception):
@@ -51,29 +74,83 @@ class FakeGpu:
         self.known: dict[bytes, Artifact] = {}
         self.devices = 1
         self.clock = 0.0
+        self.contexts = ["of the caller"]  # of the thread, the current one last
+        self.broken = ""
+        self.breaking = ("", 0)
+        self.captures: dict[int, int] = {}  # stream -> number
+        self.relaxed = 0
+        self.done = True  # whether events have happened
+        self.work: list[tuple[str, int]] = []  # what was asked for on which stream
+        self.loaded = 0
+        self.live: set[int] = set()  # allocations
 
     def knows(self, ptx: Artifact, emulated: Artifact) -> None:
         self.known[ptx.code] = emulated
 
+    def breaks(self, code: str, launches: int = 1) -> None:
+        """The last of so many launches from now on does what it may not."""
+        self.breaking = code, launches
+
     def call(self, name: str) -> None:
         self.calls.append(name)
+        if not name.startswith(ANYWHERE):
+            assert self.contexts[-1] == OURS, f"{name} in a context {self.contexts[-1]}"
+            if self.broken:
+                raise Refused(self.broken, "")
+        if self.captures and name in UNCAPTURED and not (name == "cuMemAlloc" and self.relaxed):
+            raise Refused("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "")
         error, times = self.fails.get(name, ("", 0))
         if times:
             self.fails[name] = error, times - 1
             raise Refused(error, self.log)
 
     def load(self, ptx: bytes) -> Any:
+        self.loaded += 1
+        if flush.SYMBOL.encode() in ptx:
+            return Loaded(None, SimpleNamespace(names=("memory",)))
         artifact = self.known[ptx.rstrip(b"\0")]
-        return SimpleNamespace(artifact=artifact, module=self.port.load(artifact))
+        return Loaded(artifact, self.port.load(artifact))
 
-    def launch(self, function: Any, grid: Any, block: Any, shared: int, pointers: Sequence[int]) -> None:
+    def launch(
+        self, function: Any, grid: Any, block: Any, shared: int, pointers: Sequence[int], stream: int = 0
+    ) -> None:
         loaded, name = function
+        self.work.append((name, stream))
+        if loaded.artifact is None or stream in self.captures:
+            return
+        code, left = self.breaking
+        if left:
+            self.breaking = code, left - 1
+            if left == 1:
+                self.broken = code
+                return
         launch = Launch(name, tuple(grid), tuple(block), shared)
         self.port.launch(loaded.module, launch, pointers, 0)
         self.clock += 1e-3
 
+    def allocate(self, size: int) -> int:
+        pointer = self.port.allocate(size)
+        self.live.add(pointer)
+        return pointer
+
+    def free(self, pointer: int) -> None:
+        assert pointer in self.live, "nobody has this allocation, or somebody else"
+        self.live.remove(pointer)
+        self.port.free(pointer)
+
     def reset(self) -> None:
+        """What was allocated is gone; its addresses serve again, here at once."""
+        old = self.port
         self.port = EmulatorPort()
+        self.graveyard = old  # so that no address of ours is that of something else in this process
+        self.live.clear()
+        self.broken, self.loaded = "", 0
+
+    def push(self) -> None:
+        self.contexts.append(OURS)
+
+    def pop(self) -> None:
+        assert self.contexts.pop() == OURS
 
 
 def bindings_module(gpu: FakeGpu) -> ModuleType:
@@ -85,6 +162,9 @@ def bindings_module(gpu: FakeGpu) -> ModuleType:
     fake.CUfunction_attribute = SimpleNamespace(
         **{f"CU_FUNC_ATTRIBUTE_{n}": n for n in (*FUNCTION, "MAX_DYNAMIC_SHARED_SIZE_BYTES")}
     )
+    fake.CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
+    fake.CUstreamCaptureStatus = SimpleNamespace(CU_STREAM_CAPTURE_STATUS_ACTIVE=1)
+    fake.CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
     fake.CUjit_option = SimpleNamespace(CU_JIT_ERROR_LOG_BUFFER=1, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES=2)
 
     def define(name: str, body: Any) -> None:
@@ -103,14 +183,36 @@ def bindings_module(gpu: FakeGpu) -> ModuleType:
         function.__name__ = name
         setattr(fake, name, function)
 
-    results = {"cuMemAlloc": 1, "cuModuleLoadDataEx": 1, "cuDeviceGet": 1, "cuEventElapsedTime": 1}
+    results = {
+        "cuMemAlloc": 1, "cuModuleLoadDataEx": 1, "cuDeviceGet": 1, "cuEventElapsedTime": 1, "cuEventCreate": 1,
+        "cuStreamGetCaptureInfo": 2, "cuDevicePrimaryCtxRetain": 1,
+    }  # fmt: skip
 
     def launch(function: Any, *given: Any) -> None:
         grid, block, shared, places = given[:3], given[3:6], given[6], given[8]
         count = len(function[0].module.names)
         values = (ctypes.c_void_p * count).from_address(places)
         pointers = [ctypes.c_uint64.from_address(value).value for value in values]
-        gpu.launch(function, grid, block, shared, pointers)
+        gpu.launch(function, grid, block, shared, pointers, given[7])
+
+    def copy(name: str) -> Any:
+        def body(to: int, source: int, size: int, stream: int) -> None:
+            gpu.work.append((name, stream))
+            ctypes.memmove(to, source, size)
+
+        return body
+
+    def exchange(mode: int) -> int:
+        gpu.relaxed, before = int(mode == 2), gpu.relaxed
+        return 2 * before
+
+    def query(event: Any) -> None:
+        if not gpu.done:
+            raise Refused("CUDA_ERROR_NOT_READY", "")
+
+    def record(event: Any, stream: int) -> None:
+        event.at, event.stream = gpu.clock, stream
+        gpu.work.append(("record", stream))
 
     def device(number: int) -> int:
         if number >= gpu.devices:
@@ -120,28 +222,35 @@ def bindings_module(gpu: FakeGpu) -> ModuleType:
     for name, body in {
         "cuInit": lambda flags: None,
         "cuDeviceGet": device,
-        "cuDevicePrimaryCtxRetain": lambda device: "context",
+        "cuDevicePrimaryCtxRetain": lambda device: OURS,
         "cuDevicePrimaryCtxReset": lambda device: gpu.reset(),
         "cuDevicePrimaryCtxRelease": lambda device: None,
-        "cuCtxSetCurrent": lambda context: None,
+        "cuCtxPushCurrent": lambda context: gpu.push(),
+        "cuCtxPopCurrent": gpu.pop,
+        "cuStreamSynchronize": lambda stream: gpu.work.append(("synchronize", stream)),
+        "cuStreamWaitEvent": lambda stream, event, flags: gpu.work.append((f"wait for {event.stream}", stream)),
+        "cuStreamGetCaptureInfo": lambda stream: (int(stream in gpu.captures), gpu.captures.get(stream, 0), None),
+        "cuThreadExchangeStreamCaptureMode": exchange,
+        "cuEventQuery": query,
         "cuCtxSynchronize": lambda: None,
         "cuDeviceGetAttribute": lambda name, device: ATTRIBUTES[name],
         "cuDeviceGetName": lambda size, device: b"Fake\0\0",
         "cuDeviceGetPCIBusId": lambda size, device: b"0000:00\0",
         "cuModuleLoadDataEx": lambda ptx, *options: gpu.load(ptx),
+        "cuModuleUnload": lambda module: setattr(gpu, "loaded", gpu.loaded - 1),
         "cuModuleGetFunction": lambda module, name: ((module, name.decode()),),
         "cuFuncGetAttribute": lambda name, function: FUNCTION[name],
         "cuFuncSetAttribute": lambda function, name, value: None,
         "cuLaunchKernel": launch,
-        "cuMemAlloc": lambda size: gpu.port.allocate(size),  # noqa: PLW0108  (a reset replaces the port)
-        "cuMemFree": lambda pointer: gpu.port.free(pointer),  # noqa: PLW0108
+        "cuMemAlloc": gpu.allocate,
+        "cuMemFree": gpu.free,
         "cuMemGetInfo": lambda: (12345, 1 << 30),
-        "cuMemcpyHtoD": lambda to, source, size: ctypes.memmove(to, source, size) and None,
-        "cuMemcpyDtoH": lambda to, source, size: ctypes.memmove(to, source, size) and None,
-        "cuMemcpyDtoDAsync": lambda to, source, size, stream: ctypes.memmove(to, source, size) and None,
+        "cuMemcpyHtoDAsync": copy("upload"),
+        "cuMemcpyDtoHAsync": copy("download"),
+        "cuMemcpyDtoDAsync": copy("copy"),
         "cuMemsetD8Async": lambda to, value, size, stream: ctypes.memset(to, value, size) and None,
-        "cuEventCreate": lambda flags: SimpleNamespace(at=0.0),
-        "cuEventRecord": lambda event, stream: setattr(event, "at", gpu.clock),
+        "cuEventCreate": lambda flags: SimpleNamespace(at=0.0, stream=None),
+        "cuEventRecord": record,
         "cuEventSynchronize": lambda event: None,
         "cuEventElapsedTime": lambda first, last: (last.at - first.at) * 1e3,
     }.items():
@@ -164,27 +273,35 @@ def pycuda_module(gpu: FakeGpu) -> ModuleType:
 
     class Allocation:
         def __init__(self, size: int) -> None:
+            self.valid = False
             call("cuMemAlloc")
-            self.pointer = gpu.port.allocate(size)
+            self.pointer, self.valid = gpu.allocate(size), True
 
         def __int__(self) -> int:
             return self.pointer
 
         def free(self) -> None:
-            call("cuMemFree")
-            gpu.port.free(self.pointer)
+            """As pycuda's: what goes wrong is a warning, and it is never tried again."""
+            if self.valid:
+                self.valid = False
+                gpu.calls.append("cuMemFree")
+                if not gpu.broken:
+                    gpu.free(self.pointer)
+
+        __del__ = free
 
     class Function:
         num_regs, local_size_bytes, shared_size_bytes, max_threads_per_block = FUNCTION.values()
 
         def __init__(self, module: Any, name: str) -> None:
+            call("cuModuleGetFunction")
             self.what = module, name
 
         def set_attribute(self, name: str, value: int) -> None:
             call("cuFuncSetAttribute")
 
         def prepare(self, kinds: str) -> None:
-            assert kinds == "P" * len(self.what[0].module.names)
+            assert kinds == "P" * len(self.what[0].module.names), kinds
 
         def prepared_call(self, grid: Any, block: Any, *pointers: int, shared_size: int = 0) -> None:
             call("cuLaunchKernel")
@@ -197,9 +314,12 @@ def pycuda_module(gpu: FakeGpu) -> ModuleType:
 
         def push(self) -> None:
             call("cuCtxPushCurrent")
+            gpu.push()
 
-        def pop(self) -> None:
+        @staticmethod
+        def pop() -> None:
             call("cuCtxPopCurrent")
+            gpu.pop()
 
         def detach(self) -> None:
             call("cuDevicePrimaryCtxRelease")
@@ -225,6 +345,9 @@ def pycuda_module(gpu: FakeGpu) -> ModuleType:
     class Event:
         at = 0.0
 
+        def query(self) -> bool:
+            return gpu.done
+
         def record(self) -> None:
             call("cuEventRecord")
             self.at = gpu.clock
@@ -236,6 +359,9 @@ def pycuda_module(gpu: FakeGpu) -> ModuleType:
             call("cuEventElapsedTime")
             return (last.at - self.at) * 1e3
 
+    def unloaded() -> None:
+        gpu.loaded -= 1
+
     def module_from_buffer(ptx: bytes, message_handler: Any) -> Any:
         try:
             call("cuModuleLoadDataEx")
@@ -243,7 +369,8 @@ def pycuda_module(gpu: FakeGpu) -> ModuleType:
             message_handler(False, "", gpu.log)
             raise
         loaded = gpu.load(ptx)
-        loaded.get_function = lambda name: Function(loaded, name)
+        weakref.finalize(loaded, unloaded)
+        loaded.function = Function
         return loaded
 
     def htod(to: int, array: Any) -> None:

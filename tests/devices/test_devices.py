@@ -13,7 +13,15 @@ from contracts.device import CONSTANT, PLAIN, DeviceContract
 from contracts.fake_gpu import FakeGpu, installed
 from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.pipeline import build
-from tilesmith.common.errors import EnvironmentFailure, KernelFault, MissingExtra, OutOfDeviceMemory, TargetError
+from tilesmith.common.errors import (
+    DeviceLost,
+    EnvironmentFailure,
+    KernelFault,
+    MissingExtra,
+    OutOfDeviceMemory,
+    TargetError,
+)
+from tilesmith.runtime.devices import flush
 from tilesmith.runtime.devices.base import Device
 from tilesmith.runtime.devices.choose import open_device
 from tilesmith.runtime.devices.cuda import CudaPort
@@ -100,8 +108,10 @@ def test_each_timed_run_is_between_events_with_the_cache_emptied(gpu: FakeGpu) -
     gpu.calls.clear()
     seconds = kernel.run_repeat(arrays, 70)
     launches = len(kernel.artifact.launches)
-    assert gpu.calls.count("cuLaunchKernel") == 70 * launches
     assert gpu.calls.count("cuEventRecord") == 140
+    names = [name for name, _ in gpu.work if name == flush.SYMBOL or name.startswith(kernel.artifact.symbol)]
+    assert len(names) == 1 + 70 * (1 + launches)  # the buffer is read once when it is made, then before each run
+    assert "cuMemsetD8Async" not in gpu.calls[gpu.calls.index("cuEventRecord") :], "lines that must be written back"
     assert seconds == pytest.approx(70 * launches * 1e-3)
 
 
@@ -176,9 +186,9 @@ def test_after_an_illegal_address_the_context_is_made_anew(gpu: FakeGpu) -> None
     device, artifact = opened(), ptx(PLAIN)
     kernel = device.load(artifact)
     arrays = [device.empty(shape, np.dtype("f4")) for shape in ((6, 5), (5, 4), (6, 4))]
-    gpu.fails["cuLaunchKernel"] = "CUDA_ERROR_ILLEGAL_ADDRESS", 1
+    gpu.breaks("CUDA_ERROR_ILLEGAL_ADDRESS")
     with pytest.raises(KernelFault, match=rf"(?s){artifact.launches[0].symbol} failed on cuda:0: illegal address"):
-        kernel.run(arrays)
+        kernel.run_repeat(arrays, 1)
     assert device.port.generation == 1
     del arrays  # of the old context: nobody frees them
     ones = [device.upload(np.ones(shape, np.float32)) for shape in ((6, 5), (5, 4))]
@@ -189,10 +199,12 @@ def test_after_an_illegal_address_the_context_is_made_anew(gpu: FakeGpu) -> None
 
 def test_a_device_that_does_not_recover(gpu: FakeGpu) -> None:
     device = opened()
-    gpu.fails["cuLaunchKernel"] = "CUDA_ERROR_LAUNCH_FAILED", 1
+    gpu.breaks("CUDA_ERROR_LAUNCH_FAILED")
     for call in ("cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxRelease"):
         gpu.fails[call] = "CUDA_ERROR_LAUNCH_FAILED", 1
-    with pytest.raises(EnvironmentFailure, match="does not recover"):
+    with pytest.raises(KernelFault, match="does not recover"):
+        run_once(device, ptx(PLAIN))
+    with pytest.raises(DeviceLost, match=r"(?s)cannot be used any more.*new one"):
         run_once(device, ptx(PLAIN))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from tilesmith.measure import environment, local
 from tilesmith.measure.environment import visible_devices
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.requests import ConfirmRequest, TimeRequest
-from tilesmith.measure.result import Job, Measurement, Status
+from tilesmith.measure.result import DEVICE, Job, Measurement, Status
 from tilesmith.measure.timer import Timer
 from tilesmith.runtime.devices import choose
 from tilesmith.runtime.devices.cuda import CudaPort
@@ -135,10 +136,43 @@ def test_an_illegal_address_costs_that_candidate_alone(fake: FakeGpu) -> None:
     timer = Timer(device="cuda:0")
     good = candidate(target="cuda:sm_90")
     assert tried(timer, good).ok
-    fake.fails["cuLaunchKernel"] = "CUDA_ERROR_ILLEGAL_ADDRESS", 1
+    fake.breaks("CUDA_ERROR_ILLEGAL_ADDRESS")
     end = tried(timer, good)
     assert end.status is Status.CRASH and "illegal address" in end.failure.message  # type: ignore[union-attr]
     assert tried(timer, good).ok
+
+
+@pytest.mark.parametrize("call", ["cuModuleLoadDataEx", "cuMemcpyHtoDAsync", "cuLaunchKernel", "cuMemcpyDtoDAsync"])
+def test_a_device_that_was_broken_before_is_not_a_candidates_fault(fake: FakeGpu, call: str) -> None:
+    timer, good = Timer(device="cuda:0"), candidate(target="cuda:sm_90")
+    fake.fails[call] = "CUDA_ERROR_ILLEGAL_ADDRESS", 1
+    if call == "cuMemcpyDtoDAsync":
+        assert tried(timer, good).failure.stage == DEVICE  # type: ignore[union-attr]
+        fake.fails[call] = "CUDA_ERROR_ILLEGAL_ADDRESS", 1
+    end = tried(timer, good)
+    assert end.status is Status.UNSTABLE and end.failure is not None and end.failure.stage == DEVICE
+    assert "was broken before" in end.failure.message
+    assert tried(timer, good).ok
+
+
+def test_what_finds_its_device_broken_is_tried_again_in_a_new_process(tmp_path: Path) -> None:
+    (tmp_path / "broken").touch()
+    timer = "devices.lost_timer:LostOnce"
+    for compare in (False, True):
+        (tmp_path / "broken").touch()
+        os.environ["LOST_ONCE"] = str(tmp_path / "broken")
+        try:
+            with LocalRunner(EMULATED.text, 1, builders=1, timer=timer) as runner:
+                before = runner.children[0]
+                if compare:
+                    ends = dict(runner.confirm([job(1), job(2)]))
+                else:
+                    runner.submit(job(1))
+                    ends = dict(runner.collect(30))
+                assert ends and all(end.ok for end in ends.values()), ends
+                assert runner.children[0] != before
+        finally:
+            del os.environ["LOST_ONCE"]
 
 
 def test_a_fault_while_the_clock_runs(fake: FakeGpu) -> None:
@@ -149,7 +183,7 @@ def test_a_fault_while_the_clock_runs(fake: FakeGpu) -> None:
 
     class LateFault(Quiet):
         def quiet(self) -> None:
-            fake.fails["cuLaunchKernel"] = "CUDA_ERROR_LAUNCH_FAILED", 1
+            fake.breaks("CUDA_ERROR_LAUNCH_FAILED")
 
     end = timer.handle(request(good), LateFault())  # type: ignore[arg-type]
     assert isinstance(end, Measurement) and launches
