@@ -72,7 +72,7 @@ class GpuStatements(Statements):
         """Writes a statement."""
         match statement:
             case Barrier(buffers=buffers):
-                for name in buffers:
+                for name in sorted(buffers):
                     self.text.forget(name)
                 self.text.line(f"{self.module.intrinsic('llvm.nvvm.barrier0', 'void')}()")
             case Shuffle(buffer=name, source=source, mask=mask):

@@ -244,7 +244,7 @@ class Statements(Effects):
         Values that the body defines first have to exist in front of the loop too: when there are such, the loop is written
         once more with undefined ones there.
         """
-        written = self.facts(body).writes & self.at.registers.values.keys()
+        written = sorted(self.facts(body).writes & self.at.registers.values.keys())
         mark = self.text.mark()
         before = {name: dict(self.at.registers.values[name]) for name in written}
         while True:
@@ -357,7 +357,7 @@ class Statements(Effects):
     def _branch(self, condition: Value, node: If) -> None:
         text, registers = self.text, self.at.registers.values
         yes, no, after, entry = text.name("b"), text.name("b"), text.name("b"), text.block
-        written = self.facts(node).writes & registers.keys()
+        written = sorted(self.facts(node).writes & registers.keys())
         before = {name: dict(registers[name]) for name in written}
         target = after if node.otherwise is None else no
         text.open(

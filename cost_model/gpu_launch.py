@@ -197,7 +197,7 @@ class _LaunchCount:
         """How many times a block goes over its memory: stages that walk over the same tensor one after another."""
         times: dict[str, int] = {}
         for stage in self.members:
-            for tensor in {r.tensor for r in stage.definition.reads()}:
+            for tensor in dict.fromkeys(r.tensor for r in stage.definition.reads()):
                 times[tensor] = times.get(tensor, 0) + 1
         return float(max([n for t, n in times.items() if self._is_global(t)], default=1))
 

@@ -35,7 +35,7 @@ class MatrixWork(StageWork):
         around = stage.straight[:-TILE_LOOPS]
         axes = [loop.axis for loop in stage.loops.loops[-TILE_LOOPS:-1]]
         self.rows, self.columns = (_extent(around, axis) for axis in axes)
-        self.sums = _extent(around, *{loop.axis for loop in around})
+        self.sums = _extent(around, *dict.fromkeys(loop.axis for loop in around))
         self.part: Value = 1.0  # of the tiles that exist in a step on average: at an edge there are fewer
         for axis, most in zip(axes, (self.rows, self.columns), strict=True):
             self.part = self.part * self._tiles(axis) / most

@@ -93,7 +93,7 @@ def opening(tree: LoopTree, stage: StageLoops) -> Opening:
     depth = outer.position(stage.at[1]) + 1
     around = opening(tree, outer)
     boxes = box_axes(tree, stage.stage, stage.at)
-    related = {axis for box in boxes.values() for axis, _ in box.terms}
+    related = dict.fromkeys(axis for box in boxes.values() for axis, _ in box.terms)
     unrelated = around.unrelated
     for axis in outer.box:
         if axis not in related:
@@ -171,7 +171,7 @@ def stride_at(stage: StageLoops, axis: str, depth: int) -> Extent:
 
 def consumers_inside(tree: LoopTree, stage: str, at: tuple[str, str]) -> tuple[str, ...]:
     """The stages that read `stage`, all of which must run inside of the loop `at`; ScheduleError if one does not."""
-    names = {t.name for t in tree.definition(stage).tensors}
+    names = [t.name for t in tree.definition(stage).tensors]
     found = []
     for name in dict.fromkeys(c.name for t in names for c in tree.program.consumers[t]):
         if name != at[0] and not _runs_inside(tree, name, at):

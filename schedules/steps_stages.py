@@ -82,7 +82,7 @@ def inline(tree: LoopTree, context: Context, stage: str) -> LoopTree:
 
 def _check_producers(tree: LoopTree, reader: str, tensors: set[str]) -> None:
     """What is about to change the readers of these tensors must come before their stages are attached anywhere."""
-    for tensor in tensors & tree.program.producers.keys():
+    for tensor in sorted(tensors & tree.program.producers.keys()):
         producer = tree.by_stage[tree.program.stage(tensor).name]
         if producer.at is not None:
             raise wrong(

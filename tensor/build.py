@@ -267,8 +267,8 @@ def _value(item: object) -> Expr:
 
 
 def _check_reduced(bodies: tuple[Expr, ...], reduced: tuple[ReduceAxis, ...]) -> None:
-    used = {node for body in bodies for node in walk(body) if isinstance(node, ReduceAxis)}
-    for axis in used.difference(reduced):
+    used = dict.fromkeys(node for body in bodies for node in walk(body) if isinstance(node, ReduceAxis))
+    for axis in (one for one in used if one not in reduced):
         raise ProgramError(
             f"a reduction axis of extent {axis.extent} is used and not reduced over",
             expected="sum, prod, max or min over it as the whole of the stage",
