@@ -31,6 +31,7 @@ from typing import NoReturn
 from ..common.errors import ProgramError
 from ..tensor.dtype import DTYPES
 from ..tensor.expr import Const, Expr, Read
+from ..tensor.limits import DEPTH
 from ..tensor.program import Tensor
 from ..tensor.text import parse_expr
 from .loop_ir import (
@@ -82,7 +83,11 @@ class _Line:
 
 def parse_loops(text: str) -> LoopProgram:
     """The program that `print_loops` printed. ProgramError marks the line that is not as the grammar says."""
-    return _Reader(text).program()
+    reader = _Reader(text)
+    try:
+        return reader.program()
+    except (ValueError, KeyError, IndexError) as error:  # a number that is none, a tile before the first one
+        _wrong(reader.lines[max(reader.at - 1, 0)], f"loop IR as print_loops prints it ({error})")
 
 
 class _Reader:
@@ -91,6 +96,9 @@ class _Reader:
     def __init__(self, text: str) -> None:
         rows = [(n, row) for n, row in enumerate(text.splitlines(), 1) if row.strip()]
         self.lines = [_Line(n, len(row) - len(row.lstrip()), row.strip()) for n, row in rows]
+        deepest = max(self.lines, key=lambda line: line.depth, default=None)
+        if deepest is not None and deepest.depth > 2 * DEPTH:
+            _wrong(deepest, f"at most {DEPTH} statements inside each other")
         self.at = 0
         self.tensors: dict[str, Tensor] = {}
 

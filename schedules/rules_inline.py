@@ -5,10 +5,14 @@ from __future__ import annotations
 from math import prod
 
 from ..tensor.asked_for import asked_for
+from ..tensor.expr import Read, children, walk
+from ..tensor.limits import size_of
 from ..tensor.program import Program, Stage
 from .access import identity_read, is_anchor, is_expensive, moves_data_only, points_of, reads_of
 from .inlining import can_inline
 from .schedule import Schedule
+
+NODES, DEPTH = 2048, 256  # of an expression, after what it reads was written into it
 
 
 def inline_cheap(s: Schedule, kept: frozenset[str] = frozenset()) -> None:
@@ -17,10 +21,24 @@ def inline_cheap(s: Schedule, kept: frozenset[str] = frozenset()) -> None:
         stage = s.program.stage(name)
         if name in kept or not can_inline(s.program, stage) or _chooses_elsewhere(s.program, stage):
             continue
+        if _grows(s.program, stage):
+            continue
         perhaps = not _inlines_free(s.program, stage)
         if perhaps and not (_inlines_perhaps(s.program, stage) and s.variant(f"inline {name}", [False, True])):
             continue
         s.inline(name)
+
+
+def _grows(program: Program, stage: Stage) -> bool:
+    """Whether some reader would become too large to be looked at again and again: what is read twice doubles at each stage."""
+    nodes, depth = map(max, zip(*(size_of(body, children) for body in stage.bodies), strict=True))
+    for consumer in program.consumers[stage.name]:
+        for expression in consumer.expressions:
+            own, levels = size_of(expression, children)
+            reads = sum(isinstance(node, Read) and node.tensor == stage.name for node in walk(expression))
+            if own + reads * nodes > NODES or levels + depth > DEPTH:
+                return True
+    return False
 
 
 def _chooses_elsewhere(program: Program, stage: Stage) -> bool:

@@ -120,6 +120,8 @@ _NUMBERS = {
     "cores": "cores",
 }
 _CACHES = ("l1", "l2", "l3")
+_MOST = 1 << 20  # cores, ports, bytes of a line: more than any processor has
+_TEXT = 2000  # characters
 
 
 def named_targets() -> tuple[str, ...]:
@@ -137,6 +139,10 @@ def parse_target(text: str) -> Target:
         from .nvidia import local_target
 
         return parse_target(local_target())
+    if len(text) > _TEXT:
+        raise TargetError(
+            "the text of a target is too long", expected=f"at most {_TEXT} characters", found=f"{len(text)}"
+        )
     head, *settings = (part.strip() for part in text.strip().split(";"))
     kind, level, extensions = _parse_head(head)
     values = _parse_settings(settings)
@@ -198,7 +204,8 @@ def _parse_settings(settings: list[str]) -> dict[str, str]:
     known = (*_NUMBERS, *_CACHES, "triple")
     for setting in settings:
         name, equals, value = setting.partition("=")
-        if not equals or name not in known or name in values or not value:
+        right = name != "triple" or re.fullmatch(r"[\w.-]{1,100}", value, re.ASCII)
+        if not equals or name not in known or name in values or not value or not right:
             raise TargetError(
                 f"{setting!r} is no setting of a target",
                 expected="name=value, each name once, of " + ", ".join(known),
@@ -208,9 +215,13 @@ def _parse_settings(settings: list[str]) -> dict[str, str]:
 
 
 def _integer(name: str, value: str, least: int) -> int:
-    if not value.isascii() or not value.isdecimal() or int(value) < least:
-        raise TargetError(f"{name}={value} in a target", expected=f"an integer of at least {least}")
+    if re.fullmatch(r"[0-9]{1,9}", value) is None or not least <= int(value) <= _MOST:
+        raise TargetError(f"{name}={_short(value)} in a target", expected=f"an integer from {least} to {_MOST}")
     return int(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 def _check_vector(level: Level, bits: int) -> None:
@@ -239,9 +250,9 @@ def _parse_caches(level: Level, values: dict[str, str], cores: int) -> tuple[Cac
 
 def _parse_cache(name: str, text: str, usual: Cache) -> Cache:
     parts = text.split("/")
-    match = re.fullmatch(r"([1-9][0-9]*)([KM]?)", parts[0], re.ASCII)
+    match = re.fullmatch(r"([1-9][0-9]{0,11})([KM]?)", parts[0], re.ASCII)
     if match is None or len(parts) > 3:
-        raise TargetError(f"{name}={text} in a target", expected="size/line/cores, as in 32K/64/1 or 32K")
+        raise TargetError(f"{name}={_short(text)} in a target", expected="size/line/cores, as in 32K/64/1 or 32K")
     size = int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2]]
     line = _integer(name, parts[1], 1) if len(parts) > 1 else usual.line
     shared_by = _integer(name, parts[2], 1) if len(parts) > 2 else usual.shared_by

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..common.errors import ArgumentError
+from .limits import AXES, EXTENT
 
 Size = int  # a positive integer
 Offset = int  # an integer >= 0
@@ -89,11 +90,13 @@ def _bare(annotation: str) -> str:
 
 
 def _is_integer(value: object, least: float) -> bool:
-    return type(value) is int and value >= least
+    return type(value) is int and least <= value <= EXTENT and value >= -EXTENT
 
 
 def _are_integers(value: object, least: float) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and all(_is_integer(v, least) for v in value)
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return False
+    return len(value) <= AXES and all(_is_integer(v, least) for v in value)
 
 
 def _integers(text: str) -> tuple[int, ...]:

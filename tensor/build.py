@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..common.errors import ProgramError
-from .check import check_stage
+from .check import check_size, check_stage
 from .collect import Made, Operation, fresh_name, program, renamed_stage
 from .dtype import DType, i64
 from .expr import Const, Expr, Local, Number, Read, Var, as_expr, const, rewrite, walk
@@ -151,6 +151,7 @@ def compute_several(
         combiner, reduced, bodies = result.combiner, result.axes, (result.body,)
     else:
         bodies = tuple(_value(item) for item in (result if isinstance(result, tuple) else (result,)))
+    check_size("a stage", bodies)
     _check_reduced(bodies, reduced)
     chosen = [name or fresh_name() for name in (names if names is not None else [None] * len(bodies))]
     if len(chosen) != len(bodies):
@@ -179,6 +180,7 @@ def fold(
     tensors = tuple(Tensor(s.name or fresh_name(), find_dtype(s.dtype), extents[: s.rank]) for s in states)
     before = [Read(t.name, tuple(a.var for a in axes[: s.rank]), t.dtype) for t, s in zip(tensors, states, strict=True)]
     bodies = tuple(as_expr(b, r) for b, r in zip(step(*(a.var for a in axes), *before), before, strict=True))
+    check_size("a fold", bodies)
     values: dict[str, Expr] = {}
     for body in bodies:
         _collect_values(body, values)

@@ -1,7 +1,7 @@
 """Refuses wrong programs when they are made. Every rule of what a program may say stands in this file.
 
 * Names are identifiers, not words of the text form, and unique among tensors; axes are unique within their stage.
-* Extents and dimensions are positive. A table has as many values as elements.
+* Extents and dimensions are positive. What is larger than limits.py says is refused. A table has as many values as elements.
 * A stage is pointwise, a reduction (one tensor, not bool for sum and prod) or a fold, never a mixture.
 * An expression uses axes of its stage, tensors defined before it, operators with operands of one fitting dtype.
 * An index is i64 and stays inside its tensor for every point of the axes. Inside the arms of `select` the condition
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -23,6 +23,7 @@ from ..common.errors import ProgramError
 from .dtype import DTYPES, DType, boolean, i64
 from .expr import Cast, Const, Expr, Local, Op, Read, Var, call, children, walk
 from .intervals import Known, interval
+from .limits import AXES, ELEMENTS, EXTENT, POINTS, SMALLER, excess
 from .printing import print_expr, print_input, print_stage, print_table
 from .program import COMBINERS, Axis, Input, Program, Stage, Table, Tensor
 from .source import RESERVED
@@ -138,6 +139,13 @@ def _tensor_faults(tensor: Tensor, owner: object, before: Mapping[str, Tensor]) 
     for size in tensor.shape:
         if type(size) is not int or size < 1:
             yield Fault(f"tensor {tensor.name} has the dimension {size}", places, expected="positive integers")
+        elif size > EXTENT:
+            yield Fault(f"tensor {tensor.name} has the dimension {size}", places, expected=f"at most {EXTENT}")
+    if len(tensor.shape) > AXES:
+        yield Fault(f"tensor {tensor.name} has {len(tensor.shape)} dimensions", places, expected=f"at most {AXES}")
+    elif math.prod(tensor.shape) > ELEMENTS:
+        count = math.prod(tensor.shape)
+        yield Fault(f"tensor {tensor.name} has {count} elements", places, expected=f"at most {ELEMENTS}")
 
 
 def _name_faults(name: str, places: tuple[object, ...]) -> Iterator[Fault]:
@@ -169,8 +177,26 @@ def _holds(dtype: DType, value: object) -> bool:
     return interval(Const(value, dtype), {}) == (value, value)  # that of the dtype where it does not fit
 
 
+def check_size(name: str, expressions: Iterable[Expr]) -> None:
+    """Raises ProgramError for an expression of a stage that is too large to be looked at."""
+    for expression in expressions:
+        most = excess(expression, children)
+        if most:
+            raise ProgramError(f"an expression of {name} is too large", expected=most, advice=SMALLER)
+
+
+def _size_faults(stage: Stage) -> Iterator[Fault]:
+    for expression in stage.expressions:
+        most = excess(expression, children)
+        if most:  # the place is the tensor: such an expression is not printed
+            yield Fault(
+                f"an expression of {stage.name} is too large", (stage.tensors[0],), expected=most, advice=SMALLER
+            )
+
+
 def _stage_faults(stage: Stage, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
     yield from _form_faults(stage)
+    yield from _size_faults(stage)
     for index, (tensor, body) in enumerate(zip(stage.tensors, stage.bodies, strict=True)):
         shape = tuple(axis.extent for axis in stage.axes_of(index))
         if tensor.shape != shape:
@@ -191,12 +217,19 @@ def _stage_faults(stage: Stage, tensors: Mapping[str, Tensor]) -> Iterator[Fault
 
 def _axis_faults(stage: Stage) -> Iterator[Fault]:
     names = [axis.name for axis in stage.all_axes]
+    if len(names) > AXES:
+        yield Fault(f"stage {stage.name} has {len(names)} axes", (stage,), expected=f"at most {AXES}")
     for axis in stage.all_axes:
         yield from _name_faults(axis.name, (axis, stage))
         if type(axis.extent) is not int or axis.extent < 1:
             yield Fault(f"axis {axis.name} has the extent {axis.extent}", (axis, stage), expected="a positive integer")
+        elif axis.extent > EXTENT:
+            yield Fault(f"axis {axis.name} has the extent {axis.extent}", (axis, stage), expected=f"at most {EXTENT}")
         if names.count(axis.name) > 1:
             yield Fault(f"two axes are called {axis.name!r}", (axis, stage), advice="give each its own name")
+    points = math.prod(axis.extent for axis in stage.all_axes)
+    if points > POINTS:
+        yield Fault(f"the axes of {stage.name} have {points} points together", (stage,), expected=f"at most {POINTS}")
 
 
 def _form_faults(stage: Stage) -> Iterator[Fault]:

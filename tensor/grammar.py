@@ -29,6 +29,7 @@ import math
 from collections.abc import Callable
 
 from ..common.errors import ProgramError
+from .limits import DEPTH, DIGITS, SMALLER, excess
 from .program import COMBINERS
 from .source import RESERVED, Source, Span, Token, tokens
 from .syntax import (
@@ -49,6 +50,12 @@ from .syntax import (
 _COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 _SUMS = {"+": "add", "-": "sub"}
 _PRODUCTS = {"*": "mul", "/": "div", "//": "floordiv", "%": "mod"}
+
+
+def _children(node: Node) -> tuple[Node, ...]:
+    return node.args if isinstance(node, Applied) else node.indices if isinstance(node, Indexed) else ()
+
+
 _LITERALS: dict[str, float | bool] = {"inf": math.inf, "nan": math.nan, "true": True, "false": False}
 
 
@@ -59,6 +66,7 @@ class Parser:
         self.source = source
         self._tokens = tokens(source)
         self._position = 0
+        self._inside = 0  # parentheses, minus signs and the like around what is read
 
     # tokens
 
@@ -237,7 +245,27 @@ class Parser:
     # expressions
 
     def expression(self) -> Node:
-        """An expression."""
+        """An expression. Errors: one that is deeper than limits.py allows."""
+        found = self._deeper(self._disjunction)
+        if self._inside == 0:
+            most = excess(found, _children)
+            if most:
+                raise self.source.error(found.span, "the expression is too large", expected=most, advice=SMALLER)
+        return found
+
+    def _deeper(self, read: Callable[[], Node]) -> Node:
+        """What stands inside of a parenthesis, or behind a sign."""
+        if self._inside >= DEPTH:
+            raise self.source.error(
+                self._next.span, "the expression is too deep",
+                expected=f"at most {DEPTH} parentheses, signs and functions inside each other", advice=SMALLER,
+            )  # fmt: skip
+        self._inside += 1
+        found = read()
+        self._inside -= 1
+        return found
+
+    def _disjunction(self) -> Node:
         left = self._conjunction()
         while self._at("or"):
             left = self._binary(left, "or", self._conjunction)
@@ -252,7 +280,7 @@ class Parser:
     def _negation(self) -> Node:
         if self._at("not"):
             token = self._take()
-            arg = self._negation()
+            arg = self._deeper(self._negation)
             return Applied(Name("not", token.span), (arg,), token.span.to(arg.span))
         left = self._sum()
         if self._at(*_COMPARISONS):
@@ -283,7 +311,7 @@ class Parser:
             return self._atom()
         sign = self._take()
         bare = self._next.kind == "number" or self._at("inf", "nan")
-        arg = self._unary()
+        arg = self._deeper(self._unary)
         span = sign.span.to(arg.span)
         if bare and isinstance(arg, Number):
             return Number(-arg.value, span)
@@ -294,6 +322,10 @@ class Parser:
         if token.kind == "number":
             self._take()
             integer = token.text.isdigit()
+            if integer and len(token.text) > DIGITS:
+                raise self.source.error(
+                    token.span, f"a number of {len(token.text)} digits", expected=f"at most {DIGITS} digits"
+                )
             return Number(int(token.text) if integer else float(token.text), token.span)
         if token.kind == "name" and token.text in _LITERALS:
             self._take()

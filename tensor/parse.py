@@ -17,7 +17,7 @@ from .dtype import DTYPES, DType, boolean, f32, i32, i64
 from .expr import OPERATORS, WORDS, Cast, Const, Expr, Local, Read, Var, binary, call, const
 from .grammar import Parser
 from .program import Axis, Fold, Input, Origin, Program, Stage, Table, Tensor
-from .source import FUNCTIONS, Source, Span
+from .source import BYTE_ORDER_MARK, FUNCTIONS, Source, Span
 from .syntax import (
     Applied,
     AxisText,
@@ -34,7 +34,7 @@ from .syntax import (
 
 def parse(text: str) -> Program:
     """The program that a text says. Errors: ProgramError with the place marked, for whatever is wrong with it."""
-    return _ProgramReader(Source(text)).program()
+    return _ProgramReader(Source(text.removeprefix(BYTE_ORDER_MARK))).program()
 
 
 def parse_expr(

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from ..common.errors import ProgramError
 from .dtype import DTYPES
 from .expr import LOGIC, MATHEMATICS, WORDS
+from .limits import TEXT
 from .program import COMBINERS
 
 KEYWORDS = ("input", "constant", "table", "return", "fold", "let", "inf", "nan", "true", "false")
 FUNCTIONS = ("min", "max", "abs", "select", *MATHEMATICS, *WORDS)
+BYTE_ORDER_MARK = "\ufeff"  # some editors begin a text with it
 RESERVED = frozenset((*KEYWORDS, *FUNCTIONS, *LOGIC, *COMBINERS, *DTYPES))
+
+_SHOWN = 400  # characters of a line in an error
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r]+|\#[^\n]*)
@@ -64,9 +68,12 @@ class Source:
         start = min(span.start, len(self.text))
         line_start = self.text.rfind("\n", 0, start) + 1
         line_end = self.text.find("\n", start)
-        line = self.text[line_start : line_end if line_end >= 0 else len(self.text)]
+        line_end = line_end if line_end >= 0 else len(self.text)
         margin = f"{self.line(span):>4} | "
-        width = max(1, min(span.end, line_start + len(line)) - start)
+        if line_end - line_start > _SHOWN:  # a part of it, with the place in its middle
+            line_start, line_end = max(line_start, start - _SHOWN // 2), min(line_end, start + _SHOWN // 2)
+        line = self.text[line_start:line_end]
+        width = max(1, min(span.end, line_end) - start)
         # tabs stay tabs, so that the caret stands below its place however wide a tab is
         indent = "".join("\t" if c == "\t" else " " for c in line[: start - line_start])
         return f"{margin}{line}\n{' ' * len(margin)}{indent}^{'~' * (width - 1)}"
@@ -74,6 +81,8 @@ class Source:
 
 def tokens(source: Source) -> list[Token]:
     """The tokens of a text; line ends inside ( ) and [ ] do not count. Errors: a character that starts no token."""
+    if len(source.text) > TEXT:
+        raise ProgramError("the text is too long", expected=f"at most {TEXT} characters", found=f"{len(source.text)}")
     found: list[Token] = []
     position, depth, text = 0, 0, source.text
     while position < len(text):

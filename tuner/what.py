@@ -70,6 +70,7 @@ def _split(settings: Sequence[str]) -> dict[str, str]:
 
 
 def _from_file(path: Path, values: Mapping[str, str], constants: Sequence[str]) -> What:
+    from ..tensor.limits import TEXT
     from ..tensor.text import parse
 
     if values:
@@ -82,8 +83,9 @@ def _from_file(path: Path, values: Mapping[str, str], constants: Sequence[str]) 
             advice=f"write `constant {constants[0]}: ...` instead of `input {constants[0]}: ...` in {path}",
         )
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open(encoding="utf-8-sig") as file:
+            text = file.read(TEXT + 1)  # whatever it is: /dev/zero has no end
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise ArgumentError(f"cannot read the program file {path}: {reason}") from None
     try:

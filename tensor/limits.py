@@ -1,0 +1,56 @@
+"""How large a program may be. What is larger is refused when it is read or made, before any time or memory goes into it.
+
+Expressions are trees that are walked by recursion, a few frames of Python for each level: the interpreter is told to allow as
+many as the deepest expression needs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+Node = TypeVar("Node")
+
+TEXT = 1 << 22  # characters of a program's text
+DIGITS = 40  # of a whole number, more than any dtype holds
+DEPTH = 1000  # operators, functions and parentheses inside each other; a + b + c are two levels
+NODES = 1 << 16  # of an expression, what occurs twice counted twice
+AXES = 32  # of a stage or a tensor, as NumPy had it
+EXTENT = 1 << 40  # of an axis or a dimension
+ELEMENTS = 1 << 44  # of a tensor: a processor's addresses go to 2^47 bytes
+POINTS = 1 << 53  # of all axes of a stage: a float64 counts them exactly, and a kernel takes hours for fewer
+
+_FRAMES = 14  # of Python for each level, where most are needed
+sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + _FRAMES * DEPTH))
+
+
+def size_of(root: Node, children: Callable[[Node], Sequence[Node]]) -> tuple[int, int]:
+    """Nodes and levels of a tree, without recursion, and looking once at subtrees that are one object."""
+    known: dict[int, tuple[int, int]] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting[-1]
+        below = children(node)
+        missing = [child for child in below if id(child) not in known]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        sizes = [known[id(child)] for child in below]
+        known[id(node)] = (
+            1 + sum(nodes for nodes, _ in sizes),
+            1 + max((depth for _, depth in sizes), default=0),
+        )
+    return known[id(root)]
+
+
+def excess(root: Node, children: Callable[[Node], Sequence[Node]]) -> str:
+    """What is too large about an expression, and how large it may be; empty where nothing is."""
+    nodes, depth = size_of(root, children)
+    if depth > DEPTH:
+        return f"at most {DEPTH} operators and functions inside each other"
+    return f"at most {NODES} operators and operands" if nodes > NODES else ""
+
+
+SMALLER = "give a part of it a stage of its own, or write a long sum as a reduction over an axis"
