@@ -122,7 +122,7 @@ class GpuMemory(Memory):
         apart = place.buffer.elements // slots
         moving = tuple(term for term in index.terms if term[1] % apart == 0)
         still = 0 if moving else min(max(index.constant // apart, 0), slots - 1) * apart
-        return super().pointer(place, Index(still, moving))
+        return self.pointer(place, Index(still, moving))  # slots may share a line, within which chunks are exchanged
 
     def _lane_index(self, index: Index, lane: int) -> Index:
         """The index of one lane as a scalar."""

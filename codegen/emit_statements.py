@@ -288,7 +288,7 @@ class Statements(Effects):
         if self.hides_steps and not any(before.values()) and self._innermost(body):
             text.walks[counter] = Walks(first, step, text.levels[counter])
         self.indices.natural.add(counter)  # loops begin at 0 or where another ends
-        if start.is_constant and start.constant % step == 0:
+        if base is None and start.is_constant and start.constant % step == 0:
             self.indices.multiples[counter] = step
         carried = []
         for name, held in before.items():

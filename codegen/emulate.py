@@ -29,6 +29,7 @@ SITES, SHARED, GRAIN = "emulated_sites", "emulated_shared", "emulated_grain"  # 
 SHARED_BYTES = 256 << 10  # more than any GPU has
 _KERNEL = re.compile(r'^define .*\bptx_kernel\b.* @("[^"]*"|[-\w.$]+)\((.*)\)')
 _SHARED = re.compile(r"^(@\S+) = .*addrspace\(3\) global \[0 x i8\]", re.MULTILINE)
+_TABLE = re.compile(r"^(@\S+) = .*\bconstant (\[\d+ x [^\]]+\]) ")
 _COROUTINES = """
 declare token @llvm.coro.id(i32, ptr, ptr, ptr)
 declare i64 @llvm.coro.size.i64()
@@ -118,6 +119,7 @@ def emulated_module(ir: str) -> str:
     printed = _printed(ir)
     shared = _SHARED.search(printed)
     lines = _neutral(printed).splitlines()
+    tables = {match[1]: match[2] for match in map(_TABLE.match, lines) if match}
     sites, parts = Sites(), [struct_types()]
     at = 0
     while at < len(lines):
@@ -125,7 +127,7 @@ def emulated_module(ir: str) -> str:
         if match := _KERNEL.match(line):
             end = lines.index("}", at)
             kernel = KernelText(match[1].strip('"'), _arguments(match[2], line), lines[at + 1 : end])
-            parts.append(Coroutine(kernel, sites, shared[1] if shared else None).text())
+            parts.append(Coroutine(kernel, sites, shared[1] if shared else None, tables).text())
             at = end
         elif not (line.startswith(("source_filename", "target ", "; ", "attributes ", "!", "declare ")) or not line):
             parts.append(_shared_memory(line) if shared and line.startswith(shared[1] + " =") else line)

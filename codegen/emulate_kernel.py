@@ -8,7 +8,7 @@ emulator; the pointer of each access is checked first.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..common.errors import InternalError
@@ -47,12 +47,15 @@ class Sites:
 
 
 class Coroutine:
-    """Rewrites one kernel; `text()` is the coroutine `@"emu.thread.NAME"`."""
+    """Rewrites one kernel; `text()` is the coroutine `@"emu.thread.NAME"`.
 
-    def __init__(self, kernel: KernelText, sites: Sites, shared: str | None) -> None:
+    `tables`: the constants of the module that kernels read, by name, and their types.
+    """
+
+    def __init__(self, kernel: KernelText, sites: Sites, shared: str | None, tables: Mapping[str, str]) -> None:
         self._kernel, self._sites, self._shared = kernel, sites, shared
         self._numbers = {name: number for number, name in enumerate(kernel.arguments)}
-        self._definitions = _definitions(kernel.lines)
+        self._definitions = {**tables, **_definitions(kernel.lines)}
         self._allocas: list[str] = []
         self._out: list[str] = []
         self._last: dict[str, str] = {}  # label -> label of the last piece of that block
@@ -255,7 +258,7 @@ def _definitions(lines: list[str]) -> dict[str, str]:
 def _end_of(root: str, definitions: dict[str, str]) -> str:
     """The instruction that makes the pointer behind an object: an alloca or a global."""
     made = definitions[root]
-    kind = split_top(made.removeprefix("alloca "))[0] if made.startswith("alloca ") else made
+    kind = made if root.startswith("@") else split_top(made.removeprefix("alloca "))[0]
     return f"getelementptr {kind}, ptr {root}, i64 1"
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from ..schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ..schedules.regions import box_axes, full_tile, opening
 from ..schedules.step_checks import wrong
-from ..schedules.useful import useful
+from ..schedules.useful import ending, useful
 from ..targets.target import Target
 from ..tensor.dtype import boolean
 from ..tensor.expr import Const, Expr, Op, Read
@@ -198,7 +198,8 @@ class StageLowering(LoopLowering):
 
     def loop(self, view: View, depth: int, inner: Next) -> Statement:
         """A loop with what `inner` gives inside, and all that stands there beside it."""
-        bounds = self.nest.useful.get(self.stage.stage, ())
+        begun = self.accumulate_at is None and any(self.reduces[:depth])
+        bounds = ending(self.definition, self.nest.useful.get(self.stage.stage, ()), self.loops[depth].axis, begun)
         run = partial(self._whole_loop, depth=depth, inner=inner)
         return shortened(self.names, self.stage, self.loops[depth], bounds, view, run)
 

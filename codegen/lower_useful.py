@@ -43,8 +43,7 @@ def _narrowed(
     place = view.places[stage.stage, loop.axis]
     size = place.size
     for bound in bounds:
-        if bound.coefficient(Var(loop.axis)) > 0:
-            size = _smaller(names, size, _needed(names, stage, loop.axis, bound, view), fixed(step))
+        size = _smaller(names, size, _needed(names, stage, loop.axis, bound, view), fixed(step))
     if size is place.size:
         return None
     variable = names.variable(f"{loop.axis}.of_use", interval(place.size, names.bounds)[1] + 1)

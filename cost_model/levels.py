@@ -16,10 +16,10 @@ import numpy as np
 
 from ..schedules import regions
 from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_full, is_reduction
-from ..schedules.useful import ends_early, share
+from ..schedules.useful import ending, ends_early, share
 from ..tensor.asked_for import asked_for
 from ..tensor.bounds import Bound
-from ..tensor.expr import Read, Var, variables
+from ..tensor.expr import Read, variables
 from ..tensor.forms import affine
 from ..tensor.program import Stage
 from .footprint import Access, Sizes, Value, real, span_of
@@ -180,10 +180,9 @@ def _shares(
     size = dict(opened)
     for loop in stage.loops:
         if loop is stage.pieces(loop.axis)[0] and (step := ends_early(stage, loop)) is not None:
-            for bound in bounds:
-                if bound.coefficient(Var(loop.axis)) > 0:
-                    part = share(extents, bound, loop.axis, size, real(step))
-                    found[loop.axis] = np.minimum(found.get(loop.axis, 1.0), part)
+            for bound in ending(definition, bounds, loop.axis):
+                part = share(extents, bound, loop.axis, size, real(step))
+                found[loop.axis] = np.minimum(found.get(loop.axis, 1.0), part)
         size[loop.axis] = np.minimum(size[loop.axis], real(loop.stride))
     return found
 

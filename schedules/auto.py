@@ -135,7 +135,9 @@ def _root(s: Schedule, stage: Stage, taken: set[str], kept: frozenset[str], few:
 
 
 def _prepared(s: Schedule, stage: Stage) -> None:
-    """What is computed when the kernel is made need not be quick: vectors, so that its code is short."""
+    """What is computed when the kernel is made need not be quick: vectors, so that its code is short; a fold as it is."""
+    if stage.fold is not None:
+        return
     vectors = [
         loop
         for a, loop in zip(stage.axes, s.stage(stage.name).loops, strict=False)

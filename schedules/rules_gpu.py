@@ -12,11 +12,15 @@ stream      anything else                                                       
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
+from ..common.errors import ProgramError
 from ..tensor.affine import affine
 from ..tensor.expr import Read, variables
 from ..tensor.program import Program, Stage
+from ..tensor.rewrite import apply_rewrite
+from ..tensor.text import canonical
 from .access import is_anchor, moves_data_only
 from .inlining import can_inline
 from .rules_gpu_stream import fold, lane_axis, stream_group
@@ -65,24 +69,35 @@ def gpu_automatic(s: Schedule) -> None:
 
 def _columns(s: Schedule) -> None:
     """The only sliding product as a matrix product: its window axes merged, its spatial axes merged where they lie together."""
-    found = [(stage, read) for stage in s.program.stages for read in _sliding(stage)]
-    if len(found) != 1 or not s.variant("columns", [True, False]):
-        return
-    stage, read = found[0]
-    spatial = _slid_axes(stage, read)
-    while len(spatial) > 1:
-        s.rewrite("merge_axes", stage=stage.name, axes=spatial)
-        stage, read = _again(s.program)
-        spatial = []
-    if len(stage.reduction) > 1:
-        s.rewrite("merge_axes", stage=stage.name, axes=[a.name for a in stage.reduction])
-        stage, read = _again(s.program)
-    s.rewrite("im2col", stage=stage.name, tensor=read.tensor)
+    steps = _steps_to_columns(s.program)
+    if steps and s.variant("columns", [True, False]):
+        for name, arguments in steps:
+            s.rewrite(name, **arguments)
 
 
-def _again(program: Program) -> tuple[Stage, Read]:
-    """The sliding product after a rewrite: canonical names have changed."""
-    return next((stage, read) for stage in program.stages for read in _sliding(stage))
+@lru_cache(maxsize=64)  # each combination of variants asks again
+def _steps_to_columns(program: Program) -> list[tuple[str, dict[str, object]]]:
+    """The rewrites, with their arguments; none where there is no such product, or where a rewrite does not apply."""
+    steps: list[tuple[str, dict[str, object]]] = []
+    found = [(stage, read) for stage in program.stages for read in _sliding(stage)]
+    spatial = _slid_axes(*found[0]) if len(found) == 1 else []
+    while len(found) == 1:
+        stage, read = found[0]
+        if len(spatial) > 1:
+            steps.append(("merge_axes", {"stage": stage.name, "axes": spatial}))
+            spatial = []
+        elif len(stage.reduction) > 1:
+            steps.append(("merge_axes", {"stage": stage.name, "axes": [a.name for a in stage.reduction]}))
+        else:
+            steps.append(("im2col", {"stage": stage.name, "tensor": read.tensor}))
+        try:
+            program = canonical(apply_rewrite(program, *steps[-1]))
+        except ProgramError:
+            return []
+        if steps[-1][0] == "im2col":
+            return steps
+        found = [(stage, read) for stage in program.stages for read in _sliding(stage)]  # canonical names have changed
+    return []
 
 
 def _sliding(stage: Stage) -> list[Read]:

@@ -187,7 +187,9 @@ def _loop(stage: StageHandle, axis: str | None) -> LoopHandle:
 
 
 def _narrowest(stage: StageHandle) -> DType:
-    return min((r.dtype for r in stage.definition.reads()), key=lambda d: d.bytes)
+    """The narrowest type that a stage reads; of its result, where it reads nothing."""
+    definition = stage.definition
+    return min((r.dtype for r in definition.reads()), key=lambda d: d.bytes, default=definition.tensors[0].dtype)
 
 
 def _columns(s: Schedule, stage: StageHandle) -> None:

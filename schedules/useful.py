@@ -7,7 +7,7 @@ A *bound* of a stage is an affine form over its axes: points at which it is grea
 there does no harm, and nobody looks at it. Bounds come from two places:
 
 * a reduction whose term is `select(c, x, identity)`, or a fold whose tensors all become `select(c, x, old value)`: terms and
-  steps at which c does not hold change nothing;
+  steps at which c does not hold change nothing. A result that has no such term is wanted all the same (`ending`);
 * readers that read a stage only where a condition holds, or only for points of their own that are of use.
 
 Bounds do not depend on the schedule. Loops that they shorten run in blocks, so they run somewhat farther
@@ -47,16 +47,33 @@ def useful(program: Program) -> dict[str, tuple[Bound, ...]]:
 
 
 def _own(stage: Stage) -> frozenset[Bound]:
-    """Where the terms of a reduction, or the steps of a fold, change nothing."""
+    """Where the terms of a reduction, or the steps of a fold, change nothing; not what leaves a result without any term."""
     if stage.combiner is None:
         return frozenset()
+    found: frozenset[Bound] = frozenset()
     if stage.fold is not None:
-        return frozenset.intersection(*(_step(stage, number) for number in range(len(stage.tensors))))
-    match stage.bodies[0]:
-        case Op(name="select", args=(condition, _, Const(value=value) as other)):
-            if value == identity(stage.combiner or "", other.dtype).value:
-                return bounds_of(condition)
-    return frozenset()
+        found = frozenset.intersection(*(_step(stage, number) for number in range(len(stage.tensors))))
+    else:
+        match stage.bodies[0]:
+            case Op(name="select", args=(condition, _, Const(value=value) as other)):
+                if value == identity(stage.combiner or "", other.dtype).value:
+                    found = bounds_of(condition)
+    return frozenset(form for form in found if _is_of_terms(stage, form))
+
+
+def _is_of_terms(stage: Stage, bound: Bound) -> bool:
+    """True for a bound of a stage's terms or steps, rather than of its results."""
+    return any(axis.name in bound.coefficients for axis in stage.reduction)
+
+
+def ending(stage: Stage, bounds: tuple[Bound, ...], axis: str, begun: bool = False) -> tuple[Bound, ...]:
+    """The bounds that end the loops of an axis.
+
+    Loops over results do not end where there are no more terms, since the results have to be written; but for those that
+    only add to results which have `begun` before.
+    """
+    free = begun or any(a.name == axis for a in stage.reduction)
+    return tuple(b for b in bounds if b.coefficient(Var(axis)) > 0 and (free or not _is_of_terms(stage, b)))
 
 
 def _step(stage: Stage, number: int) -> frozenset[Bound]:

@@ -70,4 +70,4 @@ def contract(left: Array, right: Array, extents: Sequence[int], spatial: int) ->
     order = both + only_left + only_right
     product = product.reshape([sizes[d] for d in order]).transpose(np.argsort(order))
     result: Array = product.reshape([sizes[d] for d in range(spatial)])
-    return result if repeated == 1 else result * np.asarray(repeated, dtype=result.dtype)
+    return result if repeated == 1 else result * np.asarray(repeated).astype(result.dtype)  # integers wrap

@@ -14,6 +14,7 @@ whatever is not exactly what the kernel wants: the caller then goes the long way
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -28,6 +29,7 @@ MOST_RANK = 8
 _TYPE, _DATA, _RANK, _SHAPE, _DTYPE, _FLAGS = 8, 16, 24, 32, 56, 64  # offsets in PyArrayObject_fields of 64-bit systems
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 _WORDS = 5  # of a passport for each array
+_numbers = itertools.count()
 
 
 class Passport:
@@ -84,14 +86,15 @@ def entrance(inputs: int, constants: int, outputs: int) -> Entrance:
     """
     import llvmlite.binding as llvm
 
-    from .cpu import jit
+    from .cpu import _lock, jit
 
-    name = f"enter_{inputs}_{constants}_{outputs}"
+    name = f"enter_{inputs}_{constants}_{outputs}_{next(_numbers)}"  # one that was forgotten may still be linked
     module = llvm.parse_assembly(_text(name, inputs, constants, outputs))
     machine = llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="pic", codemodel="default")
     module.triple, module.data_layout = llvm.get_process_triple(), str(machine.target_data)
     builder = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).add_current_process()
-    library = builder.export_symbol(name).link(jit(), name)
+    with _lock:
+        library = builder.export_symbol(name).link(jit(), name)
     arrays = [ctypes.py_object] * (inputs + outputs)
     function = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 5, *arrays)(library[name])
     function.library = library  # type: ignore[attr-defined]  # keeps the code
