@@ -226,7 +226,7 @@ class Values:
         if self.pick(0, 1):
             b = self._value(dtype, depth - 2)
             form = self.choose(("({a} + {b})", "({a} - {b})", "({a} * {b})", "max({a}, {b})", "min({a}, {b})",
-                                "({a} // max(abs({b}), 1))", "({a} % max(abs({b}), 1))"))  # fmt: skip
+                                "({a} // {b})", "({a} % {b})"))  # fmt: skip
             return Value(form.format(a=a.text, b=b.text))
         numbers_ = ("2", "3", "5", "8", "100") if dtype == "u8" else ("2", "3", "-3", "8", "5", "-2", "100")
         form = self.choose(("({a} // {c})", "({a} % {c})", "({a} * {c})", "({a} + {c})", "-{a}", "abs({a})"))

@@ -152,9 +152,14 @@ def _cast(values: Array, dtype: DType) -> Array:
 
 
 def _floor_divide(a: Array, b: Array) -> Array:
-    size = np.abs(a) // np.abs(b)
+    """Rounded down; 0 where b is."""
+    size = np.abs(a) // np.where(b == 0, 1, np.abs(b))
     exact = size * np.abs(b) == np.abs(a)
-    return np.where((a < 0) == (b < 0), size, np.where(exact, -size, -size - 1))
+    return np.where(b == 0, 0, np.where((a < 0) == (b < 0), size, np.where(exact, -size, -size - 1)))
+
+
+def _remainder(a: Array, b: Array) -> Array:
+    return np.where(b == 0, 0, a - b * _floor_divide(a, b))
 
 
 def _erf(x: Array) -> Array:
@@ -171,7 +176,7 @@ def _smaller(a: Array, b: Array) -> Array:
 
 _OPERATORS: dict[str, Callable[..., Array]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
-    "floordiv": _floor_divide, "mod": lambda a, b: a - b * _floor_divide(a, b), "neg": lambda a: -a,
+    "floordiv": _floor_divide, "mod": _remainder, "neg": lambda a: -a,
     "min": _smaller, "max": _larger, "abs": lambda a: np.where(a < 0, -a, a) + 0,
     "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,

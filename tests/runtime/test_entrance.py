@@ -11,6 +11,7 @@ from pipeline.candidates import random_config
 import tilesmith
 from tilesmith.codegen.pipeline import build
 from tilesmith.common.errors import ArgumentError
+from tilesmith.runtime.devices.entrance import entrance
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -147,3 +148,9 @@ def test_eight_threads_agree_with_one(name: str) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_an_entrance_that_was_forgotten_is_made_again() -> None:
+    entrance(1, 0, 1)
+    entrance.cache_clear()  # as many others would; the old one may still be in use
+    assert entrance(1, 0, 1)
