@@ -94,6 +94,7 @@ def automatic(s: Schedule, matrix_unit: bool = False, fast: bool = True) -> None
     inline_cheap(s, pieces_of_data(s.program) | pieces_of_slides(s.program) | kept | shared)
     kept |= choosing(s.program)
     taken: set[str] = set()
+    alone = frozenset(() if rows is None else (rows.root,))  # what finishes it runs after it: no tile takes it in
     ready = constant_tensors(s.program)
     few = split or sum(is_anchor(stage) for stage in s.program.stages) > 1
     for stage in reversed(s.program.stages):
@@ -106,7 +107,7 @@ def automatic(s: Schedule, matrix_unit: bool = False, fast: bool = True) -> None
         elif stage.name in ready:
             _prepared(s, stage)
         else:
-            taken |= _root(s, stage, taken, kept, few)
+            taken |= _root(s, stage, taken | alone, kept, few)
 
 
 def _root(s: Schedule, stage: Stage, taken: set[str], kept: frozenset[str], few: bool) -> set[str]:

@@ -16,7 +16,8 @@ from ..common.errors import ProgramError
 from ..tensor.expr import variables
 from ..tensor.program import Program, Stage
 from ..tensor.rewrite import apply_rewrite
-from .access import is_anchor
+from .access import identity_read, is_anchor, reads_of
+from .inlining import can_inline, inline_stage
 from .rules_fold import common_axes
 from .rules_rows import run_together
 from .rules_stream import row_axes
@@ -44,6 +45,8 @@ def prepare_online(s: Schedule) -> Online | None:
             block = s.variant(f"{stage.name} by blocks", [0, *options])
             if block:
                 s.rewrite("block_softmax", stage=stage.name, block=block)
+                for name in _unfinished(s.program):
+                    s.inline(name)
             break
     return online_of(s.program)
 
@@ -52,9 +55,29 @@ def _applies(program: Program, stage: Stage, block: int) -> bool:
     if stage.combiner != "max" or len(stage.reduction) != 1 or stage.reduction[0].extent < max(SHORTEST, 2 * block):
         return False
     try:
-        return online_of(apply_rewrite(program, "block_softmax", {"stage": stage.name, "block": block})) is not None
+        blocks = apply_rewrite(program, "block_softmax", {"stage": stage.name, "block": block})
     except ProgramError:
         return False
+    for name in _unfinished(blocks):
+        blocks = inline_stage(blocks, name)
+    return online_of(blocks) is not None
+
+
+def _unfinished(program: Program) -> list[str]:
+    """Pointwise stages that read a fold and that one other pointwise stage reads, at the same points: quotients that are
+    rounded. Written there, they finish the fold in one stage."""
+    found = []
+    for stage in program.stages:
+        readers = program.consumers[stage.name]
+        if any(_folds(program, read.tensor) for read in stage.reads()) and can_inline(program, stage):
+            at_once = len(readers) == 1 and readers[0].combiner is None
+            if at_once and all(identity_read(read, readers[0]) for read in reads_of(readers[0], stage.name)):
+                found.append(stage.name)
+    return found
+
+
+def _folds(program: Program, tensor: str) -> bool:
+    return tensor in program.producers and program.producers[tensor].fold is not None
 
 
 def online_of(program: Program) -> Online | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ..common.errors import ArgumentError
 from .build import compute
 from .dtype import boolean
 from .expr import Expr
 from .operator import Operands, operator
+from .precision import rounded_once
 from .program import Program
 
 
@@ -35,7 +37,8 @@ def elementwise(
         operand = Operands(arguments["dtype"], arguments["constants"])  # type: ignore[arg-type]
         tensors = [operand(letter, *sizes, dtype=boolean if letter == "c" else None) for letter in operands]
         numbers = {key: arguments[key] for key in options}
-        return operand.program(compute(sizes, lambda *i: body(*(t[i] for t in tensors), **numbers), name="out"))
+        formula = partial(body, **numbers)
+        return operand.program(compute(sizes, lambda *i: rounded_once(formula, *(t[i] for t in tensors)), name="out"))
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"out[...] = {meaning}, over `size` elements or a `shape`." + (f"\n\n{more}" if more else "")

@@ -1,5 +1,6 @@
 """The normal form in which programs are scheduled: no axes of extent 1, axes merged that are only used together, and those
-split that hold groups (normalise_groups.py).
+split that hold groups (normalise_groups.py). Sums of narrow floats are wide, and a stage of their own rounds them
+(wide_sums.py).
 
 The shapes of inputs and outputs may change, their elements in memory (row-major) do not: x[n, c, h, w] that is only read
 as x[n, c, h, w] becomes one axis. So an elementwise operator over any shape is one loop, and a 1x1 convolution is a matrix
@@ -17,11 +18,12 @@ from .expr import Const, Expr, Read, Var, rewrite, substitute, walk
 from .normalise_groups import split_groups
 from .program import Axis, Input, Program, Stage, Table, Tensor
 from .surgery import map_stage, simplified
+from .wide_sums import wide_sums
 
 
 def normalise(program: Program) -> Program:
     """The normal form of a program: its inputs and outputs are the same arrays, perhaps seen with other dimensions."""
-    draft = _Draft(program)
+    draft = _Draft(wide_sums(program))
     draft.drop_unit_axes()
     draft.stages = [simplified(stage) for stage in draft.stages]
     draft = _Draft(split_groups(draft.program()))

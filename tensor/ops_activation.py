@@ -11,6 +11,7 @@ from .composites import expm1, mish, softplus
 from .elementwise import elementwise
 from .expr import Expr
 from .operator import Operands, operator
+from .precision import precise
 from .program import Program
 
 # Klambauer et al., Self-normalizing neural networks, 2017
@@ -85,8 +86,8 @@ def bias_gelu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence
     """out[rows, columns] = gelu(x + bias[columns])"""
     operand = Operands(dtype, constants)
     x, bias = operand("x", rows, columns), operand("bias", columns)
-    sums = compute((rows, columns), lambda i, j: x[i, j] + bias[j], name="sums")
-    return operand.program(compute((rows, columns), lambda i, j: gelu_of(sums[i, j]), name="out"))
+    sums = compute((rows, columns), lambda i, j: precise(x[i, j]) + precise(bias[j]), name="sums")
+    return operand.program(compute((rows, columns), lambda i, j: gelu_of(sums[i, j]).cast(operand.dtype), name="out"))
 
 
 @operator
@@ -109,4 +110,8 @@ def geglu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str
 
 def _gated(operand: Operands, rows: int, columns: int, gate: Callable[[Expr], Expr]) -> Program:
     x = operand("x", rows, 2 * columns)
-    return operand.program(compute((rows, columns), lambda i, j: x[i, j] * gate(x[i, j + columns]), name="out"))
+
+    def element(i: Expr, j: Expr) -> Expr:
+        return (precise(x[i, j]) * gate(precise(x[i, j + columns]))).cast(operand.dtype)
+
+    return operand.program(compute((rows, columns), element, name="out"))

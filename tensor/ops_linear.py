@@ -86,8 +86,7 @@ def matmul_residual_layer_norm(
     product = _product(operand, m, n, k, False, False)
     residual, gamma, beta = operand("residual", m, n), operand("gamma", n), operand("beta", n)
     sums = compute((m, n), lambda i, j: product[i, j] + wide(residual[i, j]), name="S")
-    d = layer_normalised(sums, lambda j: wide(gamma[j]), lambda j: wide(beta[j]), epsilon)
-    return operand.program(narrowed(d, operand.dtype))
+    return operand.program(layer_normalised(sums, gamma, beta, epsilon))
 
 
 def _product(

@@ -16,6 +16,7 @@ from .operator import Operands, floats, operator
 from .ops_movement import clamped
 from .ops_reduce import over_all, reduced
 from .ops_softmax import log_softmax_of
+from .precision import narrowed, precise
 from .program import Program, Tensor
 
 
@@ -92,10 +93,11 @@ def kl_divergence(
     x, y = operand("x", rows, columns), operand("y", rows, columns)
 
     def single(i: Expr, j: Expr) -> Expr:
-        return select(y[i, j] > 0, y[i, j] * (log(y[i, j]) - x[i, j]), 0)
+        wanted = precise(y[i, j])
+        return select(wanted > 0, wanted * (log(wanted) - precise(x[i, j])), 0)
 
     each = compute((rows, columns), single, name="each")
-    return operand.program(_finished(reduced(each, (1,), "row", build.sum), over, "kl_divergence"))
+    return _finished(operand, reduced(each, (1,), "row", build.sum), over, "kl_divergence")
 
 
 @operator
@@ -110,7 +112,7 @@ def cross_entropy(
     x, label = operand("x", rows, classes), operand("label", rows, dtype=i64)
     logs = log_softmax_of(x, "logs")
     each = compute(rows, lambda i: -logs[i, clamped(label[i], classes)], name="each")
-    return operand.program(_finished(each, over, "cross_entropy"))
+    return _finished(operand, each, over, "cross_entropy")
 
 
 @operator
@@ -123,8 +125,8 @@ def nll_loss(
     """
     operand = floats("nll_loss", dtype, constants)
     x, label = operand("x", rows, classes), operand("label", rows, dtype=i64)
-    each = compute(rows, lambda i: -x[i, clamped(label[i], classes)], name="each")
-    return operand.program(_finished(each, over, "nll_loss"))
+    each = compute(rows, lambda i: -precise(x[i, clamped(label[i], classes)]), name="each")
+    return _finished(operand, each, over, "nll_loss")
 
 
 @operator
@@ -139,11 +141,16 @@ def cosine_similarity(
     x, y = operand("x", rows, columns), operand("y", rows, columns)
 
     def products(a: Tensor, b: Tensor, name: str) -> Tensor:
-        return reduced(compute(a.shape, lambda i, j: a[i, j] * b[i, j], name=f"{name}_each"), (1,), name, build.sum)
+        return reduced(
+            compute(a.shape, lambda i, j: precise(a[i, j]) * precise(b[i, j]), name=f"{name}_each"),
+            (1,),
+            name,
+            build.sum,
+        )
 
     both, first, second = products(x, y, "xy"), products(x, x, "xx"), products(y, y, "yy")
     out = compute(rows, lambda i: both[i] / maximum(sqrt(first[i]) * sqrt(second[i]), epsilon), name="out")
-    return operand.program(out)
+    return operand.program(narrowed(out, operand.dtype))
 
 
 def _of_pairs(
@@ -152,14 +159,15 @@ def _of_pairs(
 ) -> Program:  # fmt: skip
     sizes = sizes_of(name, size, shape)
     x, y = operand("x", *sizes), operand("y", *sizes)
-    each = compute(sizes, lambda *i: single(x[i], y[i]), name="each")
-    return operand.program(_finished(each, over, name))
+    each = compute(sizes, lambda *i: single(precise(x[i]), precise(y[i])), name="each")
+    return _finished(operand, each, over, name)
 
 
-def _finished(each: Tensor, over: str, name: str) -> Tensor:
-    """The single losses, their sum or their mean."""
+def _finished(operand: Operands, each: Tensor, over: str, name: str) -> Program:
+    """The program of the single losses, their sum or their mean."""
     choose(name, "over", over, ("mean", "sum", "none"))
-    if over == "none":
-        return each
-    total = over_all(each, "loss")
-    return total if over == "sum" else compute((), lambda: total[()] / float(prod(each.shape)), name="out")
+    result = each if over == "none" else over_all(each, "loss")
+    if over == "mean":
+        total = result
+        result = compute((), lambda: total[()] / float(prod(each.shape)), name="out")
+    return operand.program(narrowed(result, operand.dtype))

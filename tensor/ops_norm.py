@@ -13,6 +13,7 @@ from .build import compute, reduce_axis, rsqrt
 from .expr import Expr
 from .operator import Operands, operator
 from .ops_reduce import mean_of_rows
+from .precision import narrowed, precise
 from .program import Program, Tensor
 from .window import channels_first
 
@@ -28,18 +29,23 @@ def layer_norm(
     """
     operand = Operands(dtype, constants)
     x, gamma, beta = operand("x", rows, columns), operand("gamma", columns), operand("beta", columns)
-    return operand.program(layer_normalised(x, lambda j: gamma[j], lambda j: beta[j], epsilon))
+    return operand.program(layer_normalised(x, gamma, beta, epsilon))
 
 
-def layer_normalised(x: Tensor, gamma: Callable[[Expr], Expr], beta: Callable[[Expr], Expr], epsilon: float) -> Tensor:
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta of a matrix, mean and variance over its columns."""
+def layer_normalised(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta of a matrix, mean and variance over its columns, in the dtype of
+    gamma and beta."""
     rows, columns = x.shape
     mean = mean_of_rows(x, "mean")
-    centred = compute((rows, columns), lambda i, j: x[i, j] - mean[i], name="centred")
+    centred = compute((rows, columns), lambda i, j: precise(x[i, j]) - mean[i], name="centred")
     squares = compute((rows, columns), lambda i, j: centred[i, j] * centred[i, j], name="squares")
     variance = mean_of_rows(squares, "variance")
     scale = compute(rows, lambda i: rsqrt(variance[i] + epsilon), name="scale")
-    return compute((rows, columns), lambda i, j: centred[i, j] * scale[i] * gamma(j) + beta(j), name="out")
+
+    def element(i: Expr, j: Expr) -> Expr:
+        return (centred[i, j] * scale[i] * precise(gamma[j]) + precise(beta[j])).cast(gamma.dtype)
+
+    return compute((rows, columns), element, name="out")
 
 
 @operator
@@ -52,9 +58,13 @@ def rms_norm(
     """
     operand = Operands(dtype, constants)
     x, gamma, j = operand("x", rows, columns), operand("gamma", columns), reduce_axis(columns, "j")
-    squares = compute(rows, lambda i: build.sum(x[i, j] * x[i, j], j), name="squares")
+    squares = compute(rows, lambda i: build.sum(precise(x[i, j]) * precise(x[i, j]), j), name="squares")
     scale = compute(rows, lambda i: rsqrt(squares[i] / float(columns) + epsilon), name="scale")
-    return operand.program(compute((rows, columns), lambda i, j: x[i, j] * scale[i] * gamma[j], name="out"))
+
+    def element(i: Expr, j: Expr) -> Expr:
+        return (precise(x[i, j]) * scale[i] * precise(gamma[j])).cast(operand.dtype)
+
+    return operand.program(compute((rows, columns), element, name="out"))
 
 
 @operator
@@ -67,9 +77,11 @@ def l2_normalize(
     """
     operand = Operands(dtype, constants)
     x, j = operand("x", rows, columns), reduce_axis(columns, "j")
-    squares = compute(rows, lambda i: build.sum(x[i, j] * x[i, j], j), name="squares")
+    squares = compute(rows, lambda i: build.sum(precise(x[i, j]) * precise(x[i, j]), j), name="squares")
     length = compute(rows, lambda i: build.maximum(build.sqrt(squares[i]), epsilon), name="length")
-    return operand.program(compute((rows, columns), lambda i, j: x[i, j] / length[i], name="out"))
+    return operand.program(
+        compute((rows, columns), lambda i, j: (precise(x[i, j]) / length[i]).cast(operand.dtype), name="out")
+    )
 
 
 @operator
@@ -96,14 +108,15 @@ def batch_norm(
     else:
         mean, variance = operand("mean", c), operand("variance", c)
     gamma, beta = operand("gamma", c), operand("beta", c)
-    scale = compute(c, lambda c: rsqrt(variance[c] + epsilon) * gamma[c], name="scale")
+    scale = compute(c, lambda c: rsqrt(precise(variance[c]) + epsilon) * precise(gamma[c]), name="scale")
 
     def element(*i: Expr) -> Expr:
         c = i[channel]
-        return (x[i] - mean[c]) * scale[c] + beta[c]
+        return ((precise(x[i]) - precise(mean[c])) * scale[c] + precise(beta[c])).cast(operand.dtype)
 
     out = compute(x.shape, element, name="out", axes=("n", "c", "h", "w") if first else ("n", "h", "w", "c"))
-    return operand.program(*((out, mean, variance) if training else (out,)))
+    moments = (narrowed(mean, operand.dtype), narrowed(variance, operand.dtype)) if training else ()
+    return operand.program(out, *moments)
 
 
 @operator
@@ -142,7 +155,8 @@ def _grouped_norm(operand: Operands, shape: tuple[int, int, int, int], groups: i
 
     def element(n: Expr, c: Expr, h: Expr, w: Expr) -> Expr:
         g = simplify(c // size)
-        return (x[n, c, h, w] - mean[n, g]) * scale[n, g] * gamma[c] + beta[c]
+        value = (precise(x[n, c, h, w]) - mean[n, g]) * scale[n, g] * precise(gamma[c]) + precise(beta[c])
+        return value.cast(operand.dtype)
 
     return operand.program(compute(shape, element, name="out"))
 
@@ -152,11 +166,11 @@ def _moments(
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance of x at `place` over some axes."""
     count = float(prod(axis.extent for axis in over))
-    sums = compute(shape, lambda *i: build.sum(x[place(*i)], over), name="mean_sum")
+    sums = compute(shape, lambda *i: build.sum(precise(x[place(*i)]), over), name="mean_sum")
     mean = compute(shape, lambda *i: sums[i] / count, name="mean")
 
     def squared(*i: Expr) -> build.Reduction:
-        away = x[place(*i)] - mean[i]
+        away = precise(x[place(*i)]) - mean[i]
         return build.sum(away * away, over)
 
     squares = compute(shape, squared, name="variance_sum")

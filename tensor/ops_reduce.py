@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from math import prod
 
 from ..common.errors import ArgumentError
 from . import build
 from .arguments import Index, Integers, Shape, Size, axis_of
-from .build import compute, reduce_axis, select
+from .build import absolute, compute, reduce_axis, select
 from .dtype import boolean, i64
 from .expr import Const, Expr
 from .functions import Reduction, truth
 from .operator import Operands, floats, operator
+from .precision import narrowed, precise, summand
 from .program import Program, Tensor
 from .surgery import identity_of
 
 
 @operator
 def row_sum(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
-    """out[rows] = sum of x over columns"""
-    return _of_matrix(build.sum, rows, columns, 1, dtype, constants)
+    """out[rows] = sum of x over columns
+
+    Integers are added in i64, and the result is i64.
+    """
+    return _of_matrix(build.sum, rows, columns, 1, dtype, constants, summand)
 
 
 @operator
 def column_sum(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
-    """out[columns] = sum of x over rows"""
-    return _of_matrix(build.sum, rows, columns, 0, dtype, constants)
+    """out[columns] = sum of x over rows
+
+    Integers are added in i64, and the result is i64.
+    """
+    return _of_matrix(build.sum, rows, columns, 0, dtype, constants, summand)
 
 
 @operator
@@ -45,20 +53,27 @@ def column_max(rows: Size, columns: Size, dtype: str = "f32", constants: Sequenc
 def row_mean(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[rows] = mean of x over columns"""
     operand = Operands(dtype, constants)
-    return operand.program(mean_of_rows(operand("x", rows, columns), "out"))
+    return operand.program(narrowed(mean_of_rows(operand("x", rows, columns), "out"), operand.dtype))
 
 
 @operator
 def total(size: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
-    """out[] = sum of x"""
+    """out[] = sum of x
+
+    Integers are added in i64, and the result is i64.
+    """
     operand = Operands(dtype, constants)
     return operand.program(over_all(operand("x", size), "out"))
 
 
 def _reduction(
-    name: str, meaning: str, make: Callable[[Tensor, tuple[int, ...], bool], Tensor], dtype: str, divides: bool = False
-) -> None:
-    """Registers a reduction of x of any shape; `make` has the tensor, its axes to reduce, and whether to keep them."""
+    name: str, meaning: str, make: Callable[[Tensor, tuple[int, ...], bool], Tensor], dtype: str, divides: bool = False,
+    more: str = "",
+) -> None:  # fmt: skip
+    """Registers a reduction of x of any shape; `make` has the tensor, its axes to reduce, and whether to keep them.
+
+    `more`: what else there is to say, in sentences.
+    """
     default = dtype
 
     def build(
@@ -66,11 +81,16 @@ def _reduction(
         constants: Sequence[str] = (),
     ) -> Program:  # fmt: skip
         operand = floats(name, dtype, constants) if divides else Operands(dtype, constants)
-        return operand.program(make(operand("x", *shape), axes_of(name, axes, len(shape)), keep))
+        made = make(operand("x", *shape), axes_of(name, axes, len(shape)), keep)
+        return operand.program(narrowed(made, operand.dtype) if made.dtype.is_float else made)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"out = {meaning} over `axes`, all unless given; they stay with the size 1 if `keep`."
+    build.__doc__ += f"\n\n{more}" if more else ""
     operator(build)
+
+
+_INT64 = "Integers are taken in i64, and the result is i64."
 
 
 def axes_of(name: str, axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -107,11 +127,11 @@ def _counted(x: Tensor, axes: tuple[int, ...]) -> float:
 
 def _variance(x: Tensor, axes: tuple[int, ...], keep: bool, name: str = "out") -> Tensor:
     count = _counted(x, axes)
-    sums = reduced(x, axes, "mean_sum", build.sum, keep=True)
+    sums = reduced(x, axes, "mean_sum", build.sum, keep=True, value=precise)
     mean = compute(sums.shape, lambda *i: sums[i] / count, name="mean")
 
     def away(*i: Expr) -> Expr:
-        return x[i] - mean[tuple(Const(0, i64) if axis in axes else index for axis, index in enumerate(i))]
+        return precise(x[i]) - mean[tuple(Const(0, i64) if axis in axes else index for axis, index in enumerate(i))]
 
     centred = compute(x.shape, away, name="centred")
     squares = reduced(centred, axes, "squares", build.sum, keep=keep, value=lambda v: v * v)
@@ -123,10 +143,12 @@ def _deviation(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
 
 
 def _log_sum_exp(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
-    top = reduced(x, axes, "top", build.max, keep=True)
+    top = reduced(x, axes, "top", build.max, keep=True, value=precise)
 
     def power(*i: Expr) -> Expr:
-        return build.exp(x[i] - top[tuple(Const(0, i64) if axis in axes else index for axis, index in enumerate(i))])
+        return build.exp(
+            precise(x[i]) - top[tuple(Const(0, i64) if axis in axes else index for axis, index in enumerate(i))]
+        )
 
     sums = reduced(compute(x.shape, power, name="powers"), axes, "sums", build.sum, keep=keep)
     dropped = [axis for axis in range(len(x.shape)) if axis in axes and not keep]
@@ -134,13 +156,15 @@ def _log_sum_exp(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
     def element(*i: Expr) -> Expr:
         rest = iter(i)
         place = tuple(Const(0, i64) if axis in dropped else next(rest) for axis in range(len(x.shape)))
-        return build.log(sums[i]) + top[place]
+        return select(absolute(top[place]) < math.inf, build.log(sums[i]) + top[place], top[place])
 
     return compute(sums.shape, element, name="out")
 
 
-_reduction("sum", "sum of x", lambda x, axes, keep: reduced(x, axes, "out", build.sum, keep=keep), "f32")
-_reduction("prod", "product of x", lambda x, axes, keep: reduced(x, axes, "out", build.prod, keep=keep), "f32")
+_reduction("sum", "sum of x", lambda x, axes, keep: reduced(
+    x, axes, "out", build.sum, keep=keep, value=summand), "f32", more=_INT64)  # fmt: skip
+_reduction("prod", "product of x", lambda x, axes, keep: reduced(
+    x, axes, "out", build.prod, keep=keep, value=summand), "f32", more=_INT64)  # fmt: skip
 _reduction("max", "max of x", lambda x, axes, keep: reduced(x, axes, "out", build.max, keep=keep), "f32")
 _reduction("min", "min of x", lambda x, axes, keep: reduced(x, axes, "out", build.min, keep=keep), "f32")
 _reduction("any", "whether some x is true, which is not 0", lambda x, axes, keep: reduced(
@@ -148,15 +172,15 @@ _reduction("any", "whether some x is true, which is not 0", lambda x, axes, keep
 _reduction("all", "whether each x is true, which is not 0", lambda x, axes, keep: reduced(
     x, axes, "out", build.min, keep=keep, value=truth), "bool")  # fmt: skip
 _reduction("mean", "mean of x", lambda x, axes, keep: _then(
-    reduced(x, axes, "sums", build.sum, keep=keep), lambda v: v / _counted(x, axes)), "f32", True)  # fmt: skip
+    reduced(x, axes, "sums", build.sum, keep=keep, value=precise), lambda v: v / _counted(x, axes)), "f32", True)  # fmt: skip
 _reduction("variance", "mean of (x - mean)^2", _variance, "f32", True)
 _reduction("deviation", "sqrt of the mean of (x - mean)^2", _deviation, "f32", True)
 _reduction("norm1", "sum of |x|", lambda x, axes, keep: reduced(
-    x, axes, "out", build.sum, keep=keep, value=build.absolute), "f32")  # fmt: skip
+    x, axes, "out", build.sum, keep=keep, value=lambda v: absolute(summand(v))), "f32", more=_INT64)  # fmt: skip
 _reduction("norm2", "sqrt of the sum of x^2", lambda x, axes, keep: _then(reduced(
-    x, axes, "squares", build.sum, keep=keep, value=lambda v: v * v), build.sqrt), "f32", True)  # fmt: skip
+    x, axes, "squares", build.sum, keep=keep, value=lambda v: precise(v) * precise(v)), build.sqrt), "f32", True)  # fmt: skip
 _reduction("norm_inf", "max of |x|", lambda x, axes, keep: reduced(
-    x, axes, "out", build.max, keep=keep, value=build.absolute), "f32")  # fmt: skip
+    x, axes, "out", build.max, keep=keep, value=absolute), "f32")  # fmt: skip
 _reduction("count_nonzero", "how many x are not 0", lambda x, axes, keep: reduced(
     x, axes, "out", build.sum, keep=keep, value=lambda v: v.not_equal(0).cast(i64)), "f32")  # fmt: skip
 _reduction("log_sum_exp", "log of the sum of exp(x)", _log_sum_exp, "f32", True)
@@ -200,19 +224,20 @@ def _extreme(name: str, shape: Sequence[int], axis: int, operand: Operands) -> P
 
 def over_all(x: Tensor, name: str) -> Tensor:
     """The sum of all elements."""
-    return reduced(x, range(len(x.shape)), name, build.sum)
+    return reduced(x, range(len(x.shape)), name, build.sum, value=summand)
 
 
 def mean_of_rows(x: Tensor, name: str) -> Tensor:
-    """The mean over the columns of a matrix."""
+    """The mean over the columns of a matrix; that of narrow elements is float32."""
     *_, columns = x.shape
     j = reduce_axis(columns, "j")
-    sums = compute(x.shape[:-1], lambda i: build.sum(x[i, j], j), name=f"{name}_sum")
+    sums = compute(x.shape[:-1], lambda i: build.sum(precise(x[i, j]), j), name=f"{name}_sum")
     return compute(x.shape[:-1], lambda i: sums[i] / float(columns), name=name)
 
 
 def _of_matrix(
-    combine: Callable[..., Reduction], rows: int, columns: int, axis: int, dtype: str, constants: Sequence[str]
-) -> Program:
+    combine: Callable[..., Reduction], rows: int, columns: int, axis: int, dtype: str, constants: Sequence[str],
+    value: Callable[[Expr], Expr] = lambda element: element,
+) -> Program:  # fmt: skip
     operand = Operands(dtype, constants)
-    return operand.program(reduced(operand("x", rows, columns), (axis,), "out", combine))
+    return operand.program(reduced(operand("x", rows, columns), (axis,), "out", combine, value=value))

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from .affine import simplify
 from .arguments import Size, Sizes, per_dimension
 from .build import compute, literal, maximum, minimum
-from .dtype import DType
+from .dtype import DType, accumulator
 from .expr import Expr
 from .operator import Operands, floats, operator
+from .precision import precise
 from .program import Program
 from .window import channels_first
 
@@ -53,16 +54,16 @@ def resize_bilinear(
     def element(*i: Expr) -> Expr:
         p, q = (i[2], i[3]) if first else (i[1], i[2])
         (top, bottom, down), (left, right, across) = (
-            _between(position, size, count, align_corners, operand.dtype)
+            _between(position, size, count, align_corners, accumulator(operand.dtype))
             for position, size, count in ((p, h, rows), (q, w, columns))
         )
 
         def at(row: Expr, column: Expr) -> Expr:
-            return x[(i[0], i[1], row, column) if first else (i[0], row, column, i[3])]
+            return precise(x[(i[0], i[1], row, column) if first else (i[0], row, column, i[3])])
 
         upper = at(top, left) * (1 - across) + at(top, right) * across
         lower = at(bottom, left) * (1 - across) + at(bottom, right) * across
-        return upper * (1 - down) + lower * down
+        return (upper * (1 - down) + lower * down).cast(operand.dtype)
 
     return operand.program(
         compute((n, c, rows, columns) if first else (n, rows, columns, c), element, name="y", axes=_names(first))

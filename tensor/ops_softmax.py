@@ -9,8 +9,10 @@ from ..common.errors import ArgumentError
 from . import build
 from .arguments import Index, Shape, Size, axis_of
 from .build import compute, exp, log, reduce_axis
+from .dtype import DType
 from .expr import Expr
 from .operator import Operands, operator
+from .precision import narrowed, precise, wide
 from .program import Program, Tensor
 
 
@@ -33,9 +35,8 @@ def log_softmax(
     """out = x - max - log(sum of exp(x - max)) over the axis. Of x[rows, columns], or of x of any `shape`."""
     operand = Operands(dtype, constants)
     sizes = _sizes("log_softmax", rows, columns, shape)
-    return operand.program(
-        log_softmax_of(operand("x", *sizes), "out", axis_of("log_softmax", "axis", axis, len(sizes)))
-    )
+    out = log_softmax_of(operand("x", *sizes), "out", axis_of("log_softmax", "axis", axis, len(sizes)))
+    return operand.program(narrowed(out, operand.dtype))
 
 
 @operator
@@ -43,8 +44,8 @@ def matmul_softmax(m: Size, n: Size, k: Size, dtype: str = "f32", constants: Seq
     """out[m, n] = softmax over n of A[m, k] B[k, n]"""
     operand = Operands(dtype, constants)
     a, b, axis = operand("A", m, k), operand("B", k, n), reduce_axis(k, "k")
-    product = compute((m, n), lambda i, j: build.sum(a[i, axis] * b[axis, j], axis), name="C")
-    return operand.program(softmax_of(product, "out"))
+    product = compute((m, n), lambda i, j: build.sum(wide(a[i, axis]) * wide(b[axis, j]), axis), name="C")
+    return operand.program(softmax_of(product, "out", dtype=operand.dtype))
 
 
 @operator
@@ -63,11 +64,13 @@ def attention(
     added = operand("M", queries, keys) if mask else None
     d, j = reduce_axis(width, "d"), reduce_axis(keys, "j")
     factor = 1 / math.sqrt(width) if scale is None else float(scale)
-    dots = compute((heads, queries, keys), lambda h, i, j: build.sum(q[h, i, d] * k[h, j, d], d), name="dots")
+    dots = compute(
+        (heads, queries, keys), lambda h, i, j: build.sum(wide(q[h, i, d]) * wide(k[h, j, d]), d), name="dots"
+    )
 
     def score(h: Expr, i: Expr, j: Expr) -> Expr:
         value = dots[h, i, j] * factor
-        return value if added is None else value + added[i, j]
+        return value if added is None else value + precise(added[i, j])
 
     def seen(i: Expr, j: Expr, value: Expr, otherwise: float) -> Expr:
         return build.select(j <= i, value, otherwise) if causal else value
@@ -76,39 +79,49 @@ def attention(
     p = softmax_of(scores, "P", seen=lambda at, value: seen(at[1], at[2], value, 0.0))
 
     def term(h: Expr, i: Expr, d: Expr) -> build.Reduction:
-        return build.sum(seen(i, j, p[h, i, j] * v[h, j, d], 0.0), j)
+        return build.sum(seen(i, j, p[h, i, j] * precise(v[h, j, d]), 0.0), j)
 
-    return operand.program(compute(q.shape, term, name="O"))
+    return operand.program(narrowed(compute(q.shape, term, name="O"), operand.dtype))
 
 
 def softmax_of(
-    x: Tensor, name: str, axis: int = -1, seen: Callable[[Sequence[Expr], Expr], Expr] = lambda _, value: value
-) -> Tensor:
+    x: Tensor, name: str, axis: int = -1, seen: Callable[[Sequence[Expr], Expr], Expr] = lambda _, value: value,
+    dtype: DType | None = None,
+) -> Tensor:  # fmt: skip
     """The softmax of a tensor over one of its axes, as four stages.
 
-    `seen`: what is added up of a power at some indices, 0 for those that do not count.
+    `seen`: what is added up of a power at some indices, 0 for those that do not count. `dtype`: of the result, that of x
+    unless given.
     """
     top = largest(x, f"{name}_max", axis)
-    powers = compute(x.shape, lambda *i: exp(x[i] - top[without(i, axis)]), name=f"{name}_exp")
+    powers = compute(x.shape, lambda *i: exp(precise(x[i]) - top[without(i, axis)]), name=f"{name}_exp")
     sums = _over(powers, f"{name}_sum", axis, build.sum, seen)
-    return compute(x.shape, lambda *i: powers[i] / sums[without(i, axis)], name=name)
+
+    def element(*i: Expr) -> Expr:
+        return (powers[i] / sums[without(i, axis)]).cast(dtype or x.dtype)
+
+    return compute(x.shape, element, name=name)
 
 
 def log_softmax_of(x: Tensor, name: str, axis: int = -1) -> Tensor:
-    """The logarithm of softmax over one axis."""
+    """The logarithm of softmax over one axis; that of narrow elements is float32."""
     top = largest(x, f"{name}_max", axis)
-    powers = compute(x.shape, lambda *i: exp(x[i] - top[without(i, axis)]), name=f"{name}_exp")
+    powers = compute(x.shape, lambda *i: exp(precise(x[i]) - top[without(i, axis)]), name=f"{name}_exp")
     sums = total(powers, f"{name}_sum", axis)
-    return compute(x.shape, lambda *i: x[i] - top[without(i, axis)] - log(sums[without(i, axis)]), name=name)
+
+    def element(*i: Expr) -> Expr:
+        return precise(x[i]) - top[without(i, axis)] - log(sums[without(i, axis)])
+
+    return compute(x.shape, element, name=name)
 
 
 def largest(x: Tensor, name: str, axis: int) -> Tensor:
-    """The maximum over one axis, which is dropped."""
+    """The maximum over one axis, which is dropped; that of narrow elements is float32."""
     return _over(x, name, axis, build.max)
 
 
 def total(x: Tensor, name: str, axis: int) -> Tensor:
-    """The sum over one axis, which is dropped."""
+    """The sum over one axis, which is dropped; that of narrow elements is float32."""
     return _over(x, name, axis, build.sum)
 
 
@@ -128,7 +141,7 @@ def _over(
 
     def term(*i: Expr) -> build.Reduction:
         at = (*i[:place], over, *i[place:])
-        return combine(seen(at, x[at]), over)
+        return combine(seen(at, precise(x[at])), over)
 
     return compute(outer, term, name=name)
 

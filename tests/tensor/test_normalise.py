@@ -48,6 +48,34 @@ def test_normal_forms(program: Program, stage: str) -> None:
     assert program_key(normal) == program_key(wanted), str(normal)
 
 
+WIDE = """\
+input x: {dtype}[4, 5]
+s[i: 4] = {combiner}[k: 5](x[i, k])
+y[i: 4] = s[i] * {dtype}(2)
+return y, s"""
+APART = """\
+input x: {dtype}[4, 5]
+s_wide[i: 4] = {combiner}[k: 5](f32(x[i, k]))
+s[i: 4] = {dtype}(s_wide[i])
+y[i: 4] = s[i] * {dtype}(2)
+return y, s"""
+
+
+@pytest.mark.parametrize("combiner", ["sum", "prod"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_narrow_sums_are_wide_and_rounded_apart(dtype: str, combiner: str) -> None:
+    program = parse(WIDE.format(dtype=dtype, combiner=combiner))
+    wanted = parse(APART.format(dtype=dtype, combiner=combiner))
+    assert program_key(normalise(program)) == program_key(wanted)
+    assert program_key(normalise(wanted)) == program_key(wanted)
+
+
+@pytest.mark.parametrize(("dtype", "combiner"), [("f32", "sum"), ("f64", "sum"), ("i8", "sum"), ("bf16", "max")])
+def test_what_rounds_nothing_narrow_stays(dtype: str, combiner: str) -> None:
+    program = parse(WIDE.format(dtype=dtype, combiner=combiner))
+    assert program_key(normalise(program)) == program_key(program)
+
+
 GROUPED = """\
 input x: f32[3, 8, 5, 6]
 input w: f32[8]
