@@ -18,7 +18,7 @@ from .emit_types import FALSE, TRUE, Value, literal, suffix, value_type, vector
 from .emit_words import half, pair, round_bf16
 
 _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "roundeven"}
-_MATH = frozenset(("exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "rsqrt"))
+_MATH = frozenset(math.FUNCTIONS)
 _FLOAT_TESTS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _SIGNED_TESTS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 _UNSIGNED_TESTS = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "eq": "eq", "ne": "ne"}

@@ -15,17 +15,20 @@ from functools import lru_cache
 
 from ..tensor.dtype import DType, f16, f32, f64
 from .math_body import Body, element_type, suffix, value_type
-from .math_exponential import exp, log, sigmoid
+from .math_exponential import exp, exp2, log, log2, sigmoid
 from .math_power import pow_
-from .math_rational import erf, rsqrt, tanh
+from .math_rational import erf, erfc, rsqrt, tanh
 from .math_trigonometric import cos, sin
 
 _RECIPES: dict[str, Callable[..., str]] = {
     "exp": exp,
+    "exp2": exp2,
     "log": log,
+    "log2": log2,
     "sigmoid": sigmoid,
     "tanh": tanh,
     "erf": erf,
+    "erfc": erfc,
     "rsqrt": rsqrt,
     "sin": sin,
     "cos": cos,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from .math_body import Body
 
 LOG2_E_F32 = 1.4426950216293335
+LN2_F32_NEAREST = 0.6931471824645996
 HALF_LOG2_E_F32 = 0.7213475108146667
 HALF_LOG2_E_F64 = 0.7213475204444817
 
@@ -91,6 +92,26 @@ def exp(b: Body, x: str) -> str:
     return b.select(vanishes, zero, exp_within(b, b.select(vanishes, zero, b.at_most(x, high))))
 
 
+def exp2(b: Body, x: str) -> str:
+    """2^x. Error <= 2.5 ulp; exact where x is an integer. exp2(-inf) = 0; overflow gives inf, denormals are right.
+
+    x = n + r with |r| <= 1/2 (2 n + r with |r| <= 1 where 2^n is multiplied twice), and 2^r = e^(r ln 2): r is exact.
+    """
+    high, low = (129.0, -151.0) if b.single else (1025.0, -1077.0)
+    ln2 = b.constant(LN2_F32_NEAREST if b.single else 0.6931471805599453)
+    within = b.at_least(b.at_most(x, high), low)
+    if b.scales:
+        magic = b.constant(1.5 * 2.0**b.mantissa_bits)
+        n = b.sub(b.add(within, magic), magic)
+        return b.scale(b.horner(EXP_HALF_F32, b.mul(b.sub(within, n), ln2)), n)
+    magic = b.constant(1.5 * 2.0**b.mantissa_bits + (127.0 if b.single else 1023.0))
+    shifted = b.muladd(within, b.constant(0.5), magic)
+    n = b.sub(shifted, magic)
+    p = b.horner(EXP_F32 if b.single else EXP_F64, b.mul(b.sub(within, b.add(n, n)), ln2))
+    power = b.float_of_bits(b.integer_op("shl", b.bits(shifted), b.integer(b.mantissa_bits)))
+    return b.mul(b.mul(p, power), power)
+
+
 def sigmoid(b: Body, x: str) -> str:
     """1 / (1 + e^-x) as e^x / (1 + e^x), which keeps small results exact. Error <= 3.5 ulp. sigmoid(-inf) = 0, of inf 1."""
     high, low = (20.0, -104.0) if b.single else (40.0, -746.0)  # there e^x + 1 rounds to e^x
@@ -135,7 +156,17 @@ def _exp_scaled(b: Body, x: str, low: str, where: str = "") -> str:
 def log(b: Body, x: str) -> str:
     """Natural logarithm. Error <= 1 ulp. log(0) = -inf, of a negative number NaN, of inf inf."""
     f, k = split_float(b, x)
-    result = (_log_f32 if b.single else _log_f64)(b, f, k)
+    return _ends_of_log(b, x, (_log_f32 if b.single else _log_f64)(b, f, k))
+
+
+def log2(b: Body, x: str) -> str:
+    """Logarithm to the base 2. Error <= 2 ulp; exact where x is a power of 2. Ends as those of log."""
+    f, k = split_float(b, x)
+    part = (_log_f32 if b.single else _log_f64)(b, f, b.constant(0.0))
+    return _ends_of_log(b, x, b.muladd(part, b.constant(LOG2_E_F32 if b.single else 1.4426950408889634), k))
+
+
+def _ends_of_log(b: Body, x: str, result: str) -> str:
     result = b.select(b.compare("ult", x, b.constant(float("inf"))), result, x)  # inf
     result = b.select(b.compare("olt", b.constant(0.0), x), result, b.constant(float("nan")))  # negative, NaN
     return b.select(b.compare("oeq", x, b.constant(0.0)), b.constant(float("-inf")), result)

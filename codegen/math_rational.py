@@ -1,4 +1,4 @@
-"""tanh, erf, rsqrt, each with one division. tests/vector_math/fit.py makes the tables."""
+"""tanh, erf, erfc, rsqrt, each with one division. tests/vector_math/fit.py makes the tables."""
 
 from __future__ import annotations
 
@@ -87,6 +87,50 @@ ERFC_Q_F64 = (
     0.001772505190146899,
 )
 
+# exp(x^2) (1 - erf(x)) = P(x) / Q(x) from 0 to 10.25, and to 27.25
+ERFCX_P_F32 = (
+    1.0,
+    1.2377500534057617,
+    0.7308094501495361,
+    0.22879761457443237,
+    0.032690200954675674,
+)
+ERFCX_Q_F32 = (
+    1.0,
+    2.3661296367645264,
+    2.400692939758301,
+    1.3238661289215088,
+    0.4055595099925995,
+    0.05794117972254753,
+)
+ERFCX_P_F64 = (
+    1.0,
+    2.340659609735534,
+    2.7160759729459403,
+    2.01886290584707,
+    1.0545698367492093,
+    0.40266556194638464,
+    0.11366460153409394,
+    0.02345108146956216,
+    0.0033973564056175793,
+    0.0003142687511784264,
+    1.4270174099033527e-05,
+)
+ERFCX_Q_F64 = (
+    1.0,
+    3.469038776831047,
+    5.6304670585685805,
+    5.655378636986302,
+    3.915108271271708,
+    1.9669297446214795,
+    0.7342105946943229,
+    0.20446344270517572,
+    0.041844473091122616,
+    0.0060343040564785275,
+    0.0005570268582464659,
+    2.5293225034918027e-05,
+)
+
 
 def tanh(b: Body, x: str) -> str:
     """Hyperbolic tangent. Error <= 6.5 ulp (f32), 2 ulp (f64). Never beyond +-1, reached at infinity; tanh(-0) = -0."""
@@ -96,6 +140,22 @@ def tanh(b: Body, x: str) -> str:
 def erf(b: Body, x: str) -> str:
     """Error function. Error <= 6.5 ulp (f32), 2 ulp (f64). Never beyond +-1, reached at infinity; erf(-0) = -0."""
     return _odd_rational(b, x, ERF_P_F32, ERF_Q_F32, 3.9296875) if b.single else _erf_f64(b, x)
+
+
+def erfc(b: Body, x: str) -> str:
+    """1 - erf(x). Error <= 6.5 ulp (f32), 9 ulp (f64), also where it is small. erfc(-inf) = 2, of inf 0.
+
+    e^(-x^2) P(|x|) / Q(|x|), or 2 less that for negative x. The rounding of x^2 goes into the power with it.
+    """
+    limit, top, bottom = (10.1875, ERFCX_P_F32, ERFCX_Q_F32) if b.single else (27.25, ERFCX_P_F64, ERFCX_Q_F64)
+    a = b.at_most(b.call("fabs", x), limit)  # there it has vanished
+    square = b.mul(a, a)
+    high = b.float_of_bits(b.integer_op("and", b.bits(a), b.integer(-1 << (12 if b.single else 27))))
+    low = b.sub(a, high)
+    rest = b.add(b.sub(square, b.mul(high, high)), b.mul(b.mul(b.constant(-2.0), high), low))
+    power = exp_within(b, b.emit(f"fneg {b.type} {square}"), b.sub(rest, b.mul(low, low)))
+    tail = b.mul(power, b.div(b.horner(top, a), b.horner(bottom, a)))
+    return b.select(b.compare("olt", x, b.constant(0.0)), b.sub(b.constant(2.0), tail), tail)
 
 
 def rsqrt(b: Body, x: str) -> str:

@@ -35,11 +35,14 @@ from .functions import (
     ceil,
     cos,
     erf,
+    erfc,
     exp,
+    exp2,
     find_dtype,
     floor,
     literal,
     log,
+    log2,
     max,
     maximum,
     min,
@@ -59,9 +62,9 @@ from .program import Axis, Fold, Input, Origin, Stage, Table, Tensor
 
 __all__ = [
     "ReduceAxis", "Reduction", "State", "absolute", "bf16_high", "bf16_low", "bf16_pair", "cast", "ceil", "compute",
-    "compute_several", "constant", "cos", "erf", "exp", "floor", "fold", "literal", "log", "max", "maximum",
-    "min", "minimum", "named", "placeholder", "power", "prod", "program", "read", "reduce_axis", "round", "rsqrt",
-    "select", "sigmoid", "sin", "sqrt", "sum", "table", "tanh",
+    "compute_several", "constant", "cos", "erf", "erfc", "exp", "exp2", "floor", "fold", "literal", "log", "log2",
+    "max", "maximum", "min", "minimum", "named", "placeholder", "power", "prod", "program", "read", "reduce_axis", "round",
+    "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum", "table", "tanh",
 ]  # fmt: skip
 
 Index = Expr | Axis | int

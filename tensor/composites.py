@@ -1,5 +1,7 @@
 """Functions that the language lacks, made of those it has, without the loss of digits of their textbook formulas.
 
+At zeros of both signs, infinities, NaN and the ends of their domains they are what C and NumPy say.
+
 Errors are given in units of the result's last place (ulp), when each operation of the processor rounds by itself or fuses a
 product with a sum. float16 and bfloat16 are computed in float32 and rounded once.
 """
@@ -31,6 +33,8 @@ _ATAN_Q = (
     1.945506571482613964425e2,
 )
 
+_TINY = 2.0**-54  # up to here functions of slope 1 at 0 are x, to the last digit; so -0 and the least numbers stay
+_HUGE = 2.0**100  # from here on coordinates are made smaller, so that their sums do not overflow
 _LARGE = 2.0**28  # from here on x^2 + 1 is x^2 and 1 / x is below half a unit of log(x), in float64 too
 
 
@@ -49,7 +53,7 @@ def _widened(function: Callable[..., Expr]) -> Callable[..., Expr]:
 def expm1(x: Expr) -> Expr:
     """exp(x) - 1. Error <= 5 ulp: where |x| < 1 it is 2 t / (1 - t), t = tanh(x / 2), in which nothing cancels."""
     t = tanh(x * 0.5)
-    return select(absolute(x) < 1, (t + t) / (1 - t), exp(x) - 1)
+    return _near_zero(x, select(absolute(x) < 1, (t + t) / (1 - t), exp(x) - 1))
 
 
 @_widened
@@ -73,28 +77,42 @@ def softplus(x: Expr) -> Expr:
 @_widened
 def mish(x: Expr) -> Expr:
     """x tanh(log(1 + exp(x))) as x n / (n + 2), n = w (w + 2), w = exp(x): no logarithm, and nothing cancels. Error <=
-    5 ulp."""
+    5 ulp; -0 at -inf."""
     w = exp(minimum(x, 20))  # there n / (n + 2) is 1 to the last digit
     n = w * (w + 2)
-    return x * (n / (n + 2))
+    return vanishing(x) * (n / (n + 2))
 
 
 @_widened
 def sinh(x: Expr) -> Expr:
-    """(exp(x) - exp(-x)) / 2. Error <= 6 ulp: where |x| < 1 it is 2 t / (1 - t^2), t = tanh(x / 2). inf from 88.8 (f32) or
-    709.8 (f64) on, where exp(x) is."""
-    t = tanh(x * 0.5)
-    return select(absolute(x) < 1, (t + t) / ((1 - t) * (1 + t)), (exp(x) - exp(-x)) * 0.5)
+    """(exp(x) - exp(-x)) / 2. Error <= 6 ulp: where |x| < 1 it is 2 t / (1 - t^2), t = tanh(x / 2)."""
+    a = absolute(x)
+    t, h = tanh(x * 0.5), _half_power(a)
+    near = (t + t) / ((1 - t) * (1 + t))
+    return _near_zero(x, select(a < 1, near, _signed(x, h - 0.25 / h)))
+
+
+@_widened
+def cosh(x: Expr) -> Expr:
+    """(exp(x) + exp(-x)) / 2. Error <= 5 ulp."""
+    h = _half_power(absolute(x))
+    return h + 0.25 / h
+
+
+def _half_power(a: Expr) -> Expr:
+    """exp(a) / 2 of a >= 0, which overflows no earlier than it must. a - 1 is exact from 1/2 on."""
+    return exp(a - 1) * (math.e / 2)
 
 
 @_widened
 def hypot(x: Expr, y: Expr) -> Expr:
-    """sqrt(x^2 + y^2) as a sqrt(1 + (b / a)^2) of the greater a and the lesser b, which does not overflow. Error <= 3 ulp; NaN
-    wins."""
+    """sqrt(x^2 + y^2) as a sqrt(1 + (b / a)^2) of the greater a and the lesser b, which does not overflow. Error <= 3 ulp; inf
+    wins, also against NaN."""
     a, b = absolute(x), absolute(y)
     great = maximum(a, b)
     ratio = select(a.equal(b), 1, minimum(a, b) / great)
-    return great * sqrt(ratio * ratio + 1)
+    infinite = a.equal(math.inf) | b.equal(math.inf)
+    return select(infinite, literal(math.inf, x.dtype), great * sqrt(ratio * ratio + 1))
 
 
 @_widened
@@ -111,7 +129,7 @@ def asinh(x: Expr) -> Expr:
     a = absolute(x)
     square = a * a
     near = log1p(a + square / (sqrt(square + 1) + 1))
-    return _signed(x, select(a < _LARGE, near, log(a) + math.log(2)))
+    return _near_zero(x, _signed(x, select(a < _LARGE, near, log(a) + math.log(2))))
 
 
 @_widened
@@ -119,28 +137,28 @@ def acosh(x: Expr) -> Expr:
     """log(x + sqrt(x^2 - 1)) as log1p(t + sqrt(t (x + 1))), t = x - 1. Error <= 4 ulp; NaN below 1."""
     t = x - 1
     near = log1p(t + sqrt(t * (x + 1)))
-    return select(x < _LARGE, near, log(x) + math.log(2))
+    return select(x < 1, literal(math.nan, x.dtype), select(x < _LARGE, near, log(x) + math.log(2)))
 
 
 @_widened
 def atanh(x: Expr) -> Expr:
     """log((1 + x) / (1 - x)) / 2 as log1p(2 a / (1 - a)) / 2, a = |x|, with the sign of x. Error <= 4 ulp."""
     a = absolute(x)
-    return _signed(x, log1p((a + a) / (1 - a)) * 0.5)
+    return _near_zero(x, _signed(x, log1p((a + a) / (1 - a)) * 0.5))
 
 
 @_widened
 def atan(x: Expr) -> Expr:
     """The angle in [-pi/2, pi/2] whose tangent is x. Error <= 3 ulp."""
     a = absolute(x)
-    return _signed(x, _angle(a, literal(1, a.dtype)))
+    return _near_zero(x, _signed(x, _angle(a, literal(1, a.dtype))))
 
 
 @_widened
 def asin(x: Expr) -> Expr:
     """The angle in [-pi/2, pi/2] whose sine is x: that of the tangent x / sqrt((1 - x)(1 + x)). Error <= 4 ulp; NaN where
     |x| > 1."""
-    return _signed(x, _angle(absolute(x), sqrt((1 - x) * (1 + x))))
+    return _near_zero(x, _signed(x, _angle(absolute(x), sqrt((1 - x) * (1 + x)))))
 
 
 @_widened
@@ -148,18 +166,17 @@ def acos(x: Expr) -> Expr:
     """The angle in [0, pi] whose cosine is x: that of the tangent sqrt((1 - x)(1 + x)) / x. Error <= 4 ulp; NaN where
     |x| > 1."""
     angle = _angle(sqrt((1 - x) * (1 + x)), absolute(x))
-    return _mirrored(x, angle)
+    return _mirrored(x < 0, angle)
 
 
 @_widened
 def atan2(y: Expr, x: Expr) -> Expr:
-    """The angle in [-pi, pi] of the point (x, y). Error <= 4 ulp. Zeros have no sign: atan2(0, 0) is 0, atan2(-0, -1) is pi.
-
-    Where |x| + |y| overflows, angles between pi/8 and 3 pi/8 of their quadrant come out in its middle.
-    """
-    a, b = absolute(y), absolute(x)
+    """The angle in [-pi, pi] of the point (x, y). Error <= 4 ulp. Zeros have signs: atan2(-0, -1) is -pi."""
+    less = select(maximum(absolute(y), absolute(x)) > _HUGE, literal(2.0**-10, y.dtype), 1)
+    a, b = absolute(y) * less, absolute(x) * less
     halfway = select(a > 0, literal(math.pi / 4, a.dtype), 0)  # both zero or both infinite have no quotient
-    return _signed(y, _mirrored(x, select(a.equal(b), halfway, _angle(a, b))))
+    angle = _mirrored(_is_negative(x), select(a.equal(b), halfway, _angle(a, b)))
+    return angle * select(_is_negative(y), literal(-1, y.dtype), 1)
 
 
 def _angle(n: Expr, d: Expr) -> Expr:
@@ -186,6 +203,21 @@ def _signed(x: Expr, value: Expr) -> Expr:
     return value * select(x < 0, literal(-1, x.dtype), 1)
 
 
-def _mirrored(x: Expr, angle: Expr) -> Expr:
-    """The angle, or pi less it where x is negative."""
-    return _signed(x, angle) + select(x < 0, literal(math.pi, x.dtype), 0)
+def _mirrored(over: Expr, angle: Expr) -> Expr:
+    """The angle, or pi less it where the condition holds."""
+    return angle * select(over, literal(-1, angle.dtype), 1) + select(over, literal(math.pi, angle.dtype), 0)
+
+
+def _is_negative(x: Expr) -> Expr:
+    """Whether x has a sign, as -0 has."""
+    return select(x.equal(0), 1 / x, x) < 0
+
+
+def _near_zero(x: Expr, value: Expr) -> Expr:
+    """The value of a function that is 0 at zero, with slope 1."""
+    return select(absolute(x) < _TINY, x, value)
+
+
+def vanishing(x: Expr) -> Expr:
+    """A factor x whose product with what has long become 0, far out on the negative side, is 0 at -inf as well."""
+    return maximum(x, -1000)

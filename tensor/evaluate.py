@@ -245,6 +245,12 @@ def _erf(x: Array) -> Array:
     return np.asarray(erf(x))
 
 
+def _erfc(x: Array) -> Array:
+    from scipy.special import erfc
+
+    return np.asarray(erfc(x))
+
+
 def _sigmoid(x: Array) -> Array:
     from scipy.special import expit
 
@@ -255,7 +261,8 @@ _VALUES: dict[str, Callable[..., Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide, "mod": np.mod,
     "neg": np.negative, "min": np.minimum, "max": np.maximum, "abs": np.abs, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and": np.logical_and,
-    "or": np.logical_or, "not": np.logical_not, "exp": np.exp, "log": np.log, "tanh": np.tanh, "erf": _erf,
+    "or": np.logical_or, "not": np.logical_not, "exp": np.exp, "exp2": np.exp2,
+    "log": np.log, "log2": np.log2, "tanh": np.tanh, "erf": _erf, "erfc": _erfc,
     "sigmoid": _sigmoid, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "floor": np.floor, "ceil": np.ceil,
     "round": np.rint, "sin": np.sin, "cos": np.cos, "pow": np.power, "select": np.where,
     "bf16_pair": _bf16_pair, "bf16_low": lambda x: _bf16_half(x, 16), "bf16_high": lambda x: _bf16_half(x, 0),
@@ -280,9 +287,12 @@ _EXACT: dict[str, Callable[[list[Array], list[Array]], Array]] = {
 _DERIVATIVES: dict[str, Callable[[list[Array], Array, list[Array]], Array]] = {
     "div": lambda v, r, e: (e[0] + np.abs(r) * e[1]) / np.abs(v[1]),
     "exp": lambda v, r, e: r * e[0] + 2.0**-126,  # a kernel may flush subnormal results to zero
+    "exp2": lambda v, r, e: math.log(2) * r * e[0] + 2.0**-126,
     "log": lambda v, r, e: e[0] / np.abs(v[0]),
+    "log2": lambda v, r, e: e[0] / (math.log(2) * np.abs(v[0])),
     "tanh": lambda v, r, e: (1 - r * r) * e[0],
     "erf": lambda v, r, e: (2 / math.sqrt(math.pi)) * np.exp(-v[0] * v[0]) * e[0],
+    "erfc": lambda v, r, e: (2 / math.sqrt(math.pi)) * np.exp(-v[0] * v[0]) * e[0] + 2.0**-126,
     "sigmoid": lambda v, r, e: r * (1 - r) * e[0] + 2.0**-126,
     "sqrt": lambda v, r, e: np.fmin(e[0] / r, np.sqrt(e[0])),  # near zero the derivative says nothing
     "rsqrt": lambda v, r, e: e[0] * r**3 / 2,

@@ -179,7 +179,7 @@ ARITHMETIC = {"add": 2, "sub": 2, "mul": 2, "div": 2, "floordiv": 2, "mod": 2, "
 COMPARISONS = {"lt": 2, "le": 2, "gt": 2, "ge": 2, "eq": 2, "ne": 2}
 LOGIC = {"and": 2, "or": 2, "not": 1}
 MATHEMATICS = {
-    "exp": 1, "log": 1, "tanh": 1, "erf": 1, "sigmoid": 1, "sqrt": 1, "rsqrt": 1,
+    "exp": 1, "exp2": 1, "log": 1, "log2": 1, "tanh": 1, "erf": 1, "erfc": 1, "sigmoid": 1, "sqrt": 1, "rsqrt": 1,
     "floor": 1, "ceil": 1, "round": 1, "sin": 1, "cos": 1, "pow": 2,
 }  # fmt: skip
 # Two bfloat16 in the halves of an i32, as matrix units take them: bf16_pair(low, high) rounds two f32 to nearest even, low in

@@ -124,9 +124,12 @@ def _function(name: str, meaning: str) -> Callable[[Expr], Expr]:
 
 
 exp = _function("exp", "e to the power of the value")
+exp2 = _function("exp2", "2 to the power of the value")
 log = _function("log", "The natural logarithm")
+log2 = _function("log2", "The logarithm to the base 2")
 tanh = _function("tanh", "The hyperbolic tangent")
 erf = _function("erf", "The error function")
+erfc = _function("erfc", "1 - erf(x), with all digits where that is small")
 sigmoid = _function("sigmoid", "1 / (1 + exp(-x))")
 sqrt = _function("sqrt", "The square root")
 rsqrt = _function("rsqrt", "1 / sqrt(x)")

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from .arguments import Size
-from .build import absolute, compute, erf, maximum, minimum, select, sigmoid, tanh
-from .composites import expm1, mish, softplus
+from .build import absolute, compute, erfc, maximum, minimum, select, sigmoid, tanh
+from .composites import expm1, mish, softplus, vanishing
 from .elementwise import elementwise
 from .expr import Expr
 from .operator import Operands, operator
@@ -19,16 +19,28 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 def gelu_of(x: Expr) -> Expr:
-    """x times the normal distribution function of x."""
-    return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1)
+    """x times the normal distribution function of x, as x erfc(-x / sqrt(2)) / 2, which keeps the digits of small results: the
+    error is at most 10 + x^2 units of the last place."""
+    return vanishing(x) * 0.5 * erfc(x * -math.sqrt(0.5))
 
 
 def _gelu_tanh(x: Expr) -> Expr:
-    return x * 0.5 * (tanh((x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)) + 1)
+    """(1 + tanh(u)) / 2 is sigmoid(2 u), in which nothing cancels."""
+    return vanishing(x) * sigmoid((x + x * x * x * 0.044715) * (2 * math.sqrt(2 / math.pi)))
+
+
+def silu_of(x: Expr) -> Expr:
+    """x sigmoid(x); -0 at -inf."""
+    return vanishing(x) * sigmoid(x)
+
+
+def _softsign(x: Expr) -> Expr:
+    x = minimum(maximum(x, -1e30), 1e30)  # there it is 1 to the last digit
+    return x / (absolute(x) + 1)
 
 
 def _hard_sigmoid(x: Expr) -> Expr:
-    return minimum(maximum(x * (1 / 6) + 0.5, 0), 1)
+    return minimum(maximum(x + 3, 0), 6) * (1 / 6)
 
 
 def _elu(x: Expr, alpha: float) -> Expr:
@@ -47,17 +59,17 @@ elementwise("gelu", "x", "x * (1 + erf(x / sqrt(2))) / 2", gelu_of)
 elementwise("gelu_tanh", "x", "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2", _gelu_tanh)
 elementwise("sigmoid", "x", "1 / (1 + exp(-x))", sigmoid)
 elementwise("log_sigmoid", "x", "-log(1 + exp(-x))", lambda x: -softplus(-x))
-elementwise("silu", "x", "x * sigmoid(x)", lambda x: x * sigmoid(x))
-elementwise("silu_add", "xy", "x * sigmoid(x) + y", lambda x, y: x * sigmoid(x) + y)
+elementwise("silu", "x", "x * sigmoid(x)", silu_of)
+elementwise("silu_add", "xy", "x * sigmoid(x) + y", lambda x, y: silu_of(x) + y)
 elementwise("mish", "x", "x * tanh(log(1 + exp(x)))", mish)
 elementwise("softplus", "x", "log(1 + exp(x))", softplus)
-elementwise("softsign", "x", "x / (1 + |x|)", lambda x: x / (absolute(x) + 1))
+elementwise("softsign", "x", "x / (1 + |x|)", _softsign)
 elementwise("hard_sigmoid", "x", "min(max(x / 6 + 1 / 2, 0), 1)", _hard_sigmoid)
-elementwise("hard_swish", "x", "x * hard_sigmoid(x)", lambda x: x * _hard_sigmoid(x))
+elementwise("hard_swish", "x", "x * hard_sigmoid(x)", lambda x: maximum(x, -3) * _hard_sigmoid(x))
 elementwise("hard_tanh", "x", "min(max(x, low), high)", lambda x, low, high: minimum(maximum(x, low), high),
             {"low": -1.0, "high": 1.0})  # fmt: skip
 elementwise("tanh_shrink", "x", "x - tanh(x)", lambda x: x - tanh(x))
-elementwise("hard_shrink", "x", "x where |x| > limit, else 0", lambda x, limit: select(absolute(x) > limit, x, 0),
+elementwise("hard_shrink", "x", "x where |x| > limit, else 0", lambda x, limit: select(absolute(x) <= limit, 0, x),
             {"limit": 0.5})  # fmt: skip
 elementwise("soft_shrink", "x", "x - min(max(x, -limit), limit)",
             lambda x, limit: x - minimum(maximum(x, -limit), limit), {"limit": 0.5})  # fmt: skip
@@ -99,7 +111,7 @@ def glu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] 
 @operator
 def swiglu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[rows, columns] = x[i, j] * silu(x[i, columns + j]), x being [rows, 2 * columns]"""
-    return _gated(Operands(dtype, constants), rows, columns, lambda x: x * sigmoid(x))
+    return _gated(Operands(dtype, constants), rows, columns, silu_of)
 
 
 @operator

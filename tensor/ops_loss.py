@@ -94,7 +94,7 @@ def kl_divergence(
 
     def single(i: Expr, j: Expr) -> Expr:
         wanted = precise(y[i, j])
-        return select(wanted > 0, wanted * (log(wanted) - precise(x[i, j])), 0)
+        return select(wanted <= 0, 0, wanted * (log(wanted) - precise(x[i, j])))
 
     each = compute((rows, columns), single, name="each")
     return _finished(operand, reduced(each, (1,), "row", build.sum), over, "kl_divergence")

@@ -36,11 +36,14 @@ if TYPE_CHECKING:
     from .tensor.build import constant as constant
     from .tensor.build import cos as cos
     from .tensor.build import erf as erf
+    from .tensor.build import erfc as erfc
     from .tensor.build import exp as exp
+    from .tensor.build import exp2 as exp2
     from .tensor.build import floor as floor
     from .tensor.build import fold as fold
     from .tensor.build import literal as literal
     from .tensor.build import log as log
+    from .tensor.build import log2 as log2
     from .tensor.build import max as max
     from .tensor.build import maximum as maximum
     from .tensor.build import min as min
@@ -75,7 +78,8 @@ _HOMES = {
     "targets.target": ("Target", "parse_target"),
     "tensor.build": (
         "State", "absolute", "bf16_high", "bf16_low", "bf16_pair", "cast", "ceil", "compute", "compute_several",
-        "constant", "cos", "erf", "exp", "floor", "fold", "literal", "log", "max", "maximum", "min", "minimum", "named",
+        "constant", "cos", "erf", "erfc", "exp", "exp2", "floor", "fold", "literal", "log", "log2", "max",
+        "maximum", "min", "minimum", "named",
         "placeholder", "power", "prod", "program", "reduce_axis", "round", "rsqrt", "select", "sigmoid", "sin",
         "sqrt", "sum", "table", "tanh",
     ),

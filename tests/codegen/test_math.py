@@ -19,9 +19,12 @@ from tilesmith.tensor.dtype import DType, bf16, f16, f32, f64, i32
 
 TRUTH = {
     "exp": np.exp,
+    "exp2": np.exp2,
     "log": np.log,
+    "log2": np.log2,
     "tanh": np.tanh,
     "erf": special.erf,
+    "erfc": special.erfc,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sin": np.sin,
@@ -31,9 +34,12 @@ TRUTH = {
 # the bounds of the docstrings in ulp, f32 and f64, and the arguments where the function does most of its work
 CASES = {
     "exp": (2.0, 2.0, (-104, 89), (-750, 712)),
+    "exp2": (2.5, 2.5, (-152, 130), (-1080, 1030)),
     "log": (1.0, 1.0, (0, 4), (0, 4)),
+    "log2": (2.0, 2.0, (0, 4), (0, 4)),
     "tanh": (6.5, 2.0, (-10, 10), (-20, 20)),
     "erf": (6.5, 2.0, (-4.5, 4.5), (-6.5, 6.5)),
+    "erfc": (6.5, 9.0, (-4, 10.5), (-6, 27.5)),
     "sigmoid": (3.5, 3.5, (-104, 20), (-745, 40)),
     "rsqrt": (1.5, 1.5, (0, 4), (0, 4)),
     "sin": (2.0, 3.0, (-100, 100), (-100, 100)),
@@ -77,7 +83,7 @@ def test_f32_is_within_its_bound(name: str, processor: str) -> None:
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="the truth needs a type wider than double")
 @pytest.mark.parametrize("processor", PROCESSORS)
-@pytest.mark.parametrize("name", [name for name in CASES if name != "erf"])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("erf", "erfc")])
 def test_f64_is_within_its_bound(name: str, processor: str) -> None:
     _, bound, _, span = CASES[name]
     arguments = samples(np.dtype(np.float64), span, 50_001, 20)
@@ -106,6 +112,22 @@ def test_erf_f64_is_within_its_bound(processor: str) -> None:
         assert abs(Decimal(y) - truth) <= Decimal(CASES["erf"][1]) * unit, x
     ends = special_values(np.dtype(np.float64))
     check("erf", f64, processor, (ends,), special.erf(ends), CASES["erf"][1])
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_erfc_f64_is_within_its_bound(processor: str) -> None:
+    """In units of the result, which gets very small."""
+    arguments = np.concatenate(
+        [np.linspace(-6.2, 26.5, 901), 2.0 ** np.arange(-70, 0, 3), -(2.0 ** np.arange(-70, 0, 3))]
+    )
+    found = compile_function("erfc", f64, processor)(arguments)
+    for x, y in zip(arguments.tolist(), found.tolist(), strict=True):
+        exact = Decimal(x)
+        truth = 1 - fit.erf(exact) if x < 1 else (-exact * exact).exp() * fit.erfcx(exact)
+        unit = Decimal(float(np.spacing(float(truth))))
+        assert abs(Decimal(y) - truth) <= Decimal(CASES["erfc"][1]) * unit, x
+    ends = np.array([-np.inf, -30, -0.0, 0.0, 5e-324, 28, 1e300, np.inf, np.nan])
+    check("erfc", f64, processor, (ends,), special.erfc(ends), CASES["erfc"][1])
 
 
 def power_arguments(kind: np.dtype, largest: float) -> tuple[np.ndarray, np.ndarray]:
@@ -175,7 +197,7 @@ def test_code_for_wide_vectors_has_no_scalar_arithmetic(name: str) -> None:
     assert not re.findall(scalar, code)
     calls = re.findall(r"\tcallq?\t.*|\tcallq?\*.*", code)
     assert len(calls) == (1 if name in ("sin", "cos") else 0), calls
-    divisions = {"exp": 0, "log": 0, "sin": 0, "cos": 0, "pow": 2}.get(name, 1)
+    divisions = {"exp": 0, "exp2": 0, "log": 0, "log2": 0, "sin": 0, "cos": 0, "pow": 2}.get(name, 1)
     assert len(re.findall(r"\tvdivp[sd]\b", code)) == divisions
 
 

@@ -55,7 +55,8 @@ def rounded(values: Array, dtype: DType) -> Array:
         with np.errstate(over="ignore"):
             return values.astype(np.float16).astype(np.float32)
     if dtype.name == "f32":
-        return values.astype(np.float32)
+        with np.errstate(over="ignore"):
+            return values.astype(np.float32)
     values = values.astype(np.float64)  # what is cut off to leave 8 bits is found exactly in float64
     fraction, exponent = np.frexp(values)
     bits = np.maximum(exponent - 8, -133)

@@ -32,7 +32,7 @@ FLOATS: dict[str, Meaning] = {
     "reciprocal": np.reciprocal, "sqrt": np.sqrt, "rsqrt": lambda x: x**-0.5, "exp": np.exp, "exp2": np.exp2,
     "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos,
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": lambda y, x: np.arctan2(y + 0.0, x + 0.0),
-    "hypot": lambda x, y: np.where(np.isnan(x) | np.isnan(y), np.nan, np.hypot(x, y)),
+    "hypot": np.hypot,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "logaddexp": np.logaddexp,
     "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "erf": special.erf, "erfc": special.erfc,
     "floor": np.floor, "ceil": np.ceil, "round": np.round, "trunc": np.trunc, "clip": lambda x: np.clip(x, -1, 1),

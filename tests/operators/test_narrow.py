@@ -83,11 +83,11 @@ def test_programs_ask_for_one_rounding(name: str, dtype: str, data: str) -> None
     assert not complaints(case, dtype, inputs, computed(program, inputs))
 
 
-def kernel_results(program: Program, inputs: tuple[Array, ...]) -> list[list[Array]]:
+def kernel_results(program: Program, inputs: tuple[Array, ...], also_unscheduled: bool = True) -> list[list[Array]]:
     """What the unscheduled nest and a candidate of the last sketch give, floats of 16 bits as float32."""
     task = Task.of(program, parse_target("host"), 1)
     found = []
-    for sketch in (UNSCHEDULED, task.sketches[-1]):
+    for sketch in (UNSCHEDULED, task.sketches[-1])[not also_unscheduled :]:
         values = {} if sketch is UNSCHEDULED else random_config(task, sketch, np.random.default_rng(1))
         assert values is not None
         outputs = run(build(task.program, sketch, values, task.target, 1), task, inputs, at_end=True)

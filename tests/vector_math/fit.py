@@ -255,9 +255,14 @@ def atanh_tail(first: int) -> Function:
     return lambda z: series(D(2) / first, lambda k: z * (2 * k + first) / (2 * k + first + 2))
 
 
-def erfcx(v: Decimal) -> Decimal:
-    """exp(x^2) (1 - erf(x)) at x = 1 + v."""
-    return ((1 + v) ** 2).exp() * (1 - erf(1 + v))
+def erfcx(x: Decimal) -> Decimal:
+    """exp(x^2) (1 - erf(x)) of x >= 0; of large x by a continued fraction (Abramowitz and Stegun 7.1.14)."""
+    if x < 3:
+        return (x * x).exp() * (1 - (erf(x) if x else D(0)))
+    below = x
+    for n in range(300, 0, -1):
+        below = x + D(n) / 2 / below
+    return 1 / (PI.sqrt() * below)
 
 
 def polynomials() -> dict[str, tuple[list[Decimal], Decimal]]:
@@ -294,11 +299,20 @@ def rationals() -> dict[str, tuple[list[Decimal], Decimal]]:
         "ERF_{}_F32": (erf_ratio, inverse(erf_ratio), D("3.9296875"), (5, 5), lambda c: single(c * ERF_SCALE)),
         "TANH_{}_F64": (ratio_tail(tanh), lambda u: u / tanh_ratio(u) + TINY, D("0.625"), (2, 3), double),
         "ERF_{}_F64": (lambda u: erf_ratio(u) - 1, inverse(erf_ratio), D(1), (5, 5), double),
-        "ERFC_{}_F64": (erfcx, lambda v: (-((1 + v) ** 2)).exp() / erf(1 + v), D(5).sqrt(), (5, 6), double),
+        "ERFC_{}_F64": (
+            lambda v: erfcx(1 + v),
+            lambda v: (-((1 + v) ** 2)).exp() / erf(1 + v),
+            D(5).sqrt(),
+            (5, 6),
+            double,
+        ),
+        "ERFCX_{}_F32": (erfcx, inverse(erfcx), D("10.25").sqrt(), (4, 5), single),
+        "ERFCX_{}_F64": (erfcx, inverse(erfcx), D("27.25").sqrt(), (10, 11), double),
     }
     tables = {}
     for name, (f, weight, limit, degrees, rounding) in cases.items():
-        top, bottom = ([rounding(c) for c in part] for part in rational(f, weight, limit, degrees))
+        rounds = {"ERFCX_{}_F32": 60, "ERFCX_{}_F64": 20}.get(name, 150)
+        top, bottom = ([rounding(c) for c in part] for part in rational(f, weight, limit, degrees, rounds=rounds))
         error = rational_error(f, weight, limit, top, bottom)
         tables[name.format("P")], tables[name.format("Q")] = (top, error), (bottom, error)
     return tables
