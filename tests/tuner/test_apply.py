@@ -21,10 +21,11 @@ from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text import family_key, parse, print_program, program_key
 from tilesmith.tuner import apply, sources
-from tilesmith.tuner.apply import Provenance, analytic_pick
 from tilesmith.tuner.database import Database
 from tilesmith.tuner.log import export_log
+from tilesmith.tuner.pick import Provenance
 from tilesmith.tuner.records import Machine, Sketch, TaskIdentity, Trial, canonical_config
+from tilesmith.tuner.tiers import analytic_pick
 
 HERE = machine_key(machine_identity())
 NEST: tuple[str, str, dict[str, Value]] = ("", "", {})  # the unscheduled nest: key, text and config
