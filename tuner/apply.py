@@ -18,7 +18,6 @@ from ..codegen.artifact import Artifact, BufferSpec
 from ..codegen.cache import ArtifactCache, artifact_key
 from ..codegen.cpu import builder_version
 from ..codegen.pipeline import build, kernel_name
-from ..codegen.sass import sass
 from ..common.debug import Level, wanted
 from ..common.errors import InternalError, NoRecordError, ScheduleError, TemplateError
 from ..common.settings import CACHE, DATABASE
@@ -30,7 +29,8 @@ from ..targets.host import thread_count
 from ..targets.target import Target, check_runs_here, parse_target
 from ..tensor.accuracy import Accuracy, accuracy_named
 from ..tensor.program import Program
-from ..tensor.text import canonical_names, print_program
+from ..tensor.text import canonical_names
+from .kernel_texts import KernelTexts
 from .pick import Pick, Provenance
 from .records import canonical_config
 from .tiers import picks
@@ -118,23 +118,11 @@ def kernel_of(
     constants: Sequence[object] | Mapping[str, object] | None = None,
 ) -> Kernel:
     """A candidate that was built, as a kernel that knows the person's names."""
-
-    def texts() -> Artifact:
-        return build(task.program, pick.sketch, pick.config, task.target, task.threads, texts=True)
-
-    def text(stage: str) -> str:
-        if stage == "program":
-            return print_program(program)
-        if stage == "sketch":
-            return pick.sketch.text
-        if stage == "sass":
-            return machine_code(texts().texts["ptx"], task.target)
-        return texts().texts[stage]
-
     artifact = _with_names(artifact, program)
     device = device_or_absent(artifact)
+    texts = KernelTexts(program, pick.sketch, pick.config, task.target, task.threads)
     provenance = replace(pick.provenance, accuracy=task.accuracy)
-    return Kernel(artifact, constants, provenance=provenance, texts=text, device=device)
+    return Kernel(artifact, constants, provenance=provenance, texts=texts, device=device)
 
 
 def default_pick(note: str) -> Pick:
@@ -143,12 +131,16 @@ def default_pick(note: str) -> Pick:
     return Pick(UNSCHEDULED, {}, Provenance("default", None, UNSCHEDULED.title, {}, None, note))
 
 
+<<<<<<< HEAD
 def machine_code(ptx: str, target: Target) -> str:
     """SASS, or a line that says what is missing to show it."""
     return sass(ptx, target.cpu) or "# SASS: ptxas and nvdisasm are not installed (pip install nvidia-cuda-nvdisasm)\n"
 
 
 def built(task: Task, pick: Pick) -> Artifact:
+=======
+def _built(task: Task, pick: Pick) -> Artifact:
+>>>>>>> fd765ad (Kernels pickle, time() says what a loop sees, outlines keep a person's names)
     """The artifact of a pick: from the cache, if it was built before and nobody wants to see how it is built."""
     cache = ArtifactCache(CACHE.value() / "artifacts")
     key = artifact_key(

@@ -161,7 +161,7 @@ def test_a_kernel_shows_every_stage(tmp_path: Path) -> None:
     texts = {stage: kernel.text(stage) for stage in STAGES}
     assert set(texts) == {"program", "sketch", "outline", "loops", "llvm", "asm"}
     assert parse(texts["program"]) == program
-    for stage, part in {"sketch": "step split(", "outline": "t0: sum", "loops": "for ", "llvm": "define "}.items():
+    for stage, part in {"sketch": "step split(", "outline": "both: sum", "loops": "for ", "llvm": "define "}.items():
         assert part in texts[stage], texts[stage]
     assert kernel.artifact.name in texts["asm"]  # the machine code's symbol is named from the program
     with pytest.raises(ArgumentError, match="no stage 'tree'"):
