@@ -131,16 +131,7 @@ def default_pick(note: str) -> Pick:
     return Pick(UNSCHEDULED, {}, Provenance("default", None, UNSCHEDULED.title, {}, None, note))
 
 
-<<<<<<< HEAD
-def machine_code(ptx: str, target: Target) -> str:
-    """SASS, or a line that says what is missing to show it."""
-    return sass(ptx, target.cpu) or "# SASS: ptxas and nvdisasm are not installed (pip install nvidia-cuda-nvdisasm)\n"
-
-
 def built(task: Task, pick: Pick) -> Artifact:
-=======
-def _built(task: Task, pick: Pick) -> Artifact:
->>>>>>> fd765ad (Kernels pickle, time() says what a loop sees, outlines keep a person's names)
     """The artifact of a pick: from the cache, if it was built before and nobody wants to see how it is built."""
     cache = ArtifactCache(CACHE.value() / "artifacts")
     key = artifact_key(

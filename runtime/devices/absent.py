@@ -65,10 +65,10 @@ class AbsentDevice:
         """The artifact, to be looked at."""
         return AbsentKernel(artifact, self.why)
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NoReturn:
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: int = 0) -> NoReturn:
         """Raises the error that says why the device is not here."""
         raise self.why
 
-    def upload(self, array: Array) -> NoReturn:
+    def upload(self, array: Array, stream: int = 0) -> NoReturn:
         """As `empty`."""
         raise self.why
