@@ -31,4 +31,6 @@ def test_axes_that_are_merged_keep_their_canonical_name() -> None:
 
 def test_the_outline_of_a_kernel() -> None:
     text = ts.compile(LAYER, threads=1).text("outline")
-    assert "layer.column" in text and "product: sum" in text and "weights" in text and " x0" not in text.split("\n", 1)[1]
+    assert (
+        "layer.column" in text and "product: sum" in text and "weights" in text and " x0" not in text.split("\n", 1)[1]
+    )
