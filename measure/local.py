@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from secrets import randbits
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from .child import Child, child_setup
 from .environment import builder_environment, timer_environment, visible_devices
 from .leaders import Leaders
 from .requests import ConfirmRequest, Standard, TimeLimits, TimeRequest, default_limits
-from .result import DEVICE, AtEnd, Failure, Job, Measurement, Status
+from .result import DEVICE, AtEnd, Failure, Job, Measurement, Purpose, Status
 from .standards import Standards, Task, task_of
 from .station import Answered, Event, Lost, Station, Work, wait_for
 
@@ -51,7 +52,8 @@ class _Contender:
     again: bool = False
 
     def request(self, limit: float | None, standard: Standard | None = None) -> TimeRequest:
-        return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit, standard)
+        yardstick = self.job.purpose is Purpose.YARDSTICK
+        return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit, standard, yardstick)
 
     def finished(self, measurement: Measurement) -> Measurement:
         seconds = self.built.seconds + measurement.compile_seconds  # a GPU's driver compiles too
@@ -80,6 +82,8 @@ class LocalRunner(AtEnd):
         ceilings: what the machine can do; a kernel far above is reported as `unstable`. None: not checked.
         limits: how long and how much a candidate may take; default: `default_limits()`.
         builder, timer: handlers of the children, "module:Class".
+        seed: of the data and of the points that are checked; default: another one each time, so that what one misses the
+            next one may find.
 
     Raises:
         EnvironmentFailure: from `collect` and `confirm`, when children do not start.
@@ -97,6 +101,7 @@ class LocalRunner(AtEnd):
         limits: TimeLimits | None = None,
         builder: str = BUILDER,
         timer: str = TIMER,
+        seed: int | None = None,
     ) -> None:
         self._cores = usable_cores()
         count = min(8, self._cores) if builders is None else builders
@@ -114,7 +119,8 @@ class LocalRunner(AtEnd):
         self.capacity = count * DEPTH + count + 1 + len(devices)  # builders busy, a few artifacts in reserve
         start_builder = _starter(builder, {"target": target}, builder_environment(), limits.build_memory, _NICE)
         alone = len(devices) == 1
-        options = {"ceilings": ceilings, "device": _device_of(target), "alone": alone}
+        drawn = randbits(32) if seed is None else seed
+        options = {"ceilings": ceilings, "device": _device_of(target), "alone": alone, "seed": drawn}
         self._timers: list[Station] = []
         for shown in devices:
             # a GPU's driver reserves addresses for all its memory, which no limit of a process should count

@@ -20,6 +20,7 @@ class TimeRequest:
     """One trial: check it, time it. `artifact` is pickled; `limit` is the best time known, in seconds.
 
     `standard`: in whose units a timer tells times that knows no kernel of the program yet. It is item 1 of what is done.
+    `yardstick`: a kernel that the contenders of a confirmation are compared with. It is checked before them, and not timed.
     """
 
     program: str
@@ -27,11 +28,12 @@ class TimeRequest:
     threads: int
     limit: float | None = None
     standard: Standard | None = None
+    yardstick: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmRequest:
-    """The last few contenders, all of one program: each is checked, then all are timed in turns."""
+    """The last few contenders, all of one program: each is checked thoroughly (verify.py), then all are timed in turns."""
 
     items: tuple[TimeRequest, ...]
 
@@ -44,7 +46,7 @@ class TimeLimits:
         start: a child imports and warms up.
         compile: a builder builds one candidate, without the time it was paused.
         load: a timer links an artifact.
-        prepare: a timer draws inputs and computes the true outputs of a new program.
+        prepare: a timer draws inputs and computes the true outputs of a new program, all of them before a confirmation.
         verify: the first run of a kernel and the check of what it gave; with a best time known it is much less.
         time: all timed repeats of a kernel.
         build_memory, run_memory: bytes of private memory of a builder and of a timer; 0: no limit.

@@ -28,6 +28,7 @@ class Purpose(StrEnum):
 
     SEARCH = "search"
     CONFIRM = "confirm"
+    YARDSTICK = "yardstick"  # for a confirmation: what others are compared with; checked, not timed, and no record
 
 
 DEVICE = "device"  # where a trial failed that is not to blame: what was before it had broken the device
@@ -43,7 +44,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The end of one trial. `times`: seconds for one run, one entry for each repeat; empty unless it was timed."""
+    """The end of one trial. `times`: seconds for one run, one entry for each repeat; empty unless it was timed.
+
+    `remark`: what the check of its outputs could not tell, for people; it is not recorded.
+    """
 
     status: Status
     times: tuple[float, ...] = ()
@@ -54,6 +58,7 @@ class Measurement:
     measure_seconds: float = 0.0
     builder: str = ""
     device: str = ""
+    remark: str = ""
 
     @property
     def ok(self) -> bool:
@@ -148,8 +153,9 @@ class Runner(Protocol):
     def confirm(self, jobs: Sequence[Job]) -> Sequence[tuple[int, Measurement]]:
         """Measures the last few contenders again, interleaved: each round times every job once, in an order of its own.
 
-        So a drift of the machine touches all alike. Blocks until done; answers in the order of `jobs`, whose purpose is
-        CONFIRM and whose `limit` is not looked at. Nothing else may be in flight.
+        So a drift of the machine touches all alike. Before they are timed their outputs are checked more thoroughly than those
+        of trials; who fails it is WRONG_RESULT. Blocks until done; answers in the order of `jobs`, whose purpose is CONFIRM
+        (one may be a YARDSTICK) and whose `limit` is not looked at. Nothing else may be in flight.
         """
         ...
 

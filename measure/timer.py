@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..common.errors import DeviceLost, KernelFault, OutOfDeviceMemory, TilesmithError
-from .bench import SEED, Bench, bench_of
+from .bench import Bench, bench_of
 from .drift import OWN, Drift
 from .environment import describe_environment
 from .plausible import too_fast
@@ -51,6 +51,7 @@ class Timer:
         plan, confirm_plan: the numbers of the timing method; None: those of the device.
         device: the name of the device, see `runtime.devices.choose.open_device`.
         alone: no other timer's times are compared with these, so that the machine's drift can be taken out (drift.py).
+        seed: of inputs, checked points and turns. It stands in the message of a wrong result, which it makes again.
 
     What a kernel breaks on a GPU is broken for all: a fault while several are compared ends the child, and the others begin
     again in a new one. What finds a device broken that it did not break is told so (DEVICE), and has another chance.
@@ -63,10 +64,11 @@ class Timer:
         confirm_plan: TimingPlan | None = None,
         device: str = "cpu",
         alone: bool = False,
+        seed: int = 0,
     ) -> None:
         from ..runtime.devices.choose import open_device
 
-        self._device = open_device(device)
+        self._device, self._seed = open_device(device), seed
         usual = PLANS[self._device.clock]
         self._ceilings, self._plan, self._confirm_plan = ceilings, plan or usual[0], confirm_plan or usual[1]
         self._benches: OrderedDict[str, Bench] = OrderedDict()
@@ -136,12 +138,13 @@ class Timer:
         return timing if drift is None else drift.corrected(request.program, passed.repeat, timing)
 
     def _confirm(self, request: ConfirmRequest, link: Link) -> tuple[Measurement, ...]:
-        ends = [self._check(item, link, place) for place, item in enumerate(request.items)]
-        right = {place: end for place, end in enumerate(ends) if isinstance(end, _Passed)}
+        ends = self._check_all(request, link)
+        yardsticks = [place for place, item in enumerate(request.items) if item.yardstick]
+        right = {place: end for place, end in ends.items() if isinstance(end, _Passed) and place not in yardsticks}
         if right:
             link.quiet()
             start = perf_counter()
-            rng = np.random.default_rng(SEED)
+            rng = np.random.default_rng(self._seed)
             orders = (list(rng.permutation(len(right))) for _ in count())
             repeats = [_announced(passed.repeat, link, place) for place, passed in right.items()]
             times = race(repeats, orders, self._confirm_plan)
@@ -149,7 +152,26 @@ class Timer:
             for (place, passed), of_one in zip(right.items(), times, strict=True):
                 trusted = settled(of_one, self._confirm_plan).trusted
                 ends[place] = self._judged(passed, Timing(of_one, trusted=trusted), share)
-        return tuple(end for end in ends if isinstance(end, Measurement))
+        judged = (end.measurement if isinstance(end, _Passed) else end for _, end in sorted(ends.items()))
+        return tuple(judged)
+
+    def _check_all(self, request: ConfirmRequest, link: Link) -> dict[int, _Passed | Measurement]:
+        """Checks contenders thoroughly, by place; yardsticks first, as the others are compared with them."""
+        order = sorted(range(len(request.items)), key=lambda place: not request.items[place].yardstick)
+        compared = request.items[order[0]].yardstick
+        link.stage("prepare", order[0])
+        try:
+            checker = self._bench(request.items[0].program).checker
+            checker.be_thorough(compared)
+        except (MemoryError, OutOfDeviceMemory):
+            checker = None  # each of them will say so
+        ends: dict[int, _Passed | Measurement] = {}
+        for place in order:
+            ends[place] = self._check(request.items[place], link, place)
+            if compared and checker is not None and not isinstance(ends[place], _Passed):
+                checker.be_thorough(False)  # it is no yardstick
+            compared = False
+        return ends
 
     def _check(self, request: TimeRequest, link: Link, item: int) -> _Passed | Measurement:
         """Loads a kernel and runs it once. A wrong or unloadable one comes back as its measurement."""
@@ -183,9 +205,9 @@ class Timer:
             if item:
                 raise
             return self._faulted(error, "verify", so_far)
-        so_far = replace(so_far, check_seconds=perf_counter() - start)
+        so_far = replace(so_far, check_seconds=perf_counter() - start, remark=bench.checker.remark)
         if message is not None:
-            return self._failed(Status.WRONG_RESULT, "verify", message, so_far)
+            return self._failed(Status.WRONG_RESULT, "verify", f"{message} (data of seed {self._seed})", so_far)
         repeat = partial(kernel.run_repeat, bench.timed)
         return _Passed(kernel, bench, first, so_far, undisturbed(repeat) if self._device.clock == "host" else repeat)
 
@@ -212,7 +234,7 @@ class Timer:
         """The bench of a program; the ones used longest ago make room."""
         bench = self._benches.get(program)
         if bench is None:
-            bench = self._benches[program] = bench_of(program, self._device)
+            bench = self._benches[program] = bench_of(program, self._device, self._seed)
         self._benches.move_to_end(program)
         while len(self._benches) > 1 and sum(b.bytes for b in self._benches.values()) > _KEPT_BYTES:
             self._benches.popitem(last=False)

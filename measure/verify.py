@@ -1,15 +1,20 @@
 """Outputs against the oracle.
 
-A small program is checked at all points. A large one is checked at `POINTS` points of its real size, drawn at random with
-edges preferred, because that is where a schedule's tails are; all other points are compared with the output of a kernel
-that passed, and where the two differ the oracle settles who is right at exactly those points. Where kernels differ at many
-points though all are right (small values that came of large ones), the truth at all points is worked out once, if that is
-affordable: it costs as much as settling a few times.
+A program that the oracle is quick about is checked at all points. A larger one is checked at `POINTS` points of its real size
+(`points.py`); all other points are compared with the output of a kernel that passed, and where the two differ the oracle
+settles who is right at exactly those points. Where kernels differ at many points though all are right (small values that
+came of large ones), the truth at all points is worked out once, if that is affordable: it costs as much as settling a few
+times.
 
-A kernel may differ from the oracle by FACTOR * eps * magnitude (tensor/reference.py says what a magnitude is). NaN and
-infinities compare as in NumPy: NaN where NaN is expected, the infinity of the same sign; a value whose rounding
-overflows may come out infinite. Integers are exact, but where floats were compared or rounded on the way to them, a tie
-may tip: a small share of the points may then be off by one.
+Before a winner is named the contenders are checked thoroughly, by a path of which their schedules have no part: the oracle
+at all points, or the unscheduled nest as the kernel that all are compared with, or, where a program is too large for both,
+many more points.
+
+How far a kernel may be from the oracle, tensor/reference.py says. NaN and infinities compare as in NumPy: NaN where NaN is
+expected, the infinity of the same sign; a value whose rounding overflows may come out infinite. Integers and bools are exact,
+but where floats that were compared or rounded on the way to them may tip.
+
+Where values are so small beside their tolerances that zeros would pass, a check tells nothing: that is said (`remark`).
 """
 
 from __future__ import annotations
@@ -22,29 +27,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tensor.contract import factor_groups
-from ..tensor.dtype import DType
-from ..tensor.evaluate import Array, from_memory
+from ..tensor.dtype import DType, accumulator
+from ..tensor.evaluate import FACTOR, Array, from_memory
 from ..tensor.program import Program
-from ..tensor.reference import evaluate, evaluate_at
+from ..tensor.reference import Bounded, bounded, bounded_at
+from .points import draw_points
 from .poison import bit_patterns, first_unwritten
 
 POINTS = 4096
-FACTOR = 4.0
-WHOLE_WORK = 1 << 22  # evaluations of stage bodies up to which all points are checked
-_SETTLED_WORK = 1 << 25  # the same, up to which the truth is worked out at all points once they differ at many
+WHOLE_WORK = 1 << 23  # of the oracle, up to which every kernel is checked at all points
+SETTLED_WORK = 1 << 25  # the same, up to which the truth is worked out at all points once kernels differ at many
+THOROUGH_WORK = 1 << 29  # the same, up to which it is before a winner is named: some ten seconds
+_THOROUGH_BYTES = 4 << 30  # of the oracle's tensors
+_MORE_POINTS = 1 << 16  # where even that is too much, and no more evaluations than
+_MORE_WORK = 1 << 28
 _MANY = 256  # points
 _PRODUCTS = 64  # products summed by a matrix product, that cost the oracle as much as one evaluation of a body
-_TIPPED = 1e-4  # share of points of an integer output that may be off by one
+_BLIND = 0.99  # share of values that zeros could stand for, above which a check tells nothing
 _CHUNK = 1 << 16  # elements compared at a time, so that temporaries stay in the cache
 _LARGEST = {"f64": 1.7976931348623157e308, "f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
-_SMALLEST = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126}  # may be flushed to zero
 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """The truth about one output at `places` (flat positions, int64[n]); floats as float64, with float64 tolerances."""
+    """The truth about one output at `places` (flat positions, int64[n]; None: everywhere, in order); floats as float64, with
+    float64 tolerances."""
 
-    places: NDArray[np.int64]
+    places: NDArray[np.int64] | None
     values: Array
     tolerance: NDArray[np.float64]
 
@@ -60,9 +69,13 @@ class Checker:
     """
 
     def __init__(self, program: Program, inputs: Sequence[Array], seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
-        whole = work(program) <= WHOLE_WORK
-        self._outputs = [_OutputChecker(program, inputs, name, rng, whole) for name in program.outputs]
+        self._program, self._inputs, self._rng = program, inputs, np.random.default_rng(seed)
+        self._outputs = [_OutputChecker(program, inputs, name, self._rng) for name in program.outputs]
+        if is_sampled(program):
+            for checker in self._outputs:
+                checker.know_at(POINTS)
+        else:
+            self._know_all()
 
     def check(self, outputs: Sequence[Array]) -> str | None:
         """What is wrong with the outputs of a kernel, or None. Outputs were poisoned before it ran."""
@@ -74,6 +87,36 @@ class Checker:
             checker.keep(found)
         return None
 
+    def be_thorough(self, independent: bool) -> None:
+        """From now on the truth is known at all points, or, where that is too much work, at more of them.
+
+        Args:
+            independent: the next kernel to be checked is none of the candidates: it takes the place of the output that passed,
+                so that all that follow are compared with it.
+        """
+        if is_affordable(self._program):
+            self._know_all()
+            return
+        for checker in self._outputs:
+            checker.forget()
+            if not independent:
+                checker.know_more()
+
+    def _know_all(self) -> None:
+        if not all(checker.knows_all for checker in self._outputs):
+            for checker, truth in zip(self._outputs, bounded(self._program, self._inputs), strict=True):
+                checker.know_all(truth)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all points are checked, of every kernel."""
+        return all(checker.knows_all for checker in self._outputs)
+
+    @property
+    def remark(self) -> str:
+        """What a check cannot tell; "" where it tells all that it should."""
+        return "; ".join(filter(None, (checker.remark for checker in self._outputs)))
+
 
 def work(program: Program) -> int:
     """Evaluations of stage bodies that the whole program takes."""
@@ -81,67 +124,106 @@ def work(program: Program) -> int:
 
 
 def oracle_work(program: Program) -> int:
-    """The same as it costs the oracle, to which sums of products are matrix products."""
+    """The same as it costs the oracle, to which sums of products are matrix products: some 30 ns each, bounds included."""
     return sum(
         prod(axis.extent for axis in stage.all_axes) // (1 if factor_groups(stage) is None else _PRODUCTS)
         for stage in program.stages
     )
 
 
+def is_sampled(program: Program) -> bool:
+    """Whether the outputs of a trial are checked at some points only."""
+    return oracle_work(program) > WHOLE_WORK
+
+
+def is_affordable(program: Program) -> bool:
+    """Whether the oracle can tell the truth at all points, before a winner is named."""
+    held = 16 * sum(prod(tensor.shape) for tensor in program.tensors.values())  # values and bounds
+    return oracle_work(program) <= THOROUGH_WORK and held <= _THOROUGH_BYTES
+
+
 class _OutputChecker:
-    def __init__(
-        self, program: Program, inputs: Sequence[Array], name: str, rng: np.random.Generator, whole: bool
-    ) -> None:
+    def __init__(self, program: Program, inputs: Sequence[Array], name: str, rng: np.random.Generator) -> None:
         self._program, self._inputs, self._name, self._rng = program, inputs, name, rng
         tensor = program.tensors[name]
         self._dtype, self._shape = tensor.dtype, tensor.shape
-        self._may_tip = not tensor.dtype.is_float and any(t.dtype.is_float for t in program.tensors.values())
+        self._size = prod(tensor.shape)
         self._passed: Array | None = None
-        self._affordable = oracle_work(program) <= _SETTLED_WORK
-        self._everywhere: tuple[Array, Array] | None = None  # values and magnitudes
-        size = prod(tensor.shape)
-        places = np.arange(size) if whole or size <= POINTS else draw_points(tensor.shape, POINTS, rng)
-        self._whole = whole
-        self._expected = self._truth(places)
-        self._floor = float(self._expected.tolerance.min(initial=np.inf))
+        self._expected = Expected(np.empty(0, np.int64), np.empty(0), np.empty(0))
+        self._floor = 0.0
+        self._limit = ""
+
+    def know_all(self, truth: Bounded) -> None:
+        """The truth at all points."""
+        self._know(Expected(None, truth[0].reshape(-1), truth[1].reshape(-1)))
+
+    def know_at(self, count: int) -> None:
+        """The truth at so many points, or at all."""
+        if self._size > count:
+            self._know(self._truth(draw_points(self._shape, count, self._rng)))
+        elif not self.knows_all:
+            self.know_all(bounded_at(self._program, self._inputs, self._name, np.arange(self._size)))
+
+    def know_more(self) -> None:
+        """The truth at as many points as are affordable; that these are not all is said."""
+        per_point = max(work(self._program) // max(self._size, 1), 1)
+        self.know_at(max(POINTS, min(_MORE_POINTS, _MORE_WORK // per_point)))
+        if not self.knows_all:
+            self._limit = (
+                f"{self._name} is checked at {len(self._expected.values)} of its {self._size} elements; "
+                "the others are only compared between kernels"
+            )
+
+    def _know(self, expected: Expected) -> None:
+        self._expected = expected
+        self._floor = float(expected.tolerance.min(initial=np.inf))
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether all points are checked."""
+        return self._expected.places is None
+
+    @property
+    def remark(self) -> str:
+        """What a check cannot tell, or ""."""
+        if is_blind(self._expected):
+            return f"zeros would pass for {self._name}: its values are none, or as small as their tolerances"
+        return self._limit
 
     def _truth(self, places: NDArray[np.int64]) -> Expected:
-        program, inputs, name = self._program, self._inputs, self._name
-        if self._whole or self._everywhere is not None:
-            values, magnitude = (part[places] for part in self._everywhere or self._at_all_points())
-        else:
-            points = np.stack(np.unravel_index(places, self._shape), axis=-1) if self._shape else places.reshape(-1, 0)
-            values = evaluate_at(program, inputs, name, points)
-            magnitude = evaluate_at(program, inputs, name, points, absolute=True)
-        return Expected(places, values, tolerances(magnitude, self._dtype))
-
-    def _at_all_points(self) -> tuple[Array, Array]:
-        number = self._program.outputs.index(self._name)
-        values, magnitude = (evaluate(self._program, self._inputs, absolute)[number] for absolute in (False, True))
-        return values.reshape(-1), magnitude.reshape(-1)
+        known = self._expected
+        if known.places is None:
+            return Expected(places, known.values[places], known.tolerance[places])
+        return Expected(places, *bounded_at(self._program, self._inputs, self._name, places))
 
     def check(self, found: Array) -> str | None:
         unwritten = first_unwritten(found, self._dtype)
         if unwritten is not None:
             return f"{self._place(unwritten)} was never written"
         message = self._against(found, self._expected)
-        if message is None and self._passed is not None:
+        if message is None and self._passed is not None and not self.knows_all:
             places = differing(found, self._passed, self._dtype, self._floor)
             message = self._settle(found, places)
         return message
 
     def keep(self, found: Array) -> None:
         """Others are compared with this one. What is checked at all points needs no comparison."""
-        if self._passed is None and len(self._expected.places) < found.size:
+        if self._passed is None and not self.knows_all:
             self._passed = found.copy()
+
+    def forget(self) -> None:
+        """The next one that passes is the one that others are compared with."""
+        self._passed = None
 
     def _settle(self, found: Array, places: NDArray[np.int64]) -> str | None:
         """The oracle says who is right where `found` and the output that passed differ."""
         if not len(places):
             return None
-        if self._everywhere is None and self._affordable and len(places) > _MANY:
-            self._everywhere = self._at_all_points()
-        if len(places) > POINTS and self._everywhere is None:
+        if len(places) > _MANY and oracle_work(self._program) <= SETTLED_WORK:
+            number = self._program.outputs.index(self._name)
+            self.know_all(bounded(self._program, self._inputs)[number])
+            return self._against(found, self._expected)
+        if len(places) > POINTS:
             places = np.sort(self._rng.choice(places, POINTS, replace=False))
         message = self._against(found, self._truth(places))
         if message is None and self._passed is not None:
@@ -149,40 +231,49 @@ class _OutputChecker:
         return message
 
     def _against(self, found: Array, expected: Expected) -> str | None:
-        values = from_memory(found.reshape(-1)[expected.places], self._dtype)
-        wrong = np.flatnonzero(~agrees(values, expected, self._dtype))
-        if not len(wrong) or self._only_tipped(values, expected, wrong):
-            return None
-        at = wrong[0]
-        return (
-            f"{self._place(int(expected.places[at]))}: expected {expected.values[at]:.9g}, found {values[at]:.9g}, "
-            f"tolerance {expected.tolerance[at]:.2g}; {len(wrong)} of {len(values)} checked points differ"
+        wrong = np.concatenate(
+            [start + np.flatnonzero(~right) for start, right in _judged(found, expected, self._dtype)]
         )
-
-    def _only_tipped(self, values: Array, expected: Expected, wrong: NDArray[np.int64]) -> bool:
-        if not self._may_tip or len(wrong) > max(1, _TIPPED * len(values)):
-            return False
-        distance = np.abs(values[wrong].astype(np.float64) - expected.values[wrong].astype(np.float64))
-        return bool(np.all(distance <= 1))
+        if not len(wrong):
+            return None
+        at = wrong if expected.places is None else expected.places[wrong]
+        values = from_memory(found.reshape(-1)[at], self._dtype)
+        return (
+            f"{self._place(int(at[0]))}: expected {expected.values[wrong[0]]:.9g}, found {values[0]:.9g}, "
+            f"tolerance {expected.tolerance[wrong[0]]:.2g}; {len(wrong)} of {len(expected.values)} checked points differ"
+        )
 
     def _place(self, flat: int) -> str:
         index = ", ".join(str(i) for i in np.unravel_index(flat, self._shape)) if self._shape else ""
         return f"{self._name}[{index}]"
 
 
-def tolerances(magnitude: Array, dtype: DType) -> NDArray[np.float64]:
-    """float64[n]: how far a kernel may be from the truth; 0 for integers."""
-    if not dtype.is_float:
-        return np.zeros(magnitude.shape)
-    wide = FACTOR * dtype.eps * magnitude + _SMALLEST[dtype.name]
-    return np.asarray(np.where(np.isnan(wide), np.inf, wide))
+def _judged(found: Array, expected: Expected, dtype: DType) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+    """Chunks of the expected points: (first one, bool[chunk] which are right)."""
+    flat, count = found.reshape(-1), len(expected.values)
+    for start in range(0, max(count, 1), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        values = flat[part] if expected.places is None else flat[expected.places[part]]
+        truth = Expected(None, expected.values[part], expected.tolerance[part])
+        yield start, agrees(from_memory(values, dtype), truth, dtype)
+
+
+def is_blind(expected: Expected) -> bool:
+    """Whether zeros would pass for nearly all values that are not zero, or there are none. NaN and infinities tell nothing."""
+    values = expected.values
+    with np.errstate(invalid="ignore"):
+        telling = np.isfinite(values) & (np.abs(values) > expected.tolerance)
+    return int(telling.sum()) <= (1 - _BLIND) * int((values != 0).sum())
 
 
 def agrees(values: Array, expected: Expected, dtype: DType) -> NDArray[np.bool_]:
     """bool[n]: which values are within tolerance; floats as float64."""
-    if not dtype.is_float:
-        return np.asarray(values == expected.values)
     truth, tolerance = expected.values, expected.tolerance
+    if not dtype.is_float:
+        same = values == truth
+        return np.asarray(
+            same if same.all() else same | (np.abs(np.subtract(values, truth, dtype=np.float64)) <= tolerance)
+        )
     with np.errstate(invalid="ignore", over="ignore"):
         near = (np.abs(values - truth) <= tolerance) & np.isfinite(truth)
         same = (values == truth) | (np.isnan(values) & np.isnan(truth))
@@ -190,25 +281,11 @@ def agrees(values: Array, expected: Expected, dtype: DType) -> NDArray[np.bool_]
     return np.asarray((near & np.isfinite(values)) | same | overflow)
 
 
-def draw_points(shape: tuple[int, ...], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """int64[<= count]: sorted distinct flat positions. Half are anywhere; in the others some axes stand within 2 of an end.
-
-    The first and the last element are always among them.
-    """
-    sizes = np.array(shape, dtype=np.int64)
-    index = rng.integers(0, sizes, size=(count, len(shape)))
-    edge = rng.integers(0, np.minimum(sizes, 2), size=index.shape)
-    edge = np.where(rng.random(index.shape) < 0.5, edge, sizes - 1 - edge)
-    at_edge = (rng.random(index.shape) < 0.5) & (np.arange(count) % 2 == 1)[:, None]
-    index = np.where(at_edge, edge, index)
-    index[0], index[-1] = 0, sizes - 1
-    return np.unique(np.ravel_multi_index(tuple(index.T), shape)).astype(np.int64)
-
-
 def differing(found: Array, passed: Array, dtype: DType, floor: float) -> NDArray[np.int64]:
     """int64[n]: flat positions where two outputs differ by more than any tolerance is sure to allow.
 
-    A tolerance is never below FACTOR * eps * |value|, nor, as far as the sampled points tell, below `floor`.
+    Two right values are no further apart than FACTOR * eps * |value|, or than one place of a narrow type; as far as the
+    sampled points tell, tolerances are not below `floor`.
     """
     parts = [start + np.flatnonzero(~close) for start, close in _compared(found, passed, dtype, floor)]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
@@ -217,6 +294,7 @@ def differing(found: Array, passed: Array, dtype: DType, floor: float) -> NDArra
 def _compared(found: Array, passed: Array, dtype: DType, floor: float) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     """Chunks that are not equal bit by bit: (first position, bool[chunk] which elements are close)."""
     mine, theirs = bit_patterns(found), bit_patterns(passed)
+    apart = (FACTOR if accumulator(dtype) == dtype else 1.0) * dtype.eps
     for start in range(0, mine.size, _CHUNK):
         place = slice(start, start + _CHUNK)
         if np.array_equal(mine[place], theirs[place]):
@@ -228,5 +306,5 @@ def _compared(found: Array, passed: Array, dtype: DType, floor: float) -> Iterat
         if dtype.bits < 32:
             a, b = from_memory(a, dtype), from_memory(b, dtype)
         with np.errstate(invalid="ignore", over="ignore"):
-            allowed = np.maximum(np.abs(b) * a.dtype.type(FACTOR * dtype.eps), a.dtype.type(floor))
+            allowed = np.maximum(np.abs(b) * a.dtype.type(apart), a.dtype.type(floor))
             yield start, np.asarray((np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b)))

@@ -8,7 +8,8 @@ from math import prod, sqrt
 
 import numpy as np
 
-from .evaluate import Array, Pair, rounding
+from .dtype import accumulator
+from .evaluate import FACTOR, Array, Pair, extreme_error, of_finite, rounded_error, rounding
 from .program import Stage
 
 Box = tuple[tuple[int, int], ...]  # for each axis: first value, one after the last
@@ -47,17 +48,19 @@ def reduced(pair: Pair, stage: Stage, sizes: Sequence[int], errors: bool) -> Pai
     last = tuple(range(len(sizes) - len(stage.reduction), len(sizes)))
     values = np.broadcast_to(pair[0], sizes)
     value = np.asarray(_COMBINE[stage.combiner].reduce(values, axis=last, dtype=values.dtype))
-    if not errors or not dtype.is_float:
+    if not errors or (not dtype.is_float and pair[1] is None):
         return value, None
     own = np.zeros(()) if pair[1] is None else pair[1]
     own = np.broadcast_to(own, sizes)
     if stage.combiner == "sum":
-        return value, own.sum(axis=last) + dtype.eps * np.abs(values).sum(axis=last)
+        return value, own.sum(axis=last) + accumulator(dtype).eps * np.abs(values).sum(axis=last)
     if stage.combiner == "prod":
         magnitudes = np.abs(values)
         grown = np.prod(magnitudes + own, axis=last) - np.prod(magnitudes, axis=last)
-        return value, grown + rounding(value, dtype, prod(sizes[d] for d in last))
-    return value, own.max(axis=last)
+        return value, grown + rounding(value, accumulator(dtype), prod(sizes[d] for d in last))
+    combine, wide = _COMBINE[stage.combiner], values.astype(np.float64)
+    low, high = (combine.reduce(wide + sign * FACTOR * own, axis=last) for sign in (-1, 1))
+    return value, of_finite(value, np.maximum(high - value, value - low) / FACTOR)
 
 
 def accumulate(
@@ -79,12 +82,16 @@ def accumulate(
     elif combiner == "prod":
         error[place] = error[place] * np.abs(new) + new_error * np.abs(old)
     else:
-        error[place] = np.maximum(error[place], new_error)
+        error[place] = extreme_error(_COMBINE[combiner], old, error[place], new, new_error)
 
 
 def finished(value: Array, error: Array | None, stage: Stage) -> Array | None:
-    """The error of a whole reduction: a sum of n terms wanders by sqrt(n) roundings of its result."""
-    if error is None or stage.combiner != "sum":
+    """The error of a whole reduction: a sum of n terms wanders by sqrt(n) roundings of its result, all of the type in which it
+    is accumulated; a narrow float is rounded once, at the end."""
+    dtype = stage.bodies[0].dtype
+    if error is None or stage.combiner not in ("sum", "prod") or not dtype.is_float:
         return error
-    count = prod(axis.extent for axis in stage.reduction)
-    return error + rounding(value, stage.bodies[0].dtype, sqrt(count))
+    if stage.combiner == "sum":
+        count = prod(axis.extent for axis in stage.reduction)
+        error = error + rounding(value, accumulator(dtype), sqrt(count))
+    return error if accumulator(dtype) == dtype else rounded_error(error, value, dtype)

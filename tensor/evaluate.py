@@ -4,8 +4,14 @@ A *pair* is (value, error): the value as an array, and a bound on how far a kern
 where it is exact. Floats are float64 whatever their dtype; integers have their own width and wrap as a kernel's do.
 
 The bound is a running error analysis (Higham, Accuracy and Stability of Numerical Algorithms, 3.3): each operation passes
-on the errors of its operands by its derivative and adds the rounding of its own dtype, eps * |value|. It is of first
-order: a comparison or a rounding to an integer that errors could tip is taken as it is.
+on the errors of its operands by its derivative and adds the rounding of its own dtype. What errors may tip, a comparison or
+a rounding to whole numbers, has an error too: that of the other outcome. So integers and bools that come of floats have
+errors, zero nearly everywhere.
+
+A kernel may be off by FACTOR times the bound. That is the room which float32 and float64 need, where a schedule chooses the
+order of sums and what is fused: there an operation counts eps * |value|. Narrow floats need none. What is computed in
+float32 is rounded to them once, and is off by half a unit at most, of whatever size sums are: so that rounding counts
+half of eps, divided by FACTOR.
 """
 
 from __future__ import annotations
@@ -19,15 +25,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .affine import round_to
-from .dtype import DType, Kind, i32
-from .expr import COMPARISONS, LOGIC, Cast, Const, Expr, Local, Op, Read, Var
+from .dtype import DType, Kind, accumulator
+from .expr import COMPARISONS, Cast, Const, Expr, Local, Op, Read, Var
 from .forms import affine
 
 Array = NDArray[Any]
 Pair = tuple[Array, Array | None]
 
-# How many roundings a mathematical function of a kernel may be off.
+FACTOR = 4.0
+
+# How many roundings a mathematical function of a kernel may be off, in the type in which it is computed.
 _FUNCTION_ROUNDINGS = 4.0
+_LEAST = {"f16": 2.0**-24}  # the last place of what is subnormal, where numbers that occur are so small
 
 
 @dataclass(slots=True)
@@ -95,9 +104,22 @@ def from_memory(array: Array, dtype: DType) -> Array:
 
 
 def rounding(value: Array, dtype: DType, times: float = 1.0) -> Array:
-    """What rounding to `dtype` may add, `times` over. Nothing for infinities, which are exact."""
-    bound: Array = (times * dtype.eps) * np.abs(value)
+    """What an operation of `dtype` may add: `times` roundings of the type in which it is computed, and one to a narrow type.
+    Nothing for infinities, which are exact."""
+    computed = accumulator(dtype)
+    narrow = 0.0 if computed == dtype else dtype.eps / (2 * FACTOR)
+    bound: Array = (times * computed.eps + narrow) * np.abs(value)
+    if dtype.name in _LEAST:
+        bound = bound + _LEAST[dtype.name] / (2 * FACTOR)
     return bound if np.isfinite(bound).all() else np.where(np.isfinite(bound), bound, 0.0)
+
+
+def rounded_error(passed: Array | None, value: Array, dtype: DType, times: float = 1.0) -> Array:
+    """The error of a value after an operation that rounds it: `passed` is that before. What is off is rounded too."""
+    own = rounding(value, dtype, times)
+    if passed is None:
+        return own
+    return own + (passed if accumulator(dtype) == dtype else passed * (1 + dtype.eps))
 
 
 def combine_errors(*parts: Array | None) -> Array | None:
@@ -110,11 +132,17 @@ def multiply(left: Pair, right: Pair, dtype: DType, errors: bool) -> Pair:
     """The product of two pairs of one dtype."""
     (a, ea), (b, eb) = left, right
     value = np.multiply(a, b)
-    if not errors or not dtype.is_float:
+    if not errors or (not dtype.is_float and ea is None and eb is None):
         return value, None
-    return value, combine_errors(
-        None if ea is None else ea * np.abs(b), None if eb is None else eb * np.abs(a), rounding(value, dtype)
+    if not dtype.is_float:
+        sizes = [np.abs(part.astype(np.float64)) for part in (a, b)]
+        return value, _INTEGERS["mul"](sizes, [np.zeros(()) if error is None else error for error in (ea, eb)])
+    passed = combine_errors(
+        None if ea is None else ea * np.abs(b),
+        None if eb is None else eb * np.abs(a),
+        None if ea is None or eb is None else FACTOR * ea * eb,
     )
+    return value, of_finite(value, rounded_error(passed, value, dtype))
 
 
 def _constant(value: int | float | bool, dtype: DType, scope: Scope) -> Pair:
@@ -175,42 +203,77 @@ def _read_window(expr: Read, scope: Scope) -> Pair | None:
 def _cast(pair: Pair, source: DType, dtype: DType, scope: Scope) -> Pair:
     value, error = pair
     if dtype.name == "bool":
-        return value != 0, None
+        return value != 0, None if error is None else _undecided(value, np.zeros(()), error)
     if dtype.is_integer:
         if source.is_float:
+            error = None if error is None else _stepped(np.trunc, value, error)
             value = np.trunc(value)
-        return value.astype(dtype.numpy), None
+        return value.astype(dtype.numpy), error
     result = value.astype(np.float64)
     if not scope.errors or (source.is_float and source.eps <= dtype.eps and source == dtype):
         return result, error
-    narrows = source.eps < dtype.eps  # an integer has eps 0 and may need rounding
-    return result, combine_errors(error, rounding(result, dtype) if narrows else None)
+    fine = source.eps if source.is_float else 2.0 ** (2 - source.bits)  # how finely numbers of the type are graded
+    return result, rounded_error(error, result, dtype) if fine < dtype.eps or dtype.name in _LEAST else error
 
 
 def _apply(name: str, args: list[Pair], dtype: DType, scope: Scope) -> Pair:
     values = [value for value, _ in args]
     value = _VALUES[name](*values)
-    if not scope.errors or name in COMPARISONS or name in LOGIC:
-        return value, None
-    if not dtype.is_float and name not in ("bf16_pair", "select"):
+    exact = all(error is None for _, error in args)
+    if not scope.errors or (exact and (name in _EXACT or name in COMPARISONS or not dtype.is_float)):
         return value, None
     errors = [np.zeros(()) if error is None else error for _, error in args]
-    exact = all(error is None for _, error in args)
+    if name in COMPARISONS:
+        return value, _undecided(values[0], values[1], errors[0] + errors[1])
     if name in _EXACT:
-        if exact:
-            return value, None
         return value, _EXACT[name](values, errors)
-    if name in ("add", "sub"):
-        return value, errors[0] + errors[1] + rounding(value, dtype)
     if name == "mul":
         return multiply(args[0], args[1], dtype, True)
-    passed = _DERIVATIVES[name](values, value, errors)
-    return value, passed + rounding(value, dtype, 1.0 if name in ("div", "sqrt") else _FUNCTION_ROUNDINGS)
+    if not dtype.is_float:
+        return value, _INTEGERS[name]([np.abs(v.astype(np.float64)) for v in values], errors)
+    if name in ("add", "sub"):
+        return value, of_finite(value, rounded_error(errors[0] + errors[1], value, dtype))
+    passed = None if exact else _passed_on(name, values, value, errors, dtype)
+    error = rounded_error(passed, value, dtype, 1.0 if name in ("div", "sqrt") else _FUNCTION_ROUNDINGS)
+    return value, of_finite(value, error + _FLUSHED if name in _VANISHING else error)
 
 
-def carries_errors(dtype: DType) -> bool:
-    """Whether tensors of a dtype have error bounds: floats, and words of two bfloat16."""
-    return dtype.is_float or dtype == i32
+def _passed_on(name: str, values: list[Array], value: Array, errors: list[Array], dtype: DType) -> Array:
+    """How the errors of its operands reach the result of a function."""
+    if name in _RISING and accumulator(dtype) != dtype:  # the errors are so large that a derivative does not say it
+        low, high = (_VALUES[name](values[0] + sign * FACTOR * errors[0]) for sign in (-1, 1))
+        return np.asarray(np.maximum(np.abs(high - value), np.abs(value - low)) / FACTOR)
+    return _DERIVATIVES[name](values, value, errors)
+
+
+def _undecided(left: Array, right: Array, error: Array) -> Array:
+    """The error of a comparison: that it may come out the other way, where the difference is within the error."""
+    near = np.abs(np.subtract(left, right, dtype=np.float64)) <= FACTOR * error
+    return np.where(near & (error > 0), 1 / FACTOR, 0.0)
+
+
+def _selected(values: list[Array], errors: list[Array]) -> Array:
+    """The error of a choice: where it may be the other one, that may be as far away as it is."""
+    condition, yes, no = values
+    chosen = np.where(condition, errors[1], errors[2])
+    if not errors[0].any():
+        return chosen
+    apart = np.abs(np.subtract(yes, no, dtype=np.float64)) / FACTOR
+    return np.where(errors[0] > 0, apart + np.maximum(errors[1], errors[2]), chosen)
+
+
+def extreme_error(extreme: np.ufunc, left: Array, left_error: Array, right: Array, right_error: Array) -> Array:
+    """The error of the greater or the lesser of two: what is clearly beaten does not count, however far it is off."""
+    low, middle, high = (
+        extreme(left + sign * FACTOR * left_error, right + sign * FACTOR * right_error) for sign in (-1, 0, 1)
+    )
+    return of_finite(middle, np.maximum(high - middle, middle - low) / FACTOR)
+
+
+def of_finite(value: Array, error: Array) -> Array:
+    """Errors where values are finite: infinities and NaN are what they are."""
+    finite = np.isfinite(value)
+    return error if finite.all() else np.where(finite, error, 0.0)
 
 
 def _bf16_bits(values: Array) -> NDArray[np.uint32]:
@@ -237,6 +300,17 @@ def _rounded_error(value: Array, error: Array) -> Array:
     )
     bound = np.maximum(high - middle, middle - low)
     return np.where(np.isfinite(bound), bound, 0.0)
+
+
+def _stepped(step: Callable[[Array], Array], value: Array, error: Array) -> Array:
+    """The error of a value rounded to whole numbers: none, where all that it may be is rounded alike."""
+    low, middle, high = (step(value + sign * FACTOR * error) for sign in (-1, 0, 1))
+    return np.asarray(np.maximum(high - middle, middle - low) / FACTOR)
+
+
+def _times(slope: Array, error: Array) -> Array:
+    """An error, magnified; none stays none, however steep it is."""
+    return np.where(error == 0, 0.0, slope * error)
 
 
 def _erf(x: Array) -> Array:
@@ -272,31 +346,46 @@ _VALUES: dict[str, Callable[..., Array]] = {
 _EXACT: dict[str, Callable[[list[Array], list[Array]], Array]] = {
     "neg": lambda v, e: e[0],
     "abs": lambda v, e: e[0],
-    "min": lambda v, e: np.maximum(e[0], e[1]),
-    "max": lambda v, e: np.maximum(e[0], e[1]),
-    "floor": lambda v, e: e[0],
-    "ceil": lambda v, e: e[0],
-    "round": lambda v, e: e[0],
-    "select": lambda v, e: np.where(v[0], e[1], e[2]),
+    "min": lambda v, e: extreme_error(np.minimum, v[0], e[0], v[1], e[1]),
+    "max": lambda v, e: extreme_error(np.maximum, v[0], e[0], v[1], e[1]),
+    "floor": lambda v, e: _stepped(np.floor, v[0], e[0]),
+    "ceil": lambda v, e: _stepped(np.ceil, v[0], e[0]),
+    "round": lambda v, e: _stepped(np.rint, v[0], e[0]),
+    "select": _selected,
+    "and": lambda v, e: np.maximum(e[0], e[1]),
+    "or": lambda v, e: np.maximum(e[0], e[1]),
+    "not": lambda v, e: e[0],
     "bf16_pair": lambda v, e: np.maximum(_rounded_error(v[0], e[0]), _rounded_error(v[1], e[1])),  # of the worse half
     "bf16_low": lambda v, e: e[0],
     "bf16_high": lambda v, e: e[0],
 }
 
+# The same for arithmetic of integers: (absolute values of the operands, their errors) -> error.
+_INTEGERS: dict[str, Callable[[list[Array], list[Array]], Array]] = {
+    "add": lambda v, e: e[0] + e[1],
+    "sub": lambda v, e: e[0] + e[1],
+    "mul": lambda v, e: e[0] * v[1] + e[1] * v[0] + FACTOR * e[0] * e[1],
+    "floordiv": lambda v, e: np.where(e[0] + e[1] > 0, v[0] + FACTOR * e[0], 0.0),
+    "mod": lambda v, e: np.where(e[0] + e[1] > 0, v[1] + FACTOR * e[1], 0.0),
+}
+
 # (operands, result, errors of the operands) -> what the errors become.
 _DERIVATIVES: dict[str, Callable[[list[Array], Array, list[Array]], Array]] = {
-    "div": lambda v, r, e: (e[0] + np.abs(r) * e[1]) / np.abs(v[1]),
-    "exp": lambda v, r, e: r * e[0] + 2.0**-126,  # a kernel may flush subnormal results to zero
-    "exp2": lambda v, r, e: math.log(2) * r * e[0] + 2.0**-126,
+    "div": lambda v, r, e: (e[0] + np.abs(r) * e[1]) / np.maximum(np.abs(v[1]) - FACTOR * e[1], 0),
+    "exp": lambda v, r, e: r * e[0],
+    "exp2": lambda v, r, e: math.log(2) * r * e[0],
     "log": lambda v, r, e: e[0] / np.abs(v[0]),
     "log2": lambda v, r, e: e[0] / (math.log(2) * np.abs(v[0])),
     "tanh": lambda v, r, e: (1 - r * r) * e[0],
     "erf": lambda v, r, e: (2 / math.sqrt(math.pi)) * np.exp(-v[0] * v[0]) * e[0],
-    "erfc": lambda v, r, e: (2 / math.sqrt(math.pi)) * np.exp(-v[0] * v[0]) * e[0] + 2.0**-126,
-    "sigmoid": lambda v, r, e: r * (1 - r) * e[0] + 2.0**-126,
+    "erfc": lambda v, r, e: (2 / math.sqrt(math.pi)) * np.exp(-v[0] * v[0]) * e[0],
+    "sigmoid": lambda v, r, e: r * (1 - r) * e[0],
     "sqrt": lambda v, r, e: np.fmin(e[0] / r, np.sqrt(e[0])),  # near zero the derivative says nothing
     "rsqrt": lambda v, r, e: e[0] * r**3 / 2,
     "sin": lambda v, r, e: e[0],
     "cos": lambda v, r, e: e[0],
-    "pow": lambda v, r, e: np.abs(r) * (np.abs(v[1] / v[0]) * e[0] + np.abs(np.log(np.abs(v[0]))) * e[1]),
+    "pow": lambda v, r, e: np.abs(r) * (_times(np.abs(v[1] / v[0]), e[0]) + _times(np.abs(np.log(np.abs(v[0]))), e[1])),
 }
+_RISING = frozenset(("exp", "exp2", "log", "log2", "tanh", "erf", "erfc", "sigmoid", "rsqrt"))  # or falling everywhere
+_VANISHING = frozenset(("exp", "exp2", "erfc", "sigmoid"))
+_FLUSHED = 2.0**-126  # what a kernel may flush to zero

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from .blocks import Box, accumulate, boxes, finished, reduced, sizes_of
 from .contract import contract, factor_groups
+from .dtype import accumulator
 from .evaluate import (
     Array,
     Pair,
     Scope,
-    carries_errors,
     combine_errors,
     evaluate_expr,
     from_memory,
@@ -41,7 +41,7 @@ class Evaluator:
 
     def __init__(self, program: Program, inputs: Sequence[Array], errors: bool) -> None:
         self._program = program
-        self._errors = errors
+        self._errors = errors and any(tensor.dtype.is_float for tensor in program.tensors.values())  # else all is exact
         self._whole: dict[str, Pair] = {}  # inputs as they lie in memory; what is read of them is converted
         self._points: dict[str, tuple[NDArray[np.int64], Array, Array | None]] = {}
         for item, array in zip(program.inputs, inputs, strict=True):
@@ -110,13 +110,17 @@ class Evaluator:
         dtype, spatial = stage.bodies[0].dtype, len(stage.axes)
         (a, ea), (b, eb) = (self._product(group, scope, len(sizes)) for group in groups)
         value = contract(a, b, sizes, spatial)
-        if not self._errors or not dtype.is_float:
+        if not self._errors or (not dtype.is_float and ea is None and eb is None):
             return value, None
-        parts = [2 * dtype.eps * contract(np.abs(a), np.abs(b), sizes, spatial)]  # each product, each sum
+        a, b = np.abs(a), np.abs(b)
+        parts = []
+        if dtype.is_float:
+            magnitude = contract(a, b, sizes, spatial)
+            parts.append(rounding(magnitude, dtype) + rounding(magnitude, accumulator(dtype)))  # each product, each sum
         if ea is not None:
-            parts.append(contract(ea, np.abs(b), sizes, spatial))
+            parts.append(contract(ea, b, sizes, spatial))
         if eb is not None:
-            parts.append(contract(np.abs(a), eb, sizes, spatial))
+            parts.append(contract(a, eb, sizes, spatial))
         return value, combine_errors(*parts)
 
     def _product(self, group: tuple[Expr, ...], scope: Scope, rank: int) -> Pair:
@@ -155,7 +159,7 @@ class Evaluator:
         for number, shape in shapes.items():
             tensor = stage.tensors[number]
             start = np.full(shape, fold.initial[number].value, dtype=store_type(tensor.dtype))
-            states[tensor.name] = start, np.zeros(shape) if self._errors and tensor.dtype.is_float else None
+            states[tensor.name] = start, np.zeros(shape) if self._errors else None
         for step in range(ordered.extent):
             scope = scope_at({ordered.name: step})
             scope.own, scope.locals = states, dict(fold.locals)
@@ -169,7 +173,7 @@ class Evaluator:
 
     def _empty(self, tensor: Tensor) -> tuple[Array, Array | None]:
         value = np.empty(tensor.shape, dtype=store_type(tensor.dtype))
-        return value, np.zeros(tensor.shape) if self._errors and carries_errors(tensor.dtype) else None
+        return value, np.zeros(tensor.shape) if self._errors else None
 
     def _mesh(self, axes: Sequence[Axis], box: Box, fixed: Mapping[str, int] | None = None) -> Scope:
         """All points of a box as an open mesh; `fixed` axes have one value and no dimension."""

@@ -2,9 +2,10 @@
 
 Stages are evaluated over blocks of points, so that memory stays bounded. With `absolute=True` the answer is not the value
 but its magnitude: the error that a correct kernel may make, in units of the output's eps (evaluate.py says how it is
-bounded). A tolerance is a small factor times eps times this magnitude. A sum of n terms is off by about
+bounded). A tolerance is FACTOR times eps times this magnitude. A sum of n terms is off by about
 eps * (sum |x| + sqrt(n) |sum x|), in whatever order it is done (Higham and Mary, A new approach to probabilistic rounding
-error analysis, 2019); for a matrix product this is the same product over absolute values.
+error analysis, 2019); for a matrix product this is the same product over absolute values. This eps is that of the type in
+which the sum is accumulated: sums of narrow floats are off by float32's, and by one rounding to their own type.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ from numpy.typing import NDArray
 
 from ..common.errors import ArgumentError
 from .dtype import DType
-from .evaluate import Array, Pair
+from .evaluate import FACTOR, Array, Pair
 from .evaluator import Evaluator
 from .program import Program
+
+Bounded = tuple[Array, NDArray[np.float64]]  # values as `evaluate` gives them, and the tolerance of each
+
+# What a kernel may flush to zero. float16 is computed in float32, in which all its numbers are normal.
+_FLUSHED = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-126, "bf16": 2.0**-126}
 
 
 def evaluate(program: Program, inputs: Sequence[Array], absolute: bool = False) -> tuple[Array, ...]:
@@ -63,6 +69,42 @@ def evaluate_at(
     value, error = (None if part is None else np.broadcast_to(part, (places.shape[0],)) for part in pair)
     assert value is not None
     return _answer((value, error), tensor.dtype, absolute)
+
+
+def bounded(program: Program, inputs: Sequence[Array]) -> tuple[Bounded, ...]:
+    """All outputs, and how far a kernel may be from them: `evaluate` of both kinds in one go."""
+    check_inputs(program, inputs)
+    evaluator = Evaluator(program, inputs, True)
+    with np.errstate(all="ignore"):
+        return tuple(_bounded(evaluator.whole(name), program.tensors[name].dtype) for name in program.outputs)
+
+
+def bounded_at(program: Program, inputs: Sequence[Array], output: str, places: NDArray[np.int64]) -> Bounded:
+    """The same of the elements of one output at flat positions (int64[n]), evaluating only what they need."""
+    check_inputs(program, inputs)
+    tensor = program.tensors[output]
+    evaluator = Evaluator(program, inputs, True)
+    indices = np.unravel_index(places, tensor.shape) if tensor.shape else ()
+    with np.errstate(all="ignore"):
+        value, error = evaluator.fetch(output, indices)
+        pair = np.broadcast_to(value, places.shape), None if error is None else np.broadcast_to(error, places.shape)
+        return _bounded(pair, tensor.dtype)
+
+
+def tolerances(magnitude: Array, dtype: DType) -> NDArray[np.float64]:
+    """float64: how far a kernel may be from the truth; 0 for exact types, infinite where nothing can be said."""
+    if not dtype.is_float:
+        return np.zeros(magnitude.shape)
+    wide = FACTOR * dtype.eps * magnitude + _FLUSHED[dtype.name]
+    return np.asarray(np.where(np.isnan(wide), np.inf, wide))
+
+
+def _bounded(pair: Pair, dtype: DType) -> Bounded:
+    values = _answer(pair, dtype, False)
+    if dtype.is_float:
+        return values, tolerances(_answer(pair, dtype, True), dtype)
+    error = np.zeros(()) if pair[1] is None else FACTOR * pair[1]
+    return values, np.broadcast_to(np.where(np.isnan(error), np.inf, error), values.shape)
 
 
 def check_inputs(program: Program, inputs: Sequence[Array]) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ..codegen.cpu import builder_version
 from ..codegen.pipeline import kernel_name
+from ..measure.verify import is_affordable, is_sampled
 from ..schedules.space import Candidate, Space, Value
 from ..targets.ceilings import Ceilings
 from ..tensor.program import Program
@@ -31,7 +32,10 @@ class NamedSpace(Space, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A task, ready to be searched. `builder` is what compiles its candidates now: older records are of another one."""
+    """A task, ready to be searched. `builder` is what compiles its candidates now: older records are of another one.
+
+    `sampled`: trials are checked at some points of their outputs only; `checkable`: the oracle can check all of them, once.
+    """
 
     title: str
     identity: TaskIdentity
@@ -40,6 +44,8 @@ class Problem:
     builder: str
     ceilings: Ceilings
     work: Work
+    sampled: bool = False
+    checkable: bool = True
 
     @property
     def floor(self) -> float:
@@ -86,4 +92,7 @@ def problem_of(program: Program, space: TaskSpace, machine: Machine) -> Problem:
         threads=task.threads,
         accuracy=task.accuracy,
     )
-    return Problem(kernel_name(program), identity, space, machine, builder_version(), ceilings, program_work(program))
+    return Problem(
+        kernel_name(program), identity, space, machine, builder_version(), ceilings, program_work(program),
+        is_sampled(program), is_affordable(program),
+    )  # fmt: skip

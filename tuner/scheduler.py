@@ -19,6 +19,7 @@ from ..common.errors import ArgumentError
 from ..measure.result import Continuing, Measurement, Purpose, Runner, Tended
 from ..schedules.space import Candidate
 from ..schedules.task import Task
+from .database import is_found_out
 from .effort import Effort, Opening, Sharing
 from .outcome import Spent, TaskResult
 from .search.strategy import Judged, Prepared, Result, Strategy
@@ -124,12 +125,25 @@ class Lane:
         self.watcher.trial(measurement)
 
     def confirm(self, runner: Runner, effort: Effort) -> None:
-        """Measures the leaders again, side by side: the winner is the best of these."""
-        contenders = self.session.contenders(effort.confirm, effort.margin, effort.least)
-        if len(contenders) > 1:
-            jobs = [self.session.job(candidate, next(NUMBERS), Purpose.CONFIRM) for candidate in contenders]
-            for candidate, (_, measurement) in zip(contenders, runner.confirm(jobs), strict=True):
-                self.session.record(candidate, measurement, Purpose.CONFIRM)
+        """Checks the leaders thoroughly and measures them again, side by side: the winner is the best of these. Where some are
+        found out, those that come after them have their turn, until all that lead are right."""
+        while not self._all_right(runner, self.session.contenders(effort.confirm, effort.margin, effort.least)):
+            pass
+
+    def _all_right(self, runner: Runner, contenders: Sequence[Candidate]) -> bool:
+        """Confirms; whether none was found out. One alone has nothing to be compared with, but may have to be checked."""
+        if not contenders or (len(contenders) == 1 and not self.session.problem.sampled):
+            return True
+        jobs = [self.session.job(candidate, next(NUMBERS), Purpose.CONFIRM) for candidate in contenders]
+        yardstick = self.session.yardstick()
+        if yardstick is not None:
+            jobs.append(self.session.job(yardstick, next(NUMBERS), Purpose.YARDSTICK))
+        answers = runner.confirm(jobs)
+        trials = [
+            self.session.record(candidate, measurement, Purpose.CONFIRM)
+            for candidate, (_, measurement) in zip(contenders, answers, strict=False)
+        ]
+        return not any(map(is_found_out, trials))
 
     def gain(self, settings: Sharing) -> float:
         """Seconds that the next trial is expected to take off the best, times the weight; infinity before the first slice."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -19,6 +20,8 @@ from .records import Record, Run, Trial
 from .search.rounds import Round
 from .search.strategy import Result
 
+_YARDSTICK = 5.0  # predicted seconds of one run of the unscheduled nest, up to which leaders are compared with it
+
 
 @dataclass
 class Session:
@@ -32,6 +35,7 @@ class Session:
     fastest: float = inf  # seconds of the best searched trial on this machine
     _rounds: int = -1  # of the model, written so far; -1: not looked up yet
     _start: float = field(default_factory=time.monotonic)
+    _remarks: set[str] = field(default_factory=lambda: {""})
 
     @staticmethod
     def begin(database: Database, problem: Problem, request: dict[str, object]) -> Session:
@@ -93,28 +97,37 @@ class Session:
             limit=limit,
         )
 
-    def record(self, candidate: Candidate, measurement: Measurement, purpose: Purpose) -> None:
+    def yardstick(self) -> Candidate | None:
+        """What the leaders' outputs are compared with where the oracle would take too long: the unscheduled nest, if that does
+        not take too long itself."""
+        unscheduled = None if self.problem.checkable else self.problem.unscheduled()
+        return unscheduled if unscheduled and self._is_affordable(unscheduled, _YARDSTICK) else None
+
+    def record(self, candidate: Candidate, measurement: Measurement, purpose: Purpose) -> Trial:
         """Writes one trial. On return it is safe."""
         sketch, config = self.problem.names(candidate)
         if not measurement.builder:  # it failed before anything was built
             measurement = replace(measurement, builder=self.problem.builder)
-        self.database.add(
-            Trial(
-                task=self.problem.identity.key,
-                sketch=sketch,
-                config=config,
-                machine=self.problem.machine.key,
-                run=self.run.id,
-                purpose=purpose,
-                measurement=measurement,
-                created=time.time(),
-                elapsed=self.spent,
-            )
+        trial = Trial(
+            task=self.problem.identity.key,
+            sketch=sketch,
+            config=config,
+            machine=self.problem.machine.key,
+            run=self.run.id,
+            purpose=purpose,
+            measurement=measurement,
+            created=time.time(),
+            elapsed=self.spent,
         )
+        self.database.add(trial)
         show(Level.TRIAL, self.problem.title, lambda: _line(sketch, config, measurement, purpose))
         if purpose is Purpose.SEARCH:
             self.done += 1
             self.fastest = min(self.fastest, measurement.seconds)
+        if measurement.remark not in self._remarks:
+            self._remarks.add(measurement.remark)
+            warnings.warn(f"{self.problem.title}: {measurement.remark}", stacklevel=2)
+        return trial
 
     def record_round(self, judged: Round) -> None:
         """Writes how good the strategy's model was on a batch; a continued run goes on counting."""

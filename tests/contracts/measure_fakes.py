@@ -125,7 +125,7 @@ class FakeBuilder:
 class FakeTimer:
     """Reports the time that the config names."""
 
-    def __init__(self, ceilings: object = None, device: str = "cpu", alone: bool = False) -> None:
+    def __init__(self, ceilings: object = None, device: str = "cpu", alone: bool = False, seed: int = 0) -> None:
         self._known: set[str] = set()  # programs, as one that has a control
 
     def handle(self, request: TimeRequest | ConfirmRequest, link: Link) -> Measurement | tuple[Measurement, ...]:

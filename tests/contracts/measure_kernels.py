@@ -111,8 +111,10 @@ class HandBuilder:
 class TrustingTimer(Timer):
     """A timer that believes all times: these tests also run on machines that are busy with other things."""
 
-    def __init__(self, ceilings: Ceilings | None = None, device: str = "cpu", alone: bool = False) -> None:
-        super().__init__(ceilings, _trusting(SEARCH_PLAN), _trusting(CONFIRM_PLAN), device, alone)
+    def __init__(
+        self, ceilings: Ceilings | None = None, device: str = "cpu", alone: bool = False, seed: int = 0
+    ) -> None:
+        super().__init__(ceilings, _trusting(SEARCH_PLAN), _trusting(CONFIRM_PLAN), device, alone, seed)
 
 
 def _trusting(plan: TimingPlan) -> TimingPlan:
