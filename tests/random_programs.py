@@ -1,6 +1,7 @@
 """Hypothesis strategies for random programs: pointwise, broadcast, reductions, matmul-like, stencils, several stages.
 
-    @given(programs())
+    @given(programs())              what people usually write, in one dtype
+    @given(any_programs())          that, or what strangers write (foreign_programs.py)
     def test_something(program: Program) -> None: ...
 
 Programs are small (at most about 20,000 points a stage), sizes are ragged, values stay moderate, so that a kernel in
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from foreign_programs import foreign_programs
 from hypothesis import strategies as st
 
 from tilesmith.tensor import build
@@ -47,6 +49,11 @@ def programs(
     if len(maker.made) > 1 and draw(st.integers(0, 3)) == 0:  # an intermediate tensor that is an output too
         outputs.append(draw(st.sampled_from(maker.made[:-1])))
     return build.program(outputs)
+
+
+def any_programs(dtypes: Sequence[str] = ("f32", "f64", "i32")) -> st.SearchStrategy[Program]:
+    """Programs of all kinds; foreign ones choose their types themselves."""
+    return st.one_of(programs(dtypes=dtypes, kinds=MORE_KINDS), foreign_programs())
 
 
 class _Maker:

@@ -24,7 +24,7 @@ from tilesmith.tuner.search.draft import first_choice
 from tilesmith.tuner.task_space import TaskSpace
 
 EMULATOR = parse_target("cuda:emulator")
-SELDOM = 16  # of so many programs, one is run as it stands, and one as a `compile` picks it
+SELDOM = 32  # of so many programs, one is run as it stands, and one as a `compile` picks it
 DRAWN = 1024  # candidates of a sketch, valid or not
 KEPT = 12  # of those that are valid
 
@@ -49,7 +49,7 @@ def wrong(program: Program, artifact: Artifact, seed: int) -> str:
 
 
 def _candidates(task: Task, seed: int, most: int) -> Iterator[tuple[Sketch, dict[str, Value]]]:
-    """Two of each of some sketches, at random and the best of a few; the pick of a `compile`; the nest as it stands."""
+    """One of each of some sketches, at random or the best of a few; the pick of a `compile`; the nest as it stands."""
     generator, space = np.random.default_rng(seed), TaskSpace(task, default_ceilings(task.target, 1))
     if seed % SELDOM == 0:
         yield UNSCHEDULED, {}
@@ -62,8 +62,8 @@ def _candidates(task: Task, seed: int, most: int) -> Iterator[tuple[Sketch, dict
         met = concatenate([own, *(_drawn(space, generator, arm, least) for least in (True, False))])
         if len(met):
             some = True
-            for row in {int(generator.integers(len(met))), int(np.argmin(space.prior(met)))}:
-                yield space.sketches[arm], space.config(met.candidate(row))
+            row = int(np.argmin(space.prior(met))) if generator.integers(2) else int(generator.integers(len(met)))
+            yield space.sketches[arm], space.config(met.candidate(row))
             most -= 1
         if most == 0:
             break

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.random_programs import MORE_KINDS, programs
+from tests.random_programs import any_programs
 from tilesmith.tensor import ops
 from tilesmith.tensor.normalise import normalise
 from tilesmith.tensor.program import Program
@@ -145,7 +145,7 @@ return total
 
 
 @settings(max_examples=80, deadline=None)
-@given(programs(kinds=MORE_KINDS))
+@given(any_programs())
 def test_random_programs_keep_their_meaning(program: Program) -> None:
     normal = normalise(program)
     same_in_memory(program, normal)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.random_programs import MORE_KINDS, programs
+from tests.random_programs import any_programs, programs
 from tilesmith.common.errors import ArgumentError
 from tilesmith.tensor import blocks, contract, evaluator
 from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var
@@ -103,7 +103,7 @@ def agrees_at_points(program: Program, inputs: Sequence[Array], name: str, whole
 
 
 @settings(max_examples=60, deadline=None)
-@given(programs(kinds=MORE_KINDS), st.integers(0, 99))
+@given(any_programs(), st.integers(0, 99))
 def test_points_blocks_and_products_agree_with_the_whole(program: Program, seed: int) -> None:
     inputs = random_inputs(program, seed)
     wholes = evaluate(program, inputs)

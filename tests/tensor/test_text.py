@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from tests.random_programs import MORE_KINDS, programs
+from tests.random_programs import any_programs
 from tilesmith.common.errors import ProgramError
 from tilesmith.tensor import ops
 from tilesmith.tensor.dtype import f32, i64
@@ -198,7 +198,7 @@ def test_the_examples_of_the_document_are_programs() -> None:
 
 
 @settings(max_examples=80, deadline=None)
-@given(programs(kinds=MORE_KINDS))
+@given(any_programs())
 def test_random_programs_survive_printing_and_renaming(program: Program) -> None:
     assert parse(str(program)) == program
     form = canonical(program)
