@@ -20,7 +20,7 @@ from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.random import random_inputs
 from tilesmith.tuner.effort import UNTUNED
-from tilesmith.tuner.search.draft import first_choice
+from tilesmith.tuner.search.draft import best_choices
 from tilesmith.tuner.task_space import TaskSpace
 
 EMULATOR = parse_target("cuda:emulator")
@@ -54,7 +54,7 @@ def _candidates(task: Task, seed: int, most: int) -> Iterator[tuple[Sketch, dict
     if seed % SELDOM == 0:
         yield UNSCHEDULED, {}
     if seed % SELDOM == 1:
-        pick = first_choice(space, generator, UNTUNED)
+        _, pick = best_choices(space, generator, UNTUNED)[0]
         yield space.sketches[pick.arm], space.config(pick)
     given, some = defaults(space), False
     for arm in 1 + generator.permutation(len(space.sketches) - 1):
