@@ -13,7 +13,7 @@ Meaning of a loop tree
 * A copy fills the overhang of its tiles with zeros; any stage gives zeros at points of its box outside of its tensor.
 * A fold sets its state to the initial values where its ordered axis opens, and takes its steps in order (lower_fold.py).
 * An output that is attached is stored in its place in the whole tensor; its tiles are disjoint.
-* Root stages that depend on constants alone are prepared once, when the kernel is made.
+* What is computed ahead, once, when the kernel is made, is decided in schedules/prepared.py.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from __future__ import annotations
 from math import prod
 
 from ..schedules.loops import LoopTree
+from ..schedules.prepared import prepared_stages
 from ..targets.target import Target
 from ..tensor.expr import Expr, Read
 from .index import floor_div, less, modulo, number, plus, times
@@ -42,7 +43,7 @@ from .lower_nest import NestLowering
 from .passes.whole_ranges import whole_ranges
 from .refusals import check_lowers
 from .refusals_gpu import check_lowers_for_gpu, check_storage
-from .storage import Storage, constant_stages, storages
+from .storage import Storage, storages
 from .storage_gpu import gpu_scope
 from .view import Names
 
@@ -59,7 +60,7 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
     else:
         check_lowers(tree, target)
         storage = storages(tree)
-    prepared = constant_stages(tree)
+    prepared = prepared_stages(tree)
     raw = _constants_read_at_run_time(tree, prepared)
     for constant in raw:
         old = storage[constant].buffer

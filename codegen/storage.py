@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ..schedules.loops import LoopKind, LoopTree, StageLoops, is_full
+from ..schedules.prepared import prepared_stages
 from ..schedules.regions import full_tile, storage_box, storage_extent, storage_shape
 from ..tensor.affine import affine
 from ..tensor.expr import Expr, Var, variables
@@ -55,25 +56,6 @@ class Storage:
         return tuple(found)
 
 
-def constant_stages(tree: LoopTree) -> frozenset[str]:
-    """Root stages that depend on constants and tables only: they are prepared once."""
-    known = {t.name for t in tree.program.constant_inputs}
-    tables = {t.tensor.name for t in tree.program.tables}
-    found: set[str] = set()
-    for stage in tree.stages:
-        definition = tree.definition(stage.stage)
-        sources = {r.tensor for r in definition.reads()}
-        if (
-            stage.at is None
-            and sources & known
-            and sources <= known | tables
-            and not any(tensor.name in tree.program.outputs for tensor in definition.tensors)
-        ):
-            found.add(stage.stage)
-            known |= {t.name for t in definition.tensors}
-    return frozenset(found)
-
-
 def storages(tree: LoopTree, scope_rule: ScopeRule | None = None) -> dict[str, Storage]:
     """Tensor name -> its storage, for every tensor of the program.
 
@@ -87,7 +69,7 @@ def storages(tree: LoopTree, scope_rule: ScopeRule | None = None) -> dict[str, S
     for table in tree.program.tables:
         tensor = table.tensor
         found[tensor.name] = Storage(Buffer(tensor.name, tensor.dtype, tensor.shape, Scope.TABLE, values=table.values))
-    prepared = constant_stages(tree)
+    prepared = prepared_stages(tree)
     for stage in tree.stages:
         for place, tensor in enumerate(tree.definition(stage.stage).tensors):
             if tensor.name in tree.program.outputs:

@@ -60,6 +60,7 @@ UNASKED = 16384.0  # bytes of a row up to which the next one is on its way while
 TILE_TRAFFIC = 1.6
 NORM_PORTS = 2.0  # of arithmetic and loads in one core, where it was not measured
 APART_PORTS = 4.0  # the same of a core where neither waits for the other, as on an EPYC 9004
+CALL = 1e-8  # seconds of a call in which nothing is done: no prediction is less
 REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
 MEMORY = float("inf")  # bytes of a working set that no cache holds
 LEAST = 0.25  # what a byte written costs at least, of one that is read: less is an error of the calibration
@@ -85,7 +86,7 @@ def seconds(analysis: Analysis, target: Target, threads: int, ceilings: Ceilings
 
 def total_seconds(analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> Value:
     """The sum over all nests, in whatever kind of number the analysis has."""
-    return total_of([_nest_seconds(nest, analysis, target, threads, ceilings) for nest in analysis.nests])
+    return CALL + total_of([_nest_seconds(nest, analysis, target, threads, ceilings) for nest in analysis.nests])
 
 
 def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> Value:

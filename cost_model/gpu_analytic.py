@@ -48,7 +48,7 @@ def gpu_seconds(found: tuple[Launch, ...], target: Target, ceilings: Ceilings, c
     total: Value = 0.0
     for launch in found:
         total = total + launch_seconds(launch, target, ceilings)
-    return np.broadcast_to(np.asarray(total, dtype=np.float64), (count,)).copy()
+    return np.broadcast_to(np.maximum(np.asarray(total, dtype=np.float64), START), (count,)).copy()
 
 
 def launch_seconds(launch: Launch, target: Target, ceilings: Ceilings) -> Value:

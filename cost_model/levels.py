@@ -16,6 +16,7 @@ import numpy as np
 
 from ..schedules import regions
 from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_full, is_reduction
+from ..schedules.prepared import prepared_stages
 from ..schedules.useful import ending, ends_early, share
 from ..tensor.asked_for import asked_for
 from ..tensor.bounds import Bound
@@ -65,8 +66,8 @@ class StageLevels:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """All stages that cost time at each call, in program order; what is prepared once from constants is left out, and sums that
-    only numbers that are not ordinary ask for (tensor/asked_for.py)."""
+    """All stages that cost time at each call, in program order; left out is what is prepared (schedules/prepared.py), and sums
+    that only numbers that are not ordinary ask for (tensor/asked_for.py)."""
 
     tree: LoopTree
     stages: dict[str, StageLevels]
@@ -101,24 +102,10 @@ def levels(tree: LoopTree, useful: Mapping[str, tuple[Bound, ...]] = MappingProx
 
     useful: what ends loops before their axes do (schedules/useful.py); their trips are counted on average.
     """
-    ready = prepared(tree)
+    ready = prepared_stages(tree)
     boxes = {s.stage: regions.box_axes(tree, s.stage, s.at) for s in tree.stages if s.at is not None}
     kept = [s for s in tree.stages if s.stage not in ready and asked_for(tree.definition(s.stage)) is None]
     return Levels(tree, {s.stage: _stage(tree, s, useful.get(s.stage, ())) for s in kept}, boxes)
-
-
-def prepared(tree: LoopTree) -> frozenset[str]:
-    """Root stages computed from constants and tables alone: they run once in the life of a kernel."""
-    constants = {t.name for t in tree.program.constant_inputs}
-    tables = {t.tensor.name for t in tree.program.tables}
-    found: set[str] = set()
-    for stage in tree.stages:
-        sources = {read.tensor for read in tree.definition(stage.stage).reads()}
-        at_root = stage.at is None and stage.stage not in tree.program.outputs
-        if at_root and sources & constants and sources <= constants | tables:
-            found.add(stage.stage)
-            constants |= {t.name for t in tree.definition(stage.stage).tensors}
-    return frozenset(found)
 
 
 def _stage(tree: LoopTree, stage: StageLoops, bounds: tuple[Bound, ...]) -> StageLevels:

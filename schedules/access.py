@@ -115,15 +115,6 @@ def moves_apart(read: Read) -> bool:
     return len(set(names)) == len(names)
 
 
-def constant_tensors(program: Program) -> frozenset[str]:
-    """Constants, tables, and what is computed from these alone: all that is known when the kernel is made."""
-    known = {t.name for t in program.constant_inputs} | {table.tensor.name for table in program.tables}
-    for stage in program.stages:
-        if stage.reads() and all(read.tensor in known for read in stage.reads()):
-            known |= {tensor.name for tensor in stage.tensors} - set(program.outputs)
-    return frozenset(known)
-
-
 def finished(program: Program, stage: Stage, taken: set[str], fits: Callable[[Read, Stage], bool]) -> Stage | None:
     """The only producer that a pointwise stage finishes: the stage alone reads it, and the read and the producer fit."""
     if stage.combiner is not None or len(stage.tensors) != 1:

@@ -32,7 +32,8 @@ from math import prod
 from ..tensor.accuracy import Accuracy
 from ..tensor.asked_for import asked_for
 from ..tensor.program import Program, Stage
-from .access import constant_tensors, is_anchor, output_stride
+from .access import is_anchor, output_stride
+from .prepared import constant_tensors
 from .rules_fold import apply_fold, prepare_folds
 from .rules_gpu import gpu_automatic
 from .rules_inline import inline_cheap

@@ -23,8 +23,9 @@ from ..tensor.matrix_pairs import MatrixPairs, matrix_pairs
 from ..tensor.pad_reads import can_pad_reads, guarded_reads
 from ..tensor.program import Axis, Program, Stage
 from ..tensor.rewrite import apply_rewrite
-from .access import constant_tensors, depends, finished, identity_read, output_stride
+from .access import depends, finished, identity_read, output_stride
 from .extents import Extent, ceildiv, minimum
+from .prepared import constant_tensors
 from .rules_tile import tiles_of_blocks
 from .schedule import LoopHandle, Schedule, StageHandle
 

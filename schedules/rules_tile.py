@@ -26,7 +26,6 @@ from math import prod
 from ..tensor.expr import Read
 from ..tensor.program import Program, Stage
 from .access import (
-    constant_tensors,
     contiguous_axis,
     depends,
     element_stride,
@@ -37,6 +36,7 @@ from .access import (
     plain_dimension,
 )
 from .extents import Extent, ceildiv
+from .prepared import constant_tensors
 from .rules_stream import FAR
 from .rules_transpose import contiguous_dimension, square
 from .schedule import LoopHandle, Schedule, StageHandle

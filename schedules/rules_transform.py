@@ -19,7 +19,8 @@ from ..tensor.dtype import f32, f64
 from ..tensor.expr import Const, Op, Read, Var, variables
 from ..tensor.program import Program, Stage
 from ..tensor.rewrite import apply_rewrite
-from .access import constant_tensors, depends, element_stride, output_stride, plain_dimension
+from .access import depends, element_stride, output_stride, plain_dimension
+from .prepared import constant_tensors
 from .rules_window import window_of
 from .schedule import LoopHandle, Schedule, StageHandle
 

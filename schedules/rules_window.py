@@ -24,8 +24,9 @@ from ..tensor.affine import affine
 from ..tensor.expr import Expr, Read, Var
 from ..tensor.pad_reads import can_pad_reads, guarded_reads
 from ..tensor.program import Program, Stage
-from .access import constant_tensors, depends, element_stride, finished, is_anchor, output_stride, plain_dimension
+from .access import depends, element_stride, finished, is_anchor, output_stride, plain_dimension
 from .extents import Extent, ceildiv
+from .prepared import constant_tensors
 from .rules_transpose import NARROWEST, square, square_side
 from .schedule import LoopHandle, Schedule, StageHandle
 

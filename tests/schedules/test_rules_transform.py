@@ -8,8 +8,8 @@ from lowering.derived import assert_runs, body_of, some_configs
 
 from tilesmith.codegen.llvm import emit
 from tilesmith.codegen.lower import lower
-from tilesmith.codegen.storage import constant_stages
 from tilesmith.schedules.auto import derive
+from tilesmith.schedules.prepared import prepared_stages
 from tilesmith.schedules.rules_transform import kept_transforms, transform_of
 from tilesmith.schedules.space import config
 from tilesmith.targets.target import parse_target
@@ -52,7 +52,7 @@ def test_the_filter_is_transformed_when_the_kernel_is_made() -> None:
     (sketch, *_) = [s for s in derive(program) if "winograd" in s.text]
     arm = sketch.arm(program, HOST)
     tree = sketch.apply(program, HOST, config(arm, arm.default))
-    prepared = constant_stages(tree)
+    prepared = prepared_stages(tree)
     assert sum(tree.by_stage[name].copies is None for name in prepared) == 1
     assert sum(tree.by_stage[name].copies is not None for name in prepared) == 1
 
