@@ -34,7 +34,7 @@ _ATAN_Q = (
 )
 
 _TINY = 2.0**-54  # up to here functions of slope 1 at 0 are x, to the last digit; so -0 and the least numbers stay
-_HUGE = 2.0**100  # from here on coordinates are made smaller, so that their sums do not overflow
+_HUGE = 2.0**100  # from here on a coordinate and its other are made smaller, so that their sum does not overflow
 _LARGE = 2.0**28  # from here on x^2 + 1 is x^2 and 1 / x is below half a unit of log(x), in float64 too
 
 
@@ -172,7 +172,7 @@ def acos(x: Expr) -> Expr:
 @_widened
 def atan2(y: Expr, x: Expr) -> Expr:
     """The angle in [-pi, pi] of the point (x, y). Error <= 4 ulp. Zeros have signs: atan2(-0, -1) is -pi."""
-    less = select(maximum(absolute(y), absolute(x)) > _HUGE, literal(2.0**-10, y.dtype), 1)
+    less = select(absolute(x) > _HUGE, literal(2.0**-10, x.dtype), 1)
     a, b = absolute(y) * less, absolute(x) * less
     halfway = select(a > 0, literal(math.pi / 4, a.dtype), 0)  # both zero or both infinite have no quotient
     angle = _mirrored(_is_negative(x), select(a.equal(b), halfway, _angle(a, b)))

@@ -22,6 +22,7 @@ from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.text import parse
 
 NARROW = ("f16", "bf16")
+ANGLES = ("asin", "acos", "atan", "atan2")  # long expressions: test_special_values.py has them
 DATA = {"plain": (1.0, 0.0), "large": (300.0, 0.0), "small": (0.01, 0.0), "offset": (3.0, 100.0)}  # scale, shift
 WIDE_ROUNDINGS = 4  # how many of float32's error bounds, beside one rounding to the storage type, a result may be off
 
@@ -74,7 +75,7 @@ def complaints(case: Case, dtype: str, inputs: tuple[Array, ...], found: tuple[A
 
 
 @pytest.mark.parametrize(("dtype", "data"), [("f16", "large"), ("bf16", "offset")])
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("name", [name for name in FIRST if name not in ANGLES])
 def test_programs_ask_for_one_rounding(name: str, dtype: str, data: str) -> None:
     """With the data that are hardest for a dtype: squares overflow in f16, differences of large numbers vanish in bf16."""
     case = FIRST[name]
