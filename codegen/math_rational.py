@@ -149,13 +149,21 @@ def erfc(b: Body, x: str) -> str:
     """
     limit, top, bottom = (10.1875, ERFCX_P_F32, ERFCX_Q_F32) if b.single else (27.25, ERFCX_P_F64, ERFCX_Q_F64)
     a = b.at_most(b.call("fabs", x), limit)  # there it has vanished
+    power = exp_within(b, *_negative_square(b, a))
+    tail = b.mul(power, b.div(b.horner(top, a), b.horner(bottom, a)))
+    return b.select(b.compare("olt", x, b.constant(0.0)), b.sub(b.constant(2.0), tail), tail)
+
+
+def _negative_square(b: Body, a: str) -> tuple[str, str]:
+    """-a^2 and its rounding error: in one operation where those are fused, else from halves of a."""
     square = b.mul(a, a)
+    negative = b.emit(f"fneg {b.type} {square}")
+    if b.scales:  # AVX-512 has fused operations
+        return negative, b.muladd(b.emit(f"fneg {b.type} {a}"), a, square)
     high = b.float_of_bits(b.integer_op("and", b.bits(a), b.integer(-1 << (12 if b.single else 27))))
     low = b.sub(a, high)
     rest = b.add(b.sub(square, b.mul(high, high)), b.mul(b.mul(b.constant(-2.0), high), low))
-    power = exp_within(b, b.emit(f"fneg {b.type} {square}"), b.sub(rest, b.mul(low, low)))
-    tail = b.mul(power, b.div(b.horner(top, a), b.horner(bottom, a)))
-    return b.select(b.compare("olt", x, b.constant(0.0)), b.sub(b.constant(2.0), tail), tail)
+    return negative, b.sub(rest, b.mul(low, low))
 
 
 def rsqrt(b: Body, x: str) -> str:
