@@ -35,7 +35,7 @@ from tilesmith.measure.timer import Timer
 from tilesmith.measure.timing import CONFIRM_PLAN
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
-from tilesmith.tuner.apply import analytic_pick
+from tilesmith.tuner.tiers import analytic_pick
 
 Entry = tuple[str, Found]  # sketch and config
 

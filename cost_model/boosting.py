@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..common.forks import with_team
 from .smooth import Smoothing
 
 Features = NDArray[np.float32]
@@ -78,6 +79,8 @@ class XGBoost:
 
     def __init__(self, learning: Learning, seed: int, objective: str = "reg:squarederror") -> None:
         self.learning = learning
+        self.booster: Any = None
+        self.trees = 0
         self.settings: dict[str, object] = {
             "objective": objective,
             "max_depth": learning.depth,
@@ -98,18 +101,24 @@ class XGBoost:
         self, features: Features, target: Vector, held: Watched | None, weight: Vector | None = None
     ) -> XGBoost:
         """As `fit`; no more trees once what is `held` out has not been predicted better for a while."""
-        return self._grow(features, target, held, weight, self.learning.trees, None)
+        return self._grow(features, target, held, weight, self.learning.trees, False)
 
     def fit_more(
         self, features: Features, target: Vector, held: Watched | None, weight: Vector | None = None
     ) -> XGBoost:
         """As `fit_watched`, but keeps its trees and adds a few for what they get wrong: far less work than learning anew."""
-        return self._grow(features, target, held, weight, self.learning.more, self.booster[: self.trees])
+        return self._grow(features, target, held, weight, self.learning.more, True)
 
     def _grow(
-        self, features: Features, target: Vector, held: Watched | None, weight: Vector | None, most: int, before: Any
+        self, features: Features, target: Vector, held: Watched | None, weight: Vector | None, most: int, again: bool
+    ) -> XGBoost:
+        return with_team(lambda: self._grown(features, target, held, weight, most, again))
+
+    def _grown(
+        self, features: Features, target: Vector, held: Watched | None, weight: Vector | None, most: int, again: bool
     ) -> XGBoost:
         xgboost, learning = import_module("xgboost"), self.learning
+        before = self.booster[: self.trees] if again else None
         settings = {**self.settings, "tree_method": "exact" if len(target) <= learning.exact else "hist"}
         watching: dict[str, object] = {}
         if held is not None and len(held[1]) >= learning.enough:
@@ -124,5 +133,6 @@ class XGBoost:
         """float32[n]."""
         if not len(features):
             return np.zeros(0, dtype=np.float32)
-        found: NDArray[np.floating] = self.booster.inplace_predict(features, iteration_range=(0, self.trees))
+        trees = (0, self.trees)
+        found: NDArray[np.floating] = with_team(lambda: self.booster.inplace_predict(features, iteration_range=trees))
         return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -28,6 +29,11 @@ Numbers of several dimensions are written `3x5`. *tests* counts the cases in tes
 or SciPy and run as machine code. *speed* is the geometric mean of the ratios to the fastest peer over the rows
 in benchmarks/results.
 
+Operators over `f16` and `bf16` widen what they read, compute in `f32` and round each result once, their sums and scans
+too; so do sums of any program ([text-form.md](text-form.md)). Infinities, NaN, zeros of both signs and subnormal numbers
+give what NumPy and C say; NaN in gives NaN out, also through choices such as `relu`; `softmax` of a row with `inf` is NaN,
+as in torch. Below a table stands what NumPy, torch or ONNX do in another way.
+
 This page is written by `python docs/write_operators.py`.
 """
 _FLOATS = ("f64", "f32", "f16", "bf16")
@@ -42,8 +48,19 @@ def page() -> str:
         lines += [f"## {group}", "", "| operator | parameters | inputs | dtypes | formula | tests | speed |"]
         lines.append("|---|---|---|---|---|---|---|")
         lines += [_row(entry, tests, speeds) for entry in entries if entry.group == group]
-        lines.append("")
+        lines += ["", *_notes([entry for entry in entries if entry.group == group])]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _notes(entries: list[Entry]) -> list[str]:
+    """A line for each sentence of a docstring that says where others do it in another way, with a blank line behind them."""
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        for sentence in re.split(r"(?<=\.)\s+", " ".join(entry.meaning.split())):
+            if sentence.startswith("Unlike"):
+                found.setdefault(sentence, []).append(f"`{entry.name}`")
+    notes = [f"* {', '.join(names)}: {sentence[0].lower()}{sentence[1:]}" for sentence, names in found.items()]
+    return [*notes, ""] if notes else []
 
 
 def without_speed(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..tensor.dtype import DTYPES
 from ..tensor.random import random_array
 from .arguments import Argument, accept, argument
 from .devices.base import Array, Device, LoadedKernel
-from .devices.choose import device_for
+from .devices.choose import device_again, device_for
 from .far import check_apart, empty, hold, is_host, place
 from .foreign import Give, giver, made_like
 from .streams import launch_stream
@@ -23,6 +24,7 @@ STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
 GPU_STAGES = ("program", "sketch", "outline", "loops", "llvm", "ptx", "sass")
 _ROUNDS = 9
 _ROUND_SECONDS = 0.02
+_COLD_CALLS = 200
 
 
 class Kernel:
@@ -43,6 +45,7 @@ class Kernel:
         constants: the values of the program's constants, in its order or by name.
         provenance: where the configuration comes from (which record, which tier); kept for people to see.
         texts: called with a stage of STAGES for a text that the artifact did not keep.
+        kept: of a kernel that was pickled: takes the place of the constants.
         device: where to run; by default this machine's processors, its first GPU, or the emulator, as the artifact needs.
     """
 
@@ -54,6 +57,7 @@ class Kernel:
         provenance: object = None,
         texts: Callable[[str], str] | None = None,
         device: Device | None = None,
+        kept: Sequence[Array] | None = None,
     ) -> None:
         self.artifact = artifact
         self.provenance = provenance
@@ -64,9 +68,12 @@ class Kernel:
         self._outputs = tuple(
             argument(f"out[{n}]" if several else "out", spec) for n, spec in enumerate(artifact.outputs)
         )
-        given = self._constants(constants)
+        given = self._constants(constants) if kept is None else []
         self._loaded: LoadedKernel = device.load(artifact)
-        self._loaded.prepare(given)
+        if kept is None:
+            self._loaded.prepare(given)
+        else:
+            self._loaded.restore(kept)
         # what a call needs, looked up once
         self._far = device.own_memory
         self._run = self._loaded.run
@@ -166,16 +173,66 @@ class Kernel:
         """Seconds of `count` runs on arrays as `kernel.device` makes them: inputs, then outputs. Nothing is checked."""
         return self._loaded.run_repeat(arrays, count)
 
-    def time(self) -> float:
-        """The median seconds of one run, measured with random inputs in a compiled loop."""
+    def time(self, *inputs: object, out: object = None, cold: bool = False) -> float:
+        """The median seconds of a call, as a loop over `kernel(*inputs, out=out)` sees it.
+
+        Args:
+            inputs, out: by default random ones, made as `numpy.empty` makes arrays.
+            cold: take all arrays, and what is kept of constants, out of the caches before each call. Else they are where the
+                call before has left them.
+
+        On a GPU: the seconds of the device alone, with cold caches.
+        """
+        given = inputs or self._random_inputs()
+        if self._far:
+            return self._device_time(given)
+        made = tuple(np.empty(wanted.spec.shape, wanted.dtype) for wanted in self._outputs)
+        target = out if out is not None else (made[0] if self._single else made)
+        self(*given, out=target)  # what is wrong is told here, and pages are touched
+        if cold:
+            return self._cold_time(given, target)
+        count = max(1, round(_ROUND_SECONDS / max(self._calls(given, target, 1), 1e-9)))
+        return statistics.median(self._calls(given, target, count) / count for _ in range(_ROUNDS))
+
+    def _random_inputs(self) -> tuple[Array, ...]:
         generator = np.random.default_rng(0)
-        inputs = [np.asarray(random_array(one.spec.shape, DTYPES[one.spec.dtype], generator)) for one in self._inputs]
-        placed = [self.device.upload(array) for array in inputs]
+        return tuple(random_array(one.spec.shape, DTYPES[one.spec.dtype], generator) for one in self._inputs)
+
+    def _calls(self, inputs: Sequence[object], out: object, count: int) -> float:
+        """Seconds of so many calls."""
+        started = time.perf_counter()
+        for _ in range(count):
+            self(*inputs, out=out)
+        return time.perf_counter() - started
+
+    def _cold_time(self, inputs: Sequence[object], out: object) -> float:
+        outputs = zip(self._counted(out), self._outputs, strict=True)
+        arrays = [accept(value, wanted) for value, wanted in (*zip(inputs, self._inputs, strict=True), *outputs)]
+        times: list[float] = []
+        while len(times) < _ROUNDS or (len(times) < _COLD_CALLS and sum(times) < _ROUNDS * _ROUND_SECONDS):
+            self._loaded.evict(arrays)
+            times.append(self._calls(inputs, out, 1))
+        return statistics.median(times)
+
+    def _device_time(self, inputs: Sequence[object]) -> float:
+        placed = [place(value, wanted, self.device) for value, wanted in zip(inputs, self._inputs, strict=True)]
         arrays = [*placed, *(make(shape, dtype) for make, shape, dtype in self._empty)]
         self._loaded.run(arrays)
         once = max(self._loaded.run_repeat(arrays, 1), 1e-9)
         count = max(1, round(_ROUND_SECONDS / once))
         return statistics.median(self._loaded.run_repeat(arrays, count) / count for _ in range(_ROUNDS))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """A pickle holds the machine code: it runs on machines that have what the target says, and errors elsewhere."""
+        return _again, (self.artifact, self._loaded.kept(), self.provenance, self._texts, self.device.name)
+
+    def __copy__(self) -> Kernel:
+        """Itself: nothing of a kernel ever changes."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Kernel:
+        """As `copy`."""
+        return self
 
     def __repr__(self) -> str:
         def listed(wanted: tuple[Argument, ...]) -> str:
@@ -233,3 +290,10 @@ class Kernel:
                 "a wrong number of arrays in out=", expected=str(len(self._outputs)), found=str(len(values))
             )
         return values
+
+
+def _again(
+    artifact: Artifact, kept: Sequence[Array], provenance: object, texts: Callable[[str], str] | None, device: str
+) -> Kernel:
+    """A pickled kernel in another process."""
+    return Kernel(artifact, kept=kept, provenance=provenance, texts=texts, device=device_again(artifact, device))

@@ -10,6 +10,7 @@ then
 inline      what is cheap, and what only moves data                                  (rules_inline.py)
 then, from the outputs back, each stage that is not taken yet becomes a root, and takes in what it can:
 rows        a product of a product, with something of each row between: block by block of rows (rules_rows.py)
+asked       what decides whether sums that stand in are asked for                    (rules_asked.py)
 transform   sums with coefficients of the text, written out                          (rules_transform.py)
 window      a reduction with reuse whose data slide: convolutions                    (rules_window.py)
 slide       a small window without reuse: depthwise, pooling, stencils               (rules_slide.py)
@@ -34,6 +35,7 @@ from ..tensor.asked_for import asked_for
 from ..tensor.program import Program, Stage
 from .access import is_anchor, output_stride
 from .prepared import constant_tensors
+from .rules_asked import apply_asked, asked_about
 from .rules_fold import apply_fold, prepare_folds
 from .rules_gpu import gpu_automatic
 from .rules_inline import inline_cheap
@@ -52,7 +54,14 @@ from .rules_rows import apply_together, kept_together, together_of
 from .rules_slide import apply_slide, finished_slide, pieces_of_slides, prepare_slides, slide_of
 from .rules_stream import stream_group
 from .rules_tile import can_tile, epilogue_of, tile
-from .rules_transform import apply_transform, kept_transforms, prepare_transforms, transform_of
+from .rules_transform import (
+    apply_choice,
+    apply_transform,
+    chooses_transform,
+    kept_transforms,
+    prepare_transforms,
+    transform_of,
+)
 from .rules_window import finishes, pieces_of_data, prepare_windows, tile_window, window_of
 from .schedule import Schedule, trace
 from .sketch import UNSCHEDULED, Sketch
@@ -86,7 +95,8 @@ def automatic(s: Schedule, matrix_unit: bool = False, fast: bool = True) -> None
     prepare_windows(s)
     prepare_slides(s)
     online = prepare_online(s)
-    kept = kept_transforms(s.program) | kept_products(s.program)
+    about = asked_about(s.program)
+    kept = kept_transforms(s.program) | kept_products(s.program) | about
     rows = together_of(s.program) if online is None else None
     shared = frozenset(() if online is None else online.members)
     shared = shared if rows is None else kept_together(s.program, rows)
@@ -107,6 +117,8 @@ def automatic(s: Schedule, matrix_unit: bool = False, fast: bool = True) -> None
             taken |= apply_together(s, rows)
         elif stage.name in ready:
             _prepared(s, stage)
+        elif stage.name in about:
+            taken |= apply_asked(s, stage.name, about)
         else:
             taken |= _root(s, stage, taken | alone, kept, few)
 
@@ -120,6 +132,9 @@ def _root(s: Schedule, stage: Stage, taken: set[str], kept: frozenset[str], few:
         return apply_products(s, stage.name, products.name)
     if packed_of(s.program, stage.name):
         return pack_for_products(s, stage.name)
+    chosen = chooses_transform(s.program, stage, taken)
+    if chosen is not None:
+        return apply_choice(s, stage.name, chosen.name)
     if transform_of(s.program, stage) is not None:
         return apply_transform(s, stage.name, taken)
     window = finishes(s.program, stage, taken)

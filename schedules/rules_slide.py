@@ -22,6 +22,7 @@ from ..tensor.pad_reads import can_pad_reads, guarded_reads
 from ..tensor.program import Program, Stage
 from .access import finished, identity_read, is_anchor, output_stride
 from .extents import Extent, ceildiv
+from .rules_asked import asked_about
 from .rules_window import is_shifted, shifting_axes, slides
 from .schedule import LoopHandle, Schedule, StageHandle
 
@@ -69,7 +70,7 @@ def prepare_slides(s: Schedule) -> None:
 
 
 def _has_border(program: Program, stage: Stage) -> bool:
-    slide = slide_of(program, stage)
+    slide = None if stage.name in asked_about(program) else slide_of(program, stage)
     if slide is None or not guarded_reads(stage, slide.data.tensor):
         return False
     return can_pad_reads(program, stage, slide.data.tensor)

@@ -4,7 +4,8 @@
 
 Axes that find a coefficient are unrolled, so that coefficients are numbers in the code and zeros cost nothing. The contiguous
 axis goes in vectors, the others are loops. A transform in one direction that only feeds one in the other direction runs
-inside of it, and stays in registers or near them.
+inside of it, and stays in registers or near them. A stage that chooses between the results of a transform and sums that stand
+in for them (tensor/asked_for.py) takes both in, tile by tile.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from math import prod
 
 from ..common.errors import ProgramError
 from ..tensor.affine import affine
+from ..tensor.asked_for import asked_for
 from ..tensor.dtype import f32, f64
 from ..tensor.expr import Const, Op, Read, Var, variables
 from ..tensor.program import Program, Stage
 from ..tensor.rewrite import apply_rewrite
-from .access import depends, element_stride, output_stride, plain_dimension
+from .access import depends, element_stride, finished, identity_read, output_stride, plain_dimension
 from .prepared import constant_tensors
 from .rules_window import window_of
 from .schedule import LoopHandle, Schedule, StageHandle
@@ -159,6 +161,61 @@ def apply_transform(s: Schedule, name: str, taken: set[str]) -> set[str]:
         return {name}
     _written_out(s, s.compute_at(feeder, at), inner)
     return {name, feeder}
+
+
+def chooses_transform(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
+    """The transform between whose results and sums that stand in for them a pointwise stage chooses, in their order."""
+
+    def fits(read: Read, producer: Stage) -> bool:
+        return identity_read(read, stage) and transform_of(program, producer) is not None
+
+    found = finished(program, stage, taken, fits)
+    return found if found is not None and len(_stand_ins(program, stage)) == 1 else None
+
+
+def _stand_ins(program: Program, stage: Stage) -> list[str]:
+    """The sums that stand in for something, which the stage reads in its order."""
+    found = []
+    for read in stage.reads():
+        producer = program.producers.get(read.tensor)
+        if producer is not None and asked_for(producer) is not None and identity_read(read, stage):
+            found.append(producer.name)
+    return found
+
+
+def apply_choice(s: Schedule, root: str, transform: str) -> set[str]:
+    """Schedules a stage that chooses, with the transform and the sums that it chooses between; returns the stages taken."""
+    found = transform_of(s.program, s.program.stage(transform))
+    assert found is not None
+    (exact,) = _stand_ins(s.program, s.program.stage(root))
+    stage, names = s.stage(root), [axis.name for axis in s.program.stage(transform).axes]
+    loops = dict(zip(names, stage.axes, strict=True))
+    vectors = s.split(loops.pop(found.vector), s.lanes(stage.definition.tensors[0].dtype))
+    pieces = {name: s.split(loops[name], points) for name, points in found.written.items() if points}
+    around = [pieces[name][0] if name in pieces else loop for name, loop in loops.items()]
+    inside = [piece for _, piece in pieces.values()]
+    s.reorder(*around, vectors[0], *inside, vectors[1])
+    s.unroll(*inside)
+    s.vectorize(vectors[1])
+    s.parallel(*around)
+    for name in (exact, transform):
+        _at_a_tile(
+            s, s.compute_at(name, vectors[0]), [names.index(n) for n in (*pieces, found.vector)], name == transform
+        )
+    return {root, transform, exact}
+
+
+def _at_a_tile(s: Schedule, stage: StageHandle, places: list[int], written: bool) -> None:
+    """The points of a tile and a vector, as `places` of axes, with the sums around them; `written`: out in full."""
+    *points, lanes = (stage.axes[place] for place in places)
+    others = [loop for place, loop in enumerate(stage.axes) if place not in places]
+    sums = list(stage.reduction)
+    if written:
+        sums = [piece for loop in sums for piece in s.split(loop, loop.extent)]
+        s.unroll(*sums[1::2])
+    s.reorder(*others, *sums, *points, lanes)
+    s.unroll(*points)
+    s.vectorize(lanes)
 
 
 def _spatial(stage: Stage) -> set[str]:

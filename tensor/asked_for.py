@@ -9,6 +9,7 @@ A condition of any other kind, such as a mask, is expected to hold, and is not m
 
 from __future__ import annotations
 
+from .bounds import conjuncts
 from .expr import Const, Expr, Op, Read, variables
 from .identity import identity
 from .program import Stage
@@ -29,8 +30,15 @@ def asked_for(stage: Stage) -> Expr | None:
 
 
 def _is_rare(condition: Expr) -> bool:
-    """not abs(number) < huge"""
+    """not abs(number) < huge, perhaps of several numbers: not (abs(number) < huge and abs(other) < huge)"""
     match condition:
-        case Op(name="not", args=(Op(name="lt", args=(Op(name="abs", args=(Read(),)), Const(value=limit))),)):
+        case Op(name="not", args=(ordinary,)):
+            return all(_is_ordinary(part) for part in conjuncts(ordinary))
+    return False
+
+
+def _is_ordinary(condition: Expr) -> bool:
+    match condition:
+        case Op(name="lt", args=(Op(name="abs", args=(Read(),)), Const(value=limit))):
             return limit >= HUGE
     return False

@@ -47,6 +47,8 @@ def _elu(x: Expr, alpha: float) -> Expr:
     return select(x > 0, x, expm1(minimum(x, 0)) * alpha)
 
 
+_LIMIT = "Unlike torch's, which is NaN there, it is -0 at -inf."
+
 elementwise("relu", "x", "max(x, 0)", lambda x: maximum(x, 0))
 elementwise("relu6", "x", "min(max(x, 0), 6)", lambda x: minimum(maximum(x, 0), 6))
 elementwise("leaky_relu", "x", "x where x > 0, else alpha * x", lambda x, alpha: select(x > 0, x, x * alpha),
@@ -55,17 +57,19 @@ elementwise("elu", "x", "x where x > 0, else alpha * (exp(x) - 1)", _elu, {"alph
 elementwise("celu", "x", "max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))",
             lambda x, alpha: maximum(x, 0) + expm1(minimum(x, 0) * (1 / alpha)) * alpha, {"alpha": 1.0})  # fmt: skip
 elementwise("selu", "x", "1.0507 * elu(x, 1.6733)", lambda x: _elu(x, _SELU_ALPHA) * _SELU_SCALE)
-elementwise("gelu", "x", "x * (1 + erf(x / sqrt(2))) / 2", gelu_of)
-elementwise("gelu_tanh", "x", "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2", _gelu_tanh)
+elementwise("gelu", "x", "x * (1 + erf(x / sqrt(2))) / 2", gelu_of, more=f"Small results keep their digits. {_LIMIT}")
+elementwise("gelu_tanh", "x", "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2", _gelu_tanh, more=_LIMIT)
 elementwise("sigmoid", "x", "1 / (1 + exp(-x))", sigmoid)
 elementwise("log_sigmoid", "x", "-log(1 + exp(-x))", lambda x: -softplus(-x))
-elementwise("silu", "x", "x * sigmoid(x)", silu_of)
+elementwise("silu", "x", "x * sigmoid(x)", silu_of, more=_LIMIT)
 elementwise("silu_add", "xy", "x * sigmoid(x) + y", lambda x, y: silu_of(x) + y)
-elementwise("mish", "x", "x * tanh(log(1 + exp(x)))", mish)
+elementwise("mish", "x", "x * tanh(log(1 + exp(x)))", mish, more=_LIMIT)
 elementwise("softplus", "x", "log(1 + exp(x))", softplus)
-elementwise("softsign", "x", "x / (1 + |x|)", _softsign)
-elementwise("hard_sigmoid", "x", "min(max(x / 6 + 1 / 2, 0), 1)", _hard_sigmoid)
-elementwise("hard_swish", "x", "x * hard_sigmoid(x)", lambda x: maximum(x, -3) * _hard_sigmoid(x))
+elementwise("softsign", "x", "x / (1 + |x|)", _softsign,
+            more="Unlike torch's, it is 1 and -1 at the infinities.")  # fmt: skip
+elementwise("hard_sigmoid", "x", "min(max(x / 6 + 1 / 2, 0), 1)", _hard_sigmoid,
+            more="Unlike ONNX's by default, whose slope is 1 / 5.")  # fmt: skip
+elementwise("hard_swish", "x", "x * hard_sigmoid(x)", lambda x: maximum(x, -3) * _hard_sigmoid(x), more=_LIMIT)
 elementwise("hard_tanh", "x", "min(max(x, low), high)", lambda x, low, high: minimum(maximum(x, low), high),
             {"low": -1.0, "high": 1.0})  # fmt: skip
 elementwise("tanh_shrink", "x", "x - tanh(x)", lambda x: x - tanh(x))

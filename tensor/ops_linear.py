@@ -20,7 +20,10 @@ def matmul(
     m: Size, n: Size, k: Size, transpose_a: bool = False, transpose_b: bool = False, dtype: str = "f32",
     constants: Sequence[str] = (),
 ) -> Program:  # fmt: skip
-    """C[m, n] = A[m, k] B[k, n]; a transposed operand is stored as A[k, m] or B[n, k]."""
+    """C[m, n] = A[m, k] B[k, n]; a transposed operand is stored as A[k, m] or B[n, k].
+
+    Unlike those of NumPy and torch, products of i8, u8 and i16 are summed in i32 and stay i32, as ONNX's MatMulInteger.
+    """
     operand = Operands(dtype, constants)
     return operand.program(narrowed(_product(operand, m, n, k, transpose_a, transpose_b), operand.dtype))
 

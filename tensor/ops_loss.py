@@ -87,7 +87,8 @@ def kl_divergence(
 ) -> Program:
     """out = mean over rows of sum of y * (log y - x), x being logarithms of probabilities; y <= 0 adds nothing.
 
-    x and y are [rows, columns]. `over`: "mean" over rows, "sum", or "none", when out is [rows].
+    x and y are [rows, columns]. `over`: "mean" over rows, "sum", or "none", when out is [rows]. Unlike
+    torch's "mean", which divides by all elements, that is its "batchmean".
     """
     operand = floats("kl_divergence", dtype, constants)
     x, y = operand("x", rows, columns), operand("y", rows, columns)
@@ -106,7 +107,8 @@ def cross_entropy(
 ) -> Program:
     """out = mean over rows of -log_softmax(x)[i, label[i]], for i64 labels, clamped to the classes.
 
-    x is [rows, classes], of logits; label is [rows]. `over`: "mean" over rows, "sum", or "none", when out is [rows].
+    Unlike in torch, a label outside of the classes is no error. x is [rows, classes], of logits; label is [rows]. `over`:
+    "mean" over rows, "sum", or "none", when out is [rows].
     """
     operand = floats("cross_entropy", dtype, constants)
     x, label = operand("x", rows, classes), operand("label", rows, dtype=i64)
@@ -121,7 +123,8 @@ def nll_loss(
 ) -> Program:
     """out = mean over rows of -x[i, label[i]], x being logarithms of probabilities, for i64 labels, clamped to the classes.
 
-    x is [rows, classes]; label is [rows]. `over`: "mean" over rows, "sum", or "none", when out is [rows].
+    Unlike in torch, a label outside of the classes is no error. x is [rows, classes]; label is [rows]. `over`: "mean" over
+    rows, "sum", or "none", when out is [rows].
     """
     operand = floats("nll_loss", dtype, constants)
     x, label = operand("x", rows, classes), operand("label", rows, dtype=i64)

@@ -75,9 +75,9 @@ elementwise("sub", "xy", "x - y", lambda x, y: x - y)
 elementwise("mul", "xy", "x * y", lambda x, y: x * y)
 elementwise("div", "xy", "x / y", lambda x, y: x / y)
 elementwise("floordiv", "xy", "floor(x / y), of integers; y = 0 gives 0",
-            lambda x, y: x // y, dtype="i32")  # fmt: skip
+            lambda x, y: x // y, dtype="i32", more="Unlike in ONNX and C, quotients are rounded down.")  # fmt: skip
 elementwise("mod", "xy", "x - floor(x / y) * y, of integers; y = 0 gives 0",
-            lambda x, y: x % y, dtype="i32")  # fmt: skip
+            lambda x, y: x % y, dtype="i32", more="Unlike in C, and as in NumPy, the sign is that of y.")  # fmt: skip
 elementwise("pow", "xy", "x^y", build.power)
 _composite("hypot", "xy", "sqrt(x^2 + y^2)", composites.hypot)
 _composite("logaddexp", "xy", "log(exp(x) + exp(y))", composites.logaddexp)

@@ -23,7 +23,8 @@ from .surgery import identity_of
 def row_sum(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[rows] = sum of x over columns
 
-    Integers are added in i64, and the result is i64.
+    Integers are added in i64, and the result is i64, as in torch. Unlike NumPy's, that of u8 is i64 too; ONNX keeps the
+    dtype.
     """
     return _of_matrix(build.sum, rows, columns, 1, dtype, constants, summand)
 
@@ -32,7 +33,8 @@ def row_sum(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[s
 def column_sum(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[columns] = sum of x over rows
 
-    Integers are added in i64, and the result is i64.
+    Integers are added in i64, and the result is i64, as in torch. Unlike NumPy's, that of u8 is i64 too; ONNX keeps the
+    dtype.
     """
     return _of_matrix(build.sum, rows, columns, 0, dtype, constants, summand)
 
@@ -60,7 +62,8 @@ def row_mean(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[
 def total(size: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[] = sum of x
 
-    Integers are added in i64, and the result is i64.
+    Integers are added in i64, and the result is i64, as in torch. Unlike NumPy's, that of u8 is i64 too; ONNX keeps the
+    dtype.
     """
     operand = Operands(dtype, constants)
     return operand.program(over_all(operand("x", size), "out"))
@@ -90,7 +93,11 @@ def _reduction(
     operator(build)
 
 
-_INT64 = "Integers are taken in i64, and the result is i64."
+_INT64 = (
+    "Integers are taken in i64, and the result is i64, as in torch. Unlike NumPy's, that of u8 is i64 too; ONNX keeps the "
+    "dtype."
+)
+_OF_ALL = "Unlike torch's by default, it divides by the number of elements, not by one less."
 
 
 def axes_of(name: str, axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -173,8 +180,8 @@ _reduction("all", "whether each x is true, which is not 0", lambda x, axes, keep
     x, axes, "out", build.min, keep=keep, value=truth), "bool")  # fmt: skip
 _reduction("mean", "mean of x", lambda x, axes, keep: _then(
     reduced(x, axes, "sums", build.sum, keep=keep, value=precise), lambda v: v / _counted(x, axes)), "f32", True)  # fmt: skip
-_reduction("variance", "mean of (x - mean)^2", _variance, "f32", True)
-_reduction("deviation", "sqrt of the mean of (x - mean)^2", _deviation, "f32", True)
+_reduction("variance", "mean of (x - mean)^2", _variance, "f32", True, more=_OF_ALL)
+_reduction("deviation", "sqrt of the mean of (x - mean)^2", _deviation, "f32", True, more=_OF_ALL)
 _reduction("norm1", "sum of |x|", lambda x, axes, keep: reduced(
     x, axes, "out", build.sum, keep=keep, value=lambda v: absolute(summand(v))), "f32", more=_INT64)  # fmt: skip
 _reduction("norm2", "sqrt of the sum of x^2", lambda x, axes, keep: _then(reduced(

@@ -20,7 +20,10 @@ def resize_nearest(
     n: Size, c: Size, h: Size, w: Size, to: Sizes, layout: str = "nchw", dtype: str = "f32",
     constants: Sequence[str] = (),
 ) -> Program:  # fmt: skip
-    """y[n, c, p, q] = X[n, c, p * h // rows, q * w // columns], (rows, columns) being `to`, one number or two."""
+    """y[n, c, p, q] = X[n, c, p * h // rows, q * w // columns], (rows, columns) being `to`, one number or two.
+
+    Unlike ONNX's by default, and as torch's "nearest", it takes the element at a place rounded down.
+    """
     operand = Operands(dtype, constants)
     first = channels_first("resize_nearest", layout, 2)
     rows, columns = per_dimension("resize_nearest", "to", to, 2)

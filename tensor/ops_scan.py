@@ -58,7 +58,10 @@ def _scan(
     operator(build_scan)
 
 
-_WIDE = "Of f16 and bf16 in f32, each result rounded once. Integers are taken in i64, and the result is i64."
+_WIDE = (
+    "Of f16 and bf16 in f32, each result rounded once. Integers are taken in i64, and the result is i64, as in torch. \
+Unlike NumPy's, that of u8 is i64 too; ONNX keeps the dtype."
+)
 _scan("cumsum", "sum of", "sum", lambda a, b: a + b, lambda x: precise(summand(x)), _WIDE)
 _scan("cumprod", "product of", "prod", lambda a, b: a * b, lambda x: precise(summand(x)), _WIDE)
 _scan("cummax", "max of", "max", build.maximum)

@@ -2,7 +2,20 @@
 
 Y = A^T [ (G g G^T) * (B^T d B) ] A  over tiles d of the image: Lavin and Gray, Fast Algorithms for Convolutional Neural
 Networks, 2015; the matrices are those of toom_cook.py. F(4x4, 3x3) does 4 times fewer multiplications than the definition, at
-the price of errors a few times larger; an infinity or NaN in the image spreads over its tile.
+the price of errors a few times larger.
+
+A tile is transformed as a whole, so its largest element has a share in the rounding errors of all its results, those too
+whose windows do not hold it. Therefore the results of uneven tiles are summed as they stood:
+
+    size[pixel] = sum[c](abs(d))
+    spread[tile] = the largest size, infinite where all pixels of some window have less than 1 / UNEVEN of it
+    y = select(spread[tile] < 2^64 and gauge[o] < 2^64, fast, exact)
+
+exact being a sum that only such tiles have terms in (asked_for.py). NaN, infinities and huge numbers take the same way, those
+of the filter by its gauge, the largest element times 2^20: no product of what remains overflows. So nothing differs from the
+definition but roundings, and the error of each result has a bound that its own window gives, a small multiple of UNEVEN * eps *
+(the largest size in the window) * (the largest abs of the filter): what lies outside cannot spoil it. docs/accuracy.md has the
+figures.
 """
 
 from __future__ import annotations
@@ -11,6 +24,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from .affine import simplify
+from .asked_for import HUGE
 from .dtype import DType, i64
 from .expr import Const, Expr, Op, Read, call, children, reads, substitute, variables, with_children
 from .forms import affine
@@ -37,6 +51,9 @@ POINTS = {
     4: (Fraction(0), Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2)),
 }
 
+UNEVEN = 2.0**5  # how many times the size of the largest pixel of a window that of the largest one of its tile may be
+GAUGE = 2.0**20  # 2^64 of sums of data, 2^44 of the filter, and some 2^14 of all coefficients stay below 2^127
+
 
 @dataclass(frozen=True, slots=True)
 class _Window:
@@ -57,7 +74,10 @@ def winograd(program: Program, stage: str, rows: str, columns: str, tile: int = 
 
     Stages made, for outer axes n of the data and o of the filter alone and reduced axes c, all tiles being one axis:
     NAME_columns[y, n, tiles, tile column, c] and NAME_data[y, x, n, tiles, c] (one direction each), NAME_filter[y, x, c, o],
-    NAME_products[y, x, n, tiles, o] (the matrix products), and the stage itself, a sum over the y, x of its tile.
+    NAME_products[y, x, n, tiles, o] (the matrix products), NAME_fast[n, p, q, o], a sum over the y, x of its tile;
+    NAME_size[n, row, column], NAME_seen[n, p, q], the largest in a window, NAME_most, NAME_least and NAME_spread[n, tile row,
+    tile column], NAME_gauge[o]; NAME_exact[n, p, q, o], whose terms count only in uneven tiles, and the stage itself, which
+    chooses. Where its axes stand in another order it takes its elements from NAME_checked, which has that of the others.
     Errors: ProgramError where the stage is no such convolution.
     """
     return _Winograd(program, stage, rows, columns, tile).program()
@@ -100,7 +120,8 @@ class _Winograd:
         data = self._data_stage(tables[0].tensor, lines)
         filters = self._filter_stage(tables[1].tensor)
         products = self._product_stage(data, filters)
-        made = (lines, data, filters, products, self._last_stage(tables[2].tensor, products))
+        fast, uneven, gauge = self._fast_stage(tables[2].tensor, products), self._uneven_stages(), self._gauge_stage()
+        made = (lines, data, filters, products, *uneven, gauge, fast, *self._choosing(fast, uneven[-1], gauge))
         extended = replace(self._program, tables=(*self._program.tables, *tables))
         return with_stages(extended, {self._stage.name: made})
 
@@ -151,26 +172,32 @@ class _Winograd:
             raise self._refused("floating-point data: the transforms have fractions")
         return Table(Tensor(name, self._dtype, (len(rows), len(rows[0]))), values)
 
-    def _made(self, kind: str, axes: tuple[Axis, ...], body: Expr, reduction: tuple[Axis, ...]) -> Stage:
+    def _made(
+        self, kind: str, axes: tuple[Axis, ...], body: Expr, reduction: tuple[Axis, ...], combiner: str = "sum"
+    ) -> Stage:
         tensor = Tensor(free_name(self._program, f"{self._stage.name}_{kind}"), body.dtype, _shape(axes))
-        return Stage((tensor,), axes, (body,), reduction, "sum", None, self._stage.origin)
+        return Stage((tensor,), axes, (body,), reduction, combiner if reduction else None, None, self._stage.origin)
 
     def _column_stage(self, transform: Tensor) -> Stage:
         """L[y, ..., tiles, b, ...] = sum[a](B[y, a] * data at (tile row * m + a, tile column * m + b))"""
         a, b = (Axis(self._fresh(name), self._points) for name in ("a", "b"))
         across = self._counts[1]
         starts = (self._tiles.var // across, self._tiles.var % across)
-        places: dict[str, Expr] = {}
-        for window, start, inside in zip(self._windows, starts, (a, b), strict=True):
-            places[window.output.name] = start * self._tile + inside.var
-            places[window.window.name] = Const(0, i64)
+        rows, columns = (start * self._tile + inside.var for start, inside in zip(starts, (a, b), strict=True))
         used = {name for part in self._data for name in variables(part)}
         outer, reduced = ([x for x in axes if x.name in used] for axes in (self._outer, self._reduced))
         axes = (self._y, *outer, self._tiles, b, *reduced)
-        bounds = {axis.name: (0, axis.extent - 1) for axis in (*axes, a)}
-        data = simplify(substitute(product(self._data), places), bounds)
-        data = self._guarded(data, Known(bounds))
+        data = self._data_at(rows, columns, (*axes, a))
         return self._made("columns", axes, product([_at(transform, self._y, a), data]), (a,))
+
+    def _data_at(self, rows: Expr, columns: Expr, axes: tuple[Axis, ...]) -> Expr:
+        """The data that a window at 0 would see at some row and column, which `axes` move."""
+        places: dict[str, Expr] = {}
+        for window, place in zip(self._windows, (rows, columns), strict=True):
+            places[window.output.name] = place
+            places[window.window.name] = Const(0, i64)
+        bounds = {axis.name: (0, axis.extent - 1) for axis in axes}
+        return self._guarded(simplify(substitute(product(self._data), places), bounds), Known(bounds))
 
     def _data_stage(self, transform: Tensor, lines: Stage) -> Stage:
         """V[y, x, ..., tiles, ...] = sum[b](B[x, b] * L[y, ..., tiles, b, ...])"""
@@ -216,20 +243,73 @@ class _Winograd:
         shared = [axis for axis in self._outer if axis in data.axes]
         axes = (self._y, self._x, *shared, self._tiles, *(axis for axis in self._outer if axis not in shared))
         parts = [Read(s.name, tuple(a.var for a in s.axes), self._dtype) for s in (data, filters)]
-        stage = self._made("products", axes, product(parts), self._reduced)
-        return stage if self._reduced else replace(stage, combiner=None)
+        return self._made("products", axes, product(parts), self._reduced)
 
-    def _last_stage(self, transform: Tensor, products: Stage) -> Stage:
-        """The result at p, q: sum[y, x](A[p % m, y] * A[q % m, x] * M at the tile of p, q)"""
-        rows, columns = (window.output.var for window in self._windows)
-        tile = rows // self._tile * self._counts[1] + columns // self._tile
+    def _fast_stage(self, transform: Tensor, products: Stage) -> Stage:
+        """The result at p, q: sum[y, x](A[p % m, y] * A[q % m, x] * M at the tile of p, q), in the order of the products"""
+        rows, columns = (window.output for window in self._windows)
+        tile = rows.var // self._tile * self._counts[1] + columns.var // self._tile
         place = tuple(tile if axis == self._tiles else axis.var for axis in products.axes)
         parts = [
-            Read(transform.name, (position % self._tile, point.var), transform.dtype)
+            Read(transform.name, (position.var % self._tile, point.var), transform.dtype)
             for position, point in ((rows, self._y), (columns, self._x))
         ]
+        axes = [part for axis in products.axes[2:] for part in ((rows, columns) if axis == self._tiles else (axis,))]
         body = product([*parts, Read(products.name, place, self._dtype)])
-        return replace(self._stage, bodies=(body,), reduction=(self._y, self._x))
+        return self._made("fast", tuple(axes), body, (self._y, self._x))
+
+    # Tiles that are summed as they stood
+
+    def _uneven_stages(self) -> tuple[Stage, ...]:
+        """P[n, i, j] = sum[c](abs(data));  W[n, p, q] = max[r, s](P[n, p + r, q + s]), the largest of a window;
+        T[n, tile] = max[a, b](W);  L[n, tile] = min[a, b](W);  S[n, tile] = select(T <= UNEVEN * L, T, inf)"""
+        extents = [count * self._tile for count in self._counts]
+        i, j = (Axis(self._fresh(name), extent + 2) for name, extent in zip(("i", "j"), extents, strict=True))
+        p, q = (Axis(self._fresh(name), extent) for name, extent in zip(("p", "q"), extents, strict=True))
+        row, column = (
+            Axis(self._fresh(name), count) for name, count in zip(("row", "column"), self._counts, strict=True)
+        )
+        a, b = (Axis(self._fresh(name), self._tile) for name in ("a", "b"))
+        r, s = (Axis(self._fresh(name), 3) for name in ("r", "s"))
+        used = {name for part in self._data for name in variables(part)}
+        outer, reduced = (tuple(x for x in axes if x.name in used) for axes in (self._outer, self._reduced))
+        value = call("abs", self._data_at(i.var, j.var, (*outer, i, j, *reduced)))
+        pixels = self._made("size", (*outer, i, j), value, reduced)
+        seen = self._made("seen", (*outer, p, q), _point(pixels, outer, p.var + r.var, q.var + s.var), (r, s), "max")
+        inside = (row.var * self._tile + a.var, column.var * self._tile + b.var)
+        value = _point(seen, outer, *inside)
+        most = self._made("most", (*outer, row, column), value, (a, b), "max")
+        kept = [place < window.output.extent for place, window in zip(inside, self._windows, strict=True)]
+        value = call("select", kept[0] & kept[1], value, identity_of("min", value))
+        least = self._made("least", (*outer, row, column), value, (a, b), "min")
+        top, bottom = (_point(stage, outer, row.var, column.var) for stage in (most, least))
+        even = call("select", top <= bottom * UNEVEN, top, Const(float("inf"), self._dtype))
+        return pixels, seen, most, least, self._made("spread", (*outer, row, column), even, ())
+
+    def _gauge_stage(self) -> Stage:
+        """G[o] = max[c, r, s](abs(filter) * 2^20)"""
+        used = {name for part in self._filter for name in variables(part)}
+        axes = tuple(axis for axis in self._outer if axis.name in used)
+        reduction = tuple(axis for axis in self._stage.reduction if axis.name in used)
+        return self._made("gauge", axes, call("abs", product(self._filter)) * GAUGE, reduction, "max")
+
+    def _choosing(self, fast: Stage, spread: Stage, gauge: Stage) -> tuple[Stage, ...]:
+        """E[n, p, q, o] = the terms of results of uneven tiles; the results, in the order of the others and in their own"""
+        stage, axes = self._stage, fast.axes
+        rows, columns = (window.output.var // self._tile for window in self._windows)
+        outer = tuple(axis for axis in self._outer if axis in axes and axis in spread.axes)
+        here = tuple(axis.var for axis in axes)
+        found = Read(fast.name, here, self._dtype)
+        even = call("abs", _point(spread, outer, rows, columns)) < HUGE
+        even = even & (call("abs", _point(gauge, gauge.axes)) < HUGE)
+        term = call("select", ~even, stage.bodies[0], identity_of("sum", stage.bodies[0]))
+        exact = self._made("exact", axes, term, stage.reduction)
+        chosen = call("select", even, found, Read(exact.name, here, self._dtype))
+        if axes == stage.axes:
+            return exact, replace(stage, bodies=(chosen,), reduction=(), combiner=None)
+        checked = self._made("checked", axes, chosen, ())
+        last = replace(stage, bodies=(Read(checked.name, here, self._dtype),), reduction=(), combiner=None)
+        return exact, checked, last
 
 
 def _shape(axes: tuple[Axis, ...]) -> tuple[int, ...]:
@@ -238,3 +318,8 @@ def _shape(axes: tuple[Axis, ...]) -> tuple[int, ...]:
 
 def _at(tensor: Tensor, first: Axis, second: Axis) -> Read:
     return Read(tensor.name, (first.var, second.var), tensor.dtype)
+
+
+def _point(stage: Stage, outer: tuple[Axis, ...], *place: Expr) -> Read:
+    """A stage's tensor at its outer axes and some place."""
+    return Read(stage.name, (*(axis.var for axis in outer), *place), stage.tensors[0].dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -15,14 +16,15 @@ from ..cost_model.analytic import clock_of, memory_seconds, predict, resources
 from ..measure.local import LocalRunner
 from ..measure.result import Job, Measurement, Purpose
 from ..schedules.loops import LoopTree
+from ..schedules.names import with_names
 from ..schedules.outline import outline
 from ..schedules.sketch import UNSCHEDULED, Sketch, parse_sketch
 from ..schedules.task import normalised
 from ..targets.ceilings import Ceilings
 from ..targets.target import Target, check_runs_here, parse_target
 from ..tensor.text import canonical_names, parse
-from .apply import machine_code
 from .database import Database
+from .kernel_texts import machine_code
 from .records import Record, TaskIdentity
 from .report import OneLineEach, ceilings_of, config_text, pairs, table, task_title, titled
 from .roofline import program_work
@@ -49,29 +51,38 @@ def explanation(database: Database, record: Record, task: TaskIdentity) -> Rende
     predicted = float(predict(tree, target, task.threads, ceilings, 1)[0])
     names = canonical_names(parse(task.display))
     steps = tuple(step.text() for step in sketch.steps)
-    named = f"({', '.join(f'{new} is {old}' for new, old in names.items())})"
+    shown = with_names(outline(tree, steps=steps), parse(task.display))
     return Group(
         *about,
-        titled("outline", OneLineEach(outline(tree, steps=steps)), named),
+        titled("outline", OneLineEach(shown)),
         titled("measured", pairs({**_measured(record), "predicted": time_text(predicted)})),
         bounds,
-        titled("where the time goes, by the analytic model", time_table(tree, target, task.threads, ceilings)),
+        titled("where the time goes, by the analytic model", time_table(tree, target, task.threads, ceilings, names)),
     )
 
 
-def time_table(tree: LoopTree, target: Target, threads: int, ceilings: Ceilings) -> RenderableType:
-    """What each stage keeps each part of the cores busy for, and what each nest moves into each cache, in seconds."""
+def time_table(
+    tree: LoopTree, target: Target, threads: int, ceilings: Ceilings, names: Mapping[str, str]
+) -> RenderableType:
+    """What each stage keeps each part of the cores busy for, and what each nest moves into each cache, in seconds.
+
+    `names`: what the person calls the tensors of the canonical form.
+    """
     analysis = analyse(tree, target, threads)
     clock = clock_of(target, ceilings) * threads
+
+    def named(stage: str) -> str:
+        return names.get(stage, stage)
+
     computing = table("stage", ">arithmetic", ">loads", ">stores", ">instructions", ">chains")
     moving = table("nest", *(f">into L{level}" for level, _ in enumerate(analysis.caches, 1)))
     for nest in analysis.nests:
         for stage, work in nest.work:
             busy = [time_text(float(cycles) / clock) for cycles in resources(work, target)]
-            computing.add_row(stage.definition.name, *busy)
+            computing.add_row(named(stage.definition.name), *busy)
         moved = zip(nest.moved, memory_seconds(nest, analysis, target, threads, ceilings), strict=True)
         moving.add_row(
-            nest.root.definition.name,
+            named(nest.root.definition.name),
             *(f"{size_text(float(amount.total))}, {time_text(float(seconds))}" for amount, seconds in moved),
         )
     return Group(computing, "", moving)

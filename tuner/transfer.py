@@ -23,9 +23,9 @@ from ..schedules.space import Candidate
 from ..schedules.space_ops import group
 from ..schedules.task import Task
 from ..tensor.text import parse
-from .apply import moved_config, shape_distance
 from .database import Database
 from .effort import Transfer
+from .moved import moved_config, shape_distance
 from .problem import Problem, problem_of
 from .records import Record, TaskIdentity
 from .search.pool import described, prior_of

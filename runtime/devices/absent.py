@@ -21,9 +21,19 @@ class AbsentKernel:
         self.artifact = artifact
         self.facts = {}
         self._why = why
+        self._constants: Sequence[Array] = ()
 
     def prepare(self, constants: Sequence[Array]) -> None:
-        """Nothing: constants are taken where the kernel runs."""
+        """Keeps them for where the kernel runs."""
+        self._constants = constants
+
+    def kept(self) -> Sequence[Array]:
+        """The constants."""
+        return self._constants
+
+    def restore(self, kept: Sequence[Array]) -> None:
+        """As `prepare`."""
+        self._constants = kept
 
     def run(self, arrays: Sequence[Any], stream: int = 0) -> NoReturn:
         """Raises the error that says why the device is not here."""
@@ -32,6 +42,9 @@ class AbsentKernel:
     def run_if_right(self, *objects: object) -> NoReturn:
         """As `run`."""
         raise self._why
+
+    def evict(self, arrays: Sequence[Array]) -> None:
+        """Nothing is here."""
 
     def run_repeat(self, arrays: Sequence[Any], count: int) -> NoReturn:
         """As `run`."""
@@ -52,10 +65,10 @@ class AbsentDevice:
         """The artifact, to be looked at."""
         return AbsentKernel(artifact, self.why)
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NoReturn:
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: int = 0) -> NoReturn:
         """Raises the error that says why the device is not here."""
         raise self.why
 
-    def upload(self, array: Array) -> NoReturn:
+    def upload(self, array: Array, stream: int = 0) -> NoReturn:
         """As `empty`."""
         raise self.why

@@ -22,6 +22,14 @@ class LoadedKernel(Protocol):
         """Takes the constants (program order, host arrays) and computes what is kept of them. Once, before the first run."""
         ...
 
+    def kept(self) -> Sequence[Array]:
+        """What `restore` takes in another process, instead of `prepare`: host arrays."""
+        ...
+
+    def restore(self, kept: Sequence[Array]) -> None:
+        """Takes what `kept` gave of the same artifact. Once, before the first run."""
+        ...
+
     def run(self, arrays: Sequence[Any], stream: int = 0) -> None:
         """Runs once. `arrays`: inputs, then outputs, as `Device.upload` and `Device.empty` give them, C-contiguous, of the
         artifact's shapes and dtypes; nothing is checked. A GPU works on the stream (0: the default one), and may still be at
@@ -36,6 +44,11 @@ class LoadedKernel(Protocol):
     def run_repeat(self, arrays: Sequence[Any], count: int) -> float:
         """Runs `count` times without Python in between (a CPU), or with cold caches and timed by the device (a GPU).
         Returns the seconds that all of them took."""
+        ...
+
+    def evict(self, arrays: Sequence[Array]) -> None:
+        """Takes the arrays, and what is kept of constants, out of the caches of the processors. Not on a GPU, where
+        `run_repeat` does that."""
         ...
 
     @property

@@ -19,6 +19,11 @@ def device_for(artifact: Artifact) -> Device:
     return open_device(names[artifact.format])
 
 
+def device_again(artifact: Artifact, name: str) -> Device:
+    """The device of a name in another process, perhaps on another machine, which need not have it. Errors: of `open_device`."""
+    return device_or_absent(artifact) if name in ("cpu", "cuda:0", "cuda:emulator") else open_device(name)
+
+
 def device_or_absent(artifact: Artifact) -> Device:
     """As `device_for`; where there is no GPU that runs the artifact, one that only takes it to be looked at."""
     if artifact.format != "ptx":

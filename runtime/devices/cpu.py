@@ -22,6 +22,7 @@ from ...common.errors import EnvironmentFailure, InternalError, TargetError
 from ...targets.target import check_runs_here, parse_target
 from ...tensor.dtype import DTYPES
 from .base import Array
+from .cold import evict
 from .entrance import Passport, Wanted, entrance, fits
 from .memory import address, aligned_array, kept_memory
 from .team import parallel
@@ -177,6 +178,16 @@ class CpuKernel:
             self.release(frame)
         self._ready = True
 
+    def kept(self) -> Sequence[Array]:
+        """See LoadedKernel: what was prepared of the constants."""
+        return [] if self._prepared is None else [self._prepared.copy()]
+
+    def restore(self, kept: Sequence[Array]) -> None:
+        """See LoadedKernel."""
+        if self._prepared is not None:
+            self._prepared[:] = kept[0]
+        self._ready = True
+
     def run(self, arrays: Sequence[Array], stream: int = 0) -> None:
         """See LoadedKernel."""
         frame = self._filled(arrays)
@@ -202,6 +213,10 @@ class CpuKernel:
         seconds = time.perf_counter() - started
         self.release(frame)
         return seconds
+
+    def evict(self, arrays: Sequence[Array]) -> None:
+        """See LoadedKernel."""
+        evict([*arrays, *([] if self._prepared is None else [self._prepared])])
 
     def _filled(self, arrays: Sequence[Array]) -> Frame:
         if not self._ready:

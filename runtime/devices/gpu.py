@@ -258,6 +258,14 @@ class GpuKernel:
             self._port.synchronize()  # so any stream may read what was prepared
         self._ready = True
 
+    def kept(self) -> Sequence[Array]:
+        """See `LoadedKernel.kept`: the constants."""
+        return list(self._constants)
+
+    def restore(self, kept: Sequence[Array]) -> None:
+        """See `LoadedKernel.restore`."""
+        self.prepare(kept or [None] * len(self._nulls))  # none is looked at
+
     def run(self, arrays: Sequence[Any], stream: int = 0) -> None:
         """See `LoadedKernel.run`: `arrays` have a `pointer`. The device may still be at work when this returns."""
         if not self._ready:
@@ -293,6 +301,9 @@ class GpuKernel:
     def run_if_right(self, *objects: object) -> bool:
         """See `LoadedKernel.run_if_right`: a launch costs more than looking at arrays."""
         return False
+
+    def evict(self, arrays: Sequence[Array]) -> None:
+        """See `LoadedKernel.evict`: `run_repeat` does it."""
 
     def run_repeat(self, arrays: Sequence[Any], count: int) -> float:
         """See `LoadedKernel.run_repeat`."""

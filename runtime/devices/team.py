@@ -1,9 +1,7 @@
 """How kernels enter parallel regions: through the OpenMP runtime, but for a thread that came out of a fork.
 
-libgomp keeps a team of threads for each thread that opened a region. A fork copies that memory, but not the threads: a region
-in the child would wait for them for ever (https://gcc.gnu.org/bugzilla/show_bug.cgi?id=58378). So kernels call the function
-here, which runs the region in the calling thread alone where that is the one that forked. Threads that start later in the
-child get teams as anywhere.
+What a fork leaves of a team stands in common/forks.py. So kernels call the function here, which runs the region in the calling
+thread alone where that is the one that forked.
 
     void parallel(void (*region)(void *), void *data, unsigned threads, unsigned flags)    the signature of GOMP_parallel
 """

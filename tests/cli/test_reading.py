@@ -115,7 +115,7 @@ def test_pasted_lines_mean_the_same_program_and_task(monkeypatch: pytest.MonkeyP
 def test_explain_tells_program_schedule_and_bounds(call: Call, db: Path) -> None:
     answer = call("explain", 2, "--db", db)
     assert answer.code == 0
-    parts = (str(PROGRAM), "rows(inner=true)", SKETCH.key[:8], "i.tile=2", "split(t0.a0, i.tile)",
+    parts = (str(PROGRAM), "rows(inner=true)", SKETCH.key[:8], "i.tile=2", "split(out.i0, i.tile)",
                  "1 ms, median of 3", "900 us to 1.2 ms", "compile 50 ms, measure 100 ms", "960 operations",
              "3,936 bytes", "predicted", "arithmetic", "into L1")  # fmt: skip
     for part in parts:

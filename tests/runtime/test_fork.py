@@ -26,10 +26,10 @@ _HEAD = """
     def right():
         return bool(np.allclose(kernel(a), a + a.sum(1, keepdims=True), rtol=1e-4))
 
-    def in_child(work):
+    def in_child(work, seconds=20):
         child = os.fork()
         if child == 0:
-            signal.alarm(20)
+            signal.alarm(seconds)
             os._exit(0 if work() else 1)
         return os.waitpid(child, 0)[1] == 0
 
@@ -112,6 +112,21 @@ def test_pools_of_multiprocessing() -> None:
     """)
 
 
+def test_the_cost_model_learns_in_a_child() -> None:
+    run("""
+        from tilesmith.cost_model.boosting import XGBoost
+        from tilesmith.tuner.effort import LEARNING
+
+        def learns():
+            rows = np.random.default_rng(0).random((60, 4), np.float32)
+            model = XGBoost(LEARNING, 0).fit(rows, rows.sum(1))
+            return float(np.abs(model.predict(rows) - rows.sum(1)).mean()) < 0.5
+
+        assert right() and learns()
+        assert in_child(learns) and in_child(lambda: in_child(learns))
+    """)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_tuning_and_calibrating_in_a_child(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -123,13 +138,12 @@ def test_tuning_and_calibrating_in_a_child(tmp_path_factory: pytest.TempPathFact
         from tilesmith.targets.target import parse_target
 
         def tuned():
-            signal.alarm(100)
             found = ts.tune(ts.ops.matmul(m=64, n=64, k=64), trials=24, db="{place}/t.sqlite", threads=2)
             return len(found.records) >= 24 and ts.compile(program, threads=2) is not None
 
         assert right() and tuned()
-        assert in_child(tuned)
-        assert in_child(lambda: signal.alarm(100) is not None and _in_child(parse_target("host"), 2).flops["f32"] > 0)
+        assert in_child(tuned, 100)
+        assert in_child(lambda: _in_child(parse_target("host"), 2).flops["f32"] > 0, 100)
     """,
         250,
     )

@@ -22,7 +22,7 @@ from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program, Stage
 from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.text import canonical, parse
-from tilesmith.tuner.apply import analytic_pick
+from tilesmith.tuner.tiers import analytic_pick
 
 NARROW = parse_target("x86:avx512;vector=128")
 WIDE = parse_target("x86:avx512")  # few vectors in a row, so that tiles of them are seldom ragged

@@ -7,7 +7,7 @@ import pytest
 from tilesmith.tensor.asked_for import asked_for
 from tilesmith.tensor.text import parse, print_expr
 
-INPUTS = "input p: f32[4]\ninput x: f32[4, 8]\ninput q: f32[8]\n"
+INPUTS = "input p: f32[4]\ninput x: f32[4, 8]\ninput q: f32[8]\ninput r: f32[4]\n"
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,11 @@ INPUTS = "input p: f32[4]\ninput x: f32[4, 8]\ninput q: f32[8]\n"
     [
         ("sum[k: 8](select(not abs(p[i]) < 1e30, x[i, k], 0))", "not abs(p[i]) < 1e+30"),
         ("prod[k: 8](select(not abs(p[i]) < 1e30, x[i, k], 1))", "not abs(p[i]) < 1e+30"),
+        (
+            "sum[k: 8](select(not (abs(p[i]) < 1e30 and abs(r[i]) < 1e30), x[i, k], 0))",
+            "not (abs(p[i]) < 1e+30 and abs(r[i]) < 1e+30)",
+        ),
+        ("sum[k: 8](select(not (abs(p[i]) < 1e30 and r[i] < 1e30), x[i, k], 0))", None),
         ("sum[k: 8](select(not abs(p[i]) < 1e30, x[i, k], 1))", None),  # terms where the condition does not hold
         ("max[k: 8](select(not abs(p[i]) < 1e30, x[i, k], 0))", None),
         ("sum[k: 8](select(not abs(q[k]) < 1e30, x[i, k], 0))", None),  # another condition for each term

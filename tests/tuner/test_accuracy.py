@@ -22,11 +22,12 @@ from tilesmith.tensor.accuracy import Accuracy
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.rewrite import REWRITES, is_allowed
 from tilesmith.tensor.text import family_key, print_program, program_key
-from tilesmith.tuner import records, schema, sources
-from tilesmith.tuner.apply import best_pick
+from tilesmith.tuner import records, schema, sources, tiers
 from tilesmith.tuner.database import Database
 from tilesmith.tuner.log import export_log, import_log
+from tilesmith.tuner.pick import Pick
 from tilesmith.tuner.records import Machine, TaskIdentity, Trial, canonical_config
+from tilesmith.tuner.tiers import picks
 
 HOST = parse_target("host")
 CONVOLUTION = ops.conv2d(1, 16, 12, 12, 16, kernel=3, padding=1)
@@ -39,6 +40,10 @@ LOOSE = {"winograd", "bf16_products", "block_softmax", "online_softmax"}
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(sources, "shipped_logs", tuple)
+
+
+def best_pick(task: Task, db: Path) -> Pick:
+    return next(picks(task, db))
 
 
 def names(sketches: tuple[Sketch, ...]) -> set[str]:
@@ -114,7 +119,10 @@ def test_default_keys_are_what_they_were_and_strict_ones_differ() -> None:
     assert strict.key != default.key
 
 
-def test_records_of_both_kinds_are_kept_apart_and_serve_where_they_may(tmp_path: Path) -> None:
+def test_records_of_both_kinds_are_kept_apart_and_serve_where_they_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiers, "CLEARLY", float("inf"))  # the configs are not good ones
     db = tmp_path / "a.sqlite"
     fast, plain = with_rewrite(CONVOLUTION, "winograd"), without_rewrites(CONVOLUTION)
     remember(db, CONVOLUTION, "default", fast, 1e-3)

@@ -21,10 +21,11 @@ from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text import family_key, parse, print_program, program_key
 from tilesmith.tuner import apply, sources
-from tilesmith.tuner.apply import Provenance, analytic_pick
 from tilesmith.tuner.database import Database
 from tilesmith.tuner.log import export_log
+from tilesmith.tuner.pick import Provenance
 from tilesmith.tuner.records import Machine, Sketch, TaskIdentity, Trial, canonical_config
+from tilesmith.tuner.tiers import analytic_pick
 
 HERE = machine_key(machine_identity())
 NEST: tuple[str, str, dict[str, Value]] = ("", "", {})  # the unscheduled nest: key, text and config
@@ -160,7 +161,7 @@ def test_a_kernel_shows_every_stage(tmp_path: Path) -> None:
     texts = {stage: kernel.text(stage) for stage in STAGES}
     assert set(texts) == {"program", "sketch", "outline", "loops", "llvm", "asm"}
     assert parse(texts["program"]) == program
-    for stage, part in {"sketch": "step split(", "outline": "t0: sum", "loops": "for ", "llvm": "define "}.items():
+    for stage, part in {"sketch": "step split(", "outline": "both: sum", "loops": "for ", "llvm": "define "}.items():
         assert part in texts[stage], texts[stage]
     assert kernel.artifact.name in texts["asm"]  # the machine code's symbol is named from the program
     with pytest.raises(ArgumentError, match="no stage 'tree'"):

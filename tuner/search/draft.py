@@ -30,10 +30,11 @@ def draft(space: Space, rng: np.random.Generator, settings: Draft) -> Pool:
     return joined([Pool((p,), described(space, p), prior) for p, prior in kept if len(p)])
 
 
-def first_choice(space: Space, rng: np.random.Generator, settings: Draft) -> Candidate:
-    """The best candidate by the prior alone."""
+def best_choices(space: Space, rng: np.random.Generator, settings: Draft) -> list[tuple[float, Candidate]]:
+    """The best candidate of each arm by the prior alone, with its prior; the best of all comes first."""
     best = [(population, prior) for population, prior in _best_of_arms(space, rng, settings) if len(prior)]
-    return min(best, key=lambda arm: float(arm[1][0]))[0].candidate(0)
+    found = [(float(prior[0]), population.candidate(0)) for population, prior in best]
+    return sorted(found, key=lambda one: one[0])
 
 
 def _best_of_arms(space: Space, rng: np.random.Generator, settings: Draft) -> list[Scored]:
