@@ -9,6 +9,7 @@ Meaning of a loop tree
   loop exists, the storage is set to the identity where the outermost reduction loop opens.
 * Full pieces (register tiles) run all trips. At an edge they are masked: stores by `valid`, the value of a copy and of a
   vectorized reduction by `select`. A tile has at most two bodies, the full one and the masked one.
+* Long sums of floats are added up in blocks (lower_apart.py): accumulators begin anew, and are added to sums on the stack.
 * A sum that stands in where a number is huge or NaN (tensor/asked_for.py) has terms only in tiles of which some point asks.
 * A copy fills the overhang of its tiles with zeros; any stage gives zeros at points of its box outside of its tensor.
 * A fold sets its state to the initial values where its ordered axis opens, and takes its steps in order (lower_fold.py).

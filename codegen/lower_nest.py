@@ -31,6 +31,7 @@ from .loop_ir import (
 )
 from .lower_ahead import bring_near
 from .lower_aligned import aligned_points, aligned_reduction, aligned_start
+from .lower_apart import cut_of, summed_apart
 from .lower_asked import where_asked
 from .lower_body import Body, stored
 from .lower_cross import CrossThreads
@@ -294,25 +295,34 @@ class StageLowering(LoopLowering):
                 )  # fmt: skip
         tensor = self.definition.tensors[0]
         shape = tuple(fixed(x.extent) for x in held)
-        registers = Buffer(self.names.fresh(f"{tensor.name}.acc"), tensor.dtype, shape, Scope.REGISTER, padded=True)
         combiner = self.definition.combiner or ""
         zero = identity(combiner, tensor.dtype)
 
         def element(v: View) -> tuple[Expr, ...]:
             return tuple(v.variables[x.name] for x in held)
 
-        def update(v: View, d: int) -> Statement:
-            if d < len(self.loops):
-                return self.loop(v, d, update)
-            value = self.nest.body.value(self.stage, v, otherwise=zero)
-            return Update(registers.name, element(v), combiner, value)
+        def updating(registers: Buffer) -> Next:
+            def update(v: View, d: int) -> Statement:
+                if d < len(self.loops):
+                    return self.loop(v, d, update)
+                value = self.nest.body.value(self.stage, v, otherwise=zero)
+                return Update(registers.name, element(v), combiner, value)
 
+            return update
+
+        def finish(sums: Buffer) -> Statement:
+            return self.alone(view, tile, lambda v: self._finish(v, sums, element, lanes, combiner, zero))
+
+        cut = cut_of(self, depth, held)
+        if cut is not None:
+            return summed_apart(self, view, depth, cut, held, updating, finish)
+        registers = Buffer(self.names.fresh(f"{tensor.name}.acc"), tensor.dtype, shape, Scope.REGISTER, padded=True)
+        update = updating(registers)
         plain = replace(view, edge=False, tail=False)
         start = self.alone(plain, (*tile, *lanes), lambda v: Store(registers.name, element(v), zero))
         middle = update(view, depth) if depth == len(self.loops) else self.loop(view, depth, update)
         middle = where_asked(self, view, depth, tile, middle)
-        finish = self.alone(view, tile, lambda v: self._finish(v, registers, element, lanes, combiner, zero))
-        return Allocate(registers, Block((start, middle, finish)))
+        return Allocate(registers, Block((start, middle, finish(registers))))
 
     def _finish(
         self,
