@@ -22,6 +22,7 @@ from ..targets.target import Target, parse_target
 from ..tensor.program import Program, Tensor
 from ..tensor.text import parse
 from .artifact import Artifact, BufferSpec
+from .code_size import check_size
 from .cpu import assemble
 from .loop_ir import LoopProgram
 from .lower import lower
@@ -66,6 +67,7 @@ def build(
     loops = lower(tree, target, name)
     if threads > 1 and target.kind != "cuda":
         loops = keep_small_serial(loops, target)
+    check_size(loops, threads)
     show(Level.LOOPS, name, lambda: print_loops(loops))
     lowered = time.perf_counter() - started
     artifact = assembled(loops, target, threads, texts)

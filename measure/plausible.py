@@ -1,20 +1,21 @@
 """Times that no machine can reach: a clock that did not run, or a kernel that computed nothing.
 
-Only what cannot be left out is counted: two operations for each product that a matrix product sums, and each output byte
-once. A convolution is not counted, because Winograd's algorithm saves most of its products; nor is what conditions on axes
-leave out. So a time is refused only when it is surely wrong.
+Only what cannot be left out is counted: two operations for each product that a matrix product sums, each output byte once, and
+each byte of an input that is read whole. A convolution is not counted, because Winograd's algorithm saves most of its products;
+nor is what conditions on axes leave out. So a time is refused only when it is surely wrong.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from ..schedules.useful import points_of_use, useful
 from ..targets.ceilings import Ceilings
 from ..tensor.bounds import Bound
 from ..tensor.dtype import DTYPES
-from ..tensor.expr import Const, Op, Read, Var
-from ..tensor.program import Program, Stage
+from ..tensor.expr import Const, Op, Read, Var, children
+from ..tensor.program import Program, Stage, Tensor
 
 MARGIN = 1.5  # a ceiling is itself a measurement
 
@@ -39,7 +40,33 @@ def too_fast(program: Program, seconds: float, ceilings: Ceilings | None) -> str
     fastest = max(speed for _, speed in ceilings.bandwidth)
     if written / fastest > MARGIN * seconds:
         return f"writing {written / seconds:.3g} B/s is {written / seconds / fastest:.1f} times the fastest cache"
+    read = sum(prod(tensor.shape) * tensor.dtype.bytes for tensor in _read_whole(program, bounds))
+    if read / fastest > MARGIN * seconds:
+        return f"reading {read / seconds:.3g} B/s is {read / seconds / fastest:.1f} times the fastest cache"
     return None
+
+
+def _read_whole(program: Program, bounds: Mapping[str, tuple[Bound, ...]]) -> list[Tensor]:
+    """Inputs of which some stage that runs at all its points reads every element, under no condition."""
+    found = {}
+    for stage in program.stages:
+        extents = {axis.name: axis.extent for axis in stage.all_axes}
+        for read in _always_read(stage) if not bounds.get(stage.name) else ():
+            names = [index.name for index in read.indices if isinstance(index, Var)]
+            if len(set(names)) == len(read.indices):
+                found[read.tensor, tuple(extents[name] for name in names)] = read.tensor
+    return [tensor for tensor in program.dynamic_inputs if (tensor.name, tensor.shape) in found]
+
+
+def _always_read(stage: Stage) -> list[Read]:
+    """Reads that stand outside of the arms of every choice."""
+    found, waiting = [], list(stage.expressions)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Read):
+            found.append(node)
+        waiting += node.args[:1] if isinstance(node, Op) and node.name == "select" else children(node)
+    return found
 
 
 def _operations(stage: Stage, bounds: tuple[Bound, ...]) -> int:

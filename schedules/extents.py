@@ -11,6 +11,7 @@ depends on a tunable cannot steer the Python code of a template.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Union
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common.errors import TemplateError
+from ..tensor.limits import size_of
 
 Array = NDArray[np.int64]
 Extent = Union[int, Array, "Sym"]
@@ -270,7 +272,33 @@ def _text(value: Extent | str, outer: int) -> str:
 
 def parse_extent(text: str) -> Extent:
     """The extent that a text stands for. The text is data: it is parsed, never run. ValueError for anything else."""
-    return _from_node(ast.parse(text.strip(), mode="eval").body)
+    return _from_node(parsed_expression(text))
+
+
+_LONGEST = 4000  # characters of one expression
+_DEEPEST = 200  # operators and calls inside each other
+_NO_PART = re.compile(r"[\\\x00-\x08\x0e-\x1f\x7f]")  # of a backslash Python makes warnings
+
+
+def parsed_expression(text: str) -> ast.expr:
+    """The syntax tree of an extent, a step or a rewrite. ValueError for anything that none of these can be."""
+    stripped = text.strip()
+    strange = _NO_PART.search(stripped)
+    if len(stripped) > _LONGEST or strange:
+        what = f"{strange[0]!r} in it" if strange else f"{len(stripped)} characters"
+        raise ValueError(f"not an expression of at most {_LONGEST} characters: {what}")
+    try:
+        tree: ast.AST = ast.parse(stripped, mode="eval")
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(f"not an expression: {stripped[:80]!r} ({error})") from None
+    if size_of(tree, _parts)[1] > _DEEPEST:
+        raise ValueError(f"more than {_DEEPEST} operators inside each other: {stripped[:80]!r}")
+    assert isinstance(tree, ast.Expression)
+    return tree.body
+
+
+def _parts(node: ast.AST) -> list[ast.AST]:
+    return list(ast.iter_child_nodes(node))
 
 
 _OPERATORS: dict[type[ast.AST], str] = {

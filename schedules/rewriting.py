@@ -19,7 +19,7 @@ from ..common.errors import ScheduleError
 from ..tensor.program import Program
 from ..tensor.rewrite import apply_rewrite
 from ..tensor.text import canonical
-from .extents import dotted
+from .extents import dotted, parsed_expression
 
 Argument = Union[str, int, bool, tuple["Argument", ...]]
 
@@ -47,8 +47,7 @@ def make_rewrite(name: str, arguments: Mapping[str, object]) -> Rewrite:
 
 def parse_rewrite(text: str) -> Rewrite:
     """The rewrite that a text stands for. ValueError for anything else."""
-    node = ast.parse(text.strip(), mode="eval").body
-    match node:
+    match parsed_expression(text):
         case ast.Call(func=ast.Name(id="rewrite"), args=[ast.Name(id=name)], keywords=keywords):
             return Rewrite(name, tuple((str(keyword.arg), _value(keyword.value)) for keyword in keywords))
     raise ValueError(f"not a rewrite: {text!r}")

@@ -30,7 +30,7 @@ from ..tensor.accuracy import Accuracy
 from ..tensor.dtype import DTYPES
 from ..tensor.program import Program
 from ..tensor.rewrite import is_allowed
-from .extents import Array, Extent, dotted, substitute, symbolic, to_text
+from .extents import Array, Extent, dotted, parsed_expression, substitute, symbolic, to_text
 from .extents import parse_extent as parse_extent_text
 from .loops import LoopTree, initial_tree
 from .opened import Opened
@@ -41,6 +41,9 @@ from .steps import STEPS, Context
 from .tunables import Tunable, parse_tunable
 
 VariantValue = Union[bool, int, str]
+STEPS_OF_STAGE = 100  # of a program: more than any rule or template ever made
+LONGEST = 1 << 20  # characters of a text
+_SHOWN = 200  # characters of a wrong line in an error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,21 +141,39 @@ class Sketch:
             raise ScheduleError(
                 f"the config lacks {', '.join(missing)}", expected="a number for each tunable of the sketch"
             )
-        return self._tree(program, target, {t.name: _number(config[t.name]) for t in self.tunables})
+        return self._tree(program, target, {t.name: _number(t, config[t.name]) for t in self.tunables})
 
     def opened(self, program: Program, target: Target) -> Opened:
         """The loop tree with all tunables unknown. ScheduleError: a step that does not fit the program."""
         return Opened(self._tree(program, target, {t.name: t.value for t in self.tunables}))
 
     def _tree(self, program: Program, target: Target, values: Mapping[str, Extent]) -> LoopTree:
-        program = self.rewritten(program)
-        known: dict[str, Extent] = {**environment(program, target), **values}
-        tree = initial_tree(program)
-        for number, step in enumerate(self.steps):
-            tree = step.run(tree, Context(number, {}), known)
-        for holds, reason in self.requires:
-            tree = tree.requiring(substitute(holds, known), reason)
+        """Errors: ScheduleError, whatever it is that a sketch of another program, of another version or of a stranger does."""
+        self._check_length(program)
+        try:
+            program = self.rewritten(program)
+            known: dict[str, Extent] = {**environment(program, target), **values}
+            tree = initial_tree(program)
+            for number, step in enumerate(self.steps):
+                tree = step.run(tree, Context(number, {}), known)
+            for holds, reason in self.requires:
+                tree = tree.requiring(substitute(holds, known), reason)
+        except TilesmithError:
+            raise
+        except Exception as error:
+            raise ScheduleError(
+                f"the sketch {self.title[:80]!r} cannot be applied to this program",
+                expected="steps and rewrites of stages and axes that it has, with numbers that make sense",
+                found=f"{type(error).__name__}: {error}",
+            ) from error
         return tree
+
+    def _check_length(self, program: Program) -> None:
+        """A sketch has some lines for each stage; one of ten thousand would keep us busy for an hour."""
+        most = STEPS_OF_STAGE * (len(program.stages) + 2)
+        counts = (len(self.steps), len(self.tunables), len(self.requires), 10 * len(self.rewrites))
+        if max(counts) > most:
+            raise ScheduleError("the sketch is too long for its program", expected=f"at most {most} steps")
 
     def apply_population(self, program: Program, target: Target, arm: Arm, choices: Choices) -> LoopTree:
         """The loop trees of many candidates at once: extents are int64 arrays with one entry a row of `choices`.
@@ -167,8 +188,15 @@ def numbers_of(arm: Arm, choices: Choices) -> dict[str, int | Array]:
     return {name: np.asarray(v, dtype=np.int64) for name, v in columns(arm, choices).items()}
 
 
-def _number(value: Value | Array) -> int | Array:
-    return value if isinstance(value, np.ndarray) else int(value)
+def _number(tunable: Tunable, value: Value | Array) -> int | Array:
+    """The number of a tunable. ScheduleError for what no version's domain of it has."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, str) or not tunable.allows(int(value)):
+        raise ScheduleError(
+            f"{tunable.name} is {str(value)[:80]}", expected=f"a number of the domain of: {tunable.text()[:200]}"
+        )
+    return int(value)
 
 
 def valid(tree: LoopTree, count: int) -> NDArray[np.bool_]:
@@ -225,6 +253,8 @@ UNSCHEDULED = Sketch("default", ())  # no steps: the nests as the program is wri
 
 def parse_sketch(text: str) -> Sketch:
     """The sketch that a text stands for. ScheduleError names the first line that is wrong."""
+    if len(text) > LONGEST:
+        raise ScheduleError("the text of the sketch is too long", expected=f"at most {LONGEST} characters")
     name = ""
     variants: list[tuple[str, VariantValue]] = []
     tunables: list[Tunable] = []
@@ -239,7 +269,7 @@ def parse_sketch(text: str) -> Sketch:
                     name = rest
                 case "variant":
                     left, _, right = rest.partition(" = ")
-                    variants.append((left, json.loads(right)))
+                    variants.append((left, _variant(right)))
                 case "factor" | "choice" | "flag":
                     tunables.append(parse_tunable(line.strip()))
                 case "step" if rest.startswith("rewrite("):
@@ -255,16 +285,24 @@ def parse_sketch(text: str) -> Sketch:
                     pass
                 case _:
                     raise ValueError(f"unknown word {word!r}")
-        except (ValueError, SyntaxError, KeyError, IndexError, TilesmithError) as error:
+        except (ValueError, KeyError, IndexError, RecursionError, TilesmithError) as error:
+            shown = line.strip()[:_SHOWN]
             raise ScheduleError(
-                f"line {number} of a sketch is wrong: {error}", where=f"{number:4} | {line}", found=line.strip()
+                f"line {number} of a sketch is wrong: {error}", where=f"{number:4} | {shown}", found=shown
             ) from None
     return Sketch(name, tuple(steps), tuple(tunables), tuple(variants), tuple(requires), tuple(rewrites))
 
 
+def _variant(text: str) -> VariantValue:
+    value = json.loads(text)
+    if not isinstance(value, bool | int | str):
+        raise ValueError("a variant is true, false, a whole number or a word")
+    return value
+
+
 def parse_step(text: str) -> Step:
     """The step that a text such as `split(t0.a0, i.tile)` stands for. ValueError for anything else."""
-    node = ast.parse(text.strip(), mode="eval").body
+    node = parsed_expression(text)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.keywords:
         raise ValueError(f"not a step: {text!r}")
     op = node.func.id

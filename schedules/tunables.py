@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import Union
 
 from ..common.errors import TemplateError
+from ..tensor.limits import EXTENT
 from .extents import Environment, Extent, Sym, evaluate, leaf, parse_extent, to_text
 from .space import Parameter
 
 _SMALL = 16
 _NEAR_DIVISORS = 8
+_OPTIONS = 1024  # of a choice
+_LONGEST = 5000  # characters of a line
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,9 +41,13 @@ class Factor:
         """The tunable as an extent."""
         return leaf(self.name)
 
+    def allows(self, number: int) -> bool:
+        """Whether a number can be one of this tunable in any version: domains change, this does not."""
+        return 1 <= number <= EXTENT
+
     def parameter(self, environment: Environment) -> Parameter:
         """The domain at the sizes of a task."""
-        extent = max(1, int(evaluate(self.of, environment)))
+        extent = min(max(1, int(evaluate(self.of, environment))), EXTENT)
         values = factor_values(extent, max(self.at_least, min(self.at_most, extent)), self.at_least)
         nearest = min(range(len(values)), key=lambda i: (abs(values[i] - self.default), values[i]))
         return Parameter(self.name, tuple(values), nearest)
@@ -79,6 +86,10 @@ class Choice:
         """The tunable as an extent."""
         return leaf(self.name)
 
+    def allows(self, number: int) -> bool:
+        """As `Factor.allows`."""
+        return -EXTENT <= number <= EXTENT
+
     def parameter(self, environment: Environment) -> Parameter:
         """The domain; it does not depend on the sizes."""
         return Parameter(self.name, self.options, self.options.index(self.default), ordered=False)
@@ -100,6 +111,10 @@ class Flag:
         """The tunable as an extent."""
         return leaf(self.name)
 
+    def allows(self, number: int) -> bool:
+        """As `Factor.allows`."""
+        return number in (0, 1)
+
     def parameter(self, environment: Environment) -> Parameter:
         """The domain: 0 and 1."""
         return Parameter(self.name, (0, 1), int(self.default), ordered=False)
@@ -116,12 +131,14 @@ def parse_tunable(line: str) -> Tunable:
     """The tunable that a line stands for. ValueError for anything else."""
     try:
         return _parse(line)
-    except (SyntaxError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"not a tunable: {line!r} ({error})") from None
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"not a tunable: {line[:80]!r} ({error})") from None
 
 
 def _parse(line: str) -> Tunable:
     kind, name, *rest = line.split(" ")
+    if not name or len(line) > _LONGEST:
+        raise ValueError(f"expected a name, and at most {_LONGEST} characters")
     options = {}
     while rest and "=" in rest[-1] and not rest[-1].startswith(("=", "<", ">", "!")):
         key, _, number = rest.pop().partition("=")
@@ -132,7 +149,10 @@ def _parse(line: str) -> Tunable:
             most, least = options.get("at_most", 1 << 30), options.get("at_least", 1)
             return Factor(name, parse_extent(body), most, least, options.get("default", 1))
         case "choice":
-            return Choice(name, tuple(int(v) for v in json.loads(body)), options["default"])
+            listed, default = tuple(int(v) for v in json.loads(body)), options["default"]
+            if default not in listed or len(listed) > _OPTIONS:
+                raise ValueError(f"expected at most {_OPTIONS} options, the default among them")
+            return Choice(name, listed, default)
         case "flag":
             return Flag(name, bool(options["default"]))
     raise ValueError("expected factor, choice or flag")

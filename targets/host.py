@@ -15,7 +15,7 @@ from pathlib import Path
 from ..common.errors import ArgumentError, TargetError
 from .isa import KINDS, Cache, Kind
 from .matrix_unit import allow_matrix_unit
-from .target import Target, parse_target
+from .target import MOST_THREADS, Target, parse_target
 
 _CPUS = Path("/sys/devices/system/cpu")
 _MACHINES = {"x86_64": "x86", "amd64": "x86", "aarch64": "aarch64", "arm64": "aarch64", "riscv64": "riscv64"}
@@ -125,6 +125,8 @@ def thread_count(threads: int | None, target: Target) -> int:
         return target.cores
     if threads < 1:
         raise ArgumentError(f"{threads} threads can do nothing", expected="threads >= 1", found=str(threads))
+    if threads > MOST_THREADS:
+        raise ArgumentError("too many threads", expected=f"at most {MOST_THREADS}", found=str(threads))
     return threads
 
 

@@ -122,6 +122,7 @@ _NUMBERS = {
 _CACHES = ("l1", "l2", "l3")
 _MOST = 1 << 20  # cores, ports, bytes of a line: more than any processor has
 _TEXT = 2000  # characters
+MOST_THREADS = 1 << 16  # of a kernel
 
 
 def named_targets() -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from ..common.errors import ArgumentError, NoRecordError, TilesmithError, UserEr
 from ..common.settings import DATABASE
 from ..tensor.accuracy import accuracy_named
 from ..tensor.text import program_key
+from .claims import understood
 from .cli_cluster import cluster
 from .cli_log import log
 from .database import Database, rank
@@ -221,7 +222,7 @@ def _tasks(
     database: Database, what: str | None, sizes: Sequence[str] | None, constants: Sequence[str] | None
 ) -> list[TaskIdentity]:
     """Tasks that a person means: all, those of a program, or those whose key begins so. Errors: NoRecordError for none."""
-    tasks = database.tasks()
+    tasks = understood(database.tasks())
     if what is None:
         return tasks
     if _is_key(what):
@@ -242,7 +243,7 @@ def _tasks(
 def _record(database: Database, number: int) -> tuple[Record, TaskIdentity]:
     record = database.record(number)
     task = database.task(record.trial.task) if record else None
-    if record is None or task is None:
+    if record is None or task is None or not understood([task]):
         raise NoRecordError(
             f"there is no record {number}", found=str(database.path), advice="`tune show WHAT` lists them"
         )

@@ -17,13 +17,17 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from types import TracebackType
+from typing import get_args
 
 from ..common.errors import DatabaseError
 from ..common.private import make_private_folder
 from ..common.settings import DATABASE
 from ..measure.result import Failure, Measurement, Purpose, Status
+from ..targets.target import MOST_THREADS
+from ..tensor.accuracy import Accuracy
 from .records import Machine, Record, Run, Sketch, TaskIdentity, Trial
 from .schema import connect, explain
 
@@ -218,13 +222,13 @@ class Database:
         """The sketch of this key."""
         with self._errors():
             row = self._connection.execute("SELECT key, text FROM sketch WHERE key = ?", (key,)).fetchone()
-        return Sketch(*row) if row else None
+        return Sketch(*row) if row and isinstance(row[1], str) else None
 
     def machine(self, key: str) -> Machine | None:
         """The machine of this key."""
         with self._errors():
             row = self._connection.execute("SELECT * FROM machine WHERE key = ?", (key,)).fetchone()
-        return Machine(*row) if row else None
+        return Machine(*row) if row and all(isinstance(text, str) for text in row) else None
 
     def runs(self, task: str) -> list[Run]:
         """All runs of a task, the last one first."""
@@ -251,12 +255,12 @@ class Database:
             rows = self._connection.execute(
                 f"SELECT id, {_TRIAL} FROM record WHERE {where} ORDER BY created, id", tuple(wanted.values())
             ).fetchall()
-        return [_record(row) for row in rows]
+        return [record for record in map(_record_or_none, rows) if record is not None]
 
     def _identities(self, rest: str, values: tuple[str, ...]) -> list[TaskIdentity]:
         with self._errors():
             rows = self._connection.execute(_IDENTITY.format(accuracy=self._accuracy) + rest, values).fetchall()
-        return [TaskIdentity(*row[1:]) for row in rows]
+        return [TaskIdentity(*row[1:]) for row in rows if _is_task(row)]
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -316,6 +320,27 @@ def is_found_out(trial: Trial) -> bool:
 def _as_built(record: Record) -> tuple[str, str, str]:
     """A candidate as one builder compiles it."""
     return record.trial.sketch, record.trial.config, record.trial.measurement.builder
+
+
+def _is_task(row: tuple[object, ...]) -> bool:
+    """Whether a row can be a task: a database may come from anybody."""
+    *texts, threads, accuracy = row
+    counts = isinstance(threads, int) and 1 <= threads <= MOST_THREADS and accuracy in get_args(Accuracy)
+    return counts and all(isinstance(text, str) for text in texts)
+
+
+def _record_or_none(row: tuple[object, ...]) -> Record | None:
+    """A row that is no record counts as none, and costs no other."""
+    try:
+        record = _record(row)
+        usual = all(isinstance(value, int | str) for value in record.config.values())
+    except (ValueError, TypeError, AssertionError, AttributeError, OverflowError, RecursionError):
+        return None
+    return record if usual and all(_is_time(seconds) for seconds in record.trial.measurement.times) else None
+
+
+def _is_time(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < inf
 
 
 def _record(row: tuple[object, ...]) -> Record:

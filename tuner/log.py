@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +25,15 @@ from ..schedules.sketch import parse_sketch
 from ..targets.target import parse_target
 from ..tensor.accuracy import Accuracy
 from ..tensor.text import canonical, family_key, parse, print_program, program_key
+from .claims import believed
 from .database import Database
 from .records import Machine, Record, Sketch, TaskIdentity, Trial, canonical_config
 
 if TYPE_CHECKING:
     from .log_line import Line
+
+
+LONGEST = 1 << 24  # bytes of a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +102,10 @@ def import_log(path: Path, database: Database) -> Report:
         there = known[entry.task.key]
         if there.get(entry.key, -1.0) >= entry.trial.created:
             continue
-        database.add_sketches([entry.sketch])
-        database.add_machine(entry.machine)
+        if database.sketch(entry.sketch.key) is None:  # the domains of one that is known are this version's
+            database.add_sketches([entry.sketch])
+        if database.machine(entry.machine.key) is None:  # nor does a log tell what a machine that is known can do
+            database.add_machine(entry.machine)
         database.add_foreign_run(entry.trial.run, entry.task.key, entry.trial.created)
         database.add(entry.trial)
         there[entry.key] = entry.trial.created
@@ -131,7 +138,7 @@ def check_log(path: Path) -> Report:
 def read_log(path: Path) -> tuple[list[Entry], list[BadLine]]:
     """All records of a log, and the lines that are none. Raises ArgumentError if there is no such file."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     except OSError as error:
         raise ArgumentError("the log cannot be read", found=f"{path}: {error.strerror}") from error
     entries, bad = [], []
@@ -140,7 +147,7 @@ def read_log(path: Path) -> tuple[list[Entry], list[BadLine]]:
             continue
         try:
             entries.append(_entry(line))
-        except (ValueError, SyntaxError, RecursionError, TilesmithError) as error:  # pydantic's are ValueErrors
+        except Exception as error:  # whatever a line leads to, it costs that line alone
             torn = number == len(lines) and not line.rstrip().endswith(b"}")
             problem = "the last line is torn: it was not written to its end" if torn else _problem(error)
             bad.append(BadLine(path, number, problem))
@@ -153,12 +160,15 @@ def _problem(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"{'.'.join(str(part) for part in first['loc']) or 'line'}: {first['msg']}"
-    return str(error).partition("\n")[0]
+    problem = str(error).partition("\n")[0]
+    return problem if isinstance(error, ValueError | TilesmithError) else f"{type(error).__name__}: {problem}"
 
 
 def _entry(text: bytes) -> Entry:
     from .log_line import Line
 
+    if len(text) > LONGEST:
+        raise ValueError(f"the line has {len(text)} bytes, more than {LONGEST}")
     line = Line.model_validate_json(text)
     task = _task(line.program, line.target, line.threads, line.accuracy)
     sketch = Sketch(_sketch_key(line.sketch), line.sketch)
@@ -187,6 +197,7 @@ def _entry(text: bytes) -> Entry:
         created=line.created,
         elapsed=line.elapsed,
     )
+    trial = replace(trial, measurement=believed(measurement, task, machine))
     return Entry(task, sketch, machine, trial)
 
 
@@ -248,15 +259,37 @@ def _line(entry: Entry) -> Line:
 
 
 def _write(path: Path, entries: Iterable[Entry]) -> None:
-    """Written beside and renamed: a log is never half there."""
+    """A file is written beside and renamed: a log is never half there. A link stays one, a pipe or a device is written to."""
     lines = [_line(entry).model_dump_json(exclude_defaults=True) for entry in sorted(entries, key=_order)]
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    text = "".join(f'{{"format":1,{line[1:]}\n' for line in lines)
     try:
-        beside.write_text("".join(f'{{"format":1,{line[1:]}\n' for line in lines), encoding="utf-8")
-        beside.replace(path)
+        if path.exists() and not path.is_file():
+            with path.open("w", encoding="utf-8") as file:
+                file.write(text)
+        else:
+            _replace(path.resolve(), text)
     except OSError as error:
+        raise ArgumentError("the log cannot be written", found=f"{path}: {error.strerror or error}") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file that is whole whenever it is looked at."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
+    beside = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        beside.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        beside.replace(path)
+    except BaseException:
         beside.unlink(missing_ok=True)
-        raise ArgumentError("the log cannot be written", found=f"{path}: {error.strerror}") from error
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
 
 
 def _order(entry: Entry) -> tuple[object, ...]:

@@ -1,4 +1,7 @@
-"""One line of a log, as pydantic checks it. Imported only where logs are read or written: pydantic is slow to load."""
+"""One line of a log, as pydantic checks it. Imported only where logs are read or written: pydantic is slow to load.
+
+Every number and text has a limit: what is larger is no record of any version.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,17 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictBool, StrictInt, StrictStr
 
 from ..measure.result import Purpose, Status
+from ..schedules.sketch import LONGEST
+from ..targets.target import MOST_THREADS
 from ..tensor.accuracy import Accuracy
+from ..tensor.limits import EXTENT, TEXT
 
-Seconds = Annotated[FiniteFloat, Field(ge=0)]
+_LONG = 1e10  # seconds, 300 years: of times, and since 1970
+
+Seconds = Annotated[FiniteFloat, Field(ge=0, le=_LONG)]
+Word = Annotated[StrictStr, Field(max_length=1000)]
+Words = Annotated[StrictStr, Field(max_length=100_000)]
+Number = Annotated[StrictInt, Field(ge=-EXTENT, le=EXTENT)]
 
 
 class Strict(BaseModel):
@@ -21,38 +32,38 @@ class Strict(BaseModel):
 class MachineLine(Strict):
     """Where it was measured."""
 
-    identity: str
-    ceilings: str = ""
+    identity: Words
+    ceilings: Words = ""
 
 
 class FailureLine(Strict):
     """Why it failed."""
 
-    stage: str
-    message: str
+    stage: Word
+    message: Words
 
 
 class Line(Strict):
     """A record that needs nothing beside itself: all texts in full, names in the order in which people look for them."""
 
     format: Literal[1] = 1
-    program: str
-    target: str
-    threads: Annotated[int, Field(ge=1)]
+    program: Annotated[StrictStr, Field(max_length=TEXT)]
+    target: Words
+    threads: Annotated[StrictInt, Field(ge=1, le=MOST_THREADS)]
     accuracy: Accuracy = "default"
-    sketch: str
-    config: dict[str, StrictBool | StrictInt | StrictStr]
+    sketch: Annotated[StrictStr, Field(max_length=LONGEST)]
+    config: Annotated[dict[Word, StrictBool | Number | Word], Field(max_length=1000)]
     purpose: Purpose = Purpose.SEARCH
     status: Status
-    times: tuple[Annotated[FiniteFloat, Field(gt=0)], ...] = ()
+    times: Annotated[tuple[Annotated[FiniteFloat, Field(gt=0, le=_LONG)], ...], Field(max_length=100_000)] = ()
     failure: FailureLine | None = None
     abandoned: bool = False
-    builder: str
+    builder: Word
     machine: MachineLine
-    device: str = ""
+    device: Words = ""
     compile_seconds: Seconds = 0.0
     check_seconds: Seconds = 0.0
     measure_seconds: Seconds = 0.0
-    run: str
+    run: Word
     created: Seconds
     elapsed: Seconds = 0.0

@@ -7,7 +7,6 @@ from math import log
 
 import numpy as np
 
-from ..common.errors import TilesmithError
 from ..measure.calibrate import known_ceilings
 from ..schedules.sketch import Sketch
 from ..schedules.space import Candidate, Parameter, Value
@@ -42,7 +41,7 @@ def moved_config(task: Task, sketch: Sketch, config: Mapping[str, Value]) -> tup
         seconds, distance = space.prior(everything), steps.sum(axis=1)
         best = int(np.lexsort((seconds, distance, ~valid))[0])
         return space.config(moved[best]), float(seconds[best])
-    except (TilesmithError, KeyError, ValueError):
+    except Exception:  # whatever the sketch and the config of another version or of a stranger lead to
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from ..targets.ceilings import Ceilings, default_ceilings
 from ..targets.target import parse_target
 from ..tensor.program import Program
 from ..tensor.text import parse
+from .claims import told_ceilings
 from .database import Database, rank
 from .failures import reasons
 from .outcome import TaskResult, TuneResult
@@ -66,12 +68,12 @@ def sketch_title(database: Database, key: str) -> str:
 
 def ceilings_of(database: Database, record: Record, task: TaskIdentity) -> Ceilings:
     """The ceilings of the machine that the record comes from; the target's own numbers where it was never calibrated."""
-    machine = database.machine(record.trial.machine)
+    machine, usual = database.machine(record.trial.machine), default_ceilings(parse_target(task.target), task.threads)
     if machine is not None and machine.ceilings:
-        ceilings = Ceilings.from_json(machine.ceilings)
+        ceilings = told_ceilings(machine.ceilings, usual)
         if ceilings.threads == task.threads:
             return ceilings
-    return default_ceilings(parse_target(task.target), task.threads)
+    return usual
 
 
 def task_tables(database: Database, tasks: Iterable[TaskIdentity]) -> RenderableType:
@@ -162,7 +164,10 @@ def together(database: Database, result: TuneResult) -> RenderableType:
 def model_table(database: Database, task: TaskIdentity) -> RenderableType:
     """What the model said of each batch of the last run that has any, before it was measured, against what was measured."""
     for run in database.runs(task.key):
-        rounds = [Round.from_json(text) for text in database.rounds(run.id)]
+        rounds = []
+        for text in database.rounds(run.id):
+            with suppress(ValueError, RecursionError):  # what is no round of this version is not shown
+                rounds.append(Round.from_json(text))
         if rounds:
             break
     else:

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from ..codegen.cpu import builder_version
-from ..common.errors import TargetError, TilesmithError
+from ..common.errors import ScheduleError, TargetError
 from ..cost_model.analytic import predict
 from ..measure.calibrate import known_ceilings
 from ..measure.machine import identity_for, machine_key
@@ -31,6 +31,7 @@ from ..schedules.task import Task
 from ..targets.nearness import distance
 from ..targets.target import Target, parse_target
 from ..tensor.text import family_key, parse, program_key
+from .claims import believed, understood
 from .database import Database
 from .effort import UNTUNED
 from .moved import moved_config, shape_distance, sizes
@@ -90,7 +91,10 @@ class AnalyticModel:
             least = self._own()[0][0]
         except Exception:  # the record may do without what failed; if it does not, the analytic tier says why
             return pick
-        own = self._predicted(pick) if seconds is None else seconds
+        try:
+            own = self._predicted(pick) if seconds is None else seconds
+        except Exception:  # what the record asks for is beyond the model; whether it can be built is seen then
+            return None
         said = f"predicted {time_text(own)} here, the analytic pick {time_text(least)}"
         if own <= CLEARLY * least:
             return pick.noting(said)
@@ -168,7 +172,8 @@ def _family(task: Task, database: Database, model: AnalyticModel) -> Iterator[Pi
 
 def _servable(task: Task, others: Sequence[TaskIdentity]) -> list[TaskIdentity]:
     """The other tasks whose schedules may serve this one."""
-    return [one for one in others if one.key != task.key and _apart(task.target, one.target) is not None]
+    known = (one for one in understood(others) if one.key != task.key)
+    return [one for one in known if _apart(task.target, one.target) is not None]
 
 
 def _farness(task: Task, other: TaskIdentity) -> tuple[float, float, bool, str]:
@@ -194,18 +199,26 @@ def _tuned_for(other: TaskIdentity) -> str:
 def _from_record(
     task: Task, database: Database, record: Record, tier: str, note: str = "", *, timed: bool = False
 ) -> Pick | None:
-    """A record's candidate, if it is valid for the task. `timed`: its time holds for what is compiled here and now."""
-    sketch = _stored_sketch(task, database, record.trial.sketch)
-    if sketch is None:
-        return None
+    """A record's candidate, if it is valid for the task. `timed`: its time holds for what is compiled here and now.
+
+    Whatever a record leads to costs that record alone: it may come from anybody.
+    """
     try:
-        tree = sketch.apply(task.body, task.target, record.config)
-    except TilesmithError:
-        return None
-    if broken_conditions(tree):
+        sketch = _stored_sketch(task, database, record.trial.sketch)
+        if sketch is None or not _is_possible(database, record):
+            return None
+        if broken_conditions(sketch.apply(task.body, task.target, record.config)):
+            return None
+    except Exception:
         return None
     seconds = record.seconds if timed else None
     return Pick(sketch, record.config, Provenance(tier, record.id, sketch.title, record.config, seconds, note))
+
+
+def _is_possible(database: Database, record: Record) -> bool:
+    """Whether the machine of a record can have been so fast."""
+    of, machine = database.task(record.trial.task), database.machine(record.trial.machine)
+    return of is not None and machine is not None and believed(record.trial.measurement, of, machine).ok
 
 
 def _stored_sketch(task: Task, database: Database, key: str) -> Sketch | None:
@@ -215,5 +228,8 @@ def _stored_sketch(task: Task, database: Database, key: str) -> Sketch | None:
     stored = database.sketch(key)
     if stored is None:
         return None
-    sketch = parse_sketch(stored.text) if stored.text else UNSCHEDULED
+    try:
+        sketch = parse_sketch(stored.text) if stored.text else UNSCHEDULED
+    except ScheduleError:  # a text that this version does not understand
+        return None
     return sketch if sketch.keeps(task.accuracy) else None

@@ -15,7 +15,7 @@ from math import log
 
 import numpy as np
 
-from ..common.errors import TilesmithError
+from ..common.errors import ScheduleError, TilesmithError
 from ..cost_model.learned import Samples
 from ..measure.result import Purpose, Status
 from ..schedules.sketch import Sketch, parse_sketch
@@ -23,6 +23,7 @@ from ..schedules.space import Candidate
 from ..schedules.space_ops import group
 from ..schedules.task import Task
 from ..tensor.text import parse
+from .claims import understood
 from .database import Database
 from .effort import Transfer
 from .moved import moved_config, shape_distance
@@ -59,7 +60,7 @@ def _relatives(task: Task, own: TaskIdentity, database: Database, settings: Tran
     """The nearest other shapes of the family, on the same target and with as many threads."""
     near = [
         (shape_distance(task.program, parse(one.program)), one.key, one)
-        for one in database.family_tasks(own.family_key)
+        for one in understood(database.family_tasks(own.family_key))
         if one.key != own.key and (one.target_key, one.threads) == (own.target_key, own.threads)
     ]
     return [one for distance, _, one in sorted(near)[: settings.shapes] if distance <= log(settings.reach)]
@@ -71,7 +72,7 @@ def _others(
     """The last few tasks of other families on the same target."""
     taken = {own.key, *(one.key for one in relatives)}
     same = (
-        one for one in database.tasks()
+        one for one in understood(database.tasks())
         if one.key not in taken and (one.target_key, one.threads) == (own.target_key, own.threads)
         and one.family_key != own.family_key
     )  # fmt: skip
@@ -88,7 +89,10 @@ def _seeds(
             stored = database.sketch(record.trial.sketch)
             if stored is None or not stored.text:
                 continue
-            moved = moved_config(task, parse_sketch(stored.text), record.config)
+            try:
+                moved = moved_config(task, parse_sketch(stored.text), record.config)
+            except ScheduleError:  # a text that this version does not understand
+                continue
             candidate = problem.candidate(record.trial.sketch, moved[0]) if moved else None
             if moved is not None and candidate is not None:
                 ranked.append((place, moved[1], candidate))

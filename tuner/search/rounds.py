@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,13 @@ class Round:
 
     @staticmethod
     def from_json(text: str) -> Round:
-        """What `to_json` wrote."""
-        return Round(**json.loads(text))
+        """What `to_json` wrote. Errors: ValueError for anything else."""
+        figures = json.loads(text)
+        if not isinstance(figures, dict) or figures.keys() != {field.name for field in fields(Round)}:
+            raise ValueError("these are no figures of a round")
+        if not all(isinstance(number, int | float) for number in figures.values()):
+            raise ValueError("a figure of a round is no number")
+        return Round(**figures)
 
 
 def judged(
