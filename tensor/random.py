@@ -8,6 +8,8 @@ import numpy as np
 
 from .dtype import DType, Kind
 from .evaluate import Array
+from .index_ranges import index_ranges
+from .intervals import Interval
 from .program import Program
 
 _INTEGERS = 8  # small, so that products of integers stay in range and data-dependent indices repeat
@@ -24,12 +26,24 @@ class Sizes(StrEnum):
 def random_inputs(program: Program, seed: int = 0, sizes: Sizes = Sizes.USUAL) -> tuple[Array, ...]:
     """One C-contiguous array for each input, in order, in its memory dtype.
 
-    Bools are fair. The same seed gives the same arrays for the same shapes, dtypes and sizes, whatever the names.
+    Bools are fair. Integers that are used as indices are uniform in the range that the program's clamps declare
+    (index_ranges.py). The same seed gives the same arrays for the same shapes, dtypes, ranges and sizes, whatever the names.
     """
-    return tuple(
-        random_array(item.tensor.shape, item.tensor.dtype, np.random.default_rng([seed, number]), sizes)
-        for number, item in enumerate(program.inputs)
-    )
+    ranges = index_ranges(program)
+    made = []
+    for number, item in enumerate(program.inputs):
+        tensor, generator = item.tensor, np.random.default_rng([seed, number])
+        if tensor.name in ranges:
+            made.append(random_indices(tensor.shape, tensor.dtype, generator, ranges[tensor.name]))
+        else:
+            made.append(random_array(tensor.shape, tensor.dtype, generator, sizes))
+    return tuple(made)
+
+
+def random_indices(shape: tuple[int, ...], dtype: DType, generator: np.random.Generator, within: Interval) -> Array:
+    """One array of integers uniform in a range, both ends included."""
+    low, high = within
+    return np.asarray(generator.integers(low, high, shape, dtype=dtype.numpy, endpoint=True))
 
 
 def random_array(

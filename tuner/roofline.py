@@ -4,18 +4,21 @@ The count is the roofline's (Williams, Waterman, Patterson: "Roofline", 2009): e
 written, but for points that its conditions on axes leave out (schedules/useful.py), and each input read once and each output
 written once. So a speed in these units says nothing about how a kernel
 does its work, and two kernels of one program compare by it.
+
+An input of which data say what is read counts with as many elements as indices that are uniform in their range meet, as
+those of trials are (tensor/index_ranges.py); real ones that repeat more may be faster than this.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import ceil, expm1, log1p, prod
 
 from ..schedules.useful import points_of_use, useful
 from ..targets.ceilings import Ceilings
 from ..tensor.dtype import boolean
-from ..tensor.expr import ARITHMETIC, MATHEMATICS, Expr, Local, Op, Read, Var, children, walk
-from ..tensor.program import Program, Stage
+from ..tensor.expr import ARITHMETIC, MATHEMATICS, Expr, Local, Op, Read, Var, children, variables, walk
+from ..tensor.program import Program, Stage, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,31 @@ def program_work(program: Program) -> Work:
     read = {read.tensor for stage in program.stages for read in stage.reads()}
     moved = [i.tensor for i in program.inputs if i.tensor.name in read]
     made = [program.tensors[name] for name in program.outputs]
-    taken, written = (sum(prod(t.shape) * t.dtype.bytes for t in tensors) for tensors in (moved, made))
+    taken = sum(elements_read(program, tensor) * tensor.dtype.bytes for tensor in moved)
+    written = sum(prod(t.shape) * t.dtype.bytes for t in made)
     return Work(tuple(operations.items()), taken + written, written)
+
+
+def elements_read(program: Program, tensor: Tensor) -> int:
+    """How many elements of an input a program reads: all, but where data say which ones."""
+    whole, total = prod(tensor.shape), 0.0
+    for stage in program.stages:
+        extents = {axis.name: axis.extent for axis in stage.all_axes}
+        for read in (r for r in stage.reads() if r.tensor == tensor.name):
+            given = [any(isinstance(node, Read | Local) for node in walk(index)) for index in read.indices]
+            if not any(given):
+                return whole
+            plain = {n for index, data in zip(read.indices, given, strict=True) if not data for n in variables(index)}
+            moving = {n for index, data in zip(read.indices, given, strict=True) if data for n in variables(index)}
+            cells = prod(size for size, data in zip(tensor.shape, given, strict=True) if data)
+            rows = prod(size for size, data in zip(tensor.shape, given, strict=True) if not data)
+            total += rows * different(prod(extents[n] for n in moving - plain), cells)
+    return min(whole, ceil(total))
+
+
+def different(draws: int, cells: int) -> float:
+    """How many different ones of `cells` are met on average by as many uniform draws."""
+    return cells * -expm1(draws * log1p(-1 / cells)) if cells > 1 else 1.0
 
 
 def _points_of_step(stage: Stage, expr: Expr) -> int:

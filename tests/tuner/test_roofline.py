@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tilesmith import ops
 from tilesmith.targets.ceilings import MATRIX, Ceilings
 from tilesmith.tensor.text import parse
 from tilesmith.tuner.roofline import Speed, Work, program_work
@@ -31,6 +32,15 @@ def test_indices_guards_and_unread_inputs_do_not_count() -> None:
     )
     assert work.operations == (("f32", 200),)
     assert work.bytes == 4 * (100 + 200)
+
+
+def test_of_a_table_that_indices_choose_from_what_they_meet_counts() -> None:
+    few, many = (program_work(ops.embedding(tokens=n, vocabulary=3000, width=64)) for n in (8, 30_000))
+    assert few.bytes == pytest.approx(4 * 64 * 8 + 8 * 8 + few.written, rel=1e-2)  # none of eight repeats, nearly
+    assert many.bytes == pytest.approx(4 * 64 * 3000 + 8 * 30_000 + many.written, rel=1e-4)  # all rows, nearly
+    along = program_work(ops.take_along_axis(shape=(4, 1000), count=1000, axis=1))
+    met = 1000 * (1 - (1 - 1 / 1000) ** 1000)  # of each row
+    assert along.bytes == pytest.approx(4 * 4 * met + 8 * 4000 + 4 * 4000, abs=4)
 
 
 def test_elementwise_work_is_bound_by_memory() -> None:
