@@ -14,6 +14,7 @@ from .emit_statements import Statements
 from .emit_text import FunctionText
 from .emit_types import Value, memory_type, value_type
 from .emit_values import ModuleText
+from .index import number
 from .loop_ir import (
     BLOCK_INDEX,
     THREAD_INDEX,
@@ -29,12 +30,14 @@ from .loop_ir import (
     Store,
     Update,
     Wait,
+    statements,
 )
 from .refusals_gpu import SHARED_ALIGNMENT
 
 SHARED = "@shared"
 SHARED_TEXT = f"{SHARED} = external addrspace(3) global [0 x i8], align {SHARED_ALIGNMENT}"
 EVERY_LANE = -1
+_WHOLE = "!0"  # of loops
 
 
 class GpuStatements(Statements):
@@ -48,6 +51,7 @@ class GpuStatements(Statements):
         self.module = module
         self.shared: dict[str, int] = {}
         self.shared_bytes = 0
+        self._written_out = False  # whether the schedule says how much of this loop is
 
     def start(self, nest: Nest, narrow: bool) -> None:
         """Binds the numbers of the block and of the thread. narrow: indices fit in 32 bits, which is half the work."""
@@ -56,6 +60,22 @@ class GpuStatements(Statements):
         self.indices.kind = "i32" if narrow else "i64"
         self._number(BLOCK_INDEX, "ctaid", nest.blocks)
         self._number(THREAD_INDEX, "tid", nest.threads)
+
+    def range(self, var: str, start: Index, stop: Index, body: Statement, unroll: int = 1) -> None:
+        """See Statements."""
+        outer, self._written_out = self._written_out, unroll > 1
+        super().range(var, start, stop, body, unroll)
+        self._written_out = outer
+
+    def latch(self, body: Statement) -> str:
+        """Where the schedule says how much of a loop is written out, ptxas does not unroll it further: the registers that it
+        takes for that are as many as they are erratic (a sum of rows by warps: 204 or 66, for 32 or 24 elements a trip)."""
+        if not (self._written_out or any(map(_is_written_out, statements(body)))):
+            return ""
+        self.module.definitions.setdefault(
+            _WHOLE, f'{_WHOLE} = distinct !{{{_WHOLE}, !{{!"llvm.loop.unroll.disable"}}}}'
+        )
+        return f", !llvm.loop {_WHOLE}"
 
     def _number(self, var: Var, register: str, count: int) -> None:
         index = Index()
@@ -200,3 +220,8 @@ class GpuStatements(Statements):
 def _bits(dtype: DType) -> int:
     kind = value_type(dtype)
     return {"double": 64, "float": 32, "half": 16}.get(kind) or int(kind[1:])
+
+
+def _is_written_out(node: Statement) -> bool:
+    """Whether a schedule asks for copies of what stands in a loop."""
+    return isinstance(node, For) and (node.unroll > 1 or (node.kind is LoopKind.UNROLL and node.extent != number(1)))

@@ -316,13 +316,17 @@ class Statements(Effects):
                 self.at.registers.set(self.at.place(name).buffer, key, final)
             text.phi(top, value.dtype, value.lanes, [(value.text, entry), (final.text, latch)], inner.text)
             last.append((name, key, value, final))
-        text.close(f"br i1 {again}, label %{head}, label %{after}")
+        text.close(f"br i1 {again}, label %{head}, label %{after}{self.latch(body)}")
         text.start_block(after)
         for name, key, value, final in last:
             if surely:
                 text.adopt(final.text)
             else:
                 registers[name][key] = text.merge(value, [(value.text, entry), (final.text, latch)])
+
+    def latch(self, body: Statement) -> str:
+        """What stands behind the branch that ends a trip of a loop with this body."""
+        return ""
 
     def _innermost(self, body: Statement) -> bool:
         """Whether no loop of the code stands in the body."""

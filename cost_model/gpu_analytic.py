@@ -31,6 +31,7 @@ BLOCK_START = 600.0  # cycles until the first warp of a block works
 ARITHMETIC_LATENCY = 4.0
 SCHEDULERS = 4.0  # of a multiprocessor, one warp instruction a cycle each
 LINES = 1.0  # lines of 128 bytes of a global access, per cycle and multiprocessor
+TIGHT = 0.9  # of its registers: what needs more is expected to keep some of it in memory
 SPILL = 20.0  # slowdown of a thread whose values do not fit in its registers
 RAGGED = (
     1.04  # slowdown where tiles do not divide the result, or warps the block: masks, registers for them, idle lanes
@@ -59,20 +60,21 @@ def launch_seconds(launch: Launch, target: Target, ceilings: Ceilings) -> Value:
     memory = launch.dram_bytes / ceilings.bandwidth[-1][1]
     l2 = launch.l2_bytes * sector_waste(launch) / ceilings.bandwidth_at(target.caches[1].bytes * 0.5)
     total: Value = (processors**NORM + memory**NORM + l2**NORM) ** (1.0 / NORM)
-    limit = float(target.vector_registers)
-    total = total * np.where(launch.registers > limit, SPILL * launch.registers / limit, 1.0)
+    total = total * np.where(launch.pressure > TIGHT, SPILL * launch.pressure, 1.0)
     total = total * np.where(_is_ragged(launch) | (np.asarray(launch.threads) % 32 != 0), RAGGED, 1.0)
     return np.where(launch.resident < 1.0, CANNOT_RUN, total + START)
 
 
 def _is_ragged(launch: Launch) -> NDArray[np.bool_]:
-    """Whether blocks at the edge do less than a whole one, so that all of them ask where they are."""
-    loops = launch.root.loops
+    """Whether blocks at the edge, or the last step of a loop in the code, do less than a whole one, so that all of them ask
+    where they are."""
     found: NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
-    for axis, extent in loops.box.items():
-        blocks = [x for x in loops.pieces(axis) if x.kind is LoopKind.BLOCK]
-        if blocks:
-            found = found | np.asarray(np.asarray(extent) % np.asarray(blocks[-1].stride) != 0)
+    for cost in launch.stages:
+        loops = cost.stage.loops
+        for axis, extent in loops.box.items():
+            steps = [x for x in loops.pieces(axis) if x.kind in (LoopKind.BLOCK, LoopKind.SERIAL)]
+            if steps:
+                found = found | np.asarray(np.asarray(extent) % np.asarray(steps[-1].stride) != 0)
     return found
 
 
@@ -81,8 +83,9 @@ def processor_cycles(launch: Launch, target: Target) -> tuple[Value, Value]:
     blocks = np.maximum(launch.blocks, 1.0)
     arithmetic, issue, shared, lines = (value / blocks for value in unit_cycles(launch, target))
     block = np.maximum(np.maximum(arithmetic, issue), np.maximum(shared, lines))
-    busiest = np.ceil(blocks / target.cores) * block
-    waves = np.ceil(blocks / (target.cores * np.maximum(launch.resident, 1.0)))
+    # blocks that are started and find nothing to do take the places of others
+    busiest = np.ceil(launch.grid / target.cores) * block
+    waves = np.ceil(launch.grid / (target.cores * np.maximum(launch.resident, 1.0)))
     return busiest, waves * (BLOCK_START + _alone(launch, block))
 
 

@@ -62,7 +62,7 @@ def _of_launch(launch: Launch, target: Target, ceilings: Ceilings) -> Iterator[V
     full = np.ceil(launch.blocks / target.cores)
     yield launch.blocks / (full * target.cores)
     yield launch.registers / gpu.thread_registers
-    yield np.where(launch.registers > gpu.thread_registers, 1.0, 0.0)
+    yield np.where(launch.pressure > 1.0, 1.0, 0.0)
     yield launch.shared_bytes / gpu.shared
     yield np.log2(np.maximum(_mean(launch, lambda c: c.conflicts, lambda c: c.shared), 1.0))
     yield np.log2(np.maximum(sector_waste(launch), 1.0))

@@ -9,32 +9,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..schedules import regions
 from ..schedules.loops import LoopKind, LoopTree
 from ..targets.isa import Multiprocessor
 from ..targets.target import Cache, Target
-from ..tensor.expr import variables
 from .footprint import Value, real
 from .gpu_lanes import LANES, SECTOR
 from .gpu_patterns import note
-from .gpu_stage import StageCost, StageCounter, copies, placement, wanted_threads
+from .gpu_places import placement, shared_bytes
+from .gpu_registers import registers_at_most, registers_needed
+from .gpu_stage import StageCost, StageCounter, wanted_threads
 from .levels import Levels, StageLevels, levels
 from .traffic import TrafficWalk, survives
 
-OVERHEAD = 28.0  # registers of a thread for addresses and counters
 L1_RESERVED = 1024.0  # bytes of shared memory that each block costs beside its own
+REGISTER_GRAIN = 256.0  # registers are handed out to a warp in so many
+SCHEDULERS = 4.0  # of a multiprocessor: each has its share of the registers, for warps of its own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Launch:
-    """One root with all that runs inside of it. `ahead`: stages of the software pipeline (1: none)."""
+    """One root with all that runs inside of it. `ahead`: stages of the software pipeline (1: none).
+
+    `grid` blocks of `width` threads are started; `blocks` of them have something to do, in `threads` of theirs.
+    """
 
     root: StageLevels
     blocks: Value
+    grid: Value
     threads: Value
+    width: Value
     registers: Value
+    pressure: Value  # registers that a thread would take, over those that it can have
     shared_bytes: Value
     resident: Value  # blocks of a multiprocessor at a time
     ahead: Value
@@ -51,10 +57,12 @@ def launches(tree: LoopTree, target: Target) -> tuple[Launch, ...]:
 
 
 def resident_blocks(gpu: Multiprocessor, threads: Value, registers: Value, shared: Value) -> Value:
-    """How many blocks a multiprocessor holds at a time: by threads, registers (given out in eights to whole warps), memory."""
+    """How many blocks a multiprocessor holds at a time: by threads, registers, memory. Source: CUDA C++ best practices guide,
+    "Occupancy", and the occupancy calculator that NVIDIA ships with its profiler."""
     warps = np.ceil(threads / LANES)
     by_threads = np.floor(gpu.threads / (warps * LANES))
-    by_registers = np.floor(gpu.registers / (np.ceil(registers / 8.0) * 8.0 * warps * LANES))
+    of_warp = np.maximum(np.ceil(registers * LANES / REGISTER_GRAIN) * REGISTER_GRAIN, REGISTER_GRAIN)
+    by_registers = np.floor(np.floor(gpu.registers / SCHEDULERS / of_warp) * SCHEDULERS / warps)
     by_shared = np.floor(gpu.shared / (shared + L1_RESERVED))
     return np.minimum(np.minimum(np.minimum(by_threads, by_registers), by_shared), float(gpu.blocks))
 
@@ -73,14 +81,18 @@ class _LaunchCount:
             depth += 1
         self.depth = depth
         self.blocks: Value = root.trips[depth]
+        self.grid: Value = 1.0
+        for loop in root.loops.loops[:depth]:
+            self.grid = self.grid * real(loop.extent)
         self.places = {s.name: placement(self.tree, s.loops) for s in self.members}
         self.threads = self._threads()
+        self.width: Value = np.where(np.asarray(self.threads) > 1.0, np.ceil(self.threads / LANES) * LANES, 1.0)
 
     def _inside(self, stage: StageLevels) -> bool:
         return any(outer is self.root.loops for outer, _ in self.tree.chain(stage.name))
 
     def _threads(self) -> Value:
-        own = wanted_threads(self.root.loops)
+        own = np.minimum(wanted_threads(self.root.loops), float(self.gpu.block_threads))
         if any(x.kind in (LoopKind.THREAD, LoopKind.WARP) for x in self.root.loops.loops):
             return own
         most: Value = 1.0
@@ -94,62 +106,21 @@ class _LaunchCount:
         stages = tuple(counter.cost(s) for s in self.members)
         ahead: Value = 1.0
         shared: Value = 0.0
-        held: NDArray[np.bool_] = np.asarray(False)  # what is copied, on its way through registers
         for stage in self.members:
             depth = note(stage.loops, "pipeline")
-            held = held | (np.asarray(note(stage.loops, "staged")) > 0)
             if not (isinstance(depth, int) and depth == 0):
                 ahead = np.maximum(ahead, real(depth))
         for stage in self.members:
-            if self.places[stage.name] == "shared":
-                shared = shared + real(regions.storage_bytes(self.tree, stage.loops)) * (
-                    ahead if stage.loops.copies is not None else 1.0
-                )
-        registers = self._registers() + self._staged((np.asarray(ahead) <= 1) | held)
-        resident = np.maximum(resident_blocks(self.gpu, self.threads, registers, shared), 0.0)
+            shared = shared + shared_bytes(self.tree, stage.loops, self.places[stage.name], self.width, ahead)
+        needed = registers_needed(self.tree, self.members, self.places, self.width)
+        most = registers_at_most(self.width)
+        registers = np.minimum(needed, most)
+        resident = np.maximum(resident_blocks(self.gpu, self.width, registers, shared), 0.0)
         l2, dram, touched = self._bytes(shared * np.maximum(resident, 1.0))
         return Launch(
-            self.root, self.blocks, self.threads, registers, shared, resident, ahead, stages, l2, dram, touched
-        )
-
-    # ---- registers -----------------------------------------------------------------------------------------------------
-
-    def _registers(self) -> Value:
-        """What the busiest stage needs beside the tiles that stay in registers from stage to stage."""
-        held: Value = 0.0
-        most: Value = 0.0
-        for stage in self.members:
-            definition = stage.definition
-            words = max(1.0, max(t.dtype.bytes for t in definition.tensors) / 4.0)
-            own = copies(stage.loops, frozenset(a.name for a in definition.axes)) * words
-            operands: Value = 0.0
-            for read in definition.reads():
-                spatial = frozenset().union(*(variables(i) for i in read.indices))
-                producer = self.tree.program.producers.get(read.tensor)
-                if producer is not None and self.places.get(producer.name) == "register":
-                    continue
-                if definition.reduction:
-                    spatial &= {a.name for a in definition.axes}
-                # those of the next term are on their way while this one's are used
-                ahead = 2.0 if definition.reduction else 1.0
-                operands = operands + ahead * copies(stage.loops, spatial) * max(1.0, read.dtype.bytes / 4.0)
-            if self.places[stage.name] == "register" and stage is not self.root:
-                held = held + own
-                most = np.maximum(most, operands)
-            else:
-                most = np.maximum(most, operands + (own if definition.reduction else 0.0))
-        return OVERHEAD + held + most
-
-    def _staged(self, held: NDArray[np.bool_]) -> Value:
-        """Registers for what a thread copies at a time: the elements where they are held in some, and addresses."""
-        total: Value = 0.0
-        for stage in self.members:
-            if stage.loops.copies is None or self.places[stage.name] != "shared":
-                continue
-            words = max(1.0, stage.definition.tensors[0].dtype.bytes / 4.0)
-            elements = stage.trips[-1] / np.maximum(stage.trips[0], 1.0) / self.threads
-            total = total + elements * np.where(held, words + 0.5, 0.5)
-        return total
+            self.root, self.blocks, self.grid, self.threads, self.width, registers, needed / most, shared, resident, ahead,
+            stages, l2, dram, touched,
+        )  # fmt: skip
 
     # ---- bytes ---------------------------------------------------------------------------------------------------------
 

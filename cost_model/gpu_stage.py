@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..schedules.loops import WRITTEN_OUT, Loop, LoopKind, LoopTree, Scope, StageLoops
+from ..schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
 from ..tensor.expr import Read, variables
 from .footprint import Value, real
 from .gpu_lanes import LANES, SECTOR
@@ -83,7 +83,7 @@ class _Accesses:
 
 
 class StageCounter:
-    """Counts the stages of one launch. `places`: of each stage, as `placement` says; `threads`: of a block."""
+    """Counts the stages of one launch. `places`: of each stage, as gpu_places.py says; `threads`: of a block."""
 
     def __init__(self, counted: Levels, places: dict[str, str], threads: Value, blocks: Value) -> None:
         self.counted, self.places, self.threads, self.blocks = counted, places, threads, blocks
@@ -187,36 +187,6 @@ class StageCounter:
         for outer, depth in self.tree.chain(stage.name):
             total = total * _serial_trips(self.counted.stages[outer.stage], depth)
         return total
-
-
-def placement(tree: LoopTree, stage: StageLoops) -> str:
-    """Where the values of a stage live: "global", "shared" or "register"."""
-    if stage.at is None or any(t.name in tree.program.outputs for t in tree.definition(stage.stage).tensors):
-        return "global"
-    if stage.scope is Scope.SHARED:
-        return "shared"
-    around = [x.kind for outer, depth in tree.chain(stage.stage) for x in outer.loops[:depth]]
-    bound = [x for x in stage.loops if x.kind in (LoopKind.THREAD, LoopKind.WARP)]
-    axes = {a.name for a in tree.definition(stage.stage).axes}
-    if LoopKind.THREAD in around or not any(x.axis in axes for x in bound):
-        return "register"
-    readers = [tree.by_stage[c.name] for c in tree.program.consumers[stage.stage]]
-    return "register" if all(_alike(stage, reader) for reader in readers) else "shared"
-
-
-def _alike(stage: StageLoops, reader: StageLoops) -> bool:
-    """Whether a reader is bound as a stage is, and both write out the rest, so that each thread reads what it made."""
-    kinds = (LoopKind.THREAD, *WRITTEN_OUT)
-    mine, theirs = ([x for x in s.loops if x.kind is LoopKind.THREAD] for s in (stage, reader))
-    serial = [x for x in stage.loops if x.kind not in kinds and x.axis in {y.axis for y in mine}]
-    reduced = [x for x in serial if not (isinstance(x.extent, int) and x.extent == 1)]
-    pairs = zip(mine, theirs, strict=False)
-    same = len(mine) == len(theirs) and all(
-        np.array_equal(np.asarray(a.extent), np.asarray(b.extent))
-        and np.array_equal(np.asarray(a.stride), np.asarray(b.stride))
-        for a, b in pairs
-    )
-    return same and not reduced
 
 
 def executed(stage: StageLevels, axes: frozenset[str], store: bool = False) -> Value:

@@ -31,6 +31,9 @@ MATRIX = (
 LOADED = (
     "f32_loaded"  # in Ceilings.flops: products where every second operand comes from the nearest cache, as measured
 )
+PRODUCTS = "_products"  # behind a dtype's name in Ceilings.flops: sums of products on the matrix units of a GPU
+# what they do of each, beside floats of 16 bits
+_PRODUCTS = {"f16": 1.0, "bf16": 1.0, "i8": 2.0, "u8": 2.0, "f64": 1 / 16}
 MATRIX_FLOPS = 1024  # operations of such a unit in one cycle
 MATRIX_PRODUCTS = 6  # products of bfloat16 parts that make one of f32 (tensor/bf16_products.py)
 _MATRIX_CLOCK = 0.92  # of the clock, while the matrix unit is at work
@@ -44,7 +47,8 @@ _CUDA_L2 = 32  # bytes per cycle and multiprocessor that the L2 gives
 class Ceilings:
     """The highest speeds of `threads` threads together.
 
-    flops: dtype name -> operations per second, a fused multiply-add counting two; beside the dtypes MATRIX and LOADED.
+    flops: dtype name -> operations per second, a fused multiply-add counting two; beside the dtypes MATRIX and LOADED, and
+        the PRODUCTS of a dtype.
     bandwidth: (working set, speed) in ascending order of working set. The set is all bytes that the threads touch together;
         the speed, bytes per second, counts each byte read or written once, and is the highest of all kinds of loops.
     streams: the same for each kind of loop by itself, by its name (see USES); empty where that was not told apart.
@@ -71,7 +75,8 @@ class Ceilings:
 
     def highest(self, dtype: str) -> float:
         """Operations per second that no sum of products of a dtype exceeds, on whatever unit it is computed."""
-        return max(self.flops[dtype], self.flops.get(MATRIX, 0.0) / MATRIX_PRODUCTS if dtype == "f32" else 0.0)
+        tiles = self.flops.get(MATRIX, 0.0) / MATRIX_PRODUCTS if dtype == "f32" else 0.0
+        return max(self.flops[dtype], tiles, self.flops.get(dtype + PRODUCTS, 0.0))
 
     def bandwidth_at(self, bytes: float) -> float:
         """Bytes per second at a working set of `bytes`: between two entries as a straight line on logarithmic scales."""
@@ -164,6 +169,8 @@ def _default_flops(target: Target, cycles: float) -> dict[str, float]:
     flops = {name: lane_bits / width for name, width in (bits | {"u8": 8, "bool": 8}).items()}
     if "amx-bf16" in target.features:
         flops[MATRIX] = MATRIX_FLOPS * _MATRIX_CLOCK * cycles
+    if target.isa.gpu is not None:
+        flops |= {name + PRODUCTS: target.isa.gpu.products * share * cycles for name, share in _PRODUCTS.items()}
     return flops
 
 

@@ -24,7 +24,11 @@ class Cache:
 @dataclass(frozen=True, slots=True)
 class Multiprocessor:
     """What one multiprocessor of a GPU holds at a time, and what one block may have (CUDA C++ programming guide, table of
-    compute capabilities). Memory in bytes; registers of 32 bits."""
+    compute capabilities). Memory in bytes; registers of 32 bits.
+
+    products: operations that its matrix units do in a cycle on floats of 16 bits, a multiply-add counting two; never fewer
+        than NVIDIA's figures for dense products.
+    """
 
     shared: int
     registers: int
@@ -33,6 +37,7 @@ class Multiprocessor:
     block_threads: int = 1024
     thread_registers: int = 255
     warp: int = 32
+    products: int = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +146,8 @@ def _sm(name: str, processors: int, l2: int, holds: Multiprocessor, cpu: str = "
 _REGISTERS = 65536
 _AMPERE = Multiprocessor(164 * _K, _REGISTERS, 2048, 32)
 _ADA = Multiprocessor(100 * _K, _REGISTERS, 1536, 24)
-_HOPPER = Multiprocessor(228 * _K, _REGISTERS, 2048, 32)
+_HOPPER = Multiprocessor(228 * _K, _REGISTERS, 2048, 32, products=4096)
+_BLACKWELL = Multiprocessor(228 * _K, _REGISTERS, 2048, 32, products=8192)
 
 # First "cache": the shared memory that one block may have. Second: the L2 of the largest usual part.
 CUDA = Kind(
@@ -155,8 +161,8 @@ CUDA = Kind(
         _sm("sm_89", 128, 72 * _M, _ADA),
         _sm("sm_90", 132, 50 * _M, _HOPPER),
         _sm("sm_90a", 132, 50 * _M, _HOPPER),
-        _sm("sm_100", 148, 126 * _M, _HOPPER),
-        _sm("sm_100a", 148, 126 * _M, _HOPPER),
+        _sm("sm_100", 148, 126 * _M, _BLACKWELL),
+        _sm("sm_100a", 148, 126 * _M, _BLACKWELL),
         _sm("sm_120", 170, 96 * _M, _ADA),
         _sm("sm_120a", 170, 96 * _M, _ADA),
         # what the emulator plays: an sm_80 with few multiprocessors, for tests without a GPU

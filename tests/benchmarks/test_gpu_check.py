@@ -46,7 +46,27 @@ def test_it_needs_no_package_but_numpy_and_llvmlite(bare: Path, tmp_path: Path) 
     report = json.loads(out.read_text())
     assert report["device"] == "cuda:emulator" and report["checked"] >= 4 and not report["wrong"]
     assert [row["name"] for row in report["rows"]] == ["row sum"]
-    assert report["rows"][0]["seconds"] > 0 and not report["rows"][0]["problem"]
+    (row,) = report["rows"]
+    assert row["seconds"] > 0 and not row["problem"]
+    assert row["copy_seconds"] > 0 and row["copy_share"] > 0, "a copy of this row's size, in the same rounds"
+
+
+def test_bars_are_judged_by_medians(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import gpu_check
+    from gpu_rows import ROWS
+
+    row, rounds = next(row for row in ROWS if row.name == "row sum"), 9
+    program = row.make(**row.small)
+    times = {
+        "ours": [1.0] * rounds, "copy": [0.5] * 5 + [2.0] * 4,  # its best rounds say 200%, its median 50%
+        "torch": [0.9] * 5 + [1.2] * 4, "torch.compile": [3.0] * rounds,
+    }  # fmt: skip
+    result = gpu_check.Result(row.name)
+    gpu_check.judge(result, row, times, 1000, program, False)
+    assert result.ratio is not None and result.ratio[1] == pytest.approx(0.9)
+    assert result.copy_share == pytest.approx(0.5)
+    assert result.bars == {">= 1.00x torch": False, ">= 90% of copy": False}
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from tilesmith.measure.timer import Timer
 from tilesmith.measure.timing import SEARCH_PLAN, Repeat, Timing
 from tilesmith.measure.worker import Link
 from tilesmith.schedules.task import Task
-from tilesmith.targets.ceilings import MATRIX, Ceilings
+from tilesmith.targets.ceilings import MATRIX, Ceilings, default_ceilings
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.ops import matmul
 from tilesmith.tensor.text import parse
@@ -156,6 +156,18 @@ def test_too_fast_to_be_true() -> None:
     timer = TrustingTimer(Ceilings({"f32": 1.0}, ((1 << 14, 1e3),), 1))
     found = trial(timer, "right")
     assert found.status is Status.UNSTABLE and found.failure is not None and "fastest cache" in found.failure.message
+
+
+@pytest.mark.parametrize(("target", "dtype", "fast", "impossible"), [
+    ("cuda:sm_90a", "bf16", 800e12, 3000e12), ("cuda:sm_90a", "f16", 800e12, 3000e12), ("cuda:sm_80", "bf16", 290e12, 900e12),
+    ("cuda:sm_90a", "f64", 60e12, 200e12), ("cuda:sm_90a", "f32", 60e12, 120e12), ("cuda:sm_80", "f32", 19e12, 120e12),
+])  # fmt: skip
+def test_what_a_gpu_can_do_depends_on_the_type(target: str, dtype: str, fast: float, impossible: float) -> None:
+    program = parse(f"input A: {dtype}[4096, 4096]\ninput B: {dtype}[4096, 4096]\n"
+                    "C[i: 4096, j: 4096] = sum[k: 4096](A[i, k] * B[k, j])\nreturn C\n")  # fmt: skip
+    ceilings = default_ceilings(parse_target(target), 1)
+    assert too_fast(program, 2 * 4096**3 / fast, ceilings) is None
+    assert "ceiling" in str(too_fast(program, 2 * 4096**3 / impossible, ceilings))
 
 
 @pytest.fixture(scope="module")
