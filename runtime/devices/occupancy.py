@@ -1,21 +1,16 @@
-"""How many blocks of a kernel a multiprocessor holds at a time. Source: CUDA C++ best practices guide, "Occupancy"."""
+"""How many blocks of a kernel a multiprocessor holds at a time: the cost model's rule, with the driver's numbers."""
 
 from __future__ import annotations
 
+from ...cost_model.gpu_launch import L1_RESERVED, resident_blocks
+from ...targets.isa import Multiprocessor
 from .driver import DeviceFacts
 
-_WARP = 32
-_GRAIN = 256  # registers are handed out to a warp in this many
-_SYSTEM = 1024  # bytes of shared memory that the driver keeps of each block (from capability 8.0 on)
 _BLOCKS = 32
 
 
 def blocks_of(device: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> int:
     """Blocks that one multiprocessor holds: registers, threads and shared memory are the limits."""
-    warps = -(-threads // _WARP)
-    of_warp = max(_GRAIN, -(-registers * _WARP // _GRAIN) * _GRAIN)
-    by_registers = device.registers // of_warp // warps
-    by_threads = device.threads // (warps * _WARP)
-    system = _SYSTEM if device.capability >= (8, 0) else 0
-    by_shared = device.shared // (shared_bytes + system) if shared_bytes + system else _BLOCKS
-    return min(_BLOCKS, by_registers, by_threads, by_shared)
+    holds = Multiprocessor(device.shared, device.registers, device.threads, _BLOCKS)
+    kept = 0.0 if device.capability >= (8, 0) else L1_RESERVED  # older ones keep nothing of each block for the driver
+    return int(resident_blocks(holds, float(threads), float(registers), max(shared_bytes - kept, -L1_RESERVED + 1.0)))

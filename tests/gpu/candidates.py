@@ -14,7 +14,7 @@ from tilesmith.runtime.devices.emulator import emulator
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.sketch import Sketch, valid
 from tilesmith.schedules.space import Value, config
-from tilesmith.schedules.task import normalised
+from tilesmith.schedules.task import Task, normalised
 from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.dtype import DType, bf16
@@ -22,6 +22,7 @@ from tilesmith.tensor.program import Program
 from tilesmith.tensor.random import random_array
 from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.text import canonical
+from tilesmith.tuner.apply import analytic_pick
 
 EMULATOR = parse_target("cuda:emulator")
 DRAWS = 4096
@@ -51,16 +52,10 @@ def drawn(body: Program, sketch: Sketch, target: Target, seed: int) -> tuple[NDA
     return choices[good], seconds[good]
 
 
-def picked(body: Program, target: Target, seed: int = 1) -> tuple[Sketch, Config]:
-    """The candidate that the analytic model would take of a small draft."""
-    best: tuple[float, Sketch, Config] | None = None
-    for sketch in sketches(body):
-        choices, seconds = drawn(body, sketch, target, seed)
-        if len(seconds) and (best is None or seconds.min() < best[0]):
-            row = choices[int(np.argmin(seconds))]
-            best = (float(seconds.min()), sketch, config(sketch.arm(body, target), row))
-    assert best is not None
-    return best[1], best[2]
+def picked(body: Program, target: Target) -> tuple[Sketch, Config]:
+    """The candidate that `compile` takes where there is no record."""
+    pick = analytic_pick(Task.of(body, target, 1))
+    return pick.sketch, dict(pick.config)
 
 
 def some_configs(body: Program, sketch: Sketch, count: int, seed: int) -> list[Config]:
