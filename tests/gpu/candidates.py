@@ -22,7 +22,7 @@ from tilesmith.tensor.program import Program
 from tilesmith.tensor.random import random_array
 from tilesmith.tensor.reference import evaluate
 from tilesmith.tensor.text import canonical
-from tilesmith.tuner.apply import analytic_pick
+from tilesmith.tuner.tiers import analytic_pick
 
 EMULATOR = parse_target("cuda:emulator")
 DRAWS = 4096
