@@ -40,4 +40,4 @@ def test_the_code_of_the_readme_runs(tmp_path: Path, kept_ceilings: Path) -> Non
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "exact: record" in done.stdout and "t1: pointwise" in done.stdout
+    assert "exact: record" in done.stdout and "D: pointwise" in done.stdout

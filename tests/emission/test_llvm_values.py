@@ -25,7 +25,8 @@ NUMPY = {
     "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and": np.logical_and,
     "or": np.logical_or, "not": np.logical_not, "exp": np.exp, "log": np.log, "tanh": np.tanh, "sqrt": np.sqrt,
     "floor": np.floor, "ceil": np.ceil, "round": np.rint, "sin": np.sin, "cos": np.cos, "pow": np.power,
-    "erf": np.vectorize(math.erf), "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "rsqrt": lambda x: 1 / np.sqrt(x),
+    "erf": np.vectorize(math.erf), "erfc": np.vectorize(math.erfc), "exp2": np.exp2, "log2": np.log2,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "rsqrt": lambda x: 1 / np.sqrt(x),
     "select": np.where,
 }  # fmt: skip
 
@@ -116,7 +117,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "dtype"), CASES, ids=str)
 def test_operator(name: str, dtype: DType) -> None:
     result_type = boolean if name in COMPARISONS or name in LOGIC else dtype
-    positive = name in ("log", "rsqrt", "sqrt", "pow")
+    positive = name in ("log", "log2", "rsqrt", "sqrt", "pow")
     arrays = [samples(dtype, seed, positive) for seed in range(OPERATORS[name])]
     kinds = [dtype] * len(arrays)
     if name == "select":
