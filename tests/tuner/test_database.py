@@ -118,6 +118,22 @@ def test_confirmed_times_come_before_searched_ones() -> None:
     assert ranked(*both, (4, 0.5, search)) == [(4, 0.5), (1, 1.01), (2, 1.05), (3, 0.95)]
 
 
+@pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.CRASH])
+def test_what_a_confirmation_found_out_is_no_success(status: Status) -> None:
+    def record(number: int, config: int, purpose: Purpose, ended: Status, builder: str = "b1") -> Record:
+        times = (1e-3,) if ended is Status.OK else ()
+        return Record(
+            number, trial("r", config, purpose=purpose, measurement=Measurement(ended, times, builder=builder))
+        )
+
+    search, confirm = Purpose.SEARCH, Purpose.CONFIRM
+    found_out = [record(1, 1, search, Status.OK), record(2, 1, confirm, status)]
+    assert rank(found_out) == []
+    assert rank([record(1, 1, search, Status.OK), record(2, 1, confirm, Status.UNSTABLE)]) != [], "noise says nothing"
+    assert [r.id for r in rank([*found_out, record(3, 2, search, Status.OK)])] == [3]
+    assert [r.id for r in rank([*found_out, record(3, 1, search, Status.OK, "b2")])] == [3], "another code generator"
+
+
 def test_an_abandoned_trial_is_never_ranked() -> None:
     slow = trial("r", 1, 1.0)
     slow = replace(slow, measurement=replace(slow.measurement, abandoned=True))

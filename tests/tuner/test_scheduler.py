@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from contracts.spaces import ToySpace
-from tilesmith.common.errors import ArgumentError
-from tilesmith.measure.result import Job, Measurement, Status
+from tilesmith.common.errors import ArgumentError, SearchFailed
+from tilesmith.measure.result import Failure, Job, Measurement, Status
 from tilesmith.schedules.space import Arm, Candidate, Population, Value, config
 from tilesmith.schedules.space_ops import enumerate_arm
 from tilesmith.targets.ceilings import Ceilings
@@ -240,3 +240,47 @@ def test_what_the_model_said_of_each_batch_is_kept_and_shown(tmp_path: Path) -> 
         console.print(model_table(database, done.tasks[0].task))
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "a-peak@batch" in shown and len(shown.splitlines()) == len(rounds) + 1
+
+
+def test_who_is_found_out_gives_way_until_all_that_lead_are_right(tmp_path: Path) -> None:
+    """Of the seven fastest, whom trials passed, a confirmation finds six to be wrong; it takes all who may lead."""
+    wrong: set[str] = set()
+    confirmed: list[int] = []
+
+    class FindingOut(ToyRunner):
+        def confirm(self, jobs: Sequence[Job]) -> Sequence[tuple[int, Measurement]]:
+            if not confirmed:
+                wrong.update(str(job.config) for job in jobs[:6])
+            confirmed.append(len(jobs))
+            bad = Measurement(Status.WRONG_RESULT, failure=Failure("verify", "wrong"), builder="toy")
+            return [(job.number, bad if str(job.config) in wrong else self._answer(job)) for job in jobs]
+
+    result = run(tmp_path / "a.sqlite", 60, FindingOut({"a": 1.0}), {"a": 1.0})
+    assert len(confirmed) == 2 and len(wrong) == min(6, confirmed[0])
+    assert result.best is not None and str(result.best.config) not in wrong
+    assert str(result.best.trial.purpose) == "confirm"
+
+
+def test_there_is_no_winner_where_all_are_found_out(tmp_path: Path) -> None:
+    class FindingOut(ToyRunner):
+        def confirm(self, jobs: Sequence[Job]) -> Sequence[tuple[int, Measurement]]:
+            return [(job.number, Measurement(Status.WRONG_RESULT, builder="toy")) for job in jobs]
+
+    with Database(tmp_path / "a.sqlite") as database:
+        identity = TaskIdentity("a" * 64, "f" * 64, "a", "display", "t" * 64, "x86:avx2", 1)
+        given = Problem("a", identity, SPACE, Machine("m1", "a test"), "toy", CEILINGS, Work((), 0), sampled=True)
+        session = Session.begin(database, given, {})
+        lane = Lane(session, make_strategy("random", SPACE, 0), Silent())
+        with pytest.raises(SearchFailed):
+            search([lane], FindingOut({"a": 1.0}), Budget(9), NORMAL)
+        assert session.best() is None
+
+
+def test_what_a_check_cannot_tell_is_said_once(tmp_path: Path) -> None:
+    class Unsure(ToyRunner):
+        def _answer(self, job: Job) -> Measurement:
+            return replace(super()._answer(job), remark="zeros would pass")
+
+    with pytest.warns(UserWarning, match="zeros would pass") as said:
+        run(tmp_path / "a.sqlite", 8, Unsure({"a": 1.0}), {"a": 1.0})
+    assert len(said) == 1
