@@ -22,6 +22,7 @@ from itertools import count
 from pathlib import Path
 
 from .errors import EnvironmentFailure
+from .printable import printable
 from .settings import DEBUG, DUMP
 
 
@@ -52,7 +53,7 @@ def show(level: Level, title: str, text: str | Callable[[], str]) -> None:
     shown, folder = level <= DEBUG.value(), _folder(level)
     if not shown and folder is None:
         return
-    content = (text if isinstance(text, str) else text()).rstrip()
+    content = printable((text if isinstance(text, str) else text()).rstrip())
     if shown:
         framed = f"---- {level.name.lower()}: {title}\n{content}\n"
         print(content if level <= Level.TRIAL else framed, file=sys.stderr, flush=True)

@@ -13,6 +13,8 @@ What goes wrong inside a *candidate* during a search is never raised: it is a va
 
 from __future__ import annotations
 
+from .printable import printable
+
 
 class TilesmithError(Exception):
     """Base of all errors below.
@@ -45,7 +47,7 @@ class TilesmithError(Exception):
             for label, text in (("expected", self.expected), ("found", self.found), ("advice", self.advice))
             if text
         ]
-        return "\n".join(lines)
+        return printable("\n".join(lines))  # parts of it are somebody else's text
 
 
 def _rebuild(

@@ -55,7 +55,10 @@ def check_argument(operator: str, name: str, annotation: str, value: object) -> 
     if kind is None or (value is None and _bare(annotation) != annotation):
         return
     if not kind.holds(value):
-        raise ArgumentError(f"{name} of {operator} must be {kind.rule}", expected=kind.example, found=repr(value))
+        most = f", at most {EXTENT}" if "integer" in kind.rule else ""
+        raise ArgumentError(
+            f"{name} of {operator} must be {kind.rule}", expected=kind.example + most, found=repr(value)[:100]
+        )
 
 
 def per_dimension(operator: str, name: str, value: int | Sequence[int], rank: int) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from ..common.errors import ArgumentError, NoRecordError, TilesmithError, UserError
+from ..common.printable import printable
 from ..common.settings import DATABASE
 from ..tensor.accuracy import accuracy_named
 from ..tensor.text import program_key
@@ -20,6 +21,7 @@ from .cli_cluster import cluster
 from .cli_log import log
 from .database import Database, rank
 from .records import Record, TaskIdentity
+from .terminal import guarded_output, make_console
 from .what import load_function, read_what, read_whats
 
 app = typer.Typer(
@@ -44,13 +46,12 @@ RecordId = Annotated[int, typer.Argument(help="a record's number, as `tune show`
 def main() -> None:
     """Runs the command line. A person's mistake is one clear message and exit code 2; any other error of ours is 1."""
     name = Path(sys.argv[0]).name
-    try:
-        app(prog_name="python -m tilesmith" if name == "__main__.py" else name)
-    except TilesmithError as error:
-        from .report import make_console
-
-        make_console(stderr=True).print(Text(f"error: {error}"), soft_wrap=True)
-        sys.exit(2 if isinstance(error, UserError) else 1)
+    with guarded_output():
+        try:
+            app(prog_name="python -m tilesmith" if name == "__main__.py" else name)
+        except TilesmithError as error:
+            make_console(stderr=True).print(Text(f"error: {error}"), soft_wrap=True)
+            sys.exit(2 if isinstance(error, UserError) else 1)
 
 
 @app.command(short_help="Searches for the fastest kernel of WHAT, or of several.")
@@ -79,7 +80,7 @@ def run(
         Optional[str],  # noqa: UP045
         typer.Option(help="how often each of several WHATs is needed, as in 12,1; they share the budget"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="the same seed proposes the same")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="the same seed proposes the same")] = 0,
     accuracy: Annotated[str, typer.Option(help="default, or strict: only orders of sums may change")] = "default",
     progress: Annotated[bool, typer.Option(help="show progress while it runs")] = True,
     db: DatabasePath = None,
@@ -95,7 +96,7 @@ def run(
         template=None if template is None else load_function(template),
         weights=None if weights is None else read_weights(weights), accuracy=accuracy_named(accuracy),
     )  # fmt: skip
-    console = report.make_console()
+    console = make_console()
     with _open(db) as database:
         for number, task in enumerate(result.tasks):  # all programs for the first target, then for the next
             console.print(report.outcome(database, task))
@@ -120,7 +121,7 @@ def show(
     """Lists tasks; for WHAT or one task its records, best first, and failures by kind."""
     from . import report
 
-    console = report.make_console()
+    console = make_console()
     with _open(db) as database:
         tasks = _tasks(database, what, sizes, constant)
         if what is None and not model:
@@ -143,7 +144,7 @@ def best(what: Selection = None, sizes: Sizes = None, *, constant: Constants = N
     """Shows the best record of each task, with the lines to paste."""
     from . import report
 
-    console = report.make_console()
+    console = make_console()
     with _open(db) as database:
         python = read_what(what, sizes or (), constant or ()).python if what and not _is_key(what) else ""
         for task in _tasks(database, what, sizes, constant):
@@ -164,11 +165,10 @@ def explain(
 ) -> None:
     """Tells all about one record: program, schedule, config, what was measured and what bounds it."""
     from .explain import code_text, compile_table, explanation
-    from .report import make_console
 
     with _open(db) as database:
         if code:
-            print(code_text(database, *_record(database, record)))
+            print(printable(code_text(database, *_record(database, record))))
             return
         tell = compile_table if compile_time else explanation
         make_console().print(tell(database, *_record(database, record)))
@@ -178,7 +178,6 @@ def explain(
 def replay(record: RecordId, *, db: DatabasePath = None) -> None:
     """Builds, checks and times one record again, and says whether it differs from what was recorded."""
     from .explain import replayed
-    from .report import make_console
 
     with _open(db) as database:
         outcome = replayed(database, *_record(database, record))
@@ -193,7 +192,6 @@ def list_operators(
 ) -> None:
     """Lists the operators with their parameters and inputs; tells all about the one that is named."""
     from .cli_ops import operators_text
-    from .report import make_console
 
     make_console().print(operators_text(name))
 
@@ -204,7 +202,7 @@ def env(*, db: DatabasePath = None) -> None:
     from . import report
     from .about import environment_facts
 
-    console = report.make_console()
+    console = make_console()
     for title, facts in environment_facts(db).items():
         console.print(report.titled(title, report.pairs(facts)), soft_wrap=True)
 

@@ -19,7 +19,8 @@ from ..targets.host import thread_count
 from ..targets.target import Target, parse_target
 from ..tensor.ops import matmul
 from ..tensor.text import canonical, print_program
-from .report import make_console, table
+from .report import table
+from .terminal import make_console
 
 cluster = typer.Typer(
     no_args_is_help=True,

@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from ..common.errors import ArgumentError
+from ..common.printable import printable
 from ..common.settings import DATABASE
 from .database import Database, open_database
 from .log import Report, check_log, export_log, import_log, merge_logs
@@ -61,6 +62,6 @@ def _tell(report: Report, new: str, known: str) -> None:
     """Says what came of it; ends with code 2 when lines had to be skipped."""
     print(f"{report.new} {new}, {report.known} {known}, {len(report.bad)} lines skipped")
     for bad in report.bad:
-        print(f"  {bad}", file=sys.stderr)
+        print(printable(f"  {bad}"), file=sys.stderr)
     if report.bad:
         sys.exit(2)

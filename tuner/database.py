@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import sqlite3
+import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -55,6 +56,7 @@ class Database:
         self.path = Path(path)
         self._connection = connect(self.path, read_only=read_only)
         self._tasks: dict[str, TaskIdentity] = {}
+        self._place = _place_of(self.path)
         with self._errors():
             columns = [name for _, name, *_ in self._connection.execute("PRAGMA table_info(record)")]
         self._accuracy = "record.accuracy" if "accuracy" in columns else "'default'"  # of before there was any other
@@ -116,12 +118,30 @@ class Database:
                task.accuracy)  # fmt: skip
         names = f"{_TRIAL}, program, target, threads, accuracy"
         changes = ", ".join(f"{n} = excluded.{n}" for n in _TRIAL.split(", ")[5:])
+        lost = None if _place_of(self.path) == self._place else self._rescued()
         with self._errors():
             self._connection.execute(
                 f"INSERT INTO record ({names}) VALUES ({', '.join('?' * len(row))}) "
                 f"ON CONFLICT (task, sketch, config, builder, machine, purpose) DO UPDATE SET {changes}",
                 row,
             )
+        if lost is not None:
+            raise lost
+
+    def _rescued(self) -> DatabaseError:
+        """Everything, in a new file, which is used from now on: the old one is deleted, or another one has its name."""
+        folder = self.path.parent if self.path.parent.is_dir() else Path(tempfile.gettempdir())
+        old, rescued = self.path, folder / f"{self.path.stem}.rescued-{uuid.uuid4().hex[:8]}{self.path.suffix}"
+        with self._errors():
+            new = sqlite3.connect(rescued, isolation_level=None)
+            self._connection.backup(new)
+            self._connection.close()
+        self._connection, self.path, self._place = new, rescued, _place_of(rescued)
+        return DatabaseError(
+            "the database was deleted or replaced while it was in use",
+            found=str(old),
+            advice=f"all that it held, and what was measured since, is in {rescued}: move it back, or use it by --db",
+        )
 
     # ---- runs
 
@@ -192,7 +212,7 @@ class Database:
 
     def record(self, identifier: int) -> Record | None:
         """The record of this number."""
-        found = self._select({"id": identifier})
+        found = self._select({"id": identifier}) if 0 < identifier < 1 << 63 else []
         return found[0] if found else None
 
     def best(
@@ -268,6 +288,15 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
+
+
+def _place_of(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another one of its name; None where there is none."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
 
 
 def open_database(place: str | Path | None = None) -> Database:

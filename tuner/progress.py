@@ -16,8 +16,8 @@ from rich.text import Text
 from ..measure.result import Measurement
 from ..targets.ceilings import Ceilings
 from .budget import Budget
-from .report import make_console
 from .roofline import Work
+from .terminal import make_console
 
 _SPINNER = 4  # columns of the spinner and of the blanks between the parts
 _BAR = 20

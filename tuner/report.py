@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -28,14 +27,7 @@ from .roofline import Speed, Work, program_work
 from .search.rounds import Round
 from .units import time_text
 
-_WIDE = 200  # columns where the output is no terminal
 DISTURBED = 1.5  # a confirmed time that is this many times the searched one is told
-
-
-def make_console(*, stderr: bool = False) -> Console:
-    """A console that does not cut its lines where the output is a file or a pipe, and takes brackets for brackets."""
-    width = None if (sys.stderr if stderr else sys.stdout).isatty() else _WIDE
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
 def short_target(text: str) -> str:

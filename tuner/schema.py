@@ -92,6 +92,12 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """
     if path.is_dir():
         raise DatabaseError("the database is a folder", expected="a file", found=str(path), advice="give a file name")
+    if path.exists() and not path.is_file():
+        raise DatabaseError(
+            "the database is no file", expected="a plain file", found=str(path), advice="give another --db"
+        )
+    if read_only and path.exists() and path.stat().st_size == 0:
+        raise DatabaseError("the database is empty", found=str(path), advice="run `tune run` first or check --db")
     if not path.parent.is_dir():
         advice = f"create it (mkdir -p {path.parent}) or give another --db"
         raise DatabaseError("the database's folder does not exist", found=str(path.parent), advice=advice)

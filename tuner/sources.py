@@ -13,7 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..common.errors import EnvironmentFailure
+from ..common.errors import ArgumentError, EnvironmentFailure
+from ..common.printable import printable
 from ..common.private import is_private, make_private_folder
 from ..common.settings import CACHE, DATABASE
 from .database import Database
@@ -38,10 +39,15 @@ def sources(db: str | Path | None = None) -> tuple[Source, ...]:
     skipped with a warning. ArgumentError, EnvironmentFailure: see `log_database`.
     """
     own = Path(db) if db is not None else DATABASE.value()
-    there = [place for place in (own, *shipped_logs()) if place.exists()]
+    there = [place for place in (own, *shipped_logs()) if place.exists() and not _is_empty(place)]
     return tuple(
         Source(log_database(place), place.name) if place.suffix == LOG_SUFFIX else Source(place) for place in there
     )
+
+
+def _is_empty(place: Path) -> bool:
+    """A file without a byte holds no records, be it a log or a database that nobody has written to."""
+    return place.is_file() and place.stat().st_size == 0
 
 
 def shipped_logs() -> tuple[Path, ...]:
@@ -54,6 +60,8 @@ def log_database(log: Path) -> Path:
     """The database made of a log; ArgumentError if it cannot be read, EnvironmentFailure if the cache cannot be written."""
     from .log import import_log
 
+    if not log.is_file():
+        raise ArgumentError("the log is no plain file", found=str(log), advice="`tune log import` reads pipes as well")
     text = log.read_bytes()
     key = hashlib.sha256(f"{_RECIPE} {VERSION} ".encode() + text).hexdigest()[:32]
     made = CACHE.value() / "logs" / f"{key}.sqlite"
@@ -74,5 +82,6 @@ def log_database(log: Path) -> Path:
             advice=f"give another folder by {CACHE.name}",
         ) from error
     if bad:
-        warnings.warn(f"{len(bad)} lines of the log were skipped: {bad[0]}; `tune log check` lists all", stacklevel=2)
+        said = f"{len(bad)} lines of the log were skipped: {bad[0]}; `tune log check` lists all"
+        warnings.warn(printable(said), stacklevel=2)
     return made

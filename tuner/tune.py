@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ..common.blas import ONE_THREAD
+from ..common.errors import ArgumentError
 from ..common.garbage import COLLECTED_RARELY
 from ..measure.result import Purpose, Runner
 from ..schedules.schedule import Template
@@ -72,6 +73,8 @@ def tune(
         SearchFailed: all candidates of all tasks failed.
     """
     preset = effort_named(effort)
+    if not isinstance(seed, int) or seed < 0:
+        raise ArgumentError("a seed is a whole number from 0", found=repr(seed))
 
     def sketches_of(task: Task) -> Sequence[Sketch]:
         return task.sketches if template is None else task.sketches_of(template)
