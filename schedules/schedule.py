@@ -106,8 +106,9 @@ class Schedule:
         """The symbolic loop tree."""
         return self._tree
 
-    def stage(self, name: str) -> StageHandle:
+    def stage(self, name: str | StageHandle) -> StageHandle:
         """A stage with its present loops. ScheduleError for an unknown one."""
+        name = _name(name)
         found = self._tree.loops_of(name)
         return StageHandle(name, self._tree.definition(name), tuple(LoopHandle(x.name, x.extent) for x in found.loops))
 
@@ -220,42 +221,43 @@ class Schedule:
             if any(name in leaves(f) for f in factors):
                 self._tunables[name] = Factor(name, ceildiv(self.most(loop), times), at_most, at_least, default)
                 del self._open[name]
-        self._do("split", loop.name, *factors)
+        self._do("split", loop, *factors)
         return tuple(self._loop(f"{loop.name}.p{n}") for n in range(len(factors) + 1))
 
     def reorder(self, *loops: LoopHandle) -> None:
         """Puts loops of one stage in this order."""
-        self._do("reorder", *(x.name for x in loops))
+        self._do("reorder", *loops)
 
     def vectorize(self, loop: LoopHandle) -> None:
         """Runs a loop in vector lanes."""
-        self._do("vectorize", loop.name)
+        self._do("vectorize", loop)
 
     def unroll(self, *loops: LoopHandle) -> None:
         """Writes a loop out."""
         if loops:
-            self._do("unroll", *(x.name for x in loops))
+            self._do("unroll", *loops)
 
     def parallel(self, *loops: LoopHandle) -> None:
         """Divides the trips of the outermost loops over the threads."""
         if loops:
-            self._do("parallel", *(x.name for x in loops))
+            self._do("parallel", *loops)
 
     def bind(self, level: str, dimension: int, *loops: LoopHandle) -> None:
         """Gives loops to GPU blocks, warps or threads."""
-        self._do("bind", level, dimension, *(x.name for x in loops))
+        self._do("bind", level, dimension, *loops)
 
-    def compute_at(self, stage: str, loop: LoopHandle) -> StageHandle:
+    def compute_at(self, stage: str | StageHandle, loop: LoopHandle) -> StageHandle:
         """Runs a stage inside a loop of its consumer."""
-        self._do("compute_at", stage, loop.name)
-        return self.stage(stage)
+        self._do("compute_at", stage, loop)
+        return self.stage(_name(stage))
 
-    def inline(self, stage: str) -> None:
+    def inline(self, stage: str | StageHandle) -> None:
         """Writes a stage's body where it is read."""
         self._do("inline", stage)
 
-    def copy(self, tensor: str, reader: str, scope: str = "") -> StageHandle:
+    def copy(self, tensor: str | StageHandle, reader: str | StageHandle, scope: str = "") -> StageHandle:
         """Inserts a stage that copies what `reader` reads of a tensor (cache_read, pack)."""
+        tensor = _name(tensor)
         name = f"copy{sum(s.copies is not None for s in self._tree.stages)}"
         source = self._tree.program.tensors.get(tensor)
         for n in range(len(source.shape) if source else 0):
@@ -263,35 +265,35 @@ class Schedule:
         self._do("copy", name, tensor, reader, scope)
         return self.stage(name)
 
-    def streaming(self, stage: str, on: Extent = 1) -> None:
+    def streaming(self, stage: str | StageHandle, on: Extent = 1) -> None:
         """Stores past the caches where `on` is 1."""
         self._do("streaming", stage, on)
 
-    def align(self, stage: str, on: Extent = 1) -> None:
+    def align(self, stage: str | StageHandle, on: Extent = 1) -> None:
         """Begins the vectors of rows where lines of memory begin, where `on` is 1."""
         self._do("align", stage, on)
 
-    def prefetch(self, tensor: str, loop: LoopHandle, distance: Extent) -> None:
+    def prefetch(self, tensor: str | StageHandle, loop: LoopHandle, distance: Extent) -> None:
         """Asks for what a loop will read of a tensor `distance` trips ahead; 0: not at all."""
-        self._do("prefetch", tensor, loop.name, distance)
+        self._do("prefetch", tensor, loop, distance)
 
-    def bring(self, stage: str, tensor: str, loop: LoopHandle, on: Extent = 1) -> None:
+    def bring(self, stage: str | StageHandle, tensor: str | StageHandle, loop: LoopHandle, on: Extent = 1) -> None:
         """Asks for what a stage will read of a tensor in the next trip of a loop, spread over the work of this trip."""
-        self._do("bring", stage, tensor, loop.name, on)
+        self._do("bring", stage, tensor, loop, on)
 
     def pipeline(self, loop: LoopHandle, stages: Extent, staged: Extent = 0) -> None:
         """Software pipelining of the copies inside a loop: asynchronous ones, or, where `staged` is 1, through registers."""
-        self._do("pipeline", loop.name, stages, staged)
+        self._do("pipeline", loop, stages, staged)
 
-    def pad_layout(self, stage: str, elements: Extent) -> None:
+    def pad_layout(self, stage: str | StageHandle, elements: Extent) -> None:
         """Pads the rows of a copy."""
         self._do("pad_layout", stage, elements)
 
-    def swizzle(self, stage: str, bits: Extent) -> None:
+    def swizzle(self, stage: str | StageHandle, bits: Extent) -> None:
         """Swizzles the columns of a copy."""
         self._do("swizzle", stage, bits)
 
-    def tensorize(self, stage: str, intrinsic: str) -> None:
+    def tensorize(self, stage: str | StageHandle, intrinsic: str) -> None:
         """Uses a matrix-unit instruction for a stage's tile."""
         self._do("tensorize", stage, intrinsic)
 
@@ -313,9 +315,10 @@ class Schedule:
         index = [t.name for t in producer.tensors].index(tensor)
         return self._extents[producer.name, producer.axes_of(index)[number].name]
 
-    def _do(self, op: str, *arguments: str | Extent) -> None:
+    def _do(self, op: str, *given: str | Extent | StageHandle | LoopHandle) -> None:
         if op != "split":
             self.check_factors()
+        arguments = tuple(one.name if isinstance(one, StageHandle | LoopHandle) else one for one in given)
         step = Step(op, arguments)
         extents = dict(self._extents)
         if op == "copy":
@@ -387,6 +390,11 @@ def _blame(name: str, schedule: Schedule, error: Exception) -> TemplateError:
         f"template {name!r} failed: {error.problem}",
         expected=error.expected, found=error.found, advice=error.advice, where=error.where or where,
     )  # fmt: skip
+
+
+def _name(stage: str | StageHandle) -> str:
+    """A stage or a tensor may be named, or given as a handle."""
+    return stage.name if isinstance(stage, StageHandle) else stage
 
 
 def _symbolic_extents(program: Program) -> dict[tuple[str, str], Extent]:

@@ -230,6 +230,14 @@ class Parser:
         return tuple(found)
 
     def _size(self) -> Number:
+        if self._next.kind == "name":
+            raise self.source.error(
+                self._next.span,
+                f"the size {self._next.text!r} is no number",
+                expected="an integer, as in f32[64, 4] or [i: 64]",
+                advice="sizes are part of a program, and every size is a kernel of its own: put the number into the text, as "
+                "in parse(f'input A: f32[{n}, 4] ...')",
+            )
         number = self._signed()
         if type(number.value) is not int:
             raise self.source.error(number.span, "a size must be an integer", found=str(number.value))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from .activations import gelu, relu, silu
 from .arguments import Size
-from .build import absolute, compute, erfc, maximum, minimum, select, sigmoid, tanh
+from .build import absolute, compute, maximum, minimum, select, sigmoid, tanh
 from .composites import expm1, mish, softplus, vanishing
 from .elementwise import elementwise
 from .expr import Expr
@@ -18,20 +19,9 @@ from .program import Program
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
-def gelu_of(x: Expr) -> Expr:
-    """x times the normal distribution function of x, as x erfc(-x / sqrt(2)) / 2, which keeps the digits of small results: the
-    error is at most 10 + x^2 units of the last place."""
-    return vanishing(x) * 0.5 * erfc(x * -math.sqrt(0.5))
-
-
 def _gelu_tanh(x: Expr) -> Expr:
     """(1 + tanh(u)) / 2 is sigmoid(2 u), in which nothing cancels."""
     return vanishing(x) * sigmoid((x + x * x * x * 0.044715) * (2 * math.sqrt(2 / math.pi)))
-
-
-def silu_of(x: Expr) -> Expr:
-    """x sigmoid(x); -0 at -inf."""
-    return vanishing(x) * sigmoid(x)
 
 
 def _softsign(x: Expr) -> Expr:
@@ -49,7 +39,7 @@ def _elu(x: Expr, alpha: float) -> Expr:
 
 _LIMIT = "Unlike torch's, which is NaN there, it is -0 at -inf."
 
-elementwise("relu", "x", "max(x, 0)", lambda x: maximum(x, 0))
+elementwise("relu", "x", "max(x, 0)", relu)
 elementwise("relu6", "x", "min(max(x, 0), 6)", lambda x: minimum(maximum(x, 0), 6))
 elementwise("leaky_relu", "x", "x where x > 0, else alpha * x", lambda x, alpha: select(x > 0, x, x * alpha),
             {"alpha": 0.01})  # fmt: skip
@@ -57,12 +47,12 @@ elementwise("elu", "x", "x where x > 0, else alpha * (exp(x) - 1)", _elu, {"alph
 elementwise("celu", "x", "max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))",
             lambda x, alpha: maximum(x, 0) + expm1(minimum(x, 0) * (1 / alpha)) * alpha, {"alpha": 1.0})  # fmt: skip
 elementwise("selu", "x", "1.0507 * elu(x, 1.6733)", lambda x: _elu(x, _SELU_ALPHA) * _SELU_SCALE)
-elementwise("gelu", "x", "x * (1 + erf(x / sqrt(2))) / 2", gelu_of, more=f"Small results keep their digits. {_LIMIT}")
+elementwise("gelu", "x", "x * (1 + erf(x / sqrt(2))) / 2", gelu, more=f"Small results keep their digits. {_LIMIT}")
 elementwise("gelu_tanh", "x", "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2", _gelu_tanh, more=_LIMIT)
 elementwise("sigmoid", "x", "1 / (1 + exp(-x))", sigmoid)
 elementwise("log_sigmoid", "x", "-log(1 + exp(-x))", lambda x: -softplus(-x))
-elementwise("silu", "x", "x * sigmoid(x)", silu_of, more=_LIMIT)
-elementwise("silu_add", "xy", "x * sigmoid(x) + y", lambda x, y: silu_of(x) + y)
+elementwise("silu", "x", "x * sigmoid(x)", silu, more=_LIMIT)
+elementwise("silu_add", "xy", "x * sigmoid(x) + y", lambda x, y: silu(x) + y)
 elementwise("mish", "x", "x * tanh(log(1 + exp(x)))", mish, more=_LIMIT)
 elementwise("softplus", "x", "log(1 + exp(x))", softplus)
 elementwise("softsign", "x", "x / (1 + |x|)", _softsign,
@@ -103,7 +93,7 @@ def bias_gelu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence
     operand = Operands(dtype, constants)
     x, bias = operand("x", rows, columns), operand("bias", columns)
     sums = compute((rows, columns), lambda i, j: precise(x[i, j]) + precise(bias[j]), name="sums")
-    return operand.program(compute((rows, columns), lambda i, j: gelu_of(sums[i, j]).cast(operand.dtype), name="out"))
+    return operand.program(compute((rows, columns), lambda i, j: gelu(sums[i, j]).cast(operand.dtype), name="out"))
 
 
 @operator
@@ -115,13 +105,13 @@ def glu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] 
 @operator
 def swiglu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[rows, columns] = x[i, j] * silu(x[i, columns + j]), x being [rows, 2 * columns]"""
-    return _gated(Operands(dtype, constants), rows, columns, silu_of)
+    return _gated(Operands(dtype, constants), rows, columns, silu)
 
 
 @operator
 def geglu(rows: Size, columns: Size, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[rows, columns] = x[i, j] * gelu(x[i, columns + j]), x being [rows, 2 * columns]"""
-    return _gated(Operands(dtype, constants), rows, columns, gelu_of)
+    return _gated(Operands(dtype, constants), rows, columns, gelu)
 
 
 def _gated(operand: Operands, rows: int, columns: int, gate: Callable[[Expr], Expr]) -> Program:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import build
+from .activations import gelu
 from .arguments import Size
 from .build import compute, reduce_axis
 from .expr import Expr, Operand
 from .operator import Operands, operator
-from .ops_activation import gelu_of
 from .ops_norm import layer_normalised
 from .precision import narrowed, wide
 from .program import Program, Tensor
@@ -76,7 +76,7 @@ def matmul_bias_gelu(m: Size, n: Size, k: Size, dtype: str = "f32", constants: S
     product = _product(operand, m, n, k, False, False)
     bias = operand("bias", n)
     sums = compute((m, n), lambda i, j: product[i, j] + wide(bias[j]), name="S")
-    d = compute((m, n), lambda i, j: gelu_of(sums[i, j]), name="D")
+    d = compute((m, n), lambda i, j: gelu(sums[i, j]), name="D")
     return operand.program(narrowed(d, operand.dtype))
 
 

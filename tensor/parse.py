@@ -12,6 +12,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from ..common.errors import ProgramError
+from .activations import EXPANSIONS
 from .check import find_fault
 from .dtype import DTYPES, DType, boolean, f32, i32, i64
 from .expr import OPERATORS, WORDS, Cast, Const, Expr, Local, Read, Var, binary, call, const
@@ -293,18 +294,21 @@ class _ExpressionReader:
             if isinstance(node.args[0], Number):
                 return self._program.number(node.args[0], DTYPES[name])
             return Cast(self.value(node.args[0], None), DTYPES[name])
-        if name not in OPERATORS:
-            close = get_close_matches(name, FUNCTIONS, 1)
+        if name not in OPERATORS and name not in EXPANSIONS:
+            known = (*FUNCTIONS, *EXPANSIONS)
+            close = get_close_matches(name, known, 1)
             raise self._source.error(
-                node.name.span, f"unknown function {name!r}", expected="one of " + " ".join(FUNCTIONS),
+                node.name.span, f"unknown function {name!r}", expected="one of " + " ".join(known),
                 advice=f"did you mean {close[0]!r}?" if close else "",
             )  # fmt: skip
-        if OPERATORS[name] != len(node.args):
-            raise self._source.error(
-                node.span, f"{name} takes {OPERATORS[name]} arguments", found=f"{len(node.args)} arguments"
-            )
+        count = OPERATORS.get(name, 1)
+        if count != len(node.args):
+            noun = "argument" if count == 1 else "arguments"
+            raise self._source.error(node.span, f"{name} takes {count} {noun}", found=f"{len(node.args)} arguments")
         args = self._operands(name, node.args, expected)
         try:
+            if name in EXPANSIONS:
+                return EXPANSIONS[name](*args)
             return binary(name, *args) if len(args) == 2 else call(name, *args)
         except ProgramError as error:
             raise self._source.error(

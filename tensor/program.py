@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
+from html import escape
 
 from .dtype import DType
 from .expr import Const, Expr, Read, Var, reads
@@ -141,7 +142,7 @@ class Stage:
         return tuple(dict.fromkeys(r for e in self.expressions for r in reads(e) if r.tensor not in own))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Program:
     """A checked program. Errors are `ProgramError`s raised when it is made (see check.py).
 
@@ -208,3 +209,15 @@ class Program:
         from .text import print_program
 
         return print_program(self)
+
+    def __repr__(self) -> str:
+        def shown(tensor: Tensor) -> str:
+            return f"{tensor.name}: {tensor.dtype}{list(tensor.shape)}"
+
+        given = ", ".join(f"{'constant ' if i.constant else ''}{shown(i.tensor)}" for i in self.inputs)
+        made = ", ".join(shown(self.tensors[name]) for name in self.outputs)
+        return f"<Program ({given}) -> {made}, {len(self.stages)} stage{'' if len(self.stages) == 1 else 's'}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the text."""
+        return f"<pre>{escape(str(self))}</pre>"

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .targets.target import Target as Target
     from .targets.target import parse_target as parse_target
     from .tensor import ops as ops
+    from .tensor.activations import gelu as gelu
+    from .tensor.activations import relu as relu
+    from .tensor.activations import silu as silu
     from .tensor.build import State as State
     from .tensor.build import absolute as absolute
     from .tensor.build import bf16_high as bf16_high
@@ -76,6 +79,7 @@ _HOMES = {
     "measure.result": ("Measurement", "Status"),
     "runtime.kernel": ("Kernel",),
     "targets.target": ("Target", "parse_target"),
+    "tensor.activations": ("gelu", "relu", "silu"),
     "tensor.build": (
         "State", "absolute", "bf16_high", "bf16_low", "bf16_pair", "cast", "ceil", "compute", "compute_several",
         "constant", "cos", "erf", "erfc", "exp", "exp2", "floor", "fold", "literal", "log", "log2", "max",

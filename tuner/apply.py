@@ -19,8 +19,8 @@ from ..codegen.cache import ArtifactCache, artifact_key
 from ..codegen.cpu import builder_version
 from ..codegen.pipeline import build, kernel_name
 from ..common.debug import Level, wanted
-from ..common.errors import InternalError, NoRecordError, ScheduleError, TemplateError
-from ..common.settings import CACHE, DATABASE
+from ..common.errors import InternalError, ScheduleError, TemplateError
+from ..common.settings import CACHE
 from ..runtime.devices.choose import device_or_absent
 from ..runtime.kernel import Kernel
 from ..schedules.sketch import UNSCHEDULED
@@ -33,6 +33,7 @@ from ..tensor.text import canonical_names
 from .kernel_texts import KernelTexts
 from .pick import Pick, Provenance
 from .records import canonical_config
+from .strict import no_record
 from .tiers import picks
 
 FAILURES = 8  # of a tier: candidates that do not build, until the next tier is asked
@@ -94,11 +95,7 @@ def first_built(task: Task, db: str | Path | None, *, strict: bool) -> tuple[Pic
     if strict and failed:
         raise failed[0][1]
     if strict:
-        raise NoRecordError(
-            "there is no record of exactly this program, target and number of threads",
-            expected=f"a tuned task {task.key[:12]} in {db or DATABASE.value()}",
-            advice="tune it first, or compile without strict=True",
-        )
+        raise no_record(task, db)
     warnings.warn(f"the program runs unscheduled, slowly: {_words(failed)}; please report it", stacklevel=3)
     pick = default_pick(_words(failed))
     return pick, built(task, pick)

@@ -100,7 +100,7 @@ def run(
     with _open(db) as database:
         for number, task in enumerate(result.tasks):  # all programs for the first target, then for the next
             console.print(report.outcome(database, task))
-            console.print(Text(report.paste_lines(task.task, found[number % len(found)].python, db)), soft_wrap=True)
+            console.print(Text(report.paste_lines(task.task, found[number % len(found)], db)), soft_wrap=True)
         if len(found) > 1:
             console.print(report.titled("\nall together", report.together(database, result)))
     if result.interrupted:
@@ -146,11 +146,11 @@ def best(what: Selection = None, sizes: Sizes = None, *, constant: Constants = N
 
     console = make_console()
     with _open(db) as database:
-        python = read_what(what, sizes or (), constant or ()).python if what and not _is_key(what) else ""
+        program = read_what(what, sizes or (), constant or ()) if what and not _is_key(what) else None
         for task in _tasks(database, what, sizes, constant):
             found = database.best(task.key)
             console.print(report.titled(report.task_title(task), report.best_facts(database, task, found)))
-            console.print(Text(f"{report.paste_lines(task, python, db)}\n"), soft_wrap=True)
+            console.print(Text(f"{report.paste_lines(task, program, db)}\n"), soft_wrap=True)
 
 
 @app.command(short_help="Tells all about one record.")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..measure.result import Purpose
 from .records import Record, TaskIdentity
+from .units import time_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Spent:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TaskResult:
     """The result on one task. `best` is the best known on this machine, perhaps from an earlier run; None: nothing ran."""
 
@@ -49,9 +51,16 @@ class TaskResult:
     records: Sequence[Record]  # of this run, in the order of measurement
     spent: Spent
     interrupted: bool
+    exhausted: int | None = None  # the configs that were measured in all, where the search found no others to try
+
+    def __repr__(self) -> str:
+        best = "nothing ran" if self.best is None else f"best {time_text(self.best.seconds)} (record {self.best.id})"
+        ended = ", interrupted" if self.interrupted else ""
+        trials = sum(record.trial.purpose is Purpose.SEARCH for record in self.records)
+        return f"<TaskResult {self.task.key[:8]}: {best}, {trials} trials in {self.spent.wall:.1f} s{ended}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TuneResult:
     """The results of all tasks, in the order of the programs."""
 
@@ -76,3 +85,6 @@ class TuneResult:
     def interrupted(self) -> bool:
         """Whether it was ended by ctrl-C; the same call continues it."""
         return any(task.interrupted for task in self.tasks)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.tasks)).replace("TaskResult", "TuneResult")

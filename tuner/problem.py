@@ -12,7 +12,8 @@ from ..measure.verify import is_affordable, is_sampled
 from ..schedules.space import Candidate, Space, Value
 from ..targets.ceilings import Ceilings
 from ..tensor.program import Program
-from ..tensor.text import family_key, print_program, program_key
+from ..tensor.text import family_key, program_key
+from .display import display_text
 from .records import Machine, Sketch, TaskIdentity, canonical_config
 from .roofline import Work, program_work
 from .task_space import TaskSpace
@@ -86,7 +87,7 @@ def problem_of(program: Program, space: TaskSpace, machine: Machine) -> Problem:
         program_key=program_key(task.program),
         family_key=family_key(task.program),
         program=task.text,
-        display=print_program(program),
+        display=display_text(program),
         target_key=task.target.key,
         target=task.target.text,
         threads=task.threads,

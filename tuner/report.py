@@ -16,16 +16,18 @@ from ..measure.result import Purpose
 from ..schedules.sketch import parse_sketch
 from ..targets.ceilings import Ceilings, default_ceilings
 from ..targets.target import parse_target
-from ..tensor.program import Program
+from ..tensor.program import Program, Tensor
 from ..tensor.text import parse
 from .claims import told_ceilings
 from .database import Database, rank
+from .display import display_label
 from .failures import reasons
 from .outcome import TaskResult, TuneResult
 from .records import Record, TaskIdentity
 from .roofline import Speed, Work, program_work
 from .search.rounds import Round
 from .units import time_text
+from .what import What
 
 DISTURBED = 1.5  # a confirmed time that is this many times the searched one is told
 
@@ -35,14 +37,25 @@ def short_target(text: str) -> str:
     return text.partition(";")[0]
 
 
-def program_title(program: Program) -> str:
-    """The last stage with its sizes, as in `C[1024, 1024] sum[1024]`: enough to tell tasks apart."""
+def program_title(display: str) -> str:
+    """What a person knows a program by (a file, an operator), then its last stage: `matmul C[64, 64] sum[64] i8 -> i32`.
+
+    `display`: as tasks are stored.
+    """
+    program = parse(display)
     stage = program.stages[-1]
     sizes = ", ".join(str(axis.extent) for axis in stage.axes)
     reduced = f" {stage.combiner}[{', '.join(str(axis.extent) for axis in stage.reduction)}]" if stage.reduction else ""
     more = f" + {len(program.stages) - 1} more" if len(program.stages) > 1 else ""
-    operator = f"{stage.origin.operator} " if stage.origin.operator else ""
-    return f"{operator}{stage.name}[{sizes}]{reduced}{more}"
+    label = display_label(display)
+    return f"{label}{' ' if label else ''}{stage.name}[{sizes}]{reduced}{more} {_dtypes(program)}"
+
+
+def _dtypes(program: Program) -> str:
+    """`f32`, or `i8, f32 -> i32` where what goes in and what comes out differ."""
+    given = list(dict.fromkeys(item.tensor.dtype.name for item in program.inputs))
+    made = list(dict.fromkeys(program.tensors[name].dtype.name for name in program.outputs))
+    return ", ".join(made) if given in (made, []) else f"{', '.join(given)} -> {', '.join(made)}"
 
 
 def config_text(config: Mapping[str, object]) -> str:
@@ -81,7 +94,7 @@ def _task_table(database: Database, tasks: Iterable[TaskIdentity]) -> Table:
     for task in tasks:
         records = database.records(task.key)
         program = parse(task.display)
-        row = [task.key[:8], program_title(program), str(len(_searched(records)))]
+        row = [task.key[:8], program_title(task.display), str(len(_searched(records)))]
         best = rank(records)[:1]
         rows.add_row(
             *row, *(_measured(database, best[0], task, program_work(program)) if best else ["none", "", "", ""])
@@ -128,6 +141,7 @@ def outcome(database: Database, result: TaskResult) -> RenderableType:
     doubt = disturbed(result)
     facts = {
         **({"note": doubt} if doubt else {}),
+        **({"space": exhausted_text(result.exhausted)} if result.exhausted else {}),
         "trials": status_line(result.records),
         "time": f"{spent.wall:.1f} s: search {spent.search:.1f}, compile {spent.compile:.1f}, check {spent.check:.1f}, "
         f"measure {spent.measure:.1f} (some at the same time)",
@@ -138,12 +152,17 @@ def outcome(database: Database, result: TaskResult) -> RenderableType:
     return titled(task_title(result.task), Group(*parts))
 
 
+def exhausted_text(configs: int) -> str:
+    """Why a search ended before its budget."""
+    return f"all {configs} configs that it has were measured: more trials would find nothing new"
+
+
 def together(database: Database, result: TuneResult) -> RenderableType:
     """One line for each task of a search: where its trials went, and what they brought."""
     rows = table("task", "program", ">trials", ">first", ">best", ">gain", ">speed", ">ceiling", ">record")
     for task in result.tasks:
         searched = _searched(task.records)
-        row = [task.task.key[:8], program_title(parse(task.task.display)), str(len(searched))]
+        row = [task.task.key[:8], program_title(task.task.display), str(len(searched))]
         if task.best is None:
             rows.add_row(*row, "none", "none", "", "", "", "")
             continue
@@ -197,9 +216,11 @@ def status_line(records: Iterable[Record]) -> str:
     dropped = sum(record.trial.measurement.abandoned for record in searched)
     notes = {"ok": f" ({dropped} dropped early, clearly slower)" if dropped else ""}
     ends = ", ".join(f"{count} {status}{notes.get(status, '')}" for status, count in counts.most_common())
-    again = len(made) - len(searched)
+    confirmed = [record.trial.measurement for record in made if record.trial.purpose is not Purpose.SEARCH]
+    failed = Counter(str(measurement.status) for measurement in confirmed if not measurement.ok)
+    bad = f" ({', '.join(f'{count} {status}' for status, count in failed.most_common())})" if failed else ""
     noun = "trial" if len(searched) == 1 else "trials"
-    return f"{len(searched)} {noun}{': ' if ends else ''}{ends}{f'; {again} measured again' if again else ''}"
+    return f"{len(searched)} {noun}{': ' if ends else ''}{ends}{f'; {len(confirmed)} measured again{bad}' if confirmed else ''}"
 
 
 def _searched(records: Iterable[Record]) -> list[Record]:
@@ -208,7 +229,7 @@ def _searched(records: Iterable[Record]) -> list[Record]:
 
 def task_title(task: TaskIdentity) -> str:
     """`C[1024, 1024] sum[1024] on x86:avx512, 2 threads (task 0a1b2c3d)`."""
-    return f"{program_title(parse(task.display))} on {place_text(task)} (task {task.key[:8]})"
+    return f"{program_title(task.display)} on {place_text(task)} (task {task.key[:8]})"
 
 
 def place_text(task: TaskIdentity) -> str:
@@ -234,8 +255,11 @@ def best_facts(database: Database, task: TaskIdentity, found: Sequence[Record]) 
     return pairs(facts)
 
 
-def paste_lines(task: TaskIdentity, python: str, db: Path | None) -> str:
-    """Python that compiles the best known kernel of a task; without `python`, the program stands there as text."""
+def paste_lines(task: TaskIdentity, what: What | None, db: Path | None) -> str:
+    """Python that compiles the best known kernel of a task; without `what`, the program stands there as text.
+
+    It runs as it is: constants are given as zeros, to be replaced.
+    """
     options = f", threads={task.threads}"
     if task.target != parse_target("host").text:
         options += f", target={task.target!r}"
@@ -243,8 +267,23 @@ def paste_lines(task: TaskIdentity, python: str, db: Path | None) -> str:
         options += f", accuracy={task.accuracy!r}"
     if db is not None:
         options += f", db={str(db)!r}"
-    program = python or f'tilesmith.parse("""\n{task.display.strip()}\n""")'
-    return f"import tilesmith\nkernel = tilesmith.compile({program}{options})"
+    lines = ["import tilesmith"]
+    if what is not None and what.module:
+        lines.append(f"import {what.module}")
+    constants = (what.program if what is not None else parse(task.display)).constant_inputs
+    if constants:
+        lines.insert(0, "import numpy")
+        lines += ["constants = {", *(f"    {one.name!r}: {_zeros(one)}" for one in constants), "}"]
+        options += ", constants=constants"
+    program = what.python if what is not None else f'tilesmith.parse("""\n{task.display.strip()}\n""")'
+    return "\n".join([*lines, f"kernel = tilesmith.compile({program}{options})"])
+
+
+def _zeros(constant: Tensor) -> str:
+    """A place for the values of a constant."""
+    shape = ", ".join(map(str, constant.shape)) + ("," if len(constant.shape) == 1 else "")
+    note = "; bf16: a torch tensor, or bit patterns" if constant.dtype.name == "bf16" else ""
+    return f"numpy.zeros(({shape}), {str(constant.dtype.numpy)!r}),  # your values here{note}"
 
 
 def pairs(values: Mapping[str, RenderableType]) -> Table:

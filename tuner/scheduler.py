@@ -230,5 +230,6 @@ def results_of(lanes: Sequence[Lane], *, interrupted: bool) -> tuple[TaskResult,
         session, records = lane.session, lane.session.records()
         wall = session.spent * (session.done / total if len(lanes) > 1 else 1.0)
         spent = Spent.on(records, wall, lane.thinking.seconds)
-        results.append(TaskResult(session.problem.identity, session.best(), records, spent, interrupted))
+        exhausted = None if lane.open or interrupted else session.measured()
+        results.append(TaskResult(session.problem.identity, session.best(), records, spent, interrupted, exhausted))
     return tuple(results)

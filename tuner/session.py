@@ -151,6 +151,13 @@ class Session:
         )
         return found[0] if found else None
 
+    def measured(self) -> int:
+        """How many configs were measured on this machine by this builder, in all runs."""
+        task, place, builder = self.problem.identity.key, self.problem.machine.key, self.problem.builder
+        return len(
+            {(r.trial.sketch, r.trial.config) for r in self.database.records(task, machine=place, builder=builder)}
+        )
+
     def records(self) -> Sequence[Record]:
         """All records of this run."""
         return self.database.run_records(self.run.id)

@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ from ..tensor.program import Program
 
 @dataclass(frozen=True, slots=True)
 class What:
-    """A program, and the Python expression that makes it again: for the line to paste."""
+    """A program, and the Python expression that makes it again, with the module that it is in: for the lines to paste."""
 
     program: Program
     python: str
+    module: str = ""
 
 
 def read_what(what: str, settings: Sequence[str] = (), constants: Sequence[str] = ()) -> What:
@@ -98,7 +99,8 @@ def _from_file(path: Path, values: Mapping[str, str], constants: Sequence[str]) 
             advice=error.advice,
             where=error.where,
         ) from None
-    return What(program, f"tilesmith.parse(open({str(path)!r}).read())")
+    stages = tuple(replace(stage, origin=replace(stage.origin, file=path.name)) for stage in program.stages)
+    return What(program.replacing(stages), f"tilesmith.parse(open({str(path)!r}, encoding='utf-8-sig').read())")
 
 
 def _from_operator(name: str, values: Mapping[str, str], constants: Sequence[str]) -> What:
@@ -125,7 +127,7 @@ def _from_function(what: str, values: Mapping[str, str], constants: Sequence[str
         raise ProgramError(f"{what} raised {type(error).__name__}", found=str(error)) from error
     if not isinstance(program, Program):
         raise ArgumentError(f"{what} gave no program", expected="a Program", found=type(program).__name__)
-    return What(program, f"{what.replace(':', '.')}({_arguments_text(arguments)})")
+    return What(program, f"{what.replace(':', '.')}({_arguments_text(arguments)})", what.partition(":")[0])
 
 
 def load_function(what: str) -> Callable[..., Any]:

@@ -105,8 +105,8 @@ def test_best_gives_lines_that_compile_the_program(call: Call, db: Path) -> None
 def test_pasted_lines_mean_the_same_program_and_task(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[object, dict[str, object]]] = []
     monkeypatch.setitem(vars(tilesmith), "compile", lambda program, **options: seen.append((program, options)))
-    exec(paste_lines(identity(2), "", None), {})
-    exec(paste_lines(identity(2, "x86:sse2"), "", Path("a b.sqlite")), {})
+    exec(paste_lines(identity(2), None, None), {})
+    exec(paste_lines(identity(2, "x86:sse2"), None, Path("a b.sqlite")), {})
     (program, options), (_, other) = seen
     assert program == PROGRAM and options == {"threads": 2}
     assert other == {"threads": 2, "target": tilesmith.parse_target("x86:sse2").text, "db": "a b.sqlite"}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tilesmith.common.errors import ScheduleError
 from tilesmith.schedules.outline import outline
 from tilesmith.schedules.schedule import Schedule
 from tilesmith.tensor.program import Program
@@ -267,3 +268,29 @@ def test_useful_factors_become_conditions() -> None:
     assert [(str(holds), reason) for holds, reason in schedule.tree.conditions] == [
         ("(a - 1) * b < extent(t1.a0)", "t1.a0.p1 has no trips to spare")
     ]
+
+
+def test_stages_are_named_or_given_as_handles() -> None:
+    """The steps that are written down are the same."""
+
+    def by_name(s: Schedule) -> None:
+        i = s.stage("t1").loops[0]
+        s.compute_at("t0", i)
+        s.copy("x0", "t0")
+        s.align("t1")
+        s.streaming("t1")
+
+    def by_handle(s: Schedule) -> None:
+        product, relu = s.stage("t0"), s.stage("t1")
+        s.compute_at(product, relu.loops[0])
+        s.copy("x0", product)
+        s.align(s.stage(relu))
+        s.streaming(relu)
+
+    assert outline_after(MATMUL_RELU, by_handle) == outline_after(MATMUL_RELU, by_name)
+
+    def no_loop(s: Schedule) -> None:
+        s.compute_at(s.stage("t0"), s.stage("t1"))  # type: ignore[arg-type]
+
+    with pytest.raises(ScheduleError, match="t1"):
+        outline_after(MATMUL_RELU, no_loop)

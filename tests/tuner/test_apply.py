@@ -134,6 +134,22 @@ def test_another_number_of_threads_is_near_and_the_nearest_comes_first(tmp_path:
         tilesmith.compile(product(), db=db, threads=1, strict=True)
 
 
+def test_strict_says_what_the_records_that_there_are_differ_in(tmp_path: Path) -> None:
+    db = tmp_path / "a.sqlite"
+    with pytest.raises(NoRecordError, match="found: none of this program"):
+        tilesmith.compile(product(), db=db, threads=1, strict=True)
+    remember(db, product(64, 64, 64), NEST, 1e-3)
+    with pytest.raises(NoRecordError, match=r"found: .*other sizes, 64x64x64 for 24x40x33"):
+        tilesmith.compile(product(), db=db, threads=1, strict=True)
+    remember(db, product(), NEST, 1e-3, threads=2, target="x86:sse2")
+    remember(db, product(), NEST, 1e-3, threads=2)
+    with pytest.raises(NoRecordError) as caught:
+        tilesmith.compile(product(), db=db, threads=1, strict=True)
+    text = str(caught.value)
+    assert "with threads=2 for threads=1 / " in text and "target x86:sse2 for x86:" in text
+    assert text.index("threads=2 for threads=1 /") < text.index("x86:sse2")  # the nearest first
+
+
 def test_the_nearest_shape_of_the_family_gives_its_config(tmp_path: Path) -> None:
     db = tmp_path / "a.sqlite"
     far, close = product(128, 128, 128), product(24, 40, 33)

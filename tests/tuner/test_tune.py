@@ -18,14 +18,16 @@ from tilesmith.tensor.ops import matmul
 from tilesmith.tuner.budget import Budget
 from tilesmith.tuner.database import Database
 from tilesmith.tuner.effort import NORMAL, Effort
-from tilesmith.tuner.outcome import TaskResult
+from tilesmith.tuner.outcome import TaskResult, TuneResult
 from tilesmith.tuner.problem import Problem
 from tilesmith.tuner.records import Machine, TaskIdentity
+from tilesmith.tuner.report import make_console, outcome, status_line
 from tilesmith.tuner.roofline import Work
 from tilesmith.tuner.scheduler import Lane
 from tilesmith.tuner.search.strategy import make_strategy
 from tilesmith.tuner.session import Session
 from tilesmith.tuner.tune import search, tune
+from tilesmith.tuner.units import time_text
 from tilesmith.tuner.watch import Silent
 
 TABLE = Path(__file__).parents[1] / "data" / "replay" / "convolution-A100.json.gz"
@@ -195,6 +197,31 @@ def test_an_exhausted_space_ends_the_search(tmp_path: Path) -> None:
     result = run(tmp_path / "a.db", trials=100_000)
     assert len(searched(result)) == len(SPACE.table.seconds)
     assert result.best is not None and result.best.seconds == SPACE.table.best
+    assert result.exhausted == len(SPACE.table.seconds) and run(tmp_path / "b.db", trials=5).exhausted is None
+    with Database(tmp_path / "a.db") as database:
+        console = make_console()
+        with console.capture() as shown:
+            console.print(outcome(database, replace(result, task=replace(result.task, display=str(matmul(4, 4, 4))))))
+    assert f"all {result.exhausted} configs that it has were measured" in shown.get()
+
+
+def test_results_are_short_in_a_notebook(tmp_path: Path) -> None:
+    result = run(tmp_path / "a.db", trials=5)
+    assert result.best is not None
+    told = (
+        f"<TuneResult {result.task.key[:8]}: best {time_text(result.best.seconds)} (record {result.best.id}), 5 trials"
+    )
+    assert repr(TuneResult((result,))).startswith(told) and repr(TuneResult((result, result))).count("\n") == 1
+    stopped = run(tmp_path / "b.db", runner=Interrupting(after=0))
+    assert "nothing ran, 0 trials" in repr(stopped) and repr(stopped).endswith("interrupted>")
+
+
+def test_failures_of_both_kinds_are_counted(tmp_path: Path) -> None:
+    result = run(tmp_path / "a.db", trials=5)
+    bad = Measurement(Status.UNSTABLE, failure=Failure("time", "the times cannot be trusted"))
+    confirmed = replace(result.records[0].trial, purpose=Purpose.CONFIRM, measurement=bad)
+    line = status_line([*result.records, replace(result.records[0], trial=confirmed)])
+    assert line.startswith("5 trials: 5 ok") and line.endswith("measured again (1 unstable)")
 
 
 def test_a_time_budget_ends_the_search(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""gelu, silu and relu in the text form and in Python: the operators' own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilesmith as ts
+from tilesmith.common.errors import ProgramError
+from tilesmith.tensor.text import program_key
+
+
+@pytest.mark.parametrize("name", ["gelu", "silu", "relu"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_they_are_the_operators(name: str, dtype: str) -> None:
+    text = ts.parse(f"input x: {dtype}[64]\nout[i: 64] = {name}(x[i])\nreturn out")
+    x = ts.placeholder((64,), dtype)
+    python = ts.program(ts.compute((64,), lambda i: getattr(ts, name)(x[i])))
+    operator = getattr(ts.ops, name)(64, dtype=dtype)
+    assert program_key(python) == program_key(text) == program_key(operator)
+    assert ts.parse(str(text)) == text  # it prints as what it stands for
+
+
+def test_they_may_be_names_too() -> None:
+    program = ts.parse("input gelu: f32[4]\nrelu[silu: 4] = relu(gelu[silu]) + silu(gelu[silu] * 2)\nreturn relu")
+    x = np.array([-1, 0, 1, 2], np.float32)
+    wanted = np.maximum(x, 0) + 2 * x / (1 + np.exp(-2 * x))
+    np.testing.assert_allclose(ts.compile(program, threads=1)(x), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ("gelu(x[i], 1)", r"(?s)gelu takes 1 argument\b.*2 arguments"), ("geluu(x[i])", "did you mean 'gelu'"),
+    ("gelu(i)", "(?s)gelu|erfc"),
+])  # fmt: skip
+def test_wrong_uses(line: str, message: str) -> None:
+    with pytest.raises(ProgramError, match=message):
+        ts.parse(f"input x: f32[4]\nout[i: 4] = {line}\nreturn out")
+
+
+def test_a_size_that_is_a_name_is_told_what_to_do() -> None:
+    for text in ("input A: f32[n, 4]\nB[i: 4] = A[0, i]\nreturn B", "input A: f32[4]\nB[i: n] = A[i]\nreturn B"):
+        with pytest.raises(ProgramError, match=r"(?s)the size 'n' is no number.*\^.*f32\[64, 4\].*put the number"):
+            ts.parse(text)
+
+
+def test_programs_are_short_in_a_notebook() -> None:
+    program = ts.parse("input a: f32[2]\nconstant w: bf16[3, 4]\nb[i: 2] = a[i] + f32(w[i, 0])\nreturn b")
+    assert repr(program) == "<Program (a: f32[2], constant w: bf16[3, 4]) -> b: f32[2], 1 stage>"
+    compared = ts.parse("input a: f32[2]\nb[i: 2] = select(a[i] < 0, 0, a[i])\nreturn b")
+    assert compared._repr_html_().startswith("<pre>input a: f32[2]\nb") and "&lt; 0" in compared._repr_html_()
