@@ -8,6 +8,8 @@ are copied there once, and so is what outputs are poisoned with.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +24,7 @@ from ..tensor.text import parse
 from .poison import poison
 from .verify import Checker
 
+NONE: Mapping[str, Array] = MappingProxyType({})
 _LINE = 64
 
 
@@ -44,17 +47,19 @@ class Bench(Protocol):
         ...
 
 
-def bench_of(text: str, device: Device, seed: int) -> Bench:
-    """The bench of a program's text on a device; `seed` is that of inputs and checked points. Errors: OutOfDeviceMemory."""
-    return DeviceBench(text, device, seed) if device.own_memory else HostBench(text, device, seed)
+def bench_of(text: str, device: Device, seed: int, given: Mapping[str, Array] = NONE) -> Bench:
+    """The bench of a program's text on a device; `seed` is that of inputs and checked points, `given` are inputs that are not
+    drawn, by name. Errors: OutOfDeviceMemory."""
+    return DeviceBench(text, device, seed, given) if device.own_memory else HostBench(text, device, seed, given)
 
 
-def telling_inputs(program: Program, seed: int) -> tuple[tuple[Array, ...], Checker]:
+def telling_inputs(program: Program, seed: int, given: Mapping[str, Array] = NONE) -> tuple[tuple[Array, ...], Checker]:
     """Random inputs, and who checks what comes of them: the first of several kinds of data on which zeros would not pass, if
     there is one, else the usual kind."""
     usual = None
     for sizes in Sizes:
-        values = random_inputs(program, seed, sizes)
+        drawn = random_inputs(program, seed, sizes)
+        values = tuple(given.get(i.tensor.name, array) for i, array in zip(program.inputs, drawn, strict=True))
         checker = Checker(program, values, seed)
         if not checker.remark:
             return values, checker
@@ -66,9 +71,9 @@ def telling_inputs(program: Program, seed: int) -> tuple[tuple[Array, ...], Chec
 class DeviceBench:
     """A bench in a device's own memory."""
 
-    def __init__(self, text: str, device: Device, seed: int) -> None:
+    def __init__(self, text: str, device: Device, seed: int, given: Mapping[str, Array] = NONE) -> None:
         self.program: Program = parse(text)
-        values, self.checker = telling_inputs(self.program, seed)
+        values, self.checker = telling_inputs(self.program, seed, given)
         known = dict(zip((item.tensor.name for item in self.program.inputs), values, strict=True))
         self.constants = [known[tensor.name] for tensor in self.program.constant_inputs]
         inputs = [device.upload(known[tensor.name]) for tensor in self.program.dynamic_inputs]
@@ -99,9 +104,9 @@ class DeviceBench:
 class HostBench:
     """A bench behind guard pages."""
 
-    def __init__(self, text: str, device: Device, seed: int) -> None:
+    def __init__(self, text: str, device: Device, seed: int, given: Mapping[str, Array] = NONE) -> None:
         self.program: Program = parse(text)
-        values, self.checker = telling_inputs(self.program, seed)
+        values, self.checker = telling_inputs(self.program, seed, given)
         known = {
             item.tensor.name: _guarded_copy(value) for item, value in zip(self.program.inputs, values, strict=True)
         }

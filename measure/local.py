@@ -28,6 +28,7 @@ from .builder import Built
 from .builders import DEPTH, Builders
 from .child import Child, child_setup
 from .environment import builder_environment, timer_environment, visible_devices
+from .given import keep
 from .leaders import Leaders
 from .requests import ConfirmRequest, Standard, TimeLimits, TimeRequest, default_limits
 from .result import DEVICE, AtEnd, Failure, Job, Measurement, Purpose, Status
@@ -53,7 +54,8 @@ class _Contender:
 
     def request(self, limit: float | None, standard: Standard | None = None) -> TimeRequest:
         yardstick = self.job.purpose is Purpose.YARDSTICK
-        return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit, standard, yardstick)
+        inputs = keep(self.job.inputs)
+        return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit, standard, yardstick, inputs)
 
     def finished(self, measurement: Measurement) -> Measurement:
         seconds = self.built.seconds + measurement.compile_seconds  # a GPU's driver compiles too

@@ -20,6 +20,7 @@ class TimeRequest:
     """One trial: check it, time it. `artifact` is pickled; `limit` is the best time known, in seconds.
 
     `standard`: in whose units a timer tells times that knows no kernel of the program yet. It is item 1 of what is done.
+    `inputs`: the file of inputs that a person gave (given.py), "" for none.
     `yardstick`: a kernel that the contenders of a confirmation are compared with. It is checked before them, and not timed.
     """
 
@@ -29,6 +30,12 @@ class TimeRequest:
     limit: float | None = None
     standard: Standard | None = None
     yardstick: bool = False
+    inputs: str = ""
+
+    @property
+    def subject(self) -> str:
+        """Whose times can be compared: the program, and the inputs that were given for it."""
+        return f"{self.program}{self.inputs}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from statistics import median
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
+from .given import digest
+
 
 class Status(StrEnum):
     """How a trial ended."""
@@ -79,7 +81,8 @@ class Job:
     """A trial to make: pure data, so that any process on any machine can do it.
 
     `sketch` is the sketch's text ("" for the unscheduled nest); `limit` is the best time known in seconds, infinity before
-    there is any: what is clearly slower may be dropped after its first repeat (None: measure fully, as it is).
+    there is any: what is clearly slower may be dropped after its first repeat (None: measure fully, as it is). `inputs`: those
+    that a person gave (given.py); the others are drawn.
     """
 
     number: int
@@ -90,6 +93,12 @@ class Job:
     threads: int
     purpose: Purpose = Purpose.SEARCH
     limit: float | None = None
+    inputs: bytes = b""
+
+    @property
+    def program_and_inputs(self) -> str:
+        """Whose times can be compared: the program, and the inputs that were given for it."""
+        return f"{self.program}{digest(self.inputs)}"
 
 
 class AtEnd:

@@ -15,12 +15,12 @@ from .drift import FASTER, can_be_control
 from .requests import Standard
 from .result import Job, Measurement
 
-Task = tuple[str, str, int]  # program, target, threads
+Task = tuple[str, str, int]  # program with its inputs, target, threads
 
 
 def task_of(job: Job) -> Task:
     """Whose times can be compared."""
-    return job.program, job.target, job.threads
+    return job.program_and_inputs, job.target, job.threads
 
 
 class Standards:

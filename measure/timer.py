@@ -17,6 +17,7 @@ from ..common.errors import DeviceLost, KernelFault, OutOfDeviceMemory, Tilesmit
 from .bench import Bench, bench_of
 from .drift import OWN, Drift
 from .environment import describe_environment
+from .given import read
 from .plausible import too_fast
 from .race import race
 from .requests import ConfirmRequest, TimeRequest
@@ -108,7 +109,7 @@ class Timer:
 
     def _standard(self, request: TimeRequest, drift: Drift | None, link: Link) -> tuple[_Passed, float] | None:
         """The kernel in whose units times of the program are told, loaded and checked, while no control is known."""
-        known, program = request.standard, request.program
+        known, program = request.standard, request.subject
         if drift is None or known is None or drift.knows(program) or program in self._refused:
             return None
         passed = self._check(replace(request, artifact=known.artifact), link, 1)
@@ -122,20 +123,20 @@ class Timer:
         passed, seconds = standard
         link.stage("time", 1)
         timing = time_kernel(passed.repeat, passed.first, plan=self._plan)
-        if not drift.begin(request.program, passed.repeat, timing, seconds, request.limit or inf):
-            self._refused.add(request.program)
+        if not drift.begin(request.subject, passed.repeat, timing, seconds, request.limit or inf):
+            self._refused.add(request.subject)
         link.stage("time", 0)
 
     def _timed(self, request: TimeRequest, drift: Drift | None, passed: _Passed) -> Timing:
         """The times of a kernel; where a control is known, what counts is its turns with that."""
-        if drift is None or not drift.knows(request.program):
+        if drift is None or not drift.knows(request.subject):
             timing = time_kernel(passed.repeat, passed.first, request.limit, self._plan)
         else:
             # the turns are warm whatever the first repeat was, and what is dropped for it has a second chance
             plan = replace(self._plan, repeats=1, few_repeats=1, warming=0.0)
-            pace = partial(drift.pace, request.program)
+            pace = partial(drift.pace, request.subject)
             timing = time_kernel(passed.repeat, passed.first, request.limit, plan, pace)
-        return timing if drift is None else drift.corrected(request.program, passed.repeat, timing)
+        return timing if drift is None else drift.corrected(request.subject, passed.repeat, timing)
 
     def _confirm(self, request: ConfirmRequest, link: Link) -> tuple[Measurement, ...]:
         ends = self._check_all(request, link)
@@ -161,7 +162,7 @@ class Timer:
         compared = request.items[order[0]].yardstick
         link.stage("prepare", order[0])
         try:
-            checker = self._bench(request.items[0].program).checker
+            checker = self._bench(request.items[0]).checker
             checker.be_thorough(compared)
         except (MemoryError, OutOfDeviceMemory):
             checker = None  # each of them will say so
@@ -191,7 +192,7 @@ class Timer:
         so_far = Measurement(Status.OK, compile_seconds=compiled, device=f"{self._name}{_facts(kernel)}")
         link.stage("prepare", item)
         try:
-            bench = self._bench(request.program)
+            bench = self._bench(request)
         except OutOfDeviceMemory as error:
             return self._failed(Status.OUT_OF_MEMORY, "prepare", str(error), so_far)
         link.stage("verify", item)
@@ -230,12 +231,13 @@ class Timer:
             return timed
         return replace(timed, status=Status.UNSTABLE, failure=Failure("time", message))
 
-    def _bench(self, program: str) -> Bench:
-        """The bench of a program; the ones used longest ago make room."""
-        bench = self._benches.get(program)
+    def _bench(self, request: TimeRequest) -> Bench:
+        """The bench of a program and its inputs; the ones used longest ago make room."""
+        bench = self._benches.get(request.subject)
         if bench is None:
-            bench = self._benches[program] = bench_of(program, self._device, self._seed)
-        self._benches.move_to_end(program)
+            bench = bench_of(request.program, self._device, self._seed, read(request.inputs))
+            self._benches[request.subject] = bench
+        self._benches.move_to_end(request.subject)
         while len(self._benches) > 1 and sum(b.bytes for b in self._benches.values()) > _KEPT_BYTES:
             self._benches.popitem(last=False)
         return bench

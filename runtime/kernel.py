@@ -12,7 +12,8 @@ import numpy as np
 from ..codegen.artifact import Artifact
 from ..common.errors import ArgumentError
 from ..tensor.dtype import DTYPES
-from ..tensor.random import random_array
+from ..tensor.random import random_array, random_inputs
+from ..tensor.text import parse
 from .arguments import Argument, accept, argument
 from .devices.base import Array, Device, LoadedKernel
 from .devices.choose import device_again, device_for
@@ -195,6 +196,12 @@ class Kernel:
         return statistics.median(self._calls(given, target, count) / count for _ in range(_ROUNDS))
 
     def _random_inputs(self) -> tuple[Array, ...]:
+        """Indices among them are in the ranges that the program declares, where its text is known."""
+        if self._texts is not None:
+            program = parse(self._texts("program"))
+            made = zip(program.inputs, random_inputs(program), strict=True)
+            known = {item.tensor.name: array for item, array in made}
+            return tuple(known[one.spec.name] for one in self._inputs)
         generator = np.random.default_rng(0)
         return tuple(random_array(one.spec.shape, DTYPES[one.spec.dtype], generator) for one in self._inputs)
 

@@ -20,6 +20,7 @@ from .claims import understood
 from .cli_cluster import cluster
 from .cli_log import log
 from .database import Database, rank
+from .inputs import read_inputs
 from .records import Record, TaskIdentity
 from .terminal import guarded_output, make_console
 from .what import load_function, read_what, read_whats
@@ -82,6 +83,10 @@ def run(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="the same seed proposes the same")] = 0,
     accuracy: Annotated[str, typer.Option(help="default, or strict: only orders of sums may change")] = "default",
+    inputs: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="an .npz file with arrays for the trials by the names of inputs; the others are drawn"),
+    ] = None,
     progress: Annotated[bool, typer.Option(help="show progress while it runs")] = True,
     db: DatabasePath = None,
 ) -> None:
@@ -95,6 +100,7 @@ def run(
         threads=threads, strategy=strategy, runner=runner, db=db, seed=seed, progress=progress, effort=effort,
         template=None if template is None else load_function(template),
         weights=None if weights is None else read_weights(weights), accuracy=accuracy_named(accuracy),
+        inputs=None if inputs is None else read_inputs(inputs),
     )  # fmt: skip
     console = make_console()
     with _open(db) as database:

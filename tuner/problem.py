@@ -35,6 +35,7 @@ class NamedSpace(Space, Protocol):
 class Problem:
     """A task, ready to be searched. `builder` is what compiles its candidates now: older records are of another one.
 
+    `inputs`: those that a person gave (measure/given.py); the others are drawn.
     `sampled`: trials are checked at some points of their outputs only; `checkable`: the oracle can check all of them, once.
     """
 
@@ -47,6 +48,7 @@ class Problem:
     work: Work
     sampled: bool = False
     checkable: bool = True
+    inputs: bytes = b""
 
     @property
     def floor(self) -> float:
@@ -80,7 +82,7 @@ class Problem:
         return None
 
 
-def problem_of(program: Program, space: TaskSpace, machine: Machine) -> Problem:
+def problem_of(program: Program, space: TaskSpace, machine: Machine, inputs: bytes = b"") -> Problem:
     """The problem of a program on a machine."""
     task, ceilings = space.task, space.ceilings
     identity = TaskIdentity(
@@ -95,5 +97,5 @@ def problem_of(program: Program, space: TaskSpace, machine: Machine) -> Problem:
     )
     return Problem(
         kernel_name(program), identity, space, machine, builder_version(), ceilings, program_work(program),
-        is_sampled(program), is_affordable(program),
+        is_sampled(program), is_affordable(program), inputs,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from ..common.debug import Level, show
+from ..measure.given import digest
 from ..measure.result import Job, Measurement, Purpose
 from ..schedules.space import Candidate
 from ..schedules.space_ops import population
@@ -33,6 +34,7 @@ class Session:
     known: list[Record]  # of this task on this machine by this builder, before this sitting
     done: int  # search trials of this run, those before an interruption included
     fastest: float = inf  # seconds of the best searched trial on this machine
+    apart: frozenset[str] = frozenset()  # runs on other inputs, whose times cannot be compared with these
     _rounds: int = -1  # of the model, written so far; -1: not looked up yet
     _start: float = field(default_factory=time.monotonic)
     _remarks: set[str] = field(default_factory=lambda: {""})
@@ -45,9 +47,11 @@ class Session:
         database.add_sketches({problem.sketch(arm) for arm in range(len(problem.space.arms))})
         show(Level.TASK, problem.title, f"task {problem.identity.key[:12]}: {problem.title}")
         run = database.begin_run(problem.identity.key, json.dumps(request, sort_keys=True))
+        apart = _of_other_inputs(database, problem)
         known = database.records(problem.identity.key, machine=problem.machine.key, builder=problem.builder)
+        known = [record for record in known if record.trial.run not in apart]
         fastest = min((r.seconds for r in known if r.trial.purpose is Purpose.SEARCH), default=inf)
-        return Session(database, problem, run, known, run.trials, fastest)
+        return Session(database, problem, run, known, run.trials, fastest, apart)
 
     @property
     def spent(self) -> float:
@@ -95,6 +99,7 @@ class Session:
             threads=identity.threads,
             purpose=purpose,
             limit=limit,
+            inputs=self.problem.inputs,
         )
 
     def yardstick(self) -> Candidate | None:
@@ -139,16 +144,17 @@ class Session:
     def contenders(self, count: int, margin: float, least: int) -> list[Candidate]:
         """The best few of all that is known here: `least`, and those at most `margin` times as slow as the best."""
         task, place, builder = self.problem.identity.key, self.problem.machine.key, self.problem.builder
-        ranked = rank(self.database.records(task, machine=place, builder=builder))
+        known = self.database.records(task, machine=place, builder=builder)
+        ranked = rank([record for record in known if record.trial.run not in self.apart])
         close = [r for n, r in enumerate(ranked[:count]) if n < least or r.seconds <= margin * ranked[0].seconds]
         found = (self.problem.candidate(r.trial.sketch, r.config) for r in close)
         return [candidate for candidate in found if candidate is not None]
 
     def best(self) -> Record | None:
         """The best record of the task on this machine by this builder, from any run."""
-        found = self.database.best(
-            self.problem.identity.key, machine=self.problem.machine.key, builder=self.problem.builder
-        )
+        task, place, builder = self.problem.identity.key, self.problem.machine.key, self.problem.builder
+        known = self.database.records(task, machine=place, builder=builder)
+        found = rank([record for record in known if record.trial.run not in self.apart])
         return found[0] if found else None
 
     def measured(self) -> int:
@@ -165,6 +171,17 @@ class Session:
     def end(self, *, finished: bool) -> None:
         """Closes the run; an unfinished one is continued by the same request."""
         self.database.end_run(self.run.id, finished=finished, spent=self.spent)
+
+
+def _of_other_inputs(database: Database, problem: Problem) -> frozenset[str]:
+    """The runs of a task on other inputs than those of the problem."""
+    own = digest(problem.inputs)
+    found = set()
+    for run in database.runs(problem.identity.key):
+        request = json.loads(run.request) if run.request else {}
+        if (request.get("inputs") or "") != own:
+            found.add(run.id)
+    return frozenset(found)
 
 
 def _line(sketch: str, config: str, measurement: Measurement, purpose: Purpose) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from ..common.blas import ONE_THREAD
 from ..common.errors import ArgumentError
 from ..common.garbage import COLLECTED_RARELY
+from ..measure.given import digest
 from ..measure.result import Purpose, Runner
 from ..schedules.schedule import Template
 from ..schedules.sketch import Sketch
@@ -22,6 +23,7 @@ from .budget import Budget
 from .database import open_database
 from .effort import Effort, effort_named
 from .failures import search_failed
+from .inputs import packed_inputs
 from .outcome import TuneResult
 from .problem import problem_of
 from .runners import check_runner, place_for
@@ -49,6 +51,7 @@ def tune(
     template: Template | None = None,
     weights: Sequence[float] | None = None,
     accuracy: Accuracy = "default",
+    inputs: Mapping[str, object] | None = None,
 ) -> TuneResult:
     """Searches for the fastest kernel of a program; whatever is measured goes into the database, where `compile` looks.
 
@@ -65,6 +68,8 @@ def tune(
         weights: of several programs: how often each is needed.
         accuracy: "strict" searches only kernels that do the program's sums in another order, and change nothing else of its
             arithmetic (docs/accuracy.md). Records of both kinds are kept apart.
+        inputs: arrays for the trials by the names of the program's inputs and constants, where drawn ones would not tell how
+            fast it is; what is missing is drawn. Only of one program.
 
     Ctrl-C ends it with the best so far; nothing that was measured is lost.
 
@@ -93,6 +98,13 @@ def tune(
     }  # fmt: skip
     if accuracy != "default":
         request["accuracy"] = accuracy
+    given = packed_inputs(programs[0], inputs) if len(programs) == 1 else b""
+    if inputs and len(programs) > 1:
+        raise ArgumentError(
+            "inputs were given for several programs", advice="tune the program that they are of by itself"
+        )
+    if given:
+        request["inputs"] = digest(given)
     if len(tasks) > 1:
         request |= {"together": sorted(task.key for task in tasks), "weights": shares}
     watchers = watchers_of(progress, len(programs))
@@ -100,7 +112,7 @@ def tune(
     with open_database(db) as database, place_for(resolved, count, runner) as place, COLLECTED_RARELY, ONE_THREAD:
         for one, task, sketches, weight, watcher in zip(programs, tasks, spaces, shares, watchers, strict=True):
             space = TaskSpace(task, place.ceilings, sketches, ragged=preset.parts.ragged)
-            problem = problem_of(one, space, place.machine)
+            problem = problem_of(one, space, place.machine, given)
             session = Session.begin(database, problem, request)
             uses = strategy in MODEL_BASED  # the others are yardsticks
             known = experience(task, problem, database, sketches_of, preset.transfer) if uses else Experience()
