@@ -176,8 +176,10 @@ class IndexArithmetic:
             start = self._resized(start, bits)
         kind = vector(f"i{bits}", self.lanes)
         if base.is_constant:
-            text = f"icmp {_SIGNED[name]} {kind} splat (i{bits} {start}), {numbers}"
-            return Value(self.text.pure(text), boolean, self.lanes)
+            known = self.text.pure(f"icmp {_SIGNED[name]} {kind} splat (i{bits} {start}), {numbers}")
+            held = (_HOLDS[name](base.constant + difference.lane * lane) for lane in range(self.lanes))
+            self.arithmetic.truths[known] = tuple(held)
+            return Value(known, boolean, self.lanes)
         one = self.text.pure(f"insertelement {kind} poison, i{bits} {start}, i64 0", start)
         every = f"shufflevector {kind} {one}, {kind} poison, <{self.lanes} x i32> zeroinitializer"
         spread = self.text.pure(every, one)

@@ -189,6 +189,12 @@ class Memory:
         dtype = place.buffer.dtype
         if lanes and not (index.lane == 1 and not index.vector):
             self._scatter(place, index, bits, condition)
+        elif condition is not None and (only := self.arithmetic.only_lane(condition)) is not None:
+            # LLVM makes of the masked store of what it narrows a store of the wide element, over its neighbours
+            address = self.pointer(place, Index(index.constant + only, index.terms))
+            kind = memory_type(dtype, lanes)
+            element = self.text.compute(f"extractelement {kind} {bits}, i64 {only}", bits)
+            self.text.line(f"store {memory_type(dtype)} {element}, ptr {address}, align {dtype.bytes}")
         elif condition is not None and condition.lanes:
             address = self.pointer(place, index)
             name = f"llvm.masked.store.{_memory_suffix(place.buffer, lanes)}.p0"

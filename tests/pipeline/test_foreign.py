@@ -70,6 +70,16 @@ FOUND = {
         }
         return t, u
         """,
+    "one narrow element behind whole vectors": """
+        input x: bf16[65]
+        fold[q: 9] {
+            t[i: 7, j: 17]: bf16 = 0
+            u[]: bf16 = 1
+            t = t[i, j] * 0.5 + bf16(i + q)
+            u = max(u[], x[q])
+        }
+        return t, u
+        """,
     "terms that are the same 300 times over": """
         input x: u8[8]
         input y: u8[8]
