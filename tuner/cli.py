@@ -181,12 +181,17 @@ def explain(
 
 
 @app.command(short_help="Builds, checks and times one record again.")
-def replay(record: RecordId, *, db: DatabasePath = None) -> None:
+def replay(
+    record: RecordId,
+    *,
+    seed: Annotated[Optional[int], typer.Option(min=0, help="of the data that a wrong result named")] = None,  # noqa: UP045
+    db: DatabasePath = None,
+) -> None:
     """Builds, checks and times one record again, and says whether it differs from what was recorded."""
     from .explain import replayed
 
     with _open(db) as database:
-        outcome = replayed(database, *_record(database, record))
+        outcome = replayed(database, *_record(database, record), seed)
     make_console().print(outcome.text)
     if not outcome.agrees:
         sys.exit(1)

@@ -178,18 +178,16 @@ class Replay:
     agrees: bool
 
 
-def replayed(database: Database, record: Record, task: TaskIdentity) -> Replay:
-    """Builds, checks and times a record's candidate again on this machine. Errors: TargetError if it cannot run here."""
+def replayed(database: Database, record: Record, task: TaskIdentity, seed: int | None = None) -> Replay:
+    """Builds, checks and times a record's candidate again on this machine, on the data of a seed or on new ones. Errors:
+    TargetError if it cannot run here."""
     check_runs_here(parse_target(task.target))
     found = database.sketch(record.trial.sketch)
     text = found.text if found is not None else ""
     job = Job(0, task.program, text, record.config, task.target, task.threads, Purpose.CONFIRM)
-    with LocalRunner(task.target, task.threads, builders=1) as runner:
-        runner.submit(job)
-        results: list[tuple[int, Measurement]] = []
-        while not results:
-            results += runner.collect()
-    again, before = results[0][1], record.trial.measurement
+    with LocalRunner(task.target, task.threads, builders=1, seed=seed) as runner:
+        ((_, again),) = runner.confirm([job])  # which checks all that it can
+    before = record.trial.measurement
     facts = {"recorded": _outcome(before), "now": _outcome(again), "difference": difference(before, again)}
     if before.builder and before.builder != builder_version():
         facts["note"] = f"the record was built by {before.builder}, this is {builder_version()}"

@@ -1,6 +1,7 @@
 """`tune replay`: a record's trial made again, on real kernels."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -37,8 +38,12 @@ def test_replay_says_whether_it_differs(
     db = tmp_path / "records.sqlite"
     task = fill(db)
     jobs: list[Job] = []
-    monkeypatch.setattr("tilesmith.tuner.explain.LocalRunner", lambda *_, **__: FixedRunner(now, jobs))
-    answer = call("replay", number, "--db", db)
+    seeds: list[object] = []
+    monkeypatch.setattr(
+        "tilesmith.tuner.explain.LocalRunner", lambda *_, seed, **__: (seeds.append(seed), FixedRunner(now, jobs))[1]
+    )
+    answer = call("replay", number, "--db", db, "--seed", 5)
+    assert seeds == [5]
     assert answer.code == code and words in answer.out
     (job,) = jobs
     assert (job.program, job.sketch, job.config) == (task.program, SKETCH.text, {"i.tile": number})
@@ -51,11 +56,9 @@ class FixedRunner:
     def __init__(self, end: Measurement, jobs: list[Job]) -> None:
         self._end, self._jobs = end, jobs
 
-    def submit(self, job: Job) -> None:
-        self._jobs.append(job)
-
-    def collect(self) -> list[tuple[int, Measurement]]:
-        return [(job.number, self._end) for job in self._jobs]
+    def confirm(self, jobs: Sequence[Job]) -> list[tuple[int, Measurement]]:
+        self._jobs += jobs
+        return [(job.number, self._end) for job in jobs]
 
     def __enter__(self) -> Self:
         return self
