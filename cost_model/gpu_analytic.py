@@ -36,6 +36,7 @@ SPILL = 20.0  # slowdown of a thread whose values do not fit in its registers
 RAGGED = (
     1.04  # slowdown where tiles do not divide the result, or warps the block: masks, registers for them, idle lanes
 )
+RAGGED_STEPS = 1.1  # the same where the steps of a loop do not divide what it walks along: each of them asks
 CANNOT_RUN = 1.0  # seconds, for a block that no multiprocessor holds: never chosen
 
 
@@ -61,20 +62,23 @@ def launch_seconds(launch: Launch, target: Target, ceilings: Ceilings) -> Value:
     l2 = launch.l2_bytes * sector_waste(launch) / ceilings.bandwidth_at(target.caches[1].bytes * 0.5)
     total: Value = (processors**NORM + memory**NORM + l2**NORM) ** (1.0 / NORM)
     total = total * np.where(launch.pressure > TIGHT, SPILL * launch.pressure, 1.0)
-    total = total * np.where(_is_ragged(launch) | (np.asarray(launch.threads) % 32 != 0), RAGGED, 1.0)
+    ragged = _is_ragged(launch, LoopKind.BLOCK) | (np.asarray(launch.threads) % 32 != 0)
+    total = total * np.where(ragged, RAGGED, 1.0)
+    total = total * np.where(_is_ragged(launch, LoopKind.SERIAL), RAGGED_STEPS, 1.0)
     return np.where(launch.resident < 1.0, CANNOT_RUN, total + START)
 
 
-def _is_ragged(launch: Launch) -> NDArray[np.bool_]:
-    """Whether blocks at the edge, or the last step of a loop in the code, do less than a whole one, so that all of them ask
+def _is_ragged(launch: Launch, kind: LoopKind) -> NDArray[np.bool_]:
+    """Whether blocks at the edge, or the last steps of a loop in the code, do less than a whole one, so that all of them ask
     where they are."""
     found: NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
     for cost in launch.stages:
         loops = cost.stage.loops
         for axis, extent in loops.box.items():
-            steps = [x for x in loops.pieces(axis) if x.kind in (LoopKind.BLOCK, LoopKind.SERIAL)]
-            if steps:
-                found = found | np.asarray(np.asarray(extent) % np.asarray(steps[-1].stride) != 0)
+            steps = [x for x in loops.pieces(axis) if x.kind is kind]
+            # groups of blocks may be smaller at the end: no block is
+            for step in steps[-1:] if kind is LoopKind.BLOCK else steps:
+                found = found | np.asarray(np.asarray(extent) % np.asarray(step.stride) != 0)
     return found
 
 

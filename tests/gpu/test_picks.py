@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from gpu.assembler import PTXAS, assembled
 from gpu.candidates import body_of, picked
 
 from tilesmith.codegen.pipeline import build
+from tilesmith.cost_model.gpu_launch import launches
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
@@ -56,6 +58,19 @@ def test_what_the_model_takes_stays_in_registers(name: str, architecture: str, t
 @pytest.mark.parametrize("name", sorted(MORE))
 def test_what_the_model_takes_of_more_programs_stays_in_registers(name: str, architecture: str, tmp_path: Path) -> None:
     fits(MORE[name], architecture, tmp_path)
+
+
+@pytest.mark.parametrize("size", [512, 1024, 2048, 4096])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+def test_steps_divide_the_depth_and_no_block_is_empty(architecture: str, size: int) -> None:
+    body, target = body_of(ops.matmul(size, size, size)), parse_target(f"cuda:{architecture}")
+    sketch, values = picked(body, target)
+    tree = sketch.apply(body, target, values)
+    for launch in launches(tree, target):
+        assert launch.grid == launch.blocks
+    depth = [steps for name, steps in values.items() if name.endswith((".steps", ".terms"))]
+    if depth:
+        assert size % int(np.prod(depth)) == 0, values
 
 
 @needs_ptxas

@@ -45,7 +45,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "argmax": lambda: ops.argmax(shape=[4096, 1000]),
 }
 FEW = ("matmul", "row sum", "column sum", "softmax", "transpose", "add", "windows")
-# In percent of the truth, over what was fitted and over others: the median error, how many are far too low.
+# As shares of the truth: the median error of registers; what is far too low, and how many may be.
 MEDIAN_OF_PICKS, MEDIAN_AT_RANDOM = 0.15, 0.20
 TOO_LOW, SELDOM = 0.75, 0.15
 
@@ -119,6 +119,7 @@ def test_a_few_picks_and_candidates_take_what_is_said(tmp_path: Path) -> None:
 
 @needs_ptxas
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 def test_picks_take_what_is_said(architecture: str, tmp_path: Path) -> None:
     target = parse_target(f"cuda:{architecture}")
@@ -134,10 +135,11 @@ def test_picks_take_what_is_said(architecture: str, tmp_path: Path) -> None:
 
 @needs_ptxas
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 def test_random_candidates_take_what_is_said(architecture: str, tmp_path: Path) -> None:
     target = parse_target(f"cuda:{architecture}")
-    found = [one for name in PROGRAMS for one in at_random(name, target, 3, 11, tmp_path)]
+    found = [one for name in PROGRAMS for one in at_random(name, target, 2, 11, tmp_path)]
     holds(found, MEDIAN_AT_RANDOM)
 
 
