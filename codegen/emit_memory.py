@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..common.errors import InternalError
 from ..tensor.dtype import DType, bf16, boolean, f32
 from .emit_index import Index, IndexArithmetic
-from .emit_text import FunctionText
+from .emit_text import OPAQUE, FunctionText
 from .emit_transpose import column
 from .emit_types import TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
 from .emit_values import Arithmetic
@@ -199,6 +199,7 @@ class Memory:
             address = self.pointer(place, index)
             name = f"llvm.masked.store.{_memory_suffix(place.buffer, lanes)}.p0"
             kind = memory_type(dtype, lanes)
+            bits, condition = self._apart(bits, condition, dtype, lanes)
             call = self.arithmetic.module.intrinsic(name, "void", kind, "ptr", condition.type)
             self.text.line(f"{call}({kind} {bits}, ptr align {dtype.bytes} {address}, {condition.typed})")
         else:
@@ -213,6 +214,27 @@ class Memory:
         self.text.forget(place.buffer.name)
         if condition is None:
             self.text.remember(place.buffer.name, (index, lanes), value)
+
+    def _apart(self, bits: str, condition: Value, dtype: DType, lanes: int) -> tuple[str, Value]:
+        """What a masked store takes, so that LLVM does not know how narrow integers came about, or, of more than a register
+        holds, which lanes count. For AVX-512 it joins narrowing with the store, and where one lane alone counts it then
+        stores the whole wide number (LLVM 22), over what lies behind."""
+        size = dtype.bytes * 8 * lanes
+        whole_numbers = (dtype == bf16 or not dtype.is_float) and dtype.bytes < 8
+        if not whole_numbers or bits[0] != "%" or "avx512f" not in self.arithmetic.target.features:
+            return bits, condition
+        if size > 512:
+            return bits, condition._replace(text=self._opaque(condition.text, condition.type, f"i{lanes}"))
+        if size <= 64:
+            return self._opaque(bits, memory_type(dtype, lanes), f"i{size}"), condition
+        kind = memory_type(dtype, lanes)
+        return self.text.compute(f'call {kind} asm "", "=x,0"({kind} {bits})', bits), condition
+
+    def _opaque(self, value: str, kind: str, number: str) -> str:
+        """The same value, by way of a register for numbers of its size."""
+        whole = self.text.compute(f"bitcast {kind} {value} to {number}", value)
+        whole = self.text.compute(f"call {number} {OPAQUE}({number} {whole})", whole)
+        return self.text.compute(f"bitcast {number} {whole} to {kind}", whole)
 
     def _streaming_hint(self, place: Place, index: Index, lanes: int) -> str:
         """How a streaming store is marked, "" if it cannot be one: it has to be aligned to its size. The function is run only
