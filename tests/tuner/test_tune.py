@@ -21,11 +21,12 @@ from tilesmith.tuner.effort import NORMAL, Effort
 from tilesmith.tuner.outcome import TaskResult, TuneResult
 from tilesmith.tuner.problem import Problem
 from tilesmith.tuner.records import Machine, TaskIdentity
-from tilesmith.tuner.report import make_console, outcome, status_line
+from tilesmith.tuner.report import outcome, status_line
 from tilesmith.tuner.roofline import Work
 from tilesmith.tuner.scheduler import Lane
 from tilesmith.tuner.search.strategy import make_strategy
 from tilesmith.tuner.session import Session
+from tilesmith.tuner.terminal import make_console
 from tilesmith.tuner.tune import search, tune
 from tilesmith.tuner.units import time_text
 from tilesmith.tuner.watch import Silent
