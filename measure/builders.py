@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from .builder import Built
-from .child import Child
+from .child import Child, Ending
 from .result import Failure, Job, Measurement
 from .station import Answered, Event, Lost, Returned, Station, Work
 
@@ -30,6 +30,7 @@ class Builders:
         self.stations = [Station(start, start_limit, LIFETIME, lambda _: False) for _ in range(count)]
         self._limits = limits
         self._waiting: deque[Job] = deque()
+        self._shot: set[int] = set()  # jobs whose child somebody killed: they have a second chance
 
     @property
     def load(self) -> int:
@@ -71,6 +72,10 @@ class Builders:
         job: Job = event.work.tag
         match event:
             case Returned():
+                self._waiting.appendleft(job)
+                return []
+            case Lost(ending=Ending(shot=True)) if job.number not in self._shot:
+                self._shot.add(job.number)
                 self._waiting.appendleft(job)
                 return []
             case Lost(stage=stage, ending=ending):

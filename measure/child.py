@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .frames import Inbox, send
+from .oom import memory_kills
 from .result import Status
 from .worker import Setup
 
@@ -31,6 +32,7 @@ class Ending:
 
     status: Status
     message: str
+    shot: bool = False  # by somebody else, as far as can be known: that is not the candidate's fault
 
 
 class Child:
@@ -40,6 +42,7 @@ class Child:
     """
 
     def __init__(self, setup: Setup, environment: Mapping[str, str]) -> None:
+        self._kills_before = memory_kills()
         ours, theirs = socket.socketpair()
         output, their_output = os.pipe()
         os.set_blocking(output, False)
@@ -117,7 +120,7 @@ class Child:
             self._signal(signal.SIGKILL)
             code = self._process.wait()
         self._listen()
-        return self._killed_for or _explain(code, self.last_words)
+        return self._killed_for or _explain(code, self.last_words, starved=memory_kills() > self._kills_before)
 
     @property
     def last_words(self) -> str:
@@ -159,12 +162,14 @@ def child_setup(handler: str, options: Mapping[str, Any], memory: int = 0, nice:
     return Setup(handler, options, memory, nice, parent=os.getpid(), die_with_parent=main_thread)
 
 
-def _explain(code: int, words: str) -> Ending:
+def _explain(code: int, words: str, *, starved: bool) -> Ending:
     tail = f": {words[-1000:]}" if words else ""
     if any(word in words for word in _MEMORY_WORDS):
         return Ending(Status.OUT_OF_MEMORY, f"ran out of memory{tail}")
+    if code == -signal.SIGKILL and starved:
+        return Ending(Status.OUT_OF_MEMORY, f"killed by the system for want of memory{tail}")
     if code == -signal.SIGKILL:
-        return Ending(Status.OUT_OF_MEMORY, f"killed by the system, most likely for want of memory{tail}")
+        return Ending(Status.CRASH, f"{_signal_name(signal.SIGKILL)}: somebody killed it{tail}", shot=True)
     if code < 0:
         return Ending(Status.CRASH, f"{_signal_name(-code)}{tail}")
     return Ending(Status.CRASH, f"the process ended with code {code}{tail}")

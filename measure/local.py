@@ -46,7 +46,8 @@ _NICE = 5  # builders give way to the timer while it checks
 
 @dataclass(frozen=True, slots=True)
 class _Contender:
-    """A built job, on its way to the timer; `again`: its times could not be trusted, and this is its second chance."""
+    """A built job, on its way to the timer; `again`: its times could not be trusted, or its timer was killed from outside, and
+    this is its second chance."""
 
     job: Job
     built: Built
@@ -284,6 +285,8 @@ class LocalRunner(AtEnd):
                 self._standards.learn(tag.job, tag.built, event.value)
             self._leaders.learn(tag.job, tag.built, event.value)
             self._finish(tag.job, tag.finished(event.value))
+        elif isinstance(event, Lost) and event.ending.shot and not tag.again:
+            self._built.append(replace(tag, again=True))
         elif isinstance(event, Lost) and event.item == 0:
             self._finish(tag.job, tag.finished(_lost(event)))
         else:  # it was not begun, or it was its standard that ended the timer
@@ -301,7 +304,11 @@ class LocalRunner(AtEnd):
                 else:
                     contest.finish(number, measurement)
         elif isinstance(event, Lost):
-            contest.finish(numbers[event.item], _lost(event))
+            number = numbers[event.item]
+            if event.ending.shot and not contest.running[number].again:
+                contest.running[number] = replace(contest.running[number], again=True)
+            else:
+                contest.finish(number, _lost(event))
 
     @property
     def children(self) -> list[int]:

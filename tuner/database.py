@@ -215,6 +215,12 @@ class Database:
         found = self._select({"id": identifier}) if 0 < identifier < 1 << 63 else []
         return found[0] if found else None
 
+    def candidate(self, task: str, sketch: str, config: str, *, machine: str, builder: str) -> Record | None:
+        """The search trial of one candidate on a machine by a builder; it is looked up in an index."""
+        names = {"task": task, "sketch": sketch, "config": config, "builder": builder, "machine": machine}
+        found = self._select({**names, "purpose": str(Purpose.SEARCH)})
+        return found[0] if found else None
+
     def best(
         self, task: str, count: int = 1, *, machine: str | None = None, builder: str | None = None
     ) -> list[Record]:

@@ -11,7 +11,7 @@ from math import inf
 
 from ..common.debug import Level, show
 from ..measure.given import digest
-from ..measure.result import Job, Measurement, Purpose
+from ..measure.result import Job, Measurement, Purpose, Status
 from ..schedules.space import Candidate
 from ..schedules.space_ops import population
 from .database import Database, rank
@@ -22,6 +22,14 @@ from .search.rounds import Round
 from .search.strategy import Result
 
 _YARDSTICK = 5.0  # predicted seconds of one run of the unscheduled nest, up to which leaders are compared with it
+
+
+_FINAL = (
+    Status.OK,
+    Status.INVALID,
+    Status.COMPILE_ERROR,
+    Status.WRONG_RESULT,
+)  # ends that another try would not change
 
 
 @dataclass
@@ -140,6 +148,17 @@ class Session:
             self._rounds = len(self.database.rounds(self.run.id))
         self.database.add_round(self.run.id, self._rounds, replace(judged, number=self._rounds).to_json())
         self._rounds += 1
+
+    def told(self, candidate: Candidate) -> Measurement | None:
+        """How another search, at work on this task at the same time, has ended a candidate: that is knowledge, no trial of this
+        run. None where none has, or where another try may end otherwise."""
+        sketch, config = self.problem.names(candidate)
+        found = self.database.candidate(
+            self.problem.identity.key, sketch, config, machine=self.problem.machine.key, builder=self.problem.builder
+        )
+        if found is None or found.trial.run == self.run.id:
+            return None
+        return found.trial.measurement if found.trial.measurement.status in _FINAL else None
 
     def contenders(self, count: int, margin: float, least: int) -> list[Candidate]:
         """The best few of all that is known here: `least`, and those at most `margin` times as slow as the best."""

@@ -163,7 +163,10 @@ def explore(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effor
             more = bool(asked)
             room -= len(asked)
             for lane, candidate in asked:
-                if (lane, candidate) not in flying.values():
+                told = lane.session.told(candidate)
+                if told is not None:
+                    lane.hear(candidate, told)
+                elif (lane, candidate) not in flying.values():
                     job = lane.session.job(candidate, next(NUMBERS), Purpose.SEARCH)
                     flying[job.number] = (lane, candidate)
                     runner.submit(job)

@@ -52,6 +52,10 @@ def _eat() -> None:
         hoard.append(bytearray(1 << 30))
 
 
+def _nap() -> None:
+    time.sleep(0.8)
+
+
 def _killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -90,7 +94,7 @@ def _talk() -> None:
 
 BEHAVIOUR: dict[str, Callable[[], None]] = {
     "ok": lambda: None, "segfault": _segfault, "abort": _abort, "hang": _hang, "spin": _spin, "eat": _eat,
-    "killed": _killed, "exit": _exit, "raise": _raise, "garbage": _garbage, "half": _half, "talk": _talk,
+    "nap": _nap, "killed": _killed, "exit": _exit, "raise": _raise, "garbage": _garbage, "half": _half, "talk": _talk,
 }  # fmt: skip
 
 

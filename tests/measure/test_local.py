@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tilesmith.common.errors import ArgumentError, EnvironmentFailure
 from tilesmith.measure.builder import Built
 from tilesmith.measure.leaders import KEPT, Leaders
 from tilesmith.measure.local import LocalRunner
+from tilesmith.measure.oom import memory_kills
 from tilesmith.measure.requests import TimeLimits
 from tilesmith.measure.result import Continuing, Job, Measurement, Purpose, Status
 
@@ -68,7 +70,7 @@ ENDS = [
     ("hang", Status.TIMEOUT, "not done after 1.5 s"),
     ("spin", Status.TIMEOUT, "not done after 1.5 s"),
     ("eat", Status.OUT_OF_MEMORY, "memory"),
-    ("killed", Status.OUT_OF_MEMORY, "killed by the system"),
+    ("killed", Status.CRASH, "SIGKILL"),
     ("exit", Status.CRASH, "code 3"),
     ("raise", Status.CRASH, "the handler itself is broken"),
     ("garbage", Status.CRASH, "overwritten"),
@@ -91,6 +93,45 @@ def test_what_a_kernel_may_do(shared: LocalRunner, what: str, status: Status, wo
     assert found.failure.stage == "verify" and words in found.failure.message
     assert found.builder == "fake 1" and found.compile_seconds == 0.25
     assert one(shared, fake_job(2)).ok
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["timer", "builder"])
+def test_a_child_that_somebody_killed_costs_its_candidate_nothing(
+    runner: LocalRunner, tmp_path: Path, place: int
+) -> None:
+    log = tmp_path / "log"
+    job = fake_job(1, log=str(log), time="nap") if place == 0 else fake_job(1, log=str(log), build="nap")
+    runner.submit(job)
+    word = ("quiet", "build")[place]
+    while not log.exists() or word not in log.read_text():
+        assert not runner.collect(0.05)
+    os.kill(runner.children[place], signal.SIGKILL)
+    assert gather(runner, 1)[1].ok
+    assert log.read_text().count(word) == 2, "it was begun again"
+
+
+def test_a_child_that_the_system_ended_for_want_of_memory_is_told_apart(
+    shared: LocalRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills = count()
+    monkeypatch.setattr("tilesmith.measure.child.memory_kills", lambda: next(kills))
+    one(shared, fake_job(1, run="exit"))  # the next timer knows the count of its start
+    found = one(shared, fake_job(2, run="killed"))
+    assert found.status is Status.OUT_OF_MEMORY
+    assert found.failure is not None
+    assert "want of memory" in found.failure.message
+
+
+def test_ends_for_want_of_memory_are_read_where_the_kernel_counts_them(tmp_path: Path) -> None:
+    vmstat, own, groups = tmp_path / "vmstat", tmp_path / "own", tmp_path / "groups"
+    assert memory_kills(vmstat, own, groups) == 0
+    vmstat.write_text("nr_free 7\noom_kill 3\n")
+    assert memory_kills(vmstat, own, groups) == 3
+    own.write_text("9:name=systemd:/\n4:cpu,memory:/a\n0::/b\n")
+    for place, kills in (("memory/a/memory.oom_control", 4), ("b/memory.events", 5), ("memory.events", 6)):
+        (groups / place).parent.mkdir(parents=True, exist_ok=True)
+        (groups / place).write_text(f"oom 9\noom_kill {kills}\n")
+        assert memory_kills(vmstat, own, groups) == kills
 
 
 def test_a_hang_while_the_clock_runs(shared: LocalRunner) -> None:

@@ -165,6 +165,35 @@ def test_a_finished_run_is_followed_by_one_that_skips_what_is_known(tmp_path: Pa
     assert second.best.seconds <= first.best.seconds  # also what an earlier run found counts
 
 
+class Nested(ReplayRunner):
+    """In the middle of a search another one of the same task begins and ends, with as many trials in the same database."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(SPACE.table, capacity=4)
+        self.path = path
+        self.other: TaskResult | None = None
+
+    def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Measurement]]:
+        if self.other is None:
+            self.other = run(self.path, 31, ReplayRunner(SPACE.table, capacity=4))  # a request of its own
+        return super().collect(timeout)
+
+
+def test_searches_of_one_task_at_the_same_time_count_their_own_trials_and_share_what_they_learn(tmp_path: Path) -> None:
+    runner, watcher = Nested(tmp_path / "a.db"), Watching()
+    outer = run(tmp_path / "a.db", 30, runner, watcher=watcher)
+    assert runner.other is not None
+    mine, theirs = searched(outer), searched(runner.other)
+    assert watcher.events.count("trial") == 30
+    assert len(mine) == 30
+    assert len(theirs) == 31
+    begun = 4  # what was in flight before either could know
+    assert len({*mine, *theirs}) >= len(mine) + len(theirs) - begun
+    assert outer.best is not None
+    with Database(tmp_path / "a.db") as database:
+        assert outer.best == database.best(outer.task.key)[0], "what the other one found counts"
+
+
 def test_trials_that_follow_others_are_timed_in_their_units(tmp_path: Path) -> None:
     fresh, following = GoingOn(), GoingOn()
     first = run(tmp_path / "a.db", runner=fresh)
