@@ -25,6 +25,7 @@ from .effort import Effort, effort_named
 from .failures import search_failed
 from .inputs import packed_inputs
 from .outcome import TuneResult
+from .packages import check_packages
 from .problem import problem_of
 from .runners import check_runner, place_for
 from .scheduler import NUMBERS, Lane, Schedule, check_different, checked_weights, results_of
@@ -86,6 +87,8 @@ def tune(
 
     programs = [program] if isinstance(program, Program | str) else list(program)
     budget, shares = Budget.of(trials, seconds, preset), checked_weights(weights, len(programs))
+    if strategy in MODEL_BASED:
+        check_packages(strategy)
     resolved = parse_target(target) if isinstance(target, str) else target
     check_runner(resolved, runner)
     count = thread_count(threads, resolved)

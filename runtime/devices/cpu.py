@@ -57,7 +57,7 @@ def openmp_runtime() -> ctypes.CDLL:
         "no OpenMP runtime was found, which kernels for several threads need",
         expected="libgomp, as in the wheels of scikit-learn and xgboost or with gcc",
         found="tried " + ", ".join(tried),
-        advice="pip install scikit-learn, or use threads=1",
+        advice="install the system's (apt install libgomp1), or pip install scikit-learn, or compile with threads=1",
     )
 
 
