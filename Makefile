@@ -9,6 +9,16 @@ PACKAGES := common targets tensor schedules codegen cost_model runtime measure t
 
 .PHONY: install demo test test-slow gpu-check lint format types wheel clean
 
+# Type checkers cannot see that the top folders are installed as tilesmith.*: links show them the installed shape, and a .pth
+# file shows the links to those that look at this environment.
+define links
+mkdir -p .types/tilesmith && \
+for package in $(PACKAGES); do ln -sfn ../../$$package .types/tilesmith/$$package; done && \
+for file in __init__.py __main__.py py.typed; do ln -sfn ../../tilesmith/$$file .types/tilesmith/$$file; done && \
+$(BIN)/python -c "import os, pathlib, sysconfig; site = sysconfig.get_path('purelib'); \
+  pathlib.Path(site, 'tilesmith-types.pth').write_text(os.path.relpath('.types', site) + '\n')"
+endef
+
 install: $(VENV)/.installed
 
 $(BIN)/python:
@@ -18,12 +28,14 @@ $(BIN)/python:
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@$(links)
 	@touch $@
 
 $(VENV)/.tested: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@# Ray, which the tests use, brings a `tune` of its own: ours is written again, over it.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps -e .
+	@$(links)
 	@touch $@ $(VENV)/.installed
 
 demo: install
@@ -47,11 +59,8 @@ format: $(VENV)/.tested
 	$(BIN)/ruff check --quiet --fix
 	$(BIN)/ruff format --quiet
 
-# Type checkers cannot see that the top folders are installed as tilesmith.*: links show them the installed shape.
 types: $(VENV)/.tested
-	@mkdir -p .types/tilesmith
-	@for package in $(PACKAGES); do ln -sfn ../../$$package .types/tilesmith/$$package; done
-	@for file in __init__.py __main__.py py.typed; do ln -sfn ../../tilesmith/$$file .types/tilesmith/$$file; done
+	@$(links)
 	@cd .types && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p tilesmith
 
 wheel: $(VENV)/.tested

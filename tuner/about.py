@@ -18,7 +18,18 @@ from ..targets.nvidia import device_capabilities
 from ..targets.target import Target, parse_target
 from .database import Database
 
-_PACKAGES = ("numpy", "llvmlite", "xgboost", "xgboost-cpu", "scikit-learn", "ray", "pycuda", "cuda-bindings", "torch", "onnx")
+_PACKAGES = (
+    "numpy",
+    "llvmlite",
+    "xgboost",
+    "xgboost-cpu",
+    "scikit-learn",
+    "ray",
+    "pycuda",
+    "cuda-bindings",
+    "torch",
+    "onnx",
+)
 
 
 def environment_facts(database: Path | None = None) -> dict[str, dict[str, str]]:
