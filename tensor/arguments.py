@@ -72,6 +72,12 @@ def per_dimension(operator: str, name: str, value: int | Sequence[int], rank: in
     return numbers
 
 
+def few(operator: str, name: str, value: int, most: int) -> None:
+    """Errors: ArgumentError for a number of tensors, or of windows of different sizes, that would take all day to write down."""
+    if value > most:
+        raise ArgumentError(f"{name} of {operator} is too large", expected=f"at most {most}", found=str(value))
+
+
 def axis_of(operator: str, name: str, value: int, rank: int) -> int:
     """The number of an axis, counted from the front. Errors: ArgumentError for none of the `rank` axes."""
     if not -rank <= value < rank:

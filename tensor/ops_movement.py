@@ -7,10 +7,11 @@ from math import prod
 
 from ..common.errors import ArgumentError
 from .affine import simplify
-from .arguments import Index, Integers, Offsets, Shape, Shapes, Size, Sizes, axis_of, choose, per_dimension
+from .arguments import Index, Integers, Offsets, Shape, Shapes, Size, Sizes, axis_of, choose, few, per_dimension
 from .build import compute, literal, maximum, minimum, select
 from .dtype import i64
 from .expr import Const, Expr
+from .limits import PARTS
 from .operator import Operands, operator
 from .program import Program, Tensor
 from .window import all_of
@@ -120,6 +121,7 @@ def _joined(parts: Sequence[Tensor], axis: int) -> Tensor:
 def stack(shape: Shape, count: Size, axis: Index = 0, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out[..., n, ...] = operand number n (A, B, ...) of `count` operands of one shape, n being a new axis."""
     operand = Operands(dtype, constants)
+    few("stack", "count", count, PARTS)
     place = axis_of("stack", "axis", axis, len(shape) + 1)
     parts = [operand(_letter(number), *shape) for number in range(count)]
 
@@ -137,6 +139,7 @@ def stack(shape: Shape, count: Size, axis: Index = 0, dtype: str = "f32", consta
 def split(shape: Shape, parts: Size, axis: Index = 0, dtype: str = "f32", constants: Sequence[str] = ()) -> Program:
     """out0, out1, ... = x cut along the axis into equal parts. Errors: ArgumentError for parts that do not divide the axis."""
     operand = Operands(dtype, constants)
+    few("split", "parts", parts, PARTS)
     place = axis_of("split", "axis", axis, len(shape))
     if shape[place] % parts:
         raise ArgumentError("parts of split must divide the axis", found=f"{parts} of {shape[place]}")

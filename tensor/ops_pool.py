@@ -8,10 +8,11 @@ from math import prod
 from ..common.errors import ArgumentError
 from . import build
 from .affine import simplify
-from .arguments import Offsets, Size, Sizes, per_dimension
+from .arguments import Offsets, Size, Sizes, few, per_dimension
 from .build import compute
 from .expr import Expr, Read
 from .functions import Reduction
+from .limits import WINDOWS
 from .operator import Operands, floats, operator
 from .precision import narrowed, wide
 from .program import Program, Tensor
@@ -223,6 +224,7 @@ def _adaptive(
 ) -> Tensor:
     first = channels_first(name, layout, 2)
     counts = per_dimension(name, "to", to, 2)
+    few(name, "to", max(counts), WINDOWS)
     x = operand("X", *((n, c, *sizes) if first else (n, *sizes, c)))
     ranges = [
         [(p * size // count, -(-(p + 1) * size // count)) for p in range(count)]

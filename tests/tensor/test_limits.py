@@ -126,3 +126,13 @@ def test_stages_that_double_are_not_inlined_without_end() -> None:
 
 def test_a_byte_order_mark_begins_no_name() -> None:
     assert parse("\ufeff" + program("x[i]")) == parse(program("x[i]"))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("stack", {"shape": (4,), "count": 10**6}), ("split", {"shape": (10**6,), "parts": 10**6}),
+     ("adaptive_max_pool2d", {"n": 1, "c": 1, "h": 4, "w": 4, "to": 10**6})],
+)  # fmt: skip
+def test_an_operator_of_too_many_parts_is_one_error(name: str, arguments: dict[str, object]) -> None:
+    with pytest.raises(ArgumentError, match="too large"):
+        getattr(tilesmith.ops, name)(**arguments)
