@@ -73,7 +73,7 @@ def per_dimension(operator: str, name: str, value: int | Sequence[int], rank: in
 
 
 def few(operator: str, name: str, value: int, most: int) -> None:
-    """Errors: ArgumentError for a number of tensors, or of windows of different sizes, that would take all day to write down."""
+    """Errors: ArgumentError for a number of tensors, or of windows of different sizes, that takes all day to write down."""
     if value > most:
         raise ArgumentError(f"{name} of {operator} is too large", expected=f"at most {most}", found=str(value))
 
