@@ -102,7 +102,7 @@ def check_all_served_by_their_own_kind(db: Path, tasks: list[tuple[str, int]], a
     """Remembers candidates of a program for some tasks; what compiles of others pick can be built, none runs unscheduled."""
     program, beside = product(), product(60, 96, 48)
     for number, (target, threads) in enumerate(tasks):
-        remember(db, program, target, threads, candidate(program, target, threads), 1e-6 * (1 + number))
+        remember(db, program, target, threads, candidate(program, target, threads), 1e-3 * (1 + number))
     targets: dict[int | None, Target] = {}
     with Database(db, read_only=True) as database:
         for one in database.tasks():
@@ -167,8 +167,8 @@ def test_what_does_not_build_gives_way_to_the_next_record_and_then_to_the_next_t
 ) -> None:
     db, program = tmp_path / "a.sqlite", product()
     best, second = two_structures(program)
-    remember(db, program, "host", 1, best, 1e-6)
-    remember(db, program, "host", 1, second, 2e-6)
+    remember(db, program, "host", 1, best, 1e-3)
+    remember(db, program, "host", 1, second, 2e-3)
     breaking(monkeypatch, best[0])
     served = provenance_of(tilesmith.compile(program, db=db, threads=1))
     assert (served.tier, served.record) == ("exact", 2)
