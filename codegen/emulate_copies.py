@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .emulate_layout import expand, struct_bytes
+from .emulate_layout import PRIVATE, expand, struct_bytes
 
 _COPIES = f"""
 ; An asynchronous copy: its place is written (as far as races go) from here on until its wait; the bytes come at the wait.
@@ -15,7 +15,9 @@ define internal void @emu.copy(ptr %thread, ptr %to, ptr %from, i32 %size, i32 %
   br i1 %to.bad, label %done, label %source
 source:
   %nothing = icmp eq i32 %real, 0
-  br i1 %nothing, label %keep, label %look
+  %checked = icmp eq i32 %from.where, {PRIVATE}
+  %fine = or i1 %nothing, %checked
+  br i1 %fine, label %keep, label %look
 look:
   %from.ok = call ptr @emu.access(ptr %thread, ptr %from, i64 %real64, i64 %size64, i32 %site, i32 %from.where, i32 0)
   %from.bad = icmp ne ptr %from.ok, %from

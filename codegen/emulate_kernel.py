@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..common.errors import InternalError
-from .emulate_layout import ANYWHERE, ATOMIC, BUTTERFLY, DOWN, INDEX, READ, SHARED, UP, WARP_BARRIER, WRITE
+from .emulate_layout import ANYWHERE, ATOMIC, BUTTERFLY, DOWN, INDEX, PRIVATE, READ, SHARED, UP, WARP_BARRIER, WRITE
 from .emulate_special import OF_THREAD
 from .emulate_text import NAME, arguments_of, pointer_roots, size_of, split_top, typed
 
@@ -218,9 +218,17 @@ class Coroutine:
         to, source = given[:2]
         real = given[2] if len(given) > 2 else str(size)
         site = self._sites.add(line, size)
+        where, inside = self._where(source)
+        if inside is not None:  # a table, which is no argument
+            bytes_, end, checked = self._new("bytes"), self._new("end"), self._new("p")
+            self._emit(f"{bytes_} = zext i32 {real} to i64")
+            self._emit(f"{end} = {_end_of(inside, self._definitions)}")
+            common = f"ptr %emu.thread, ptr {source}, i64 {bytes_}, i64 {size}, i32 {site}"
+            self._emit(f"{checked} = call ptr @emu.object({common}, ptr {inside}, ptr {end})")
+            source, where = checked, PRIVATE
         self._emit(
             f"call void @emu.copy(ptr %emu.thread, ptr {to}, ptr {source}, i32 {size}, i32 {real}, i32 {site}, "
-            f"i32 {self._where(to)[0]}, i32 {self._where(source)[0]})"
+            f"i32 {self._where(to)[0]}, i32 {where})"
         )
 
     def _masked(self, line: str, short: str, given: list[tuple[str, str]]) -> None:

@@ -38,6 +38,13 @@ FOUND = {
         t[i: 3] = x[i] * w[i]
         return t
         """,
+    "a table that is copied ahead": """
+        input x: i32[64, 4]
+        input y: i32[9, 4]
+        table w: i64[4] = [1, -1, 0, -100]
+        t[i: 64, j: 9] = max[r: 4](select(select(j + r >= 0 and j + r < 4, w[j + r], -100) > 2, x[i, r] * y[j, r], 0))
+        return t
+        """,
     "a stage that reads nothing": """
         input x: f32[4]
         t2[i: 16, j: 8, k: 13] = i8(j)
