@@ -35,6 +35,7 @@ from .points import draw_points
 from .poison import bit_patterns, first_unwritten
 
 POINTS = 4096
+YARDSTICK_SECONDS = 5.0  # predicted, of one run of the unscheduled nest, up to which leaders are compared with it
 WHOLE_WORK = 1 << 23  # of the oracle, up to which every kernel is checked at all points
 SETTLED_WORK = 1 << 25  # the same, up to which the truth is worked out at all points once kernels differ at many
 THOROUGH_WORK = 1 << 29  # the same, up to which it is before a winner is named: some ten seconds

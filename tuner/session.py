@@ -12,6 +12,7 @@ from math import inf
 from ..common.debug import Level, show
 from ..measure.given import digest
 from ..measure.result import Job, Measurement, Purpose, Status
+from ..measure.verify import YARDSTICK_SECONDS
 from ..schedules.space import Candidate
 from ..schedules.space_ops import population
 from .database import Database, rank
@@ -20,9 +21,6 @@ from .problem import Problem
 from .records import Record, Run, Trial
 from .search.rounds import Round
 from .search.strategy import Result
-
-_YARDSTICK = 5.0  # predicted seconds of one run of the unscheduled nest, up to which leaders are compared with it
-
 
 _FINAL = (
     Status.OK,
@@ -114,7 +112,7 @@ class Session:
         """What the leaders' outputs are compared with where the oracle would take too long: the unscheduled nest, if that does
         not take too long itself."""
         unscheduled = None if self.problem.checkable else self.problem.unscheduled()
-        return unscheduled if unscheduled and self._is_affordable(unscheduled, _YARDSTICK) else None
+        return unscheduled if unscheduled and self._is_affordable(unscheduled, YARDSTICK_SECONDS) else None
 
     def record(self, candidate: Candidate, measurement: Measurement, purpose: Purpose) -> Trial:
         """Writes one trial. On return it is safe."""
