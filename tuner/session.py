@@ -149,12 +149,12 @@ class Session:
 
     def told(self, candidate: Candidate) -> Measurement | None:
         """How another search, at work on this task at the same time, has ended a candidate: that is knowledge, no trial of this
-        run. None where none has, or where another try may end otherwise."""
+        run. None where none has, on these inputs, or where another try may end otherwise."""
         sketch, config = self.problem.names(candidate)
         found = self.database.candidate(
             self.problem.identity.key, sketch, config, machine=self.problem.machine.key, builder=self.problem.builder
         )
-        if found is None or found.trial.run == self.run.id:
+        if found is None or found.trial.run == self.run.id or found.trial.run in self.apart:
             return None
         return found.trial.measurement if found.trial.measurement.status in _FINAL else None
 

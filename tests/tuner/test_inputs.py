@@ -91,7 +91,6 @@ def test_times_of_different_inputs_are_of_different_tasks_to_a_runner() -> None:
     assert len(set(tasks)) == 3 and tasks[1] == tasks[3] and tasks[0] == ("p", "t", 1)
 
 
-@pytest.mark.slow  # sometimes its second search has no candidate left
 def test_trials_run_on_them_and_the_run_says_so(tmp_path: Path) -> None:
     """From the command line; times on other inputs do not count for a search."""
     db, file, text = tmp_path / "a.sqlite", tmp_path / "real.npz", tmp_path / "p.tensor"
