@@ -23,8 +23,8 @@ _SAMPLE = 5e-3  # seconds
 
 def ceiling_of(program: Program, threads: int) -> tuple[Callable[[float], tuple[float, int]], str]:
     """(what runs the loops for some seconds and gives (the least seconds that the program can take, samples), their name)."""
-    from tilesmith.measure.calibrate import Loops, ceilings
-    from tilesmith.measure.loops import STREAMS
+    from tilesmith.measure.calibrate.calibrate import Loops, ceilings
+    from tilesmith.measure.calibrate.loops import STREAMS
     from tilesmith.targets.ceilings import use_of, ways_of
     from tilesmith.targets.target import parse_target
     from tilesmith.tuner.roofline import program_work

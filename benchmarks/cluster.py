@@ -33,8 +33,8 @@ from statistics import median
 from cluster_nodes import HOST, SLEEP, apart, beside, namespaces_missing, sleepers
 from machine import describe
 
+from tilesmith.measure.cluster.ray_runner import RayRunner
 from tilesmith.measure.local import LocalRunner
-from tilesmith.measure.ray_runner import RayRunner
 from tilesmith.measure.result import Job, Measurement, Purpose
 
 TRIAL = 0.1  # seconds of a real trial on a device, without its build
@@ -84,7 +84,7 @@ def spread(measurement: Measurement) -> float:
 
 def tuned(name: str, sizes: Sequence[str], runner: str, path: Path) -> Job:
     """Tunes in a process of its own; gives the winner as a job."""
-    from tilesmith.tuner.database import Database
+    from tilesmith.tuner.records.database import Database
 
     command = [sys.executable, "-m", "tilesmith", "run", name, *sizes, "--threads", "1", "--seed", "1"]
     command += ["--trials", str(TRIALS), "--runner", runner, "--db", str(path), "--no-progress"]
@@ -219,7 +219,7 @@ def namespaces() -> Lines:
 
 def start() -> Lines:
     """From the command to the first record."""
-    from tilesmith.tuner.database import Database
+    from tilesmith.tuner.records.database import Database
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "db.sqlite"

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilesmith.measure.host import Order
-from tilesmith.measure.ray_runner import RayRunner
+from tilesmith.measure.cluster.host import Order
+from tilesmith.measure.cluster.ray_runner import RayRunner
 from tilesmith.measure.result import Job, Measurement, Status
 from tilesmith.targets.target import parse_target
 

@@ -20,8 +20,8 @@ from machine import describe
 from rich.console import Console
 from rich.table import Table
 
-from tilesmith.codegen.cpu import assemble
-from tilesmith.codegen.lower import lower
+from tilesmith.codegen.backends.cpu import assemble
+from tilesmith.codegen.lower.lower import lower
 from tilesmith.codegen.pipeline import kernel_name, loop_tree
 from tilesmith.schedules.space_ops import sample
 from tilesmith.schedules.task import Task

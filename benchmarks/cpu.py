@@ -31,7 +31,7 @@ from rich.console import Console
 from workloads import DRAWN_LESS, Row, drawn, groups
 from workloads import ROWS as ALL_ROWS
 
-from tilesmith.measure.calibrate import ceilings
+from tilesmith.measure.calibrate.calibrate import ceilings
 from tilesmith.schedules.auto import automatic
 from tilesmith.schedules.schedule import Schedule
 from tilesmith.targets.ceilings import Ceilings

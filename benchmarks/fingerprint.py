@@ -34,7 +34,7 @@ from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.text import program_key
+from tilesmith.tensor.text.canonical import program_key
 from tilesmith.tuner.task_space import TaskSpace
 
 TARGETS = ("x86:avx512", "x86:avx512+amx", "x86:avx2", "x86:sse2", "cuda:sm_90a", "cuda:emulator")

@@ -31,15 +31,15 @@ import tilesmith as ts
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.result import Job
 from tilesmith.runtime.devices.choose import device_name, open_device
-from tilesmith.runtime.devices.clocks import clocks
+from tilesmith.runtime.devices.cuda.clocks import clocks
 from tilesmith.schedules.space import Candidate
 from tilesmith.schedules.space_ops import defaults, sample
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.nvidia import gpus, own_target
 from tilesmith.targets.target import Target, parse_target
+from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.random import random_inputs
 from tilesmith.tuner.task_space import TaskSpace
 
 RESULTS = Path(__file__).parent / "results"

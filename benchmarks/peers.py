@@ -153,7 +153,7 @@ def time_calls(call: Call, seconds: float) -> tuple[float, int]:
 
 def prepare(request: dict[str, Any]) -> tuple[Timed, list[float], str, object]:
     """(what runs it, a sample of its output, where it comes from, the memory that it works on, which some do not hold)."""
-    from tilesmith.tensor.random import random_inputs
+    from tilesmith.tensor.oracle.random_inputs import random_inputs
 
     row = Row("", request["operator"], request["sizes"], constants=tuple(request["constants"]))
     program, threads = row.program(), request["threads"]

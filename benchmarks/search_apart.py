@@ -15,7 +15,7 @@ from search_runs import Found
 from search_store import Store
 from search_tasks import TASKS
 
-from tilesmith.cost_model.metrics import rank_correlation
+from tilesmith.cost_model.learned.metrics import rank_correlation
 
 LEAST = 0.4  # rank correlation of two runs, below which a task's figures are shown, and count for nothing
 

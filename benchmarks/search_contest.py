@@ -27,15 +27,15 @@ from typing import Any
 from search_runs import THREADS, Found, led
 from search_tasks import TASKS
 
-from tilesmith.measure.calibrate import ceilings
+from tilesmith.measure.calibrate.calibrate import ceilings
 from tilesmith.measure.local import LocalRunner
-from tilesmith.measure.race import evened
 from tilesmith.measure.result import Job, Purpose
-from tilesmith.measure.timer import Timer
-from tilesmith.measure.timing import CONFIRM_PLAN
+from tilesmith.measure.timing.method import CONFIRM_PLAN
+from tilesmith.measure.timing.race import evened
+from tilesmith.measure.timing.timer import Timer
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
-from tilesmith.tuner.tiers import analytic_pick
+from tilesmith.tuner.apply.tiers import analytic_pick
 
 Entry = tuple[str, Found]  # sketch and config
 

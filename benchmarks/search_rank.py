@@ -25,17 +25,17 @@ from search_runs import THREADS, Found, Plan, run
 from search_store import Store
 from search_tasks import TASKS, short
 
-from tilesmith.cost_model.metrics import rank_correlation
-from tilesmith.measure.calibrate import ceilings
+from tilesmith.cost_model.learned.metrics import rank_correlation
+from tilesmith.measure.calibrate.calibrate import ceilings
 from tilesmith.measure.result import Purpose
 from tilesmith.schedules.space_ops import group
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Program
-from tilesmith.tuner.database import Database
 from tilesmith.tuner.outcome import TuneResult
 from tilesmith.tuner.problem import Problem, problem_of
-from tilesmith.tuner.records import Machine
+from tilesmith.tuner.records.data import Machine
+from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.search.pool import prior_of
 from tilesmith.tuner.task_space import TaskSpace
 

@@ -20,10 +20,10 @@ from workloads import Row
 
 from tilesmith.measure.machine import machine_key
 from tilesmith.measure.result import Measurement, Purpose
-from tilesmith.tuner.database import Database
 from tilesmith.tuner.effort import ABLATIONS, NORMAL, Effort, ablated
 from tilesmith.tuner.outcome import TuneResult
-from tilesmith.tuner.records import Record
+from tilesmith.tuner.records.data import Record
+from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.tune import tune
 from tilesmith.tuner.watch import Silent
 

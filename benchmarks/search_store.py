@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 MODEL_FREE = (  # what decides what is proposed on a recorded space
     *(f"tuner/search/{name}.py" for name in ("surrogate", "encode", "evolution", "annealing", "grid", "random")),
-    "cost_model/gaussian.py",
+    "cost_model/learned/gaussian.py",
     "schedules/space_ops.py",
 )  # fmt: skip
 ALL = (  # what decides how a search on this machine goes

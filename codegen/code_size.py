@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..common.errors import ScheduleError
 from ..tensor.expr import Const, Expr, children
 from ..tensor.limits import size_of
-from .loop_ir import (
+from .ir.loop_ir import (
     Allocate,
     For,
     If,
@@ -24,7 +24,7 @@ from .loop_ir import (
     statements,
     substatements,
 )
-from .memory_plan import plan_memory
+from .ir.memory_plan import plan_memory
 
 OPERATIONS = 1 << 18  # operators and operands in all copies of unrolled and vectorized bodies of a nest
 LANES = 16  # elements of a vector loop that count as one operation

@@ -11,7 +11,7 @@ from ..schedules.sketch import Sketch
 from ..schedules.space import Value
 from ..targets.target import Target
 from ..tensor.program import Program
-from .lower import lower
+from .lower.lower import lower
 from .pipeline import assembled, kernel_name, loop_tree
 
 # "   0.0016 ( 35.3%)   0.0010 ( 12.3%)   0.0026 ( 20.1%)   0.0026 ( 20.4%)  X86 DAG->DAG Instruction Selection"

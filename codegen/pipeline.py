@@ -20,15 +20,16 @@ from ..schedules.space import Value
 from ..schedules.task import normalised
 from ..targets.target import Target, parse_target
 from ..tensor.program import Program, Tensor
-from ..tensor.text import parse
+from ..tensor.text.parse import parse
 from .artifact import Artifact, BufferSpec
+from .backends.cpu import assemble
+from .backends.nvptx import assemble_kernels
 from .code_size import check_size
-from .cpu import assemble
-from .loop_ir import LoopProgram
-from .lower import lower
-from .nvptx import assemble_kernels
+from .emulator.kernels import compile_emulated
+from .ir.loop_ir import LoopProgram
+from .ir.printing import print_loops
+from .lower.lower import lower
 from .passes.keep_small_serial import keep_small_serial
-from .printing import print_loops
 
 
 def loop_tree(program: Program, sketch: Sketch, config: Mapping[str, Value], target: Target) -> LoopTree:
@@ -83,9 +84,9 @@ def build(
 
 
 def assembled(loops: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
-    """Loop IR as an artifact: an object file, or PTX for a GPU."""
+    """Loop IR as an artifact: an object file, PTX for a GPU, or what the emulator runs in its place."""
     if target.kind == "cuda":
-        return assemble_kernels(loops, target, texts)
+        return assemble_kernels(loops, target, texts, compile_emulated if target.is_emulator else None)
     return assemble(loops, target, threads, texts)
 
 

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from ..schedules.loops import LoopTree
 from ..targets.ceilings import LOADED, MATRIX, MATRIX_FLOPS, OWN_PAST, PAST, VISITED, Ceilings, Curve
 from ..targets.target import Target
-from .analysis import SHARE, Analysis, Moved, Nest, analyse
+from .cpu.analysis import SHARE, Analysis, Moved, Nest, analyse
+from .cpu.work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, TILE_CYCLES, WINDOW, Work
 from .footprint import Value, total_of
-from .gpu_analytic import predict_gpu
-from .work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, TILE_CYCLES, WINDOW, Work
+from .gpu.analytic import predict_gpu
 
 ISSUE = 5.0  # instructions that a core takes in per cycle
 EXIT = 12.0  # cycles lost where a loop ends: its last jump is mostly predicted wrongly

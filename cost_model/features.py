@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from ..schedules.loops import LoopKind, LoopTree
 from ..targets.target import Target
-from .analysis import LEVELS, Analysis, Nest, analyse
 from .analytic import REGION, resources, stage_cycles
+from .cpu.analysis import LEVELS, Analysis, Nest, analyse
+from .cpu.work import LATENCY, LOOP_INSTRUCTIONS, Work
 from .footprint import Value, log_ratio, total_of
-from .gpu_features import gpu_features
+from .gpu.features import gpu_features
 from .levels import StageLevels
-from .work import LATENCY, LOOP_INSTRUCTIONS, Work
 
 _RESOURCES = ("arithmetic", "loads", "stores", "instructions", "chains", "matrix")
 _PER_LEVEL = ("traffic", "reuse", "fill", "cycles")
@@ -45,7 +45,7 @@ FEATURE_NAMES: tuple[str, ...] = (
 def features(tree: LoopTree, target: Target, threads: int, count: int) -> NDArray[np.float32]:
     """float32[count, f], all finite, for a tree to which `count` configs (or one) have been applied.
 
-    Their names: FEATURE_NAMES, on a GPU GPU_FEATURE_NAMES (gpu_features.py).
+    Their names: FEATURE_NAMES, on a GPU GPU_FEATURE_NAMES (gpu/features.py).
     TypeError for a tree whose extents are still symbolic.
     """
     if target.kind == "cuda":

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ..schedules.extents import Extent, Sym
 from ..tensor.expr import Cast, Expr, Op, Var, variables
-from ..tensor.forms import affine
+from ..tensor.indices.forms import affine
 
 Value = Union[float, NDArray[np.float64]]
 Sizes = Mapping[str, Value]

@@ -18,10 +18,10 @@ from ..schedules import regions
 from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_full, is_reduction
 from ..schedules.prepared import prepared_stages
 from ..schedules.useful import ending, ends_early, share
-from ..tensor.asked_for import asked_for
-from ..tensor.bounds import Bound
+from ..tensor.exceptional import asked_for
 from ..tensor.expr import Read, variables
-from ..tensor.forms import affine
+from ..tensor.indices.bounds import Bound
+from ..tensor.indices.forms import affine
 from ..tensor.program import Stage
 from .footprint import Access, Sizes, Value, real, span_of
 
@@ -67,7 +67,7 @@ class StageLevels:
 @dataclass(frozen=True, eq=False)
 class Levels:
     """All stages that cost time at each call, in program order; left out is what is prepared (schedules/prepared.py), and sums
-    that only numbers that are not ordinary ask for (tensor/asked_for.py)."""
+    that only numbers that are not ordinary ask for (tensor/exceptional.py)."""
 
     tree: LoopTree
     stages: dict[str, StageLevels]
@@ -161,7 +161,7 @@ def _counts(
 def _shares(
     stage: StageLoops, definition: Stage, opened: Mapping[str, Value], bounds: tuple[Bound, ...]
 ) -> dict[str, Value]:
-    """Axis -> the share of it that its loops run over on average, for axes that bounds end (codegen/lower_useful.py)."""
+    """Axis -> the share of it that its loops run over on average, for axes that bounds end (codegen/lower/useful.py)."""
     found: dict[str, Value] = {}
     extents = {a.name: a.extent for a in definition.all_axes}
     size = dict(opened)

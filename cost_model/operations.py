@@ -14,7 +14,7 @@ from ..tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, children, rea
 from ..tensor.program import Stage
 
 # Cycles that one vector takes where one vector is added or multiplied per cycle, for operators that take more than one:
-# measured on Zen 4 with 16 floats, the functions as codegen/math.py writes them.
+# measured on Zen 4 with 16 floats, the functions as codegen/math/functions.py writes them.
 SLOTS = {
     "div": 5.0, "sqrt": 10.0, "rsqrt": 16.0, "exp": 12.0, "exp2": 12.0, "log": 21.0, "log2": 23.0, "sigmoid": 16.0,
     "tanh": 13.0, "erf": 15.0, "erfc": 34.0, "sin": 32.0, "cos": 32.0, "pow": 150.0, "floordiv": 20.0, "mod": 25.0,

@@ -14,8 +14,8 @@ from ..schedules.opened import Opened
 from ..schedules.space import Arm, Choices
 from ..targets.ceilings import Ceilings
 from ..targets.target import Target
-from .analysis import Analysis, analyse
 from .analytic import total_seconds
+from .cpu.analysis import Analysis, analyse
 from .features import feature_values
 from .recording import Player, Recording
 

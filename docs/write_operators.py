@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tilesmith.tensor.catalogue import Entry, catalogue, dtypes_of
+from tilesmith.tensor.ops.catalogue import Entry, catalogue, dtypes_of
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "operators.md"
@@ -25,7 +25,7 @@ builders of programs and nothing else: anybody can write what they say ([text-fo
 
 Parameters that stand alone must be given. `...` says that a value follows from the others, or that an operator has two ways of
 saying its shape. Every operator takes `constants`, the names of inputs that are known when it is compiled (`--constant`).
-Numbers of several dimensions are written `3x5`. *tests* counts the cases in tests/operators, each checked against NumPy
+Numbers of several dimensions are written `3x5`. *tests* counts the cases in tests/helpers/operators, each checked against NumPy
 or SciPy and run as machine code. *speed* is the geometric mean of the ratios to the fastest peer over the rows
 in benchmarks/results.
 
@@ -91,7 +91,7 @@ def _dtypes(name: str) -> str:
 def _tests() -> Counter[str]:
     sys.path.insert(0, str(ROOT / "tests"))
     try:
-        cases = importlib.import_module("operators.cases").CASES
+        cases = importlib.import_module("helpers.operators.cases").CASES
     finally:
         sys.path.remove(str(ROOT / "tests"))
     return Counter(case.operator for case in cases)

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tilesmith
-from tilesmith.measure.calibrate import ceilings
+from tilesmith.measure.calibrate.calibrate import ceilings
 from tilesmith.targets.target import parse_target
 
 REST = 0.12  # seconds, in which the threads of the one before go to sleep: those of OpenBLAS spin for 0.1

@@ -1,6 +1,6 @@
 """Inputs that a person gives for trials, as bytes that go to any machine: an archive of NumPy (.npz), nothing is pickled.
 
-Names are those of the canonical program. What is not given is drawn (tensor/random.py).
+Names are those of the canonical program. What is not given is drawn (tensor/oracle/random_inputs.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ..common.settings import CACHE
-from ..tensor.evaluate import Array
+from ..tensor.oracle.evaluate import Array
 
 
 def pack(arrays: Mapping[str, Array]) -> bytes:

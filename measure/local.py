@@ -24,22 +24,22 @@ from ..common.errors import ArgumentError
 from ..runtime.devices.choose import device_name
 from ..targets.host import usable_cores
 from ..targets.target import parse_target
-from .builder import Built
-from .builders import DEPTH, Builders
-from .child import Child, child_setup
-from .environment import builder_environment, timer_environment, visible_devices
 from .given import keep
-from .leaders import Leaders
+from .process.builder import Built
+from .process.builders import DEPTH, Builders
+from .process.child import Child, child_setup
+from .process.environment import builder_environment, timer_environment, visible_devices
+from .process.station import Answered, Event, Lost, Station, Work, wait_for
 from .requests import ConfirmRequest, Standard, TimeLimits, TimeRequest, default_limits
 from .result import DEVICE, AtEnd, Failure, Job, Measurement, Purpose, Status
-from .standards import Standards, Task, task_of
-from .station import Answered, Event, Lost, Station, Work, wait_for
+from .timing.leaders import Leaders
+from .timing.reference_kernels import Standards, Task, task_of
 
 if TYPE_CHECKING:
     from ..targets.ceilings import Ceilings
 
-BUILDER = f"{__package__}.builder:Builder"
-TIMER = f"{__package__}.timer:Timer"
+BUILDER = f"{__package__}.process.builder:Builder"
+TIMER = f"{__package__}.timing.timer:Timer"
 _TIMER_LIFETIME = 400  # trials
 _NICE = 5  # builders give way to the timer while it checks
 

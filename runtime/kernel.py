@@ -12,8 +12,8 @@ import numpy as np
 from ..codegen.artifact import Artifact
 from ..common.errors import ArgumentError
 from ..tensor.dtype import DTYPES
-from ..tensor.random import random_array, random_inputs
-from ..tensor.text import parse
+from ..tensor.oracle.random_inputs import random_array, random_inputs
+from ..tensor.text.parse import parse
 from .arguments import Argument, accept, argument
 from .devices.base import Array, Device, LoadedKernel
 from .devices.choose import device_again, device_for

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from ..tensor.affine import affine
-from ..tensor.asked_for import asked_for
+from ..tensor.exceptional import asked_for
 from ..tensor.expr import MATHEMATICS, Op, Read, Var, variables, walk
+from ..tensor.indices.affine import affine
 from ..tensor.program import Program, Stage
 
 EXPENSIVE = frozenset(MATHEMATICS) | {"div", "floordiv", "mod", "bf16_pair"}

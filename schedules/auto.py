@@ -3,26 +3,26 @@
 first rewrites of the program:
 split       a reduction that is several times longer than its result has points: parts of it are independent, and
             a second stage combines them
-fast        a 3x3 window with reuse: perhaps fewer products, between transforms               (rules_transform.py)
-matrix      sums of products as words for a matrix unit, where the target has one   (rules_matrix.py)
-borders     guarded reads of sliding windows read a tensor with a border    (rules_window.py, rules_slide.py)
+fast        a 3x3 window with reuse: perhaps fewer products, between transforms               (rules/cpu/transform.py)
+matrix      sums of products as words for a matrix unit, where the target has one   (rules/cpu/matrix.py)
+borders     guarded reads of sliding windows read a tensor with a border    (rules/cpu/window.py, rules/cpu/slide.py)
 then
-inline      what is cheap, and what only moves data                                  (rules_inline.py)
+inline      what is cheap, and what only moves data                                  (rules/inline.py)
 then, from the outputs back, each stage that is not taken yet becomes a root, and takes in what it can:
-rows        a product of a product, with something of each row between: block by block of rows (rules_rows.py)
-asked       what decides whether sums that stand in are asked for                    (rules_asked.py)
-transform   sums with coefficients of the text, written out                          (rules_transform.py)
-window      a reduction with reuse whose data slide: convolutions                    (rules_window.py)
-slide       a small window without reuse: depthwise, pooling, stencils               (rules_slide.py)
+rows        a product of a product, with something of each row between: block by block of rows (rules/cpu/rows.py)
+asked       what decides whether sums that stand in are asked for                    (rules/cpu/exceptional.py)
+transform   sums with coefficients of the text, written out                          (rules/cpu/transform.py)
+window      a reduction with reuse whose data slide: convolutions                    (rules/cpu/window.py)
+slide       a small window without reuse: depthwise, pooling, stencils               (rules/cpu/slide.py)
 tile        a reduction with reuse, or the pointwise consumer of one (its epilogue): multi-level tiling, register tiles,
-            packed operands                                                          (rules_tile.py)
+            packed operands                                                          (rules/cpu/tile.py)
 online      a weighted softmax along a long axis, block by block: products right before each step of a fold
-            (rules_online.py)
-fold        steps in their order, independent points in parallel and in vectors      (rules_fold.py)
+            (rules/cpu/online.py)
+fold        steps in their order, independent points in parallel and in vectors      (rules/cpu/fold.py)
 stream      anything else: contiguous axis in vectors, rows in parallel; producers whose values belong to one row run
-            inside of it                                                             (rules_stream.py)
+            inside of it                                                             (rules/cpu/stream.py)
 
-GPUs have rules of their own, with the same parts: rules_gpu.py.
+GPUs have rules of their own, with the same parts: rules/gpu/derive.py.
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ from functools import partial
 from math import prod
 
 from ..tensor.accuracy import Accuracy
-from ..tensor.asked_for import asked_for
+from ..tensor.exceptional import asked_for
 from ..tensor.program import Program, Stage
 from .access import is_anchor, output_stride
 from .prepared import constant_tensors
-from .rules_asked import apply_asked, asked_about
-from .rules_fold import apply_fold, prepare_folds
-from .rules_gpu import gpu_automatic
-from .rules_inline import inline_cheap
-from .rules_matrix import (
+from .rules.cpu.exceptional import apply_asked, asked_about
+from .rules.cpu.fold import apply_fold, prepare_folds
+from .rules.cpu.matrix import (
     apply_products,
     choosing,
     finishes_products,
@@ -49,12 +47,12 @@ from .rules_matrix import (
     prepare_matrix,
     products_of,
 )
-from .rules_online import apply_online, prepare_online
-from .rules_rows import apply_together, kept_together, together_of
-from .rules_slide import apply_slide, finished_slide, pieces_of_slides, prepare_slides, slide_of
-from .rules_stream import stream_group
-from .rules_tile import can_tile, epilogue_of, tile
-from .rules_transform import (
+from .rules.cpu.online import apply_online, prepare_online
+from .rules.cpu.rows import apply_together, kept_together, together_of
+from .rules.cpu.slide import apply_slide, finished_slide, pieces_of_slides, prepare_slides, slide_of
+from .rules.cpu.stream import stream_group
+from .rules.cpu.tile import can_tile, epilogue_of, tile
+from .rules.cpu.transform import (
     apply_choice,
     apply_transform,
     chooses_transform,
@@ -62,7 +60,9 @@ from .rules_transform import (
     prepare_transforms,
     transform_of,
 )
-from .rules_window import finishes, pieces_of_data, prepare_windows, tile_window, window_of
+from .rules.cpu.window import finishes, pieces_of_data, prepare_windows, tile_window, window_of
+from .rules.gpu.derive import gpu_automatic
+from .rules.inline import inline_cheap
 from .schedule import Schedule, trace
 from .sketch import UNSCHEDULED, Sketch
 

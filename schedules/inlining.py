@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ..common.errors import ScheduleError
-from ..tensor.affine import simplify
 from ..tensor.expr import Expr, Read, rewrite, substitute
+from ..tensor.indices.affine import simplify
 from ..tensor.program import Program, Stage
 
 

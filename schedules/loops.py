@@ -23,7 +23,7 @@ from .extents import Condition, Extent
 
 
 class LoopKind(StrEnum):
-    """How the trips of a loop are run; the meaning of each stands at the top of codegen/loop_ir.py."""
+    """How the trips of a loop are run; the meaning of each stands at the top of codegen/ir/loop_ir.py."""
 
     SERIAL = "serial"
     UNROLL = "unroll"

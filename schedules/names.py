@@ -1,12 +1,12 @@
-"""A person's names in the outline of a schedule, which is made of canonical ones (tensor/canonical.py)."""
+"""A person's names in the outline of a schedule, which is made of canonical ones (tensor/text/canonical.py)."""
 
 from __future__ import annotations
 
 import re
 
 from ..tensor.program import Program
-from ..tensor.rewrite import normalise
-from ..tensor.text import canonical_names
+from ..tensor.rewrites.registry import normalise
+from ..tensor.text.canonical import canonical_names
 from .task import normalised
 
 _NAME = re.compile(r"\b([xtc]\d+)(?:\.(a\d+))?\b")

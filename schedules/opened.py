@@ -1,8 +1,8 @@
 """Sketches opened once for a program: a loop tree of unknown tunables, and the same tree with the numbers of any population.
 
-Legality and structure do not depend on tunables (steps.py), so steps need not run again for each population: they run once
-with unknown numbers, and after that a population is a list of sums, products and comparisons of columns. Equal extents are
-one expression and so one array: walks that remember by identity what they did find it again.
+Legality and structure do not depend on tunables (steps/table.py), so steps need not run again for each population: they run
+once with unknown numbers, and after that a population is a list of sums, products and comparisons of columns. Equal extents
+are one expression and so one array: walks that remember by identity what they did find it again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A stage is prepared when it reads constants of the program (declared `constant`), tables, and what is prepared itself, and
 nothing else; when it is no output, in any of its tensors; and when it stands at the root. All else runs at each call: code is
-made for it (codegen/lower.py), and a cost model counts it (cost_model/levels.py).
+made for it (codegen/lower/lower.py), and a cost model counts it (cost_model/levels.py).
 
 Rules ask before stages have a place: to them a stage is constant if it would be prepared at the root.
 """

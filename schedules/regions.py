@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from itertools import product as cartesian
 
 from ..common.errors import ScheduleError
-from ..tensor.affine import affine, interval
 from ..tensor.expr import Expr, Var
+from ..tensor.indices.affine import affine, interval
 from ..tensor.program import Stage
 from .extents import Extent, ceildiv, maximum, minimum, product, round_up
 from .loops import Loop, LoopTree, StageLoops, is_full

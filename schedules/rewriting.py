@@ -1,4 +1,4 @@
-"""Program rewrites as the first steps of a sketch: named functions of tensor/rewrite.py with arguments kept as text.
+"""Program rewrites as the first steps of a sketch: named functions of tensor/rewrites/registry.py with arguments kept as text.
 
     rewrite(split_k, stage=t0, axis=a2, parts=4)
 
@@ -17,8 +17,8 @@ from typing import Union
 
 from ..common.errors import ScheduleError
 from ..tensor.program import Program
-from ..tensor.rewrite import apply_rewrite
-from ..tensor.text import canonical
+from ..tensor.rewrites.registry import apply_rewrite
+from ..tensor.text.canonical import canonical
 from .extents import dotted, parsed_expression
 
 Argument = Union[str, int, bool, tuple["Argument", ...]]

@@ -21,13 +21,13 @@ from ..common.errors import ScheduleError, TemplateError, TilesmithError
 from ..tensor.accuracy import Accuracy
 from ..tensor.dtype import DType
 from ..tensor.program import Axis, Program, Stage
-from ..tensor.rewrite import is_allowed
-from . import steps as primitives
+from ..tensor.rewrites.registry import is_allowed
 from .extents import Condition, Extent, Sym, as_extent, ceildiv, leaf, leaves
 from .loops import LoopTree, initial_tree
 from .outline import outline
 from .rewriting import Rewrite, make_rewrite, rewritten
 from .sketch import Sketch, Step, VariantValue
+from .steps import table as primitives
 from .tunables import Choice, Factor, Flag, Tunable, check_name
 
 T = TypeVar("T", bool, int, str)
@@ -205,7 +205,10 @@ class Schedule:
     # ---- steps ----
 
     def rewrite(self, name: str, **arguments: object) -> Program:
-        """Rewrites the program, before any other step; gives the new one, in canonical form. See tensor/rewrite.py."""
+        """Rewrites the program, before any other step; gives the new one, in canonical form.
+
+        The names are those of tensor/rewrites/registry.py.
+        """
         if self._steps or self._tunables or self._open:
             raise ScheduleError(
                 f"the rewrite {name} comes too late", expected="rewrites before the first tunable and the first step"

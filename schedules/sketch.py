@@ -29,7 +29,7 @@ from ..targets.target import Target
 from ..tensor.accuracy import Accuracy
 from ..tensor.dtype import DTYPES
 from ..tensor.program import Program
-from ..tensor.rewrite import is_allowed
+from ..tensor.rewrites.registry import is_allowed
 from .extents import Array, Extent, dotted, parsed_expression, substitute, symbolic, to_text
 from .extents import parse_extent as parse_extent_text
 from .loops import LoopTree, initial_tree
@@ -37,7 +37,7 @@ from .opened import Opened
 from .outline import outline
 from .rewriting import Rewrite, parse_rewrite, rewritten
 from .space import Arm, Choices, Value, columns
-from .steps import STEPS, Context
+from .steps.table import STEPS, Context
 from .tunables import Tunable, parse_tunable
 
 VariantValue = Union[bool, int, str]

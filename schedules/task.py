@@ -9,9 +9,10 @@ from functools import cached_property, lru_cache
 from ..common.errors import ArgumentError, TemplateError
 from ..targets.target import Target
 from ..tensor.accuracy import Accuracy
+from ..tensor.printing import print_program
 from ..tensor.program import Program
-from ..tensor.rewrite import normalise
-from ..tensor.text import canonical, print_program, program_key
+from ..tensor.rewrites.registry import normalise
+from ..tensor.text.canonical import canonical, program_key
 from .auto import derive
 from .schedule import Template, trace
 from .sketch import UNSCHEDULED, Sketch

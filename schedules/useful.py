@@ -11,7 +11,7 @@ there does no harm, and nobody looks at it. Bounds come from two places:
 * readers that read a stage only where a condition holds, or only for points of their own that are of use.
 
 Bounds do not depend on the schedule. Loops that they shorten run in blocks, so they run somewhat farther
-(codegen/lower_useful.py); how much of them is run on average is `share`.
+(codegen/lower/useful.py); how much of them is run on average is `share`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Union
 import numpy as np
 from numpy.typing import NDArray
 
-from ..tensor.affine import Affine, interval_of_form
-from ..tensor.bounds import Bound, bounds_of
 from ..tensor.expr import Const, Expr, Op, Read, Var, children
 from ..tensor.identity import identity
+from ..tensor.indices.affine import Affine, interval_of_form
+from ..tensor.indices.bounds import Bound, bounds_of
 from ..tensor.program import Program, Stage
 from .extents import Extent
 from .loops import Loop, LoopKind, StageLoops

@@ -35,7 +35,7 @@ PRODUCTS = "_products"  # behind a dtype's name in Ceilings.flops: sums of produ
 # what they do of each, beside floats of 16 bits
 _PRODUCTS = {"f16": 1.0, "bf16": 1.0, "i8": 2.0, "u8": 2.0, "f64": 1 / 16}
 MATRIX_FLOPS = 1024  # operations of such a unit in one cycle
-MATRIX_PRODUCTS = 6  # products of bfloat16 parts that make one of f32 (tensor/bf16_products.py)
+MATRIX_PRODUCTS = 6  # products of bfloat16 parts that make one of f32 (tensor/rewrites/bf16_products.py)
 _MATRIX_CLOCK = 0.92  # of the clock, while the matrix unit is at work
 _MEMORY = 12e9  # bytes per second that a core gets from memory
 _VISITS = tuple(zip(VISITED, (1.0, 1.3, 2.4), strict=True))  # pages -> how much longer a line takes (an EPYC 9004)

@@ -90,6 +90,11 @@ class Target:
         """Whether its cores multiply tiles of bf16, with vectors as wide as a row of a tile."""
         return "amx-bf16" in self.features and self.vector_bits == 512
 
+    @property
+    def is_emulator(self) -> bool:
+        """Whether a processor plays this GPU."""
+        return self.kind == "cuda" and self.level == "emulator"
+
     def lanes(self, dtype: Element) -> int:
         """Elements of `dtype` in one vector."""
         return self.vector_bits // (8 * dtype.bytes)

@@ -3,9 +3,9 @@
     default    other algorithms than the one that the program writes down may be taken, where their errors have a stated bound
     strict     only the order of sums may be another one
 
-Which rewrites are of which kind stands where they are registered (rewrite.py). Both kinds of kernel share the arithmetic of
-single operations: elementary functions within their stated errors, products and sums rounded together, quotients by what stays
-the same in a loop as products with its reciprocal.
+Which rewrites are of which kind stands where they are registered (rewrites/registry.py). Both kinds of kernel share the
+arithmetic of single operations: elementary functions within their stated errors, products and sums rounded together, quotients
+by what stays the same in a loop as products with its reciprocal.
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ from itertools import chain
 from ..common.errors import ProgramError
 from .dtype import DTYPES, DType, boolean, i64
 from .expr import Cast, Const, Expr, Local, Op, Read, Var, call, children, walk
-from .intervals import Known, interval
+from .indices.intervals import Known, interval
 from .limits import AXES, ELEMENTS, EXTENT, POINTS, SMALLER, excess
 from .printing import print_expr, print_input, print_stage, print_table
 from .program import COMBINERS, Axis, Input, Program, Stage, Table, Tensor
-from .source import RESERVED
+from .reserved import RESERVED
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .affine import round_to
 from .build import compute
 from .dtype import DType, Kind, accumulator, i32, i64
 from .expr import MATHEMATICS, Cast, Const, Expr, Op, walk
+from .indices.affine import round_to
 from .program import Tensor
 
 

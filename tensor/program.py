@@ -206,7 +206,7 @@ class Program:
         return replace(self, stages=stages, like=self)
 
     def __str__(self) -> str:
-        from .text import print_program
+        from .printing import print_program
 
         return print_program(self)
 

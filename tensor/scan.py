@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .affine import affine
 from .expr import Expr, Local, Op, Read, Var, rewrite, variables, walk
-from .forms import Affine, to_expr
+from .indices.affine import affine
+from .indices.forms import Affine, to_expr
 from .program import Stage
 
 

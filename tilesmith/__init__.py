@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from .tensor.build import tanh as tanh
     from .tensor.program import Program as Program
     from .tensor.program import Tensor as Tensor
-    from .tensor.text import parse as parse
-    from .tuner.apply import compile as compile
+    from .tensor.text.parse import parse as parse
+    from .tuner.apply.compile import compile as compile
     from .tuner.outcome import TuneResult as TuneResult
     from .tuner.tune import tune as tune
 
@@ -88,8 +88,8 @@ _HOMES = {
         "sqrt", "sum", "table", "tanh",
     ),
     "tensor.program": ("Program", "Tensor"),
-    "tensor.text": ("parse",),
-    "tuner.apply": ("compile",),
+    "tensor.text.parse": ("parse",),
+    "tuner.apply.compile": ("compile",),
     "tuner.outcome": ("TuneResult",),
     "tuner.tune": ("tune",),
 }  # fmt: skip

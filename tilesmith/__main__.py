@@ -1,6 +1,6 @@
 """`python -m tilesmith ...`: the same program as the commands `tune` and `tilesmith`."""
 
-from tilesmith.tuner.cli import main
+from .tuner.cli.main import main
 
 if __name__ == "__main__":
     main()

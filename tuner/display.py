@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..tensor.printing import print_program
 from ..tensor.program import Program
-from ..tensor.text import print_program
 
 
 def display_text(program: Program) -> str:

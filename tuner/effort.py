@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..common.errors import ArgumentError
-from ..cost_model.boosting import Learning
-from ..cost_model.gaussian import Smoothness
-from ..cost_model.smooth import Smoothing
+from ..cost_model.learned.boosting import Learning
+from ..cost_model.learned.gaussian import Smoothness
+from ..cost_model.learned.smooth import Smoothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from shlex import quote
 from ..common.errors import SearchFailed
 from ..common.settings import DATABASE
 from ..measure.result import Status
-from .records import Record
+from .records.data import Record
 
 MESSAGE_WIDTH = 200
 

@@ -13,7 +13,7 @@ from ..common.errors import ArgumentError
 from ..measure.given import pack
 from ..runtime.arguments import accept, argument
 from ..tensor.program import Program
-from ..tensor.text import canonical_names
+from ..tensor.text.canonical import canonical_names
 
 
 def packed_inputs(program: Program, given: Mapping[str, object] | None) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..measure.result import Purpose
-from .records import Record, TaskIdentity
+from .records.data import Record, TaskIdentity
 from .units import time_text
 
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..codegen.cpu import builder_version
+from ..codegen.backends.cpu import builder_version
 from ..codegen.pipeline import kernel_name
-from ..measure.verify import is_affordable, is_sampled
+from ..measure.checking.verify import is_affordable, is_sampled
 from ..schedules.space import Candidate, Space, Value
 from ..targets.ceilings import Ceilings
 from ..tensor.program import Program
-from ..tensor.text import family_key, program_key
+from ..tensor.text.canonical import family_key, program_key
 from .display import display_text
-from .records import Machine, Sketch, TaskIdentity, canonical_config
+from .records.data import Machine, Sketch, TaskIdentity, canonical_config
 from .roofline import Work, program_work
 from .task_space import TaskSpace
 

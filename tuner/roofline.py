@@ -6,7 +6,7 @@ written once. So a speed in these units says nothing about how a kernel
 does its work, and two kernels of one program compare by it.
 
 An input of which data say what is read counts with as many elements as indices that are uniform in their range meet, as
-those of trials are (tensor/index_ranges.py); real ones that repeat more may be faster than this.
+those of trials are (tensor/indices/ranges.py); real ones that repeat more may be faster than this.
 """
 
 from __future__ import annotations

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..common.errors import ArgumentError
-from ..measure.calibrate import ceilings
+from ..measure.calibrate.calibrate import ceilings
 from ..measure.machine import identity_for, machine_key
 from ..measure.result import Runner
-from ..runtime.devices.driver import require_binding
+from ..runtime.devices.cuda.opening import require_binding
 from ..targets.ceilings import Ceilings
 from ..targets.host import usable_processors
 from ..targets.nvidia import needs_gpu
 from ..targets.target import Target, check_runs_here
-from .records import Machine
+from .records.data import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def place_for(target: Target, threads: int, runner: str | Runner) -> Iterator[Pl
     if not isinstance(runner, str):
         yield _place(runner, target, threads)
     elif is_elsewhere(runner):
-        from ..measure.ray_runner import RayRunner, address_of
+        from ..measure.cluster.ray_runner import RayRunner, address_of
 
         with RayRunner(address_of(runner), target.text, threads) as cluster:
             yield _place(cluster, target, threads)

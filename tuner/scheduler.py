@@ -19,9 +19,9 @@ from ..common.errors import ArgumentError
 from ..measure.result import Continuing, Measurement, Purpose, Runner, Tended
 from ..schedules.space import Candidate
 from ..schedules.task import Task
-from .database import is_found_out
 from .effort import Effort, Opening, Sharing
 from .outcome import Spent, TaskResult
+from .records.database import is_found_out
 from .search.strategy import Judged, Prepared, Result, Strategy
 from .session import Session
 from .stopwatch import Stopwatch

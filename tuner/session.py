@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from ..common.debug import Level, show
+from ..measure.checking.verify import YARDSTICK_SECONDS
 from ..measure.given import digest
 from ..measure.result import Job, Measurement, Purpose, Status
-from ..measure.verify import YARDSTICK_SECONDS
 from ..schedules.space import Candidate
 from ..schedules.space_ops import population
-from .database import Database, rank
 from .effort import Opening
 from .problem import Problem
-from .records import Record, Run, Trial
+from .records.data import Record, Run, Trial
+from .records.database import Database, rank
 from .search.rounds import Round
 from .search.strategy import Result
 

@@ -8,7 +8,7 @@ from threading import Event
 from typing import Any
 
 from ..common.errors import ArgumentError
-from ..measure.ray_runner import RayRunner, address_of
+from ..measure.cluster.ray_runner import RayRunner, address_of
 from ..measure.result import AtEnd, Job, Measurement
 from ..targets.host import thread_count
 from ..targets.target import parse_target

@@ -16,19 +16,19 @@ from math import log
 import numpy as np
 
 from ..common.errors import ScheduleError, TilesmithError
-from ..cost_model.learned import Samples
+from ..cost_model.learned.model import Samples
 from ..measure.result import Purpose, Status
 from ..schedules.sketch import Sketch, parse_sketch
 from ..schedules.space import Candidate
 from ..schedules.space_ops import group
 from ..schedules.task import Task
-from ..tensor.text import parse
-from .claims import understood
-from .database import Database
+from ..tensor.text.parse import parse
+from .apply.moved import moved_config, shape_distance
 from .effort import Transfer
-from .moved import moved_config, shape_distance
 from .problem import Problem, problem_of
-from .records import Record, TaskIdentity
+from .records.claims import understood
+from .records.data import Record, TaskIdentity
+from .records.database import Database
 from .search.pool import described, prior_of
 from .task_space import TaskSpace
 

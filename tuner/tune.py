@@ -20,13 +20,13 @@ from ..targets.target import Target, parse_target
 from ..tensor.accuracy import Accuracy, accuracy_named
 from ..tensor.program import Program
 from .budget import Budget
-from .database import open_database
 from .effort import Effort, effort_named
 from .failures import search_failed
 from .inputs import packed_inputs
 from .outcome import TuneResult
 from .packages import check_packages
 from .problem import problem_of
+from .records.database import open_database
 from .runners import check_runner, place_for
 from .scheduler import NUMBERS, Lane, Schedule, check_different, checked_weights, results_of
 from .search.strategy import MODEL_BASED, make_strategy

@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...tensor.expr import Const, Expr, Read, variables, walk
-from ..emit_facts import expressions
-from ..loop_ir import (
+from ..ir.facts import expressions
+from ..ir.loop_ir import (
     THREAD_INDEX,
     Allocate,
     Barrier,

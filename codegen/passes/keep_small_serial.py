@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...targets.target import Target
-from ...tensor.affine import interval
 from ...tensor.expr import MATHEMATICS, Expr, Op, Read, walk
-from ..index import Bounds
-from ..loop_ir import (
+from ...tensor.indices.affine import interval
+from ..ir.index import Bounds
+from ..ir.loop_ir import (
     Allocate,
     Block,
     For,

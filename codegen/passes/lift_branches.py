@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ...schedules.loops import WRITTEN_OUT
 from ...tensor.expr import Read, variables, walk
-from ..loop_ir import Allocate, Block, For, If, Let, LoopProgram, Statement
+from ..ir.loop_ir import Allocate, Block, For, If, Let, LoopProgram, Statement
 
 
 def lift_branches(program: LoopProgram) -> LoopProgram:

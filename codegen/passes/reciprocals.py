@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ...tensor.dtype import boolean, f32, f64
 from ...tensor.expr import Const, Expr, Op, Read, children, rewrite, variables, walk
-from ..loop_ir import (
+from ..ir.loop_ir import (
     Allocate,
     Barrier,
     Block,

@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...tensor.affine import Affine, affine, decide, interval_of_form, to_expr
-from ...tensor.bounds import bound_of, conjuncts
 from ...tensor.dtype import boolean, i64
 from ...tensor.expr import COMPARISONS, Expr, Op, Var, variables, walk
-from ...tensor.intervals import Known
-from ..index import both, known, number
-from ..loop_ir import (
+from ...tensor.indices.affine import Affine, affine, decide, interval_of_form, to_expr
+from ...tensor.indices.bounds import bound_of, conjuncts
+from ...tensor.indices.intervals import Known
+from ..ir.index import both, known, number
+from ..ir.loop_ir import (
     Allocate,
     Block,
     For,

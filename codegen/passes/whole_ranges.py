@@ -14,24 +14,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...schedules.loops import WRITTEN_OUT
-from ...tensor.affine import Affine, interval_of_form, to_expr
-from ...tensor.bounds import bound_of, conjuncts
 from ...tensor.dtype import boolean, i64
 from ...tensor.expr import Expr, Op, Var, rewrite, walk
-from ..index import floor_div, known, minus, number, plus, smaller, times
-from ..loop_ir import (
-    Allocate,
-    Block,
-    For,
-    If,
-    Let,
-    LoopKind,
-    LoopProgram,
-    Statement,
-    Store,
-    Update,
-    statements,
-)
+from ...tensor.indices.affine import Affine, interval_of_form, to_expr
+from ...tensor.indices.bounds import bound_of, conjuncts
+from ..ir.index import floor_div, known, minus, number, plus, smaller, times
+from ..ir.loop_ir import Allocate, Block, For, If, Let, LoopKind, LoopProgram, Statement, Store, Update, statements
 
 Spans = dict[str, tuple[int, int]]
 

@@ -39,7 +39,7 @@ def device_name(target: Target, number: int = 0) -> str:
     """The name of the device that kernels for a target run on; `number` says which GPU."""
     if target.kind != "cuda":
         return "cpu"
-    return "cuda:emulator" if target.level == "emulator" else f"cuda:{number}"
+    return "cuda:emulator" if target.is_emulator else f"cuda:{number}"
 
 
 def open_device(name: str) -> Device:
@@ -48,12 +48,12 @@ def open_device(name: str) -> Device:
     Raises EnvironmentFailure without a driver or such a device, MissingExtra without a CUDA binding.
     """
     if name == "cpu":
-        from .cpu import CpuDevice
+        from .cpu.device import CpuDevice
 
         return CpuDevice()
     if name == "cuda:emulator":
         return _emulator()
-    from .cuda import cuda_device
+    from .cuda.device import cuda_device
 
     return cuda_device(int(name.partition(":")[2]))
 

@@ -1,7 +1,7 @@
 """The emulator: a GPU that is this machine's processor, for tests and for looking at kernels. It is correct, not fast.
 
-It runs the objects of codegen/emulate.py. Memory of the device is memory of this process, in allocations of its own; every
-access of a kernel is checked for bounds, alignment and races, shared memory is filled with NaN before each block, threads
+It runs the objects of codegen/emulator/kernels.py. Memory of the device is memory of this process, in allocations of its own;
+every access of a kernel is checked for bounds, alignment and races, shared memory is filled with NaN before each block, threads
 and blocks run in random order if a seed is given. What is wrong is a KernelFault that names kernel, thread, buffer and
 instruction. Times are wall clock of the emulation and say nothing about any GPU.
 """
@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from ...codegen.artifact import Artifact, Launch
-from ...codegen.emulate import GRAIN, RUNTIME, SITES, runtime_object
-from ...codegen.emulate import SHARED as SHARED_MEMORY
-from ...codegen.emulate_layout import (
+from ...codegen.emulator.kernels import GRAIN, RUNTIME, SITES, runtime_object
+from ...codegen.emulator.kernels import SHARED as SHARED_MEMORY
+from ...codegen.emulator.layout import (
     ABSENT_LANE,
     DIVERGED,
     MISALIGNED,
@@ -36,8 +36,9 @@ from ...codegen.emulate_layout import (
 )
 from ...common.errors import EnvironmentFailure, KernelFault, OutOfDeviceMemory, TargetError
 from .base import Array
+from .cpu.jit import LINKING, jit
+from .cpu.memory import address, aligned_array
 from .gpu import GpuDevice, Pointers
-from .memory import address, aligned_array
 
 MEMORY = 4 << 30  # bytes that it pretends to have
 _RACES = 8 << 20  # bytes of a launch's buffers up to which races are looked for: a record of each byte takes 32
@@ -60,12 +61,10 @@ def _runtime() -> Any:
     """The emulator's own functions, linked once in a process: addresses by name."""
     import llvmlite.binding as llvm
 
-    from .cpu import _lock, jit
-
     builder = llvm.JITLibraryBuilder().add_object_img(runtime_object()).add_current_process()
     for name in RUNTIME:
         builder.export_symbol(name)
-    with _lock:
+    with LINKING:
         return builder.link(jit(), "emulator")
 
 
@@ -75,15 +74,13 @@ class EmulatedModule:
     def __init__(self, artifact: Artifact) -> None:
         import llvmlite.binding as llvm
 
-        from .cpu import _lock, jit
-
         symbols = sorted({one.symbol for one in (*artifact.launches, *artifact.prepare_launches)})
         builder = llvm.JITLibraryBuilder().add_object_img(artifact.code).add_current_process()
         for name in RUNTIME:
             builder.import_symbol(name, _runtime()[name])
         for name in (*symbols, SITES, GRAIN, SHARED_MEMORY):
             builder.export_symbol(name)
-        with _lock:
+        with LINKING:
             try:
                 self._library = builder.link(jit(), f"emulated.{next(_numbers)}")
             except RuntimeError as error:

@@ -15,7 +15,7 @@ import workloads
 from method import Method, Rounds
 from rich.console import Console
 
-from tilesmith.measure.calibrate import ceilings
+from tilesmith.measure.calibrate.calibrate import ceilings
 from tilesmith.targets.target import parse_target
 
 

@@ -62,7 +62,7 @@ def test_there_are_twelve_tasks_and_one_more_and_the_named_ones_are_among_them()
 
 @pytest.mark.parametrize("name", list(TASKS))
 def test_donors_are_other_shapes_of_the_same_family(name: str) -> None:
-    from tilesmith.tensor.text import family_key, program_key
+    from tilesmith.tensor.text.canonical import family_key, program_key
 
     programs = [row.program() for row in (TASKS[name], *donors(TASKS[name]))]
     assert len({family_key(program) for program in programs}) == 1

@@ -7,7 +7,8 @@ import pytest
 from tilesmith.codegen.compile_time import compile_time, read_report
 from tilesmith.schedules.sketch import UNSCHEDULED
 from tilesmith.targets.target import parse_target
-from tilesmith.tensor.text import canonical, parse
+from tilesmith.tensor.text.canonical import canonical
+from tilesmith.tensor.text.parse import parse
 
 REPORT = """
    ---User Time---   --System Time--   --User+System--   ---Wall Time---  --- Name ---

@@ -8,9 +8,9 @@ from random import Random
 
 import numpy as np
 import pytest
-from lowering.truth import analysed, check_case
 
-from tilesmith.codegen.lower import lower
+from helpers.lowering.truth import analysed, check_case
+from tilesmith.codegen.lower.lower import lower
 from tilesmith.common.errors import ScheduleError
 from tilesmith.schedules.outline import outline
 from tilesmith.schedules.schedule import Schedule, trace

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilesmith.cost_model.learned import LearnedModel, Regressor, Samples
-from tilesmith.cost_model.metrics import rank_correlation
+from tilesmith.cost_model.learned.metrics import rank_correlation
+from tilesmith.cost_model.learned.model import LearnedModel, Regressor, Samples
 from tilesmith.tuner.effort import LEARNING
 
 

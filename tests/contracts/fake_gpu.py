@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tilesmith.codegen.artifact import Artifact, Launch
-from tilesmith.runtime.devices import flush
+from tilesmith.runtime.devices.cuda.device import flush
 from tilesmith.runtime.devices.emulator import EmulatorPort
 
 ATTRIBUTES = {
@@ -395,9 +395,9 @@ def pycuda_module(gpu: FakeGpu) -> ModuleType:
 @contextmanager
 def installed(gpu: FakeGpu, binding: str) -> Iterator[None]:
     """The binding "bindings" or "pycuda" is importable, the other is not; "" for none."""
-    package = "tilesmith.runtime.devices"
+    package = "tilesmith.runtime.devices.cuda"
     names = ["pycuda", "pycuda.driver", "cuda", "cuda.bindings", "cuda.bindings.driver"]
-    names += [f"{package}.cuda_bindings", f"{package}.cuda_pycuda"]
+    names += [f"{package}.bindings", f"{package}.pycuda_binding"]
     before = {name: sys.modules.get(name) for name in names}
     parents = {"bindings": ("cuda", "cuda.bindings"), "pycuda": ("pycuda",), "": ()}[binding]
     for name in names:

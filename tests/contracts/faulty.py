@@ -6,15 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from contracts.measure_kernels import TrustingTimer
-from tilesmith.codegen.emit_memory import Memory
-from tilesmith.codegen.emit_types import Value, memory_type
-from tilesmith.measure import verify
-from tilesmith.measure.builder import Builder, Built
+from tilesmith.codegen.emit.memory import Memory
+from tilesmith.codegen.emit.types import Value, memory_type
+from tilesmith.measure.checking import verify
+from tilesmith.measure.process.builder import Builder, Built
+from tilesmith.measure.process.worker import Link
 from tilesmith.measure.result import Job, Measurement
-from tilesmith.measure.worker import Link
 from tilesmith.tensor.expr import Const, Var, call
+from tilesmith.tensor.printing import print_program
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.text import parse, print_program
+from tilesmith.tensor.text.parse import parse
 
 ZEROS_BUILDER = f"{__name__}:ZerosBuilder"
 BLOCK_BUILDER = f"{__name__}:BlockBuilder"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tilesmith.measure.builder import Built
+from tilesmith.measure.process.builder import Built
+from tilesmith.measure.process.worker import Link
 from tilesmith.measure.requests import ConfirmRequest, TimeRequest
 from tilesmith.measure.result import Failure, Job, Measurement, Purpose, Status
-from tilesmith.measure.worker import Link
 
 BUILDER = f"{__name__}:FakeBuilder"
 TIMER = f"{__name__}:FakeTimer"

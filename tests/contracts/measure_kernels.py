@@ -8,13 +8,13 @@ from functools import cache
 from math import inf
 
 from tilesmith.codegen.artifact import Artifact, BufferSpec, Launch
-from tilesmith.codegen.cpu import compile_object
-from tilesmith.measure.builder import Built
+from tilesmith.codegen.backends.cpu import compile_object
+from tilesmith.measure.process.builder import Built
+from tilesmith.measure.process.worker import Link
 from tilesmith.measure.requests import TimeRequest
 from tilesmith.measure.result import Job
-from tilesmith.measure.timer import Timer
-from tilesmith.measure.timing import CONFIRM_PLAN, SEARCH_PLAN, TimingPlan
-from tilesmith.measure.worker import Link
+from tilesmith.measure.timing.method import CONFIRM_PLAN, SEARCH_PLAN, TimingPlan
+from tilesmith.measure.timing.timer import Timer
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.targets.target import parse_target
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from contracts.ray_hosts import FAKE, FAKE_BUILDERS
-from tilesmith.measure.ray_runner import RayRunner
+from tilesmith.measure.cluster.ray_runner import RayRunner
 from tilesmith.measure.result import Measurement
 from tilesmith.targets.target import parse_target
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from contracts.measure_fakes import BUILDER, TIMER
-from tilesmith.measure.builder import Built
-from tilesmith.measure.host import BuildRunner, Order
+from tilesmith.measure.cluster.host import BuildRunner, Order
 from tilesmith.measure.local import LocalRunner
+from tilesmith.measure.process.builder import Built
 from tilesmith.measure.requests import TimeLimits
 from tilesmith.measure.result import Job, Measurement, Purpose, Status
 

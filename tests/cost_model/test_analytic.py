@@ -7,22 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from modelling.programs import (
-    SOFTMAX,
-    TARGET,
-    drawn,
-    elementwise,
-    matmul,
-    program,
-    register_tile,
-    sketch,
-    task,
-)
 
-from tilesmith.cost_model.analysis import analyse
+from helpers.modelling.programs import SOFTMAX, TARGET, drawn, elementwise, matmul, program, register_tile, sketch, task
 from tilesmith.cost_model.analytic import again_seconds, ports_norm, predict, seconds, visit_seconds
+from tilesmith.cost_model.cpu.analysis import analyse
+from tilesmith.cost_model.cpu.work import Work
 from tilesmith.cost_model.features import feature_table
-from tilesmith.cost_model.work import Work
 from tilesmith.schedules.loops import LoopKind
 from tilesmith.schedules.schedule import Schedule
 from tilesmith.schedules.sketch import Sketch

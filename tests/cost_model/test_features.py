@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from modelling.programs import (
+
+from helpers.modelling.programs import (
     CONVOLUTION,
     SOFTMAX,
     STRIDED,
@@ -17,8 +18,7 @@ from modelling.programs import (
     sketch,
     task,
 )
-
-from tilesmith.cost_model.analysis import Analysis, analyse
+from tilesmith.cost_model.cpu.analysis import Analysis, analyse
 from tilesmith.cost_model.features import FEATURE_NAMES, features
 from tilesmith.cost_model.footprint import Access, span_of
 from tilesmith.cost_model.levels import levels
@@ -26,7 +26,8 @@ from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.expr import Expr
-from tilesmith.tensor.text import canonical, parse
+from tilesmith.tensor.text.canonical import canonical
+from tilesmith.tensor.text.parse import parse
 
 PROGRAMS = {
     "matmul": matmul(60, 70, 50),

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_programs import MORE_KINDS, programs
 
-from tilesmith.codegen.lower import lower
+from helpers.random_programs import MORE_KINDS, programs
+from tilesmith.codegen.lower.lower import lower
 from tilesmith.cost_model.analytic import CALL, predict
-from tilesmith.cost_model.gpu_analytic import START
+from tilesmith.cost_model.gpu.analytic import START
 from tilesmith.cost_model.levels import levels
 from tilesmith.schedules.prepared import constant_tensors, prepared_stages
 from tilesmith.schedules.sketch import UNSCHEDULED, valid
@@ -18,9 +18,9 @@ from tilesmith.schedules.space import config
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import parse_target
-from tilesmith.tensor.asked_for import asked_for
+from tilesmith.tensor.exceptional import asked_for
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.text import parse
+from tilesmith.tensor.text.parse import parse
 
 TARGETS = {"processor": parse_target("x86:avx512"), "gpu": parse_target("cuda:sm_90a")}
 DRAWS = 24

@@ -18,12 +18,12 @@ import pytest
 from contracts.measure_fakes import BUILDER, TIMER, fake_job
 from contracts.runner import RunnerContract, gather
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure
-from tilesmith.measure.builder import Built
-from tilesmith.measure.leaders import KEPT, Leaders
 from tilesmith.measure.local import LocalRunner
-from tilesmith.measure.oom import memory_kills
+from tilesmith.measure.process.builder import Built
+from tilesmith.measure.process.oom import memory_kills
 from tilesmith.measure.requests import TimeLimits
 from tilesmith.measure.result import Continuing, Job, Measurement, Purpose, Status
+from tilesmith.measure.timing.leaders import KEPT, Leaders
 
 LIMITS = TimeLimits(
     start=60.0, compile=1.5, load=1.5, prepare=1.5, verify=1.5, time=1.5, build_memory=1 << 30, run_memory=1 << 30
@@ -114,7 +114,7 @@ def test_a_child_that_the_system_ended_for_want_of_memory_is_told_apart(
     shared: LocalRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kills = count()
-    monkeypatch.setattr("tilesmith.measure.child.memory_kills", lambda: next(kills))
+    monkeypatch.setattr("tilesmith.measure.process.child.memory_kills", lambda: next(kills))
     one(shared, fake_job(1, run="exit"))  # the next timer knows the count of its start
     found = one(shared, fake_job(2, run="killed"))
     assert found.status is Status.OUT_OF_MEMORY

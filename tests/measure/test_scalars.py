@@ -10,15 +10,15 @@ import pytest
 import tilesmith as ts
 from tilesmith.codegen.pipeline import build
 from tilesmith.common.errors import ArgumentError
-from tilesmith.measure.poison import first_unwritten, poison
+from tilesmith.measure.checking.poison import first_unwritten, poison
 from tilesmith.measure.requests import TimeRequest
 from tilesmith.measure.result import Measurement
-from tilesmith.measure.timer import Timer
+from tilesmith.measure.timing.timer import Timer
 from tilesmith.schedules.sketch import UNSCHEDULED
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.dtype import DTYPES
-from tilesmith.tensor.random import random_inputs
-from tilesmith.tensor.text import parse
+from tilesmith.tensor.oracle.random_inputs import random_inputs
+from tilesmith.tensor.text.parse import parse
 
 NUMBERS = [name for name in DTYPES if name != "bool"]
 

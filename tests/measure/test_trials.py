@@ -16,7 +16,7 @@ from tilesmith.schedules.space import config
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.text import parse
+from tilesmith.tensor.text.parse import parse
 
 HOST = parse_target("host")
 MATMUL = parse(

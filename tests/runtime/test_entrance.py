@@ -6,12 +6,12 @@ import threading
 
 import numpy as np
 import pytest
-from pipeline.candidates import random_config
 
 import tilesmith
+from helpers.pipeline.candidates import random_config
 from tilesmith.codegen.pipeline import build
 from tilesmith.common.errors import ArgumentError
-from tilesmith.runtime.devices.entrance import entrance
+from tilesmith.runtime.devices.cpu.fast_call import entrance
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target

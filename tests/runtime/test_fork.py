@@ -114,7 +114,7 @@ def test_pools_of_multiprocessing() -> None:
 
 def test_the_cost_model_learns_in_a_child() -> None:
     run("""
-        from tilesmith.cost_model.boosting import XGBoost
+        from tilesmith.cost_model.learned.boosting import XGBoost
         from tilesmith.tuner.effort import LEARNING
 
         def learns():
@@ -134,7 +134,7 @@ def test_tuning_and_calibrating_in_a_child(tmp_path_factory: pytest.TempPathFact
     place = tmp_path_factory.mktemp("fork")
     run(
         f"""
-        from tilesmith.measure.calibrate import _in_child
+        from tilesmith.measure.calibrate.calibrate import _in_child
         from tilesmith.targets.target import parse_target
 
         def tuned():

@@ -8,7 +8,8 @@ import time
 
 import numpy as np
 import pytest
-from emission.loops import (
+
+from helpers.emission.loops import (
     HOST,
     ZERO,
     block,
@@ -24,13 +25,12 @@ from emission.loops import (
     store,
     update,
 )
-
 from tilesmith.codegen.artifact import Artifact
-from tilesmith.codegen.cpu import assemble
-from tilesmith.codegen.loop_ir import Buffer, Scope
+from tilesmith.codegen.backends.cpu import assemble
+from tilesmith.codegen.ir.loop_ir import Buffer, Scope
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure, TargetError
-from tilesmith.runtime.devices.cpu import CpuDevice
-from tilesmith.runtime.devices.memory import LARGE_PAGE, address, aligned_array, kept_memory
+from tilesmith.runtime.devices.cpu.device import CpuDevice
+from tilesmith.runtime.devices.cpu.memory import LARGE_PAGE, address, aligned_array, kept_memory
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.tensor.dtype import bf16, f32
 

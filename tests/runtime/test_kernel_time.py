@@ -9,8 +9,8 @@ import pytest
 
 import tilesmith as ts
 from tilesmith.common.errors import ArgumentError
-from tilesmith.runtime.devices import cpu
-from tilesmith.runtime.devices.cold import evict
+from tilesmith.runtime.devices.cpu import device as cpu
+from tilesmith.runtime.devices.cpu.cold import evict
 
 ADD = ts.parse("input a: f32[64]\ninput b: f32[64]\nt[i: 64] = a[i] + b[i]\nreturn t")
 

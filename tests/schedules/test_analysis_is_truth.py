@@ -9,17 +9,17 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
-from lowering.programs import MAKERS, random_program
-from lowering.sketches import random_sketch
-from lowering.truth import check_case
-from random_programs import programs
 
+from helpers.lowering.programs import MAKERS, random_program
+from helpers.lowering.sketches import random_sketch
+from helpers.lowering.truth import check_case
+from helpers.random_programs import programs
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.sketch import parse_sketch
 from tilesmith.schedules.task import normalised
 from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.text import canonical
+from tilesmith.tensor.text.canonical import canonical
 
 TARGETS = tuple(parse_target(text) for text in ("x86:sse2", "x86:avx512;vector=128"))
 WITHOUT_LIMITS = settings(

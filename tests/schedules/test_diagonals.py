@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gpu.candidates import EMULATOR, body_of, fault, sketches, some_configs
-from pipeline.candidates import complaint, random_config
 
+from helpers.gpu.candidates import EMULATOR, body_of, fault, sketches, some_configs
+from helpers.pipeline.candidates import complaint, random_config
 from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.regions import BoxAxis, box_axes
 from tilesmith.schedules.schedule import Schedule
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
-from tilesmith.tensor.text import canonical, parse
+from tilesmith.tensor.text.canonical import canonical
+from tilesmith.tensor.text.parse import parse
 
 DIAGONALS = {
     "an input": "input a: f32[16, 24]\ns[i: 16] = sum[q: 8](a[i, i + q])\nreturn s",

@@ -12,7 +12,8 @@ from tilesmith.schedules.schedule import Schedule
 from tilesmith.schedules.sketch import parse_sketch
 from tilesmith.tensor.dtype import f32
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.text import canonical, parse
+from tilesmith.tensor.text.canonical import canonical
+from tilesmith.tensor.text.parse import parse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "schedules.md").read_text()
 PAIRS = re.findall(r"^```python\n(.*?)^```\n```text\n(.*?)^```", PAGE, re.S | re.M)

@@ -19,7 +19,8 @@ from tilesmith.schedules.tunables import Factor
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.ops import matmul
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.text import canonical, parse
+from tilesmith.tensor.text.canonical import canonical
+from tilesmith.tensor.text.parse import parse
 
 TARGET = parse_target("x86:avx512")
 PROGRAM = canonical(matmul(100, 200, 300))

@@ -10,7 +10,7 @@ from tilesmith.common.errors import TemplateError
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.tunables import Factor
 from tilesmith.tensor.ops import attention, matmul
-from tilesmith.tensor.text import canonical
+from tilesmith.tensor.text.canonical import canonical
 
 PROGRAM = canonical(matmul(100, 200, 300))
 

@@ -7,11 +7,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from emission.loops import HOST, run
-from lowering.derived import assert_runs, body_of, some_configs
-from lowering.truth import check_case, exact_inputs, run_lowered
 
-from tilesmith.codegen.lower import lower
+from helpers.emission.loops import HOST, run
+from helpers.lowering.derived import assert_runs, body_of, some_configs
+from helpers.lowering.truth import check_case, exact_inputs, run_lowered
+from tilesmith.codegen.lower.lower import lower
 from tilesmith.cost_model.levels import levels
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.sketch import Sketch
@@ -19,10 +19,11 @@ from tilesmith.schedules.task import Task
 from tilesmith.schedules.useful import points_of_use, useful
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
+from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program, Stage
-from tilesmith.tensor.reference import evaluate
-from tilesmith.tensor.text import canonical, parse
-from tilesmith.tuner.tiers import analytic_pick
+from tilesmith.tensor.text.canonical import canonical
+from tilesmith.tensor.text.parse import parse
+from tilesmith.tuner.apply.tiers import analytic_pick
 
 NARROW = parse_target("x86:avx512;vector=128")
 WIDE = parse_target("x86:avx512")  # few vectors in a row, so that tiles of them are seldom ragged

@@ -7,7 +7,7 @@ import pytest
 
 import tilesmith as ts
 from tilesmith.common.errors import ProgramError
-from tilesmith.tensor.text import program_key
+from tilesmith.tensor.text.canonical import program_key
 
 
 @pytest.mark.parametrize("name", ["gelu", "silu", "relu"])

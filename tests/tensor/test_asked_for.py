@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tilesmith.tensor.asked_for import asked_for
-from tilesmith.tensor.text import parse, print_expr
+from tilesmith.tensor.exceptional import asked_for
+from tilesmith.tensor.printing import print_expr
+from tilesmith.tensor.text.parse import parse
 
 INPUTS = "input p: f32[4]\ninput x: f32[4, 8]\ninput q: f32[8]\ninput r: f32[4]\n"
 

@@ -20,7 +20,7 @@ from tilesmith.tensor.build import (
     sum,
     table,
 )
-from tilesmith.tensor.text import parse
+from tilesmith.tensor.text.parse import parse
 
 
 def test_the_example_of_the_module() -> None:

@@ -11,7 +11,7 @@ from tilesmith.tensor import build
 from tilesmith.tensor.dtype import boolean, f32, i32, i64
 from tilesmith.tensor.expr import Const, Expr, Local, Op, Read, Var, const
 from tilesmith.tensor.program import Axis, Fold, Input, Program, Stage, Table, Tensor
-from tilesmith.tensor.text import parse
+from tilesmith.tensor.text.parse import parse
 
 HEAD = "input A: f32[4, 4]\ninput n: i32[4]\n"
 

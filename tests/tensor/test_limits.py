@@ -14,7 +14,8 @@ from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.expr import children
 from tilesmith.tensor.limits import DEPTH, DIGITS, EXTENT, size_of
-from tilesmith.tensor.text import parse, program_key
+from tilesmith.tensor.text.canonical import program_key
+from tilesmith.tensor.text.parse import parse
 
 
 def program(expression: str, extent: int = 64) -> str:

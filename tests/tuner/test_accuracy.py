@@ -10,7 +10,7 @@ import pytest
 
 import tilesmith
 from tilesmith import ops
-from tilesmith.codegen.cpu import builder_version
+from tilesmith.codegen.backends.cpu import builder_version
 from tilesmith.common.errors import ArgumentError, TemplateError
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.schedules.auto import derive
@@ -19,15 +19,18 @@ from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.accuracy import Accuracy
+from tilesmith.tensor.printing import print_program
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.rewrite import REWRITES, is_allowed
-from tilesmith.tensor.text import family_key, print_program, program_key
-from tilesmith.tuner import records, schema, sources, tiers
-from tilesmith.tuner.database import Database
-from tilesmith.tuner.log import export_log, import_log
-from tilesmith.tuner.pick import Pick
-from tilesmith.tuner.records import Machine, TaskIdentity, Trial, canonical_config
-from tilesmith.tuner.tiers import picks
+from tilesmith.tensor.rewrites.registry import REWRITES, is_allowed
+from tilesmith.tensor.text.canonical import family_key, program_key
+from tilesmith.tuner.apply import tiers
+from tilesmith.tuner.apply.pick import Pick
+from tilesmith.tuner.apply.tiers import picks
+from tilesmith.tuner.records import data as records
+from tilesmith.tuner.records import schema, sources
+from tilesmith.tuner.records.data import Machine, TaskIdentity, Trial, canonical_config
+from tilesmith.tuner.records.database import Database
+from tilesmith.tuner.records.log import export_log, import_log
 
 HOST = parse_target("host")
 CONVOLUTION = ops.conv2d(1, 16, 12, 12, 16, kernel=3, padding=1)
@@ -173,7 +176,7 @@ def test_a_log_carries_it_and_lines_of_the_default_do_not(tmp_path: Path) -> Non
 def test_a_database_of_before_is_read_as_it_is_and_written_after_one_step(tmp_path: Path) -> None:
     path = tmp_path / "old.sqlite"
     with sqlite3.connect(path) as connection:
-        connection.executescript((Path(__file__).parent / "data" / "schema_1.sql").read_text())
+        connection.executescript((Path(__file__).parents[1] / "data" / "schema_1.sql").read_text())
         connection.executescript(schema.MIGRATIONS[1])
         connection.execute("PRAGMA user_version = 2")
     with Database(path, read_only=True) as database:

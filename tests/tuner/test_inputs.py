@@ -13,18 +13,19 @@ import pytest
 import tilesmith
 from tilesmith import ops
 from tilesmith.common.errors import ArgumentError
-from tilesmith.measure.bench import bench_of
-from tilesmith.measure.calibrate import _keep, _path
+from tilesmith.measure.calibrate.calibrate import _keep, _path
+from tilesmith.measure.checking.bench import bench_of
 from tilesmith.measure.given import digest, keep, pack, read
 from tilesmith.measure.result import Job
-from tilesmith.measure.standards import task_of
+from tilesmith.measure.timing.reference_kernels import task_of
 from tilesmith.runtime.devices.choose import open_device
 from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.dtype import bf16
-from tilesmith.tensor.text import parse, print_program
-from tilesmith.tuner.database import Database
+from tilesmith.tensor.printing import print_program
+from tilesmith.tensor.text.parse import parse
 from tilesmith.tuner.inputs import packed_inputs, read_inputs
+from tilesmith.tuner.records.database import Database
 
 PROGRAM = parse("""
     input weights: f32[50, 8]

@@ -10,7 +10,7 @@ from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.text import parse
+from tilesmith.tensor.text.parse import parse
 from tilesmith.tuner.effort import QUICK
 from tilesmith.tuner.search.draft import draft
 from tilesmith.tuner.task_space import TaskSpace

@@ -6,7 +6,7 @@ import pytest
 
 from tilesmith import ops
 from tilesmith.targets.ceilings import MATRIX, Ceilings
-from tilesmith.tensor.text import parse
+from tilesmith.tensor.text.parse import parse
 from tilesmith.tuner.roofline import Speed, Work, program_work
 
 CEILINGS = Ceilings({"f32": 400e9, "f64": 200e9, "i64": 100e9}, ((1024, 500e9), (1 << 30, 25e9)), 2)

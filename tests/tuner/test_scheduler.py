@@ -21,12 +21,12 @@ from tilesmith.schedules.space_ops import enumerate_arm
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tensor.ops import matmul
 from tilesmith.tuner.budget import Budget
-from tilesmith.tuner.database import Database
+from tilesmith.tuner.cli.report import model_table
 from tilesmith.tuner.effort import NORMAL, Sharing
 from tilesmith.tuner.outcome import TuneResult
 from tilesmith.tuner.problem import Problem
-from tilesmith.tuner.records import Machine, TaskIdentity
-from tilesmith.tuner.report import model_table
+from tilesmith.tuner.records.data import Machine, TaskIdentity
+from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.roofline import Work
 from tilesmith.tuner.scheduler import Lane, expected_gain
 from tilesmith.tuner.search.rounds import Round

@@ -18,11 +18,11 @@ from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.ops import matmul, softmax
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.text import parse
-from tilesmith.tuner.database import Database
+from tilesmith.tensor.text.parse import parse
 from tilesmith.tuner.effort import Transfer
 from tilesmith.tuner.problem import Problem, problem_of
-from tilesmith.tuner.records import Machine
+from tilesmith.tuner.records.data import Machine
+from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.search.pool import described
 from tilesmith.tuner.task_space import TaskSpace
 from tilesmith.tuner.transfer import Experience, experience

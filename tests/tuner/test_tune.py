@@ -16,12 +16,12 @@ from tilesmith.schedules.space import Candidate, Value, config
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tensor.ops import matmul
 from tilesmith.tuner.budget import Budget
-from tilesmith.tuner.database import Database
+from tilesmith.tuner.cli.report import outcome, status_line
 from tilesmith.tuner.effort import NORMAL, Effort
 from tilesmith.tuner.outcome import TaskResult, TuneResult
 from tilesmith.tuner.problem import Problem
-from tilesmith.tuner.records import Machine, TaskIdentity
-from tilesmith.tuner.report import outcome, status_line
+from tilesmith.tuner.records.data import Machine, TaskIdentity
+from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.roofline import Work
 from tilesmith.tuner.scheduler import Lane
 from tilesmith.tuner.search.strategy import make_strategy

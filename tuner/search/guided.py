@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...cost_model.learned import Samples
+from ...cost_model.learned.model import Samples
 from ...schedules.space import Candidate, Space
 from ...schedules.space_ops import population
 from ..effort import NORMAL, Effort

@@ -8,8 +8,8 @@ from time import perf_counter
 
 import numpy as np
 
-from ...cost_model.boosting import import_slowly
-from ...cost_model.learned import LearnedModel, Samples
+from ...cost_model.learned.boosting import import_slowly
+from ...cost_model.learned.model import LearnedModel, Samples
 from ...measure.result import Status
 from ...schedules.space import Candidate, Space
 from ...schedules.space_ops import group

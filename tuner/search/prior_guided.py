@@ -18,7 +18,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from ...cost_model.learned import Samples
+from ...cost_model.learned.model import Samples
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import concatenate, crossover, group, mutate, neighbours, population, swaps, take, unique
 from ..effort import Effort

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from ...cost_model.metrics import average_peak, rank_correlation, recall_of_best, regret
+from ...cost_model.learned.metrics import average_peak, rank_correlation, recall_of_best, regret
 
 
 @dataclass(frozen=True, slots=True)

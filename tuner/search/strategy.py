@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...common.errors import ArgumentError
-from ...cost_model.learned import Samples
+from ...cost_model.learned.model import Samples
 from ...measure.result import Measurement
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import Seen

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ...cost_model.gaussian import GaussianProcess, Posterior
+from ...cost_model.learned.gaussian import GaussianProcess, Posterior
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import concatenate, enumerate_arm, group, mutate, neighbours, sample, shares, take, unique
 from ..effort import NORMAL, Effort

@@ -1,0 +1,273 @@
+"""LLVM IR text to machine code for CPU targets.
+
+The passes are few, because the text is made with care (see emit/cpu/module.py). Measured on matmul 1024^3 with register tiles
+of 6x4, 8x3 and 12x2 vectors, k unrolled by 4, on one core of a Zen 4 with an FMA peak of 117 GFLOP/s (ms of processor time for
+everything from the loop tree to the object; GFLOP/s):
+
+    inliner alone                          27  46  37     111.5  108.4  100.8
+    inliner, instcombine (what is used)    29  48  39     111.8  107.8  100.2
+    + simplifycfg                          29  49  39     111.2  108.2  100.4
+    + new-gvn in front                     +3             111.6  108.1  100.3
+    + loop-strength-reduce                 +4..14         111.4  108.2  100.1
+    LLVM's O3 without its vectorizers      62  87  88     111.5  108.3  100.3
+
+So no pass makes these kernels faster. instcombine is kept for the code around them: masks, clamps and casts of edges, which it
+shortens. Code emission at levels 1, 2 and 3 gives the same code in the same time; at level 0 every tile is spilled.
+
+Instructions stay in the order of the text. LLVM's scheduler before register allocation moves the loads of all copies of an
+unrolled body to its top: of tiles with 24 to 28 accumulators it then spilled every one in each trip (the 12x2 above is such a
+one). Without it, two cores of an EPYC 9004, us: 197x768x768 with 9x3 vectors and k unrolled by two 2670 before, 1222 after;
+512x512x512 1667 and 1321; convolutions of 64x56x56 and 256x14x14 901 and 745, 732 and 611 (all four the choice of the analytic
+model without a trial). Of 67 winners of searches on twelve programs the best of each program took 0.93 to 1.01 times as long,
+single ones up to 1.06 (of a transpose, whose times are far apart, 0.96 to 1.12); compiling took 8% less.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from ...common.debug import Level, show, wanted
+from ...common.errors import InternalError
+from ...targets.target import Target
+from ..artifact import Artifact, BufferSpec, Launch
+from ..emit.cpu.module import emit_apart, emit_nest, emit_parts, emit_together
+from ..ir.loop_ir import Buffer, LoopProgram, Scope
+from ..ir.memory_plan import plan_memory
+from ..ir.nest_part import NestPart
+from ..ir.printing import print_loops
+from ..passes.lift_branches import lift_branches
+from ..passes.reciprocals import reciprocals
+from ..passes.whole_copies import whole_copies
+
+CODEGEN_VERSION = 16  # raise it when the code for the same loop IR changes: times of older code do not answer for it
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An object file, its assembly if asked for, and the seconds of each part (parse, optimize, code)."""
+
+    code: bytes
+    asm: str
+    optimized: str
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=1)
+def _keep_order() -> None:
+    """Switches off the scheduler before register allocation. LLVM has this only for a whole process, once."""
+    import llvmlite.binding as llvm
+
+    llvm.set_option("tilesmith", "--enable-misched=false")
+
+
+@lru_cache(maxsize=8)
+def machine(target: Target) -> Any:
+    """The LLVM target machine, with an explicit cpu and features. Raises InternalError if LLVM does not know the triple."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    _keep_order()
+    try:
+        known = llvm.Target.from_triple(target.triple)
+    except RuntimeError as error:
+        raise InternalError(f"LLVM cannot compile for {target.triple}", found=str(error)) from error
+    return known.create_target_machine(
+        cpu=target.cpu, features=target.llvm_features, opt=2, reloc="pic", codemodel="default"
+    )
+
+
+def builder_version() -> str:
+    """What compiled an artifact: the version of this code generator and of LLVM."""
+    import llvmlite.binding as llvm
+
+    return f"codegen {CODEGEN_VERSION}, llvm {'.'.join(map(str, llvm.llvm_version_info))}"
+
+
+def compile_object(ir: str, target: Target, texts: bool = False) -> Compiled:
+    """Machine code for a module's text. `texts`: also the optimized IR and the assembly.
+
+    Raises InternalError with LLVM's message if the text is not valid IR, which is a defect of the emitter.
+    """
+    tm = machine(target)
+    started = time.perf_counter()
+    module = parse_module(ir, target.triple, tm)
+    parsed = time.perf_counter()
+    optimize(module, tm)
+    optimized = time.perf_counter()
+    text = str(module) if texts else ""
+    asm = tm.emit_assembly(module) if texts else ""
+    before_code = time.perf_counter()
+    code = tm.emit_object(module)
+    done = time.perf_counter()
+    seconds = {"parse": parsed - started, "optimize": optimized - parsed, "code": done - before_code}
+    return Compiled(code, asm, text, seconds)
+
+
+def parse_module(ir: str, triple: str = "", tm: Any = None) -> Any:
+    """A module's text as a verified module, for a target machine if one is given. InternalError as in `compile_object`."""
+    import llvmlite.binding as llvm
+
+    try:
+        module = llvm.parse_assembly(ir)
+        if tm is not None:
+            module.triple = triple
+            module.data_layout = str(tm.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError("the emitted LLVM IR is not valid", found=str(error)) from error
+    return module
+
+
+def optimize(module: Any, tm: Any) -> None:
+    """Runs the passes."""
+    import llvmlite.binding as llvm
+
+    builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()  # the vector math functions
+    passes.add_instruction_combine_pass()  # peepholes
+    passes.run(module, builder)
+
+
+def _passed(part: NestPart) -> NestPart:
+    """A nest after its passes, in this order."""
+    program = LoopProgram(part.symbol, part.buffers, part.tables, (), (part.nest,))
+    for one in (reciprocals, lift_branches, whole_copies):
+        changed = one(program)
+        if wanted(Level.LOOPS) and changed != program:
+            show(Level.LOOPS, f"{program.name} after {one.__name__}", print_loops(changed))
+        program = changed
+    return replace(part, nest=program.nests[0])
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledNest:
+    """An object with one nest (or what calls nests), and the symbols of the threading runtime that it needs."""
+
+    compiled: Compiled
+    llvm: str
+    runtime_symbols: frozenset[str]
+
+
+_KEPT = 256  # objects of a process: those of the programs that it works on
+_nests: OrderedDict[tuple[str, Target], CompiledNest] = OrderedDict()
+_nests_lock = threading.Lock()
+
+
+def _kept(key: tuple[str, Target]) -> CompiledNest | None:
+    """What was compiled before."""
+    with _nests_lock:
+        found = _nests.get(key)
+        if found is not None:
+            _nests.move_to_end(key)
+        return found
+
+
+def _keep(key: tuple[str, Target], made: CompiledNest) -> None:
+    with _nests_lock:
+        _nests[key] = made
+        if len(_nests) > _KEPT:
+            _nests.popitem(last=False)
+
+
+def compile_nest(part: NestPart, target: Target, texts: bool) -> tuple[CompiledNest, dict[str, float]]:
+    """A nest as an object of its own, and the seconds that it took: none if the same one was compiled before."""
+    found = None if texts else _kept((part.symbol, target))
+    if found is not None:
+        return found, {}
+    started = time.perf_counter()
+    module = emit_nest(_passed(part), target)
+    ir = module.text()
+    emitted = time.perf_counter() - started
+    compiled = compile_object(ir, target, texts)
+    made = CompiledNest(compiled, ir if texts else "", frozenset(module.runtime_symbols))
+    if not texts:
+        _keep((part.symbol, target), made)
+    return made, {"emit": emitted, **compiled.seconds}
+
+
+def _compile_caller(ir: str, parts: Sequence[NestPart], target: Target) -> tuple[Compiled, dict[str, float]]:
+    """What calls nests of other modules. Seconds as of `compile_nest`.
+
+    But for the names of its nests it is the same for most candidates of a program. So it is compiled with numbers as names,
+    which are as long as the names that take their place in the object: an object file finds symbols by offsets of their names.
+    """
+    names = [(part.symbol, part.numbered(number)) for number, part in enumerate(parts)]
+    for symbol, number in names:
+        ir = ir.replace(symbol, number)
+    found, seconds = _kept((ir, target)), {}
+    if found is None:
+        compiled = compile_object(ir, target)
+        found, seconds = CompiledNest(compiled, "", frozenset()), compiled.seconds
+        _keep((ir, target), found)
+    code = found.compiled.code
+    for symbol, number in names:
+        code = code.replace(number.encode(), symbol.encode())
+    return replace(found.compiled, code=code), seconds
+
+
+def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
+    """A lowered candidate as an Artifact. `texts` keeps "llvm" and "asm" in it.
+
+    One nest is in the same object as what calls it; several have objects of their own, which other candidates share.
+    """
+    started = time.perf_counter()
+    keeps = texts or wanted(Level.LLVM)
+    plan = plan_memory(program, threads)
+    rest, parts = emit_parts(program, plan)
+    apart = len(parts) > 1
+    if apart:
+        module = emit_apart(rest, parts, target)
+    else:
+        module, parts = emit_together(rest, list(map(_passed, parts)), target), []
+    ir = module.text()
+    seconds = {"emit": time.perf_counter() - started, "parse": 0.0, "optimize": 0.0, "code": 0.0}
+    if apart and not keeps:
+        compiled, spent = _compile_caller(ir, parts, target)
+    else:
+        compiled = compile_object(ir, target, keeps)
+        spent = compiled.seconds
+    nests = [compile_nest(part, target, keeps) for part in parts]
+    for one in (spent, *(of_nest for _, of_nest in nests)):
+        for name, value in one.items():
+            seconds[name] += value
+    written = "\n".join([ir, *(nest.llvm for nest, _ in nests)])
+    asm = "\n".join([compiled.asm, *(nest.compiled.asm for nest, _ in nests)])
+    show(Level.LLVM, program.name, written)
+    show(Level.ASSEMBLY, program.name, asm)
+    symbols = module.runtime_symbols.union(*(nest.runtime_symbols for nest, _ in nests))
+    return Artifact(
+        name=program.name,
+        target=target.text,
+        threads=threads,
+        format="object",
+        code=compiled.code,
+        symbol=module.symbol,
+        inputs=specs(program, Scope.INPUT),
+        constants=specs(program, Scope.CONSTANT),
+        outputs=specs(program, Scope.OUTPUT),
+        prepared_bytes=plan.prepared_bytes,
+        workspace_bytes=plan.workspace_bytes,
+        launches=tuple(Launch(symbol) for symbol in module.nests),
+        runtime_symbols=tuple(sorted(symbols)),
+        builder=builder_version(),
+        parts=tuple(nest.compiled.code for nest, _ in nests),
+        texts={"llvm": written, "asm": asm} if texts else {},
+        seconds=seconds,
+    )
+
+
+def specs(program: LoopProgram, scope: Scope) -> tuple[BufferSpec, ...]:
+    """The arguments of one scope."""
+
+    def spec(buffer: Buffer) -> BufferSpec:
+        return BufferSpec(buffer.name, buffer.dtype.name, buffer.shape)
+
+    return tuple(spec(buffer) for buffer in program.arguments if buffer.scope is scope)

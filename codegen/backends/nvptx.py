@@ -1,0 +1,184 @@
+"""GPU targets: loop IR to LLVM IR to PTX.
+
+Each nest is a kernel; all kernels of a program take the same parameters: its arguments (inputs, constants, outputs), then
+`prepared` and `workspace`, in which buffers lie where codegen.ir.memory_plan puts them. Launches: codegen.artifact.
+
+LLVM's code generator ends the process on what it cannot select. So only operations known to select are emitted: no llvm.exp,
+log, pow, sin, ... (codegen.math.functions writes them out), no prefetch, no masked loads and stores.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from ...common.debug import Level, show, wanted
+from ...common.errors import TargetError
+from ...targets.target import Target
+from ..artifact import Artifact, Launch
+from ..emit.cpu.module import plain_symbol, table, table_name
+from ..emit.gpu.narrow import is_narrow
+from ..emit.gpu.statements import GpuStatements
+from ..emit.memory import Place
+from ..emit.module_text import ModuleText
+from ..emit.text import FunctionText
+from ..ir.facts import facts
+from ..ir.loop_ir import Buffer, LoopProgram, Nest, Scope
+from ..ir.memory_plan import MemoryPlan, plan_memory
+from ..ir.printing import print_loops
+from ..passes.barriers import barriers
+from ..passes.lift_branches import lift_branches
+from ..passes.reciprocals import reciprocals
+from .cpu import Compiled, builder_version, parse_module, specs
+
+ALIGNMENT = 16  # of every array that a kernel is given
+
+
+def emit_kernels(program: LoopProgram, target: Target) -> tuple[ModuleText, tuple[Launch, ...], tuple[Launch, ...]]:
+    """The LLVM IR of a program, its launches, and those that prepare its constants."""
+    module = ModuleText()
+    plan = plan_memory(program, 1)
+    for buffer in program.globals:
+        if buffer.scope is Scope.TABLE:
+            module.globals[buffer.name] = table(buffer)
+    symbol = module.symbol = plain_symbol(program.name)
+    prepare = tuple(
+        _kernel(module, program, plan, target, f"{symbol}_prepare{n}", x) for n, x in enumerate(program.prepare)
+    )
+    launches = tuple(_kernel(module, program, plan, target, f"{symbol}_{n}", x) for n, x in enumerate(program.nests))
+    return module, launches, prepare
+
+
+def _kernel(
+    module: ModuleText, program: LoopProgram, plan: MemoryPlan, target: Target, symbol: str, nest: Nest
+) -> Launch:
+    """Writes one kernel."""
+    known, text = facts(nest.body), FunctionText()
+    statements = GpuStatements(text, module, target)
+    statements.start(nest, is_narrow(nest, (*program.arguments, *program.globals)))
+    parameters = []
+    for number, buffer in enumerate(program.arguments):
+        readonly = "" if buffer.name in known.writes else "readonly "
+        parameters.append(f"ptr noalias {readonly}align {ALIGNMENT} %p{number}")
+        statements.at.places[buffer.name] = Place(buffer, f"%p{number}")
+    writes = {b.scope for b in program.globals if b.name in known.writes}
+    for scope in (Scope.PREPARED, Scope.WORKSPACE):
+        readonly = "" if scope in writes else "readonly "
+        parameters.append(f"ptr noalias {readonly}align {ALIGNMENT} %{scope.value}")
+    for buffer in program.globals:
+        statements.at.places[buffer.name] = Place(buffer, _global(buffer, plan, text))
+    statements.emit(nest.body)
+    # one block a multiprocessor is promised, or ptxas would keep to half of the registers and spill
+    attributes = f'nounwind "nvvm.maxntid"="{nest.threads}" "nvvm.minctasm"="1"'
+    head = f"define ptx_kernel void @{symbol}({', '.join(parameters)}) {attributes} {{"
+    module.functions.append(f"{head}\n{text.text()}\n  ret void\n}}")
+    return Launch(symbol, (nest.blocks,), (nest.threads,), statements.shared_bytes)
+
+
+def _global(buffer: Buffer, plan: MemoryPlan, text: FunctionText) -> str:
+    if buffer.scope is Scope.TABLE:
+        return table_name(buffer)
+    offset = (plan.prepared | plan.workspace)[buffer.name]
+    return (
+        text.pure(f"getelementptr i8, ptr %{buffer.scope.value}, i64 {offset}") if offset else f"%{buffer.scope.value}"
+    )
+
+
+@lru_cache(maxsize=8)
+def machine(target: Target) -> Any:
+    """The LLVM target machine. Raises TargetError for an architecture that this LLVM does not know."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    known = llvm.Target.from_triple(target.triple)
+    tm = known.create_target_machine(cpu=target.cpu, features="", opt=3)
+    empty = llvm.parse_assembly("")
+    empty.triple = target.triple
+    if "\n.version 3." in tm.emit_assembly(empty):  # what LLVM falls back to; every architecture of ours needs 6.0
+        raise TargetError(
+            f"this LLVM knows no {target.cpu}",
+            found=f"LLVM {'.'.join(map(str, llvm.llvm_version_info))}",
+            advice="update llvmlite, or compile for an older architecture, whose code newer devices run",
+        )
+    return tm
+
+
+def compile_ptx(ir: str, target: Target) -> tuple[str, str, dict[str, float]]:
+    """PTX, the optimized IR, and the seconds of each part (parse, optimize, code).
+
+    Raises InternalError with LLVM's message if the text is not valid IR, which is a defect of the emitter.
+    """
+    import llvmlite.binding as llvm
+
+    tm = machine(target)
+    started = time.perf_counter()
+    module = parse_module(ir, target.triple, tm)
+    parsed = time.perf_counter()
+    builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, builder)
+    optimized = time.perf_counter()
+    text = str(module)
+    ptx = tm.emit_assembly(module)
+    done = time.perf_counter()
+    return ptx, text, {"parse": parsed - started, "optimize": optimized - parsed, "code": done - optimized}
+
+
+def _passed(program: LoopProgram) -> LoopProgram:
+    """Loop IR after its passes, in this order."""
+    for one in (barriers, reciprocals, lift_branches):
+        changed = one(program)
+        if wanted(Level.LOOPS) and changed != program:
+            show(Level.LOOPS, f"{program.name} after {one.__name__}", print_loops(changed))
+        program = changed
+    return program
+
+
+def assemble_kernels(
+    program: LoopProgram, target: Target, texts: bool = False, emulate: Callable[[str], Compiled] | None = None
+) -> Artifact:
+    """A lowered candidate as an Artifact. `texts` keeps "llvm" and "ptx" in it.
+
+    `emulate`: makes of the LLVM IR an object for this machine, which then stands in the artifact instead of PTX.
+    """
+    started = time.perf_counter()
+    passed = _passed(program)
+    module, launches, prepare = emit_kernels(passed, target)
+    ir = module.text()
+    show(Level.LLVM, program.name, ir)
+    emitted = time.perf_counter()
+    ptx = ""
+    seconds: dict[str, float] = {}
+    if texts or emulate is None:
+        ptx, _, seconds = compile_ptx(ir, target)
+    show(Level.ASSEMBLY, program.name, ptx)
+    code = ptx.encode()
+    if emulate is not None:
+        compiled = emulate(ir)
+        code, seconds = compiled.code, compiled.seconds
+    plan = plan_memory(passed, 1)
+    return Artifact(
+        name=program.name,
+        target=target.text,
+        threads=1,
+        format="ptx" if emulate is None else "emulated",
+        code=code,
+        symbol=module.symbol,
+        inputs=specs(program, Scope.INPUT),
+        constants=specs(program, Scope.CONSTANT),
+        outputs=specs(program, Scope.OUTPUT),
+        prepared_bytes=plan.prepared_bytes,
+        workspace_bytes=plan.shared_bytes,
+        launches=launches,
+        prepare_launches=prepare,
+        builder=builder_version(),
+        texts={"llvm": ir, "ptx": ptx, "barriers": print_loops(passed)} if texts else {},
+        seconds={"emit": emitted - started, **seconds},
+    )

@@ -1,0 +1,52 @@
+"""bfloat16 by integer operations: rounding to it, and words of two. No processor needs an instruction of its own for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...tensor.dtype import DType, bf16, boolean, f32, i32
+from .types import Value, value_type
+
+if TYPE_CHECKING:
+    from .values import Arithmetic
+
+_HIGH = -65536  # bits 16..31
+
+
+def round_bf16(arithmetic: Arithmetic, value: Value) -> Value:
+    """An f32 to the nearest bfloat16, ties to even; NaN becomes a quiet NaN."""
+    return _bitcast(arithmetic, _operate(arithmetic, "and", _rounded(arithmetic, value), _HIGH), bf16)
+
+
+def pair(arithmetic: Arithmetic, low: Value, high: Value) -> Value:
+    """Two f32, rounded, as one word."""
+    _, (low, high) = arithmetic.together(low, high)
+    under = _operate(arithmetic, "lshr", _rounded(arithmetic, low), 16)
+    return _operate(arithmetic, "or", _operate(arithmetic, "and", _rounded(arithmetic, high), _HIGH), under)
+
+
+def half(arithmetic: Arithmetic, name: str, word: Value) -> Value:
+    """bf16_low or bf16_high: the bits of one half are those of the f32, above 16 zeros."""
+    bits = _operate(arithmetic, "shl", word, 16) if name == "bf16_low" else _operate(arithmetic, "and", word, _HIGH)
+    return _bitcast(arithmetic, bits, f32)
+
+
+def _rounded(arithmetic: Arithmetic, value: Value) -> Value:
+    """The bits of an f32 with the upper half rounded: half of its last place is added, a little less where it is even."""
+    bits = _bitcast(arithmetic, value, i32)
+    last = _operate(arithmetic, "and", _operate(arithmetic, "lshr", bits, 16), 1)
+    moved = _operate(arithmetic, "add", bits, _operate(arithmetic, "add", last, 0x7FFF))
+    text = arithmetic.text.compute(f"fcmp uno {value.typed}, {value.text}", value.text)
+    return arithmetic.select(Value(text, boolean, value.lanes), _operate(arithmetic, "or", bits, 0x400000), moved)
+
+
+def _operate(arithmetic: Arithmetic, name: str, left: Value, right: Value | int) -> Value:
+    if isinstance(right, int):
+        right = arithmetic.spread(Value(str(right), i32), left.lanes)
+    text = arithmetic.text.compute(f"{name} {left.typed}, {right.text}", left.text, right.text)
+    return Value(text, i32, left.lanes)
+
+
+def _bitcast(arithmetic: Arithmetic, value: Value, dtype: DType) -> Value:
+    text = arithmetic.text.compute(f"bitcast {value.typed} to {value_type(dtype, value.lanes)}", value.text)
+    return Value(text, dtype, value.lanes)

@@ -1,0 +1,203 @@
+"""Loop IR to LLVM IR text.
+
+    <name>             calls the nests in order
+    <name>_prepare     calls the prepare nests, if there is PREPARED memory
+    <name>_repeat      calls <name> `count` times: the loop that is timed
+    <name>.nest        the only nest; its buffers are parameters, so that LLVM knows them as distinct
+    <name>.nest.<hash> one of several nests: a module for each of them and one for the rest, so that candidates share what they
+                       have in common (nest_part.py)
+
+Threads are started by parallel.py, statements are written by emit/statements.py. LLVM is left with instruction selection,
+register allocation and peephole work: common subexpressions, invariant code and register tiles are right in the text already,
+and no LLVM pass vectorizes or unrolls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ....targets.target import Target
+from ...ir.facts import FactsKept
+from ...ir.loop_ir import Buffer, LoopProgram, Scope, Store
+from ...ir.loop_ir import statements as all_statements
+from ...ir.memory_plan import MemoryPlan, plan_memory
+from ...ir.nest_part import NestPart, part_of
+from ..half import HALF_FUNCTIONS, needs_half_functions
+from ..memory import SAFE, SAFE_BYTES, Place
+from ..module_text import ModuleText
+from ..text import FunctionText
+from ..types import memory_literal, memory_type
+from .parallel import RegionStatements, parameter
+
+ENTRY = "ptr %arguments, ptr %prepared, ptr %workspace"
+
+
+def emit(program: LoopProgram, target: Target, threads: int) -> str:
+    """The LLVM IR of a program for `threads` threads (1: nothing of a threading runtime is used), as one module.
+
+    The exported functions follow the calling convention of codegen.artifact, with memory laid out by codegen.ir.memory_plan.
+    """
+    return emit_together(*emit_parts(program, plan_memory(program, threads)), target).text()
+
+
+def emit_together(module: ModuleText, parts: Sequence[NestPart], target: Target) -> ModuleText:
+    """The exported functions and the nests that they call as one module."""
+    for part in parts:
+        _write_nest(module, part, target, "internal ")
+    return _ended(module, target)
+
+
+def emit_parts(program: LoopProgram, plan: MemoryPlan) -> tuple[ModuleText, list[NestPart]]:
+    """The exported functions, without an end (`emit_together`, `emit_apart`), and the nests that they call."""
+    module = ModuleText()
+    main = module.symbol = plain_symbol(program.name)
+    before = program.prepare if plan.prepared_bytes else ()
+    parts = [part_of(program, nest, plan.threads, f"{main}.nest") for nest in (*before, *program.nests)]
+    if len(parts) > 1:
+        parts = [replace(part, symbol=f"{part.symbol}.{part.digest}") for part in parts]
+    if before:
+        _entry(module, program, plan, f"{main}_prepare", parts[: len(before)])
+    _entry(module, program, plan, main, parts[len(before) :])
+    module.nests = [part.symbol for part in parts[len(before) :]]
+    module.functions.append(_repeat(main))
+    return module, list({part.symbol: part for part in parts}.values())
+
+
+def emit_apart(module: ModuleText, parts: Sequence[NestPart], target: Target) -> ModuleText:
+    """The exported functions as a module that calls nests of other modules."""
+    for part in parts:
+        module.declarations[part.symbol] = part.declaration
+    return _ended(module, target)
+
+
+def emit_nest(part: NestPart, target: Target) -> ModuleText:
+    """A nest as a module of its own."""
+    module = ModuleText()
+    _write_nest(module, part, target, "")
+    return _ended(module, target)
+
+
+def _ended(module: ModuleText, target: Target) -> ModuleText:
+    """What every module ends with."""
+    module.globals[SAFE] = f"{SAFE} = internal constant [{SAFE_BYTES} x i8] zeroinitializer, align 64"
+    if needs_half_functions(target) and any(" half" in text for text in module.functions):
+        module.functions.append(HALF_FUNCTIONS)
+    module.functions += [_ATTRIBUTES, "!0 = !{i32 1}"]
+    return module
+
+
+def plain_symbol(name: str) -> str:
+    """A name that needs no quotes."""
+    return "".join(c if (c.isalnum() and c.isascii()) or c == "_" else "_" for c in name)
+
+
+_ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
+
+
+def _repeat(main: str) -> str:
+    """The assembly line without text may read and write all memory, as far as LLVM knows, so no call can be left out."""
+    return f"""define void @{main}_repeat({ENTRY}, i64 %count) #0 {{
+entry:
+  %some = icmp sgt i64 %count, 0
+  br i1 %some, label %loop, label %done
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  call void @{main}(ptr %arguments, ptr %prepared, ptr %workspace)
+  call void asm sideeffect "", "~{{memory}}"()
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}"""
+
+
+def table(buffer: Buffer) -> str:
+    """A TABLE as a constant of the module."""
+    kind = memory_type(buffer.dtype)
+    values = ", ".join(f"{kind} {memory_literal(value, buffer.dtype)}" for value in buffer.values)
+    return f"{table_name(buffer)} = internal constant [{buffer.elements} x {kind}] [{values}], align 64"
+
+
+def table_name(buffer: Buffer) -> str:
+    """How code names a TABLE."""
+    return f"@table.{plain_symbol(buffer.name)}"
+
+
+def _entry(module: ModuleText, program: LoopProgram, plan: MemoryPlan, symbol: str, parts: Sequence[NestPart]) -> None:
+    """Writes an exported function, which finds the buffers and calls the nests."""
+    lines: list[str] = []
+    names = {buffer.name: f"%p{i}" for i, buffer in enumerate((*program.arguments, *program.globals))}
+    used = {buffer.name for part in parts for buffer in part.buffers}
+    for slot, buffer in enumerate(program.arguments):
+        if buffer.name in used:
+            lines.append(f"  %slot{slot} = getelementptr ptr, ptr %arguments, i64 {slot}")
+            lines.append(f"  {names[buffer.name]} = load ptr, ptr %slot{slot}, align 8")
+    for buffer in program.globals:
+        if buffer.scope in (Scope.PREPARED, Scope.WORKSPACE):
+            offset = (plan.prepared | plan.workspace)[buffer.name]
+            lines.append(f"  {names[buffer.name]} = getelementptr i8, ptr %{buffer.scope.value}, i64 {offset}")
+    lines.append(f"  %scratch = getelementptr i8, ptr %workspace, i64 {plan.shared_bytes}")
+    for part in parts:
+        arguments = ", ".join([*(f"ptr {names[b.name]}" for b in part.buffers), "ptr %scratch"])
+        lines.append(f"  call void @{part.symbol}({arguments})")
+    body = "\n".join(lines)
+    module.functions.append(f"define void @{symbol}({ENTRY}) #0 {{\nentry:\n{body}\n  ret void\n}}")
+
+
+def _write_nest(module: ModuleText, part: NestPart, target: Target, linkage: str) -> None:
+    """Writes the function of a nest, and those that it calls."""
+    kept = FactsKept()
+    known = kept.of(part.nest.body)
+    names = {buffer.name: f"%p{i}" for i, buffer in enumerate(part.buffers)}
+    parameters = [parameter(b, names[b.name], known) for b in part.buffers] + ["ptr noalias align 64 %scratch"]
+    head = f"({', '.join(parameters)}) #0 {{\n"
+    call = f"({', '.join([*(f'ptr {name}' for name in names.values()), 'ptr %scratch'])})"
+    for table_ in part.tables:
+        module.globals[table_.name] = table(table_)
+
+    def write(name: str, streaming: bool, linkage: str) -> None:
+        text = FunctionText()
+        statements = RegionStatements(text, module, target, "%scratch", name, part.threads, part.private_bytes)
+        statements.streaming, statements.known = streaming, kept
+        for buffer in part.tables:
+            statements.at.places[buffer.name] = Place(buffer, table_name(buffer))
+        for buffer in part.buffers:
+            statements.at.places[buffer.name] = Place(buffer, names[buffer.name])
+        statements.emit(part.nest.body)
+        statements.finish()
+        module.functions.append(f"define {linkage}void @{name}{head}{text.text()}\n  ret void\n}}")
+
+    symbol = part.symbol
+    nodes = all_statements(part.nest.body)
+    streamed = sorted({node.buffer for node in nodes if isinstance(node, Store) and node.streaming})
+    if streamed:
+        write(f"{symbol}.streaming", True, "internal ")
+        write(f"{symbol}.ordinary", False, "internal ")
+        bases = [names[name] for name in streamed if name in names]
+        module.functions.append(f"define {linkage}void @{symbol}{head}{_choose(symbol, call, bases, target)}\n}}")
+    else:
+        write(symbol, False, linkage)
+
+
+def _choose(symbol: str, call: str, bases: list[str], target: Target) -> str:
+    """Streaming stores have to be aligned; where the caller's memory is not, the same nest runs with ordinary ones."""
+    lines = ["entry:"]
+    total = "0"
+    for number, base in enumerate(bases):
+        lines.append(f"  %i{number} = ptrtoint ptr {base} to i64")
+        lines.append(f"  %o{number} = or i64 {total}, %i{number}")
+        total = f"%o{number}"
+    lines += [
+        f"  %low = and i64 {total}, {target.vector_bits // 8 - 1}",
+        "  %aligned = icmp eq i64 %low, 0",
+        "  br i1 %aligned, label %fast, label %any",
+        "fast:",
+        f"  call void @{symbol}.streaming{call}",
+        "  ret void",
+        "any:",
+        f"  call void @{symbol}.ordinary{call}",
+        "  ret void",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,219 @@
+"""Expressions of loop IR in the context of a place in the code: what each variable is bound to, which lanes are real, which
+conditions hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ...common.errors import InternalError
+from ...targets.target import Target
+from ...tensor.dtype import i64
+from ...tensor.expr import COMPARISONS, Cast, Const, Expr, Op, Read, Var, walk
+from ...tensor.indices.affine import Affine, affine
+from ...tensor.stage_edits import factors
+from ..ir.loop_ir import Buffer, Scope
+from .gpu_memory import GpuMemory
+from .index import Index, IndexArithmetic
+from .memory import Memory, Place, Registers
+from .module_text import ModuleText
+from .text import FunctionText
+from .types import Value, literal
+from .values import Arithmetic
+
+_INDEX_OPERATORS = frozenset(("add", "sub", "neg", "mul", "floordiv", "mod", "min", "max"))
+
+
+class Binding(NamedTuple):
+    """What a variable stands for. In copies of an unrolled body that are no real trips, `real` is the last real trip."""
+
+    exact: Index
+    real: Index
+
+
+class Expressions:
+    """Evaluates expressions into one function."""
+
+    def __init__(self, text: FunctionText, module: ModuleText, target: Target) -> None:
+        self.text = text
+        self.module = module
+        self.target = target
+        self.arithmetic = Arithmetic(text, module, target)
+        self.indices = IndexArithmetic(text, self.arithmetic)
+        self.memory: Memory = (GpuMemory if target.kind == "cuda" else Memory)(text, self.arithmetic, self.indices)
+        self.registers = Registers(self.arithmetic)
+        self.bindings: dict[str, Binding] = {}
+        self.places: dict[str, Place] = {}
+        self.exact = False  # whether indices are those of the copy itself, real or not
+        self.guard: Value | None = None  # a condition of select or of a masked branch under which reads stand
+        self.mask: Value | None = None  # the real lanes
+        # by id: the program keeps its nodes alive, and hashing them again and again would cost more than the rest
+        self._forms: dict[int, Affine] = {}
+        self._places: dict[tuple[int, tuple[int, ...]], Affine] = {}
+        self._reading: dict[int, bool] = {}
+        self.private: frozenset[str] = frozenset()  # REGISTER buffers allocated inside of the vector loop being written
+
+    # Indices
+
+    def index(self, expr: Expr) -> Index:
+        """An i64 expression as an index."""
+        if type(expr) is Var:
+            return self._bound(expr.name)
+        form = self._forms.get(id(expr))
+        if form is None:
+            form = self._forms[id(expr)] = affine(expr)
+        return self._evaluate(form)
+
+    def locate(self, indices: tuple[Expr, ...], buffer: Buffer) -> Index:
+        """The number of the element of `buffer`."""
+        key = (id(indices), buffer.shape)
+        form = self._places.get(key)
+        if form is None:
+            form, stride = Affine((), 0), 1
+            for extent, expr in zip(reversed(buffer.shape), reversed(indices), strict=True):
+                form = form.plus(affine(expr), stride)
+                stride *= extent
+            self._places[key] = form
+        return self._evaluate(form)
+
+    def locate_exact(self, indices: tuple[Expr, ...], buffer: Buffer) -> Index:
+        """The number of the element for the copy itself, be it a real trip or not."""
+        before, self.exact = self.exact, True
+        result = self.locate(indices, buffer)
+        self.exact = before
+        return result
+
+    def _bound(self, name: str) -> Index:
+        binding = self.bindings.get(name)
+        if binding is None:
+            raise InternalError(f"the loop variable {name!r} is used outside of its loop")
+        return binding.exact if self.exact else binding.real
+
+    def _evaluate(self, form: Affine) -> Index:
+        constant, lane = form.constant, 0
+        parts: list[tuple[Index, int]] = []
+        for atom, times in form.terms:
+            index = self._bound(atom.name) if type(atom) is Var else self._atom(atom)
+            if index.terms or index.vector:
+                parts.append((index, times))
+            else:  # unrolled and vector loops: most of what is evaluated, so it is added here
+                constant += times * index.constant
+                lane += times * index.lane
+        if not parts:
+            return Index(constant, (), lane)
+        if lane:
+            parts.append((Index(0, (), lane), 1))
+        return self.indices.total(parts, constant)
+
+    def _atom(self, expr: Expr) -> Index:
+        """What is not a sum: quotients and bounds are folded where the parts are known."""
+        if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and len(expr.args) == 2:
+            left, right = (self.index(arg) for arg in expr.args)
+            if expr.name in ("min", "max"):
+                return self.indices.bound(expr.name, left, right)
+            if expr.name == "mul":
+                for this, other in ((left, right), (right, left)):
+                    if this.is_constant:
+                        return self.indices.total(((other, this.constant),))
+            if expr.name in ("floordiv", "mod") and right.is_constant and right.constant > 0:
+                return self.indices.divide(expr.name, left, right.constant)
+            operands = [self.indices.value(left), self.indices.value(right)]
+            return self.indices.from_value(self.arithmetic.apply(expr.name, operands, i64))
+        return self.indices.from_value(self.value(expr))
+
+    # Values
+
+    def value(self, expr: Expr) -> Value:
+        """The expression as a scalar, or in lanes where it differs from lane to lane."""
+        match expr:
+            case Const(value=number, dtype=dtype):
+                return Value(literal(number, dtype), dtype)
+            case Var():
+                return self.indices.value(self._bound(expr.name))
+            case Read():
+                return self._read(expr)
+            case Cast(arg=arg, dtype=dtype):
+                return self.arithmetic.cast(self.value(arg), dtype)
+            case Op(name=name, args=args, dtype=dtype):
+                if name == "select":
+                    return self._select(*args)
+                if dtype == i64 and name in _INDEX_OPERATORS:
+                    return self.indices.value(self.index(expr))
+                if name in COMPARISONS and args[0].dtype == i64:
+                    return self.indices.compare(name, self.index(args[0]), self.index(args[1]))
+                return self.arithmetic.apply(name, [self.value(arg) for arg in args], dtype)
+        raise InternalError(f"no code for the expression node {type(expr).__name__}")
+
+    def _select(self, condition: Expr, yes: Expr, no: Expr) -> Value:
+        chosen = self.value(condition)
+        if chosen.is_literal:
+            return self.value(yes if chosen.text == "true" else no)
+        return self.arithmetic.select(chosen, self._under(chosen, yes), self._under(chosen, no, negate=True))
+
+    def _under(self, condition: Value, expr: Expr, negate: bool = False) -> Value:
+        reading = self._reading.get(id(expr))
+        if reading is None:
+            reading = self._reading[id(expr)] = any(isinstance(node, Read) for node in walk(expr))
+        if not reading:
+            return self.value(expr)
+        with self.guarded(self.arithmetic.negation(condition) if negate else condition):
+            return self.value(expr)
+
+    @contextmanager
+    def guarded(self, condition: Value) -> Iterator[None]:
+        """Reads are only done where the condition holds."""
+        before = self.guard
+        self.guard = self.arithmetic.both(before, condition)
+        yield
+        self.guard = before
+
+    def _read(self, node: Read) -> Value:
+        place = self.place(node.tensor)
+        buffer = place.buffer
+        if buffer.scope is Scope.REGISTER:
+            held = self.registers.get(buffer, self.register_key(buffer, node.indices))
+            return self.arithmetic.cast(held, buffer.dtype)
+        if buffer.padded and self.guard is None:
+            return self.memory.load(place, self.locate_exact(node.indices, buffer), None, None)
+        if buffer.scope is Scope.TABLE:
+            element = self._table_value(node)
+            if element is not None:
+                return Value(literal(element, buffer.dtype), buffer.dtype)
+        return self.memory.load(place, self.locate(node.indices, buffer), self.guard, self.mask)
+
+    def is_no_term(self, product: Expr) -> bool:
+        """True for a product with a zero of a table in it, known now: it is left out of sums."""
+        return any(self._table_value(factor) == 0 for factor in factors(product) if isinstance(factor, Read))
+
+    def _table_value(self, node: Read) -> int | float | bool | None:
+        """The element of a table, where it is known which one."""
+        buffer = self.place(node.tensor).buffer
+        if buffer.scope is not Scope.TABLE:
+            return None
+        index = self.locate(node.indices, buffer)
+        known = index.is_constant and 0 <= index.constant < buffer.elements
+        return buffer.values[index.constant] if known else None
+
+    def place(self, name: str) -> Place:
+        """The buffer of that name."""
+        place = self.places.get(name)
+        if place is None:
+            raise InternalError(f"the buffer {name!r} is used where it does not exist")
+        return place
+
+    def register_key(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[int, int, int]:
+        """(first element, step from lane to lane, lanes) of a REGISTER access."""
+        index = self.locate_exact(indices, buffer)
+        if index.terms or index.vector:
+            raise InternalError(
+                f"the register buffer {buffer.name!r} is indexed by what is not known when the code is written",
+                advice="index it by unrolled and vector loop variables and constants only",
+            )
+        if index.lane:
+            return index.constant, index.lane, self.indices.lanes
+        return index.constant, 0, self._private_lanes(buffer)
+
+    def _private_lanes(self, buffer: Buffer) -> int:
+        """Lanes of an element that each trip of the vector loop around it has for its own."""
+        return self.indices.lanes if buffer.name in self.private else 0

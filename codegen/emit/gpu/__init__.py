@@ -1,0 +1,4 @@
+"""What only GPUs have: statements that every thread runs, and narrow indices.
+
+Imports `emit` and `ir`.
+"""

@@ -1,0 +1,388 @@
+"""Loads and stores of buffers, and the values of REGISTER buffers.
+
+A read or write never touches an element that is not meant: lanes that do not count are masked, and a scalar access under a
+condition goes to a harmless address where the condition does not hold, so straight-line code stays straight.
+What has been loaded is remembered until the buffer is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...common.errors import InternalError
+from ...tensor.dtype import DType, bf16, boolean, f32
+from ..ir.loop_ir import Buffer
+from .index import Index, IndexArithmetic
+from .text import OPAQUE, FunctionText
+from .transpose import column
+from .types import TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
+from .values import Arithmetic
+
+SAFE = "@harmless"  # what a read finds where its condition does not hold: zeros
+SAFE_BYTES = 4096
+STRIDED_AT_MOST = 4  # elements from lane to lane that are loaded as whole vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A buffer and the pointer to its first element."""
+
+    buffer: Buffer
+    base: str
+
+
+class Memory:
+    """Accesses of one function."""
+
+    def __init__(self, text: FunctionText, arithmetic: Arithmetic, indices: IndexArithmetic) -> None:
+        self.text = text
+        self.arithmetic = arithmetic
+        self.indices = indices
+
+    def pointer(self, place: Place, index: Index) -> str:
+        """The address of lane 0 (without the vector part): one step for each term, outermost loop first, constant last."""
+        kind, whole = memory_type(place.buffer.dtype), self.indices.kind
+        address = place.base
+        for symbol, times in index.terms:
+            walking = self.text.walk(symbol, address, times * place.buffer.dtype.bytes) if times > 0 else None
+            if walking is not None:
+                address = walking
+            elif times > 0:
+                step = f"[{times} x {kind}]" if times > 1 else kind
+                address = self.text.pure(f"getelementptr {step}, ptr {address}, {whole} {symbol}", address, symbol)
+            else:
+                scaled = self.text.pure(f"mul {whole} {symbol}, {times}", symbol)
+                address = self.text.pure(f"getelementptr {kind}, ptr {address}, {whole} {scaled}", address, scaled)
+        if index.constant:
+            address = self.text.pure(f"getelementptr {kind}, ptr {address}, i64 {index.constant}", address)
+        return address
+
+    def _pointers(self, place: Place, index: Index) -> str:
+        """The addresses of all lanes."""
+        base = self.pointer(place, Index(index.constant, index.terms))
+        lanes = self.indices.value(Index(0, (), index.lane, index.vector))
+        kind = memory_type(place.buffer.dtype)
+        return self.text.pure(f"getelementptr {kind}, ptr {base}, {lanes.typed}", base, lanes.text)
+
+    # Loads
+
+    def load(self, place: Place, index: Index, guard: Value | None, mask: Value | None) -> Value:
+        """The element, or the elements of all lanes. Where `guard` or, in a vector, `mask` does not hold nothing is read.
+
+        `guard` stands for a select, `mask` for the real lanes, of which there always is at least one.
+        """
+        condition = guard if index.is_scalar else self.arithmetic.both(guard, mask)
+        if condition is not None and condition.text == "true":
+            condition = None
+        name = place.buffer.name
+        key = (index, 0 if index.is_scalar else self.indices.lanes)
+        known = self.text.recall(name, key) or (
+            self.text.recall(name, (key, condition.text)) if condition is not None else None
+        )
+        if known is None:
+            known = self._load(place, index, condition)
+            self.text.remember(name, key if condition is None else (key, condition.text), known)
+        return known
+
+    def _load(self, place: Place, index: Index, condition: Value | None) -> Value:
+        lanes = 0 if index.is_scalar else self.indices.lanes
+        dtype = place.buffer.dtype
+        kind = memory_type(dtype, lanes)
+        contiguous = index.lane == 1 and not index.vector
+        strided = 1 < index.lane <= min(STRIDED_AT_MOST, lanes) and not index.vector
+        if strided and (condition is None or condition.lanes):
+            return self._from_memory(self._strided(place, index, condition, kind), place, lanes)
+        if lanes and not contiguous:
+            return self._from_memory(self._gather(place, index, condition, kind), place, lanes)
+        address = self.pointer(place, index)
+        if condition is not None and condition.lanes and lanes:
+            result = self._masked_load(place, address, condition, kind)
+            return self._from_memory(result, place, lanes)
+        if condition is not None:
+            scalar = self._any(condition)
+            text = f"select i1 {scalar.text}, ptr {address}, ptr {SAFE}"
+            address = self.text.pure(text, scalar.text, address)
+        text = f"load {kind}, ptr {address}, align {dtype.bytes}"
+        loaded = self.text.read(text, place.buffer.name, address, movable=condition is None)
+        return self._from_memory(loaded, place, lanes)
+
+    def _masked_load(self, place: Place, address: str, condition: Value, kind: str) -> str:
+        dtype = place.buffer.dtype
+        name = f"llvm.masked.load.{_memory_suffix(place.buffer, condition.lanes)}.p0"
+        call = self.arithmetic.module.intrinsic(name, kind, "ptr", condition.type, kind)
+        arguments = f"ptr align {dtype.bytes} {address}, {condition.typed}, {kind} zeroinitializer"
+        return self.text.read(f"{call}({arguments})", place.buffer.name, address, condition.text, movable=True)
+
+    def _strided(self, place: Place, index: Index, condition: Value | None, kind: str) -> str:
+        """Every second (third, fourth) element: the vectors that lie from the first to the last, then shuffles.
+
+        A mask goes to the lanes where its elements lie, so that none is read that does not count.
+        """
+        lanes, step = self.indices.lanes, index.lane
+        starts = [part * lanes for part in range(step - 1)] + [
+            (lanes - 1) * (step - 1)
+        ]  # the last one ends where they end
+        parts = [min(step * lane // lanes, step - 1) for lane in range(lanes)]
+        total = ""
+        for part, start in enumerate(starts):
+            taken = {lane: step * lane - start for lane in range(lanes) if parts[lane] == part}
+            address = self.pointer(place, index.shifted(start))
+            loaded = self._part(place, address, condition, taken, kind)
+            total = total or loaded
+            picked = _picked(taken.get(lane, lane - lanes) + lanes for lane in range(lanes))
+            total = self.text.compute(f"shufflevector {kind} {total}, {kind} {loaded}, {picked}", total, loaded)
+        return total
+
+    def _part(self, place: Place, address: str, condition: Value | None, taken: dict[int, int], kind: str) -> str:
+        """A vector of which the lanes `taken` (lane of the result -> lane here) are needed where the condition holds."""
+        if condition is None:
+            text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
+            return self.text.read(text, place.buffer.name, address, movable=True)
+        sources = {here: lane for lane, here in taken.items()}
+        picked = _picked(sources.get(here, condition.lanes) for here in range(condition.lanes))
+        spread = f"shufflevector {condition.typed}, {condition.type} zeroinitializer, {picked}"
+        mask = Value(self.text.compute(spread, condition.text), boolean, condition.lanes)
+        return self._masked_load(place, address, mask, kind)
+
+    def _gather(self, place: Place, index: Index, condition: Value | None, kind: str) -> str:
+        lanes = self.indices.lanes
+        addresses = self._pointers(place, index)
+        mask = self.arithmetic.spread(condition or TRUE, lanes)
+        name = f"llvm.masked.gather.{_memory_suffix(place.buffer, lanes)}.v{lanes}p0"
+        pointers = vector("ptr", lanes)
+        call = self.arithmetic.module.intrinsic(name, kind, pointers, mask.type, kind)
+        arguments = f"{pointers} align {place.buffer.dtype.bytes} {addresses}, {mask.typed}, {kind} zeroinitializer"
+        movable = condition is None or bool(condition.lanes)
+        return self.text.read(f"{call}({arguments})", place.buffer.name, addresses, mask.text, movable=movable)
+
+    def _any(self, condition: Value) -> Value:
+        if not condition.lanes:
+            return condition
+        call = self.arithmetic.module.intrinsic(f"llvm.vector.reduce.or.v{condition.lanes}i1", "i1", condition.type)
+        return Value(self.text.pure(f"{call}({condition.typed})", condition.text), boolean)
+
+    def _from_memory(self, loaded: str, place: Place, lanes: int) -> Value:
+        dtype = place.buffer.dtype
+        kind = memory_type(dtype, lanes)
+        if dtype.name == "bool":
+            zero = "zeroinitializer" if lanes else "0"
+            return Value(self.text.compute(f"icmp ne {kind} {loaded}, {zero}", loaded), dtype, lanes)
+        if dtype.name == "bf16":
+            wide = vector("i32", lanes)
+            sixteen = "splat (i32 16)" if lanes else "16"
+            bits = self.text.compute(f"zext {kind} {loaded} to {wide}", loaded)
+            bits = self.text.compute(f"shl {wide} {bits}, {sixteen}", bits)
+            return Value(self.text.compute(f"bitcast {wide} {bits} to {value_type(dtype, lanes)}", bits), dtype, lanes)
+        return Value(loaded, dtype, lanes)
+
+    # Stores
+
+    def store(self, place: Place, index: Index, value: Value, condition: Value | None, streaming: bool = False) -> None:
+        """buffer[index] = value where the condition holds (in each lane, for a vector). A vector index needs lanes."""
+        lanes = 0 if index.is_scalar else self.indices.lanes
+        if value.lanes != lanes:
+            value = self.arithmetic.spread(value, lanes)
+        if condition is not None and condition.is_literal and condition.text == "true":
+            condition = None
+        bits = self._to_memory(value)
+        dtype = place.buffer.dtype
+        if lanes and not (index.lane == 1 and not index.vector):
+            self._scatter(place, index, bits, condition)
+        elif condition is not None and (only := self.arithmetic.only_lane(condition)) is not None:
+            # LLVM makes of the masked store of what it narrows a store of the wide element, over its neighbours
+            address = self.pointer(place, Index(index.constant + only, index.terms))
+            kind = memory_type(dtype, lanes)
+            element = self.text.compute(f"extractelement {kind} {bits}, i64 {only}", bits)
+            self.text.line(f"store {memory_type(dtype)} {element}, ptr {address}, align {dtype.bytes}")
+        elif condition is not None and condition.lanes:
+            address = self.pointer(place, index)
+            name = f"llvm.masked.store.{_memory_suffix(place.buffer, lanes)}.p0"
+            kind = memory_type(dtype, lanes)
+            bits, condition = self._apart(bits, condition, dtype, lanes)
+            call = self.arithmetic.module.intrinsic(name, "void", kind, "ptr", condition.type)
+            self.text.line(f"{call}({kind} {bits}, ptr align {dtype.bytes} {address}, {condition.typed})")
+        else:
+            address = self.pointer(place, index)
+            if condition is not None:
+                dump = self.text.dump()
+                text = f"select {condition.typed}, ptr {address}, ptr {dump}"
+                address = self.text.pure(text, condition.text, address)
+            hint = self._streaming_hint(place, index, lanes) if streaming and condition is None else ""
+            align = hint or f"align {dtype.bytes}"
+            self.text.line(f"store {memory_type(dtype, lanes)} {bits}, ptr {address}, {align}")
+        self.text.forget(place.buffer.name)
+        if condition is None:
+            self.text.remember(place.buffer.name, (index, lanes), value)
+
+    def _apart(self, bits: str, condition: Value, dtype: DType, lanes: int) -> tuple[str, Value]:
+        """What a masked store takes, so that LLVM does not know how narrow integers came about, or, of more than a register
+        holds, which lanes count. For AVX-512 it joins narrowing with the store, and where one lane alone counts it then
+        stores the whole wide number (LLVM 22), over what lies behind."""
+        size = dtype.bytes * 8 * lanes
+        whole_numbers = (dtype == bf16 or not dtype.is_float) and dtype.bytes < 8
+        if not whole_numbers or bits[0] != "%" or "avx512f" not in self.arithmetic.target.features:
+            return bits, condition
+        if size > 512:
+            return bits, condition._replace(text=self._opaque(condition.text, condition.type, f"i{lanes}"))
+        if size <= 64:
+            return self._opaque(bits, memory_type(dtype, lanes), f"i{size}"), condition
+        kind = memory_type(dtype, lanes)
+        return self.text.compute(f'call {kind} asm "", "=x,0"({kind} {bits})', bits), condition
+
+    def _opaque(self, value: str, kind: str, number: str) -> str:
+        """The same value, by way of a register for numbers of its size."""
+        whole = self.text.compute(f"bitcast {kind} {value} to {number}", value)
+        whole = self.text.compute(f"call {number} {OPAQUE}({number} {whole})", whole)
+        return self.text.compute(f"bitcast {number} {whole} to {kind}", whole)
+
+    def _streaming_hint(self, place: Place, index: Index, lanes: int) -> str:
+        """How a streaming store is marked, "" if it cannot be one: it has to be aligned to its size. The function is run only
+        when its streamed buffers begin at a multiple of that; see emit/cpu/module.py."""
+        size = place.buffer.dtype.bytes
+        step = min(size * lanes, self.arithmetic.target.vector_bits // 8)
+        aligned = (
+            all(times * size % step == 0 for times in (index.constant, *(t for _, t in index.terms))) if step else False
+        )
+        return f"align {step}, !nontemporal !0" if aligned and step >= 16 else ""
+
+    def _scatter(self, place: Place, index: Index, bits: str, condition: Value | None) -> None:
+        lanes = self.indices.lanes
+        addresses = self._pointers(place, index)
+        mask = self.arithmetic.spread(condition or TRUE, lanes)
+        kind, pointers = memory_type(place.buffer.dtype, lanes), vector("ptr", lanes)
+        name = f"llvm.masked.scatter.{_memory_suffix(place.buffer, lanes)}.v{lanes}p0"
+        call = self.arithmetic.module.intrinsic(name, "void", kind, pointers, mask.type)
+        arguments = f"{kind} {bits}, {pointers} align {place.buffer.dtype.bytes} {addresses}, {mask.typed}"
+        self.text.line(f"{call}({arguments})")
+
+    def _to_memory(self, value: Value) -> str:
+        lanes = value.lanes
+        if value.is_literal:
+            if not lanes and value.dtype in (boolean, bf16):
+                return memory_literal(_literal_number(value), value.dtype)
+            if not lanes:
+                return value.text
+        kind = memory_type(value.dtype, lanes)
+        if value.dtype == boolean:
+            return self.text.compute(f"zext {value.typed} to {kind}", value.text)
+        if value.dtype == bf16:
+            wide = vector("i32", lanes)
+            sixteen = "splat (i32 16)" if lanes else "16"
+            bits = self.text.compute(f"bitcast {value.typed} to {wide}", value.text)
+            bits = self.text.compute(f"lshr {wide} {bits}, {sixteen}", bits)
+            return self.text.compute(f"trunc {wide} {bits} to {kind}", bits)
+        return value.text
+
+    def prefetch(self, place: Place, index: Index, locality: int) -> None:
+        """A hint for the line of lane 0."""
+        address = self.pointer(place, Index(index.constant, index.terms))
+        call = self.arithmetic.module.intrinsic("llvm.prefetch.p0", "void", "ptr", "i32", "i32", "i32")
+        self.text.line(f"{call}(ptr {address}, i32 0, i32 {locality}, i32 1)")
+
+
+def _picked(lanes: Iterable[int]) -> str:
+    """The mask of a shuffle."""
+    numbers = [f"i32 {lane}" for lane in lanes]
+    return f"<{len(numbers)} x i32> <{', '.join(numbers)}>"
+
+
+def _memory_suffix(buffer: Buffer, lanes: int) -> str:
+    if buffer.dtype in (boolean, bf16):
+        return f"v{lanes}i{buffer.dtype.bytes * 8}"
+    return suffix(buffer.dtype, lanes)
+
+
+def _literal_number(value: Value) -> int | float:
+    if value.dtype == boolean:
+        return int(value.text == "true")
+    import struct
+
+    number: float = struct.unpack("<d", struct.pack("<Q", int(value.text, 16)))[0]
+    return number
+
+
+Key = tuple[int, int, int]  # first element, step from lane to lane, lanes (0: a scalar)
+
+
+class Registers:
+    """The values of the REGISTER buffers, by element or vector of elements, in the dtype that `held_type` says."""
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        self.arithmetic = arithmetic
+        self.values: dict[str, dict[Key, Value]] = {}
+
+    def get(self, buffer: Buffer, key: Key) -> Value:
+        """The value; vectors that were stored in other pieces are put together."""
+        held = self.values[buffer.name]
+        value = held.get(key)
+        if value is not None:
+            return value
+        start, step, lanes = key
+        if not lanes:
+            return self._element(buffer, start)
+        crossed = self._column(held, key)
+        if crossed is not None:
+            return crossed
+        parts = [self._element(buffer, start + step * lane) for lane in range(lanes)]
+        text = "poison"
+        kind = value_type(parts[0].dtype, lanes)
+        for lane, part in enumerate(parts):
+            operand = text
+            insert = f"insertelement {kind} {operand}, {part.typed}, i64 {lane}"
+            text = self.arithmetic.text.compute(insert, operand, part.text)
+        return Value(text, parts[0].dtype, lanes)
+
+    def _column(self, held: dict[Key, Value], key: Key) -> Value | None:
+        """One lane of each of as many vectors, if that is what the key asks for: a matrix read across its rows."""
+        start, step, lanes = key
+        for first in range(start - lanes + 1, start + 1) if step > 1 else ():
+            if (first, 1, lanes) not in held:
+                continue
+            rows = [held[k] for lane in range(lanes) if (k := (first + step * lane, 1, lanes)) in held]
+            if len(rows) == lanes:
+                return column(self.arithmetic.text, rows, start - first)
+        return None
+
+    def find(self, buffer: Buffer, key: Key) -> Value | None:
+        """The value stored under exactly this key."""
+        return self.values[buffer.name].get(key)
+
+    def set(self, buffer: Buffer, key: Key, value: Value) -> None:
+        """Stores; pieces of another shape that overlap are taken apart."""
+        held = self.values[buffer.name]
+        if key not in held:
+            elements = set(_elements(key))
+            near = [other for other in held if _last(other) >= key[0] and other[0] <= _last(key)]
+            for other in [other for other in near if elements & set(_elements(other))]:
+                old = held.pop(other)
+                for lane, element in enumerate(_elements(other)):
+                    if element not in elements:
+                        held[(element, 0, 0)] = self.arithmetic.lane(old, lane)
+        held[key] = value
+
+    def _element(self, buffer: Buffer, element: int) -> Value:
+        held = self.values[buffer.name]
+        for key, value in held.items():
+            members = _elements(key)
+            if element in members:
+                return self.arithmetic.lane(value, members.index(element))
+        raise InternalError(
+            f"element {element} of the register buffer {buffer.name!r} is read before it is stored",
+            advice="this is a defect of the lowering; please report it with the loop IR",
+        )
+
+
+def held_type(buffer: Buffer) -> DType:
+    """16-bit floats are f32 while they are in registers: sums are more exact, and are rounded once instead of at each step."""
+    return f32 if buffer.dtype.is_float and buffer.dtype.bits == 16 else buffer.dtype
+
+
+def _last(key: Key) -> int:
+    start, step, lanes = key
+    return start + step * max(0, lanes - 1)
+
+
+def _elements(key: Key) -> list[int]:
+    start, step, lanes = key
+    return [start + step * lane for lane in range(lanes)] if lanes and step else [start]

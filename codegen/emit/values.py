@@ -1,0 +1,351 @@
+"""Arithmetic on values: every operator of tensor.expr on every dtype, scalar or in lanes.
+
+Operands may be scalars and vectors mixed; a scalar is spread over the lanes only where a vector meets it, so that the processor
+can broadcast it from memory inside of the instruction that uses it. Literals that decide a condition are folded. f16 and bf16
+compute in f32 and round after each operator, which is what their definition asks for.
+"""
+
+from __future__ import annotations
+
+from ...common.errors import InternalError
+from ...targets.target import Target
+from ...tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64
+from ...tensor.expr import COMPARISONS, LOGIC, WORDS
+from ..math import functions as math
+from .bf16_words import half, pair, round_bf16
+from .module_text import ModuleText
+from .rounding import ROUNDING, rounded
+from .text import FunctionText
+from .types import FALSE, TRUE, Value, literal, suffix, value_type, vector
+
+_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "roundeven"}
+_MATH = frozenset(math.FUNCTIONS)
+_FLOAT_TESTS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
+_SIGNED_TESTS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
+_UNSIGNED_TESTS = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "eq": "eq", "ne": "ne"}
+_FLOAT_BINARY = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
+
+
+class Arithmetic:
+    """Writes operators into one function."""
+
+    def __init__(self, text: FunctionText, module: ModuleText, target: Target) -> None:
+        self.text = text
+        self.module = module
+        self.target = target
+        self.rounds = target.kind != "x86" or "sse4.1" in target.features
+        self.fused = target.kind != "x86" or bool({"fma", "avx512f"} & set(target.features))
+        self.truths: dict[str, tuple[bool, ...]] = {}  # conditions that are known, lane by lane, while code is written
+
+    # Lanes
+
+    def spread(self, value: Value, lanes: int) -> Value:
+        """The value in all lanes (0: as it is)."""
+        if value.lanes == lanes or not lanes:
+            return value
+        if value.lanes:
+            raise InternalError(f"a value of {value.lanes} lanes meets one of {lanes}")
+        if value.text[0] != "%":
+            return Value(f"splat ({value.typed})", value.dtype, lanes)
+        kind = value_type(value.dtype, lanes)
+        one = self.text.pure(f"insertelement {kind} poison, {value.typed}, i64 0", value.text)
+        every = self.text.pure(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer", one)
+        return Value(every, value.dtype, lanes)
+
+    def together(self, *values: Value) -> tuple[int, list[Value]]:
+        """The values with the same number of lanes."""
+        lanes = max(value.lanes for value in values)
+        return lanes, [self.spread(value, lanes) for value in values]
+
+    def lane(self, value: Value, number: int) -> Value:
+        """One lane as a scalar; a scalar is all of its lanes."""
+        if not value.lanes:
+            return value
+        return Value(self._instruct(f"extractelement {value.typed}, i64 {number}", value), value.dtype)
+
+    def _instruct(self, text: str, *operands: Value) -> str:
+        return self.text.compute(text, *[operand.text for operand in operands])
+
+    def _call(self, name: str, operands: list[Value], result: DType, extra: str = "", flags: str = "") -> Value:
+        lanes = operands[0].lanes
+        types = [operand.type for operand in operands]
+        call = self.module.intrinsic(
+            name, value_type(result, lanes), *types, *([extra.split(maxsplit=1)[0]] if extra else [])
+        )
+        arguments = ", ".join([operand.typed for operand in operands] + ([extra] if extra else []))
+        text = f"{call.replace('call ', f'call {flags}', 1)}({arguments})"
+        return Value(self._instruct(text, *operands), result, lanes)
+
+    def last_lane(self, value: Value, mask: Value) -> tuple[Value, Value]:
+        """The value in the last lane whose mask holds, and whether there is one."""
+        lanes, kind = mask.lanes, f"i{mask.lanes}"
+        bits = self._instruct(f"bitcast {mask.typed} to {kind}", mask)
+        some = Value(self.text.compute(f"icmp ne {kind} {bits}, 0", bits), boolean)
+        if not value.lanes:
+            return value, some
+        call = self.module.intrinsic(f"llvm.ctlz.{kind}", kind, kind, "i1")
+        zeros = self.text.compute(f"{call}({kind} {bits}, i1 true)", bits)
+        number = self.text.compute(f"xor {kind} {zeros}, {lanes - 1}", zeros)  # lanes - 1 - zeros, lanes a power of two
+        number = self.text.compute(f"and {kind} {number}, {lanes - 1}", number)
+        return Value(self._instruct(f"extractelement {value.typed}, {kind} {number}", value, mask), value.dtype), some
+
+    def reduce(self, combiner: str, value: Value) -> Value:
+        """All lanes combined, as a tree (the only place where a sum is reassociated)."""
+        dtype = value.dtype
+        if dtype.is_float and dtype.bits == 16:
+            return self.cast(self.reduce(combiner, self.cast(value, f32)), dtype)
+        kind, name = value_type(dtype), f"{suffix(dtype, value.lanes)}"
+        if dtype.is_float and combiner in ("sum", "prod"):
+            what = "fadd" if combiner == "sum" else "fmul"
+            call = self.module.intrinsic(f"llvm.vector.reduce.{what}.{name}", kind, kind, value.type)
+            call = call.replace("call", "call reassoc", 1)
+            start = literal(-0.0 if combiner == "sum" else 1.0, dtype)
+            return Value(self._instruct(f"{call}({kind} {start}, {value.typed})", value), dtype)
+        sign = "f" if dtype.is_float else "u" if dtype.kind is not Kind.SIGNED else "s"
+        ends = {"sum": "add", "prod": "mul", "max": f"{sign}max", "min": f"{sign}min"}
+        what = ends[combiner] + ("imum" if dtype.is_float else "")
+        call = self.module.intrinsic(f"llvm.vector.reduce.{what}.{name}", kind, value.type)
+        call = call.replace("call", "call nsz", 1) if dtype.is_float else call  # any zero of two, as in `extremum`
+        return Value(self._instruct(f"{call}({value.typed})", value), dtype)
+
+    # Operators
+
+    def apply(self, name: str, args: list[Value], dtype: DType) -> Value:
+        """The operator `name` on operands of one dtype (the first of select apart)."""
+        if name == "select":
+            return self.select(*args)
+        if name in COMPARISONS:
+            return self._compare(name, *args)
+        if name in LOGIC:
+            return self._logic(name, args)
+        if name in WORDS:
+            return pair(self, *args) if name == "bf16_pair" else half(self, name, *args)
+        if dtype.is_float and dtype.bits == 16:
+            wide = self.apply(name, [self.cast(arg, f32) for arg in args], f32)
+            return self.cast(wide, dtype)
+        _, args = self.together(*args)
+        if name in ("min", "max"):
+            return self.extremum(name, *args)
+        if dtype.is_float:
+            return self._float(name, args, dtype)
+        if name in ("floordiv", "mod"):
+            return self._divide(name, *args)
+        return self._integer(name, args, dtype)
+
+    def combine(self, combiner: str, old: Value, new: Value) -> Value:
+        """One step of a reduction."""
+        name = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[combiner]
+        # of a maximum the first operand is asked for NaN: the new one, so that the chain of old ones need not wait for it
+        return self.apply(name, [new, old] if name in ("max", "min") else [old, new], old.dtype)
+
+    def multiply_add(self, left: Value, right: Value, addend: Value) -> Value:
+        """left * right + addend in the addend's dtype, rounded once where the processor can."""
+        dtype = addend.dtype
+        if dtype.bits == 16:
+            return self.cast(self.multiply_add(left, right, self.cast(addend, f32)), dtype)
+        left, right = self.cast(left, dtype), self.cast(right, dtype)
+        if not self.fused:
+            return self.apply("add", [addend, self.apply("mul", [left, right], dtype)], dtype)
+        lanes, args = self.together(left, right, addend)
+        return self._call(f"llvm.fma.{suffix(dtype, lanes)}", args, dtype)
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        """yes where the condition holds, else no."""
+        if condition.is_literal:
+            return yes if condition == TRUE else no
+        if yes == no:
+            return yes
+        lanes, (yes, no) = self.together(yes, no)
+        if condition.lanes and not lanes:
+            lanes = condition.lanes
+            yes, no = self.spread(yes, lanes), self.spread(no, lanes)
+        text = f"select {condition.typed}, {yes.typed}, {no.typed}"
+        return Value(self._instruct(text, condition, yes, no), yes.dtype, lanes)
+
+    def extremum(self, name: str, left: Value, right: Value) -> Value:
+        """min or max; of floats, NaN if one operand is NaN, and any zero of two.
+
+        x86's max(a, b) is "a > b ? a : b" and so gives b where one is NaN: with a number that is not NaN as a, nothing more
+        is needed; else LLVM asks one operand for NaN.
+        """
+        dtype = left.dtype
+        if dtype == boolean:
+            return self._logic("and" if name == "min" else "or", [left, right])
+        if not dtype.is_float:
+            sign = "u" if dtype.kind is Kind.UNSIGNED else "s"
+            return self._call(f"llvm.{sign}{name}.{suffix(dtype, left.lanes)}", [left, right], dtype)
+        if right.is_literal:
+            left, right = right, left
+        if left.is_literal and "0x7FF8" not in left.text:
+            return self.select(self._compare("gt" if name == "max" else "lt", left, right), left, right)
+        return self._call(f"llvm.{name}imum.{suffix(dtype, left.lanes)}", [left, right], dtype, flags="nsz ")
+
+    def _compare_text(self, test: str, left: Value, right: Value) -> Value:
+        return Value(self._instruct(f"{test} {left.typed}, {right.text}", left, right), boolean, left.lanes)
+
+    def _compare(self, name: str, left: Value, right: Value) -> Value:
+        if left.dtype == f16:
+            left, right = self.cast(left, f32), self.cast(right, f32)
+        _, (left, right) = self.together(left, right)
+        if left.dtype.is_float:
+            return self._compare_text(f"fcmp {_FLOAT_TESTS[name]}", left, right)
+        tests = _SIGNED_TESTS if left.dtype.kind is Kind.SIGNED else _UNSIGNED_TESTS
+        return self._compare_text(f"icmp {tests[name]}", left, right)
+
+    def _logic(self, name: str, args: list[Value]) -> Value:
+        if name == "not":
+            (arg,) = args
+            if arg.is_literal and not arg.lanes:
+                return FALSE if arg == TRUE else TRUE
+            true = self.spread(TRUE, arg.lanes)
+            result = Value(self._instruct(f"xor {arg.typed}, {true.text}", arg), boolean, arg.lanes)
+            if arg.text in self.truths:
+                self.truths[result.text] = tuple(not truth for truth in self.truths[arg.text])
+            return result
+        for this, other in (args, args[::-1]):
+            if this in (TRUE, FALSE):
+                return other if (this == TRUE) == (name == "and") else this
+        if args[0] == args[1]:
+            return args[0]
+        lanes, (left, right) = self.together(*args)
+        result = Value(self._instruct(f"{name} {left.typed}, {right.text}", left, right), boolean, lanes)
+        if left.text in self.truths and right.text in self.truths:
+            pairs = zip(self.truths[left.text], self.truths[right.text], strict=True)
+            self.truths[result.text] = tuple((a and b) if name == "and" else (a or b) for a, b in pairs)
+        return result
+
+    def both(self, left: Value | None, right: Value | None) -> Value | None:
+        """The conjunction of two conditions; None holds always."""
+        if left is None or right is None:
+            return left or right
+        return self._logic("and", [left, right])
+
+    def only_lane(self, condition: Value) -> int | None:
+        """The lane in which alone a condition is known to hold; None for any other condition."""
+        truths = self.truths.get(condition.text, ())
+        return truths.index(True) if sum(truths) == 1 else None
+
+    def negation(self, condition: Value) -> Value:
+        """not condition."""
+        return self._logic("not", [condition])
+
+    def _float(self, name: str, args: list[Value], dtype: DType) -> Value:
+        lanes = args[0].lanes
+        if name in _FLOAT_BINARY:
+            text = f"{_FLOAT_BINARY[name]} {args[0].typed}, {args[1].text}"
+            return Value(self._instruct(text, *args), dtype, lanes)
+        if name == "neg":
+            return Value(self._instruct(f"fneg {args[0].typed}", *args), dtype, lanes)
+        if name == "abs":
+            return self._call(f"llvm.fabs.{suffix(dtype, lanes)}", args, dtype)
+        if name in ROUNDING and not self.rounds:
+            return rounded(self, name, args[0])
+        if name in _INTRINSICS:
+            return self._call(f"llvm.{_INTRINSICS[name]}.{suffix(dtype, lanes)}", args, dtype)
+        if name in _MATH:
+            symbol = math.symbol(name, dtype, max(1, lanes))
+            if symbol not in self.module.definitions:
+                shape = (name, dtype, max(1, lanes), "avx512vl" in self.target.features)
+                self.module.definitions[symbol] = math.definition(*shape)
+                for line in math.declares(*shape):
+                    self.module.declarations.setdefault(line.split("@")[1].split("(")[0], line)
+            arguments = ", ".join(arg.typed for arg in args)
+            text = f"call {value_type(dtype, lanes)} @{symbol}({arguments})"
+            return Value(self._instruct(text, *args), dtype, lanes)
+        raise InternalError(f"no code for the operator {name!r} on {dtype}")
+
+    def _integer(self, name: str, args: list[Value], dtype: DType) -> Value:
+        lanes = args[0].lanes
+        if name in ("add", "sub", "mul"):
+            return Value(self._instruct(f"{name} {args[0].typed}, {args[1].text}", *args), dtype, lanes)
+        if name == "neg":
+            zero = "zeroinitializer" if lanes else "0"
+            return Value(self._instruct(f"sub {args[0].type} {zero}, {args[0].text}", *args), dtype, lanes)
+        if name == "abs":
+            if dtype.kind is Kind.UNSIGNED:
+                return args[0]
+            return self._call(f"llvm.abs.{suffix(dtype, lanes)}", args, dtype, "i1 false")
+        raise InternalError(f"no code for the operator {name!r} on {dtype}")
+
+    def _divide(self, name: str, left: Value, right: Value) -> Value:
+        """Floor division and remainder as NumPy has them: a divisor of 0 gives 0, and the smallest integer // -1 wraps."""
+        dtype, lanes = left.dtype, left.lanes
+        zero, one = (self.spread(Value(literal(n, dtype), dtype), lanes) for n in (0, 1))
+        is_zero = self._compare("eq", right, zero)
+        if dtype.kind is Kind.UNSIGNED:
+            divisor = self.select(is_zero, one, right)
+            text = f"{'udiv' if name == 'floordiv' else 'urem'} {left.typed}, {divisor.text}"
+            return self.select(is_zero, zero, Value(self._instruct(text, left, divisor), dtype, lanes))
+        minus_one = self.spread(Value(literal(-1, dtype), dtype), lanes)
+        is_minus_one = self._compare("eq", right, minus_one)
+        divisor = self.select(self._logic("or", [is_zero, is_minus_one]), one, right)
+        quotient = Value(self._instruct(f"sdiv {left.typed}, {divisor.text}", left, divisor), dtype, lanes)
+        back = self._integer("mul", [quotient, divisor], dtype)
+        rest = self._integer("sub", [left, back], dtype)
+        signs = Value(self._instruct(f"xor {rest.typed}, {divisor.text}", rest, divisor), dtype, lanes)
+        low = self._logic("and", [self._compare("ne", rest, zero), self._compare("lt", signs, zero)])
+        if name == "mod":
+            floored = self.select(low, self._integer("add", [rest, divisor], dtype), rest)
+        else:
+            floored = self.select(low, self._integer("add", [quotient, minus_one], dtype), quotient)
+            floored = self.select(is_minus_one, self._integer("neg", [left], dtype), floored)
+        return self.select(is_zero, zero, floored)
+
+    # Conversions
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        """The value as `dtype`: to integers toward zero, to floats to the nearest."""
+        source, lanes = value.dtype, value.lanes
+        if source == dtype:
+            return value
+        if value in (TRUE, FALSE):
+            return Value(literal(value == TRUE, dtype), dtype)
+        if source == f64 and dtype.is_float and dtype.bits == 16:
+            return self.cast(self._round_to_odd(value), dtype)
+        if dtype == bf16:
+            return round_bf16(self, self.cast(value, f32))
+        if source == bf16:
+            return self.cast(Value(value.text, f32, lanes), dtype)
+        if dtype == boolean:
+            zero = self.spread(Value(literal(0, source), source), lanes)
+            return self._compare("ne", value, zero)
+        if source.is_float and dtype.is_float:
+            return self._convert("fpext" if dtype.bits > source.bits else "fptrunc", value, dtype)
+        if source.is_float:
+            return self._to_integer(value, dtype)
+        signed = source.kind is Kind.SIGNED
+        if dtype == f16:
+            return self.cast(self.cast(value, f32), f16)  # exact below the largest f16
+        if dtype.is_float:
+            return self._convert("sitofp" if signed else "uitofp", value, dtype)
+        if dtype.bits == source.bits:
+            return Value(value.text, dtype, lanes)
+        if dtype.bits < source.bits:
+            return self._convert("trunc", value, dtype)
+        return self._convert("sext" if signed else "zext", value, dtype)
+
+    def _convert(self, name: str, value: Value, dtype: DType) -> Value:
+        text = f"{name} {value.typed} to {value_type(dtype, value.lanes)}"
+        return Value(self._instruct(text, value), dtype, value.lanes)
+
+    def _to_integer(self, value: Value, dtype: DType) -> Value:
+        """Out-of-range values become some integer (never LLVM's poison, which would undo the clamp of an index)."""
+        middle = i64 if dtype == i64 else i32
+        raw = self._convert("fptosi", value, middle)
+        return self.cast(Value(self._instruct(f"freeze {raw.typed}", raw), middle, value.lanes), dtype)
+
+    def _round_to_odd(self, value: Value) -> Value:
+        """f64 to f32 so that rounding the result again to 16 bits is as if it were done once: what is not exact is cut off and
+        gets an odd last bit (Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008)."""
+        lanes, kind = value.lanes, vector("i32", value.lanes)
+        near = self._convert("fptrunc", value, f32)
+        back = self._convert("fpext", near, f64)
+        inexact = self._compare_text("fcmp one", back, value)
+        above = self._compare("gt", self._float("abs", [back], f64), self._float("abs", [value], f64))
+        bits = self._instruct(f"bitcast {near.typed} to {kind}", near)
+        step = self._instruct(f"sext {above.typed} to {kind}", above)
+        cut = self.text.compute(f"add {kind} {bits}, {step}", bits, step)
+        odd = self.text.compute(f"or {kind} {cut}, {'splat (i32 1)' if lanes else '1'}", cut)
+        chosen = f"select {inexact.typed}, {kind} {odd}, {kind} {bits}"
+        result = self.text.compute(chosen, inexact.text, odd, bits)
+        return Value(self.text.compute(f"bitcast {kind} {result} to {near.type}", result), f32, lanes)

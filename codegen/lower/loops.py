@@ -1,0 +1,150 @@
+"""The loops of one stage: clamped ones, register tiles with masks, and what is attached inside of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
+from ...schedules.steps.checks import wrong
+from ...targets.target import Target
+from ...tensor.indices.bounds import Bound
+from ...tensor.program import Stage
+from ..ir.index import both, ceil_div, floor_div, known, less, number, plus, smaller, times
+from ..ir.loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement
+from .body import Body
+from .prefetch import prefetches
+from .storage import Storage
+from .threads import BoundLoops
+from .view import ALONE, Inner, Names, Place, Team, View, fixed
+
+Leaf = Callable[[View], Statement]
+Next = Callable[[View, int], Statement]
+
+
+class Around(Protocol):
+    """What a stage needs of the nest that it stands in."""
+
+    tree: LoopTree
+    target: Target
+    storage: dict[str, Storage]
+    names: Names
+    body: Body
+    useful: dict[str, tuple[Bound, ...]]
+
+    def attached(self, name: str, view: View) -> tuple[View, Statement]:
+        """An attached stage opened in a view; the view that comes back knows where its box begins."""
+        ...
+
+
+class LoopLowering:
+    """The loops of one stage; what stands inside is given by whoever opens them. `team`: the threads that run them."""
+
+    def __init__(self, nest: Around, stage: StageLoops, team: Team = ALONE) -> None:
+        self.nest = nest
+        self.threads = BoundLoops(nest.names, stage, team, nest.target.kind == "cuda")
+        self.names = nest.names
+        self.stage = stage
+        self.loops = stage.loops
+        self.definition: Stage = nest.tree.definition(stage.stage)
+        self.full = [is_full(nest.tree, stage, x) for x in self.loops]
+        self.reduces = [is_reduction(nest.tree, stage.stage, x.axis) for x in self.loops]
+        self.first_reduction = next((d for d, r in enumerate(self.reduces) if r), None)
+
+    def with_attached(self, view: View, loop: Loop, inner: Inner, skip: frozenset[str] = frozenset()) -> Statement:
+        """What stands in a loop: hints, the stages attached to it (but those to skip), in program order, then the rest."""
+        before: list[Statement] = list(prefetches(self.nest.body, self.names, self.stage, loop, view))
+        made: list[Buffer] = []
+        for name in self.nest.tree.attached.get((self.stage.stage, loop.name), ()):
+            if name in skip:
+                continue
+            view, statement = self.nest.attached(name, view)
+            before.append(statement)
+            buffers = [self.nest.storage[t.name].buffer for t in self.nest.tree.definition(name).tensors]
+            made += [buffer for buffer in buffers if buffer.scope is not Scope.OUTPUT]
+        body = Block((*before, inner(view))) if before else inner(view)
+        for buffer in reversed(made):
+            body = Allocate(buffer, body)
+        return body
+
+    def clamped_loop(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
+        """A loop that stops at the edge."""
+        if self.threads.strides(view, loop):
+            return self.threads.strided(view, loop, lambda v: self.clamped_loop(v, loop, inner, label))
+        place = view.places[self.stage.stage, loop.axis]
+        stride = fixed(loop.stride)
+        variable = self.names.variable(loop.name, fixed(loop.extent))
+        extent = ceil_div(place.size, stride, self.names.bounds)
+        position = plus(place.position, times(variable, stride))
+        view = self.threads.inside(view.opening(loop.name, variable), loop)
+        view = self.threads.diverging(view, loop, extent)
+        # an unrolled reduction piece that could not be merged with the loop around it runs as a loop
+        kind = LoopKind.PARALLEL if loop.kind is LoopKind.PARALLEL else LoopKind.SERIAL
+        if self.names.multiple(place.size) % stride == 0:
+            body = inner(view.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
+        else:
+            size = self.names.variable(f"{loop.name}.size", stride + 1)
+            left = plus(place.size, times(variable, -stride))
+            least = smaller(number(stride), left)
+            self.names.multiples[size.name] = self.names.multiple(least)
+            self.threads.sized(size, loop, left)
+            body = inner(view.moved(self.stage.stage, loop.axis, Place(position, size)))
+            body = Let(size.name, least, body)
+        if self.threads.binds(loop):
+            return self.threads.branch(view, loop, variable, extent, body)
+        return For(variable.name, extent, body, kind, label=label)
+
+    def full_loop(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
+        """A piece that runs all its trips; at an edge `valid` says which of them are real."""
+        if self.threads.strides(view, loop):
+            return self.threads.strided(view, loop, lambda v: self.full_loop(v, loop, inner, label))
+        place = view.places[self.stage.stage, loop.axis]
+        stride, extent = fixed(loop.stride), fixed(loop.extent)
+        if loop.kind is LoopKind.VECTOR and extent & (extent - 1):
+            raise wrong(
+                self.nest.tree, loop.name, f"the vector {loop.name} has {extent} trips",
+                expected="a power of two", advice="split the axis by s.lanes(dtype)",
+            )  # fmt: skip
+        variable = self.names.variable(loop.name, extent)
+        position = plus(place.position, times(variable, stride))
+        below = self.threads.inside(view.opening(loop.name, variable), loop)
+        points = known(place.size)
+        reduces = is_reduction(self.nest.tree, self.stage.stage, loop.axis)
+        if reduces:
+            below = self.threads.without_spare(below, loop)
+        # without a loop around the lanes nobody has peeled off the last trip
+        ragged = (view.tail or loop is self.stage.pieces(loop.axis)[0]) if reduces else view.edge
+        if not ragged or (points is not None and points >= stride * extent):
+            body = inner(below.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
+            return self.threads.trips(view, loop, variable, body, None, label)
+        # a GPU's lanes are few: often each trip is there as a whole or not at all
+        whole = self.nest.target.kind == "cuda" and self.names.multiple(place.size) % stride == 0
+        left = number(stride) if whole else plus(place.size, times(variable, -stride))
+        below = below.moved(self.stage.stage, loop.axis, Place(position, left))
+        below = replace(below, tail=True) if reduces else below
+        if reduces or self.stage.copies is not None:
+            # zeros fill the overhang of a copy, the identity that of a reduction
+            if stride == 1 or whole:
+                count = floor_div(place.size, stride, self.names.bounds)
+                below = replace(below, lanes=both(below.lanes, less(variable, count)))
+            return self.threads.trips(view, loop, variable, inner(below), None, label)
+        valid = ceil_div(place.size, stride, self.names.bounds)
+        return self.threads.trips(view, loop, variable, inner(below), valid, label)
+
+    def alone(self, view: View, loops: Sequence[Loop], leaf: Leaf, counted: bool = False) -> Statement:
+        """Some loops of this stage with nothing attached inside.
+
+        counted: they are the trips of the schedule's loops; else they come before or after these.
+        """
+        if not loops:
+            return leaf(view)
+        loop, rest = loops[0], loops[1:]
+        label = loop.name if counted else ""
+
+        def inner(v: View) -> Statement:
+            return self.alone(v, rest, leaf, counted)
+
+        if is_full(self.nest.tree, self.stage, loop):
+            return self.full_loop(view, loop, inner, label)
+        return self.clamped_loop(view, loop, inner, label)

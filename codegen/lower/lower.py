@@ -1,0 +1,138 @@
+"""Loop tree -> loop IR.
+
+Meaning of a loop tree
+* Stages run in program order within the loop (or the root) where they stand; each root is one nest.
+* A stage attached inside a loop covers a box of its axes: where it begins and how large it is follow from the points that the
+  trip of that loop covers (schedules/regions.py). Boxes are clamped at the edge of the outer stage.
+* A reduction accumulates in registers from the outermost reduction loop that has nothing but reduction loops and full pieces
+  inside. Reduction loops outside of that one accumulate into the storage: the first trip stores, later ones add. If no such
+  loop exists, the storage is set to the identity where the outermost reduction loop opens.
+* Full pieces (register tiles) run all trips. At an edge they are masked: stores by `valid`, the value of a copy and of a
+  vectorized reduction by `select`. A tile has at most two bodies, the full one and the masked one.
+* Long sums of floats are added up in blocks (blocked_sums.py): accumulators begin anew, and are added to sums on the stack.
+* A sum that stands in where a number is huge or NaN (tensor/exceptional.py) has terms only in tiles of which some point asks.
+* A copy fills the overhang of its tiles with zeros; any stage gives zeros at points of its box outside of its tensor.
+* A fold sets its state to the initial values where its ordered axis opens, and takes its steps in order (fold.py).
+* An output that is attached is stored in its place in the whole tensor; its tiles are disjoint.
+* What is computed ahead, once, when the kernel is made, is decided in schedules/prepared.py.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...schedules.loops import LoopTree
+from ...schedules.prepared import prepared_stages
+from ...targets.target import Target
+from ...tensor.expr import Expr, Read
+from ..ir.index import floor_div, less, modulo, number, plus, times
+from ..ir.loop_ir import (
+    BLOCK_INDEX,
+    THREAD_INDEX,
+    Buffer,
+    For,
+    If,
+    Let,
+    LoopProgram,
+    Nest,
+    Scope,
+    Statement,
+    Store,
+    statements,
+)
+from ..passes.whole_ranges import whole_ranges
+from .nest import NestLowering
+from .refusals import check_lowers
+from .refusals_gpu import check_lowers_for_gpu, check_storage
+from .storage import Storage, storages
+from .storage_gpu import gpu_scope
+from .view import Names
+
+
+def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
+    """The loop IR of a tree to which one config has been applied.
+
+    ScheduleError: a schedule that has no code yet (refusals.py, fold.py), a vector whose length is no power of two.
+    """
+    if target.kind == "cuda":
+        check_lowers_for_gpu(tree)
+        storage = storages(tree, gpu_scope)
+        check_storage(tree, storage)
+    else:
+        check_lowers(tree, target)
+        storage = storages(tree)
+    prepared = prepared_stages(tree)
+    raw = _constants_read_at_run_time(tree, prepared)
+    for constant in raw:
+        old = storage[constant].buffer
+        storage[constant] = Storage(Buffer(f"{constant}.raw", old.dtype, old.shape, Scope.PREPARED))
+    lowering = NestLowering(tree, storage, target)
+    copied = _copy_in_threads if target.kind == "cuda" else _plain_copy
+    prepare = [copied(tree, storage, constant, lowering.names) for constant in raw]
+    nests: list[Nest] = []
+    for stage in tree.stages:
+        if stage.at is None:
+            nest = lowering.nest(stage)
+            (prepare if stage.stage in prepared else nests).append(nest)
+    arguments = [*tree.program.dynamic_inputs, *tree.program.constant_inputs]
+    buffers = [
+        Buffer(t.name, t.dtype, t.shape, Scope.CONSTANT if t in tree.program.constant_inputs else Scope.INPUT)
+        for t in arguments
+    ]
+    outputs = [storage[name].buffer for name in tree.program.outputs]
+    shared = (Scope.PREPARED, Scope.WORKSPACE, Scope.TABLE)
+    used = [s.buffer for s in storage.values() if s.buffer.scope in shared]
+    made = LoopProgram(name, (*buffers, *outputs), tuple(used), tuple(prepare), tuple(nests))
+    return whole_ranges(made) if lowering.useful else made
+
+
+def _constants_read_at_run_time(tree: LoopTree, prepared: frozenset[str]) -> tuple[str, ...]:
+    """Constants that some stage reads directly while the kernel runs."""
+    constants = {t.name for t in tree.program.constant_inputs}
+    found = [
+        read.tensor
+        for stage in tree.stages
+        if stage.stage not in prepared
+        for read in tree.definition(stage.stage).reads()
+        if read.tensor in constants
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _plain_copy(tree: LoopTree, storage: dict[str, Storage], constant: str, names: Names) -> Nest:
+    """Keeps a constant as it is for the life of the kernel."""
+    tensor = tree.program.tensors[constant]
+    variables = [names.variable(f"{constant}.d{n}", extent) for n, extent in enumerate(tensor.shape)]
+    index = tuple(variables)
+    body: Statement = Store(storage[constant].buffer.name, index, Read(f"{constant}", index, tensor.dtype))
+    for variable, extent in zip(reversed(variables), reversed(tensor.shape), strict=True):
+        body = For(variable.name, number(extent), body)
+    return Nest(f"keep_{constant}", body)
+
+
+def _copy_in_threads(tree: LoopTree, storage: dict[str, Storage], constant: str, names: Names) -> Nest:
+    """The same on a GPU: an element for each thread."""
+    tensor = tree.program.tensors[constant]
+    count, threads = prod(tensor.shape), 256
+    blocks = -(-count // threads)
+    item = names.variable(f"{constant}.item", count)
+    index: list[Expr] = []
+    rest: Expr = item
+    for extent in reversed(tensor.shape):
+        index.insert(0, modulo(rest, extent, names.bounds))
+        rest = floor_div(rest, extent, names.bounds)
+    place = tuple(index)
+    body: Statement = Store(storage[constant].buffer.name, place, Read(constant, place, tensor.dtype))
+    body = Let(item.name, plus(times(BLOCK_INDEX, threads), THREAD_INDEX), If(less(item, number(count)), body))
+    return Nest(f"keep_{constant}", body, blocks, threads)
+
+
+def allocated(program: LoopProgram) -> dict[str, Buffer]:
+    """Every buffer that is no argument, by name: globals and what the nests allocate."""
+    found = {buffer.name: buffer for buffer in program.globals}
+    for nest in (*program.prepare, *program.nests):
+        for statement in statements(nest.body):
+            made = getattr(statement, "buffer", None)
+            if isinstance(made, Buffer):
+                found[made.name] = made
+    return found

@@ -1,0 +1,121 @@
+"""Who runs the loops of a stage on a GPU: which threads share them, and which trip each thread takes.
+
+A *team* is the threads that run a stage together: those of a block, those of a warp (inside of WARP loops), or one thread alone
+(inside of THREAD loops). The THREAD loops of a stage form one linear index over its team: loops of dimension 0 count fastest,
+then 1, then 2; inside of one dimension the innermost loop. If the stage has WARP loops too, these count the warps of the
+block and its THREAD loops the lanes of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
+from ...targets.target import Target
+from ...tensor.expr import Expr
+from ..ir.index import Bounds, floor_div, modulo, number
+from ..ir.loop_ir import THREAD_INDEX
+from .view import Team, fixed
+
+WARP = 32
+BOUND = (LoopKind.THREAD, LoopKind.WARP)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A bound loop: trip = (index of the group // divisor) % extent."""
+
+    loop: Loop
+    divisor: int
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Loops of one linear index over the threads, the lanes of a warp or the warps of a block: `index` runs to `size`."""
+
+    index: Expr
+    size: int
+    pieces: tuple[Piece, ...]  # fastest first
+
+    @property
+    def items(self) -> int:
+        """Trips of all its loops together."""
+        return prod(piece.extent for piece in self.pieces)
+
+    @property
+    def strides(self) -> bool:
+        """Whether there are more items than threads."""
+        return self.items > self.size
+
+    def names(self) -> frozenset[str]:
+        """Its loops."""
+        return frozenset(piece.loop.name for piece in self.pieces)
+
+
+def bound(stage: StageLoops, *kinds: LoopKind) -> list[Loop]:
+    """The loops of these kinds, the fastest first."""
+    found = [loop for loop in reversed(stage.loops) if loop.kind in (kinds or BOUND)]
+    return sorted(found, key=lambda loop: loop.dimension)
+
+
+def groups(stage: StageLoops, team: Team, bounds: Bounds) -> tuple[Group, ...]:
+    """How the THREAD and WARP loops of a stage are divided over its team; a team of several has one group or two."""
+    if team.size == 1:
+        return ()
+    warps = bound(stage, LoopKind.WARP)
+    if not warps:
+        return (_group(team.index, team.size, bound(stage, LoopKind.THREAD)),)
+    lane, warp = modulo(team.index, WARP, bounds), floor_div(team.index, WARP, bounds)
+    return _group(lane, WARP, bound(stage, LoopKind.THREAD)), _group(warp, team.size // WARP, warps)
+
+
+def _group(index: Expr, size: int, loops: list[Loop]) -> Group:
+    pieces: list[Piece] = []
+    divisor = 1
+    for loop in loops:
+        pieces.append(Piece(loop, divisor, fixed(loop.extent)))
+        divisor *= fixed(loop.extent)
+    return Group(index, size, tuple(pieces))
+
+
+def level(tree: LoopTree, stage: StageLoops) -> LoopKind:
+    """Which team runs a stage: BLOCK, WARP or THREAD (one alone)."""
+    found = LoopKind.BLOCK
+    for outer, depth in tree.chain(stage.stage):
+        kinds = {loop.kind for loop in outer.loops[:depth]}
+        if LoopKind.THREAD in kinds:
+            return LoopKind.THREAD
+        if LoopKind.WARP in kinds:
+            found = LoopKind.WARP
+    return found
+
+
+def threads_of(tree: LoopTree, root: StageLoops, target: Target) -> int:
+    """How many threads a block of a root has: what its bound loops ask for, else those of the stages attached to it."""
+    assert target.isa.gpu is not None
+    inside = [s for s in tree.stages if any(outer is root for outer, _ in tree.chain(s.stage))]
+    cooperative = [s for s in inside if level(tree, s) is LoopKind.BLOCK]
+    wanted = _wanted(root) if bound(root) else max((_wanted(s) for s in cooperative), default=1)
+    wanted = min(wanted, target.isa.gpu.block_threads)
+    return wanted if wanted == 1 else -(-wanted // WARP) * WARP
+
+
+def _wanted(stage: StageLoops) -> int:
+    warps = bound(stage, LoopKind.WARP)
+    if warps:
+        return WARP * prod(fixed(loop.extent) for loop in warps)
+    return prod(fixed(loop.extent) for loop in bound(stage, LoopKind.THREAD))
+
+
+def whole_block(threads: int) -> Team:
+    """The team of all threads."""
+    return Team(threads, THREAD_INDEX if threads > 1 else number(0))
+
+
+def blocks(stage: StageLoops, index: Expr) -> Group:
+    """How the BLOCK loops of a root are divided over the blocks; loops made for the threads of a CPU count as such."""
+    found = sorted(bound(stage, LoopKind.BLOCK, LoopKind.PARALLEL), key=lambda loop: loop.dimension)
+    group = _group(index, 1, found)
+    return Group(index, group.items, group.pieces)

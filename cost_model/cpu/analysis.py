@@ -1,0 +1,271 @@
+"""Everything that the features and the closed-form estimate are made of, from one walk over a loop tree.
+
+The extents of the tree are ints (one config) or int64 arrays (a population); so all numbers here are floats or float64 arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...schedules.access import is_anchor
+from ...schedules.loops import WRITTEN_OUT, LoopKind, LoopTree
+from ...schedules.useful import useful
+from ...targets.target import Cache, Target
+from ...tensor.expr import variables
+from ..footprint import Value, real
+from ..levels import PARALLEL, Levels, StageLevels, levels
+from ..traffic import NestTraffic, TrafficWalk, survives
+from .matrix import work_of
+from .work import Work
+
+LEVELS = 3  # caches that features tell apart
+# Of the last cache, what a program finds there of its last run. Neighbours on other cores use it too: on an EPYC 9004 they
+# replace all of its 32 MB within 5 ms.
+SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Bytes that come into a cache to be read, that are written (which come in before, and go out after), and that are
+    stored past it."""
+
+    read: Value
+    written: Value
+    past: Value
+
+    @property
+    def total(self) -> Value:
+        """All bytes in and out."""
+        return self.read + 2.0 * self.written + self.past
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """One nest. `trips`: of its parallel loops; `threads`: how many of them work; `balance`: the longest share of a thread
+    over the mean share of all threads, so that 1 is perfect. `moved`: what enters or leaves each cache.
+    `ahead`: how many bytes ahead memory is asked for by prefetches, 0 without any. `asks`: there is a place for them, whether
+    or not a config uses it. `passes`: several stages walk over inputs of the program, one after the other: what the next row
+    needs is not on its way while this one is worked on. `rows`: how many such rows there are. `streams`: nothing in it is
+    worked on again and again, as the operands of a product are. `near`: above 0 where hints bring the next block's operand near
+    while one is computed. `edges`: tiles of streamed tensors that reach beyond the end of a row: masked stores of nothing bring
+    in what is streamed next. `late`: lines from far away that nobody asks for in time. `broken`: streamed stores of a part of a
+    line, between which other lines are stored. `packed`: of what enters the last cache, what stages that pack it read, while
+    nothing else goes on.
+    """
+
+    root: StageLevels
+    trips: Value
+    threads: Value
+    balance: Value
+    work: tuple[tuple[StageLevels, Work], ...]
+    moved: tuple[Moved, ...]
+    traffic: NestTraffic
+    ahead: Value = 0.0
+    asks: bool = False
+    passes: bool = False
+    rows: Value = 1.0
+    streams: bool = False
+    near: Value = 0.0
+    edges: Value = 0.0
+    late: Value = 0.0
+    broken: Value = 0.0
+    packed: Value = 0.0
+
+    @property
+    def on_matrix(self) -> bool:
+        """Whether a matrix unit does any of it."""
+        return any(work.on_matrix for _, work in self.work)
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """All nests of a tree. `touched`: bytes of all tensors of the program together, each counted once.
+
+    `real_points`: stage -> points that the program asks for; what is evaluated twice or beyond an edge is not among them.
+    """
+
+    nests: tuple[Nest, ...]
+    caches: tuple[Cache, ...]
+    touched: Value
+    real_points: dict[str, float]
+
+
+def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
+    """The walk. `threads`: what the kernel runs with; the numbers of the tree must be known (TypeError if they are not)."""
+    counted = levels(tree, useful(tree.program) if target.kind != "cuda" else {})
+    caches = target.caches[:LEVELS]
+    walk = TrafficWalk(counted, caches)
+    begun = [_begin(counted, root, walk, threads) for root in counted.roots]
+    largest: dict[str, Value] = {}
+    for _, _, traffic in begun:
+        for tensor, box in traffic.boxes.items():
+            largest[tensor] = np.maximum(largest[tensor], box.moved) if tensor in largest else box.moved
+    touched = sum(largest.values(), 0.0)
+    nests = []
+    for root, (trips, used, traffic) in zip(counted.roots, begun, strict=True):
+        balance = np.ceil(trips / used) * float(threads) / np.maximum(trips, 1.0)
+        work = tuple((s, work_of(tree, s, target)) for s in members(counted, root))
+        moved = tuple(_moved(traffic, n, caches, used, touched) for n in range(len(caches)))
+        inside = [s for s, _ in work]
+        ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)
+        asks = any(note.startswith("prefetch") for s in inside for note, *_ in s.loops.notes)
+        rows, streams = root.trips[deepest(counted, root)], not any(is_anchor(s.definition) for s in inside)
+        late = traffic.late * (1.0 - survives(touched / (caches[min(1, len(caches) - 1)].bytes * used)))
+        near, edges = brings_near(inside), streamed_edges(inside, traffic)
+        broken = broken_lines(inside, traffic, caches[0].line)
+        about = (root, trips, used, balance, work, moved, traffic)
+        packed = _moved(traffic, len(caches) - 1, caches, used, touched, packed_tensors(inside)).read
+        nests.append(Nest(*about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed))
+    points = {name: real_points(s) for name, s in counted.stages.items()}
+    return Analysis(tuple(nests), caches, touched, points)
+
+
+def members(counted: Levels, stage: StageLevels) -> list[StageLevels]:
+    """A stage and all that runs inside of it."""
+    found = [stage]
+    for level in range(1, len(stage.loops.loops) + 1):
+        for inner in counted.attached(stage, level):
+            found += members(counted, inner)
+    return found
+
+
+def deepest(counted: Levels, stage: StageLevels) -> int:
+    """The innermost level inside of which other stages run; 0 without any."""
+    return max((n for n in range(1, len(stage.loops.loops) + 1) if counted.attached(stage, n)), default=0)
+
+
+def bytes_ahead(stages: list[StageLevels]) -> Value:
+    """The farthest prefetch of some stages, in bytes of the tensor that it asks for."""
+    farthest: Value = 0.0
+    for s in stages:
+        for note, where, distance in s.loops.notes:
+            kind, _, tensor = note.partition(" ")
+            if kind == "prefetch":
+                farthest = np.maximum(farthest, real(distance) * bytes_of_a_trip(s, where, tensor))
+    return farthest
+
+
+def bytes_of_a_trip(stage: StageLevels, where: str, tensor: str) -> Value:
+    """How far in a tensor one trip of a loop moves on: what is written out in it, along the tensor's axes."""
+    definition = stage.definition
+    reads = [read for read in definition.reads() if read.tensor == tensor]
+    made = [t for t in definition.tensors if t.name == tensor]
+    own = {axis.name for _ in made for axis in definition.axes}
+    moving = own.union(*(variables(index) for read in reads for index in read.indices))
+    dtype = (reads[0] if reads else made[0]).dtype
+    inside = stage.loops.loops[stage.loops.position(where) + 1 :]
+    points: Value = float(dtype.bytes)
+    for loop in inside:
+        if loop.kind in WRITTEN_OUT and loop.axis in moving:
+            points = points * real(loop.extent)
+    return points
+
+
+def brings_near(stages: list[StageLevels]) -> Value:
+    """How many operands are brought near by some stages."""
+    total: Value = 0.0
+    for s in stages:
+        for note, _, on in s.loops.notes:
+            if note.startswith("bring "):
+                total = total + real(on)
+    return total
+
+
+def streamed_edges(stages: list[StageLevels], traffic: NestTraffic) -> Value:
+    """Rows of streamed tensors whose last tile reaches beyond their end."""
+    total: Value = 0.0
+    for s in stages:
+        streamed = [traffic.streamed[a.tensor] for a in s.writes if a.tensor in traffic.streamed]
+        vectors = [loop.axis for loop in s.straight if loop.kind is LoopKind.VECTOR]
+        if streamed and vectors:
+            outermost = s.loops.pieces(vectors[0])[0]
+            rows = s.trips[s.loops.loops.index(outermost)]
+            total = total + streamed[0] * np.where(s.trips[-1] > real_points(s), rows, 0.0)
+    return total
+
+
+def broken_lines(stages: list[StageLevels], traffic: NestTraffic, line: int) -> Value:
+    """Vectors of streamed tensors that leave a line (of so many bytes) unfinished while the code goes on to others."""
+    total: Value = 0.0
+    for s in stages:
+        vector = next((loop for loop in s.straight if loop.kind is LoopKind.VECTOR), None)
+        places = {axis.name for axis in s.definition.axes}
+        if vector is None or vector.axis not in places:
+            continue
+        along: Value = 1.0
+        others: Value = 1.0
+        for loop in s.straight:
+            if loop.axis == vector.axis:
+                along = along * real(loop.extent)
+            elif loop.axis in places:
+                others = others * real(loop.extent)
+        for tensor in s.definition.tensors:
+            unfinished = (along * tensor.dtype.bytes < line) & (others > 1.0)
+            vectors = np.where(unfinished, s.trips[-1] / real(vector.extent), 0.0)
+            total = total + traffic.streamed.get(tensor.name, 0.0) * vectors
+    return total
+
+
+def packed_tensors(stages: list[StageLevels]) -> frozenset[str]:
+    """What is read to be packed, inside of other stages' loops, and by nobody else."""
+    packing = [s.loops.tiled and s.loops.at is not None for s in stages]
+    read = [{read.tensor for read in s.definition.reads()} for s in stages]
+    packed = frozenset().union(*(names for names, packs in zip(read, packing, strict=True) if packs))
+    return packed.difference(*(names for names, packs in zip(read, packing, strict=True) if not packs))
+
+
+def real_points(stage: StageLevels) -> float:
+    """Points that the program asks for."""
+    return float(np.prod([float(axis.extent) for axis in stage.definition.all_axes]))
+
+
+def walks_repeatedly(tree: LoopTree, stages: list[StageLevels]) -> bool:
+    """Whether stages without reuse follow each other inside of a loop, the first of them on inputs of the program."""
+    given = {t.name for t in tree.program.dynamic_inputs}
+    walking = [s for s in stages if s.loops.copies is None and not is_anchor(s.definition)]
+    attached = [s for s in walking if s.loops.at is not None and s.definition.reduction]
+    return len(walking) > 1 and any(r.tensor in given for s in attached for r in s.definition.reads())
+
+
+def _begin(counted: Levels, root: StageLevels, walk: TrafficWalk, threads: int) -> tuple[Value, Value, NestTraffic]:
+    """(trips of the parallel loops, threads that work, traffic) of a nest."""
+    outermost = 0
+    while outermost < len(root.full) and root.loops.loops[outermost].kind in PARALLEL:
+        outermost += 1
+    trips = root.trips[outermost] if outermost else 1.0
+    used = np.minimum(trips, float(threads))
+    return trips, used, walk.nest(root, members(counted, root), used)
+
+
+def _moved(
+    traffic: NestTraffic,
+    number: int,
+    caches: tuple[Cache, ...],
+    threads: Value,
+    touched: Value,
+    tensors: frozenset[str] | None = None,
+) -> Moved:
+    """What moves in and out of a cache in one of many runs, of some tensors or of all: what is still there from the run before
+    does not.
+
+    A line that is written comes in before and goes out after; one that is streamed only goes out, to memory.
+    """
+    cache, last = caches[number], number == len(caches) - 1
+    room = cache.bytes * np.ceil(threads / cache.shared_by) * (SHARE if last and number else 1.0)
+    fetched = 1.0 - survives(touched / room)
+    read: Value = 0.0
+    written: Value = 0.0
+    past: Value = 0.0
+    for (tensor, leaves), moved in traffic.moved.items():
+        if tensors is not None and tensor not in tensors:
+            continue
+        bytes_ = moved[number] * fetched
+        if leaves:
+            streamed = traffic.streamed.get(tensor, 0.0)
+            written = written + (1.0 - streamed) * bytes_
+            past = past + (streamed * traffic.boxes[tensor].moved if last else 0.0)
+        elif (tensor, True) not in traffic.moved:
+            read = read + bytes_
+    return Moved(read, written, past)

@@ -1,0 +1,360 @@
+"""How many instructions a stage takes, of each kind, over a whole run and all threads; and how long their chains are.
+
+The straight code at the end of a nest (unrolled and vectorized loops) runs once for each trip of the loop around it. An
+instruction in it exists once for each copy that its value depends on: a broadcast of A[i, k] once for each row of a register
+tile, a vector of B[k, j] once for each of its columns. Instructions that do not depend on an inner loop stand outside of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...schedules.access import element_stride, output_stride
+from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, LoopTree
+from ...targets.target import Target
+from ...tensor.expr import Read, Var, variables
+from ...tensor.indices.affine import affine
+from ..footprint import Value, real
+from ..levels import StageLevels, in_registers
+from ..operations import guarded_reads, slots
+
+LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
+WINDOW = 200.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
+SCALAR_PORTS = 2.0  # scalars per cycle, also where only one vector of full width is done per cycle
+SCALAR_LOADS = 3.0  # the same of loads, also those that fill all lanes with one scalar
+TILE_CYCLES = 16.0  # of the matrix unit for one product of tiles: a row each
+STRIDED = (
+    4  # elements from lane to lane up to which whole vectors are loaded and their lanes picked (codegen/emit/memory.py)
+)
+SPREAD = 3.0  # instructions that bring a mask to where the lanes lie in one of these vectors
+REMEMBERED = (
+    32.0  # trips of a loop up to which its end is foreseen more or less (Sapphire Rapids: no cost seen up to there)
+)
+LOOP_INSTRUCTIONS = 3.0  # increment, comparison and jump
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The instructions of a stage. Counts are totals of a run.
+
+    operations: cycles of one arithmetic port, a whole vector at a time. loads: all of them; broadcasts: those of one element
+    for all lanes; gathered: accesses to single lanes of vectors;
+    unaligned, masked, crowded: loads across two cache lines, of which a mask leaves out lanes, and from tensors whose rows
+    lie at strides near a page.
+    loops, exits: iterations of the loops in the code, and how often one ends.
+    steps: trips of the straight code, each of which lengthens the chains of accumulators by one addition; 0 without chains.
+    chains: independent accumulators; length: steps from setting the accumulators to storing them.
+    registers: vector registers needed at one time; code: instructions in the text of the innermost loop.
+    width: the part of a vector register that is used; points: evaluations of the stage's body.
+    products, tile_loads: of whole tiles on a matrix unit (matrix.py), whose loads are among `loads`, a line each.
+    apart: broadcasts from rows of which neighbours lie at strides near a page, and not packed next to each other.
+    """
+
+    operations: Value
+    loads: Value
+    broadcasts: Value
+    stores: Value
+    gathered: Value
+    unaligned: Value
+    crowded: Value
+    loops: Value
+    exits: Value
+    steps: Value
+    chains: Value
+    length: Value
+    registers: Value
+    code: Value
+    width: Value
+    points: Value
+    masked: Value = 0.0
+    products: Value = 0.0
+    tile_loads: Value = 0.0
+    apart: Value = 0.0
+
+    @property
+    def arithmetic(self) -> Value:
+        """Cycles of one port or of the matrix unit."""
+        return self.operations + TILE_CYCLES * self.products
+
+    @property
+    def on_matrix(self) -> bool:
+        """Whether a matrix unit does it."""
+        return not (isinstance(self.products, float) and self.products == 0.0)
+
+    @property
+    def instructions(self) -> Value:
+        """All of them."""
+        return self.operations + self.loads + self.stores + LOOP_INSTRUCTIONS * self.loops + self.products
+
+
+@dataclass(slots=True)
+class Reads:
+    """Loads of operands; `operands`: registers that they take in the straight code; `kept`: registers for what a later point
+    of the straight code uses again; `shuffles`: what turns vectors in registers to lie along another axis."""
+
+    loads: Value = 0.0
+    broadcasts: Value = 0.0
+    gathered: Value = 0.0
+    unaligned: Value = 0.0
+    crowded: Value = 0.0
+    masked: Value = 0.0
+    operands: Value = 1.0
+    kept: Value = 0.0
+    shuffles: Value = 0.0
+    apart: Value = 0.0
+
+
+class StageWork:
+    """Counts the instructions of one stage."""
+
+    def __init__(self, tree: LoopTree, stage: StageLevels, target: Target) -> None:
+        self.tree = tree
+        self.stage = stage
+        self.target = target
+        self.dtype = max((t.dtype for t in stage.definition.tensors), key=lambda d: d.bytes)
+        self.vector: Loop | None = next((x for x in stage.straight if x.kind is LoopKind.VECTOR), None)
+        self._copies: dict[frozenset[str], Value] = {}
+
+    @cached_property
+    def vectors(self) -> Value:
+        """Registers that one run of the vectorized loop fills."""
+        if self.vector is None:
+            return 1.0
+        return np.ceil(real(self.vector.extent) / self.target.lanes(self.dtype))
+
+    def copies(self, axes: frozenset[str]) -> Value:
+        """How many copies the straight code has of an instruction whose value depends on these axes."""
+        if axes not in self._copies:
+            total: Value = 1.0
+            for loop in self.stage.straight:
+                if loop.axis in axes:
+                    total = total * (self.vectors if loop is self.vector else real(loop.extent))
+            self._copies[axes] = total
+        return self._copies[axes]
+
+    def times(self, axes: frozenset[str]) -> Value:
+        """How often an instruction whose value depends on these axes is executed."""
+        level = self.stage.body
+        while level and self.stage.loops.loops[level - 1].axis not in axes:
+            level -= 1
+        return self.stage.trips[level] * self.copies(axes)
+
+    def work(self) -> Work:
+        """All counts."""
+        stage = self.stage
+        fused = self.target.kind != "x86" or "fma" in self.target.features
+        everything = frozenset(axis.name for axis in stage.definition.all_axes)
+        operations: Value = 0.0
+        text: Value = 0.0
+        for axes, cost in slots(stage.definition, fused, self._written_out()).items():
+            operations = operations + cost * self.times(axes)
+            text = text + cost * self.copies(axes)
+        reads = self._reads()
+        stores, reloads, scattered = self._writes()
+        steps = stage.trips[stage.body]
+        registers = self.copies(everything) + reads.operands
+        spilled = (
+            np.maximum(registers - self.target.vector_registers, 0.0) * steps if stage.definition.reduction else 0.0
+        )
+        room = np.maximum(self.target.vector_registers - registers, 0.0)
+        spilled = spilled + np.maximum(reads.kept - room, 0.0) * steps / self._around
+        innermost, openings, unrolled = self._loops()
+        lanes = 1.0 if self.vector is None else real(self.vector.extent)
+        has_chain = stage.registers is not None and stage.registers <= stage.body
+        return Work(
+            operations=operations + reads.gathered + reads.shuffles + reloads + self._finish(),
+            loads=reads.loads + reloads + spilled,
+            broadcasts=reads.broadcasts,
+            stores=stores + spilled,
+            gathered=reads.gathered + scattered,
+            unaligned=reads.unaligned,
+            crowded=reads.crowded,
+            loops=innermost,
+            exits=openings,
+            steps=steps if has_chain else 0.0,
+            chains=self.copies(everything),
+            length=steps / np.maximum(stage.trips[stage.registers or 0], 1.0) if has_chain else 1.0,
+            registers=registers,
+            code=(text + reads.operands) * unrolled,
+            width=np.minimum(lanes / self.target.lanes(self.dtype), 1.0),
+            points=stage.trips[-1],
+            masked=reads.masked,
+            apart=reads.apart,
+        )
+
+    @cached_property
+    def _around(self) -> Value:
+        """Copies of the straight code that unrolled loops around it make."""
+        return self._values({axis.name: 1 for axis in self.stage.definition.all_axes})[0] / self.copies(
+            frozenset(axis.name for axis in self.stage.definition.all_axes)
+        )
+
+    def _written_out(self) -> frozenset[str]:
+        """Axes whose points are all written out, so that what depends on them alone is known when the code is made."""
+        unrolled = [loop.axis for loop in self.stage.straight if loop.kind is LoopKind.UNROLL]
+        return frozenset(axis for axis in unrolled if len(self.stage.loops.pieces(axis)) == 1)
+
+    # ---- memory ------------------------------------------------------------------------------------------------------
+
+    def _reads(self) -> Reads:
+        """All loads of operands."""
+        found = Reads()
+        live: list[Value] = []
+        guarded = guarded_reads(self.stage.definition)
+        for read in self.stage.definition.reads():
+            producer = self.tree.program.producers.get(read.tensor)
+            axes = frozenset().union(*(variables(index) for index in read.indices))
+            if producer is not None and in_registers(self.tree, made := self.tree.by_stage[producer.name]):
+                crosses = made.tiled and self.vector is not None and self.vector.axis in axes
+                if crosses and self.vector is not None and self._step(read) != 1:
+                    found.shuffles = found.shuffles + self.times(axes) * np.log2(real(self.vector.extent))
+                continue
+            differ, masks = self._shared(read)
+            count = self.times(axes) * differ
+            live.append(self.copies(axes) * differ)
+            found.kept = found.kept + self.copies(axes) * self._around * (1.0 - differ)
+            if self.vector is not None and self.vector.axis in axes:
+                step = self._step(read)
+                if 1 < step <= STRIDED:
+                    found.shuffles = found.shuffles + count * (step - 1.0)
+                    count = count * step
+                    found.unaligned = found.unaligned + count
+                    if read in guarded:
+                        found.shuffles = found.shuffles + self.times(axes) * masks * step * SPREAD
+                        found.masked = found.masked + count
+                elif step != 1:
+                    count = count / self.vectors * real(self.vector.extent)
+                    found.gathered = found.gathered + count
+                else:
+                    found.unaligned = found.unaligned + (count if self._splits_lines(read.tensor) else 0.0)
+                    found.masked = found.masked + (count if read in guarded else 0.0)
+            crowds = any(a.crowds for a in self.stage.accesses if a.tensor == read.tensor)
+            if self.vector is None or self.vector.axis not in axes:
+                found.broadcasts = found.broadcasts + count
+                found.apart = found.apart + (count if crowds else 0.0)
+            found.crowded = found.crowded + (count if crowds else 0.0)
+            found.loads = found.loads + count
+        if len(live) > 1:  # the shorter side is held, the other one streams through one register
+            found.operands = live[0]
+            for copies in live[1:]:
+                found.operands = np.minimum(found.operands, copies)
+            found.operands = found.operands + 1.0
+        return found
+
+    def _step(self, read: Read) -> int:
+        """Elements from one lane of a vector to the next; 0 where they lie anywhere."""
+        assert self.vector is not None
+        producer = self.tree.program.producers.get(read.tensor)
+        if producer is not None and self.tree.by_stage[producer.name].tiled:
+            copy = self.tree.by_stage[producer.name]
+            innermost = [axis.name for axis in producer.axes].index(copy.loops[-1].axis)
+            return int(affine(read.indices[innermost]).coefficient(Var(self.vector.axis)) == 1)
+        return abs(element_stride(self.tree.program, read, self.vector.axis) or 0)
+
+    def _shared(self, read: Read) -> tuple[Value, Value]:
+        """The parts of the copies of a read that differ, and whose masks differ where it is guarded.
+
+        A window's points are its neighbours' points too: along a dimension indexed by 2 i + k there are as many values as the
+        box has points, where i and k are written out. But at a ragged edge the rows of a tile are clamped, each by itself, and
+        what one row may read says nothing about the others.
+        """
+        differ: Value = 1.0
+        masks: Value = 1.0
+        for index in read.indices:
+            axes = affine(index).coefficients
+            copies, reach = self._values(axes)
+            if self.vector is not None and self.vector.axis in axes:
+                differ, masks = differ * np.minimum(reach / copies, 1.0), masks * self.vectors / copies
+            else:
+                even = self._even(frozenset(axes))
+                differ = differ * np.where(even > 0.0, np.minimum(reach / copies, 1.0), 1.0)
+                masks = masks * np.where(even > 0.0, 1.0 / copies, 1.0)
+        return differ, masks
+
+    def _values(self, coefficients: dict[str, int]) -> tuple[Value, Value]:
+        """(combinations of the values that some axes take where all is written out, values that an index takes)."""
+        copies: Value = 1.0
+        reach: Value = 1.0
+        inside: Value = 1.0  # 1 while all loops further in are written out
+        for loop in reversed(self.stage.loops.loops):
+            if loop.kind not in WRITTEN_OUT:
+                inside = inside * np.where(real(loop.extent) > 1.0, 0.0, 1.0)
+            elif loop.axis in coefficients:
+                extent, step = real(loop.extent), real(loop.stride)
+                if loop is self.vector:
+                    extent, step = self.vectors, float(self.target.lanes(self.dtype))
+                more = inside * (extent - 1.0)
+                copies = copies * (1.0 + more)
+                reach = reach + more * step * abs(coefficients[loop.axis])
+        return copies, reach
+
+    def _even(self, axes: frozenset[str]) -> Value:
+        """1 where what is written out of these axes always is there in full, else 0."""
+        even: Value = 1.0
+        for loop in self.stage.straight:
+            if loop.axis in axes:
+                tile = real(loop.extent) * real(loop.stride)
+                points = float(next(a.extent for a in self.stage.definition.all_axes if a.name == loop.axis))
+                even = even * np.where(np.ceil(points / tile) * tile > points, 0.0, 1.0)
+        return even
+
+    def _splits_lines(self, tensor: str) -> bool:
+        """Whether rows begin anywhere in a line, so that full vectors mostly lie across two."""
+        declared = self.tree.program.tensors[tensor]
+        producer = self.tree.program.producers.get(tensor)
+        if len(declared.shape) < 2 or (producer is not None and tensor not in self.tree.program.outputs):
+            return False
+        return bool(declared.shape[-1] * declared.dtype.bytes % (self.target.vector_bits // 8))
+
+    def _writes(self) -> tuple[Value, Value, Value]:
+        """(stores, loads of what is stored anew, stores of single lanes)."""
+        stage, definition = self.stage, self.stage.definition
+        if in_registers(self.tree, stage.loops):
+            return 0.0, 0.0, 0.0
+        spatial = frozenset(axis.name for axis in definition.axes)
+        level = stage.body if stage.registers is None else min(stage.registers, stage.body)
+        count = self.copies(spatial) * stage.trips[level]
+        scattered: Value = 0.0
+        if self.vector is not None and self.vector.axis in spatial and not self._writes_in_order():
+            count = count / self.vectors * real(self.vector.extent)
+            scattered = count
+        count = count * len(definition.tensors)
+        outside = stage.registers is None or any(stage.reduces[: stage.registers])
+        return count, count if definition.reduction and outside else 0.0, scattered
+
+    def _writes_in_order(self) -> bool:
+        assert self.vector is not None
+        if self.stage.loops.tiled:
+            return self.stage.loops.loops[-1] is self.vector
+        return output_stride(self.stage.definition, self.vector.axis) == 1
+
+    # ---- control -----------------------------------------------------------------------------------------------------
+
+    def _loops(self) -> tuple[Value, Value, Value]:
+        """(iterations of loops in the code, how often a loop ends, copies of the body in the innermost loop)."""
+        iterations: Value = 0.0
+        ends: Value = 0.0
+        unrolled: Value = 1.0
+        for level, loop in enumerate(self.stage.loops.loops[: self.stage.body]):
+            if loop.kind is LoopKind.UNROLL:
+                unrolled = real(loop.extent)
+                continue
+            unrolled = 1.0
+            exists = np.minimum(real(loop.extent) - 1.0, 1.0)  # a single trip is no loop in the code
+            iterations = iterations + exists * self.stage.trips[level + 1]
+            ends = ends + exists * np.minimum(real(loop.extent) / REMEMBERED, 1.0) * self.stage.trips[level]
+        return iterations, ends, unrolled
+
+    def _finish(self) -> Value:
+        """Operations that fold the lanes of a vectorized reduction into one value."""
+        stage = self.stage
+        if self.vector is None or self.vector.axis not in {a.name for a in stage.definition.reduction}:
+            return 0.0
+        lanes = frozenset((self.vector.axis,))
+        rest = frozenset(a.name for a in stage.definition.axes)
+        level = min(stage.registers if stage.registers is not None else stage.body, stage.body)
+        halvings = np.log2(np.maximum(real(self.vector.extent), 1.0))
+        return stage.trips[level] * self.copies(rest) * (self.copies(lanes) + 3.0 * halvings)

@@ -1,0 +1,4 @@
+"""GPUs: launches, registers, lanes, places, and the seconds that follow.
+
+Imports footprint, levels, operations and traffic of `cost_model`.
+"""

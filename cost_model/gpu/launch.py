@@ -1,0 +1,184 @@
+"""A launch in numbers: its blocks, what each of their threads holds, and what all of them together do to the machine.
+
+From one walk over a loop tree to which a config or a population has been applied; totals are over the whole launch, counted
+in instructions of warps, cycles of the units that all warps of a multiprocessor share, and bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...schedules.loops import LoopKind, LoopTree
+from ...targets.isa import Multiprocessor
+from ...targets.target import Cache, Target
+from ..footprint import Value, real
+from ..levels import Levels, StageLevels, levels
+from ..traffic import TrafficWalk, survives
+from .lanes import LANES, SECTOR
+from .patterns import note
+from .places import placement, shared_bytes
+from .registers import registers_at_most, registers_needed
+from .stage import StageCost, StageCounter, wanted_threads
+
+L1_RESERVED = 1024.0  # bytes of shared memory that each block costs beside its own
+REGISTER_GRAIN = 256.0  # registers are handed out to a warp in so many
+SCHEDULERS = 4.0  # of a multiprocessor: each has its share of the registers, for warps of its own
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Launch:
+    """One root with all that runs inside of it. `ahead`: stages of the software pipeline (1: none).
+
+    `grid` blocks of `width` threads are started; `blocks` of them have something to do, in `threads` of theirs.
+    """
+
+    root: StageLevels
+    blocks: Value
+    grid: Value
+    threads: Value
+    width: Value
+    registers: Value
+    pressure: Value  # registers that a thread would take, over those that it can have
+    shared_bytes: Value
+    resident: Value  # blocks of a multiprocessor at a time
+    ahead: Value
+    stages: tuple[StageCost, ...]
+    l2_bytes: Value  # between the multiprocessors and the L2
+    dram_bytes: Value
+    touched: Value  # bytes of all tensors, each counted once
+
+
+def launches(tree: LoopTree, target: Target) -> tuple[Launch, ...]:
+    """All launches of a call, in order. TypeError for a tree whose extents are still symbolic."""
+    counted = levels(tree)
+    return tuple(_LaunchCount(counted, root, target).launch() for root in counted.roots)
+
+
+def resident_blocks(gpu: Multiprocessor, threads: Value, registers: Value, shared: Value) -> Value:
+    """How many blocks a multiprocessor holds at a time: by threads, registers, memory. Source: CUDA C++ best practices guide,
+    "Occupancy", and the occupancy calculator that NVIDIA ships with its profiler."""
+    warps = np.ceil(threads / LANES)
+    by_threads = np.floor(gpu.threads / (warps * LANES))
+    of_warp = np.maximum(np.ceil(registers * LANES / REGISTER_GRAIN) * REGISTER_GRAIN, REGISTER_GRAIN)
+    by_registers = np.floor(np.floor(gpu.registers / SCHEDULERS / of_warp) * SCHEDULERS / warps)
+    by_shared = np.floor(gpu.shared / (shared + L1_RESERVED))
+    return np.minimum(np.minimum(np.minimum(by_threads, by_registers), by_shared), float(gpu.blocks))
+
+
+class _LaunchCount:
+    """Counts one launch."""
+
+    def __init__(self, counted: Levels, root: StageLevels, target: Target) -> None:
+        self.counted, self.root, self.target = counted, root, target
+        self.tree = counted.tree
+        assert target.isa.gpu is not None
+        self.gpu = target.isa.gpu
+        self.members = [s for s in counted.stages.values() if s is root or self._inside(s)]
+        depth = 0
+        while depth < len(root.loops.loops) and root.loops.loops[depth].kind is LoopKind.BLOCK:
+            depth += 1
+        self.depth = depth
+        self.blocks: Value = root.trips[depth]
+        self.grid: Value = 1.0
+        for loop in root.loops.loops[:depth]:
+            self.grid = self.grid * real(loop.extent)
+        self.places = {s.name: placement(self.tree, s.loops) for s in self.members}
+        self.threads = self._threads()
+        self.width: Value = np.where(np.asarray(self.threads) > 1.0, np.ceil(self.threads / LANES) * LANES, 1.0)
+
+    def _inside(self, stage: StageLevels) -> bool:
+        return any(outer is self.root.loops for outer, _ in self.tree.chain(stage.name))
+
+    def _threads(self) -> Value:
+        own = np.minimum(wanted_threads(self.root.loops), float(self.gpu.block_threads))
+        if any(x.kind in (LoopKind.THREAD, LoopKind.WARP) for x in self.root.loops.loops):
+            return own
+        most: Value = 1.0
+        for stage in self.members:
+            most = np.maximum(most, wanted_threads(stage.loops))
+        return np.minimum(most, float(self.gpu.block_threads))
+
+    def launch(self) -> Launch:
+        """All numbers."""
+        counter = StageCounter(self.counted, self.places, self.threads, self.blocks)
+        stages = tuple(counter.cost(s) for s in self.members)
+        ahead: Value = 1.0
+        shared: Value = 0.0
+        for stage in self.members:
+            depth = note(stage.loops, "pipeline")
+            if not (isinstance(depth, int) and depth == 0):
+                ahead = np.maximum(ahead, real(depth))
+        for stage in self.members:
+            shared = shared + shared_bytes(self.tree, stage.loops, self.places[stage.name], self.width, ahead)
+        needed = registers_needed(self.tree, self.members, self.places, self.width)
+        most = registers_at_most(self.width)
+        registers = np.minimum(needed, most)
+        resident = np.maximum(resident_blocks(self.gpu, self.width, registers, shared), 0.0)
+        l2, dram, touched = self._bytes(shared * np.maximum(resident, 1.0))
+        return Launch(
+            self.root, self.blocks, self.grid, self.threads, self.width, registers, needed / most, shared, resident, ahead,
+            stages, l2, dram, touched,
+        )  # fmt: skip
+
+    # ---- bytes ---------------------------------------------------------------------------------------------------------
+
+    def _bytes(self, shared: Value) -> tuple[Value, Value, Value]:
+        """(bytes between multiprocessors and L2, bytes of DRAM, bytes of all tensors once)."""
+        l1, l2 = self.target.caches[0], self.target.caches[1]
+        walk = TrafficWalk(self.counted, (Cache(l1.bytes, SECTOR, 1), Cache(l2.bytes, SECTOR, l2.shared_by)))
+        out = {t.name for t in self.root.definition.tensors}
+        inside = {t.name for s in self.members if s is not self.root for t in s.definition.tensors}
+        each: list[dict[str, Value]] = []
+        for level in range(self.depth + 1):
+            boxes = walk.boxes(self.root, level)
+            each.append({name: box.moved for name, box in boxes.items() if name not in inside or name in out})
+        once = _total(each[0])
+        block = _total(each[-1])
+        # what a block reads again comes from its L1 if it fits beside the shared memory
+        room = np.maximum(float(self.gpu.shared) - shared, 16.0 * 1024.0)
+        repeats = self._repeats()
+        stays = survives(block / room)
+        traffic = self.blocks * block * (stays + (1.0 - stays) * repeats)
+        dram = np.minimum(traffic, self.blocks * block)
+        for level in range(self.depth + 1):
+            fits = survives(_total(each[level]) / float(l2.bytes))
+            bound = np.minimum(self.root.trips[level] * _total(each[level]), dram)
+            dram = dram - fits * (dram - bound)
+        # what runs at the same time shares the L2, in whatever order
+        wave = np.minimum(self.blocks, float(self.target.cores))
+        shared_by = self._wave_bytes(each, wave)
+        dram = np.minimum(dram, np.maximum(self.blocks / wave * shared_by, once))
+        return traffic, np.maximum(dram, np.minimum(once, dram)), once
+
+    def _wave_bytes(self, each: list[dict[str, Value]], wave: Value) -> Value:
+        """Bytes that `wave` neighbouring blocks touch together: between the levels of the block loops, on a log scale."""
+        found = _total(each[-1]) * wave
+        for level in range(self.depth, 0, -1):
+            inner = self.blocks / np.maximum(self.root.trips[level], 1.0)
+            outer = self.blocks / np.maximum(self.root.trips[level - 1], 1.0)
+            share = np.log(np.maximum(wave / inner, 1.0)) / np.log(np.maximum(outer / inner, 1.0 + 1e-9))
+            low, high = _total(each[level]), _total(each[level - 1])
+            between = low * (high / np.maximum(low, 1.0)) ** np.minimum(share, 1.0)
+            found = np.where((wave >= inner) & (wave <= outer), np.minimum(found, between), found)
+        return found
+
+    def _repeats(self) -> Value:
+        """How many times a block goes over its memory: stages that walk over the same tensor one after another."""
+        times: dict[str, int] = {}
+        for stage in self.members:
+            for tensor in dict.fromkeys(r.tensor for r in stage.definition.reads()):
+                times[tensor] = times.get(tensor, 0) + 1
+        return float(max([n for t, n in times.items() if self._is_global(t)], default=1))
+
+    def _is_global(self, tensor: str) -> bool:
+        producer = self.tree.program.producers.get(tensor)
+        return producer is None or self.places.get(producer.name, "global") == "global"
+
+
+def _total(bytes_: dict[str, Value]) -> Value:
+    total: Value = 0.0
+    for value in bytes_.values():
+        total = total + value
+    return total

@@ -1,0 +1,138 @@
+"""Gradient-boosted trees by XGBoost (Chen and Guestrin, KDD 2016), one of the regressors that a `LearnedModel` may use."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...common.forks import with_team
+from .smooth import Smoothing
+
+Features = NDArray[np.float32]
+Vector = NDArray[np.float64]
+Watched = tuple[Features, Vector, Vector | None]  # with their weights
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """How a `LearnedModel` learns. The defaults, and why, stand in tuner/effort.py with all others of the search."""
+
+    members: int  # regressors that each leave out other batches
+    rows: int  # that one fit may use
+    trees: int  # of a regressor that learns anew, at most
+    more: int  # trees that one which has learned before gets at most for what is new
+    anew: float  # growth of the samples since it learned anew, after which it does so again
+    depth: int
+    step: float  # of boosting
+    share: float  # of rows and of columns that a tree sees
+    leaf: float  # least weight of a leaf
+    enough: int  # rows held out, without which the number of trees is not watched
+    patience: int  # trees without a gain on what is held out
+    exact: int  # rows up to which every split is tried
+    foreign: float  # share of the rows that may be of other tasks
+    crowd: float  # times as much as a task's own samples those of all other tasks count at most
+    kept: float  # share of the rows that are the best, and share that are the newest
+    failures: int  # and successes without which no classifier is trained
+    failure_trees: int  # of the classifier
+    smoothing: Smoothing  # of a few samples
+    pause: float  # seconds of loading the package after which others have their turn
+
+
+def import_slowly(package: str, meanwhile: Callable[[], None], pause: float) -> None:
+    """Imports what takes a second, with a call of `meanwhile` after each `pause` seconds of it, between two modules."""
+    finder = _Between(meanwhile, pause)
+    sys.meta_path.insert(0, finder)
+    try:
+        import_module(package)
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Between(MetaPathFinder):
+    """Finds nothing, but is asked before every module that is loaded."""
+
+    def __init__(self, meanwhile: Callable[[], None], pause: float) -> None:
+        self._meanwhile, self._pause = meanwhile, pause
+        self._last, self._inside = perf_counter(), False
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        """Not here."""
+        if perf_counter() - self._last > self._pause and not self._inside:
+            self._inside = True
+            self._meanwhile()  # may import modules of its own
+            self._last, self._inside = perf_counter(), False
+
+
+class XGBoost:
+    """A regressor on one thread: the cores are timing kernels meanwhile.
+
+    About 10 ms for 200 rows of 40 features, 40 ms to predict 100,000 (one Zen 4 core).
+    """
+
+    def __init__(self, learning: Learning, seed: int, objective: str = "reg:squarederror") -> None:
+        self.learning = learning
+        self.booster: Any = None
+        self.trees = 0
+        self.settings: dict[str, object] = {
+            "objective": objective,
+            "max_depth": learning.depth,
+            "eta": learning.step,
+            "subsample": learning.share,
+            "colsample_bytree": learning.share,
+            "min_child_weight": learning.leaf,
+            "nthread": 1,
+            "seed": seed,
+            "verbosity": 0,
+        }
+
+    def fit(self, features: Features, target: Vector, weight: Vector | None = None) -> XGBoost:
+        """Learns from scratch."""
+        return self.fit_watched(features, target, None, weight)
+
+    def fit_watched(
+        self, features: Features, target: Vector, held: Watched | None, weight: Vector | None = None
+    ) -> XGBoost:
+        """As `fit`; no more trees once what is `held` out has not been predicted better for a while."""
+        return self._grow(features, target, held, weight, self.learning.trees, False)
+
+    def fit_more(
+        self, features: Features, target: Vector, held: Watched | None, weight: Vector | None = None
+    ) -> XGBoost:
+        """As `fit_watched`, but keeps its trees and adds a few for what they get wrong: far less work than learning anew."""
+        return self._grow(features, target, held, weight, self.learning.more, True)
+
+    def _grow(
+        self, features: Features, target: Vector, held: Watched | None, weight: Vector | None, most: int, again: bool
+    ) -> XGBoost:
+        return with_team(lambda: self._grown(features, target, held, weight, most, again))
+
+    def _grown(
+        self, features: Features, target: Vector, held: Watched | None, weight: Vector | None, most: int, again: bool
+    ) -> XGBoost:
+        xgboost, learning = import_module("xgboost"), self.learning
+        before = self.booster[: self.trees] if again else None
+        settings = {**self.settings, "tree_method": "exact" if len(target) <= learning.exact else "hist"}
+        watching: dict[str, object] = {}
+        if held is not None and len(held[1]) >= learning.enough:
+            watched = xgboost.DMatrix(held[0], label=held[1], weight=held[2], nthread=1)
+            watching = {"evals": [(watched, "held")], "early_stopping_rounds": learning.patience}
+        data = xgboost.DMatrix(features, label=target, weight=weight, nthread=1)
+        self.booster = xgboost.train(settings, data, most, **watching, xgb_model=before, verbose_eval=False)
+        self.trees = self.booster.best_iteration + 1 if watching else self.booster.num_boosted_rounds()
+        return self
+
+    def predict(self, features: Features) -> NDArray[np.floating]:
+        """float32[n]."""
+        if not len(features):
+            return np.zeros(0, dtype=np.float32)
+        trees = (0, self.trees)
+        found: NDArray[np.floating] = with_team(lambda: self.booster.inplace_predict(features, iteration_range=trees))
+        return found

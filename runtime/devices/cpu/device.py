@@ -1,0 +1,246 @@
+"""Runs artifacts in this process: object code is linked by LLVM's JIT linker, with the OpenMP runtime that is here."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import itertools
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....codegen.artifact import Artifact, BufferSpec
+from ....common.errors import EnvironmentFailure, InternalError, TargetError
+from ....targets.target import check_runs_here, parse_target
+from ....tensor.dtype import DTYPES
+from ..base import Array
+from .cold import evict
+from .fast_call import Passport, Wanted, entrance, fits
+from .jit import LINKING, jit
+from .memory import address, aligned_array, kept_memory
+from .team import parallel
+
+_LARGE = 1 << 16  # bytes from which on an output's alignment matters more than the microsecond it costs
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_REPEAT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+_numbers = itertools.count()
+WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "100000"}  # up to some 3 ms of spinning, then sleep
+
+
+@lru_cache(maxsize=1)
+def openmp_runtime() -> ctypes.CDLL:
+    """libgomp: that of the wheels of scikit-learn or xgboost, else the system's. The packages are not imported.
+
+    Raises EnvironmentFailure if there is none.
+    """
+    tried = []
+    for package, folder in (("sklearn", "scikit_learn.libs"), ("xgboost", "xgboost.libs")):
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin is not None:
+            tried += sorted(map(str, (Path(spec.origin).parents[1] / folder).glob("libgomp*.so*")))
+    tried.append("libgomp.so.1")
+    with _waiting_policy():
+        for name in tried:
+            try:
+                return ctypes.CDLL(name)
+            except OSError:
+                continue
+    raise EnvironmentFailure(
+        "no OpenMP runtime was found, which kernels for several threads need",
+        expected="libgomp, as in the wheels of scikit-learn and xgboost or with gcc",
+        found="tried " + ", ".join(tried),
+        advice="install the system's (apt install libgomp1), or pip install scikit-learn, or compile with threads=1",
+    )
+
+
+@contextmanager
+def _waiting_policy() -> Iterator[None]:
+    """How a team waits for its next region, which the runtime reads once, when it is loaded: it spins shortly, then sleeps.
+
+    By default a team spins for milliseconds, on cores that whatever else runs here needs; on a busy machine that made calls
+    a hundred times slower. A person's own settings stand, and the environment is left as it was.
+    """
+    wanted = {} if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ else WAITING
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name in wanted:
+            del os.environ[name]
+
+
+class CpuDevice:
+    """The processors of this machine."""
+
+    name = "cpu"
+    own_memory = False
+    clock = "host"
+
+    def load(self, artifact: Artifact) -> CpuKernel:
+        """Links the code. Errors: TargetError if this machine lacks what the code needs; EnvironmentFailure if there is no
+        OpenMP runtime or the object does not link."""
+        if artifact.format != "object":
+            raise TargetError("this artifact is no CPU code", expected="format 'object'", found=repr(artifact.format))
+        check_runs_here(parse_target(artifact.target))
+        return CpuKernel(artifact)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """An uninitialised array; large ones begin at a cache line, so that vectors do not straddle lines."""
+        if prod(shape) * dtype.itemsize < _LARGE:
+            return np.empty(shape, dtype)
+        return aligned_array(shape, dtype)
+
+    def upload(self, array: Array) -> Array:
+        """The array itself."""
+        return array
+
+
+class Frame:
+    """What one call needs: the argument block and the workspace. Used by one call at a time."""
+
+    __slots__ = ("arguments", "keep", "pointer", "workspace")
+
+    def __init__(self, count: int, workspace_bytes: int) -> None:
+        self.arguments = (ctypes.c_void_p * max(1, count))()
+        self.pointer = ctypes.addressof(self.arguments)
+        self.keep = kept_memory(workspace_bytes) if workspace_bytes else None
+        self.workspace = 0 if self.keep is None else address(self.keep)
+
+
+class CpuKernel:
+    """A linked artifact. Calls release Python's global lock and may overlap: each takes a frame of its own from a pool."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+        self._library = _link(artifact)
+        self.entry = _ENTRY(self._library[artifact.symbol])
+        self._repeat = _REPEAT(self._library[f"{artifact.symbol}_repeat"])
+        self._prepared = kept_memory(artifact.prepared_bytes) if artifact.prepared_bytes else None
+        self.prepared = 0 if self._prepared is None else address(self._prepared)
+        self._ready = not artifact.constants
+        self._inputs = len(artifact.inputs)
+        self._outputs_at = self._inputs + len(artifact.constants)
+        self._count = self._outputs_at + len(artifact.outputs)
+        self._frames: list[Frame] = []
+        inputs, outputs = _wanted(artifact.inputs), _wanted(artifact.outputs)
+        self._passport = Passport(inputs, outputs) if fits(inputs, outputs) else None
+        self._address = self._library[artifact.symbol]
+        if self._passport is not None:
+            self._enter = entrance(len(inputs), len(artifact.constants), len(outputs))
+
+    @property
+    def facts(self) -> dict[str, dict[str, int]]:
+        """Nothing: a processor has no driver."""
+        return {}
+
+    def acquire(self) -> Frame:
+        """A free frame. Give it back by `release`."""
+        try:
+            return self._frames.pop()
+        except IndexError:
+            return Frame(self._count, self.artifact.workspace_bytes)
+
+    def release(self, frame: Frame) -> None:
+        """Makes a frame free again."""
+        self._frames.append(frame)
+
+    def prepare(self, constants: Sequence[Array]) -> None:
+        """See LoadedKernel."""
+        if len(constants) != len(self.artifact.constants):
+            raise InternalError(
+                "a wrong number of constants", expected=str(len(self.artifact.constants)), found=str(len(constants))
+            )
+        if self.artifact.prepared_bytes:
+            frame = self.acquire()
+            for slot, constant in enumerate(constants, self._inputs):
+                frame.arguments[slot] = address(constant)
+            _ENTRY(self._library[f"{self.artifact.symbol}_prepare"])(frame.pointer, self.prepared, frame.workspace)
+            for slot in range(self._inputs, self._outputs_at):
+                frame.arguments[slot] = 0
+            self.release(frame)
+        self._ready = True
+
+    def kept(self) -> Sequence[Array]:
+        """See LoadedKernel: what was prepared of the constants."""
+        return [] if self._prepared is None else [self._prepared.copy()]
+
+    def restore(self, kept: Sequence[Array]) -> None:
+        """See LoadedKernel."""
+        if self._prepared is not None:
+            self._prepared[:] = kept[0]
+        self._ready = True
+
+    def run(self, arrays: Sequence[Array], stream: int = 0) -> None:
+        """See LoadedKernel."""
+        frame = self._filled(arrays)
+        self.entry(frame.pointer, self.prepared, frame.workspace)
+        self.release(frame)
+
+    def run_if_right(self, *objects: object) -> bool:
+        """See LoadedKernel."""
+        if self._passport is None or not self._ready:
+            return False
+        frame = self.acquire()
+        refused = self._enter(
+            self._passport.pointer, frame.pointer, self.prepared, frame.workspace, self._address, *objects
+        )
+        self._frames.append(frame)
+        return not refused
+
+    def run_repeat(self, arrays: Sequence[Array], count: int) -> float:
+        """See LoadedKernel."""
+        frame = self._filled(arrays)
+        started = time.perf_counter()
+        self._repeat(frame.pointer, self.prepared, frame.workspace, count)
+        seconds = time.perf_counter() - started
+        self.release(frame)
+        return seconds
+
+    def evict(self, arrays: Sequence[Array]) -> None:
+        """See LoadedKernel."""
+        evict([*arrays, *([] if self._prepared is None else [self._prepared])])
+
+    def _filled(self, arrays: Sequence[Array]) -> Frame:
+        if not self._ready:
+            raise InternalError("the kernel was not given its constants", advice="call prepare first")
+        frame = self.acquire()
+        block, inputs, gap = frame.arguments, self._inputs, self._outputs_at - self._inputs
+        for number, array in enumerate(arrays):
+            block[number if number < inputs else number + gap] = address(array)
+        return frame
+
+
+def _wanted(specs: Sequence[BufferSpec]) -> list[Wanted]:
+    return [(DTYPES[spec.dtype].numpy, spec.shape) for spec in specs]
+
+
+def _link(artifact: Artifact) -> Any:
+    """Links the object files; what comes back maps exported symbols to addresses and keeps the code alive."""
+    import llvmlite.binding as llvm
+
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for code in (artifact.code, *artifact.parts):
+        builder.add_object_img(code)
+    if artifact.runtime_symbols:
+        runtime = openmp_runtime()
+        for name in artifact.runtime_symbols:
+            pointer = ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value
+            assert pointer is not None
+            builder.import_symbol(name, parallel(pointer) if name == "GOMP_parallel" else pointer)
+    names = [artifact.symbol, f"{artifact.symbol}_repeat"]
+    if artifact.prepared_bytes:
+        names.append(f"{artifact.symbol}_prepare")
+    for name in names:
+        builder.export_symbol(name)
+    with LINKING:
+        try:
+            return builder.link(jit(), f"{artifact.symbol}.{next(_numbers)}")
+        except RuntimeError as error:
+            raise EnvironmentFailure("the compiled code could not be linked", found=str(error)) from error

@@ -1,0 +1,193 @@
+"""The rule for products of products with something of each row between them: attention, mostly.
+
+    s[h, i, j] = sum[d](q[h, i, d] * k[h, j, d]);  p = softmax of the rows of s;  o[h, i, d] = sum[j](p[h, i, j] * v[h, j, d])
+
+Where an anchor's rows need only the same rows of stages before it, one of which is an anchor itself, all of them run for a
+block of rows at a time, so that the matrices between them stay in a near cache. Each product is tiled for registers; what
+belongs to one row is done row by row.
+
+    loops    others, blocks of rows, { first product, then the rest row by row }, columns, tiles, depth, rows, vectors, lanes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....tensor.program import Program, Stage
+from ...access import contiguous_axis, depends, element_stride, is_anchor, is_expensive, plain_dimension
+from ...extents import Extent, ceildiv
+from ...schedule import LoopHandle, Schedule, StageHandle
+from .stream import row_axes
+from .tile import can_tile, parts_of
+from .transpose import contiguous_dimension, square
+
+ROWS_AT_MOST = 16
+VECTORS_AT_MOST = 6
+UNROLL_AT_MOST = 8
+BLOCK_AT_MOST = 64  # tiles of rows
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """`root`: the last anchor; `members`: what runs for a block of its rows, consumers first."""
+
+    root: str
+    members: tuple[str, ...]
+
+
+def together_of(program: Program) -> Together | None:
+    """The last anchor whose rows need rows of an anchor before it, or None."""
+    for root in reversed(program.stages):
+        parts = parts_of(program, root, root) if can_tile(program, root, root) and is_anchor(root) else None
+        if parts is None or parts.rows is None:
+            continue
+        shared = (*parts.others, parts.rows)
+        rows: dict[str, tuple[str | None, ...]] = {root.name: shared}
+        members: list[str] = []
+        for stage in reversed(program.stages[: program.stages.index(root)]):
+            readers = program.consumers[stage.name]
+            if stage.name in program.outputs or stage.fold is not None or len(stage.tensors) > 1:
+                continue
+            if not readers or any(reader.name not in rows for reader in readers):
+                continue
+            own = row_axes(program, stage, rows, len(shared))
+            if own is None or (is_anchor(stage) and not _same_rows(program, stage, own)):
+                continue
+            rows[stage.name] = own
+            members.append(stage.name)
+        if any(is_anchor(program.stage(name)) for name in members):
+            return Together(root.name, tuple(members))
+    return None
+
+
+def _same_rows(program: Program, stage: Stage, own: tuple[str | None, ...]) -> bool:
+    """Whether the rows of an anchor's register tile are rows of the root."""
+    parts = parts_of(program, stage, stage) if can_tile(program, stage, stage) else None
+    return parts is not None and parts.rows == own[-1]
+
+
+def kept_together(program: Program, found: Together) -> frozenset[str]:
+    """What must not be written where it is read: functions of points, which a product would compute again and again."""
+    return frozenset(name for name in found.members if is_expensive(program.stage(name)))
+
+
+def apply_together(s: Schedule, found: Together) -> set[str]:
+    """Schedules the root with all members that are left; returns the stages taken."""
+    members = [name for name in found.members if any(stage.name == name for stage in s.program.stages)]
+    run_together(s, members, _root(s, s.stage(found.root)))
+    return {found.root, *members}
+
+
+def run_together(s: Schedule, members: list[str], at: LoopHandle) -> None:
+    """Products and what belongs to one row, consumers first, inside of a loop for a block of rows."""
+    rows: dict[str, LoopHandle] = {}  # stage -> the loop over rows inside of which it runs, or which it has
+    for name in members:
+        if is_anchor(s.program.stage(name)):
+            _product(s, s.compute_at(name, at))
+            continue
+        around = [rows.get(reader.name) for reader in s.program.consumers[name]]
+        names = {None if loop is None else loop.name for loop in around}
+        row = around[0] if len(names) == 1 else None
+        own = _row_by_row(s, s.compute_at(name, at if row is None else row))
+        rows[name] = own if row is None else row
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """The numbers of a register tile."""
+
+    rows: Extent
+    vectors: Extent
+    lanes: Extent
+    unroll: Extent
+
+
+def _tile(s: Schedule, stage: StageHandle, rows: LoopHandle, vector: LoopHandle, depth: LoopHandle) -> _Tile:
+    name, lanes = stage.name, s.lanes(stage.definition.tensors[0].dtype)
+    height = s.factor(f"{name}.rows", s.most(rows), at_most=ROWS_AT_MOST, default=6)
+    width = s.factor(f"{name}.vectors", ceildiv(s.most(vector), lanes), at_most=VECTORS_AT_MOST, default=4)
+    s.require(
+        height * width + width + 1 <= s.target("vector_registers"),
+        "accumulators, one row of vectors and a broadcast fit in the vector registers",
+    )
+    unroll = s.factor(f"{name}.unroll", depth.extent, at_most=UNROLL_AT_MOST, default=4)
+    return _Tile(height, width, lanes, unroll)
+
+
+def _root(s: Schedule, stage: StageHandle) -> LoopHandle:
+    """The last product; returns the loop over blocks of rows."""
+    parts = parts_of(s.program, stage.definition, stage.definition)
+    assert parts is not None and parts.rows is not None
+    loops = {a.name: loop for a, loop in zip(stage.definition.all_axes, stage.loops, strict=True)}
+    tile = _tile(s, stage, loops[parts.rows], loops[parts.vector], loops[parts.depth])
+    block = s.factor(f"{stage.name}.block", loops[parts.rows].extent, at_most=BLOCK_AT_MOST, default=8)
+    s.require((block - 1) * tile.rows < loops[parts.rows].extent, "no more tiles than rows")
+    rows = s.split(loops[parts.rows], block, tile.rows)
+    vectors = s.split(loops[parts.vector], tile.vectors, tile.lanes)
+    depth = s.split(loops[parts.depth], tile.unroll)
+    others = [loops[axis] for axis in parts.others]
+    rest = [loops[axis] for axis in parts.other_reductions]
+    s.reorder(*others, rows[0], vectors[0], rows[1], *rest, *depth, rows[2], *vectors[1:])
+    s.parallel(*others, rows[0])
+    s.unroll(depth[1], rows[2], vectors[1])
+    s.vectorize(vectors[2])
+    _pack(s, stage.name, parts.vector, parts.depth, tile)
+    return rows[0]
+
+
+def _product(s: Schedule, stage: StageHandle) -> None:
+    """A product for a block of rows."""
+    parts = parts_of(s.program, stage.definition, stage.definition)
+    assert parts is not None and parts.rows is not None
+    loops = {a.name: loop for a, loop in zip(stage.definition.all_axes, stage.loops, strict=True)}
+    tile = _tile(s, stage, loops[parts.rows], loops[parts.vector], loops[parts.depth])
+    rows = s.split(loops[parts.rows], tile.rows)
+    vectors = s.split(loops[parts.vector], tile.vectors, tile.lanes)
+    depth = s.split(loops[parts.depth], tile.unroll)
+    others = [loops[axis] for axis in parts.others]
+    rest = [loops[axis] for axis in parts.other_reductions]
+    s.reorder(*others, vectors[0], rows[0], *rest, *depth, rows[1], *vectors[1:])
+    s.unroll(depth[1], rows[1], vectors[1])
+    s.vectorize(vectors[2])
+    width, along = tile.vectors * tile.lanes, loops[parts.vector].extent
+    if isinstance(along, int) and along < stage.definition.axis(parts.vector).extent:
+        s.require(along % width <= 0, "tiles of columns begin where packed operands have theirs")
+    _pack(s, stage.name, parts.vector, parts.depth, tile)
+
+
+def _pack(s: Schedule, anchor: str, vector: str, depth: str, tile: _Tile) -> None:
+    """An operand whose vectors lie along another dimension is turned by a nest of its own, once for all rows."""
+    for read in s.program.stage(anchor).reads():
+        dimension = plain_dimension(read, vector)
+        across = contiguous_dimension(s.program, read.tensor)
+        if dimension is None or not depends(read, depth) or element_stride(s.program, read, vector) == 1:
+            continue
+        if read.tensor in s.program.producers or across is None:
+            continue
+        made = s.copy(read.tensor, anchor)
+        pieces = s.split(made.loops[dimension], tile.vectors, tile.lanes)
+        steps = s.split(made.loops[across], tile.lanes)
+        rest = [loop for n, loop in enumerate(made.loops) if n not in (dimension, across)]
+        s.reorder(*rest, pieces[0], *steps, *pieces[1:])
+        s.parallel(*rest, pieces[0])
+        s.unroll(steps[1], pieces[1])
+        s.vectorize(pieces[2])
+        square(s, read.tensor, made.name, across, steps[0])
+
+
+def _row_by_row(s: Schedule, stage: StageHandle) -> LoopHandle:
+    """Vectors along the row; returns the innermost loop over rows (of a stage with points, the first to be attached)."""
+    definition = stage.definition
+    loops = {a.name: loop for a, loop in zip(definition.all_axes, stage.loops, strict=True)}
+    along = contiguous_axis(s.program, definition)
+    lanes = s.lanes(definition.tensors[0].dtype)
+    if along is None or along not in loops:
+        return stage.loops[-1]
+    unroll = s.factor(f"{stage.name}.vectors", ceildiv(s.most(loops[along]), lanes), at_most=UNROLL_AT_MOST, default=4)
+    pieces = s.split(loops[along], unroll, lanes)
+    others = [loops[a.name] for a in definition.axes if a.name != along]
+    rest = [loops[a.name] for a in definition.reduction if a.name != along]
+    s.reorder(*others, *rest, *pieces)
+    s.unroll(pieces[1])
+    s.vectorize(pieces[2])
+    return others[-1] if others else pieces[0]

@@ -1,0 +1,192 @@
+"""The slide rule: a small window that moves over data without reuse along another axis: stencils, depthwise, pooling.
+
+    y[c, p, q] = sum[r, s](x[c, 2 * p + r, 2 * q + s] * w[c, r, s])      max[r, s](x[...])
+
+    vector    the axis along which the result is contiguous, sliding or not
+    rows      the last other axis that slides: neighbouring points share data, and coefficients; they are a register tile
+    lines     the axis before that which slides, in blocks that share a piece of the data; without one, blocks of rows do
+
+The window is written out: a number that several points of the tile need is loaded once. Guards are taken out of the loops:
+a piece of the data is copied with its border (tensor/rewrites/pad_reads.py).
+
+    loops    others, [blocks of vectors], blocks of lines, [data], lines, tiles, window, rows, vectors, lanes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ....tensor.expr import Read
+from ....tensor.program import Program, Stage
+from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
+from ...access import finished, identity_read, is_anchor, output_stride
+from ...extents import Extent, ceildiv
+from ...schedule import LoopHandle, Schedule, StageHandle
+from .exceptional import asked_about
+from .window import is_shifted, shifting_axes, slides
+
+POINTS_AT_MOST = 64  # of a window that is written out
+ROWS_AT_MOST = 16
+VECTORS_AT_MOST = 8
+TERMS_AT_MOST = 512  # in the code of one tile
+
+
+@dataclass(frozen=True, slots=True)
+class Slide:
+    """Which axis plays which part; `data` is the read that slides."""
+
+    vector: str
+    rows: str | None
+    lines: str | None
+    data: Read
+
+
+def slide_of(program: Program, stage: Stage) -> Slide | None:
+    """The parts of the axes, or None where the rule does not apply."""
+    if stage.combiner in (None, "fold") or len(stage.tensors) != 1 or is_anchor(stage):
+        return None
+    sliding = [r for r in stage.reads() if slides(stage, r)]
+    vectors = [a.name for a in stage.axes if a.extent > 1 and output_stride(stage, a.name) == 1]
+    if len(sliding) != 1 or not vectors:
+        return None
+    (data,) = sliding
+    windows = {name for index in data.indices if is_shifted(index) for name in shifting_axes(index)}
+    points = prod(a.extent for a in stage.reduction)
+    if any(a.name not in windows for a in stage.reduction) or points > POINTS_AT_MOST:
+        return None
+    axes = [a.name for a in stage.axes if a.extent > 1 and a.name in windows and a.name != vectors[0]]
+    return Slide(vectors[0], axes[-1] if axes else None, axes[-2] if len(axes) > 1 else None, data)
+
+
+def prepare_slides(s: Schedule) -> None:
+    """Borders are written by stages of their own, or asked for at each load: less is copied then."""
+    found = [stage for stage in s.program.stages if _has_border(s.program, stage)]
+    while found and s.variant(f"{found[0].name} border", [True, False]):
+        slide = slide_of(s.program, found[0])
+        assert slide is not None
+        s.rewrite("pad_reads", stage=found[0].name, tensor=slide.data.tensor)
+        found = [stage for stage in s.program.stages if _has_border(s.program, stage)]
+
+
+def _has_border(program: Program, stage: Stage) -> bool:
+    slide = None if stage.name in asked_about(program) else slide_of(program, stage)
+    if slide is None or not guarded_reads(stage, slide.data.tensor):
+        return False
+    return can_pad_reads(program, stage, slide.data.tensor)
+
+
+def pieces_of_slides(program: Program) -> frozenset[str]:
+    """The pointwise stages that make the data of one sliding window and nothing else."""
+    found = set()
+    for stage in program.stages:
+        slide = slide_of(program, stage)
+        producer = None if slide is None else program.producers.get(slide.data.tensor)
+        if producer is None or producer.combiner is not None or producer.name in program.outputs:
+            continue
+        if len(program.consumers[producer.name]) == 1 and len(producer.tensors) == 1:
+            found.add(producer.name)
+    return frozenset(found)
+
+
+def finished_slide(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
+    """The sliding reduction whose values a pointwise stage finishes, point by point."""
+    return finished(
+        program, stage, taken, lambda read, p: identity_read(read, stage) and slide_of(program, p) is not None
+    )
+
+
+def apply_slide(s: Schedule, root: str, name: str) -> set[str]:
+    """Schedules a sliding reduction and the pointwise stage that finishes it (or itself); returns the stages taken."""
+    slide = slide_of(s.program, s.program.stage(name))
+    assert slide is not None
+    return _Sliding(s, root, name, slide).apply()
+
+
+class _Sliding:
+    """The steps, in order."""
+
+    def __init__(self, s: Schedule, root: str, name: str, slide: Slide) -> None:
+        self.s, self.root, self.name, self.slide = s, root, name, slide
+        self.definition = s.program.stage(name)
+        self.lanes: Extent = s.lanes(self.definition.tensors[0].dtype)
+        self.rows: Extent = 1
+        if slide.rows is not None:
+            self.rows = s.factor(f"{name}.rows", self._extent(slide.rows), at_most=ROWS_AT_MOST, default=4)
+        columns = ceildiv(self._extent(slide.vector), self.lanes)
+        self.vectors = s.factor(f"{name}.vectors", columns, at_most=VECTORS_AT_MOST, default=1)
+        tile = self.rows * self.vectors
+        s.require(tile + 2 <= s.target("vector_registers"), "accumulators fit in the vector registers")
+        terms: Extent = tile
+        for axis in self.definition.reduction:
+            terms = terms * self._extent(axis.name)
+        s.require(terms <= TERMS_AT_MOST, "a tile whose window is written out stays short code")
+
+    def _extent(self, axis: str) -> Extent:
+        return self.s.stage(self.name).along(self.definition, axis).extent
+
+    def apply(self) -> set[str]:
+        """All steps; the stages taken."""
+        s, slide = self.s, self.slide
+        taken = {self.root, self.name}
+        stage = s.stage(self.root)
+        others = [
+            stage.along(self.definition, a.name)
+            for a in self.definition.axes
+            if a.name not in (slide.vector, slide.rows, slide.lines)
+        ]
+        blocks, around, rows = self._pixels(stage)
+        vectors = s.split(stage.along(self.definition, slide.vector), self.vectors, self.lanes)
+        moves = slide.vector in {name for i in slide.data.indices if is_shifted(i) for name in shifting_axes(i)}
+        sums = [] if self.root != self.name else self._window(stage)
+        outside, inside = ([], [vectors[0]]) if moves else ([vectors[0]], [])
+        s.reorder(*others, *outside, *blocks, *around, *inside, *sums, *rows, *vectors[1:])
+        s.parallel(*others, *outside, *blocks)
+        s.unroll(*sums[1::2], *rows, vectors[1])
+        s.vectorize(vectors[2])
+        at = [*others, *outside, *blocks][-1] if others or outside or blocks else None
+        if self.root != self.name:
+            self._attach([*others, *outside, *blocks, *around, *inside][-1])
+        data = slide.data.tensor
+        if data in pieces_of_slides(s.program) and at is not None:
+            taken.add(data)
+            self._piece(s.compute_at(data, at))
+        return taken
+
+    def _pixels(self, stage: StageHandle) -> tuple[list[LoopHandle], list[LoopHandle], list[LoopHandle]]:
+        """(blocks that share data, loops inside of one, rows of the register tile)"""
+        s, slide = self.s, self.slide
+        if slide.rows is None:
+            return [], [], []
+        loop = stage.along(self.definition, slide.rows)
+        if slide.lines is None:
+            tiles = s.factor(f"{self.name}.tiles", self._extent(slide.rows), at_most=64, default=4)
+            s.require((tiles - 1) * self.rows < self._extent(slide.rows), "no more tiles than rows")
+            pieces = s.split(loop, tiles, self.rows)
+            return [pieces[0]], [pieces[1]], [pieces[2]]
+        block = s.factor(f"{self.name}.lines", self._extent(slide.lines), at_most=64, default=8)
+        lines = s.split(stage.along(self.definition, slide.lines), block)
+        along = s.split(loop, self.rows)
+        return [lines[0]], [lines[1], along[0]], [along[1]]
+
+    def _window(self, stage: StageHandle) -> list[LoopHandle]:
+        loops = [stage.along(self.definition, a.name) for a in self.definition.reduction]
+        return [piece for loop in loops for piece in self.s.split(loop, loop.extent)]
+
+    def _attach(self, at: LoopHandle) -> None:
+        """The reduction at a register tile of the stage that finishes it."""
+        s, slide = self.s, self.slide
+        stage = s.compute_at(self.name, at)
+        rest = [stage.along(self.definition, a.name) for a in self.definition.axes if a.name != slide.vector]
+        vectors = s.split(stage.along(self.definition, slide.vector), self.lanes)
+        sums = self._window(stage)
+        s.reorder(*sums, *rest, *vectors)
+        s.unroll(*sums[1::2], *rest, vectors[0])
+        s.vectorize(vectors[1])
+
+    def _piece(self, stage: StageHandle) -> None:
+        """The piece of the data that a block needs, copied in vectors."""
+        loops = list(stage.loops)
+        pieces = self.s.split(loops[-1], self.lanes)
+        self.s.reorder(*loops[:-1], *pieces)
+        self.s.vectorize(pieces[-1])

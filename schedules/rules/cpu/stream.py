@@ -1,0 +1,263 @@
+"""The streaming rule: for everything without reuse to tile for. The contiguous axis goes in vectors, the rest in parallel.
+
+Producers whose values belong to one row of the root (softmax: the maximum and the sum of a row) run inside of its row loop,
+where their rows stay in a near cache. A producer is taken in only if nothing would be computed twice.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ....tensor.expr import Var
+from ....tensor.program import Program, Stage
+from ...access import contiguous_axis, depends, element_stride, is_anchor
+from ...extents import Extent, ceildiv
+from ...schedule import LoopHandle, Schedule, StageHandle
+from .transpose import crossing, transpose
+
+UNROLL_AT_MOST = 8
+ROWS_AT_MOST = 4
+AHEAD = (0, 512, 1024, 2048, 4096, 16384)  # bytes that a prefetch looks ahead: the last for the next of long rows
+FAR = 1 << 16  # elements: an input of this size comes from beyond the near caches
+SHORT = 256  # elements: in a shorter row, pieces that are not whole lines cost more than vectors across lines
+LINE = 64  # bytes
+LARGE = 1 << 20  # elements: a result of this size outlives no near cache, so streaming stores are worth a try
+
+
+def stream_group(s: Schedule, root: str, taken: set[str], few: bool = False) -> set[str]:
+    """Schedules a root and what runs inside of its rows; returns the stages taken. `few`: leave out rarer structures."""
+    group, shared = row_group(s.program, s.program.stage(root), taken)
+    stage = s.stage(root)
+    across = None if group else crossing(s.program, stage.definition)
+    if across is not None:
+        s.parallel(*transpose(s, stage, across, few))
+        _perhaps_streaming(s, stage)
+        return {root}
+    rows = list(stage.axes[:shared]) if group else []
+    axis = contiguous_axis(s.program, stage.definition)
+    if not group and stage.definition.reduction and axis in {a.name for a in stage.definition.axes}:
+        _columns(s, stage, axis)
+        return {root}
+    if group and axis in {a.name for a in stage.definition.axes[:shared]}:
+        axis = None  # the contiguous axis is a row axis: the rows themselves are not vectorized
+    waiting = {t.name for t in s.program.dynamic_inputs if prod(t.shape) >= FAR}
+    loops = _loops(stage)
+    if group and axis is not None:
+        block = s.factor(f"{root}.rows", rows[-1].extent, at_most=ROWS_AT_MOST)
+        rows[-1], loops[stage.definition.axes[shared - 1].name] = s.split(rows[-1], block)
+    _streamed(s, stage, loops, axis, rows, root=True, waiting=waiting)
+    aligned = _perhaps_aligned(s, root, group)
+    if aligned is not None and axis is not None:
+        s.require(aligned * (block - 1) <= 0, "rows that begin at different places of lines are aligned one by one")
+    for name in group:
+        inner = s.compute_at(name, rows[-1])
+        own = contiguous_axis(s.program, inner.definition)
+        _streamed(s, inner, _loops(inner), own, [], root=False, waiting=waiting)
+        if aligned is not None:
+            s.align(name, aligned)
+    return {root, *group}
+
+
+def _loops(stage: StageHandle) -> dict[str, LoopHandle]:
+    """The loop of each axis of a stage that has not been split."""
+    return {axis.name: loop for axis, loop in zip(stage.definition.all_axes, stage.loops, strict=True)}
+
+
+def _streamed(
+    s: Schedule,
+    stage: StageHandle,
+    loops: dict[str, LoopHandle],
+    axis: str | None,
+    rows: list[LoopHandle],
+    root: bool,
+    waiting: set[str],
+) -> None:
+    """Vectors along one axis; spatial axes outside, reductions inside. An attached reduction takes its rows side by side, so
+    that their chains of additions and the ends of their sums overlap."""
+    definition = stage.definition
+    spatial = [a.name for a in definition.axes]
+    reductions = [a.name for a in definition.reduction]
+    if axis is None:
+        if root and spatial:
+            s.parallel(*(rows or [loops[spatial[0]]]))
+        return
+    lanes = s.lanes(definition.tensors[0].dtype)
+    name = definition.name
+    unrolled = s.factor(f"{name}.vectors", ceildiv(s.most(loops[axis]), lanes), at_most=UNROLL_AT_MOST, default=4)
+    others = [loops[a] for a in spatial if a != axis]
+    if axis in reductions:
+        pieces = s.split(loops[axis], unrolled, lanes)
+        rest = [loops[a] for a in reductions if a != axis]
+        if root:
+            s.reorder(*others, *rest, *pieces)
+        else:
+            s.reorder(*rest, pieces[0], *others, *pieces[1:])
+            s.unroll(*others)
+        outer = others
+    elif root and len(others) == 0 and not rows:
+        vectors = ceildiv(loops[axis].extent, unrolled * lanes)
+        chunks = s.factor(f"{name}.chunks", ceildiv(loops[axis].extent, 4 * lanes), at_most=1024, default=8)
+        s.require(chunks <= vectors, "no more chunks than vectors")
+        pieces = s.split(loops[axis], ceildiv(vectors, chunks), unrolled, lanes)
+        s.reorder(pieces[0], pieces[1], *[loops[a] for a in reductions], *pieces[2:])
+        outer = [pieces[0]]
+    else:
+        pieces = s.split(loops[axis], unrolled, lanes)
+        outer = _spatial_order(s, others, pieces, [loops[a] for a in reductions], name)
+    s.unroll(pieces[-2])
+    s.vectorize(pieces[-1])
+    _perhaps_prefetching(s, definition, axis, pieces[-3], unrolled * lanes, waiting)
+    if root:
+        _parallel(s, outer, rows)
+        _perhaps_streaming(s, stage)
+
+
+def _perhaps_prefetching(
+    s: Schedule, stage: Stage, axis: str, loop: LoopHandle, block: Extent, waiting: set[str]
+) -> None:
+    """Asks for what comes some bytes behind in memory, which soon is the next row: hardware prefetchers stop at the end of a
+    page, and rest while other passes compute. The last stage that reads a tensor asks; `waiting`: those not asked for yet.
+    """
+    streamed = dict.fromkeys(
+        r.tensor for r in stage.reads() if r.tensor in waiting and element_stride(s.program, r, axis) == 1
+    )
+    if streamed:
+        ahead = s.choice(f"{stage.name}.ahead", AHEAD, AHEAD[2])
+        elements = ceildiv(ahead, stage.tensors[0].dtype.bytes)
+        for tensor in streamed:
+            s.prefetch(tensor, loop, ceildiv(elements, block))
+    waiting -= set(streamed)
+
+
+def _columns(s: Schedule, stage: StageHandle, axis: str) -> None:
+    """A reduction down the columns: some rows at a time, along chunks of columns, so that memory is walked in its order.
+
+    chunk of columns, block of rows, column vectors, other reductions, rows of the block, vectors, lanes
+
+    The sums of a few vectors of columns are in registers for a block of rows and in a near cache between blocks.
+    """
+    definition, name = stage.definition, stage.name
+    loops = _loops(stage)
+    lanes = s.lanes(definition.tensors[0].dtype)
+    down = max(definition.reduction, key=lambda a: a.extent).name
+    unrolled = s.factor(f"{name}.vectors", ceildiv(loops[axis].extent, lanes), at_most=UNROLL_AT_MOST, default=4)
+    vectors = ceildiv(loops[axis].extent, unrolled * lanes)
+    chunks = s.factor(f"{name}.chunks", ceildiv(loops[axis].extent, lanes), at_most=1024, default=2)
+    s.require(chunks <= vectors, "no more chunks than vectors")
+    block = s.factor(f"{name}.rows", loops[down].extent, default=8)
+    columns = s.split(loops[axis], ceildiv(vectors, chunks), unrolled, lanes)
+    rows = s.split(loops[down], block)
+    others = [loops[a.name] for a in definition.axes if a.name != axis]
+    rest = [loops[a.name] for a in definition.reduction if a.name != down]
+    s.reorder(*others, columns[0], rows[0], columns[1], *rest, rows[1], *columns[2:])
+    s.unroll(columns[2])
+    s.vectorize(columns[3])
+    s.parallel(*others, columns[0])
+
+
+def _spatial_order(
+    s: Schedule, others: list[LoopHandle], pieces: tuple[LoopHandle, ...], reductions: list[LoopHandle], name: str
+) -> list[LoopHandle]:
+    """Column blocks inside the rows, or, for a reduction over rows, reductions around or inside of the columns."""
+    if reductions and s.variant(f"{name} reduce outside", [False, True]):
+        s.reorder(*others, *reductions, *pieces)
+        return others
+    s.reorder(*others, pieces[0], *reductions, *pieces[1:])
+    return [*others, pieces[0]]
+
+
+def _parallel(s: Schedule, outer: list[LoopHandle], rows: list[LoopHandle]) -> None:
+    """The row loops, or else the outermost ones, share the work between the threads."""
+    loops = rows or outer[:2]
+    if loops:
+        s.parallel(*loops)
+
+
+def _perhaps_streaming(s: Schedule, stage: StageHandle) -> None:
+    definition = stage.definition
+    if not definition.reduction and definition.name in s.program.outputs and _is_large(definition):
+        s.streaming(definition.name, s.flag(f"{definition.name}.streaming"))
+
+
+def _perhaps_aligned(s: Schedule, root: str, group: list[str]) -> Extent | None:
+    """Whether the passes over a row begin at lines of memory; None where they do so anyway, or rows are short."""
+    stage = s.program.stage(root)
+    length = stage.axes[-1].extent if group else 0
+    if length * stage.tensors[0].dtype.bytes % LINE == 0 or length < SHORT:
+        return None
+    aligned = s.flag(f"{root}.aligned", default=True)
+    s.align(root, aligned)
+    return aligned
+
+
+def _is_large(stage: Stage) -> bool:
+    total = 1
+    for axis in stage.axes:
+        total *= axis.extent
+    return total >= LARGE
+
+
+def row_group(program: Program, root: Stage, taken: set[str]) -> tuple[list[str], int]:
+    """(producers that run inside the rows of a root, consumers first; how many leading axes make a row).
+
+    More row axes are tried first: the values of a row are then fewest.
+    """
+    for shared in range(len(root.axes) - 1, 0, -1):
+        if any(a.extent > 1 for a in root.axes[:shared]):
+            group = _members(program, root, shared, taken)
+            if group:
+                return group, shared
+    return [], 0
+
+
+def _members(program: Program, root: Stage, shared: int, taken: set[str]) -> list[str]:
+    """Producers all of whose readers run in the row, and which compute each value in one row only."""
+    rows: dict[str, tuple[str | None, ...]] = {root.name: tuple(a.name for a in root.axes[:shared])}
+    members: list[str] = []
+    for stage in reversed(program.stages):
+        if stage.name == root.name or stage.name in taken or stage.name in program.outputs or stage.fold is not None:
+            continue
+        readers = program.consumers[stage.name]
+        if not readers or len(stage.tensors) > 1 or is_anchor(stage) or any(r.name not in rows for r in readers):
+            continue
+        own = row_axes(program, stage, rows, shared)
+        if own is not None:
+            rows[stage.name] = own
+            members.append(stage.name)
+    return members
+
+
+def inside_rows(program: Program, root: Stage, members: list[str], shared: int) -> dict[str, tuple[str, ...]]:
+    """The axes of each member that have more than one point inside of a row of its root."""
+    rows: dict[str, tuple[str | None, ...]] = {root.name: tuple(a.name for a in root.axes[:shared])}
+    inside: dict[str, tuple[str, ...]] = {}
+    for name in members:
+        stage = program.stage(name)
+        own = row_axes(program, stage, rows, shared)
+        assert own is not None
+        rows[name] = own
+        inside[name] = tuple(a.name for a in stage.axes if a.extent > 1 and a.name not in own)
+    return inside
+
+
+def row_axes(
+    program: Program, stage: Stage, rows: dict[str, tuple[str | None, ...]], shared: int
+) -> tuple[str | None, ...] | None:
+    """Which axis of a producer is each row axis of the root, if all its readers agree and no row axis is missing."""
+    found: tuple[str, ...] | None = None
+    for reader in program.consumers[stage.name]:
+        reader_rows = rows[reader.name]
+        for read in reader.reads():
+            if read.tensor != stage.name:
+                continue
+            own = []
+            for row in reader_rows:
+                place = [n for n, index in enumerate(read.indices) if row is not None and index == Var(row)]
+                moved = [n for n, index in enumerate(read.indices) if row is not None and depends(read, row)]
+                if len(place) != 1 or len(moved) < 1:
+                    return None
+                own.append(stage.axes[place[0]].name)
+            if found is not None and found != tuple(own):
+                return None
+            found = tuple(own)
+    return found if found is not None and len(set(found)) == shared else None

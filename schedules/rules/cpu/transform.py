@@ -1,0 +1,282 @@
+"""The transform rule: sums whose coefficients stand in the text, as in fast convolutions, are written out.
+
+    V[y, x, t, c] = sum[b](B[x, b] * L[y, t, b, c])        B a table
+
+Axes that find a coefficient are unrolled, so that coefficients are numbers in the code and zeros cost nothing. The contiguous
+axis goes in vectors, the others are loops. A transform in one direction that only feeds one in the other direction runs
+inside of it, and stays in registers or near them. A stage that chooses between the results of a transform and sums that stand
+in for them (tensor/exceptional.py) takes both in, tile by tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from ....common.errors import ProgramError
+from ....tensor.dtype import f32, f64
+from ....tensor.exceptional import asked_for
+from ....tensor.expr import Const, Op, Read, Var, variables
+from ....tensor.indices.affine import affine
+from ....tensor.program import Program, Stage
+from ....tensor.rewrites.registry import apply_rewrite
+from ...access import depends, element_stride, finished, identity_read, output_stride, plain_dimension
+from ...prepared import constant_tensors
+from ...schedule import LoopHandle, Schedule, StageHandle
+from .window import window_of
+
+TILES = (4, 2)  # outputs in each direction of a tile of a fast convolution
+EXACT = (f32, f64)  # dtypes whose tolerance the errors of fast convolutions stay within
+DEPTH_AT_LEAST = 16  # terms of the products of a fast convolution that pay for its transforms
+TERMS_AT_MOST = 1500  # written out in one transform
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """`written`: spatial axis -> how many of its points are written out together (0: all). `data`: the read of no table."""
+
+    vector: str
+    written: dict[str, int]
+    data: Read
+
+
+def transform_of(program: Program, stage: Stage) -> Transform | None:
+    """The parts of a transform, or None for any other stage."""
+    tables = {table.tensor.name for table in program.tables}
+    reads = stage.reads()
+    coefficients = [r for r in reads if r.tensor in tables]
+    data = [r for r in reads if r.tensor not in tables]
+    if stage.combiner != "sum" or not coefficients or len(data) != 1 or stage.name in constant_tensors(program):
+        return None
+    if any(not any(depends(r, a.name) for r in coefficients) for a in stage.reduction):
+        return None
+    written: dict[str, int] = {}
+    for read in coefficients:
+        for index in read.indices:
+            found = _found_by(index)
+            if found is None:
+                return None
+            name, points = found
+            if any(a.name == name for a in stage.axes):
+                written[name] = points
+    vectors = [a.name for a in stage.axes if output_stride(stage, a.name) == 1 and a.extent > 1]
+    terms = prod(written[a.name] or a.extent for a in stage.axes if a.name in written)
+    terms *= prod(a.extent for a in stage.reduction)
+    if not vectors or vectors[0] in written or terms > TERMS_AT_MOST:
+        return None
+    return Transform(vectors[0], written, data[0])
+
+
+def _found_by(index: object) -> tuple[str, int] | None:
+    """(axis, points) for an index that is an axis (0 points: all) or its remainder by a number of points."""
+    if isinstance(index, Var):
+        return index.name, 0
+    match index:
+        case Op(name="mod", args=(Var(name=name), Const(value=points))):
+            return name, int(points)
+    return None
+
+
+def prepare_transforms(s: Schedule) -> None:
+    """Perhaps a fast convolution; then the vectors of all transforms lie along memory."""
+    for stage in s.program.stages:
+        axes = _fast(s.program, stage) if s.allows("winograd") else None
+        if axes is not None:
+            tile = s.variant(f"{stage.name} fast", [0, *TILES])
+            if tile:
+                s.rewrite("winograd", stage=stage.name, rows=axes[0], columns=axes[1], tile=tile)
+            break
+    while _turn_one(s):
+        pass
+
+
+@lru_cache(maxsize=64)  # each combination of variants asks again
+def _fast(program: Program, stage: Stage) -> tuple[str, str] | None:
+    """The two axes that slide, where a fast convolution applies and may pay."""
+    window = window_of(program, stage)
+    if window is None or window.lines is None or len(stage.reduction) < 3 or stage.tensors[0].dtype not in EXACT:
+        return None
+    depth = prod(a.extent for a in stage.reduction if a.name in window.depth)
+    if depth < DEPTH_AT_LEAST or stage.axis(window.vector).extent < DEPTH_AT_LEAST:
+        return None
+    try:
+        apply_rewrite(
+            program, "winograd", {"stage": stage.name, "rows": window.lines, "columns": window.rows, "tile": 2}
+        )
+    except ProgramError:
+        return None
+    return window.lines, window.rows
+
+
+def _turn_one(s: Schedule) -> bool:
+    """One transform's result or data are put in the order of its vectors."""
+    program = s.program
+    for stage in program.stages:
+        if stage.combiner != "sum" or not any(
+            r.tensor in {t.tensor.name for t in program.tables} for r in stage.reads()
+        ):
+            continue
+        data = [r for r in stage.reads() if r.tensor not in {t.tensor.name for t in program.tables}]
+        if len(data) != 1 or all(r.tensor in {t.name for t in program.constant_inputs} for r in data):
+            continue
+        (read,) = data
+        along = _last_axis(program, read)
+        moved = [a.name for a in stage.axes if a.extent > 1 and output_stride(stage, a.name) == 1]
+        computed = read.tensor in program.producers
+        if computed and along is not None and moved and along != moved[0] and any(a.name == along for a in stage.axes):
+            kept = [a.name for a in stage.axes if a.name != along]
+            s.rewrite("reorder_axes", stage=stage.name, axes=[*kept, along])
+            return True
+        if not computed and moved and element_stride(program, read, moved[0]) not in (0, 1):
+            place = plain_dimension(read, moved[0])
+            if place is None:
+                continue
+            rest = [n for n in range(len(read.indices)) if n != place]
+            s.rewrite("reorder_reads", stage=stage.name, tensor=read.tensor, dimensions=[*rest, place])
+            return True
+    return False
+
+
+def _last_axis(program: Program, read: Read) -> str | None:
+    """The axis along which a read is contiguous."""
+    last = read.indices[-1] if read.indices else None
+    return last.name if isinstance(last, Var) else None
+
+
+def apply_transform(s: Schedule, name: str, taken: set[str]) -> set[str]:
+    """Schedules a transform at the root, and the one that feeds it; returns the stages taken."""
+    found = transform_of(s.program, s.program.stage(name))
+    assert found is not None
+    feeder = _feeder(s.program, s.program.stage(name), found, taken)
+    inner = None if feeder is None else transform_of(s.program, s.program.stage(feeder))
+    if inner is not None:  # what the feeder writes out is needed at one place
+        theirs = [a.name for a in s.program.stage(found.data.tensor).axes]
+        for own, axis in zip(found.data.indices, theirs, strict=True):
+            if inner.written.get(axis) == 0 and isinstance(own, Var) and own.name in _spatial(s.program.stage(name)):
+                found.written.setdefault(own.name, 0)
+    around, at = _written_out(s, s.stage(name), found)
+    s.parallel(*around)
+    if feeder is None or inner is None:
+        return {name}
+    _written_out(s, s.compute_at(feeder, at), inner)
+    return {name, feeder}
+
+
+def chooses_transform(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
+    """The transform between whose results and sums that stand in for them a pointwise stage chooses, in their order."""
+
+    def fits(read: Read, producer: Stage) -> bool:
+        return identity_read(read, stage) and transform_of(program, producer) is not None
+
+    found = finished(program, stage, taken, fits)
+    return found if found is not None and len(_stand_ins(program, stage)) == 1 else None
+
+
+def _stand_ins(program: Program, stage: Stage) -> list[str]:
+    """The sums that stand in for something, which the stage reads in its order."""
+    found = []
+    for read in stage.reads():
+        producer = program.producers.get(read.tensor)
+        if producer is not None and asked_for(producer) is not None and identity_read(read, stage):
+            found.append(producer.name)
+    return found
+
+
+def apply_choice(s: Schedule, root: str, transform: str) -> set[str]:
+    """Schedules a stage that chooses, with the transform and the sums that it chooses between; returns the stages taken."""
+    found = transform_of(s.program, s.program.stage(transform))
+    assert found is not None
+    (exact,) = _stand_ins(s.program, s.program.stage(root))
+    stage, names = s.stage(root), [axis.name for axis in s.program.stage(transform).axes]
+    loops = dict(zip(names, stage.axes, strict=True))
+    vectors = s.split(loops.pop(found.vector), s.lanes(stage.definition.tensors[0].dtype))
+    pieces = {name: s.split(loops[name], points) for name, points in found.written.items() if points}
+    around = [pieces[name][0] if name in pieces else loop for name, loop in loops.items()]
+    inside = [piece for _, piece in pieces.values()]
+    s.reorder(*around, vectors[0], *inside, vectors[1])
+    s.unroll(*inside)
+    s.vectorize(vectors[1])
+    s.parallel(*around)
+    for name in (exact, transform):
+        _at_a_tile(
+            s, s.compute_at(name, vectors[0]), [names.index(n) for n in (*pieces, found.vector)], name == transform
+        )
+    return {root, transform, exact}
+
+
+def _at_a_tile(s: Schedule, stage: StageHandle, places: list[int], written: bool) -> None:
+    """The points of a tile and a vector, as `places` of axes, with the sums around them; `written`: out in full."""
+    *points, lanes = (stage.axes[place] for place in places)
+    others = [loop for place, loop in enumerate(stage.axes) if place not in places]
+    sums = list(stage.reduction)
+    if written:
+        sums = [piece for loop in sums for piece in s.split(loop, loop.extent)]
+        s.unroll(*sums[1::2])
+    s.reorder(*others, *sums, *points, lanes)
+    s.unroll(*points)
+    s.vectorize(lanes)
+
+
+def _spatial(stage: Stage) -> set[str]:
+    return {a.name for a in stage.axes}
+
+
+def kept_transforms(program: Program) -> frozenset[str]:
+    """Transforms, and the reordered data that they read: stages of their own, for nobody to take in."""
+    found = set()
+    for stage in program.stages:
+        transform = transform_of(program, stage)
+        if transform is not None:
+            found |= {stage.name, transform.data.tensor}
+    return frozenset(found)
+
+
+def _written_out(s: Schedule, stage: StageHandle, found: Transform) -> tuple[list[LoopHandle], LoopHandle]:
+    """The loops around, and the innermost of them."""
+    definition = stage.definition
+    loops = {a.name: loop for a, loop in zip(definition.all_axes, stage.loops, strict=True)}
+    around: list[LoopHandle] = []
+    first: list[LoopHandle] = []
+    last: list[LoopHandle] = []
+    for axis in definition.axes:
+        if axis.name == found.vector:
+            continue
+        points = found.written.get(axis.name)
+        if points is None:
+            around.append(loops[axis.name])
+        elif points == 0:
+            place = last if _is_summed_beside(definition, axis.name) else first
+            place.append(loops[axis.name])
+        else:
+            outer, inner = s.split(loops[axis.name], points)
+            around.append(outer)
+            last.append(inner)
+    vectors = s.split(loops[found.vector], s.lanes(definition.tensors[0].dtype))
+    sums = [piece for axis in definition.reduction for piece in s.split(loops[axis.name], loops[axis.name].extent)]
+    s.reorder(*around, vectors[0], *first, *sums, *last, vectors[1])
+    s.unroll(*first, *sums[1::2], *last)
+    s.vectorize(vectors[1])
+    return around, vectors[0]
+
+
+def _is_summed_beside(stage: Stage, axis: str) -> bool:
+    """True where the axis stands in the same coefficient as a reduction axis: its points share the data of a term."""
+    summed = {a.name for a in stage.reduction}
+    for read in stage.reads():
+        names = set().union(*(variables(index) for index in read.indices))
+        plain = all(len(affine(index).terms) <= 1 for index in read.indices)
+        if axis in names and names & summed and len(names) == 2 and plain:
+            return True
+    return False
+
+
+def _feeder(program: Program, stage: Stage, found: Transform, taken: set[str]) -> str | None:
+    """The transform whose result this one alone reads, point by point along the axes that neither writes out."""
+    producer = program.producers.get(found.data.tensor)
+    if producer is None or producer.name in taken or producer.name in program.outputs:
+        return None
+    if len(program.consumers[producer.name]) != 1 or transform_of(program, producer) is None:
+        return None
+    plain = all(isinstance(index, Var) for index in found.data.indices)
+    return producer.name if plain and stage.name != producer.name else None

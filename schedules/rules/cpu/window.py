@@ -1,0 +1,334 @@
+"""The window rule: a reduction with reuse whose data slide. Columns are what the data do not move with; pixels are the rows.
+
+    y[o, p, q] = sum[c, r, s](x[c, p + r, q + s] * w[o, c, r, s])
+
+Axes play parts that are read off the accesses:
+
+    vector    an axis that moves the weights and not the data: vectors of it are the columns of the register tile
+    rows      the last axis that moves the data and not the weights: its points are the rows of the tile
+    lines     the axis before that of the same kind, in blocks that share a piece of the data
+    windows   reduction axes that shift the data; depth: the longest of the others
+
+The data are read one number at a time, for all lanes, so any stride, dilation and layout will do. Guards are taken out of the
+loops first: the border is written into a piece of the data (tensor/rewrites/pad_reads.py). A result that is stored along
+another axis is computed with `vector` innermost all the same (tensor/rewrites/reorder_axes.py), and turned while it is still
+in a near cache.
+
+    loops    others, blocks of columns, blocks of lines, [data], line, tiles, windows, depth, rows, vectors, lanes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....tensor.expr import Expr, Read, Var
+from ....tensor.indices.affine import affine
+from ....tensor.program import Program, Stage
+from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
+from ...access import depends, element_stride, finished, is_anchor, output_stride, plain_dimension
+from ...extents import Extent, ceildiv
+from ...prepared import constant_tensors
+from ...schedule import LoopHandle, Schedule, StageHandle
+from .transpose import NARROWEST, square, square_side
+
+ROWS_AT_MOST = 28
+VECTORS_AT_MOST = 6
+UNROLL_AT_MOST = 8
+FEWEST_COLUMNS = 8  # points along the vector axis that are worth a vector
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which axis of an anchor plays which part, and which of its reads are the data and the weights."""
+
+    vector: str
+    rows: str
+    lines: str | None
+    others: tuple[str, ...]
+    windows: tuple[str, ...]
+    depth: tuple[str, ...]
+    data: Read
+    weights: Read
+
+
+def window_of(program: Program, anchor: Stage) -> Window | None:
+    """The parts of the axes, or None where the rule does not apply."""
+    if not is_anchor(anchor) or len(anchor.tensors) != 1:
+        return None
+    reads = anchor.reads()
+    sliding = [r for r in reads if slides(anchor, r)]
+    if len(reads) != 2 or len(sliding) != 1:
+        return None
+    (data,) = sliding
+    (weights,) = [r for r in reads if r is not data]
+    spatial = [a for a in anchor.axes if a.extent > 1]
+    columns = [a for a in spatial if depends(weights, a.name) and not depends(data, a.name)]
+    pixels = [a.name for a in spatial if depends(data, a.name) and not depends(weights, a.name)]
+    if not columns or not pixels:
+        return None
+    vector = max(columns, key=lambda a: a.extent)
+    if vector.extent < FEWEST_COLUMNS or plain_dimension(weights, vector.name) is None:
+        return None
+    shifts = {name for index in data.indices if is_shifted(index) for name in shifting_axes(index)}
+    lines = pixels[-2] if len(pixels) > 1 else None
+    others = tuple(a.name for a in anchor.axes if a.name not in (vector.name, pixels[-1], lines))
+    windows = tuple(a.name for a in anchor.reduction if a.name in shifts)
+    depth = tuple(a.name for a in anchor.reduction if a.name not in shifts)
+    return Window(vector.name, pixels[-1], lines, others, windows, depth, data, weights)
+
+
+def shifting_axes(index: Expr) -> tuple[str, ...]:
+    """The axes that move an index."""
+    return tuple(atom.name for atom, _ in affine(index).terms if isinstance(atom, Var))
+
+
+def is_shifted(index: Expr) -> bool:
+    """True for an index that more than one axis moves."""
+    return len(shifting_axes(index)) > 1
+
+
+def slides(anchor: Stage, read: Read) -> bool:
+    """True for a read with an index in which a spatial axis is shifted by a reduction axis, or takes steps longer than one."""
+    spatial = {a.name for a in anchor.axes}
+    for index in read.indices:
+        form = affine(index)
+        names = set(shifting_axes(index))
+        if any(not isinstance(atom, Var) for atom, _ in form.terms):
+            return False
+        if names & spatial and (names - spatial or any(c > 1 for _, c in form.terms)):
+            return True
+    return False
+
+
+def prepare_windows(s: Schedule) -> None:
+    """Rewrites for all anchors to which the rule applies: borders are written, vectors lie innermost."""
+    while _pad_one(s) or _reorder_one(s):
+        pass
+
+
+def _pad_one(s: Schedule) -> bool:
+    for stage in s.program.stages:
+        window = window_of(s.program, stage)
+        if window is None or not guarded_reads(stage, window.data.tensor):
+            continue
+        if can_pad_reads(s.program, stage, window.data.tensor):
+            s.rewrite("pad_reads", stage=stage.name, tensor=window.data.tensor)
+            return True
+    return False
+
+
+def _reorder_one(s: Schedule) -> bool:
+    for stage in s.program.stages:
+        window = window_of(s.program, stage)
+        if window is not None and output_stride(stage, window.vector) != 1:
+            kept = [a.name for a in stage.axes if a.name != window.vector]
+            s.rewrite("reorder_axes", stage=stage.name, axes=[*kept, window.vector])
+            return True
+    return False
+
+
+def pieces_of_data(program: Program) -> frozenset[str]:
+    """The pointwise stages that make the data of one anchor and nothing else: they run where a piece is needed."""
+    found = set()
+    for stage in program.stages:
+        window = window_of(program, stage)
+        if window is None:
+            continue
+        producer = program.producers.get(window.data.tensor)
+        if producer is None or producer.combiner is not None or producer.name in program.outputs:
+            continue
+        if len(program.consumers[producer.name]) == 1 and len(producer.tensors) == 1:
+            found.add(producer.name)
+    return frozenset(found)
+
+
+def tile_window(s: Schedule, root: str, anchor: str) -> set[str]:
+    """Schedules an anchor and the pointwise stage that finishes it (or itself); returns the stages taken."""
+    window = window_of(s.program, s.program.stage(anchor))
+    assert window is not None
+    return _Tiling(s, root, anchor, window).apply()
+
+
+class _Tiling:
+    """The steps, in order."""
+
+    def __init__(self, s: Schedule, root: str, anchor: str, window: Window) -> None:
+        self.s, self.root, self.anchor, self.window = s, root, anchor, window
+        self.definition = s.program.stage(anchor)
+        self.lines_outside = s.variant(f"{anchor} lines outside", [False, True])
+        rows, columns = (self._extent(axis) for axis in (window.rows, window.vector))
+        self.lanes: Extent = s.lanes(self.definition.tensors[0].dtype)
+        self.rows = s.factor(f"{anchor}.rows", rows, at_most=ROWS_AT_MOST, default=14)
+        vectors = ceildiv(columns, self.lanes)
+        self.vectors = s.factor(f"{anchor}.vectors", vectors, at_most=VECTORS_AT_MOST, default=2)
+        s.require(
+            self.rows * self.vectors + self.vectors + 1 <= s.target("vector_registers"),
+            "accumulators, one row of vectors and a broadcast fit in the vector registers",
+        )
+        self.columns = s.factor(f"{anchor}.column_tiles", vectors, at_most=8, default=1)
+        s.require(self.columns * self.vectors < vectors + self.vectors, "no more tiles than columns")
+        self.lines: Extent = 1
+        if window.lines is not None:
+            self.lines = s.factor(f"{anchor}.lines", self._extent(window.lines), default=4)
+
+    def _extent(self, axis: str) -> Extent:
+        return self.s.stage(self.anchor).along(self.definition, axis).extent
+
+    def apply(self) -> set[str]:
+        """All steps; the stages taken."""
+        taken = {self.root, self.anchor}
+        data = self.window.data.tensor
+        if data in pieces_of_data(self.s.program):
+            taken.add(data)
+        at = self._alone() if self.root == self.anchor else self._finished()
+        self._pack_weights()
+        if data in taken:
+            self._piece(self.s.compute_at(data, at))
+        return taken
+
+    # ---- the anchor is the root ----
+
+    def _alone(self) -> LoopHandle:
+        """One nest; returns the loop inside of which the piece of the data is needed."""
+        s, window, stage = self.s, self.window, self.s.stage(self.anchor)
+        others = [stage.along(self.definition, axis) for axis in window.others]
+        vector, rows = stage.along(self.definition, window.vector), stage.along(self.definition, window.rows)
+        lines = [] if window.lines is None else list(s.split(stage.along(self.definition, window.lines), self.lines))
+        columns = s.split(vector, self.columns, self.vectors, self.lanes)
+        tiles = s.split(rows, self.rows)
+        outer = self._outer(columns[0], lines[:1])
+        reductions = self._reductions(stage)
+        s.reorder(*others, *outer, *lines[1:], tiles[0], columns[1], *reductions, tiles[1], *columns[2:])
+        s.parallel(*others, *outer[: 1 if self.lines_outside else 2])
+        s.unroll(reductions[-1], tiles[1], columns[2])
+        s.vectorize(columns[3])
+        return lines[0] if lines else outer[0]
+
+    def _outer(self, columns: LoopHandle, lines: list[LoopHandle]) -> list[LoopHandle]:
+        return [*lines, columns] if self.lines_outside else [columns, *lines]
+
+    def _reductions(self, stage: StageHandle) -> list[LoopHandle]:
+        """Windows and depth, the last one in pieces that are written out."""
+        s, window = self.s, self.window
+        inside = window.depth and s.variant(f"{self.anchor} windows innermost", [False, True])
+        names = [*window.depth, *window.windows] if inside or not window.depth else [*window.windows, *window.depth]
+        loops = [stage.along(self.definition, axis) for axis in names]
+        unroll = s.factor(f"{self.anchor}.unroll", loops[-1].extent, at_most=UNROLL_AT_MOST, default=1)
+        return [*loops[:-1], *s.split(loops[-1], unroll)]
+
+    # ---- another stage finishes it ----
+
+    def _finished(self) -> LoopHandle:
+        """The root is a pointwise stage of the same points, in any order of its axes."""
+        root = self.s.stage(self.root)
+        order = _correspondence(root.definition, self.anchor, self.definition)
+        names = [a.name for a in root.definition.axes]
+        loops = {mine: root.loops[names.index(theirs)] for mine, theirs in order.items()}
+        if output_stride(root.definition, order[self.window.vector]) == 1:
+            return self._finished_in_registers(root, loops)
+        return self._finished_across(root, loops, order)
+
+    def _finished_in_registers(self, root: StageHandle, loops: dict[str, LoopHandle]) -> LoopHandle:
+        """The values of a register tile are finished before they are stored."""
+        s, window = self.s, self.window
+        others = [loops[axis] for axis in window.others]
+        lines = [] if window.lines is None else list(s.split(loops[window.lines], self.lines))
+        columns = s.split(loops[window.vector], self.columns, self.vectors, self.lanes)
+        tiles = s.split(loops[window.rows], self.rows)
+        outer = self._outer(columns[0], lines[:1])
+        s.reorder(*others, *outer, *lines[1:], tiles[0], columns[1], tiles[1], *columns[2:])
+        s.parallel(*others, *outer[: 1 if self.lines_outside else 2])
+        s.unroll(tiles[1], columns[2])
+        s.vectorize(columns[3])
+        stage = s.compute_at(self.anchor, columns[1])
+        rest = [
+            stage.along(self.definition, axis) for axis in (*window.others, *([window.lines] if window.lines else []))
+        ]
+        vectors = s.split(stage.along(self.definition, window.vector), self.lanes)
+        rows = stage.along(self.definition, window.rows)
+        reductions = self._reductions(stage)
+        s.reorder(*reductions, *rest, rows, *vectors)
+        s.unroll(reductions[-1], *rest, rows, vectors[0])
+        s.vectorize(vectors[1])
+        return lines[0] if lines else outer[0]
+
+    def _finished_across(self, root: StageHandle, loops: dict[str, LoopHandle], order: dict[str, str]) -> LoopHandle:
+        """A line of all rows and a block of columns is computed, then turned."""
+        s, window = self.s, self.window
+        others = [loops[axis] for axis in window.others]
+        lines = [] if window.lines is None else list(s.split(loops[window.lines], self.lines))
+        side = square_side(s, root.definition.tensors[0].dtype)
+        block = ceildiv(self.columns * self.vectors * self.lanes, side)
+        columns = s.split(loops[window.vector], block, side)
+        turned = s.split(loops[window.rows], side)
+        outer = self._outer(columns[0], lines[:1])
+        s.reorder(*others, *outer, *lines[1:], columns[1], turned[0], columns[2], turned[1])
+        s.parallel(*others, *outer[: 1 if self.lines_outside else 2])
+        s.unroll(columns[2])
+        s.vectorize(turned[1])
+        at = lines[1] if lines else outer[-1]
+        if _is_wide(self.definition, window.rows):
+            dimension = [a.name for a in self.definition.axes].index(window.vector)
+            square(s, self.anchor, self.root, dimension, turned[0])
+        stage = s.compute_at(self.anchor, at)
+        rest = [
+            stage.along(self.definition, axis) for axis in (*window.others, *([window.lines] if window.lines else []))
+        ]
+        vectors = s.split(stage.along(self.definition, window.vector), self.vectors, self.lanes)
+        tiles = s.split(stage.along(self.definition, window.rows), self.rows)
+        reductions = self._reductions(stage)
+        s.reorder(*rest, tiles[0], vectors[0], *reductions, tiles[1], *vectors[1:])
+        s.unroll(reductions[-1], tiles[1], vectors[1])
+        s.vectorize(vectors[2])
+        return lines[0] if lines else outer[0]
+
+    # ---- operands ----
+
+    def _pack_weights(self) -> None:
+        """The weights in the order in which they are read: once and for all, or in a nest of its own."""
+        s, window = self.s, self.window
+        dimension = plain_dimension(window.weights, window.vector)
+        assert dimension is not None
+        constant = window.weights.tensor in constant_tensors(s.program)
+        if not constant and element_stride(s.program, window.weights, window.vector) == 1:
+            return
+        made = s.copy(window.weights.tensor, self.anchor)
+        rest = [loop for n, loop in enumerate(made.loops) if n != dimension]
+        pieces = s.split(made.loops[dimension], self.vectors, self.lanes)
+        s.reorder(pieces[0], *rest, *pieces[1:])
+        if not constant:
+            s.parallel(pieces[0])
+        s.unroll(pieces[1])
+        s.vectorize(pieces[2])
+
+    def _piece(self, stage: StageHandle) -> None:
+        """The piece of the data that a block of lines needs, written in vectors."""
+        loops = list(stage.loops)
+        pieces = self.s.split(loops[-1], self.lanes)
+        self.s.reorder(*loops[:-1], *pieces)
+        self.s.vectorize(pieces[-1])
+
+
+def finishes(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
+    """The anchor whose values a pointwise stage finishes, point by point, in whatever order of the axes."""
+    return finished(
+        program,
+        stage,
+        taken,
+        lambda read, p: window_of(program, p) is not None and bool(_correspondence(stage, p.name, p)),
+    )
+
+
+def _correspondence(stage: Stage, tensor: str, anchor: Stage) -> dict[str, str]:
+    """Axis of the anchor -> axis of the stage that reads it there; empty unless each point is read once."""
+    reads = [r for r in stage.reads() if r.tensor == tensor]
+    if len(reads) != 1 or len(stage.axes) != len(anchor.axes):
+        return {}
+    names = [index.name if isinstance(index, Var) else "" for index in reads[0].indices]
+    if sorted(names) != sorted(a.name for a in stage.axes):
+        return {}
+    return {a.name: name for a, name in zip(anchor.axes, names, strict=True)}
+
+
+def _is_wide(stage: Stage, axis: str) -> bool:
+    return stage.axis(axis).extent >= NARROWEST

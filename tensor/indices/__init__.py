@@ -1,0 +1,4 @@
+"""Index arithmetic: affine forms, intervals under guards, bounds, ranges of values used as indices.
+
+Imports expressions, programs and element types of `tensor`, nothing else of it.
+"""

@@ -1,0 +1,31 @@
+"""Conditions on indices as bounds: affine forms that are at most zero exactly where a condition holds."""
+
+from __future__ import annotations
+
+from ..dtype import i64
+from ..expr import Expr, Op
+from .affine import Affine, affine
+
+Bound = Affine
+_COMPARISONS = {"le": (1, 0), "lt": (1, 1), "ge": (-1, 0), "gt": (-1, 1)}  # sign of left - right, and what is added
+
+
+def conjuncts(condition: Expr) -> tuple[Expr, ...]:
+    """The conditions that hold together where `condition` does."""
+    if isinstance(condition, Op) and condition.name == "and":
+        return tuple(part for arg in condition.args for part in conjuncts(arg))
+    return (condition,)
+
+
+def bound_of(condition: Expr) -> Bound | None:
+    """The form that is at most zero exactly where a comparison of indices holds; None for any other condition."""
+    if not isinstance(condition, Op) or condition.name not in _COMPARISONS or condition.args[0].dtype != i64:
+        return None
+    sign, more = _COMPARISONS[condition.name]
+    form = affine(condition.args[0]).minus(affine(condition.args[1])).times(sign).plus(Affine((), more))
+    return form if form.is_linear else None
+
+
+def bounds_of(condition: Expr) -> frozenset[Bound]:
+    """All forms that are at most zero where a condition holds."""
+    return frozenset(form for part in conjuncts(condition) if (form := bound_of(part)) is not None)

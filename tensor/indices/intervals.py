@@ -1,0 +1,268 @@
+"""Intervals of integer expressions, under what is known.
+
+`bounds` gives the range of each variable, both ends included. `facts` are ranges of whole affine forms, learned from
+the conditions of `select`: inside the first arm of select(i + r >= 1 and i + r < 57, A[i + r - 1], 0) the form i + r
+lies in [1, 56], which neither i nor r alone can say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import gcd
+
+from ..dtype import DType, Kind, i64
+from ..expr import Cast, Const, Expr, Op, Var
+from .forms import Affine, Terms, affine
+
+Interval = tuple[int, int]
+Bounds = Mapping[str, Interval]
+Facts = Mapping[Terms, Interval]
+
+UNBOUNDED: Interval = (-(2**63), 2**63 - 1)
+_NONE: Facts = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known at one place of a program: ranges of variables, and of forms (`facts`, keyed by `_direction`)."""
+
+    bounds: Bounds
+    facts: Facts = field(default_factory=dict)
+
+    def interval(self, expr: Expr) -> Interval:
+        """The range of an integer expression here."""
+        return interval(expr, self.bounds, self.facts)
+
+    def assume(self, condition: Expr, holds: bool = True) -> Known | None:
+        """What is known where `condition` holds (or does not). None where that is impossible."""
+        return _assume(self, condition, holds)
+
+
+def interval(expr: Expr, bounds: Bounds, facts: Facts = _NONE) -> Interval:
+    """The least and the greatest value that an integer expression can take, or an outer estimate of them.
+
+    Exact for sums of distinct variables; a variable that `bounds` does not name has the range of i64.
+    """
+    if type(expr) is Var:
+        found = bounds.get(expr.name, UNBOUNDED)
+        return _with_facts(Affine(((expr, 1),), 0), found, bounds, facts) if facts else found
+    if expr.dtype != i64:
+        return _within(_atom_interval(expr, bounds, facts), expr.dtype)
+    return interval_of_form(affine(expr), bounds, facts)
+
+
+def interval_of_form(form: Affine, bounds: Bounds, facts: Facts = _NONE) -> Interval:
+    """`interval` of an affine form."""
+    low, high = _sum_of_terms(form.terms, bounds, facts)
+    if facts and form.terms:
+        low, high = _with_facts(Affine(form.terms, 0), (low, high), bounds, facts)
+    return low + form.constant, high + form.constant
+
+
+def decide(condition: Expr, bounds: Bounds, facts: Facts = _NONE) -> bool | None:
+    """The truth of an integer condition where intervals settle it, else None."""
+    if isinstance(condition, Const):
+        return bool(condition.value)
+    if not isinstance(condition, Op):
+        return None
+    if condition.name in ("and", "or", "not"):
+        parts = [decide(arg, bounds, facts) for arg in condition.args]
+        if condition.name == "not":
+            return None if parts[0] is None else not parts[0]
+        decisive = condition.name == "or"
+        if decisive in parts:
+            return decisive
+        return None if None in parts else not decisive
+    if condition.name in _NEGATED and condition.args[0].dtype == i64:
+        low, high = interval_of_form(affine(condition.args[0]).minus(affine(condition.args[1])), bounds, facts)
+        return _compare(condition.name, low, high)
+    return None
+
+
+def _compare(name: str, low: int, high: int) -> bool | None:
+    """Truth of `x name 0` for every x in low .. high."""
+    if name in ("ge", "gt"):
+        name, low, high = ("le" if name == "ge" else "lt"), -high, -low
+    if name == "le":
+        return True if high <= 0 else False if low > 0 else None
+    if name == "lt":
+        return True if high < 0 else False if low >= 0 else None
+    equal = True if low == high == 0 else False if low > 0 or high < 0 else None
+    return equal if name == "eq" or equal is None else not equal
+
+
+def _sum_of_terms(terms: Terms, bounds: Bounds, facts: Facts) -> Interval:
+    low = high = 0
+    for atom, coefficient in terms:
+        if type(atom) is Var and not facts:
+            a, b = bounds.get(atom.name, UNBOUNDED)
+        elif type(atom) is Var:
+            a, b = interval(atom, bounds, facts)
+        else:
+            a, b = _atom_interval(atom, bounds, facts)
+        if coefficient < 0:
+            a, b = b, a
+        low += coefficient * a
+        high += coefficient * b
+    return low, high
+
+
+def _with_facts(form: Affine, found: Interval, bounds: Bounds, facts: Facts) -> Interval:
+    """Narrows `found` by every fact whose form is part of this one: form = c * fact + rest."""
+    low, high = found
+    for direction, (fact_low, fact_high) in facts.items():
+        leading, unit = direction[0]
+        times, remainder = divmod(form.coefficient(leading), unit)
+        if times == 0 or remainder:
+            continue
+        rest = form.plus(Affine(direction, 0), -times)
+        if len(rest.terms) >= len(form.terms):
+            continue
+        a, b = _sum_of_terms(rest.terms, bounds, _NONE)
+        ends = (times * fact_low, times * fact_high)
+        low, high = max(low, min(ends) + a), min(high, max(ends) + b)
+    return low, high
+
+
+def _atom_interval(expr: Expr, bounds: Bounds, facts: Facts) -> Interval:
+    match expr:
+        case Const(value=value):
+            return int(value), int(value)
+        case Cast(arg=arg, dtype=dtype) if arg.dtype.is_integer or arg.dtype.name == "bool":
+            return _within(interval(arg, bounds, facts), dtype)
+        case Op(name="select", args=(condition, yes, no)):
+            return _select_interval(condition, yes, no, Known(bounds, facts))
+        case Op(name=name, args=args) if expr.dtype.is_integer and name != "bf16_pair":
+            return _op_interval(name, [interval(arg, bounds, facts) for arg in args], expr.dtype)
+    return _range_of(expr.dtype)
+
+
+def _op_interval(name: str, args: list[Interval], dtype: DType) -> Interval:
+    (a, b), (c, d) = args[0], args[-1]
+    match name:
+        case "add":
+            return a + c, b + d
+        case "sub":
+            return a - d, b - c
+        case "neg":
+            return -b, -a
+        case "abs":
+            return (0 if a <= 0 <= b else min(abs(a), abs(b))), max(abs(a), abs(b))
+        case "min":
+            return min(a, c), min(b, d)
+        case "max":
+            return max(a, c), max(b, d)
+        case "mul" | "floordiv" if name == "mul" or c > 0 or d < 0:
+            ends = [x * y if name == "mul" else x // y for x in (a, b) for y in (c, d)]
+            return min(ends), max(ends)
+        case "floordiv" | "mod" if c == d == 0:
+            return 0, 0
+        case "mod" if c == d and c > 0:
+            return (a % c, b % c) if a // c == b // c else (0, c - 1)
+        case "mod" if c > 0:
+            return 0, d - 1
+    return _range_of(dtype)
+
+
+def _select_interval(condition: Expr, yes: Expr, no: Expr, known: Known) -> Interval:
+    ends: list[Interval] = []
+    for arm, holds in ((yes, True), (no, False)):
+        inside = known.assume(condition, holds)
+        if inside is not None:
+            ends.append(inside.interval(arm))
+    if not ends:  # the place itself is unreachable
+        return known.interval(yes)
+    return min(low for low, _ in ends), max(high for _, high in ends)
+
+
+def _assume(known: Known, condition: Expr, holds: bool) -> Known | None:
+    if decide(condition, known.bounds, known.facts) is (not holds):
+        return None
+    if not isinstance(condition, Op):
+        return known
+    if condition.name == "not":
+        return _assume(known, condition.args[0], not holds)
+    if condition.name == ("and" if holds else "or"):
+        after = _assume(known, condition.args[0], holds)
+        return None if after is None else _assume(after, condition.args[1], holds)
+    if condition.name in _NEGATED and condition.args[0].dtype == i64:
+        name = condition.name if holds else _NEGATED[condition.name]
+        return _learn(known, name, affine(condition.args[0]).minus(affine(condition.args[1])))
+    return known
+
+
+def _learn(known: Known, name: str, form: Affine) -> Known | None:
+    """Adds the fact `form name 0`."""
+    if not form.terms:
+        return known
+    if name in ("ge", "gt"):
+        name, form = ("le" if name == "ge" else "lt"), form.times(-1)
+    limit = -form.constant - (1 if name == "lt" else 0)  # sum of terms <= limit
+    low, high = interval_of_form(Affine(form.terms, 0), known.bounds, known.facts)
+    if name in ("le", "lt"):
+        high = min(high, limit)
+    elif name == "eq":
+        low, high = max(low, -form.constant), min(high, -form.constant)
+    elif name == "ne":
+        low += low == -form.constant
+        high -= high == -form.constant
+    return _learn_range(known, form.terms, low, high)
+
+
+def _learn_range(known: Known, terms: Terms, low: int, high: int) -> Known | None:
+    """Adds that a sum lies in low .. high, and what this says about the numerators of its divisions.
+
+    With q = x // c, c q <= x <= c q + c - 1. So k q + y in low .. high gives, for k > 0, k x + c y in
+    c low .. c high + k (c - 1); for k < 0 the slack is at the lower end.
+    """
+    direction, unit = _direction(terms)
+    low, high = (-(-low // unit), high // unit) if unit > 0 else (-(-high // unit), low // unit)
+    if low > high:
+        return None
+    if len(direction) == 1 and isinstance(direction[0][0], Var):
+        bound = known.bounds.get(direction[0][0].name, UNBOUNDED)
+        low, high = max(low, bound[0]), min(high, bound[1])
+        return None if low > high else Known({**known.bounds, direction[0][0].name: (low, high)}, known.facts)
+    if direction in known.facts:
+        low, high = max(low, known.facts[direction][0]), min(high, known.facts[direction][1])
+        if low > high:
+            return None
+    learned: Known | None = Known(known.bounds, {**known.facts, direction: (low, high)})
+    for atom, k in direction:
+        match atom:
+            case Op(name="floordiv", args=(x, Const(value=c))) if c > 0:
+                divisor, slack = int(c), k * (int(c) - 1)
+                rest = Affine(tuple(term for term in direction if term[0] is not atom), 0)
+                whole = rest.times(divisor).plus(affine(x), k)
+                if whole.terms and learned is not None:
+                    learned = _learn_range(
+                        learned, whole.terms, low * divisor + min(slack, 0) - whole.constant,
+                        high * divisor + max(slack, 0) - whole.constant,
+                    )  # fmt: skip
+    return learned
+
+
+def _direction(terms: Terms) -> tuple[Terms, int]:
+    """(terms divided by their common factor so that the first is positive, that factor)."""
+    unit = gcd(*(c for _, c in terms)) * (1 if terms[0][1] > 0 else -1)
+    return tuple((atom, c // unit) for atom, c in terms), unit
+
+
+def _range_of(dtype: DType) -> Interval:
+    if dtype.kind is Kind.BOOL:
+        return 0, 1
+    if dtype.kind is Kind.UNSIGNED:
+        return 0, 2**dtype.bits - 1
+    if dtype.kind is Kind.SIGNED:
+        return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+    raise TypeError(f"{dtype} has no integer range")
+
+
+def _within(found: Interval, dtype: DType) -> Interval:
+    """`found` where it fits into the dtype; else anything, since the arithmetic may wrap."""
+    low, high = _range_of(dtype)
+    return found if low <= found[0] and found[1] <= high else (low, high)
+
+
+_NEGATED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}

@@ -1,0 +1,68 @@
+"""Scans: each result combines all elements up to its place.
+
+They are folds of which every step leaves an element: the tensor of results has the scanned axis beside the others, and the
+step k changes its elements at k alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .. import build
+from ..build import compute, reduce_axis, select
+from ..expr import Const, Expr
+from ..precision import precise, summand
+from ..program import Program
+from ..stage_edits import identity_of
+from .arguments import Index, Shape, axis_of
+from .operator import Operands, operator
+
+
+def _scan(
+    name: str, meaning: str, combiner: str, combine: Callable[[Expr, Expr], Expr],
+    term: Callable[[Expr], Expr] = lambda element: element, more: str = "",
+) -> None:  # fmt: skip
+    """Registers a scan. `term`: what is combined for an element; `more`: what else there is to say, in sentences."""
+
+    def build_scan(
+        shape: Shape, axis: Index = -1, reverse: bool = False, dtype: str = "f32", constants: Sequence[str] = ()
+    ) -> Program:
+        operand = Operands(dtype, constants)
+        place = axis_of(name, "axis", axis, len(shape))
+        x, size = operand("x", *shape), shape[place]
+        over = reduce_axis(size, "k")
+        outer = (*shape[:place], *shape[place + 1 :])
+        at: Expr = size - 1 - over if reverse else over
+
+        def step(*given: Expr) -> list[Expr]:
+            i, j, so_far, results = given[: len(outer)], given[len(outer)], given[-2], given[-1]
+            new = build.named("new", combine(so_far, term(x[(*i[:place], at, *i[place:])])))
+            return [new, select(j.equal(at), new.cast(results.dtype), results)]
+
+        inside = term(Const(0, operand.dtype)).dtype  # of the sum so far; results of floats are as narrow as x
+        states = [
+            build.State("so_far", len(outer), identity_of(combiner, Const(0, inside)).value, inside),
+            build.State("results", len(outer) + 1, 0, operand.dtype if inside.is_float else inside),
+        ]
+        results = build.fold((*outer, size), over, states, step)[1]
+        if place == len(outer):
+            return operand.program(results)
+        return operand.program(
+            compute(x.shape, lambda *i: results[(*i[:place], *i[place + 1 :], i[place])], name="out")
+        )
+
+    build_scan.__name__ = build_scan.__qualname__ = name
+    build_scan.__doc__ = (
+        f"out[..., k, ...] = {meaning} x[..., 0 .. k, ...] along the axis; of x[..., k .., ...] in `reverse`."
+    ) + (f"\n\n{more}" if more else "")
+    operator(build_scan)
+
+
+_WIDE = (
+    "Of f16 and bf16 in f32, each result rounded once. Integers are taken in i64, and the result is i64, as in torch. \
+Unlike NumPy's, that of u8 is i64 too; ONNX keeps the dtype."
+)
+_scan("cumsum", "sum of", "sum", lambda a, b: a + b, lambda x: precise(summand(x)), _WIDE)
+_scan("cumprod", "product of", "prod", lambda a, b: a * b, lambda x: precise(summand(x)), _WIDE)
+_scan("cummax", "max of", "max", build.maximum)
+_scan("cummin", "min of", "min", build.minimum)

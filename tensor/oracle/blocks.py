@@ -1,0 +1,97 @@
+"""Blocks of points, and how the blocks of a reduction are put together, for the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import prod, sqrt
+
+import numpy as np
+
+from ..dtype import accumulator
+from ..program import Stage
+from .evaluate import FACTOR, Array, Pair, extreme_error, of_finite, rounded_error, rounding
+
+Box = tuple[tuple[int, int], ...]  # for each axis: first value, one after the last
+
+BLOCK_POINTS = 1 << 20
+_COMBINE: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def boxes(extents: Sequence[int], cost: Callable[[Sequence[int]], int] = prod) -> Iterator[Box]:
+    """Boxes that cover all points, the last axis fastest; `cost(sizes)` of each is at most BLOCK_POINTS if possible."""
+    sizes = list(extents)
+    while cost(sizes) > BLOCK_POINTS:
+        for d, size in enumerate(sizes):
+            smaller = [*sizes[:d], (size + 1) // 2, *sizes[d + 1 :]]
+            if size > 1 and cost(smaller) < cost(sizes):
+                sizes = smaller
+                break
+        else:
+            break
+    ranges = [
+        [(start, min(start + size, extent)) for start in range(0, extent, size)]
+        for size, extent in zip(sizes, extents, strict=True)
+    ]
+    yield from product(*ranges)
+
+
+def sizes_of(box: Box) -> list[int]:
+    """Points along each axis."""
+    return [end - start for start, end in box]
+
+
+def reduced(pair: Pair, stage: Stage, sizes: Sequence[int], errors: bool) -> Pair:
+    """The reduction of one block over its last dimensions; `sizes` are those of the block."""
+    assert stage.combiner is not None
+    dtype = stage.bodies[0].dtype
+    last = tuple(range(len(sizes) - len(stage.reduction), len(sizes)))
+    values = np.broadcast_to(pair[0], sizes)
+    value = np.asarray(_COMBINE[stage.combiner].reduce(values, axis=last, dtype=values.dtype))
+    if not errors or (not dtype.is_float and pair[1] is None):
+        return value, None
+    own = np.zeros(()) if pair[1] is None else pair[1]
+    own = np.broadcast_to(own, sizes)
+    if stage.combiner == "sum":
+        return value, own.sum(axis=last) + accumulator(dtype).eps * np.abs(values).sum(axis=last)
+    if stage.combiner == "prod":
+        magnitudes = np.abs(values)
+        grown = np.prod(magnitudes + own, axis=last) - np.prod(magnitudes, axis=last)
+        return value, grown + rounding(value, accumulator(dtype), prod(sizes[d] for d in last))
+    combine, wide = _COMBINE[stage.combiner], values.astype(np.float64)
+    low, high = (combine.reduce(wide + sign * FACTOR * own, axis=last) for sign in (-1, 1))
+    return value, of_finite(value, np.maximum(high - value, value - low) / FACTOR)
+
+
+def accumulate(
+    value: Array, error: Array | None, place: tuple[slice, ...], part: Pair, combiner: str | None, first: bool
+) -> None:
+    """Puts one block into the result: the first one of each place is stored, later ones are combined with it."""
+    new, new_error = part
+    if combiner is None or first:
+        value[place] = new
+        if error is not None:
+            error[place] = 0.0 if new_error is None else new_error
+        return
+    old = value[place].copy()
+    value[place] = _COMBINE[combiner](old, new)
+    if error is None or new_error is None:
+        return
+    if combiner == "sum":
+        error[place] += new_error
+    elif combiner == "prod":
+        error[place] = error[place] * np.abs(new) + new_error * np.abs(old)
+    else:
+        error[place] = extreme_error(_COMBINE[combiner], old, error[place], new, new_error)
+
+
+def finished(value: Array, error: Array | None, stage: Stage) -> Array | None:
+    """The error of a whole reduction: a sum of n terms wanders by sqrt(n) roundings of its result, all of the type in which it
+    is accumulated; a narrow float is rounded once, at the end."""
+    dtype = stage.bodies[0].dtype
+    if error is None or stage.combiner not in ("sum", "prod") or not dtype.is_float:
+        return error
+    if stage.combiner == "sum":
+        count = prod(axis.extent for axis in stage.reduction)
+        error = error + rounding(value, accumulator(dtype), sqrt(count))
+    return error if accumulator(dtype) == dtype else rounded_error(error, value, dtype)

@@ -1,0 +1,96 @@
+"""Rewrites: programs to programs that compute the same. The registry by which sketches name them.
+
+A rewrite is a pure function of a program and plain arguments (names of tensors and axes, numbers). Inputs and outputs stay
+the same arrays in memory; their shapes may lose dimensions (merge_axes). Each says here whether it does anything else than
+sums in another order: a task that asks for strict accuracy has no others (accuracy.py).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from ...common.errors import ProgramError
+from ..accuracy import Accuracy
+from ..program import Program
+from .axes import merge_axes, pad_axis, split_k
+from .bf16_products import bf16_products
+from .block_softmax import block_softmax
+from .fold_lanes import fold_lanes
+from .im2col import im2col
+from .normalise import normalise
+from .online_softmax import online_softmax
+from .pad_reads import pad_reads
+from .reorder_axes import reorder_axes, reorder_reads
+from .winograd import winograd
+
+__all__ = [
+    "REWRITES",
+    "Registered",
+    "apply_rewrite",
+    "bf16_products",
+    "block_softmax",
+    "fold_lanes",
+    "im2col",
+    "is_allowed",
+    "merge_axes",
+    "normalise",
+    "online_softmax",
+    "pad_axis",
+    "pad_reads",
+    "reorder_axes",
+    "reorder_reads",
+    "split_k",
+    "winograd",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A rewrite. `only_reorders`: every value is the same number but for the order of its sums (and so of their roundings)."""
+
+    function: Callable[..., Program]
+    only_reorders: bool
+
+
+REWRITES: dict[str, Registered] = {
+    "bf16_products": Registered(bf16_products, only_reorders=False),  # leaves out products below a rounding of float32
+    "block_softmax": Registered(block_softmax, only_reorders=False),  # exponentials are products of exponentials
+    "fold_lanes": Registered(fold_lanes, only_reorders=True),
+    "im2col": Registered(im2col, only_reorders=True),
+    "merge_axes": Registered(merge_axes, only_reorders=True),
+    "normalise": Registered(normalise, only_reorders=True),
+    "online_softmax": Registered(online_softmax, only_reorders=False),  # as block_softmax
+    "pad_axis": Registered(pad_axis, only_reorders=True),
+    "pad_reads": Registered(pad_reads, only_reorders=True),
+    "reorder_axes": Registered(reorder_axes, only_reorders=True),
+    "reorder_reads": Registered(reorder_reads, only_reorders=True),
+    "split_k": Registered(split_k, only_reorders=True),
+    "winograd": Registered(winograd, only_reorders=False),  # other products, of sums of the data and of the filter
+}
+
+
+def is_allowed(name: str, accuracy: Accuracy) -> bool:
+    """Whether kernels of an accuracy may be made by a rewrite. One that nobody knows is never strict."""
+    return accuracy == "default" or (name in REWRITES and REWRITES[name].only_reorders)
+
+
+def apply_rewrite(program: Program, name: str, arguments: Mapping[str, object]) -> Program:
+    """The program rewritten. Errors: ProgramError for an unknown rewrite, wrong arguments, or one that does not apply."""
+    found = REWRITES.get(name)
+    if found is None:
+        close = get_close_matches(name, REWRITES, 1)
+        raise ProgramError(
+            f"unknown rewrite {name!r}",
+            expected="one of " + ", ".join(REWRITES),
+            advice=f"did you mean {close[0]!r}?" if close else "",
+        )
+    function = found.function
+    try:
+        inspect.signature(function).bind(program, **arguments)
+    except TypeError as error:
+        usage = ", ".join(list(inspect.signature(function).parameters)[1:])
+        raise ProgramError(f"{name}: {error}", expected=f"arguments {usage}", found=", ".join(arguments)) from None
+    return function(program, **arguments)

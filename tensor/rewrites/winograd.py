@@ -1,0 +1,325 @@
+"""Winograd's minimal filtering for 3x3 convolutions of stride 1: F(2x2, 3x3) and F(4x4, 3x3).
+
+Y = A^T [ (G g G^T) * (B^T d B) ] A  over tiles d of the image: Lavin and Gray, Fast Algorithms for Convolutional Neural
+Networks, 2015; the matrices are those of toom_cook.py. F(4x4, 3x3) does 4 times fewer multiplications than the definition, at
+the price of errors a few times larger.
+
+A tile is transformed as a whole, so its largest element has a share in the rounding errors of all its results, those too
+whose windows do not hold it. Therefore the results of uneven tiles are summed as they stood:
+
+    size[pixel] = sum[c](abs(d))
+    spread[tile] = the largest size, infinite where all pixels of some window have less than 1 / UNEVEN of it
+    y = select(spread[tile] < 2^64 and gauge[o] < 2^64, fast, exact)
+
+exact being a sum that only such tiles have terms in (exceptional.py). NaN, infinities and huge numbers take the same way, those
+of the filter by its gauge, the largest element times 2^20: no product of what remains overflows. So nothing differs from the
+definition but roundings, and the error of each result has a bound that its own window gives, a small multiple of UNEVEN * eps *
+(the largest size in the window) * (the largest abs of the filter): what lies outside cannot spoil it. docs/accuracy.md has the
+figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from ..dtype import DType, i64
+from ..exceptional import HUGE
+from ..expr import Const, Expr, Op, Read, call, children, reads, substitute, variables, with_children
+from ..indices.affine import simplify
+from ..indices.forms import affine
+from ..indices.intervals import Known
+from ..program import Axis, Program, Stage, Table, Tensor
+from ..stage_edits import (
+    factors,
+    find_axis,
+    find_stage,
+    free_axis_name,
+    free_name,
+    identity_of,
+    product,
+    refuse,
+    with_stages,
+)
+from .toom_cook import Matrix, toom_cook
+
+# Outputs of a tile in one direction -> where data and filter are evaluated, beside infinity. Of the points for 4 outputs with
+# as many zeros in the matrices these have the least errors: over the points 0, 1, -1, 2, -2 of Lavin and Gray a half in the
+# mean and less than a third at worst (64 channels, uniform data).
+POINTS = {
+    2: (Fraction(0), Fraction(1), Fraction(-1)),
+    4: (Fraction(0), Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2)),
+}
+
+UNEVEN = 2.0**5  # how many times the size of the largest pixel of a window that of the largest one of its tile may be
+GAUGE = 2.0**20  # 2^64 of sums of data, 2^44 of the filter, and some 2^14 of all coefficients stay below 2^127
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """One sliding direction: output axis, window axis (extent 3); the data are read at output + window + constant."""
+
+    output: Axis
+    window: Axis
+
+
+def winograd(program: Program, stage: str, rows: str, columns: str, tile: int = 2) -> Program:
+    """A 3x3 convolution becomes transforms of data and filter, a batch of matrix products, and a transform back.
+
+    Args:
+        stage: a sum of products in which, for each of the two axes, the data are read at axis + window, the filter at
+            window alone; both windows have extent 3.
+        rows, columns: the two spatial axes that slide.
+        tile: outputs of one tile in each direction, 2 or 4.
+
+    Stages made, for outer axes n of the data and o of the filter alone and reduced axes c, all tiles being one axis:
+    NAME_columns[y, n, tiles, tile column, c] and NAME_data[y, x, n, tiles, c] (one direction each), NAME_filter[y, x, c, o],
+    NAME_products[y, x, n, tiles, o] (the matrix products), NAME_fast[n, p, q, o], a sum over the y, x of its tile;
+    NAME_size[n, row, column], NAME_seen[n, p, q], the largest in a window, NAME_most, NAME_least and NAME_spread[n, tile row,
+    tile column], NAME_gauge[o]; NAME_exact[n, p, q, o], whose terms count only in uneven tiles, and the stage itself, which
+    chooses. Where its axes stand in another order it takes its elements from NAME_checked, which has that of the others.
+    Errors: ProgramError where the stage is no such convolution.
+    """
+    return _Winograd(program, stage, rows, columns, tile).program()
+
+
+class _Winograd:
+    """Takes one convolution apart and puts it together again."""
+
+    def __init__(self, program: Program, stage: str, rows: str, columns: str, tile: int) -> None:
+        self._program = program
+        self._stage = find_stage(program, stage)
+        if tile not in POINTS:
+            raise refuse(self._stage, "unknown tile of winograd", expected="2 or 4", found=str(tile))
+        self._tile = tile
+        self._points = tile + 2
+        self._windows = self._find_windows((rows, columns))
+        windows = {window.window.name for window in self._windows}
+        outputs = {window.output.name for window in self._windows}
+        parts = factors(self._stage.bodies[0])
+        self._data = [part for part in parts if variables(part) & outputs]
+        self._filter = [part for part in parts if not variables(part) & outputs]
+        filter_axes = {name for part in self._filter for name in variables(part)}
+        if not self._filter or not windows <= filter_axes:
+            raise self._refused("one factor that reads the filter at both windows")
+        self._dtype: DType = self._stage.bodies[0].dtype
+        self._y, self._x = (Axis(self._fresh(name), self._points) for name in ("y", "x"))
+        self._counts = tuple(-(-w.output.extent // tile) for w in self._windows)
+        self._tiles = Axis(self._fresh("tiles"), self._counts[0] * self._counts[1])
+        self._reduced = tuple(axis for axis in self._stage.reduction if axis.name not in windows)
+        self._outer = tuple(axis for axis in self._stage.axes if axis.name not in outputs)
+
+    def program(self) -> Program:
+        """The rewritten program."""
+        matrices = toom_cook(POINTS[self._tile], self._tile, 3)
+        tables = [
+            self._table(name, rows)
+            for name, rows in (("data", matrices.data), ("filter", matrices.filter), ("result", matrices.result))
+        ]
+        lines = self._column_stage(tables[0].tensor)
+        data = self._data_stage(tables[0].tensor, lines)
+        filters = self._filter_stage(tables[1].tensor)
+        products = self._product_stage(data, filters)
+        fast, uneven, gauge = self._fast_stage(tables[2].tensor, products), self._uneven_stages(), self._gauge_stage()
+        made = (lines, data, filters, products, *uneven, gauge, fast, *self._choosing(fast, uneven[-1], gauge))
+        extended = replace(self._program, tables=(*self._program.tables, *tables))
+        return with_stages(extended, {self._stage.name: made})
+
+    def _refused(self, expected: str) -> Exception:
+        return refuse(self._stage, "this stage is no 3x3 convolution of stride 1", expected=expected)
+
+    def _fresh(self, name: str) -> str:
+        return free_axis_name(self._stage, name)
+
+    def _find_windows(self, names: tuple[str, str]) -> tuple[_Window, _Window]:
+        """The window axis of each sliding axis: they are only used as their sum, in the factors that use the latter."""
+        stage = self._stage
+        if stage.combiner != "sum" or names[0] == names[1]:
+            raise self._refused("a sum of products and two different axes")
+        found: list[_Window] = []
+        for name in names:
+            output = find_axis(stage, name)
+            partners: set[str] = set()
+            for part in factors(stage.bodies[0]):
+                for read in reads(part) if name in variables(part) else ():
+                    for index in read.indices:
+                        terms = affine(index).coefficients
+                        if name in terms:
+                            partners |= {other for other in terms if other != name and terms[other] == terms[name] == 1}
+            windows = [a for a in stage.reduction if a.name in partners and a.extent == 3]
+            if output not in stage.axes or len(windows) != 1:
+                raise self._refused(f"{name} as a spatial axis that slides over a window of extent 3 with stride 1")
+            found.append(_Window(output, windows[0]))
+        self._check_sliding(found)
+        return found[0], found[1]
+
+    def _check_sliding(self, windows: list[_Window]) -> None:
+        """Replacing output by output + 1 and window by window - 1 must leave every factor of the data as it is."""
+        for part in factors(self._stage.bodies[0]):
+            for window in windows:
+                if window.output.name not in variables(part):
+                    continue
+                moved = substitute(
+                    part, {window.output.name: window.output.var + 1, window.window.name: window.window.var - 1}
+                )
+                if simplify(moved) != simplify(part):
+                    raise self._refused(f"{window.output.name} and {window.window.name} used as their sum alone")
+
+    def _table(self, kind: str, rows: Matrix) -> Table:
+        name = free_name(self._program, f"{self._stage.name}_{kind}_transform")
+        values = tuple(float(value) if self._dtype.is_float else int(value) for row in rows for value in row)
+        if not self._dtype.is_float:
+            raise self._refused("floating-point data: the transforms have fractions")
+        return Table(Tensor(name, self._dtype, (len(rows), len(rows[0]))), values)
+
+    def _made(
+        self, kind: str, axes: tuple[Axis, ...], body: Expr, reduction: tuple[Axis, ...], combiner: str = "sum"
+    ) -> Stage:
+        tensor = Tensor(free_name(self._program, f"{self._stage.name}_{kind}"), body.dtype, _shape(axes))
+        return Stage((tensor,), axes, (body,), reduction, combiner if reduction else None, None, self._stage.origin)
+
+    def _column_stage(self, transform: Tensor) -> Stage:
+        """L[y, ..., tiles, b, ...] = sum[a](B[y, a] * data at (tile row * m + a, tile column * m + b))"""
+        a, b = (Axis(self._fresh(name), self._points) for name in ("a", "b"))
+        across = self._counts[1]
+        starts = (self._tiles.var // across, self._tiles.var % across)
+        rows, columns = (start * self._tile + inside.var for start, inside in zip(starts, (a, b), strict=True))
+        used = {name for part in self._data for name in variables(part)}
+        outer, reduced = ([x for x in axes if x.name in used] for axes in (self._outer, self._reduced))
+        axes = (self._y, *outer, self._tiles, b, *reduced)
+        data = self._data_at(rows, columns, (*axes, a))
+        return self._made("columns", axes, product([_at(transform, self._y, a), data]), (a,))
+
+    def _data_at(self, rows: Expr, columns: Expr, axes: tuple[Axis, ...]) -> Expr:
+        """The data that a window at 0 would see at some row and column, which `axes` move."""
+        places: dict[str, Expr] = {}
+        for window, place in zip(self._windows, (rows, columns), strict=True):
+            places[window.output.name] = place
+            places[window.window.name] = Const(0, i64)
+        bounds = {axis.name: (0, axis.extent - 1) for axis in axes}
+        return self._guarded(simplify(substitute(product(self._data), places), bounds), Known(bounds))
+
+    def _data_stage(self, transform: Tensor, lines: Stage) -> Stage:
+        """V[y, x, ..., tiles, ...] = sum[b](B[x, b] * L[y, ..., tiles, b, ...])"""
+        place = lines.axes.index(self._tiles) + 1
+        b = lines.axes[place]
+        axes = (self._y, self._x, *lines.axes[1:place], *lines.axes[place + 1 :])
+        read = Read(lines.name, tuple(axis.var for axis in lines.axes), self._dtype)
+        return self._made("data", axes, product([_at(transform, self._x, b), read]), (b,))
+
+    def _guarded(self, data: Expr, known: Known) -> Expr:
+        """Reads that a tile at the edge would do outside of their tensor give 0: no result that is kept needs them."""
+
+        def visit(expr: Expr, known: Known) -> Expr:
+            if isinstance(expr, Op) and expr.name == "select":
+                condition, yes, no = expr.args
+                arms = [
+                    visit(arm, inside) if (inside := known.assume(condition, holds)) is not None else arm
+                    for arm, holds in ((yes, True), (no, False))
+                ]
+                return call("select", condition, *arms)
+            if not isinstance(expr, Read):
+                return with_children(expr, tuple(visit(child, known) for child in children(expr)))
+            guard: Expr | None = None
+            for index, size in zip(expr.indices, self._program.tensors[expr.tensor].shape, strict=True):
+                low, high = known.interval(index)
+                conditions = [index >= 0] * (low < 0) + [index < size] * (high >= size)
+                for condition in conditions:
+                    guard = condition if guard is None else guard & condition
+            return expr if guard is None else call("select", guard, expr, identity_of("sum", expr))
+
+        return visit(data, known)
+
+    def _filter_stage(self, transform: Tensor) -> Stage:
+        """U[y, x, ...] = sum[r, s](G[y, r] * G[x, s] * filter)"""
+        used = {name for part in self._filter for name in variables(part)}
+        axes = (self._y, self._x, *(x for x in (*self._reduced, *self._outer) if x.name in used))
+        r, s = (window.window for window in self._windows)
+        body = product([_at(transform, self._y, r), _at(transform, self._x, s), *self._filter])
+        return self._made("filter", axes, body, (r, s))
+
+    def _product_stage(self, data: Stage, filters: Stage) -> Stage:
+        """M[y, x, outer, tiles, outer of the filter] = sum[c](V * U), one matrix product for each y, x"""
+        shared = [axis for axis in self._outer if axis in data.axes]
+        axes = (self._y, self._x, *shared, self._tiles, *(axis for axis in self._outer if axis not in shared))
+        parts = [Read(s.name, tuple(a.var for a in s.axes), self._dtype) for s in (data, filters)]
+        return self._made("products", axes, product(parts), self._reduced)
+
+    def _fast_stage(self, transform: Tensor, products: Stage) -> Stage:
+        """The result at p, q: sum[y, x](A[p % m, y] * A[q % m, x] * M at the tile of p, q), in the order of the products"""
+        rows, columns = (window.output for window in self._windows)
+        tile = rows.var // self._tile * self._counts[1] + columns.var // self._tile
+        place = tuple(tile if axis == self._tiles else axis.var for axis in products.axes)
+        parts = [
+            Read(transform.name, (position.var % self._tile, point.var), transform.dtype)
+            for position, point in ((rows, self._y), (columns, self._x))
+        ]
+        axes = [part for axis in products.axes[2:] for part in ((rows, columns) if axis == self._tiles else (axis,))]
+        body = product([*parts, Read(products.name, place, self._dtype)])
+        return self._made("fast", tuple(axes), body, (self._y, self._x))
+
+    # Tiles that are summed as they stood
+
+    def _uneven_stages(self) -> tuple[Stage, ...]:
+        """P[n, i, j] = sum[c](abs(data));  W[n, p, q] = max[r, s](P[n, p + r, q + s]), the largest of a window;
+        T[n, tile] = max[a, b](W);  L[n, tile] = min[a, b](W);  S[n, tile] = select(T <= UNEVEN * L, T, inf)"""
+        extents = [count * self._tile for count in self._counts]
+        i, j = (Axis(self._fresh(name), extent + 2) for name, extent in zip(("i", "j"), extents, strict=True))
+        p, q = (Axis(self._fresh(name), extent) for name, extent in zip(("p", "q"), extents, strict=True))
+        row, column = (
+            Axis(self._fresh(name), count) for name, count in zip(("row", "column"), self._counts, strict=True)
+        )
+        a, b = (Axis(self._fresh(name), self._tile) for name in ("a", "b"))
+        r, s = (Axis(self._fresh(name), 3) for name in ("r", "s"))
+        used = {name for part in self._data for name in variables(part)}
+        outer, reduced = (tuple(x for x in axes if x.name in used) for axes in (self._outer, self._reduced))
+        value = call("abs", self._data_at(i.var, j.var, (*outer, i, j, *reduced)))
+        pixels = self._made("size", (*outer, i, j), value, reduced)
+        seen = self._made("seen", (*outer, p, q), _point(pixels, outer, p.var + r.var, q.var + s.var), (r, s), "max")
+        inside = (row.var * self._tile + a.var, column.var * self._tile + b.var)
+        value = _point(seen, outer, *inside)
+        most = self._made("most", (*outer, row, column), value, (a, b), "max")
+        kept = [place < window.output.extent for place, window in zip(inside, self._windows, strict=True)]
+        value = call("select", kept[0] & kept[1], value, identity_of("min", value))
+        least = self._made("least", (*outer, row, column), value, (a, b), "min")
+        top, bottom = (_point(stage, outer, row.var, column.var) for stage in (most, least))
+        even = call("select", top <= bottom * UNEVEN, top, Const(float("inf"), self._dtype))
+        return pixels, seen, most, least, self._made("spread", (*outer, row, column), even, ())
+
+    def _gauge_stage(self) -> Stage:
+        """G[o] = max[c, r, s](abs(filter) * 2^20)"""
+        used = {name for part in self._filter for name in variables(part)}
+        axes = tuple(axis for axis in self._outer if axis.name in used)
+        reduction = tuple(axis for axis in self._stage.reduction if axis.name in used)
+        return self._made("gauge", axes, call("abs", product(self._filter)) * GAUGE, reduction, "max")
+
+    def _choosing(self, fast: Stage, spread: Stage, gauge: Stage) -> tuple[Stage, ...]:
+        """E[n, p, q, o] = the terms of results of uneven tiles; the results, in the order of the others and in their own"""
+        stage, axes = self._stage, fast.axes
+        rows, columns = (window.output.var // self._tile for window in self._windows)
+        outer = tuple(axis for axis in self._outer if axis in axes and axis in spread.axes)
+        here = tuple(axis.var for axis in axes)
+        found = Read(fast.name, here, self._dtype)
+        even = call("abs", _point(spread, outer, rows, columns)) < HUGE
+        even = even & (call("abs", _point(gauge, gauge.axes)) < HUGE)
+        term = call("select", ~even, stage.bodies[0], identity_of("sum", stage.bodies[0]))
+        exact = self._made("exact", axes, term, stage.reduction)
+        chosen = call("select", even, found, Read(exact.name, here, self._dtype))
+        if axes == stage.axes:
+            return exact, replace(stage, bodies=(chosen,), reduction=(), combiner=None)
+        checked = self._made("checked", axes, chosen, ())
+        last = replace(stage, bodies=(Read(checked.name, here, self._dtype),), reduction=(), combiner=None)
+        return exact, checked, last
+
+
+def _shape(axes: tuple[Axis, ...]) -> tuple[int, ...]:
+    return tuple(axis.extent for axis in axes)
+
+
+def _at(tensor: Tensor, first: Axis, second: Axis) -> Read:
+    return Read(tensor.name, (first.var, second.var), tensor.dtype)
+
+
+def _point(stage: Stage, outer: tuple[Axis, ...], *place: Expr) -> Read:
+    """A stage's tensor at its outer axes and some place."""
+    return Read(stage.name, (*(axis.var for axis in outer), *place), stage.tensors[0].dtype)

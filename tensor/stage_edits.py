@@ -1,0 +1,105 @@
+"""Small operations on stages and programs that rewrites are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from ..common.errors import ProgramError
+from .expr import Const, Expr, Op, Read, rewrite
+from .indices.affine import simplify
+from .printing import print_stage
+from .program import Axis, Program, Stage
+
+ExprMap = Callable[[Expr], Expr]
+
+
+def refuse(stage: Stage, problem: str, *, expected: str = "", found: str = "", advice: str = "") -> ProgramError:
+    """The error that a rewrite does not apply to a stage, with the stage shown."""
+    return ProgramError(
+        problem, expected=expected, found=found, advice=advice, where=f"{print_stage(stage)}    <-- here"
+    )
+
+
+def find_stage(program: Program, name: str) -> Stage:
+    """The stage that defines a tensor. Errors: ProgramError naming what there is."""
+    if name not in program.producers:
+        raise ProgramError(f"no stage defines {name!r}", expected="one of " + ", ".join(program.producers))
+    return program.producers[name]
+
+
+def find_axis(stage: Stage, name: str) -> Axis:
+    """An axis of a stage. Errors: ProgramError naming what there is."""
+    for axis in stage.all_axes:
+        if axis.name == name:
+            return axis
+    raise refuse(stage, f"no axis is called {name!r}", expected="one of " + ", ".join(a.name for a in stage.all_axes))
+
+
+def map_stage(stage: Stage, change: ExprMap) -> Stage:
+    """The stage with every expression changed."""
+    fold = stage.fold and replace(stage.fold, locals=tuple((name, change(value)) for name, value in stage.fold.locals))
+    return replace(stage, bodies=tuple(map(change, stage.bodies)), fold=fold)
+
+
+def simplified(stage: Stage) -> Stage:
+    """The stage with every expression simplified within the bounds of its axes."""
+    bounds = {axis.name: (0, axis.extent - 1) for axis in stage.all_axes}
+    return map_stage(stage, lambda expr: simplify(expr, bounds))
+
+
+def map_reads(expr: Expr, change: Callable[[Read], Expr]) -> Expr:
+    """The expression with every read changed, inner ones first."""
+    return rewrite(expr, lambda node: change(node) if isinstance(node, Read) else None)
+
+
+def free_name(program: Program, base: str) -> str:
+    """`base`, or with the least number that makes it new among the tensors."""
+    number, name = 0, base
+    while name in program.tensors:
+        number += 1
+        name = f"{base}{number}"
+    return name
+
+
+def free_axis_name(stage: Stage, base: str) -> str:
+    """`base`, or with underscores until it is new among the axes of the stage."""
+    while base in (axis.name for axis in stage.all_axes):
+        base += "_"
+    return base
+
+
+def with_stages(program: Program, replaced: dict[str, tuple[Stage, ...]]) -> Program:
+    """The program with stages (known by name) replaced by others, in their place."""
+    return program.replacing(tuple(new for s in program.stages for new in replaced.get(s.name, (s,))))
+
+
+def identity_of(combiner: str | None, like: Expr) -> Const:
+    """What a reduction ignores: 0, 1, and for max and min the least and the greatest value; 0 where nothing is reduced."""
+    dtype = like.dtype
+    if dtype.name == "bool":
+        return Const(combiner in ("prod", "min"), dtype)
+    if combiner in ("max", "min"):
+        if dtype.is_float:
+            return Const(float("-inf") if combiner == "max" else float("inf"), dtype)
+        signed = dtype.kind.value == "signed"
+        least = -(2 ** (dtype.bits - 1)) if signed else 0
+        return Const(least if combiner == "max" else least + 2**dtype.bits - 1, dtype)
+    value = 1 if combiner == "prod" else 0
+    return Const(float(value) if dtype.is_float else value, dtype)
+
+
+def factors(expr: Expr) -> list[Expr]:
+    """The factors of a product, in order."""
+    if isinstance(expr, Op) and expr.name == "mul":
+        return [factor for arg in expr.args for factor in factors(arg)]
+    return [expr]
+
+
+def product(parts: Iterable[Expr]) -> Expr:
+    """The product of factors, from left to right."""
+    total: Expr | None = None
+    for part in parts:
+        total = part if total is None else Op("mul", (total, part), part.dtype)
+    assert total is not None
+    return total

@@ -1,0 +1,159 @@
+"""Bringing near: while a block is worked on, every line of the next one is asked for, a little at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from helpers.emission.loops import HOST, run
+from helpers.lowering.interpreter import Interpreter
+from helpers.lowering.truth import exact_inputs
+from tilesmith.codegen.backends.cpu import assemble
+from tilesmith.codegen.ir.loop_ir import LoopProgram, Prefetch, statements
+from tilesmith.codegen.lower.lower import lower
+from tilesmith.common.errors import TemplateError
+from tilesmith.schedules.auto import derive
+from tilesmith.schedules.schedule import Schedule, trace
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.expr import reads
+from tilesmith.tensor.ops import matmul, matmul_bias_relu
+from tilesmith.tensor.oracle.reference import evaluate
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.text.canonical import canonical
+from tilesmith.tensor.text.parse import parse
+
+AVX512 = parse_target("x86:avx512")
+LINE = 16
+
+
+def tiled(columns: bool) -> Callable[[Schedule], None]:
+    """Tiles of 4 x 2 vectors; the next panel of B (or the next rows of A) is brought near around the tiles in a block."""
+
+    def template(s: Schedule) -> None:
+        i, j, k = s.stage("t0").loops
+        i0, i1 = s.split(i, 4)
+        j0, j1, j2 = s.split(j, 2, 16)
+        k0, k1 = s.split(k, 4)
+        outer, inner, tensor = (j0, i0, "x1") if columns else (i0, j0, "x0")
+        s.reorder(outer, inner, k0, k1, i1, j1, j2)
+        s.unroll(k1, i1, j1)
+        s.vectorize(j2)
+        s.bring("t0", tensor, outer)
+
+    return template
+
+
+def lowered(program: Program, columns: bool) -> LoopProgram:
+    (sketch,) = trace(tiled(columns), program)
+    return lower(sketch.apply(program, AVX512, {}), AVX512)
+
+
+def lines(loops: LoopProgram, program: Program, tensor: str) -> set[int]:
+    """Numbers of the lines (of arrays that begin at one) that are asked for; what lies outside of the tensor is left out."""
+    interpreter = Interpreter(loops)
+    inputs = exact_inputs(program, 0)
+    interpreter.run(
+        [*inputs, np.zeros((program.stages[0].axes[0].extent, program.stages[0].axes[1].extent), np.float32)]
+    )
+    assert {name for name, _ in interpreter.hints} == {tensor}
+    shape = program.tensors[tensor].shape
+    asked = {row * shape[1] + column for _, (row, column) in interpreter.hints if row < shape[0] and column < shape[1]}
+    return {element // LINE for element in asked}
+
+
+@pytest.mark.parametrize("depth", [16, 20, 32])
+def test_every_line_of_the_next_panel_of_columns(depth: int) -> None:
+    program = canonical(matmul(12, 96, depth))
+    panels = [row * 6 + vector for row in range(depth) for vector in range(2, 6)]  # all but the first panel's
+    assert set(panels) <= lines(lowered(program, True), program, "x1")
+
+
+@pytest.mark.parametrize("depth", [16, 32, 48])
+def test_every_line_of_the_next_rows(depth: int) -> None:
+    program = canonical(matmul(12, 96, depth))
+    first = 4 * depth // LINE
+    assert set(range(first, 12 * depth // LINE)) <= lines(lowered(program, False), program, "x0")
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(12, 96, 32), (13, 100, 33), (3, 5, 1), (9, 64, 7)])
+@pytest.mark.parametrize("columns", [True, False])
+def test_values_are_the_same(m: int, n: int, k: int, columns: bool) -> None:
+    program = canonical(matmul(m, n, k))
+    inputs = exact_inputs(program, m)
+    (want,) = evaluate(program, inputs)
+    if HOST.vector_bits != 512:
+        pytest.skip("written for vectors of 16 floats")
+    (output,) = run(lowered(program, columns), inputs, 1)
+    assert np.array_equal(output.reshape(want.shape), want)
+
+
+def test_addresses_of_hints_cost_no_signed_division() -> None:
+    """None is negative; what a signed quotient costs on top made 512x512x512 with 8 lanes slower by a third."""
+    for columns in (False, True):
+        artifact = assemble(lowered(canonical(matmul(12, 100, 33)), columns), AVX512, 1, texts=True)
+        assert "udiv" in artifact.texts["llvm"] or columns
+        assert "sdiv" not in artifact.texts["llvm"]
+
+
+def test_hints_stand_once_in_an_unrolled_trip() -> None:
+    program = canonical(matmul(12, 96, 32))
+    text = assemble(lowered(program, True), AVX512, 1, texts=True).texts["asm"]
+    # 64 lines of a panel in 24 trips: 3 each
+    assert len(re.findall(r"\tprefetcht0", text)) == 3
+
+
+def test_rules_offer_it_for_the_operand_that_moves_and_for_epilogues() -> None:
+    for program in (matmul(64, 64, 64), matmul_bias_relu(64, 64, 64)):
+        texts = [sketch.text for sketch in derive(canonical(program))]
+        for operand in ("x0", "x1"):
+            assert any(f"bring(t0, {operand}, " in text for text in texts)
+
+
+@pytest.mark.parametrize("operand", ["x0", "x1"])
+def test_a_stage_inside_of_its_epilogue_counts_the_trips_around_it(operand: str) -> None:
+    program = canonical(matmul_bias_relu(20, 70, 33))
+    inputs = exact_inputs(program, 1)
+    (want,) = evaluate(program, inputs)
+    ran = 0
+    for sketch in derive(program):
+        if f"bring(t0, {operand}, " not in sketch.text:
+            continue
+        config = {t.name: 1 if t.name.endswith("bring") else t.default for t in sketch.tunables}
+        (output,) = run(lower(sketch.apply(program, HOST, config), HOST), inputs, 1)
+        assert np.array_equal(output.reshape(want.shape), want)
+        ran += 1
+    assert ran
+
+
+def test_a_tensor_that_is_not_read_is_refused() -> None:
+    def template(s: Schedule) -> None:
+        s.bring("t0", "t0", s.stage("t0").loops[0])
+
+    with pytest.raises(TemplateError, match="t0 does not read t0"):
+        trace(template, canonical(matmul(4, 4, 4)))
+
+
+def test_what_places_depend_on_data_is_not_asked_for() -> None:
+    """Finding out where those are is a read, and it may go astray where a hint may."""
+    program = canonical(
+        parse("""
+        input x: f32[5, 35]
+        input c: i64[16]
+        input w: f32[16, 7]
+        t[i: 5, j: 33] = max[r: 3](x[i, j + r])
+        u[i: 5, j: 7] = sum[k: 16](t[i, min(max(c[k], 0), 32)] * w[k, j])
+        return u
+        """)
+    )
+    brought = 0
+    for sketch in derive(program):
+        arm = sketch.arm(program, AVX512)
+        values = {p.name: 1 if p.name.endswith(".bring") else p.values[p.default] for p in arm.parameters}
+        brought += any(step.op == "bring" and step.arguments[1] == "t0" for step in sketch.steps)
+        nests = lower(sketch.apply(program, AVX512, values), AVX512).nests
+        hints = [s for nest in nests for s in statements(nest.body) if isinstance(s, Prefetch)]
+        assert not any(reads(index) for hint in hints for index in hint.indices)
+    assert brought

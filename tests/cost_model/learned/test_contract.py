@@ -1,0 +1,28 @@
+"""Every regressor that is offered keeps the contract of cost models."""
+
+from __future__ import annotations
+
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
+
+from contracts.cost_model import CostModelContract
+from tilesmith.cost_model.learned.boosting import XGBoost
+from tilesmith.cost_model.learned.model import Regressor
+from tilesmith.tuner.effort import LEARNING
+
+
+class TestXGBoost(CostModelContract):
+    def make(self, seed: int) -> Regressor:
+        return XGBoost(LEARNING, seed)
+
+
+class TestForest(CostModelContract):
+    def make(self, seed: int) -> Regressor:
+        return RandomForestRegressor(30, random_state=seed)
+
+
+class TestRidge(CostModelContract):
+    """Not clever, but any regressor will do."""
+
+    def make(self, seed: int) -> Regressor:
+        return Ridge()

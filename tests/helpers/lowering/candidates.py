@@ -1,0 +1,26 @@
+"""Random candidates of random programs, lowered."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+
+from helpers.lowering.sketches import random_sketch
+from helpers.lowering.truth import config, draw_choices, valid
+from tilesmith.codegen.ir.loop_ir import LoopProgram
+from tilesmith.codegen.lower.lower import lower
+from tilesmith.targets.target import Target
+from tilesmith.tensor.program import Program
+
+
+def drawn(program: Program, target: Target, random: Random, count: int) -> LoopProgram:
+    """A random valid candidate of a program, the first of `count` draws for a sketch."""
+    for _ in range(20):
+        sketch = random_sketch(program, random, lines=True)
+        arm = sketch.arm(program, target)
+        choices = draw_choices(arm, random, count)
+        good = np.flatnonzero(valid(sketch.apply_population(program, target, arm, choices), count))
+        if len(good):
+            return lower(sketch.apply(program, target, config(arm, choices[good[0]])), target)
+    raise AssertionError("20 random sketches without a valid config")

@@ -1,0 +1,216 @@
+"""Runs loop IR, one point at a time: its meaning as a program, slow and obvious. It counts, and it forgives nothing.
+
+Every trip of every labelled loop is counted, and every store whose nearest loop is a labelled one. Every access is checked
+against its buffer; memory is poisoned before it is written, and reading what was never written in registers is an error.
+Code generators and the batched analysis are tested against it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilesmith.codegen.ir.loop_ir import (
+    Allocate,
+    Block,
+    Buffer,
+    For,
+    If,
+    Let,
+    LoopKind,
+    LoopProgram,
+    MatrixClear,
+    MatrixMove,
+    MatrixMultiply,
+    Prefetch,
+    Scope,
+    Statement,
+    Store,
+    Update,
+)
+from tilesmith.tensor.dtype import bf16
+from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var
+
+
+def _bf16(value: float) -> np.uint32:
+    """The bits of a number, not NaN, rounded to bfloat16."""
+    bits = int(np.float32(value).view(np.uint32))
+    return np.uint32(bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
+    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "neg": lambda a: -a, "min": np.minimum,
+    "max": np.maximum, "abs": abs, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
+    "and": lambda a, b: bool(a) and bool(b), "or": lambda a, b: bool(a) or bool(b), "not": lambda a: not a,
+    "exp": np.exp, "log": np.log, "tanh": np.tanh, "erf": np.vectorize(math.erf),
+    "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "floor": np.floor,
+    "ceil": np.ceil, "round": np.round, "sin": np.sin, "cos": np.cos, "pow": np.power,
+    "bf16_pair": lambda a, b: int((_bf16(a) >> 16 | _bf16(b)).view(np.int32)),
+    "bf16_low": lambda a: (np.uint32(a & 0xFFFFFFFF) << np.uint32(16)).view(np.float32),
+    "bf16_high": lambda a: np.uint32(a & 0xFFFF0000).view(np.float32),
+}  # fmt: skip
+COMBINE = {"sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "max": max, "min": min}
+
+
+@dataclass
+class Interpreter:
+    """Runs a LoopProgram on arrays.
+
+    trips: loop name -> how often its body ran, masked trips included.
+    stores: (loop name, buffer) -> how many stores and updates of the buffer ran with that loop as the nearest one around.
+    """
+
+    program: LoopProgram
+    trips: Counter[str] = field(default_factory=Counter)
+    stores: Counter[tuple[str, str]] = field(default_factory=Counter)
+    memory: dict[str, Any] = field(default_factory=dict)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    allocated: dict[str, Buffer] = field(default_factory=dict)
+    hints: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    _nearest: str = ""
+
+    def run(self, arguments: list[np.ndarray]) -> None:
+        """Runs the prepare nests, then the others. Arguments in the order of the program's."""
+        for buffer, array in zip(self.program.arguments, arguments, strict=True):
+            assert array.shape == buffer.shape, (buffer, array.shape)
+            self.memory[buffer.name] = array
+            self.buffers[buffer.name] = buffer
+        for buffer in self.program.globals:
+            self._make(buffer)
+        with np.errstate(all="ignore"):
+            for nest in (*self.program.prepare, *self.program.nests):
+                self._run(nest.body, {}, True)
+
+    def _make(self, buffer: Buffer) -> None:
+        self.buffers[buffer.name] = buffer
+        self.allocated[buffer.name] = buffer
+        if buffer.scope is Scope.TABLE:
+            self.memory[buffer.name] = np.array(buffer.values, buffer.dtype.numpy).reshape(buffer.shape)
+        elif buffer.scope is Scope.REGISTER:
+            self.memory[buffer.name] = {}
+        else:
+            poison = np.nan if buffer.dtype.is_float else 77
+            self.memory[buffer.name] = np.full(buffer.shape, poison).astype(buffer.dtype.numpy)
+
+    def _run(self, node: Statement, env: dict[str, int], active: bool) -> None:
+        match node:
+            case Block(body=body):
+                for child in body:
+                    self._run(child, env, active)
+            case For():
+                self._loop(node, env, active)
+            case Let(var=var, value=value, body=body):
+                self._run(body, {**env, var: int(self._value(value, env, True))}, active)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                if self._value(condition, env, True):
+                    self._run(then, env, active)
+                elif otherwise is not None:
+                    self._run(otherwise, env, active)
+            case Allocate(buffer=buffer, body=body):
+                self._make(buffer)
+                self._run(body, env, active)
+            case Store(buffer=name, indices=indices, value=value):
+                self._write(name, indices, value, None, env, active)
+            case Update(buffer=name, indices=indices, combiner=combiner, value=value):
+                self._write(name, indices, value, combiner, env, active)
+            case Prefetch(buffer=name, indices=indices):
+                self.hints.append((name, tuple(int(self._value(index, env, True)) for index in indices)))
+            case MatrixClear(tiles=name):
+                self.memory[name] = np.zeros(self.buffers[name].shape, np.float32)
+            case MatrixMove(tiles=name, tile=tile, memory=memory, pitch=pitch, stores=stores):
+                if stores:
+                    self._tile(memory, pitch, env)[:] = self.memory[name][tile]
+                else:
+                    self.memory[name][tile] = self._tile(memory, pitch, env)
+            case MatrixMultiply():
+                self._multiply(node, env)
+            case _:
+                raise TypeError(type(node).__name__)
+
+    def _tile(self, memory: Read, pitch: int, env: dict[str, int]) -> np.ndarray:
+        """A view of the 16 x 16 elements of a tile in memory; all of them lie inside of the buffer."""
+        buffer = self.buffers[memory.tensor]
+        place = tuple(int(self._value(i, env, True)) for i in memory.indices)
+        self._check(buffer, place)
+        flat = self.memory[memory.tensor].reshape(-1)
+        first = int(np.ravel_multi_index(place, buffer.shape))
+        assert first + 15 * pitch + 16 <= flat.size, (buffer, place)
+        return np.lib.stride_tricks.as_strided(flat[first:], (16, 16), (4 * pitch, 4))
+
+    def _multiply(self, node: MatrixMultiply, env: dict[str, int]) -> None:
+        def halves(read: Read, pitch: int) -> tuple[np.ndarray, np.ndarray]:
+            words = self._tile(read, pitch, env).astype(np.int32).view(np.uint32)
+            return (words << 16).view(np.float32), (words & 0xFFFF0000).view(np.float32)
+
+        for r, rows in enumerate(node.rows):
+            for c, columns in enumerate(node.columns):
+                for p, q in node.pairs:
+                    x, y = halves(rows[p], node.pitches[0]), halves(columns[q], node.pitches[1])
+                    self.memory[node.tiles][r, c] += x[0] @ y[0] + x[1] @ y[1]
+
+    def _loop(self, node: For, env: dict[str, int], active: bool) -> None:
+        extent = int(self._value(node.extent, env, True))
+        valid = extent if node.valid is None else int(self._value(node.valid, env, True))
+        assert extent >= 0, f"{node.var}: extent is {extent}"
+        assert not active or valid >= 1 or extent == 0, f"{node.var}: valid is {valid}"
+        outer, _, name = node.label.rpartition("+")
+        self.trips[name] += extent
+        if outer:  # one loop for two: the outer one steps by `unroll`
+            self.trips[outer] += -(-extent // node.unroll)
+        if node.kind in (LoopKind.UNROLL, LoopKind.VECTOR):
+            assert isinstance(node.extent, Const), node.extent
+        around, self._nearest = self._nearest, name
+        for trip in range(extent):
+            self._run(node.body, {**env, node.var: trip}, active and trip < valid)
+        self._nearest = around
+
+    def _write(
+        self, name: str, indices: tuple[Expr, ...], value: Expr, combiner: str | None, env: dict[str, int], active: bool
+    ) -> None:
+        self.stores[self._nearest, name] += 1
+        buffer = self.buffers[name]
+        place = tuple(int(self._value(i, env, True)) for i in indices)
+        result = self._value(value, env, active)
+        if buffer.scope is Scope.REGISTER:
+            self._check(buffer, place)
+        elif not active:
+            return
+        else:
+            assert buffer.scope not in (Scope.INPUT, Scope.CONSTANT, Scope.TABLE), name
+            self._check(buffer, place)
+        memory = self.memory[name]
+        if combiner is not None:
+            result = COMBINE[combiner](memory[place], result)
+        memory[place] = result
+
+    def _check(self, buffer: Buffer, place: tuple[int, ...]) -> None:
+        assert len(place) == len(buffer.shape), (buffer.name, place)
+        assert all(0 <= p < e for p, e in zip(place, buffer.shape, strict=True)), (buffer, place)
+
+    def _value(self, expr: Expr, env: dict[str, int], active: bool) -> Any:
+        match expr:
+            case Const(value=value, dtype=dtype):
+                return value if not dtype.is_float or dtype == bf16 else dtype.numpy.type(value)
+            case Var(name=name):
+                return env[name]
+            case Read(tensor=name, indices=indices):
+                buffer = self.buffers[name]
+                place = tuple(int(self._value(i, env, active)) for i in indices)
+                if not active and not buffer.padded:
+                    return buffer.dtype.numpy.type(0)
+                self._check(buffer, place)
+                return self.memory[name][place]
+            case Op(name="select", args=(condition, yes, no)):
+                return self._value(yes if self._value(condition, env, active) else no, env, active)
+            case Op(name=name, args=args):
+                return _FUNCTIONS[name](*[self._value(a, env, active) for a in args])
+            case Cast(arg=arg, dtype=dtype):
+                return dtype.numpy.type(self._value(arg, env, active))
+        raise TypeError(type(expr).__name__)

@@ -1,5 +1,0 @@
-"""All cases of all operators."""
-
-from operators import dtypes, elements, moves, products, reductions, windows
-
-CASES = [*products.CASES, *elements.CASES, *reductions.CASES, *moves.CASES, *windows.CASES, *dtypes.CASES]

@@ -1,0 +1,57 @@
+"""The sketches that the slide rule derives: their structure, and their code at sizes that nothing divides."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from helpers.emission.loops import HOST
+from helpers.lowering.derived import assert_runs, body_of, some_configs
+from helpers.lowering.truth import check_case
+from tilesmith.schedules.auto import derive
+from tilesmith.schedules.rules.cpu.slide import slide_of
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor import ops
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.text.parse import parse
+
+NARROW = parse_target("x86:avx512;vector=128")
+
+PROGRAMS: dict[str, Program] = {
+    "depthwise nchw": ops.depthwise_conv2d(1, 3, 6, 7, padding=1, constants=("W",)),
+    "depthwise nhwc": ops.depthwise_conv2d(1, 5, 6, 7, padding=1, layout="nhwc", constants=("W",)),
+    "depthwise strided": ops.depthwise_conv2d(2, 2, 9, 11, kernel=5, stride=2, padding=2),
+    "depthwise strided nhwc": ops.depthwise_conv2d(1, 18, 7, 6, stride=2, padding=1, layout="nhwc"),
+    "max": ops.max_pool2d(1, 3, 9, 12, kernel=3, stride=2, padding=1),
+    "mean": ops.avg_pool2d(1, 4, 6, 10, kernel=2),
+    "mean over three": ops.avg_pool1d(2, 3, 40, kernel=3, stride=3),
+    "stencil": parse(
+        "input x: f32[9, 37]\ny[i: 7, j: 35] = sum[r: 3, s: 3](x[i + r, j + s] * x[i + 1, j + 1])\nreturn y"
+    ),
+    "one line": parse("input x: f32[50]\ny[i: 45] = max[r: 6](x[i + r])\nreturn y"),
+    "four apart": parse("input x: f32[3, 200]\ny[i: 3, j: 49] = sum[s: 5](x[i, 4 * j + s])\nreturn y"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_windows_are_counted_and_run(name: str) -> None:
+    program = body_of(PROGRAMS[name])
+    sketches = derive(program)[1:]
+    assert 1 <= len(sketches) <= 2
+    for number, sketch in enumerate(sketches):
+        assert any(check_case(program, sketch, NARROW, Random(seed), 9000) for seed in range(8)), sketch.title
+        for values in some_configs(program, sketch, 2):
+            assert_runs(program, sketch.apply(program, HOST, values), number)
+
+
+def test_a_window_with_reuse_along_another_axis_is_no_slide() -> None:
+    for program in (ops.conv2d(1, 4, 6, 6, 8), ops.matmul(4, 4, 4), ops.row_sum(4, 4)):
+        body = body_of(program)
+        assert all(slide_of(body, stage) is None for stage in body.stages)
+
+
+def test_a_border_is_written_or_asked_for() -> None:
+    program = body_of(PROGRAMS["depthwise nchw"])
+    written, asked = derive(program)[1:]
+    assert [len(sketch.rewritten(program).stages) for sketch in (written, asked)] == [2, 1]

@@ -1,0 +1,44 @@
+"""Every example runs to its end in a fresh process, with few trials."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers.source import ROOT
+
+ARGUMENTS = {"demo.py": ["64", "4"], "own_operator.py": ["4"], "own_template.py": ["4"]}
+
+
+def test_every_example_is_run() -> None:
+    assert sorted(ARGUMENTS) == sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_the_example_runs(name: str, tmp_path: Path, kept_ceilings: Path) -> None:
+    settings = {"TILESMITH_DB": str(tmp_path / "records.sqlite"), "TILESMITH_CACHE": str(kept_ceilings)}
+    # Where other work has the cores, a team that waits without spinning loses microseconds and not its turn.
+    command = [sys.executable, str(ROOT / "examples" / name), *ARGUMENTS[name]]
+    environment = {**os.environ, **settings, "OMP_WAIT_POLICY": "passive"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "4/4 trials" in done.stderr and "exact: record" in done.stdout
+
+
+def test_the_code_of_the_readme_runs(tmp_path: Path, kept_ceilings: Path) -> None:
+    """As it stands there, but for sizes and trials: those take a minute."""
+    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.S | re.M)
+    for there, here in (("512", "24"), ("1024", "40"), ("trials=128", "trials=3")):
+        assert there in code
+        code = code.replace(there, here)
+    code += "assert d.shape == (24, 40) and (d == 40).all()\n"
+    settings = {"TILESMITH_DB": str(tmp_path / "records.sqlite"), "TILESMITH_CACHE": str(kept_ceilings)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **settings},
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "exact: record" in done.stdout and "D: pointwise" in done.stdout

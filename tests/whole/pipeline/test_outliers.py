@@ -1,0 +1,121 @@
+"""One outlier in an image spoils nothing outside of its own windows, by fast convolutions too."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from helpers.pipeline.candidates import random_config, run
+from tilesmith.codegen.artifact import Artifact
+from tilesmith.codegen.pipeline import build
+from tilesmith.schedules.task import Task
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor import ops
+from tilesmith.tensor.oracle.reference import evaluate
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.rewrites.winograd import UNEVEN, winograd
+
+HOST = parse_target("host")
+SIDE = 9  # two tiles of 4 and a piece: an outlier at each position stands at each place of some tile
+CHANNELS = 16
+EPS = 2.0**-23
+OUTLIERS = (1e6, 1e30, np.inf, -np.inf, np.nan)
+
+
+def program(layout: str, **constants: tuple[str, ...]) -> Program:
+    return ops.conv2d(1, CHANNELS, SIDE, SIDE, 16, kernel=3, padding=1, layout=layout, **constants)
+
+
+@lru_cache(maxsize=8)
+def kernel(layout: str, tile: int) -> tuple[Task, Artifact]:
+    """Some candidate with tiles of this size; 0: the definition."""
+    task = Task.of(program(layout), HOST, 1)
+    sketch = next(s for s in task.sketches[1:] if dict(s.variants)["t0 fast"] == tile)
+    values = random_config(task, sketch, np.random.default_rng(tile))
+    assert values is not None
+    return task, build(task.program, sketch, values, HOST, 1)
+
+
+def data(layout: str) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(7)
+    image, weights = (rng.standard_normal(i.tensor.shape).astype(np.float32) for i in program(layout).inputs)
+    return image, weights
+
+
+def seen(layout: str, row: int, column: int) -> np.ndarray:
+    """bool[output]: which results have a pixel in their window."""
+    near = np.abs(np.arange(SIDE)[:, None, None] - row) <= 1
+    near = near & (np.abs(np.arange(SIDE)[None, :, None] - column) <= 1)
+    near = np.broadcast_to(near, (SIDE, SIDE, 16))
+    return np.expand_dims(near if layout == "nhwc" else near.transpose(2, 0, 1), 0)
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_results_that_do_not_see_it_are_as_without_it(layout: str, tile: int) -> None:
+    task, fast = kernel(layout, tile)
+    _, direct = kernel(layout, 0)
+    image, weights = data(layout)
+    (truth,) = evaluate(task.program, [image, weights])
+    for number in range(SIDE * SIDE):
+        row, column = divmod(number, SIDE)
+        outlier = OUTLIERS[number % len(OUTLIERS)]
+        spoiled = image.copy()
+        spoiled[(0, 3, row, column) if layout == "nchw" else (0, row, column, 3)] = outlier
+        (found,) = run(fast, task, [spoiled, weights], at_end=True)
+        inside = seen(layout, row, column)
+        assert np.abs(found - truth)[~inside].max() < 1e-4, f"{outlier} at {row}, {column}"
+        (plain,) = run(direct, task, [spoiled, weights], at_end=True)
+        if np.isfinite(outlier):
+            assert np.abs(found - plain)[inside].max() <= 4e-6 * abs(outlier)
+        else:
+            np.testing.assert_array_equal(found[inside], plain[inside])
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+def test_the_error_has_a_bound_that_the_window_gives(tile: int) -> None:
+    """At the most uneven tiles that are still transformed: the figures of docs/accuracy.md."""
+    task, fast = kernel("nchw", tile)
+    image, weights = data("nchw")
+    rng = np.random.default_rng(8)
+    for _ in range(12):
+        row, column = rng.integers(0, SIDE, 2)
+        spoiled = image.copy()
+        spoiled[:, :, row, column] *= 0.9 * UNEVEN
+        (truth,) = evaluate(task.program, [spoiled, weights])
+        (found,) = run(fast, task, [spoiled, weights], at_end=True)
+        sizes = np.pad(np.abs(spoiled[0]).sum(0), 1)
+        windows = np.lib.stride_tricks.sliding_window_view(sizes, (3, 3)).max((-1, -2))
+        assert np.all(np.abs(found - truth) <= 4 * UNEVEN * EPS * windows * np.abs(weights).max())
+
+
+@pytest.mark.parametrize("kind", ["normal", "after relu", "one sided", "small"])
+def test_ordinary_images_never_ask(kind: str) -> None:
+    """Borders, overhanging tiles and images half of zeros are even."""
+    made = winograd(program("nchw"), "y", "p", "q", tile=4)
+    image, weights = data("nchw")
+    image = {"normal": image, "after relu": np.maximum(image, 0), "one sided": image + 5, "small": image * 1e-30}[kind]
+    (spread,) = evaluate(_until(made, "y_spread"), [image])
+    (gauge,) = evaluate(_until(made, "y_gauge"), [weights])
+    assert spread.max() < 2.0**64 and gauge.max() < 2.0**64
+
+
+def test_a_dark_window_in_a_bright_tile_asks() -> None:
+    made = winograd(program("nchw"), "y", "p", "q", tile=4)
+    image, _ = data("nchw")
+    image[:, :, :4, :4] *= 2 * UNEVEN
+    (spread,) = evaluate(_until(made, "y_spread"), [image])
+    assert np.isinf(spread).any() and np.isfinite(spread).any()
+
+
+def _until(made: Program, name: str) -> Program:
+    """What makes one tensor, alone."""
+    needed, stages = {name}, []
+    for stage in reversed(made.stages):
+        if stage.name in needed:
+            stages.append(stage)
+            needed |= {read.tensor for read in stage.reads()}
+    inputs = tuple(item for item in made.inputs if item.tensor.name in needed)
+    return Program(inputs, tuple(reversed(stages)), (name,))

@@ -1,0 +1,43 @@
+"""The texts of a compiled candidate, made when somebody asks for one: plain data, so that kernels can be pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...codegen.backends.sass import sass
+from ...codegen.pipeline import build
+from ...schedules.names import with_names
+from ...schedules.sketch import Sketch
+from ...schedules.space import Value
+from ...targets.target import Target
+from ...tensor.printing import print_program
+from ...tensor.program import Program
+from ...tensor.text.canonical import canonical
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTexts:
+    """A candidate, and the program as the person wrote it."""
+
+    program: Program
+    sketch: Sketch
+    config: Mapping[str, Value]
+    target: Target
+    threads: int
+
+    def __call__(self, stage: str) -> str:
+        """The text of a stage of `runtime.kernel.STAGES` or `GPU_STAGES`."""
+        if stage == "program":
+            return print_program(self.program)
+        if stage == "sketch":
+            return self.sketch.text
+        texts = build(canonical(self.program), self.sketch, self.config, self.target, self.threads, texts=True).texts
+        if stage == "outline":
+            return with_names(texts[stage], self.program)
+        return machine_code(texts["ptx"], self.target) if stage == "sass" else texts[stage]
+
+
+def machine_code(ptx: str, target: Target) -> str:
+    """SASS, or a line that says what is missing to show it."""
+    return sass(ptx, target.cpu) or "# SASS: ptxas and nvdisasm are not installed (pip install nvidia-cuda-nvdisasm)\n"

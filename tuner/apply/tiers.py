@@ -1,0 +1,236 @@
+"""The candidates that may serve a task, the one to try first in front: each is looked up only when those before it failed.
+
+    exact      records of this task, by their times here, then by those of elsewhere
+    near       records of the same program on near targets (targets/nearness.py) or another number of threads, nearest first
+    family     records of the nearest other shapes of the same family on such targets, moved into this shape's domains
+    analytic   no record: the best of a large draft by the analytic model, one of each structure
+
+Each tier asks the person's database (or log) first, then the logs shipped with the project (sources.py). A config may serve
+elsewhere; a time never does. So what was not measured for this very task is compared with the analytic model's own pick, by
+what that model predicts of both here: it serves unless it is clearly slower. The provenance says what was compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import lru_cache
+from math import log
+from pathlib import Path
+
+import numpy as np
+
+from ...codegen.backends.cpu import builder_version
+from ...common.errors import ScheduleError, TargetError
+from ...cost_model.analytic import predict
+from ...measure.calibrate.calibrate import known_ceilings
+from ...measure.machine import identity_for, machine_key
+from ...schedules.sketch import UNSCHEDULED, Sketch, broken_conditions, parse_sketch
+from ...schedules.task import Task
+from ...targets.nearness import distance
+from ...targets.target import Target, parse_target
+from ...tensor.text.canonical import family_key, program_key
+from ...tensor.text.parse import parse
+from ..effort import UNTUNED
+from ..records.claims import believed, understood
+from ..records.data import Record, TaskIdentity
+from ..records.database import Database
+from ..records.sources import sources
+from ..search.draft import best_choices
+from ..task_space import TaskSpace
+from ..units import time_text
+from .moved import moved_config, shape_distance, sizes
+from .pick import Pick, Provenance
+
+DRAFT_SEED = 0
+RECORDS = 8  # of a task of the same program
+FAMILY_REACH = log(64)  # a shape that is further away (`shape_distance`) says less than the analytic model
+FAMILY_RECORDS = 4  # of another shape
+STRUCTURES = 4  # that the analytic model offers
+CLEARLY = (
+    1.25  # times as slow as the analytic pick by the same model: further than it errs between configs of one program
+)
+
+
+def picks(task: Task, db: str | Path | None = None, *, strict: bool = False) -> Generator[Pick]:
+    """All that may serve, in order; `strict`: records of exactly this task alone. Errors: those of the rules, at the end."""
+    model = AnalyticModel(task)
+    with ExitStack() as stack:
+        opened = [(stack.enter_context(Database(s.path, read_only=True)), s.log) for s in sources(db)]
+        for tier in (_exact,) if strict else (_exact, _near, _family):
+            for database, name in opened:
+                for pick in tier(task, database, model):
+                    yield replace(pick, provenance=replace(pick.provenance, log=name))
+    if not strict:
+        yield from model.picks()
+
+
+def analytic_pick(task: Task) -> Pick:
+    """The best of a large draft by the analytic model: no measurement, no record."""
+    return AnalyticModel(task).picks()[0]
+
+
+class AnalyticModel:
+    """What the analytic model picks for a task, worked out when it is first asked for, and what it says of records."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._ceilings = known_ceilings(task.target, task.threads)
+        self._picks: list[tuple[float, Pick]] | None = None
+        self._slower: list[str] = []  # records that are not served, in words
+
+    def picks(self) -> list[Pick]:
+        """One of each structure, the best first. Errors: what the rules fail with."""
+        note = "; ".join(self._slower[:1])
+        return [pick.noting(note) if note else pick for _, pick in self._own()]
+
+    def weighed(self, pick: Pick, seconds: float | None = None) -> Pick | None:
+        """A record's candidate with a note of what was compared, or None where it is predicted clearly slower than the analytic
+        pick. `seconds`: as predicted for it, if that is known. Where the rules fail there is nothing to compare with."""
+        try:
+            least = self._own()[0][0]
+        except Exception:  # the record may do without what failed; if it does not, the analytic tier says why
+            return pick
+        try:
+            own = self._predicted(pick) if seconds is None else seconds
+        except Exception:  # what the record asks for is beyond the model; whether it can be built is seen then
+            return None
+        said = f"predicted {time_text(own)} here, the analytic pick {time_text(least)}"
+        if own <= CLEARLY * least:
+            return pick.noting(said)
+        self._slower.append(f"record {pick.provenance.record} is not served: {pick.provenance.note}; {said}")
+        return None
+
+    def _own(self) -> list[tuple[float, Pick]]:
+        if self._picks is None:
+            space = TaskSpace(self._task, self._ceilings)
+            found = best_choices(space, np.random.default_rng(DRAFT_SEED), UNTUNED)
+            self._picks = []
+            for seconds, candidate in found[:STRUCTURES]:
+                if self._picks and not space.sketches[candidate.arm].steps:
+                    continue  # the unscheduled nest comes last of all, with a warning
+                sketch, config = space.sketches[candidate.arm], space.config(candidate)
+                self._picks.append(
+                    (seconds, Pick(sketch, config, Provenance("analytic", None, sketch.title, config, None)))
+                )
+        return self._picks
+
+    def _predicted(self, pick: Pick) -> float:
+        task = self._task
+        tree = pick.sketch.apply(task.body, task.target, pick.config)
+        return float(predict(tree, task.target, task.threads, self._ceilings, 1)[0])
+
+
+def _exact(task: Task, database: Database, model: AnalyticModel) -> Iterator[Pick]:
+    """The task's best records: of this machine and this version's builder, then of this machine, then of any."""
+    here, builder = machine_key(identity_for(task.target)), builder_version()
+    seen: set[int] = set()
+    for machine, built_by in ((here, builder), (here, None), (None, None)):
+        for record in database.best(task.key, RECORDS, machine=machine, builder=built_by):
+            comparable = built_by is not None
+            note = "" if comparable else f"measured elsewhere or by another version: {record.trial.measurement.builder}"
+            found = None if record.id in seen else _from_record(task, database, record, "exact", note, timed=comparable)
+            seen.add(record.id)
+            if found is not None:
+                yield found
+
+
+def _near(task: Task, database: Database, model: AnalyticModel) -> Iterator[Pick]:
+    """The best records of near tasks of this program. Times are compared inside of a task, never between two."""
+    others = [(_farness(task, one), one) for one in _servable(task, database.program_tasks(program_key(task.program)))]
+    for _, other in sorted(others, key=lambda entry: entry[0]):
+        alike = (other.target, other.threads) == (task.target.text, task.threads)
+        for record in database.best(other.key, RECORDS):
+            found = _from_record(task, database, record, "near", _tuned_for(other))
+            found = model.weighed(found) if found is not None and not alike else found
+            if found is not None:
+                yield found
+
+
+def _family(task: Task, database: Database, model: AnalyticModel) -> Iterator[Pick]:
+    """The best configs of the nearest shapes, moved; of each shape the one first that the analytic model predicts best."""
+    others = []
+    for one in _servable(task, database.family_tasks(family_key(task.program))):
+        program = parse(one.program)
+        others.append(((shape_distance(task.program, program), *_farness(task, one)), one, program))
+    for (apart, *_), other, program in sorted(others, key=lambda entry: entry[0]):
+        if apart > FAMILY_REACH:
+            break
+        found: list[tuple[float, Pick]] = []
+        for record in database.best(other.key, FAMILY_RECORDS):
+            sketch = _stored_sketch(task, database, record.trial.sketch)
+            moved = None if sketch is None else moved_config(task, sketch, record.config)
+            if sketch is not None and moved is not None:
+                note = f"from {', '.join(sizes(program))}, {_tuned_for(other)}"
+                where = Provenance("family", record.id, sketch.title, moved[0], None, note)
+                found.append((moved[1], Pick(sketch, moved[0], where)))
+        for seconds, pick in sorted(found, key=lambda entry: entry[0]):
+            weighed = model.weighed(pick, seconds)
+            if weighed is not None:
+                yield weighed
+
+
+def _servable(task: Task, others: Sequence[TaskIdentity]) -> list[TaskIdentity]:
+    """The other tasks whose schedules may serve this one."""
+    known = (one for one in understood(others) if one.key != task.key)
+    return [one for one in known if _apart(task.target, one.target) is not None]
+
+
+def _farness(task: Task, other: TaskIdentity) -> tuple[float, float, bool, str]:
+    """Orders tasks by target, then by the number of threads, then by the accuracy."""
+    apart = _apart(task.target, other.target)
+    assert apart is not None
+    return apart, abs(log(other.threads / task.threads)), other.accuracy != task.accuracy, other.key
+
+
+@lru_cache(maxsize=256)
+def _apart(target: Target, text: str) -> float | None:
+    """The distance of targets, one of them as stored; None for what this version does not know."""
+    try:
+        return distance(target, parse_target(text))
+    except TargetError:
+        return None
+
+
+def _tuned_for(other: TaskIdentity) -> str:
+    return f"tuned for {other.target.partition(';')[0]}, threads={other.threads}"
+
+
+def _from_record(
+    task: Task, database: Database, record: Record, tier: str, note: str = "", *, timed: bool = False
+) -> Pick | None:
+    """A record's candidate, if it is valid for the task. `timed`: its time holds for what is compiled here and now.
+
+    Whatever a record leads to costs that record alone: it may come from anybody.
+    """
+    try:
+        sketch = _stored_sketch(task, database, record.trial.sketch)
+        if sketch is None or not _is_possible(database, record):
+            return None
+        if broken_conditions(sketch.apply(task.body, task.target, record.config)):
+            return None
+    except Exception:
+        return None
+    seconds = record.seconds if timed else None
+    return Pick(sketch, record.config, Provenance(tier, record.id, sketch.title, record.config, seconds, note))
+
+
+def _is_possible(database: Database, record: Record) -> bool:
+    """Whether the machine of a record can have been so fast."""
+    of, machine = database.task(record.trial.task), database.machine(record.trial.machine)
+    return of is not None and machine is not None and believed(record.trial.measurement, of, machine).ok
+
+
+def _stored_sketch(task: Task, database: Database, key: str) -> Sketch | None:
+    """The sketch of a record; None where it is not known, or does more than the task's accuracy allows."""
+    if not key:
+        return UNSCHEDULED
+    stored = database.sketch(key)
+    if stored is None:
+        return None
+    try:
+        sketch = parse_sketch(stored.text) if stored.text else UNSCHEDULED
+    except ScheduleError:  # a text that this version does not understand
+        return None
+    return sketch if sketch.keeps(task.accuracy) else None

@@ -1,0 +1,279 @@
+"""The command line `tune ...` (also `tilesmith ...` and `python -m tilesmith ...`): thin; it asks others and prints."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+from rich.text import Text
+
+from ...common.errors import ArgumentError, NoRecordError, TilesmithError, UserError
+from ...common.printable import printable
+from ...common.settings import DATABASE
+from ...tensor.accuracy import accuracy_named
+from ...tensor.text.canonical import program_key
+from ..inputs import read_inputs
+from ..records.claims import understood
+from ..records.data import Record, TaskIdentity
+from ..records.database import Database, rank
+from ..terminal import guarded_output, make_console
+from .cluster import cluster
+from .log import log
+from .what import load_function, read_what, read_whats
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
+    help="Searches for the fastest way to compute a tensor program, and remembers it.",
+)  # fmt: skip
+
+app.add_typer(log, name="log")
+app.add_typer(cluster, name="cluster")
+
+INTERRUPTED = 130  # exit code after ctrl-C, as shells have it
+
+WHAT_HELP = "an operator (`tune ops` lists them), a .tensor file, or package.module:function"
+What = Annotated[str, typer.Argument(help=WHAT_HELP)]
+Selection = Annotated[Optional[str], typer.Argument(help=WHAT_HELP + ", or the first digits of a task")]  # noqa: UP045
+Sizes = Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")]  # noqa: UP045
+Constants = Annotated[Optional[list[str]], typer.Option("--constant", help="an input known when compiling")]  # noqa: UP045
+DatabasePath = Annotated[Optional[Path], typer.Option("--db", help="the tuning database")]  # noqa: UP045
+RecordId = Annotated[int, typer.Argument(help="a record's number, as `tune show` prints it")]
+
+
+def main() -> None:
+    """Runs the command line. A person's mistake is one clear message and exit code 2; any other error of ours is 1."""
+    name = Path(sys.argv[0]).name
+    with guarded_output():
+        try:
+            app(prog_name="python -m tilesmith" if name == "__main__.py" else name)
+        except TilesmithError as error:
+            make_console(stderr=True).print(Text(f"error: {error}"), soft_wrap=True)
+            sys.exit(2 if isinstance(error, UserError) else 1)
+
+
+@app.command(short_help="Searches for the fastest kernel of WHAT, or of several.")
+def run(
+    what: What,
+    sizes: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(help="sizes and options, as in m=1024; then, if wanted, more WHATs with theirs"),
+    ] = None,
+    *,
+    constant: Constants = None,
+    trials: Annotated[Optional[int], typer.Option(help="new measurements to make")] = None,  # noqa: UP045
+    time: Annotated[Optional[str], typer.Option(help="when to end: 90s, 2m, 1.5h")] = None,  # noqa: UP045
+    target: Annotated[str, typer.Option(help="what to make kernels for; on a cluster several, with commas")] = "host",
+    threads: Annotated[Optional[int], typer.Option(help="threads of the kernels; default: all cores")] = None,  # noqa: UP045
+    effort: Annotated[str, typer.Option(help="quick, normal or full")] = "normal",
+    strategy: Annotated[str, typer.Option(help="how candidates are chosen")] = "guided",
+    runner: Annotated[
+        str, typer.Option(help="where to measure: local, ray, ray://host:port, or a file with an address")
+    ] = "local",
+    template: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="search the schedules of this function, package.module:function, instead of the rules'"),
+    ] = None,
+    weights: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="how often each of several WHATs is needed, as in 12,1; they share the budget"),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="the same seed proposes the same")] = 0,
+    accuracy: Annotated[str, typer.Option(help="default, or strict: only orders of sums may change")] = "default",
+    inputs: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="an .npz file with arrays for the trials by the names of inputs; the others are drawn"),
+    ] = None,
+    progress: Annotated[bool, typer.Option(help="show progress while it runs")] = True,
+    db: DatabasePath = None,
+) -> None:
+    """Searches for the fastest kernel of WHAT, and keeps everything that it measures."""
+    from ..several import tune_targets
+    from . import report
+
+    found = read_whats([what, *(sizes or ())], constant or ())
+    result = tune_targets(
+        [one.program for one in found], target.split(","), trials=trials, seconds=None if time is None else read_time(time),
+        threads=threads, strategy=strategy, runner=runner, db=db, seed=seed, progress=progress, effort=effort,
+        template=None if template is None else load_function(template),
+        weights=None if weights is None else read_weights(weights), accuracy=accuracy_named(accuracy),
+        inputs=None if inputs is None else read_inputs(inputs),
+    )  # fmt: skip
+    console = make_console()
+    with _open(db) as database:
+        for number, task in enumerate(result.tasks):  # all programs for the first target, then for the next
+            console.print(report.outcome(database, task))
+            console.print(Text(report.paste_lines(task.task, found[number % len(found)], db)), soft_wrap=True)
+        if len(found) > 1:
+            console.print(report.titled("\nall together", report.together(database, result)))
+    if result.interrupted:
+        console.print("\ninterrupted: the same command continues it")
+        sys.exit(INTERRUPTED)
+
+
+@app.command(short_help="Lists tasks; with WHAT its records, and failures.")
+def show(
+    what: Selection = None,
+    sizes: Sizes = None,
+    *,
+    constant: Constants = None,
+    limit: Annotated[int, typer.Option(min=1, help="how many records of each task")] = 20,
+    model: Annotated[bool, typer.Option("--model", help="how good the cost model was, batch by batch")] = False,
+    db: DatabasePath = None,
+) -> None:
+    """Lists tasks; for WHAT or one task its records, best first, and failures by kind."""
+    from . import report
+
+    console = make_console()
+    with _open(db) as database:
+        tasks = _tasks(database, what, sizes, constant)
+        if what is None and not model:
+            console.print(report.task_tables(database, tasks))
+            return
+        for task in tasks:
+            if model:
+                console.print(report.titled(report.task_title(task), report.model_table(database, task)))
+                continue
+            records = database.records(task.key)
+            console.print(report.titled(report.task_title(task), report.status_line(records)))
+            console.print(report.record_table(database, task, rank(records)[:limit]))
+            if any(not record.trial.measurement.ok for record in records):
+                console.print()
+                console.print(report.failure_table(records, database.path))
+
+
+@app.command(short_help="Shows the best records, with the lines to paste.")
+def best(what: Selection = None, sizes: Sizes = None, *, constant: Constants = None, db: DatabasePath = None) -> None:
+    """Shows the best record of each task, with the lines to paste."""
+    from . import report
+
+    console = make_console()
+    with _open(db) as database:
+        program = read_what(what, sizes or (), constant or ()) if what and not _is_key(what) else None
+        for task in _tasks(database, what, sizes, constant):
+            found = database.best(task.key)
+            console.print(report.titled(report.task_title(task), report.best_facts(database, task, found)))
+            console.print(Text(f"{report.paste_lines(task, program, db)}\n"), soft_wrap=True)
+
+
+@app.command(short_help="Tells all about one record.")
+def explain(
+    record: RecordId,
+    *,
+    compile_time: Annotated[
+        bool, typer.Option("--compile-time", help="compile it again: seconds of each pass")
+    ] = False,
+    code: Annotated[bool, typer.Option("--code", help="build it again: assembly, or PTX and SASS")] = False,
+    db: DatabasePath = None,
+) -> None:
+    """Tells all about one record: program, schedule, config, what was measured and what bounds it."""
+    from .explain import code_text, compile_table, explanation
+
+    with _open(db) as database:
+        if code:
+            print(printable(code_text(database, *_record(database, record))))
+            return
+        tell = compile_table if compile_time else explanation
+        make_console().print(tell(database, *_record(database, record)))
+
+
+@app.command(short_help="Builds, checks and times one record again.")
+def replay(
+    record: RecordId,
+    *,
+    seed: Annotated[Optional[int], typer.Option(min=0, help="of the data that a wrong result named")] = None,  # noqa: UP045
+    db: DatabasePath = None,
+) -> None:
+    """Builds, checks and times one record again, and says whether it differs from what was recorded."""
+    from .explain import replayed
+
+    with _open(db) as database:
+        outcome = replayed(database, *_record(database, record), seed)
+    make_console().print(outcome.text)
+    if not outcome.agrees:
+        sys.exit(1)
+
+
+@app.command("ops", short_help="Lists the operators with their parameters and inputs.")
+def list_operators(
+    name: Annotated[Optional[str], typer.Argument(help="an operator, or a part of a name")] = None,  # noqa: UP045
+) -> None:
+    """Lists the operators with their parameters and inputs; tells all about the one that is named."""
+    from .ops import operators_text
+
+    make_console().print(operators_text(name))
+
+
+@app.command(short_help="Tells versions, this machine, and where things are kept.")
+def env(*, db: DatabasePath = None) -> None:
+    """Tells versions, this machine, the database's place, and which `tune` comes first on PATH."""
+    from . import report
+    from .about import environment_facts
+
+    console = make_console()
+    for title, facts in environment_facts(db).items():
+        console.print(report.titled(title, report.pairs(facts)), soft_wrap=True)
+
+
+def _open(path: Path | None) -> Database:
+    """The database to read from."""
+    return Database(path or DATABASE.value(), read_only=True)
+
+
+def _is_key(what: str) -> bool:
+    return re.fullmatch(r"[0-9a-f]{4,64}", what) is not None
+
+
+def _tasks(
+    database: Database, what: str | None, sizes: Sequence[str] | None, constants: Sequence[str] | None
+) -> list[TaskIdentity]:
+    """Tasks that a person means: all, those of a program, or those whose key begins so. Errors: NoRecordError for none."""
+    tasks = understood(database.tasks())
+    if what is None:
+        return tasks
+    if _is_key(what):
+        tasks = [task for task in tasks if task.key.startswith(what)]
+    else:
+        key = program_key(read_what(what, sizes or (), constants or ()).program)
+        tasks = [task for task in tasks if task.program_key == key]
+    if not tasks:
+        words = " ".join([what, *(sizes or ()), *(f"--constant {name}" for name in constants or ())])
+        raise NoRecordError(
+            f"the database has no records of {words}",
+            found=str(database.path),
+            advice="`tune show` lists all tasks" if _is_key(what) else f"tune run {words}",
+        )
+    return tasks
+
+
+def _record(database: Database, number: int) -> tuple[Record, TaskIdentity]:
+    record = database.record(number)
+    task = database.task(record.trial.task) if record else None
+    if record is None or task is None or not understood([task]):
+        raise NoRecordError(
+            f"there is no record {number}", found=str(database.path), advice="`tune show WHAT` lists them"
+        )
+    return record, task
+
+
+def read_weights(text: str) -> list[float]:
+    """The numbers of "12,1". Errors: ArgumentError."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ArgumentError(f"--weights {text} are no weights", expected="a number for each WHAT, as in 12,1") from None
+
+
+def read_time(text: str) -> float:
+    """Seconds of "90", "90s", "2m" or "1.5h". Errors: ArgumentError."""
+    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", text.strip(), re.ASCII)
+    if match is None:
+        raise ArgumentError(f"--time {text} is no time", expected="seconds, or 90s, 2m, 1.5h")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+if __name__ == "__main__":
+    main()
