@@ -17,9 +17,9 @@ import numpy as np
 from ..runtime.devices.base import Device, LoadedKernel
 from ..runtime.guard import guarded_array, make_read_only
 from ..tensor.dtype import DType
-from ..tensor.evaluate import Array
 from ..tensor.program import Program
 from ..tensor.random import Sizes, random_inputs
+from ..tensor.roundings import Array
 from ..tensor.text import parse
 from .poison import poison
 from .verify import Checker

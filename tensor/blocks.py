@@ -8,9 +8,10 @@ from math import prod, sqrt
 
 import numpy as np
 
-from .dtype import accumulator
-from .evaluate import FACTOR, Array, Pair, extreme_error, of_finite, rounded_error, rounding
+from .dtype import DType, accumulator
+from .evaluate import Pair, extreme_error, of_finite
 from .program import Stage
+from .roundings import FACTOR, Array, least_normal, lost_below, rounded_error, rounding
 
 Box = tuple[tuple[int, int], ...]  # for each axis: first value, one after the last
 
@@ -57,10 +58,24 @@ def reduced(pair: Pair, stage: Stage, sizes: Sequence[int], errors: bool) -> Pai
     if stage.combiner == "prod":
         magnitudes = np.abs(values)
         grown = np.prod(magnitudes + own, axis=last) - np.prod(magnitudes, axis=last)
-        return value, grown + rounding(value, accumulator(dtype), prod(sizes[d] for d in last))
+        count = prod(sizes[d] for d in last)
+        lost = _lost_by_product(magnitudes, own, last, dtype)
+        return value, grown + rounding(value, accumulator(dtype), count) + lost
     combine, wide = _COMBINE[stage.combiner], values.astype(np.float64)
     low, high = (combine.reduce(wide + sign * FACTOR * own, axis=last) for sign in (-1, 1))
     return value, of_finite(value, np.maximum(high - value, value - low) / FACTOR)
+
+
+def _lost_by_product(magnitudes: Array, own: Array, last: tuple[int, ...], dtype: DType) -> Array:
+    """What a product loses whose factors are, in some order, so small a number on the way that it is subnormal; all factors
+    that are larger than one may follow."""
+    if not dtype.is_float:
+        return np.zeros(())
+    kind, count = accumulator(dtype), prod(magnitudes.shape[d] for d in last)
+    smallest = np.prod(magnitudes, axis=last, where=magnitudes < 1)
+    largest = np.prod(magnitudes, axis=last, where=magnitudes > 1)
+    loses = (smallest < least_normal(kind)) & (magnitudes + own > 0).all(axis=last)
+    return np.where(loses, lost_below(kind, count) * largest, 0.0)
 
 
 def accumulate(

@@ -7,9 +7,9 @@ from math import prod
 
 import numpy as np
 
-from .evaluate import Array
 from .expr import Expr, variables
 from .program import Stage
+from .roundings import Array
 from .surgery import factors
 
 

@@ -12,18 +12,17 @@ from .blocks import Box, accumulate, boxes, finished, reduced, sizes_of
 from .contract import contract, factor_groups
 from .dtype import accumulator
 from .evaluate import (
-    Array,
     Pair,
     Scope,
     combine_errors,
     evaluate_expr,
     from_memory,
     multiply,
-    rounding,
     store_type,
 )
 from .expr import Expr, variables
 from .program import Axis, Program, Stage, Tensor
+from .roundings import Array, literal_error, lost_below, rounding
 
 Groups = tuple[tuple[Expr, ...], tuple[Expr, ...]]
 
@@ -50,7 +49,7 @@ class Evaluator:
         for table in program.tables:
             dtype = table.tensor.dtype
             values = np.array(table.values, dtype=store_type(dtype)).reshape(table.tensor.shape)
-            self._whole[table.tensor.name] = values, rounding(values, dtype) if errors else None
+            self._whole[table.tensor.name] = values, literal_error(values, dtype) if errors else None
 
     def whole(self, name: str) -> Pair:
         """All elements of a tensor."""
@@ -113,15 +112,16 @@ class Evaluator:
         if not self._errors or (not dtype.is_float and ea is None and eb is None):
             return value, None
         a, b = np.abs(a), np.abs(b)
-        parts = []
-        if dtype.is_float:
-            magnitude = contract(a, b, sizes, spatial)
-            parts.append(rounding(magnitude, dtype) + rounding(magnitude, accumulator(dtype)))  # each product, each sum
-        if ea is not None:
-            parts.append(contract(ea, b, sizes, spatial))
-        if eb is not None:
-            parts.append(contract(a, eb, sizes, spatial))
-        return value, combine_errors(*parts)
+        passed = combine_errors(
+            None if ea is None else contract(ea, b, sizes, spatial),
+            None if eb is None else contract(a, eb, sizes, spatial),
+        )
+        if not dtype.is_float:
+            return value, passed
+        magnitude = contract(a, b, sizes, spatial)
+        own = rounding(magnitude, dtype) + rounding(magnitude, accumulator(dtype))  # of each product, of each sum
+        some = magnitude > 0 if passed is None else (magnitude > 0) | (passed > 0)
+        return value, combine_errors(own + lost_below(dtype) * prod(sizes[spatial:]) * some, passed)
 
     def _product(self, group: tuple[Expr, ...], scope: Scope, rank: int) -> Pair:
         total = evaluate_expr(group[0], scope)

@@ -7,10 +7,10 @@ from enum import StrEnum
 import numpy as np
 
 from .dtype import DType, Kind
-from .evaluate import Array
 from .index_ranges import index_ranges
 from .intervals import Interval
 from .program import Program
+from .roundings import Array
 
 _INTEGERS = 8  # small, so that products of integers stay in range and data-dependent indices repeat
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesmith.tensor.dtype import DTYPES, DType, Kind, accumulator
-from tilesmith.tensor.evaluate import FACTOR
 from tilesmith.tensor.evaluator import Evaluator
 from tilesmith.tensor.expr import Expr, Read, Var, call
 from tilesmith.tensor.identity import identity
 from tilesmith.tensor.program import Program, Stage
+from tilesmith.tensor.roundings import FACTOR
 
 Array = NDArray[np.generic]
 Outputs = list[Array]  # float64 for floats, of the kernel's exact values
