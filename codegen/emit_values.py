@@ -58,7 +58,6 @@ class Arithmetic:
         self.target = target
         self.rounds = target.kind != "x86" or "sse4.1" in target.features
         self.fused = target.kind != "x86" or bool({"fma", "avx512f"} & set(target.features))
-        self.truths: dict[str, tuple[bool, ...]] = {}  # conditions that are known, lane by lane, while code is written
 
     # Lanes
 
@@ -221,32 +220,20 @@ class Arithmetic:
             if arg.is_literal and not arg.lanes:
                 return FALSE if arg == TRUE else TRUE
             true = self.spread(TRUE, arg.lanes)
-            result = Value(self._instruct(f"xor {arg.typed}, {true.text}", arg), boolean, arg.lanes)
-            if arg.text in self.truths:
-                self.truths[result.text] = tuple(not truth for truth in self.truths[arg.text])
-            return result
+            return Value(self._instruct(f"xor {arg.typed}, {true.text}", arg), boolean, arg.lanes)
         for this, other in (args, args[::-1]):
             if this in (TRUE, FALSE):
                 return other if (this == TRUE) == (name == "and") else this
         if args[0] == args[1]:
             return args[0]
         lanes, (left, right) = self.together(*args)
-        result = Value(self._instruct(f"{name} {left.typed}, {right.text}", left, right), boolean, lanes)
-        if left.text in self.truths and right.text in self.truths:
-            pairs = zip(self.truths[left.text], self.truths[right.text], strict=True)
-            self.truths[result.text] = tuple((a and b) if name == "and" else (a or b) for a, b in pairs)
-        return result
+        return Value(self._instruct(f"{name} {left.typed}, {right.text}", left, right), boolean, lanes)
 
     def both(self, left: Value | None, right: Value | None) -> Value | None:
         """The conjunction of two conditions; None holds always."""
         if left is None or right is None:
             return left or right
         return self._logic("and", [left, right])
-
-    def only_lane(self, condition: Value) -> int | None:
-        """The lane in which alone a condition is known to hold; None for any other condition."""
-        truths = self.truths.get(condition.text, ())
-        return truths.index(True) if sum(truths) == 1 else None
 
     def negation(self, condition: Value) -> Value:
         """not condition."""
