@@ -42,8 +42,12 @@ def sizes_of(box: Box) -> list[int]:
     return [end - start for start, end in box]
 
 
-def reduced(pair: Pair, stage: Stage, sizes: Sequence[int], errors: bool) -> Pair:
-    """The reduction of one block over its last dimensions; `sizes` are those of the block."""
+def reduced(pair: Pair, stage: Stage, sizes: Sequence[int], errors: bool, asked: Pair | None = None) -> Pair:
+    """The reduction of one block over its last dimensions; `sizes` are those of the block.
+
+    Args:
+        asked: the terms as the arithmetic that they ask for gives them. Its roundings cancel in part, and are known.
+    """
     assert stage.combiner is not None
     dtype = stage.bodies[0].dtype
     last = tuple(range(len(sizes) - len(stage.reduction), len(sizes)))
@@ -54,7 +58,10 @@ def reduced(pair: Pair, stage: Stage, sizes: Sequence[int], errors: bool) -> Pai
     own = np.zeros(()) if pair[1] is None else pair[1]
     own = np.broadcast_to(own, sizes)
     if stage.combiner == "sum":
-        return value, own.sum(axis=last) + accumulator(dtype).eps * np.abs(values).sum(axis=last)
+        terms = own.sum(axis=last)
+        if asked is not None:
+            terms = np.fmin(terms, _summed(asked, values, last))
+        return value, terms + accumulator(dtype).eps * np.abs(values).sum(axis=last)
     if stage.combiner == "prod":
         magnitudes = np.abs(values)
         grown = np.prod(magnitudes + own, axis=last) - np.prod(magnitudes, axis=last)
@@ -64,6 +71,12 @@ def reduced(pair: Pair, stage: Stage, sizes: Sequence[int], errors: bool) -> Pai
     combine, wide = _COMBINE[stage.combiner], values.astype(np.float64)
     low, high = (combine.reduce(wide + sign * FACTOR * own, axis=last) for sign in (-1, 1))
     return value, of_finite(value, np.maximum(high - value, value - low) / FACTOR)
+
+
+def _summed(asked: Pair, values: Array, last: tuple[int, ...]) -> Array:
+    """The error of a sum of terms, beside those of the values: they differ from these by roundings of both signs."""
+    terms, error = (np.broadcast_to(np.zeros(()) if part is None else part, values.shape) for part in asked)
+    return np.asarray(np.abs((terms - values).sum(axis=last)) / FACTOR + error.sum(axis=last))
 
 
 def _lost_by_product(magnitudes: Array, own: Array, last: tuple[int, ...], dtype: DType) -> Array:

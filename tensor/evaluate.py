@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtype import DType, Kind, accumulator
+from .dtype import DType, Kind, accumulator, f32
 from .expr import COMPARISONS, Cast, Const, Expr, Local, Op, Read, Var
 from .forms import affine
 from .roundings import (
@@ -30,6 +30,7 @@ from .roundings import (
     bf16_bits,
     least_normal,
     literal_error,
+    nearest,
     representable,
     rounded_error,
 )
@@ -54,6 +55,7 @@ class Scope:
         own: tensors of a fold -> their values before this step.
         locals: named values of a fold; each is evaluated when it is first needed.
         errors: whether error bounds are wanted.
+        asked: whether values are those of the arithmetic that a program asks for, where that leaves no choice: see `_settled`.
     """
 
     axes: Mapping[str, Array]
@@ -65,6 +67,7 @@ class Scope:
     own: Mapping[str, Pair] = field(default_factory=dict)
     locals: Mapping[str, Expr] = field(default_factory=dict)
     errors: bool = False
+    asked: bool = False
     _done: dict[int, tuple[Expr, Pair]] = field(default_factory=dict)
 
 
@@ -88,8 +91,36 @@ def evaluate_expr(expr: Expr, scope: Scope) -> Pair:
             found = _apply(name, [evaluate_expr(arg, scope) for arg in args], expr.dtype, scope)
         case _:
             raise TypeError(f"unknown expression node {type(expr).__name__}")
+    if scope.asked:
+        found = _settled(expr, found, scope)
     scope._done[id(expr)] = expr, found
     return found
+
+
+def _settled(expr: Expr, pair: Pair, scope: Scope) -> Pair:
+    """A narrow float as every kernel has it, where that is certain: sums, differences and products of numbers that are exact,
+    conversions and literals are the nearest number. Other operations may be off by more than a rounding of their results, and
+    products of products may be taken in another order."""
+    value, error = pair
+    if error is None or not expr.dtype.is_float or accumulator(expr.dtype) == expr.dtype:
+        return pair
+    room = np.where(representable(value, f32), 0.0, f32.eps * np.abs(value))  # it may be rounded to float32 first
+    match expr:
+        case Const():
+            pass
+        case Cast(arg=arg):
+            _, own = evaluate_expr(arg, scope)
+            room = room if own is None else room + FACTOR * own
+        case Op(name="add" | "sub" | "mul" as name, args=(left, right)):
+            if name == "mul" and isinstance(right, Op) and right.name == "mul":
+                return pair
+            own = combine_errors(evaluate_expr(left, scope)[1], evaluate_expr(right, scope)[1])
+            room = room if own is None else np.where(own > 0, np.inf, room)
+        case _:
+            return pair
+    low, rounded, high = (nearest(x, expr.dtype) for x in (value - room, value, value + room))
+    certain = low == high
+    return np.where(certain, rounded, value), np.where(certain, 0.0, error)
 
 
 def store_type(dtype: DType) -> np.dtype[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -20,7 +21,7 @@ from .evaluate import (
     multiply,
     store_type,
 )
-from .expr import Expr, variables
+from .expr import Expr, Read, variables
 from .program import Axis, Program, Stage, Tensor
 from .roundings import Array, literal_error, lost_below, rounding
 
@@ -97,7 +98,9 @@ class Evaluator:
             if groups is not None:
                 part = self._contracted(groups, stage, scope, sizes_of(box))
             elif stage.reduction:
-                part = reduced(evaluate_expr(stage.bodies[number], scope), stage, sizes_of(box), self._errors)
+                pair = evaluate_expr(stage.bodies[number], scope)
+                asked = self._asked(stage, lambda box=box: self._mesh(axes, box))  # type: ignore[misc]
+                part = reduced(pair, stage, sizes_of(box), self._errors, asked)
             else:
                 part = evaluate_expr(stage.bodies[number], scope)
             place = tuple(slice(*ends) for ends in box[:spatial])
@@ -122,6 +125,14 @@ class Evaluator:
         own = rounding(magnitude, dtype) + rounding(magnitude, accumulator(dtype))  # of each product, of each sum
         some = magnitude > 0 if passed is None else (magnitude > 0) | (passed > 0)
         return value, combine_errors(own + lost_below(dtype) * prod(sizes[spatial:]) * some, passed)
+
+    def _asked(self, stage: Stage, scope: Callable[[], Scope]) -> Pair | None:
+        """The terms of a sum of narrow floats as the program's own arithmetic gives them; None where it is told otherwise."""
+        (body,) = stage.bodies
+        wide = accumulator(body.dtype) == body.dtype
+        if not self._errors or stage.combiner != "sum" or wide or isinstance(body, Read):
+            return None
+        return evaluate_expr(body, replace(scope(), asked=True))
 
     def _product(self, group: tuple[Expr, ...], scope: Scope, rank: int) -> Pair:
         total = evaluate_expr(group[0], scope)
@@ -242,7 +253,10 @@ class Evaluator:
         for d, (axis, (start, end)) in enumerate(zip(stage.reduction, box[1:], strict=True), 1):
             axes[axis.name] = np.arange(start, end).reshape([-1 if e == d else 1 for e in range(rank)])
         pair = evaluate_expr(stage.bodies[number], Scope(axes, self.fetch, errors=self._errors))
-        return reduced(pair, stage, sizes_of(box), self._errors) if stage.reduction else pair
+        if not stage.reduction:
+            return pair
+        asked = self._asked(stage, lambda: Scope(axes, self.fetch, errors=True))
+        return reduced(pair, stage, sizes_of(box), self._errors, asked)
 
     def _fold_at(self, stage: Stage, number: int, coordinates: Mapping[str, Array]) -> Pair:
         """A tensor of a fold at points; with it run those that keep no more axes than it, on which alone it depends."""

@@ -69,10 +69,15 @@ def representable(value: Array, dtype: DType) -> NDArray[np.bool_]:
     """Which numbers, as float64, a type of floats holds as they are."""
     if dtype.name == "f64":
         return np.ones(np.shape(value), np.bool_)
+    return np.asarray((nearest(value, dtype) == value) | np.isnan(value))
+
+
+def nearest(value: Array, dtype: DType) -> Array:
+    """Float64 numbers rounded to a type of floats, by way of float32 to bfloat16."""
     with np.errstate(over="ignore", invalid="ignore"):
         bf16 = dtype.kind is Kind.BFLOAT
         held = bf16_bits(value).view(np.float32) if bf16 else np.asarray(value).astype(dtype.numpy)
-    return np.asarray((held == value) | np.isnan(value))
+    return np.asarray(held, np.float64)
 
 
 def literal_error(values: Array, dtype: DType) -> Array | None:
