@@ -11,6 +11,7 @@ import tilesmith
 from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.cpu import builder_version
 from tilesmith.common.errors import ArgumentError, InternalError, NoRecordError
+from tilesmith.measure import verify
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import STAGES, Kernel
@@ -61,6 +62,7 @@ def remember(
     target: str = "host",
     machine: str = HERE,
     builder: str | None = None,
+    purpose: Purpose = Purpose.SEARCH,
 ) -> None:
     key, text, config = candidate
     task = Task.of(program, parse_target(target), threads)
@@ -75,7 +77,7 @@ def remember(
         database.add_sketches([Sketch(key, text)])
         run = database.begin_run(identity.key, f"{seconds}").id
         measurement = Measurement(Status.OK, (seconds,), builder=builder or builder_version())
-        trial = Trial(identity.key, key, canonical_config(config), machine, run, Purpose.SEARCH, measurement, seconds)
+        trial = Trial(identity.key, key, canonical_config(config), machine, run, purpose, measurement, seconds)
         database.add(trial)
         database.end_run(run, finished=True, spent=0.0)
 
@@ -104,6 +106,19 @@ def test_the_best_record_of_the_task_serves(tmp_path: Path) -> None:
     found = served(db, product(), strict=True)
     assert (found.tier, found.record, found.seconds, dict(found.config)) == ("exact", 2, 1e-3, {})
     assert "record 2, 1 ms when tuned" in str(found)
+
+
+def test_what_no_search_has_confirmed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials of large programs are checked at some points only; those of small ones at all."""
+    db, program = tmp_path / "a.sqlite", product()
+    remember(db, program, drafted(program), 1e-3)
+    assert served(db, program).note == ""
+    monkeypatch.setattr(verify, "WHOLE_WORK", 0)
+    assert "checked at some points only" in served(db, program).note
+    remember(db, program, drafted(program), 2e-3, purpose=Purpose.CONFIRM)
+    assert served(db, program).note == ""
+    remember(db, program, NEST, 1e-4)  # an unconfirmed one that is faster than all that were confirmed
+    assert "checked at some points only" in str(served(db, program))
 
 
 def test_names_do_not_matter(tmp_path: Path) -> None:
