@@ -1,7 +1,7 @@
 """Live progress of a search: trials done, best so far and its share of the ceiling, failures, time left.
 
 On a terminal one line changes in place, and what a narrow one has no room for is left out: first the bar, then words, then
-the end of the title. Elsewhere (a file, a log of continuous integration) a line is written whenever
+the end of the title, then all of it. Elsewhere (a file, a log of continuous integration) a line is written whenever
 the best improves, and at the end.
 """
 
@@ -78,7 +78,10 @@ class Live:
             room = self._console.width - _SPINNER - len(title)
             self._short = room < _LINE
             self._bar = self._board.open(bar=room >= _LINE + _BAR)
-            shown = title if room >= _SHORT_LINE else title[: max(8, len(title) + room - _SHORT_LINE - 1)] + "…"
+            kept = len(title) + room - _SHORT_LINE - 1
+            shown = title if room >= _SHORT_LINE else title[: max(8, kept)] + "…"
+            if kept < 8 and not self._board.shared:  # of several searches each needs a name
+                shown = ""
             line = self._state.line(short=self._short)
             self._row = self._bar.add_task(shown, total=1000, completed=self._state.permille, line=line)
 

@@ -92,7 +92,7 @@ def test_a_terminal_gets_a_bar_that_goes_away() -> None:
 
 
 @pytest.mark.parametrize("title", ["matmul_f32_1024x1024x1024", "my_package_own_operator_f32_16x128x128x64x3x3"])
-@pytest.mark.parametrize("width", [80, 100, 132])
+@pytest.mark.parametrize("width", [60, 80, 100, 132])
 def test_a_narrow_terminal_shows_all_numbers(title: str, width: int) -> None:
     file = io.StringIO()
     live = Live(Console(file=file, width=width, force_terminal=True, force_interactive=True))
