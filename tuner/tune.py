@@ -130,7 +130,7 @@ def search(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effort
     finished = interrupted = False
     for lane in lanes:
         problem = lane.session.problem
-        lane.watcher.begin(problem.title, problem.work, problem.ceilings, budget, lane.session.done)
+        lane.watcher.begin(problem.title, problem.work, problem.ceilings, budget, lane.session.before())
     try:
         explore(lanes, runner, budget, effort)
         for lane in lanes:
