@@ -42,10 +42,10 @@ def gelu(b: Body, x: str) -> str:
     z = b.at_most(b.call("fabs", x), VANISHED[0 if b.single else 1])
     tail = b.mul(z, _density(b, b.mul(z, z)))
     if b.single:
-        at, top, bottom = z, NORMAL_P_F32, NORMAL_Q_F32
+        ratio = b.div(b.horner(NORMAL_P_F32, z), b.horner(NORMAL_Q_F32, z))
     else:
-        at, top, bottom = b.mul(z, b.constant(0.5**0.5)), ERFCX_P_F64, ERFCX_Q_F64
-    ratio = b.div(b.horner(top, at), b.horner(bottom, at))
+        at = b.mul(z, b.constant(0.5**0.5))
+        ratio = b.div(b.horner(ERFCX_P_F64, at), b.horner(ERFCX_Q_F64, at))
     # -0 and not 0: so what vanishes on the left, and the result at -0, are -0
     return b.muladd(b.emit(f"fneg {b.type} {tail}"), ratio, b.at_least(x, -0.0))
 
