@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import lru_cache
 
-from ..tensor.activations import gelu_argument
 from ..tensor.dtype import i64
 from ..tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, children, reads, variables, walk
 from ..tensor.program import Stage
+from ..tensor.wholes import whole
 
 # Cycles that one vector takes where one vector is added or multiplied per cycle, for operators that take more than one:
 # measured on Zen 4 with 16 floats, the functions as codegen/math.py writes them. gelu is the whole that it stands for.
@@ -46,9 +46,9 @@ def slots(stage: Stage, fused: bool, written_out: Axes = frozenset()) -> dict[Ax
                 axes = frozenset((name,))
             case Read(indices=indices):
                 axes = frozenset().union(*(visit_index(index) for index in indices))
-            case Op(name="mul") if (whole := gelu_argument(node)) is not None:
-                axes = visit(whole, False)
-                found[axes] += SLOTS["gelu"]
+            case Op() if (known := whole(node)) is not None:
+                axes = visit(known[1], False)
+                found[axes] += SLOTS.get(known[0], 1.0)
             case Op(name=name, args=args):
                 adds = name in ("add", "sub")
                 axes = frozenset().union(*(visit(arg, adds) for arg in args))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from .composites import vanishing
-from .expr import Expr, Op
+from .expr import Expr
 from .functions import erfc, maximum, sigmoid
 from .precision import rounded_once
 
@@ -20,14 +20,6 @@ def gelu(x: Expr) -> Expr:
     """x times the normal distribution function of x, as x erfc(-x / sqrt(2)) / 2, which keeps the digits of small results: the
     error is at most 10 + x^2 units of the last place."""
     return rounded_once(lambda x: vanishing(x) * 0.5 * erfc(x * -math.sqrt(0.5)), x)
-
-
-def gelu_argument(expr: Expr) -> Expr | None:
-    """x where an expression is what gelu(x) stands for: code for the whole takes half the operations that its parts take."""
-    match expr:
-        case Op(name="mul", args=(_, Op(name="erfc", args=(Op(name="mul", args=(x, _)),)))):
-            return x if gelu(x) == expr else None
-    return None
 
 
 def silu(x: Expr) -> Expr:
