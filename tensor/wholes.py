@@ -1,4 +1,4 @@
-"""Expressions that code and cost models take as a whole: what their parts take, one by one, is twice the work or more.
+"""Expressions that code and cost models take as a whole, which is less work than their parts one by one.
 
 Programs say them in the operators of the language, so their text and their meaning are those of the parts.
 """

@@ -32,7 +32,7 @@ def test_they_are_the_operators(name: str, dtype: str) -> None:
     ts.parse("input x: f16[64]\nout[i: 64] = 1 - gelu(x[i] * 2)\nreturn out"),
 ], ids=["f32", "f64", "bf16", "bias", "gated", "matmul", "f16 within more"])  # fmt: skip
 def test_code_takes_gelu_as_a_whole(program: ts.Program) -> None:
-    """Its parts, the function erfc among them, would take twice the instructions; the model counts the whole too."""
+    """Its parts, the function erfc among them, would take half as many instructions again; the model counts the whole too."""
     text = ts.compile(program, threads=1).text("llvm")
     assert "@tilesmith.gelu." in text and "@tilesmith.erfc." not in text
 
