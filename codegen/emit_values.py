@@ -138,6 +138,8 @@ class Arithmetic:
             return self.select(*args)
         if name in COMPARISONS:
             return self._compare(name, *args)
+        if name == "is_negative":
+            return self._is_negative(*args)
         if name in LOGIC:
             return self._logic(name, args)
         if name in WORDS:
@@ -213,6 +215,17 @@ class Arithmetic:
             return self._compare_text(f"fcmp {_FLOAT_TESTS[name]}", left, right)
         tests = _SIGNED_TESTS if left.dtype.kind is Kind.SIGNED else _UNSIGNED_TESTS
         return self._compare_text(f"icmp {tests[name]}", left, right)
+
+    def _is_negative(self, value: Value) -> Value:
+        """The sign of a float that is not NaN: as integers, numbers with a sign are at most -inf, and NaN with one above it."""
+        if value.dtype.bits == 16:
+            return self._is_negative(self.cast(value, f32))
+        whole = i32 if value.dtype == f32 else i64
+        bits = Value(
+            self._instruct(f"bitcast {value.typed} to {value_type(whole, value.lanes)}", value), whole, value.lanes
+        )
+        infinite = -(1 << 23) if value.dtype == f32 else -(1 << 52)
+        return self._compare("le", bits, Value(literal(infinite, whole), whole))
 
     def _logic(self, name: str, args: list[Value]) -> Value:
         if name == "not":

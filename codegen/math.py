@@ -16,6 +16,7 @@ from functools import lru_cache
 from ..tensor.dtype import DType, f16, f32, f64
 from .math_body import Body, element_type, suffix, value_type
 from .math_exponential import exp, exp2, log, log2, sigmoid
+from .math_normal import gelu
 from .math_power import pow_
 from .math_rational import erf, erfc, rsqrt, tanh
 from .math_trigonometric import cos, sin
@@ -29,6 +30,7 @@ _RECIPES: dict[str, Callable[..., str]] = {
     "tanh": tanh,
     "erf": erf,
     "erfc": erfc,
+    "gelu": gelu,
     "rsqrt": rsqrt,
     "sin": sin,
     "cos": cos,
