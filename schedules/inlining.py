@@ -6,14 +6,18 @@ an `Inlining` changes the readers alone, and the program is made and checked onc
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 
 from ..common.errors import ScheduleError
 from ..tensor.affine import simplify
 from ..tensor.check import check_size
-from ..tensor.expr import Expr, Read, rewrite, substitute
+from ..tensor.expr import Expr, Read, children, rewrite, substitute, walk
+from ..tensor.limits import excess_of, size_of
 from ..tensor.program import Program, Stage
+
+Size = tuple[int, int]  # nodes and levels of an expression
 
 
 def can_inline(program: Program, stage: Stage) -> bool:
@@ -43,6 +47,9 @@ class Inlining:
         self._stages = {stage.name: stage for stage in program.stages}
         self._readers = {name: {stage.name for stage in stages} for name, stages in program.consumers.items()}
 
+        self._sizes: dict[str, tuple[Size, ...]] = {}
+        self._counts: dict[str, tuple[Counter[str], ...]] = {}
+
     def stage(self, name: str) -> Stage:
         """A stage as it stands now. Raises KeyError for one that is gone."""
         return self._stages[name]
@@ -50,6 +57,18 @@ class Inlining:
     def consumers(self, name: str) -> list[Stage]:
         """The stages that read a tensor now, in order."""
         return [self._stages[reader] for reader in sorted(self._readers[name], key=self._places.__getitem__)]
+
+    def sizes(self, name: str) -> tuple[Size, ...]:
+        """Nodes and levels of each expression of a stage."""
+        if name not in self._sizes:
+            self._sizes[name] = tuple(size_of(one, children) for one in self._stages[name].expressions)
+        return self._sizes[name]
+
+    def counts(self, name: str) -> tuple[Counter[str], ...]:
+        """How often each expression of a stage reads each tensor, what occurs twice counted twice."""
+        if name not in self._counts:
+            self._counts[name] = tuple(_count(one) for one in self._stages[name].expressions)
+        return self._counts[name]
 
     def can_inline(self, stage: Stage) -> bool:
         """As `can_inline` says of the program as it stands now."""
@@ -65,27 +84,34 @@ class Inlining:
                 found=self._found(name, stage),
             )
         for reader in self._readers.pop(name):
-            before = self._stages[reader]
-            after = _written(before, stage)
-            check_size(reader, after.expressions)
-            self._stages[reader] = after
-            self._note_reads(before, after)
-        for tensor in _tensors_read(stage):
+            self._write(reader, stage)
+        for tensor in self._tensors_read(name):
             self._readers[tensor].discard(name)
         del self._stages[name]
+
+    def _write(self, reader: str, stage: Stage) -> None:
+        """Writes a stage into one that reads it, which then reads what the stage read, and perhaps no longer what only chose
+        among its elements."""
+        before = self._tensors_read(reader)
+        self._stages[reader] = _written(self._stages[reader], stage)
+        self._sizes.pop(reader, None)
+        self._counts.pop(reader, None)
+        if any(excess_of(*size) for size in self.sizes(reader)):
+            check_size(reader, self._stages[reader].expressions)
+        after = self._tensors_read(reader)
+        for tensor in before - after - {stage.name}:
+            self._readers[tensor].discard(reader)
+        for tensor in after - before:
+            self._readers[tensor].add(reader)
+
+    def _tensors_read(self, name: str) -> set[str]:
+        own = {tensor.name for tensor in self._stages[name].tensors}
+        return {tensor for count in self.counts(name) for tensor in count} - own
 
     def _found(self, name: str, stage: Stage | None) -> str:
         if stage is None:
             return "no stage of this name"
         return "an output" if name in self._given.outputs else (stage.combiner or "a stage that nothing reads")
-
-    def _note_reads(self, before: Stage, after: Stage) -> None:
-        """A reader reads what the stage read, and perhaps no longer what only chose among its elements."""
-        old, new = _tensors_read(before), _tensors_read(after)
-        for tensor in old - new:
-            self._readers.get(tensor, set()).discard(after.name)
-        for tensor in new - old:
-            self._readers[tensor].add(after.name)
 
     def program(self) -> Program:
         """The program as it stands now, checked."""
@@ -94,8 +120,8 @@ class Inlining:
         return self._given.replacing(tuple(self._stages.values()))
 
 
-def _tensors_read(stage: Stage) -> set[str]:
-    return {read.tensor for read in stage.reads()}
+def _count(expression: Expr) -> Counter[str]:
+    return Counter(node.tensor for node in walk(expression) if isinstance(node, Read))
 
 
 def _written(reader: Stage, stage: Stage) -> Stage:

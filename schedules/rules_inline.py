@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from math import prod
 
 from ..tensor.asked_for import asked_for
-from ..tensor.expr import Read, children, walk
-from ..tensor.limits import size_of
 from ..tensor.program import Program, Stage
 from .access import identity_read, is_anchor, is_expensive, moves_data_only, points_of, reads_of
 from .inlining import Inlining
 from .schedule import Schedule
 
 NODES, DEPTH = 2048, 256  # of an expression, after what it reads was written into it
+REPEATED = 256  # nodes of one in which something is computed again: what is cheap once adds up from stage to stage
 
 
 def inline_cheap(s: Schedule, kept: frozenset[str] = frozenset()) -> None:
@@ -24,7 +23,7 @@ def inline_cheap(s: Schedule, kept: frozenset[str] = frozenset()) -> None:
         if name in kept or not now.can_inline(stage):
             continue
         consumers = now.consumers(name)
-        if _chooses_elsewhere(s.program, stage, consumers) or _grows(stage, consumers):
+        if _chooses_elsewhere(s.program, stage, consumers) or _grows(now, stage, consumers):
             continue
         perhaps = not _inlines_free(stage, consumers)
         if perhaps and not (_inlines_perhaps(stage, consumers) and s.variant(f"inline {name}", [False, True])):
@@ -34,14 +33,13 @@ def inline_cheap(s: Schedule, kept: frozenset[str] = frozenset()) -> None:
     s.inline(*found)
 
 
-def _grows(stage: Stage, consumers: Sequence[Stage]) -> bool:
+def _grows(now: Inlining, stage: Stage, consumers: Sequence[Stage]) -> bool:
     """Whether some reader would become too large to be looked at again and again: what is read twice doubles at each stage."""
-    nodes, depth = map(max, zip(*(size_of(body, children) for body in stage.bodies), strict=True))
+    most = NODES if moves_data_only(stage) or _repeats(stage, consumers) <= 1 else REPEATED
+    nodes, depth = map(max, zip(*now.sizes(stage.name), strict=True))
     for consumer in consumers:
-        for expression in consumer.expressions:
-            own, levels = size_of(expression, children)
-            reads = sum(isinstance(node, Read) and node.tensor == stage.name for node in walk(expression))
-            if own + reads * nodes > NODES or levels + depth > DEPTH:
+        for (own, levels), counts in zip(now.sizes(consumer.name), now.counts(consumer.name), strict=True):
+            if own + counts[stage.name] * nodes > most or levels + depth > DEPTH:
                 return True
     return False
 
