@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ..common.settings import CACHE
-from ..tensor.oracle.evaluate import Array
+from ..tensor.oracle.roundings import Array
 
 
 def pack(arrays: Mapping[str, Array]) -> bytes:

@@ -69,6 +69,8 @@ from .sketch import UNSCHEDULED, Sketch
 PARTS = (8, 64)  # for a few threads, and for many
 LONG = 4  # how many times longer than the result a reduction is split
 MOST = 96  # sketches: each variant of several large stages is tried, and not every combination of all of them
+FEWEST = 8  # sketches of a program of many stages, each of which is walked in each sketch
+WALKED = 6144  # stages of all sketches together
 SHORTEST_PART = 1024  # terms: what is shorter is done before a second stage has begun
 
 
@@ -81,7 +83,8 @@ def derive(
     `matrix_unit`: whether its cores have one that takes bf16. `accuracy`: what they may do to the arithmetic.
     """
     template = gpu_automatic if kind == "cuda" else partial(automatic, matrix_unit=matrix_unit)
-    return (UNSCHEDULED, *trace(template, program, "auto", MOST, accuracy))
+    most = min(MOST, max(FEWEST, WALKED // len(program.stages)))
+    return (UNSCHEDULED, *trace(template, program, "auto", most, accuracy))
 
 
 def automatic(s: Schedule, matrix_unit: bool = False, fast: bool = True) -> None:

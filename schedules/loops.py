@@ -12,7 +12,7 @@ together exactly ceil(axis / stride of l) times.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -103,11 +103,21 @@ class StageLoops:
 
 @dataclass(frozen=True, eq=False)
 class LoopTree:
-    """All stages with their loops. `conditions`: (holds, reason) that a valid config keeps; numbers as in the extents."""
+    """All stages with their loops. `conditions`: (holds, reason) that a valid config keeps; numbers as in the extents.
+
+    `boxes`: what regions.py has found of the boxes of stages at loops, which is asked again and again. It holds for all trees
+    of one program whose stages stand at the same places, so these share it.
+    """
 
     program: Program
     stages: tuple[StageLoops, ...]
     conditions: tuple[tuple[Condition, str], ...] = ()
+    boxes: dict[tuple[str, tuple[str, str]], Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Stage name -> its place among the stages."""
+        return {s.stage: place for place, s in enumerate(self.stages)}
 
     @cached_property
     def by_stage(self) -> dict[str, StageLoops]:
@@ -117,16 +127,11 @@ class LoopTree:
     @cached_property
     def attached(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """(stage, loop) -> the stages that run inside of that loop, in program order."""
-        found: dict[tuple[str, str], tuple[str, ...]] = {}
+        found: dict[tuple[str, str], list[str]] = {}
         for s in self.stages:
             if s.at is not None:
-                found[s.at] = (*found.get(s.at, ()), s.stage)
-        return found
-
-    @cached_property
-    def boxes(self) -> dict[tuple[str, tuple[str, str]], Any]:
-        """What regions.py has found of the boxes of stages at loops: it is asked again and again."""
-        return {}
+                found.setdefault(s.at, []).append(s.stage)
+        return {at: tuple(stages) for at, stages in found.items()}
 
     def loops_of(self, stage: str) -> StageLoops:
         """The loops of a stage; ScheduleError for an unknown one."""
@@ -143,18 +148,41 @@ class LoopTree:
 
     def owner(self, loop: str) -> StageLoops:
         """The stage that has a loop of this name; ScheduleError for an unknown one."""
-        for s in self.stages:
-            if any(candidate.name == loop for candidate in s.loops):
-                return s
-        raise ScheduleError(f"there is no loop {loop!r}")
+        found = self.by_stage.get(loop.partition(".")[0])  # a loop is named after its stage, whose name has no dot
+        if found is None or all(candidate.name != loop for candidate in found.loops):
+            raise ScheduleError(f"there is no loop {loop!r}")
+        return found
 
     def replacing(self, changed: StageLoops) -> LoopTree:
         """The tree with the loops of one stage replaced."""
-        return replace(self, stages=tuple(changed if s.stage == changed.stage else s for s in self.stages))
+        place = self.places[changed.stage]
+        stages = (*self.stages[:place], changed, *self.stages[place + 1 :])
+        moved = changed.at != self.stages[place].at
+        made = replace(self, stages=stages, boxes=dict(self.boxes) if moved else self.boxes)
+        made._knows(self.places, {**self.by_stage, changed.stage: changed}, None if moved else self.attached)
+        return made
 
     def requiring(self, holds: Condition, reason: str) -> LoopTree:
         """The tree with one more condition."""
-        return replace(self, conditions=(*self.conditions, (holds, reason)))
+        made = replace(self, conditions=(*self.conditions, (holds, reason)))
+        made._knows(self.places, self.by_stage, self.attached)
+        return made
+
+    def with_numbers(self, stages: tuple[StageLoops, ...], conditions: tuple[tuple[Condition, str], ...]) -> LoopTree:
+        """The tree with other extents: the same stages, loops and conditions in the same order."""
+        made = replace(self, stages=stages, conditions=conditions)
+        made._knows(self.places, None, self.attached)
+        return made
+
+    def _knows(
+        self,
+        places: dict[str, int],
+        by_stage: dict[str, StageLoops] | None,
+        attached: dict[tuple[str, str], tuple[str, ...]] | None,
+    ) -> None:
+        """Takes over what the tree that this one was made of knows: a tree of a thousand stages is not walked at each step."""
+        known = {"places": places, "by_stage": by_stage, "attached": attached}
+        self.__dict__.update((name, value) for name, value in known.items() if value is not None)
 
     def chain(self, stage: str) -> Iterator[tuple[StageLoops, int]]:
         """From a stage outwards: (stage, how many of its loops stand around), ending with the root."""

@@ -64,7 +64,7 @@ def _changed(tree: LoopTree, change: Change) -> LoopTree:
     conditions: list[tuple[Condition, str]] = []
     for holds, reason in tree.conditions:
         conditions.append((change(as_extent(holds)), reason))
-    return replace(tree, stages=stages, conditions=tuple(conditions))
+    return tree.with_numbers(stages, tuple(conditions))
 
 
 def _changed_stage(stage: StageLoops, change: Change) -> StageLoops:

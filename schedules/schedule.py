@@ -26,7 +26,7 @@ from .extents import Condition, Extent, Sym, as_extent, ceildiv, leaf, leaves
 from .loops import LoopTree, initial_tree
 from .outline import outline
 from .rewriting import Rewrite, make_rewrite, rewritten
-from .sketch import Sketch, Step, VariantValue
+from .sketch import Sketch, Step, VariantValue, run_steps
 from .steps import table as primitives
 from .tunables import Choice, Factor, Flag, Tunable, check_name
 
@@ -254,9 +254,12 @@ class Schedule:
         self._do("compute_at", stage, loop)
         return self.stage(_name(stage))
 
-    def inline(self, stage: str | StageHandle) -> None:
-        """Writes a stage's body where it is read."""
-        self._do("inline", stage)
+    def inline(self, *stages: str | StageHandle) -> None:
+        """Writes the bodies of stages where they are read, one after another."""
+        self.check_factors()
+        steps = [Step("inline", (_name(stage),)) for stage in stages]
+        self._tree = run_steps(self._tree, steps)
+        self._steps += steps
 
     def copy(self, tensor: str | StageHandle, reader: str | StageHandle, scope: str = "") -> StageHandle:
         """Inserts a stage that copies what `reader` reads of a tensor (cache_read, pack)."""

@@ -16,9 +16,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Union
 
 import numpy as np
@@ -37,6 +38,7 @@ from .opened import Opened
 from .outline import outline
 from .rewriting import Rewrite, parse_rewrite, rewritten
 from .space import Arm, Choices, Value, columns
+from .steps.stages import inline_all
 from .steps.table import STEPS, Context
 from .tunables import Tunable, parse_tunable
 
@@ -75,6 +77,27 @@ def _located(error: ScheduleError, tree: LoopTree, step: Step) -> ScheduleError:
         error.problem, expected=error.expected, found=error.found or step.text(), advice=error.advice,
         where=outline(tree, mark=mark),
     )  # fmt: skip
+
+
+def run_steps(tree: LoopTree, steps: Sequence[Step], known: Mapping[str, Extent] | None = None) -> LoopTree:
+    """The tree after all steps of a sketch. Stages inlined one after another leave it at once (inlining.py says why)."""
+    for inlines, numbered in groupby(enumerate(steps), lambda one: one[1].op == "inline"):
+        group = list(numbered)
+        together = _inlined(tree, [step for _, step in group]) if inlines else None
+        if together is not None:
+            tree = together
+            continue
+        for number, step in group:
+            tree = step.run(tree, Context(number), known)
+    return tree
+
+
+def _inlined(tree: LoopTree, steps: Sequence[Step]) -> LoopTree | None:
+    """The tree after steps that inline; None where one of them fails: run one by one, they say which, and what stood there."""
+    try:
+        return inline_all(tree, tuple(str(step.arguments[0]) for step in steps))
+    except TilesmithError:
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,9 +176,7 @@ class Sketch:
         try:
             program = self.rewritten(program)
             known: dict[str, Extent] = {**environment(program, target), **values}
-            tree = initial_tree(program)
-            for number, step in enumerate(self.steps):
-                tree = step.run(tree, Context(number, {}), known)
+            tree = run_steps(initial_tree(program), self.steps, known)
             for holds, reason in self.requires:
                 tree = tree.requiring(substitute(holds, known), reason)
         except TilesmithError:

@@ -31,6 +31,7 @@ SCARCE = 1 << 22  # the same for arms where so few configs are valid that nearly
 NEW = 0.5  # share of valid rows of a draw that have not been met before, below which an arm has little more to give
 CHUNK = 1 << 14  # rows handled at a time
 MAX_DRAWS = 1 << 20  # rows drawn in vain before an arm counts as having nothing (more) to give
+WIDE = 64  # parameters of an arm beyond which nearly all rows are invalid: all of them count then, by their width
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: spreads codes of arms too large to count
 
 
@@ -179,7 +180,7 @@ def _drawn(space: Space, rng: Generator, arm: int, rows: int) -> Population:
 def _sample_by_rejection(space: Space, rng: Generator, arm: int, count: int) -> Population:
     extents = sizes(space.arms[arm])
     found = Population(arm, np.empty((0, len(extents)), dtype=np.int32))
-    drawn, in_vain = 0, 0
+    drawn, in_vain, width = 0, 0.0, max(1.0, len(extents) / WIDE)
     while len(found) < count and in_vain < MAX_DRAWS:
         yield_so_far = max(len(found), 1) / max(drawn, 1)
         rows = min(max(int(1.1 * (count - len(found)) / yield_so_far), 256), CHUNK)
@@ -188,7 +189,7 @@ def _sample_by_rejection(space: Space, rng: Generator, arm: int, count: int) -> 
         before = len(found)
         if len(kept):
             found = unique(space, concatenate([found, kept]))
-        in_vain = 0 if len(found) > before else in_vain + rows
+        in_vain = 0.0 if len(found) > before and width == 1.0 else in_vain + rows * width
         if rows == CHUNK and len(found) - before < NEW * len(kept):
             break
     return take(found, np.arange(min(count, len(found))))

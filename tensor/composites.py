@@ -33,7 +33,6 @@ _ATAN_Q = (
     1.945506571482613964425e2,
 )
 
-_TINY = 2.0**-54  # up to here functions of slope 1 at 0 are x, to the last digit; so -0 and the least numbers stay
 _HUGE = 2.0**100  # from here on a coordinate and its other are made smaller, so that their sum does not overflow
 _LARGE = 2.0**28  # from here on x^2 + 1 is x^2 and 1 / x is below half a unit of log(x), in float64 too
 
@@ -53,7 +52,7 @@ def _widened(function: Callable[..., Expr]) -> Callable[..., Expr]:
 def expm1(x: Expr) -> Expr:
     """exp(x) - 1. Error <= 5 ulp: where |x| < 1 it is 2 t / (1 - t), t = tanh(x / 2), in which nothing cancels."""
     t = tanh(x * 0.5)
-    return _near_zero(x, select(absolute(x) < 1, (t + t) / (1 - t), exp(x) - 1))
+    return select(absolute(x) < 1, (t + t) / (1 - t), exp(x) - 1)
 
 
 @_widened
@@ -89,7 +88,7 @@ def sinh(x: Expr) -> Expr:
     a = absolute(x)
     t, h = tanh(x * 0.5), _half_power(a)
     near = (t + t) / ((1 - t) * (1 + t))
-    return _near_zero(x, select(a < 1, near, _signed(x, h - 0.25 / h)))
+    return select(a < 1, near, _signed(x, h - 0.25 / h))
 
 
 @_widened
@@ -129,7 +128,7 @@ def asinh(x: Expr) -> Expr:
     a = absolute(x)
     square = a * a
     near = log1p(a + square / (sqrt(square + 1) + 1))
-    return _near_zero(x, _signed(x, select(a < _LARGE, near, log(a) + math.log(2))))
+    return _signed(x, select(a < _LARGE, near, log(a) + math.log(2)))
 
 
 @_widened
@@ -144,21 +143,21 @@ def acosh(x: Expr) -> Expr:
 def atanh(x: Expr) -> Expr:
     """log((1 + x) / (1 - x)) / 2 as log1p(2 a / (1 - a)) / 2, a = |x|, with the sign of x. Error <= 4 ulp."""
     a = absolute(x)
-    return _near_zero(x, _signed(x, log1p((a + a) / (1 - a)) * 0.5))
+    return _signed(x, log1p((a + a) / (1 - a)) * 0.5)
 
 
 @_widened
 def atan(x: Expr) -> Expr:
     """The angle in [-pi/2, pi/2] whose tangent is x. Error <= 3 ulp."""
     a = absolute(x)
-    return _near_zero(x, _signed(x, _angle(a, literal(1, a.dtype))))
+    return _signed(x, _angle(a, literal(1, a.dtype)))
 
 
 @_widened
 def asin(x: Expr) -> Expr:
     """The angle in [-pi/2, pi/2] whose sine is x: that of the tangent x / sqrt((1 - x)(1 + x)). Error <= 4 ulp; NaN where
     |x| > 1."""
-    return _near_zero(x, _signed(x, _angle(absolute(x), sqrt((1 - x) * (1 + x)))))
+    return _signed(x, _angle(absolute(x), sqrt((1 - x) * (1 + x))))
 
 
 @_widened
@@ -175,8 +174,8 @@ def atan2(y: Expr, x: Expr) -> Expr:
     less = select(absolute(x) > _HUGE, literal(2.0**-10, x.dtype), 1)
     a, b = absolute(y) * less, absolute(x) * less
     halfway = select(a > 0, literal(math.pi / 4, a.dtype), 0)  # both zero or both infinite have no quotient
-    angle = _mirrored(_is_negative(x), select(a.equal(b), halfway, _angle(a, b)))
-    return angle * select(_is_negative(y), literal(-1, y.dtype), 1)
+    angle = _mirrored(is_negative(x), select(a.equal(b), halfway, _angle(a, b)))
+    return _signed(y, angle)
 
 
 def _angle(n: Expr, d: Expr) -> Expr:
@@ -199,8 +198,8 @@ def _polynomial(coefficients: tuple[float, ...], z: Expr) -> Expr:
 
 
 def _signed(x: Expr, value: Expr) -> Expr:
-    """`value` with the sign of x. It stands there once: an expression is a tree."""
-    return value * select(x < 0, literal(-1, x.dtype), 1)
+    """`value` with the sign of x, of -0 too. It stands there once: an expression is a tree."""
+    return value * select(is_negative(x), literal(-1, x.dtype), 1)
 
 
 def _mirrored(over: Expr, angle: Expr) -> Expr:
@@ -208,14 +207,9 @@ def _mirrored(over: Expr, angle: Expr) -> Expr:
     return angle * select(over, literal(-1, angle.dtype), 1) + select(over, literal(math.pi, angle.dtype), 0)
 
 
-def _is_negative(x: Expr) -> Expr:
-    """Whether x has a sign, as -0 has."""
+def is_negative(x: Expr) -> Expr:
+    """Whether x has a sign, as -0 has; not NaN."""
     return select(x.equal(0), 1 / x, x) < 0
-
-
-def _near_zero(x: Expr, value: Expr) -> Expr:
-    """The value of a function that is 0 at zero, with slope 1."""
-    return select(absolute(x) < _TINY, x, value)
 
 
 def vanishing(x: Expr) -> Expr:

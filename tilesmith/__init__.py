@@ -98,7 +98,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [*sorted({**_MODULES, **_HOME}), "__version__"]  # noqa: PLE0604
 
 
-def __getattr__(name: str) -> object:
+def _public(name: str) -> object:
     """The public name, imported now; kept, so that this runs once for each."""
     from importlib import import_module
 
@@ -111,6 +111,10 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+if not TYPE_CHECKING:  # to a type checker it would say that there is nothing that is not there
+    __getattr__ = _public
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
 """Live progress of a search: trials done, best so far and its share of the ceiling, failures, time left.
 
 On a terminal one line changes in place, and what a narrow one has no room for is left out: first the bar, then words, then
-the end of the title. Elsewhere (a file, a log of continuous integration) a line is written whenever
+the end of the title, then all of it. Elsewhere (a file, a log of continuous integration) a line is written whenever
 the best improves, and at the end.
 """
 
@@ -18,6 +18,7 @@ from ..targets.ceilings import Ceilings
 from .budget import Budget
 from .roofline import Work
 from .terminal import make_console
+from .watch import NOTHING, Before
 
 _SPINNER = 4  # columns of the spinner and of the blanks between the parts
 _BAR = 20
@@ -70,14 +71,17 @@ class Live:
         self._said = ""
         self._state: State | None = None
 
-    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, done: int = 0) -> None:
+    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, before: Before = NOTHING) -> None:
         """Shows an empty bar, or one that stands where the run was cut."""
-        self._state = State(title, work, ceilings, None if self._board.shared else budget, done)
+        self._state = State(title, work, ceilings, None if self._board.shared else budget, before)
         if self._console.is_terminal:
             room = self._console.width - _SPINNER - len(title)
             self._short = room < _LINE
             self._bar = self._board.open(bar=room >= _LINE + _BAR)
-            shown = title if room >= _SHORT_LINE else title[: max(8, len(title) + room - _SHORT_LINE - 1)] + "…"
+            kept = len(title) + room - _SHORT_LINE - 1
+            shown = title if room >= _SHORT_LINE else title[: max(8, kept)] + "…"
+            if kept < 8 and not self._board.shared:  # of several searches each needs a name
+                shown = ""
             line = self._state.line(short=self._short)
             self._row = self._bar.add_task(shown, total=1000, completed=self._state.permille, line=line)
 
@@ -111,14 +115,14 @@ class Live:
 class State:
     """What is known of a running search, and its line. `budget`: None where it is shared with other searches."""
 
-    def __init__(self, title: str, work: Work, ceilings: Ceilings, budget: Budget | None, done: int) -> None:
+    def __init__(self, title: str, work: Work, ceilings: Ceilings, budget: Budget | None, before: Before) -> None:
         self.title = title
         self._work, self._ceilings = work, ceilings
         self._trials, self._seconds = (None, None) if budget is None else (budget.trials, budget.seconds)
-        self._before = self.done = done
-        self._failures = 0
-        self._best = float("inf")
+        self._before, self.done = before.trials, before.trials
+        self._failures, self._best = before.failed, before.best
         self._start = monotonic()
+        self._spent_before = before.spent
 
     def take(self, measurement: Measurement) -> bool:
         """Counts a trial; says whether it is the best so far."""
@@ -135,7 +139,7 @@ class State:
         if self._trials:
             shares.append(self.done / self._trials)
         if self._seconds:
-            shares.append((monotonic() - self._start) / self._seconds)
+            shares.append(self._spent / self._seconds)
         return min(1.0, max(shares))
 
     @property
@@ -143,14 +147,17 @@ class State:
         """`share` as the bar wants it."""
         return round(1000 * self.share)
 
+    @property
+    def _spent(self) -> float:
+        return self._spent_before + monotonic() - self._start
+
     def seconds_left(self) -> float | None:
         """An estimate from the speed so far; None before the first trial."""
-        spent = monotonic() - self._start
         left = []
         if self._seconds:
-            left.append(self._seconds - spent)
+            left.append(self._seconds - self._spent)
         if self._trials and self.done > self._before:
-            left.append((self._trials - self.done) * spent / (self.done - self._before))
+            left.append((self._trials - self.done) * (monotonic() - self._start) / (self.done - self._before))
         return max(0.0, min(left)) if left else None
 
     def line(self, *, short: bool = False) -> str:

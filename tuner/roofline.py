@@ -2,8 +2,8 @@
 
 The count is the roofline's (Williams, Waterman, Patterson: "Roofline", 2009): every operation of the program as it is
 written, but for points that its conditions on axes leave out (schedules/useful.py), and each input read once and each output
-written once. So a speed in these units says nothing about how a kernel
-does its work, and two kernels of one program compare by it.
+written once. What a stage writes twice, as `(a - b) * (a - b)` does the difference, no kernel computes twice: it counts once.
+So a speed in these units says nothing about how a kernel does its work, and two kernels of one program compare by it.
 
 An input of which data say what is read counts with as many elements as indices that are uniform in their range meet, as
 those of trials are (tensor/indices/ranges.py); real ones that repeat more may be faster than this.
@@ -88,8 +88,10 @@ def program_work(program: Program) -> Work:
     bounds = useful(program)
     for stage in program.stages:
         points = points_of_use(stage, bounds.get(stage.name, ()))
+        counts: dict[int, _Count] = {}
         for expr in stage.expressions:
-            _count(expr, points if stage.fold is None else _points_of_step(stage, expr), operations)
+            moving = points if stage.fold is None else _points_of_step(stage, expr)
+            counts.setdefault(moving, _Count(moving, operations)).add(expr)
         if stage.combiner in ("sum", "prod", "max", "min"):
             name = stage.bodies[0].dtype.name
             operations[name] = operations.get(name, 0) + points
@@ -138,11 +140,27 @@ def _points_of_step(stage: Stage, expr: Expr) -> int:
     return prod(axis.extent for axis in stage.all_axes if axis.name in moving)
 
 
-def _count(expr: Expr, points: int, operations: dict[str, int]) -> None:
-    """Adds the arithmetic of one expression at `points` points. Indices, comparisons, choices and casts are not counted."""
-    if isinstance(expr, Read) or expr.dtype == boolean:
-        return
-    if isinstance(expr, Op) and (expr.name in ARITHMETIC or expr.name in MATHEMATICS):
-        operations[expr.dtype.name] = operations.get(expr.dtype.name, 0) + points
-    for child in children(expr):
-        _count(child, points, operations)
+class _Count:
+    """Adds the arithmetic of expressions at `points` points; equal expressions among them, and parts of them, count once.
+
+    Indices, comparisons, choices and casts are not counted. Equal ones have equal numbers, given from the leaves on, so that
+    nothing is compared in depth.
+    """
+
+    def __init__(self, points: int, operations: dict[str, int]) -> None:
+        self._points, self._operations = points, operations
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._counted: set[int] = set()
+
+    def add(self, expr: Expr, *, counts: bool = True) -> int:
+        """The number of an expression, which is counted unless an equal one was."""
+        counts = counts and not isinstance(expr, Read) and expr.dtype != boolean
+        parts = () if isinstance(expr, Read) else tuple(self.add(child, counts=counts) for child in children(expr))
+        name = expr.name if isinstance(expr, Op) else type(expr)
+        key = (name, expr.dtype, parts) if parts else (expr,)
+        number = self._numbers.setdefault(key, len(self._numbers))
+        is_work = isinstance(expr, Op) and (expr.name in ARITHMETIC or expr.name in MATHEMATICS)
+        if is_work and counts and number not in self._counted:
+            self._counted.add(number)
+            self._operations[expr.dtype.name] = self._operations.get(expr.dtype.name, 0) + self._points
+        return number

@@ -21,6 +21,7 @@ from .records.data import Record, Run, Trial
 from .records.database import Database, rank
 from .search.rounds import Round
 from .search.strategy import Result
+from .watch import Before
 
 _FINAL = (
     Status.OK,
@@ -63,6 +64,12 @@ class Session:
     def spent(self) -> float:
         """Seconds of work in this run, without the time that it lay interrupted."""
         return self.run.spent + time.monotonic() - self._start
+
+    def before(self) -> Before:
+        """What this run had done when it was cut short."""
+        searched = [r.trial.measurement for r in self.records() if r.trial.purpose is Purpose.SEARCH]
+        best = min((measurement.seconds for measurement in searched), default=inf)
+        return Before(len(searched), sum(not measurement.ok for measurement in searched), best, self.run.spent)
 
     def earlier_results(self) -> list[Result]:
         """What is known already, for the strategy: it learns from these and does not propose them again."""

@@ -33,7 +33,8 @@ from .search.strategy import MODEL_BASED, make_strategy
 from .session import Session
 from .task_space import TaskSpace
 from .transfer import Experience, experience
-from .watch import Watcher, watchers_of
+from .watch import Watcher
+from .watchers import watchers_of
 
 
 def tune(
@@ -130,7 +131,7 @@ def search(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effort
     finished = interrupted = False
     for lane in lanes:
         problem = lane.session.problem
-        lane.watcher.begin(problem.title, problem.work, problem.ceilings, budget, lane.session.done)
+        lane.watcher.begin(problem.title, problem.work, problem.ceilings, budget, lane.session.before())
     try:
         explore(lanes, runner, budget, effort)
         for lane in lanes:

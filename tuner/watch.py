@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from ..measure.result import Measurement
@@ -10,11 +12,24 @@ from .budget import Budget
 from .roofline import Work
 
 
+@dataclass(frozen=True)
+class Before:
+    """What a run had done before it was cut short; a new one, nothing."""
+
+    trials: int = 0
+    failed: int = 0
+    best: float = inf  # seconds
+    spent: float = 0.0  # seconds of work
+
+
+NOTHING = Before()
+
+
 class Watcher(Protocol):
     """What a search tells while it runs."""
 
-    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, done: int = 0) -> None:
-        """A search starts; `done` trials of its budget were made before it was cut short."""
+    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, before: Before = NOTHING) -> None:
+        """A search starts, or goes on where it was cut short: `before` counts towards its budget."""
         ...
 
     def trial(self, measurement: Measurement) -> None:
@@ -29,7 +44,7 @@ class Watcher(Protocol):
 class Silent:
     """A watcher that shows nothing."""
 
-    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, done: int = 0) -> None:
+    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, before: Before = NOTHING) -> None:
         """Nothing."""
 
     def trial(self, measurement: Measurement) -> None:
@@ -37,15 +52,3 @@ class Silent:
 
     def end(self) -> None:
         """Nothing."""
-
-
-def watchers_of(progress: bool | Watcher, count: int) -> list[Watcher]:
-    """A person's choice as a watcher for each task; loads what draws on a terminal only if it is wanted."""
-    if not isinstance(progress, bool):
-        return [progress] * count
-    if not progress:
-        return [Silent()] * count
-    from .progress import Board, Live
-
-    board = Board(shared=count > 1)
-    return [Live(board=board) for _ in range(count)]

@@ -45,7 +45,7 @@ from ..passes.lift_branches import lift_branches
 from ..passes.reciprocals import reciprocals
 from ..passes.whole_copies import whole_copies
 
-CODEGEN_VERSION = 16  # raise it when the code for the same loop IR changes: times of older code do not answer for it
+CODEGEN_VERSION = 17  # raise it when the code for the same loop IR changes: times of older code do not answer for it
 
 
 @dataclass(frozen=True, slots=True)

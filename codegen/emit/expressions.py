@@ -13,6 +13,7 @@ from ...tensor.dtype import i64
 from ...tensor.expr import COMPARISONS, Cast, Const, Expr, Op, Read, Var, walk
 from ...tensor.indices.affine import Affine, affine
 from ...tensor.stage_edits import factors
+from ...tensor.wholes import whole
 from ..ir.loop_ir import Buffer, Scope
 from .gpu_memory import GpuMemory
 from .index import Index, IndexArithmetic
@@ -142,6 +143,8 @@ class Expressions:
                     return self.indices.value(self.index(expr))
                 if name in COMPARISONS and args[0].dtype == i64:
                     return self.indices.compare(name, self.index(args[0]), self.index(args[1]))
+                if (found := whole(expr)) is not None:
+                    return self.arithmetic.apply(found[0], [self.value(found[1])], dtype)
                 return self.arithmetic.apply(name, [self.value(arg) for arg in args], dtype)
         raise InternalError(f"no code for the expression node {type(expr).__name__}")
 

@@ -162,12 +162,16 @@ class IndexArithmetic:
 
     def _compare_lanes(self, name: str, difference: Index) -> Value:
         """base + c * lane against 0, in the narrowest lanes that hold it: base is clamped to what can change the answer."""
+        base = Index(difference.constant, difference.terms)
+        if base.is_constant:
+            held = {_HOLDS[name](base.constant + difference.lane * lane) for lane in range(self.lanes)}
+            if len(held) == 1:
+                return TRUE if held == {True} else FALSE
         reach = abs(difference.lane) * self.lanes + 1
         bits = max(8, min(64, self.arithmetic.target.vector_bits // self.lanes))
         while reach >= 1 << (bits - 1):
             bits *= 2
         numbers = lane_numbers(self.lanes, -difference.lane, bits)
-        base = Index(difference.constant, difference.terms)
         if base.is_constant:
             start = str(max(-reach, min(reach, base.constant)))
         else:
@@ -176,10 +180,8 @@ class IndexArithmetic:
             start = self._resized(start, bits)
         kind = vector(f"i{bits}", self.lanes)
         if base.is_constant:
-            known = self.text.pure(f"icmp {_SIGNED[name]} {kind} splat (i{bits} {start}), {numbers}")
-            held = (_HOLDS[name](base.constant + difference.lane * lane) for lane in range(self.lanes))
-            self.arithmetic.truths[known] = tuple(held)
-            return Value(known, boolean, self.lanes)
+            text = f"icmp {_SIGNED[name]} {kind} splat (i{bits} {start}), {numbers}"
+            return Value(self.text.pure(text), boolean, self.lanes)
         one = self.text.pure(f"insertelement {kind} poison, i{bits} {start}, i64 0", start)
         every = f"shufflevector {kind} {one}, {kind} poison, <{self.lanes} x i32> zeroinitializer"
         spread = self.text.pure(every, one)

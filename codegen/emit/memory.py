@@ -14,13 +14,14 @@ from ...common.errors import InternalError
 from ...tensor.dtype import DType, bf16, boolean, f32
 from ..ir.loop_ir import Buffer
 from .index import Index, IndexArithmetic
-from .text import OPAQUE, FunctionText
+from .text import FunctionText
 from .transpose import column
-from .types import TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
+from .types import FALSE, TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
 from .values import Arithmetic
 
 SAFE = "@harmless"  # what a read finds where its condition does not hold: zeros
 SAFE_BYTES = 4096
+LEAST_MASK, MOST_MASK = 8, 64  # lanes of a mask that lies in a register
 STRIDED_AT_MOST = 4  # elements from lane to lane that are loaded as whole vectors
 
 
@@ -181,6 +182,8 @@ class Memory:
     def store(self, place: Place, index: Index, value: Value, condition: Value | None, streaming: bool = False) -> None:
         """buffer[index] = value where the condition holds (in each lane, for a vector). A vector index needs lanes."""
         lanes = 0 if index.is_scalar else self.indices.lanes
+        if condition == FALSE:
+            return
         if value.lanes != lanes:
             value = self.arithmetic.spread(value, lanes)
         if condition is not None and condition.is_literal and condition.text == "true":
@@ -189,17 +192,11 @@ class Memory:
         dtype = place.buffer.dtype
         if lanes and not (index.lane == 1 and not index.vector):
             self._scatter(place, index, bits, condition)
-        elif condition is not None and (only := self.arithmetic.only_lane(condition)) is not None:
-            # LLVM makes of the masked store of what it narrows a store of the wide element, over its neighbours
-            address = self.pointer(place, Index(index.constant + only, index.terms))
-            kind = memory_type(dtype, lanes)
-            element = self.text.compute(f"extractelement {kind} {bits}, i64 {only}", bits)
-            self.text.line(f"store {memory_type(dtype)} {element}, ptr {address}, align {dtype.bytes}")
         elif condition is not None and condition.lanes:
             address = self.pointer(place, index)
             name = f"llvm.masked.store.{_memory_suffix(place.buffer, lanes)}.p0"
             kind = memory_type(dtype, lanes)
-            bits, condition = self._apart(bits, condition, dtype, lanes)
+            condition = self._hidden(condition, dtype)
             call = self.arithmetic.module.intrinsic(name, "void", kind, "ptr", condition.type)
             self.text.line(f"{call}({kind} {bits}, ptr align {dtype.bytes} {address}, {condition.typed})")
         else:
@@ -215,26 +212,32 @@ class Memory:
         if condition is None:
             self.text.remember(place.buffer.name, (index, lanes), value)
 
-    def _apart(self, bits: str, condition: Value, dtype: DType, lanes: int) -> tuple[str, Value]:
-        """What a masked store takes, so that LLVM does not know how narrow integers came about, or, of more than a register
-        holds, which lanes count. For AVX-512 it joins narrowing with the store, and where one lane alone counts it then
-        stores the whole wide number (LLVM 22), over what lies behind."""
-        size = dtype.bytes * 8 * lanes
-        whole_numbers = (dtype == bf16 or not dtype.is_float) and dtype.bytes < 8
-        if not whole_numbers or bits[0] != "%" or "avx512f" not in self.arithmetic.target.features:
-            return bits, condition
-        if size > 512:
-            return bits, condition._replace(text=self._opaque(condition.text, condition.type, f"i{lanes}"))
-        if size <= 64:
-            return self._opaque(bits, memory_type(dtype, lanes), f"i{size}"), condition
-        kind = memory_type(dtype, lanes)
-        return self.text.compute(f'call {kind} asm "", "=x,0"({kind} {bits})', bits), condition
+    def _hidden(self, condition: Value, dtype: DType) -> Value:
+        """The mask of a store, so that LLVM does not know which lanes count. For AVX-512 it joins the narrowing of integers
+        with their store, and where it knows that one lane alone counts it then stores the whole wide number (LLVM 22), over
+        what lies behind. That an empty instruction may have changed a mask register costs nothing."""
+        narrow = (dtype == bf16 or not dtype.is_float) and dtype.bytes < 8
+        if not narrow or "avx512f" not in self.arithmetic.target.features:
+            return condition
+        return condition._replace(text=self._hidden_mask(condition.text, condition.lanes))
 
-    def _opaque(self, value: str, kind: str, number: str) -> str:
-        """The same value, by way of a register for numbers of its size."""
-        whole = self.text.compute(f"bitcast {kind} {value} to {number}", value)
-        whole = self.text.compute(f"call {number} {OPAQUE}({number} {whole})", whole)
-        return self.text.compute(f"bitcast {number} {whole} to {kind}", whole)
+    def _hidden_mask(self, mask: str, lanes: int) -> str:
+        if lanes > MOST_MASK:
+            half = lanes // 2
+            low, high = (self._hidden_mask(self._lanes_of(mask, lanes, at, half), half) for at in (0, half))
+            return self._lanes_of(low, half, 0, lanes, high)
+        register = max(lanes, LEAST_MASK)
+        held = self._lanes_of(mask, lanes, 0, register)
+        held = self.text.pure(f'call <{register} x i1> asm "", "=^Yk,0"(<{register} x i1> {held})', held)
+        return self._lanes_of(held, register, 0, lanes)
+
+    def _lanes_of(self, mask: str, lanes: int, first: int, count: int, behind: str = "zeroinitializer") -> str:
+        """So many lanes of a mask and what stands behind it, from one on."""
+        if first == 0 and count == lanes:
+            return mask
+        places = ", ".join(f"i32 {min(first + lane, 2 * lanes - 1)}" for lane in range(count))
+        text = f"shufflevector <{lanes} x i1> {mask}, <{lanes} x i1> {behind}, <{count} x i32> <{places}>"
+        return self.text.pure(text, mask, behind)
 
     def _streaming_hint(self, place: Place, index: Index, lanes: int) -> str:
         """How a streaming store is marked, "" if it cannot be one: it has to be aligned to its size. The function is run only

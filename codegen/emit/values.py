@@ -35,7 +35,6 @@ class Arithmetic:
         self.target = target
         self.rounds = target.kind != "x86" or "sse4.1" in target.features
         self.fused = target.kind != "x86" or bool({"fma", "avx512f"} & set(target.features))
-        self.truths: dict[str, tuple[bool, ...]] = {}  # conditions that are known, lane by lane, while code is written
 
     # Lanes
 
@@ -116,6 +115,8 @@ class Arithmetic:
             return self.select(*args)
         if name in COMPARISONS:
             return self._compare(name, *args)
+        if name == "is_negative":
+            return self._is_negative(*args)
         if name in LOGIC:
             return self._logic(name, args)
         if name in WORDS:
@@ -192,38 +193,37 @@ class Arithmetic:
         tests = _SIGNED_TESTS if left.dtype.kind is Kind.SIGNED else _UNSIGNED_TESTS
         return self._compare_text(f"icmp {tests[name]}", left, right)
 
+    def _is_negative(self, value: Value) -> Value:
+        """The sign of a float that is not NaN: as integers, numbers with a sign are at most -inf, and NaN with one above it."""
+        if value.dtype.bits == 16:
+            return self._is_negative(self.cast(value, f32))
+        whole = i32 if value.dtype == f32 else i64
+        bits = Value(
+            self._instruct(f"bitcast {value.typed} to {value_type(whole, value.lanes)}", value), whole, value.lanes
+        )
+        infinite = -(1 << 23) if value.dtype == f32 else -(1 << 52)
+        return self._compare("le", bits, Value(literal(infinite, whole), whole))
+
     def _logic(self, name: str, args: list[Value]) -> Value:
         if name == "not":
             (arg,) = args
             if arg.is_literal and not arg.lanes:
                 return FALSE if arg == TRUE else TRUE
             true = self.spread(TRUE, arg.lanes)
-            result = Value(self._instruct(f"xor {arg.typed}, {true.text}", arg), boolean, arg.lanes)
-            if arg.text in self.truths:
-                self.truths[result.text] = tuple(not truth for truth in self.truths[arg.text])
-            return result
+            return Value(self._instruct(f"xor {arg.typed}, {true.text}", arg), boolean, arg.lanes)
         for this, other in (args, args[::-1]):
             if this in (TRUE, FALSE):
                 return other if (this == TRUE) == (name == "and") else this
         if args[0] == args[1]:
             return args[0]
         lanes, (left, right) = self.together(*args)
-        result = Value(self._instruct(f"{name} {left.typed}, {right.text}", left, right), boolean, lanes)
-        if left.text in self.truths and right.text in self.truths:
-            pairs = zip(self.truths[left.text], self.truths[right.text], strict=True)
-            self.truths[result.text] = tuple((a and b) if name == "and" else (a or b) for a, b in pairs)
-        return result
+        return Value(self._instruct(f"{name} {left.typed}, {right.text}", left, right), boolean, lanes)
 
     def both(self, left: Value | None, right: Value | None) -> Value | None:
         """The conjunction of two conditions; None holds always."""
         if left is None or right is None:
             return left or right
         return self._logic("and", [left, right])
-
-    def only_lane(self, condition: Value) -> int | None:
-        """The lane in which alone a condition is known to hold; None for any other condition."""
-        truths = self.truths.get(condition.text, ())
-        return truths.index(True) if sum(truths) == 1 else None
 
     def negation(self, condition: Value) -> Value:
         """not condition."""

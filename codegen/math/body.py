@@ -198,9 +198,11 @@ class Body:
         return total, self.add(self.sub(a, self.sub(total, part)), self.sub(b, part))
 
     def horner(self, coefficients: tuple[float, ...], x: str) -> str:
-        """c0 + c1 x + c2 x^2 + ..., one multiply-add for each step."""
+        """c0 + c1 x + c2 x^2 + ..., one multiply-add for each step; a sum for the first where the last coefficient is 1."""
         *rest, last = coefficients
         total = self.constant(last)
+        if last == 1:
+            total = self.add(x, self.constant(rest.pop()))
         for c in reversed(rest):
             total = self.muladd(total, x, self.constant(c))
         return total

@@ -16,6 +16,7 @@ from functools import lru_cache
 from ...tensor.dtype import DType, f16, f32, f64
 from .body import Body, element_type, suffix, value_type
 from .exponential import exp, exp2, log, log2, sigmoid
+from .normal import gelu
 from .power import pow_
 from .rational import erf, erfc, rsqrt, tanh
 from .trigonometric import cos, sin
@@ -29,6 +30,7 @@ _RECIPES: dict[str, Callable[..., str]] = {
     "tanh": tanh,
     "erf": erf,
     "erfc": erfc,
+    "gelu": gelu,
     "rsqrt": rsqrt,
     "sin": sin,
     "cos": cos,

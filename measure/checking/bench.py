@@ -17,8 +17,8 @@ import numpy as np
 from ...runtime.devices.base import Device, LoadedKernel
 from ...runtime.guard import guarded_array, make_read_only
 from ...tensor.dtype import DType
-from ...tensor.oracle.evaluate import Array
 from ...tensor.oracle.random_inputs import Sizes, random_inputs
+from ...tensor.oracle.roundings import Array
 from ...tensor.program import Program
 from ...tensor.text.parse import parse
 from .poison import poison

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...tensor.dtype import DType
-from ...tensor.oracle.evaluate import Array
+from ...tensor.oracle.roundings import Array
 
 _PATTERNS = {"f64": 0x7FF85EED5EED5EED, "f32": 0x7FC05EED, "f16": 0x7E5E, "bf16": 0x7FDE}
 _BYTE = 0xA5

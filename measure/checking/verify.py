@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from ...tensor.dtype import DType, accumulator
 from ...tensor.oracle.contract import factor_groups
-from ...tensor.oracle.evaluate import FACTOR, Array, from_memory
+from ...tensor.oracle.evaluate import from_memory
 from ...tensor.oracle.reference import Bounded, bounded, bounded_at
+from ...tensor.oracle.roundings import FACTOR, LEAST, Array
 from ...tensor.program import Program
 from .points import draw_points
 from .poison import bit_patterns, first_unwritten
@@ -295,7 +296,9 @@ def differing(found: Array, passed: Array, dtype: DType, floor: float) -> NDArra
 def _compared(found: Array, passed: Array, dtype: DType, floor: float) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     """Chunks that are not equal bit by bit: (first position, bool[chunk] which elements are close)."""
     mine, theirs = bit_patterns(found), bit_patterns(passed)
-    apart = (FACTOR if accumulator(dtype) == dtype else 1.0) * dtype.eps
+    narrow = accumulator(dtype) != dtype
+    apart = (1.0 if narrow else FACTOR) * dtype.eps
+    floor = max(floor, LEAST[dtype.name]) if narrow else floor  # a place of what is subnormal
     for start in range(0, mine.size, _CHUNK):
         place = slice(start, start + _CHUNK)
         if np.array_equal(mine[place], theirs[place]):

@@ -2,53 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ...tensor.exceptional import asked_for
-from ...tensor.expr import Read, children, walk
-from ...tensor.limits import size_of
 from ...tensor.program import Program, Stage
 from ..access import identity_read, is_anchor, is_expensive, moves_data_only, points_of, reads_of
-from ..inlining import can_inline
+from ..inlining import Inlining
 from ..schedule import Schedule
 
 NODES, DEPTH = 2048, 256  # of an expression, after what it reads was written into it
+REPEATED = 256  # nodes of one in which something is computed again: what is cheap once adds up from stage to stage
 
 
 def inline_cheap(s: Schedule, kept: frozenset[str] = frozenset()) -> None:
     """Inlines from the outputs back, so that chains collapse into their last consumer. `kept`: stages to leave alone."""
+    now, found = Inlining(s.program), []
     for name in [stage.name for stage in reversed(s.program.stages)]:
-        stage = s.program.stage(name)
-        if name in kept or not can_inline(s.program, stage) or _chooses_elsewhere(s.program, stage):
+        stage = now.stage(name)
+        if name in kept or not now.can_inline(stage):
             continue
-        if _grows(s.program, stage):
+        consumers = now.consumers(name)
+        if _chooses_elsewhere(s.program, stage, consumers) or _grows(now, stage, consumers):
             continue
-        perhaps = not _inlines_free(s.program, stage)
-        if perhaps and not (_inlines_perhaps(s.program, stage) and s.variant(f"inline {name}", [False, True])):
+        perhaps = not _inlines_free(stage, consumers)
+        if perhaps and not (_inlines_perhaps(stage, consumers) and s.variant(f"inline {name}", [False, True])):
             continue
-        s.inline(name)
+        now.inline(name)
+        found.append(name)
+    s.inline(*found)
 
 
-def _grows(program: Program, stage: Stage) -> bool:
+def _grows(now: Inlining, stage: Stage, consumers: Sequence[Stage]) -> bool:
     """Whether some reader would become too large to be looked at again and again: what is read twice doubles at each stage."""
-    nodes, depth = map(max, zip(*(size_of(body, children) for body in stage.bodies), strict=True))
-    for consumer in program.consumers[stage.name]:
-        for expression in consumer.expressions:
-            own, levels = size_of(expression, children)
-            reads = sum(isinstance(node, Read) and node.tensor == stage.name for node in walk(expression))
-            if own + reads * nodes > NODES or levels + depth > DEPTH:
+    most = NODES if moves_data_only(stage) or _repeats(stage, consumers) <= 1 else REPEATED
+    nodes, depth = map(max, zip(*now.sizes(stage.name), strict=True))
+    for consumer in consumers:
+        for (own, levels), counts in zip(now.sizes(consumer.name), now.counts(consumer.name), strict=True):
+            if own + counts[stage.name] * nodes > most or levels + depth > DEPTH:
                 return True
     return False
 
 
-def _chooses_elsewhere(program: Program, stage: Stage) -> bool:
+def _chooses_elsewhere(program: Program, stage: Stage, consumers: Sequence[Stage]) -> bool:
     """Whether a stage takes some values from a sum that stands in for them, which runs beside it
     (tensor/exceptional.py), and its readers are not one pointwise stage in the same order, which the sum could run beside as
     well."""
     producers = [program.producers.get(read.tensor) for read in stage.reads()]
     if not any(producer is not None and asked_for(producer) is not None for producer in producers):
         return False
-    reader, *others = program.consumers[stage.name]
+    reader, *others = consumers
     return (
         bool(others)
         or reader.combiner is not None
@@ -56,26 +59,26 @@ def _chooses_elsewhere(program: Program, stage: Stage) -> bool:
     )
 
 
-def _repeats(program: Program, stage: Stage) -> float:
+def _repeats(stage: Stage, consumers: Sequence[Stage]) -> float:
     """How many times the body would be evaluated, for each time that it is now. What is hardly ever computed counts nothing."""
     size = max(1, prod(a.extent for a in stage.axes))
     total = 0.0
-    for consumer in program.consumers[stage.name]:
+    for consumer in consumers:
         if asked_for(consumer) is not None:
             continue
         total += points_of(consumer) * len(reads_of(consumer, stage.name)) / size
     return total
 
 
-def _inlines_free(program: Program, stage: Stage) -> bool:
+def _inlines_free(stage: Stage, consumers: Sequence[Stage]) -> bool:
     if moves_data_only(stage):
         return True
-    consumers = program.consumers[stage.name]
-    if any(is_anchor(c) for c in consumers) and _repeats(program, stage) > 1:
+    repeats = _repeats(stage, consumers)
+    if repeats > 1 and any(is_anchor(c) for c in consumers):
         return False
-    return _repeats(program, stage) <= 1 or not is_expensive(stage)
+    return repeats <= 1 or not is_expensive(stage)
 
 
-def _inlines_perhaps(program: Program, stage: Stage) -> bool:
+def _inlines_perhaps(stage: Stage, consumers: Sequence[Stage]) -> bool:
     """Expensive, but read only a few times: computing it again may be cheaper than memory."""
-    return _repeats(program, stage) <= 4
+    return _repeats(stage, consumers) <= 4

@@ -51,7 +51,9 @@ def loop_of(tree: LoopTree, stage: StageLoops, name: str) -> Loop:
 
 def attached_to(tree: LoopTree, stage: str) -> tuple[StageLoops, ...]:
     """The stages that run inside of the loops of a stage."""
-    return tuple(s for s in tree.stages if s.at is not None and s.at[0] == stage)
+    loops = tree.loops_of(stage).loops if tree.attached else ()
+    names = [name for loop in loops for name in tree.attached.get((stage, loop.name), ())]
+    return tuple(tree.by_stage[name] for name in sorted(names, key=tree.places.__getitem__))
 
 
 def check_tile(tree: LoopTree, stage: StageLoops) -> None:

@@ -9,7 +9,7 @@ from ...common.errors import ScheduleError
 from ...tensor.expr import Expr, Read, rewrite
 from ...tensor.program import Axis, Program, Stage, Tensor
 from ..extents import Extent
-from ..inlining import inline_stage
+from ..inlining import inline_stages
 from ..loops import Loop, LoopKind, LoopTree, Scope, StageLoops
 from ..regions import box_axes, box_extents
 from .checks import Context, attached_to, check_tile, wrong
@@ -72,12 +72,20 @@ def _untouched(stage: StageLoops, axis: str) -> bool:
 
 def inline(tree: LoopTree, context: Context, stage: str) -> LoopTree:
     """Writes the body of a pointwise stage wherever it is read.   t = x + 1; y = t * 2   ->   y = (x + 1) * 2"""
-    gone = tree.loops_of(stage)
-    if attached_to(tree, stage):
-        raise wrong(tree, stage, f"stages are attached to {stage}", expected="inline before anything is attached")
-    _check_producers(tree, stage, {r.tensor for r in tree.definition(stage).reads()})
-    program = inline_stage(tree.program, stage)
-    return replace(tree, program=program, stages=tuple(s for s in tree.stages if s is not gone))
+    return inline_all(tree, (stage,))
+
+
+def inline_all(tree: LoopTree, stages: tuple[str, ...]) -> LoopTree:
+    """Inlines stages one after another; errors are those of any of them, and the programs in between are never made."""
+    gone = {tree.loops_of(stage).stage for stage in stages}
+    for stage in stages:
+        if attached_to(tree, stage):
+            raise wrong(tree, stage, f"stages are attached to {stage}", expected="inline before anything is attached")
+    if any(s.at is not None for s in tree.stages):
+        for stage in stages:  # what one of them reads of another one is gone by then
+            _check_producers(tree, stage, {r.tensor for r in tree.definition(stage).reads()} - gone)
+    program = inline_stages(tree.program, stages)
+    return replace(tree, program=program, stages=tuple(s for s in tree.stages if s.stage not in gone), boxes={})
 
 
 def _check_producers(tree: LoopTree, reader: str, tensors: set[str]) -> None:
@@ -120,7 +128,7 @@ def copy(tree: LoopTree, context: Context, name: str, tensor: str, reader: str, 
     box = {a.name: e for a, e in zip(axes, extents, strict=True)}
     place = tree.stages.index(read_by)
     added = StageLoops(name, loops, box, scope=Scope(scope) if scope else None, copies=tensor, tiled=True)
-    return replace(tree, program=program, stages=(*tree.stages[:place], added, *tree.stages[place:]))
+    return replace(tree, program=program, stages=(*tree.stages[:place], added, *tree.stages[place:]), boxes={})
 
 
 @lru_cache(maxsize=512)

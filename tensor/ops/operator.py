@@ -124,5 +124,6 @@ def _usage(name: str) -> str:
         if parameter.name == "constants":
             continue
         optional = parameter.default is not parameter.empty
-        shown.append(f"[{parameter.name}={parameter.default}]" if optional else f"{parameter.name}=...")
+        value = str(parameter.default).lower() if isinstance(parameter.default, bool) else parameter.default
+        shown.append(f"[{parameter.name}={value}]" if optional else f"{parameter.name}=...")
     return f"{name} {' '.join(shown)}"

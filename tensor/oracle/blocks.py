@@ -8,9 +8,10 @@ from math import prod, sqrt
 
 import numpy as np
 
-from ..dtype import accumulator
+from ..dtype import DType, accumulator
 from ..program import Stage
-from .evaluate import FACTOR, Array, Pair, extreme_error, of_finite, rounded_error, rounding
+from .evaluate import Pair, extreme_error, of_finite
+from .roundings import FACTOR, Array, least_normal, lost_below, rounded_error, rounding
 
 Box = tuple[tuple[int, int], ...]  # for each axis: first value, one after the last
 
@@ -41,8 +42,12 @@ def sizes_of(box: Box) -> list[int]:
     return [end - start for start, end in box]
 
 
-def reduced(pair: Pair, stage: Stage, sizes: Sequence[int], errors: bool) -> Pair:
-    """The reduction of one block over its last dimensions; `sizes` are those of the block."""
+def reduced(pair: Pair, stage: Stage, sizes: Sequence[int], errors: bool, asked: Pair | None = None) -> Pair:
+    """The reduction of one block over its last dimensions; `sizes` are those of the block.
+
+    Args:
+        asked: the terms as the arithmetic that they ask for gives them. Its roundings cancel in part, and are known.
+    """
     assert stage.combiner is not None
     dtype = stage.bodies[0].dtype
     last = tuple(range(len(sizes) - len(stage.reduction), len(sizes)))
@@ -53,14 +58,37 @@ def reduced(pair: Pair, stage: Stage, sizes: Sequence[int], errors: bool) -> Pai
     own = np.zeros(()) if pair[1] is None else pair[1]
     own = np.broadcast_to(own, sizes)
     if stage.combiner == "sum":
-        return value, own.sum(axis=last) + accumulator(dtype).eps * np.abs(values).sum(axis=last)
+        terms = own.sum(axis=last)
+        if asked is not None:
+            terms = np.fmin(terms, _summed(asked, values, last))
+        return value, terms + accumulator(dtype).eps * np.abs(values).sum(axis=last)
     if stage.combiner == "prod":
         magnitudes = np.abs(values)
         grown = np.prod(magnitudes + own, axis=last) - np.prod(magnitudes, axis=last)
-        return value, grown + rounding(value, accumulator(dtype), prod(sizes[d] for d in last))
+        count = prod(sizes[d] for d in last)
+        lost = _lost_by_product(magnitudes, own, last, dtype)
+        return value, grown + rounding(value, accumulator(dtype), count) + lost
     combine, wide = _COMBINE[stage.combiner], values.astype(np.float64)
     low, high = (combine.reduce(wide + sign * FACTOR * own, axis=last) for sign in (-1, 1))
     return value, of_finite(value, np.maximum(high - value, value - low) / FACTOR)
+
+
+def _summed(asked: Pair, values: Array, last: tuple[int, ...]) -> Array:
+    """The error of a sum of terms, beside those of the values: they differ from these by roundings of both signs."""
+    terms, error = (np.broadcast_to(np.zeros(()) if part is None else part, values.shape) for part in asked)
+    return np.asarray(np.abs((terms - values).sum(axis=last)) / FACTOR + error.sum(axis=last))
+
+
+def _lost_by_product(magnitudes: Array, own: Array, last: tuple[int, ...], dtype: DType) -> Array:
+    """What a product loses whose factors are, in some order, so small a number on the way that it is subnormal; all factors
+    that are larger than one may follow."""
+    if not dtype.is_float:
+        return np.zeros(())
+    kind, count = accumulator(dtype), prod(magnitudes.shape[d] for d in last)
+    smallest = np.prod(magnitudes, axis=last, where=magnitudes < 1)
+    largest = np.prod(magnitudes, axis=last, where=magnitudes > 1)
+    loses = (smallest < least_normal(kind)) & (magnitudes + own > 0).all(axis=last)
+    return np.where(loses, lost_below(kind, count) * largest, 0.0)
 
 
 def accumulate(

@@ -7,15 +7,17 @@ from math import prod
 
 import numpy as np
 
+from ..dtype import accumulator
 from ..expr import Expr, variables
 from ..program import Stage
 from ..stage_edits import factors
-from .evaluate import Array
+from .roundings import Array
 
 
 def factor_groups(stage: Stage) -> tuple[tuple[Expr, ...], tuple[Expr, ...]] | None:
-    """The body of a sum as two groups of factors, each over fewer points than the whole; None where there are none."""
-    if stage.combiner != "sum":
+    """The body of a sum as two groups of factors, each over fewer points than the whole; None where there are none, and where
+    each product is rounded to a narrow float: what that leaves no product of sums tells."""
+    if stage.combiner != "sum" or accumulator(stage.bodies[0].dtype) != stage.bodies[0].dtype:
         return None
     extents = {axis.name: axis.extent for axis in stage.all_axes}
     parts = sorted(factors(stage.bodies[0]), key=lambda f: -_points(variables(f), extents))

@@ -8,10 +8,7 @@ on the errors of its operands by its derivative and adds the rounding of its own
 a rounding to whole numbers, has an error too: that of the other outcome. So integers and bools that come of floats have
 errors, zero nearly everywhere.
 
-A kernel may be off by FACTOR times the bound. That is the room which float32 and float64 need, where a schedule chooses the
-order of sums and what is fused: there an operation counts eps * |value|. Narrow floats need none. What is computed in
-float32 is rounded to them once, and is off by half a unit at most, of whatever size sums are: so that rounding counts
-half of eps, divided by FACTOR.
+How much one operation may round, roundings.py says.
 """
 
 from __future__ import annotations
@@ -22,21 +19,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..dtype import DType, Kind, accumulator
+from ..dtype import DType, Kind, accumulator, f32
 from ..expr import COMPARISONS, Cast, Const, Expr, Local, Op, Read, Var
-from ..indices.affine import round_to
 from ..indices.forms import affine
+from .roundings import (
+    FACTOR,
+    LEAST,
+    Array,
+    bf16_bits,
+    least_normal,
+    literal_error,
+    nearest,
+    representable,
+    rounded_error,
+)
 
-Array = NDArray[Any]
 Pair = tuple[Array, Array | None]
-
-FACTOR = 4.0
 
 # How many roundings a mathematical function of a kernel may be off, in the type in which it is computed.
 _FUNCTION_ROUNDINGS = 4.0
-_LEAST = {"f16": 2.0**-24}  # the last place of what is subnormal, where numbers that occur are so small
 
 
 @dataclass(slots=True)
@@ -53,6 +55,7 @@ class Scope:
         own: tensors of a fold -> their values before this step.
         locals: named values of a fold; each is evaluated when it is first needed.
         errors: whether error bounds are wanted.
+        asked: whether values are those of the arithmetic that a program asks for, where that leaves no choice: see `_settled`.
     """
 
     axes: Mapping[str, Array]
@@ -64,6 +67,7 @@ class Scope:
     own: Mapping[str, Pair] = field(default_factory=dict)
     locals: Mapping[str, Expr] = field(default_factory=dict)
     errors: bool = False
+    asked: bool = False
     _done: dict[int, tuple[Expr, Pair]] = field(default_factory=dict)
 
 
@@ -87,8 +91,36 @@ def evaluate_expr(expr: Expr, scope: Scope) -> Pair:
             found = _apply(name, [evaluate_expr(arg, scope) for arg in args], expr.dtype, scope)
         case _:
             raise TypeError(f"unknown expression node {type(expr).__name__}")
+    if scope.asked:
+        found = _settled(expr, found, scope)
     scope._done[id(expr)] = expr, found
     return found
+
+
+def _settled(expr: Expr, pair: Pair, scope: Scope) -> Pair:
+    """A narrow float as every kernel has it, where that is certain: sums, differences and products of numbers that are exact,
+    conversions and literals are the nearest number. Other operations may be off by more than a rounding of their results, and
+    products of products may be taken in another order."""
+    value, error = pair
+    if error is None or not expr.dtype.is_float or accumulator(expr.dtype) == expr.dtype:
+        return pair
+    room = np.where(representable(value, f32), 0.0, f32.eps * np.abs(value))  # it may be rounded to float32 first
+    match expr:
+        case Const():
+            pass
+        case Cast(arg=arg):
+            _, own = evaluate_expr(arg, scope)
+            room = room if own is None else room + FACTOR * own
+        case Op(name="add" | "sub" | "mul" as name, args=(left, right)):
+            if name == "mul" and isinstance(right, Op) and right.name == "mul":
+                return pair
+            own = combine_errors(evaluate_expr(left, scope)[1], evaluate_expr(right, scope)[1])
+            room = room if own is None else np.where(own > 0, np.inf, room)
+        case _:
+            return pair
+    low, rounded, high = (nearest(x, expr.dtype) for x in (value - room, value, value + room))
+    certain = low == high
+    return np.where(certain, rounded, value), np.where(certain, 0.0, error)
 
 
 def store_type(dtype: DType) -> np.dtype[Any]:
@@ -101,25 +133,6 @@ def from_memory(array: Array, dtype: DType) -> Array:
     if dtype.kind is Kind.BFLOAT:
         return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return array.astype(store_type(dtype), copy=False)
-
-
-def rounding(value: Array, dtype: DType, times: float = 1.0) -> Array:
-    """What an operation of `dtype` may add: `times` roundings of the type in which it is computed, and one to a narrow type.
-    Nothing for infinities, which are exact."""
-    computed = accumulator(dtype)
-    narrow = 0.0 if computed == dtype else dtype.eps / (2 * FACTOR)
-    bound: Array = (times * computed.eps + narrow) * np.abs(value)
-    if dtype.name in _LEAST:
-        bound = bound + _LEAST[dtype.name] / (2 * FACTOR)
-    return bound if np.isfinite(bound).all() else np.where(np.isfinite(bound), bound, 0.0)
-
-
-def rounded_error(passed: Array | None, value: Array, dtype: DType, times: float = 1.0) -> Array:
-    """The error of a value after an operation that rounds it: `passed` is that before. What is off is rounded too."""
-    own = rounding(value, dtype, times)
-    if passed is None:
-        return own
-    return own + (passed if accumulator(dtype) == dtype else passed * (1 + dtype.eps))
 
 
 def combine_errors(*parts: Array | None) -> Array | None:
@@ -147,8 +160,7 @@ def multiply(left: Pair, right: Pair, dtype: DType, errors: bool) -> Pair:
 
 def _constant(value: int | float | bool, dtype: DType, scope: Scope) -> Pair:
     array = np.asarray(value, dtype=store_type(dtype))
-    exact = not dtype.is_float or round_to(value, dtype) == value or math.isnan(value)
-    return array, None if exact or not scope.errors else rounding(array, dtype)
+    return array, literal_error(array, dtype) if scope.errors else None
 
 
 def _read(expr: Read, scope: Scope) -> Pair:
@@ -210,10 +222,23 @@ def _cast(pair: Pair, source: DType, dtype: DType, scope: Scope) -> Pair:
             value = np.trunc(value)
         return value.astype(dtype.numpy), error
     result = value.astype(np.float64)
-    if not scope.errors or (source.is_float and source.eps <= dtype.eps and source == dtype):
+    if not scope.errors or _holds(dtype, source):
         return result, error
-    fine = source.eps if source.is_float else 2.0 ** (2 - source.bits)  # how finely numbers of the type are graded
-    return result, rounded_error(error, result, dtype) if fine < dtype.eps or dtype.name in _LEAST else error
+    if source.is_float:
+        exact = representable(result, dtype) if error is None else (error == 0) & representable(result, dtype)
+    else:  # whole numbers, whatever they may be by an error: all up to a size are held
+        exact = np.abs(result) + (0.0 if error is None else FACTOR * error) <= 2 / dtype.eps
+    if exact.all():
+        return result, error
+    rounded = rounded_error(error, result, dtype)
+    return result, np.where(exact, 0.0 if error is None else error, rounded) if exact.any() else rounded
+
+
+def _holds(dtype: DType, source: DType) -> bool:
+    """Whether a type of floats holds all numbers of another type: conversions to it are exact."""
+    if source.is_float:
+        return source.eps >= dtype.eps and LEAST[source.name] >= LEAST[dtype.name]
+    return 2.0 ** (source.bits - (source.kind is Kind.SIGNED)) <= 2 / dtype.eps
 
 
 def _apply(name: str, args: list[Pair], dtype: DType, scope: Scope) -> Pair:
@@ -232,10 +257,10 @@ def _apply(name: str, args: list[Pair], dtype: DType, scope: Scope) -> Pair:
     if not dtype.is_float:
         return value, _INTEGERS[name]([np.abs(v.astype(np.float64)) for v in values], errors)
     if name in ("add", "sub"):
-        return value, of_finite(value, rounded_error(errors[0] + errors[1], value, dtype))
+        return value, of_finite(value, rounded_error(errors[0] + errors[1], value, dtype, lost=0.0))
     passed = None if exact else _passed_on(name, values, value, errors, dtype)
     error = rounded_error(passed, value, dtype, 1.0 if name in ("div", "sqrt") else _FUNCTION_ROUNDINGS)
-    return value, of_finite(value, error + _FLUSHED if name in _VANISHING else error)
+    return value, of_finite(value, error + least_normal(dtype) if name in _VANISHING else error)
 
 
 def _passed_on(name: str, values: list[Array], value: Array, errors: list[Array], dtype: DType) -> Array:
@@ -276,15 +301,8 @@ def of_finite(value: Array, error: Array) -> Array:
     return error if finite.all() else np.where(finite, error, 0.0)
 
 
-def _bf16_bits(values: Array) -> NDArray[np.uint32]:
-    """The bits of values as f32 with the upper half rounded to bfloat16 and the lower half zero."""
-    bits = np.asarray(values, np.float32).view(np.uint32)
-    rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
-    return np.where(np.isnan(values), bits | np.uint32(0x400000), rounded) & np.uint32(0xFFFF0000)
-
-
 def _bf16_pair(low: Array, high: Array) -> Array:
-    return (_bf16_bits(low) >> np.uint32(16) | _bf16_bits(high)).view(np.int32)
+    return (bf16_bits(low) >> np.uint32(16) | bf16_bits(high)).view(np.int32)
 
 
 def _bf16_half(word: Array, shift: int) -> Array:
@@ -296,7 +314,7 @@ def _rounded_error(value: Array, error: Array) -> Array:
     """How far a value that is off by `error` may be from the true one after both are rounded to bfloat16: rounding is
     monotonic, so the ends of the interval say it. Nothing while they round alike."""
     low, middle, high = (
-        _bf16_bits(x).view(np.float32).astype(np.float64) for x in (value - error, value, value + error)
+        bf16_bits(x).view(np.float32).astype(np.float64) for x in (value - error, value, value + error)
     )
     bound = np.maximum(high - middle, middle - low)
     return np.where(np.isfinite(bound), bound, 0.0)
@@ -388,4 +406,3 @@ _DERIVATIVES: dict[str, Callable[[list[Array], Array, list[Array]], Array]] = {
 }
 _RISING = frozenset(("exp", "exp2", "log", "log2", "tanh", "erf", "erfc", "sigmoid", "rsqrt"))  # or falling everywhere
 _VANISHING = frozenset(("exp", "exp2", "erfc", "sigmoid"))
-_FLUSHED = 2.0**-126  # what a kernel may flush to zero

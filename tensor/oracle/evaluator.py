@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..dtype import accumulator
-from ..expr import Expr, variables
+from ..expr import Expr, Read, variables
 from ..program import Axis, Program, Stage, Tensor
 from .blocks import Box, accumulate, boxes, finished, reduced, sizes_of
 from .contract import contract, factor_groups
-from .evaluate import Array, Pair, Scope, combine_errors, evaluate_expr, from_memory, multiply, rounding, store_type
+from .evaluate import Pair, Scope, combine_errors, evaluate_expr, from_memory, multiply, store_type
+from .roundings import Array, literal_error, lost_below, rounding
 
 Groups = tuple[tuple[Expr, ...], tuple[Expr, ...]]
 
@@ -40,7 +42,7 @@ class Evaluator:
         for table in program.tables:
             dtype = table.tensor.dtype
             values = np.array(table.values, dtype=store_type(dtype)).reshape(table.tensor.shape)
-            self._whole[table.tensor.name] = values, rounding(values, dtype) if errors else None
+            self._whole[table.tensor.name] = values, literal_error(values, dtype) if errors else None
 
     def whole(self, name: str) -> Pair:
         """All elements of a tensor."""
@@ -88,7 +90,9 @@ class Evaluator:
             if groups is not None:
                 part = self._contracted(groups, stage, scope, sizes_of(box))
             elif stage.reduction:
-                part = reduced(evaluate_expr(stage.bodies[number], scope), stage, sizes_of(box), self._errors)
+                pair = evaluate_expr(stage.bodies[number], scope)
+                asked = self._asked(stage, lambda box=box: self._mesh(axes, box))  # type: ignore[misc]
+                part = reduced(pair, stage, sizes_of(box), self._errors, asked)
             else:
                 part = evaluate_expr(stage.bodies[number], scope)
             place = tuple(slice(*ends) for ends in box[:spatial])
@@ -103,15 +107,24 @@ class Evaluator:
         if not self._errors or (not dtype.is_float and ea is None and eb is None):
             return value, None
         a, b = np.abs(a), np.abs(b)
-        parts = []
-        if dtype.is_float:
-            magnitude = contract(a, b, sizes, spatial)
-            parts.append(rounding(magnitude, dtype) + rounding(magnitude, accumulator(dtype)))  # each product, each sum
-        if ea is not None:
-            parts.append(contract(ea, b, sizes, spatial))
-        if eb is not None:
-            parts.append(contract(a, eb, sizes, spatial))
-        return value, combine_errors(*parts)
+        passed = combine_errors(
+            None if ea is None else contract(ea, b, sizes, spatial),
+            None if eb is None else contract(a, eb, sizes, spatial),
+        )
+        if not dtype.is_float:
+            return value, passed
+        magnitude = contract(a, b, sizes, spatial)
+        own = rounding(magnitude, dtype) + rounding(magnitude, accumulator(dtype))  # of each product, of each sum
+        some = magnitude > 0 if passed is None else (magnitude > 0) | (passed > 0)
+        return value, combine_errors(own + lost_below(dtype) * prod(sizes[spatial:]) * some, passed)
+
+    def _asked(self, stage: Stage, scope: Callable[[], Scope]) -> Pair | None:
+        """The terms of a sum of narrow floats as the program's own arithmetic gives them; None where it is told otherwise."""
+        (body,) = stage.bodies
+        wide = accumulator(body.dtype) == body.dtype
+        if not self._errors or stage.combiner != "sum" or wide or isinstance(body, Read):
+            return None
+        return evaluate_expr(body, replace(scope(), asked=True))
 
     def _product(self, group: tuple[Expr, ...], scope: Scope, rank: int) -> Pair:
         total = evaluate_expr(group[0], scope)
@@ -232,7 +245,10 @@ class Evaluator:
         for d, (axis, (start, end)) in enumerate(zip(stage.reduction, box[1:], strict=True), 1):
             axes[axis.name] = np.arange(start, end).reshape([-1 if e == d else 1 for e in range(rank)])
         pair = evaluate_expr(stage.bodies[number], Scope(axes, self.fetch, errors=self._errors))
-        return reduced(pair, stage, sizes_of(box), self._errors) if stage.reduction else pair
+        if not stage.reduction:
+            return pair
+        asked = self._asked(stage, lambda: Scope(axes, self.fetch, errors=True))
+        return reduced(pair, stage, sizes_of(box), self._errors, asked)
 
     def _fold_at(self, stage: Stage, number: int, coordinates: Mapping[str, Array]) -> Pair:
         """A tensor of a fold at points; with it run those that keep no more axes than it, on which alone it depends."""

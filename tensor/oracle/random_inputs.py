@@ -10,7 +10,7 @@ from ..dtype import DType, Kind
 from ..indices.intervals import Interval
 from ..indices.ranges import index_ranges
 from ..program import Program
-from .evaluate import Array
+from .roundings import Array
 
 _INTEGERS = 8  # small, so that products of integers stay in range and data-dependent indices repeat
 

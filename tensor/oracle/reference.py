@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 from ...common.errors import ArgumentError
 from ..dtype import DType
 from ..program import Program
-from .evaluate import FACTOR, Array, Pair
+from .evaluate import Pair
 from .evaluator import Evaluator
+from .roundings import FACTOR, Array, least_normal
 
 Bounded = tuple[Array, NDArray[np.float64]]  # values as `evaluate` gives them, and the tolerance of each
-
-# What a kernel may flush to zero. float16 is computed in float32, in which all its numbers are normal.
-_FLUSHED = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-126, "bf16": 2.0**-126}
 
 
 def evaluate(program: Program, inputs: Sequence[Array], absolute: bool = False) -> tuple[Array, ...]:
@@ -95,7 +93,7 @@ def tolerances(magnitude: Array, dtype: DType) -> NDArray[np.float64]:
     """float64: how far a kernel may be from the truth; 0 for exact types, infinite where nothing can be said."""
     if not dtype.is_float:
         return np.zeros(magnitude.shape)
-    wide = FACTOR * dtype.eps * magnitude + _FLUSHED[dtype.name]
+    wide = FACTOR * dtype.eps * magnitude + least_normal(dtype)
     return np.asarray(np.where(np.isnan(wide), np.inf, wide))
 
 

@@ -17,7 +17,7 @@ PORTION = 40
 def digests(seed: int, first: int, last: int) -> subprocess.Popen[str]:
     path = os.pathsep.join([str(TESTS), str(TESTS.parent / "benchmarks"), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
-        [sys.executable, str(TESTS / "codegen" / "digests.py"), str(first), str(last)],
+        [sys.executable, str(TESTS / "helpers" / "digests.py"), str(first), str(last)],
         env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": path},
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip

@@ -16,7 +16,10 @@ LINKS = Path(sysconfig.get_path("purelib"), "tilesmith-types.pth")
 def test_a_checker_sees_what_compile_gives(tmp_path: Path) -> None:
     mypy = pytest.importorskip("mypy") and [sys.executable, "-m", "mypy", "--no-incremental", "--follow-imports=silent"]
     user = tmp_path / "user.py"
-    user.write_text("import tilesmith\nkernel = tilesmith.parse('')\nreveal_type(kernel)\nkernel.nothing\n")
+    user.write_text(
+        "import tilesmith\nkernel = tilesmith.parse('')\nreveal_type(kernel)\nkernel.nothing\ntilesmith.pars\n"
+    )
     found = subprocess.run([*mypy, str(user)], capture_output=True, text=True, timeout=110, cwd=tmp_path, check=False)
     assert 'Revealed type is "tilesmith.tensor.program.Program"' in found.stdout, found.stdout
     assert '"Program" has no attribute "nothing"' in found.stdout
+    assert 'Module has no attribute "pars"' in found.stdout, "a name of the package that is mistyped"

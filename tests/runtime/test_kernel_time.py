@@ -11,6 +11,7 @@ import tilesmith as ts
 from tilesmith.common.errors import ArgumentError
 from tilesmith.runtime.devices.cpu import device as cpu
 from tilesmith.runtime.devices.cpu.cold import evict
+from tilesmith.runtime.devices.cpu.memory import address
 
 ADD = ts.parse("input a: f32[64]\ninput b: f32[64]\nt[i: 64] = a[i] + b[i]\nreturn t")
 
@@ -31,6 +32,24 @@ def test_the_call_is_in_it() -> None:
     ratios = [kernel.time(a, b, out=out) / loop(kernel, a, b, out=out) for _ in range(5)]
     assert 0.6 < sorted(ratios)[2] < 1.7, ratios
     assert (out == 2).all()
+
+
+def test_where_default_arrays_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As NumPy's mostly do, and always alike: chance does not decide whether a kernel can store past the caches."""
+    seen: set[tuple[bool, ...]] = set()
+
+    def calls(kernel: ts.Kernel, inputs: tuple[np.ndarray, ...], out: np.ndarray, count: int) -> float:
+        seen.add(tuple(address(array) % 64 == 16 for array in (*inputs, out)))
+        return 1e-3 * count
+
+    monkeypatch.setattr(ts.Kernel, "_calls", calls)
+    for size in (64, 1000, 100_000, 3_000_000):  # NumPy's own store, the heap, pages of their own, large pages
+        kernel = ts.compile(ts.ops.add(size=size), threads=1)
+        others = [np.empty(size, np.float32) for _ in range(4)]  # so that the next ones would lie elsewhere
+        for _ in range(3):
+            kernel.time()
+            others.append(np.empty(size + 4 * len(others), np.float32))
+    assert seen == {(True, True, True)}
 
 
 def test_evicted_lines_come_from_memory() -> None:

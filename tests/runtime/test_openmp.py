@@ -10,7 +10,7 @@ import sys
 def test_teams_sleep_unless_a_person_says_otherwise() -> None:
     """The policy is set only while the runtime is loaded, in a process of its own because it is read just once."""
     script = (
-        "import os; from tilesmith.runtime.devices import cpu;"
+        "import os; from tilesmith.runtime.devices.cpu import device as cpu;"
         "before = dict(os.environ); seen = {};"
         "real = cpu.ctypes.CDLL;"
         "cpu.ctypes.CDLL = lambda name: seen.update(os.environ) or real(name);"

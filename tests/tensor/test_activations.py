@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import tilesmith as ts
 from tilesmith.common.errors import ProgramError
+from tilesmith.tensor.dtype import f32
+from tilesmith.tensor.expr import Read, Var, children, with_children
 from tilesmith.tensor.text.canonical import program_key
+from tilesmith.tensor.wholes import whole
 
 
 @pytest.mark.parametrize("name", ["gelu", "silu", "relu"])
@@ -19,6 +24,26 @@ def test_they_are_the_operators(name: str, dtype: str) -> None:
     operator = getattr(ts.ops, name)(64, dtype=dtype)
     assert program_key(python) == program_key(text) == program_key(operator)
     assert ts.parse(str(text)) == text  # it prints as what it stands for
+
+
+@pytest.mark.parametrize("program", [
+    ts.ops.gelu(64), ts.ops.gelu(64, dtype="f64"), ts.ops.gelu(64, dtype="bf16"), ts.ops.bias_gelu(4, 32),
+    ts.ops.geglu(4, 32), ts.ops.matmul_bias_gelu(16, 32, 16),
+    ts.parse("input x: f16[64]\nout[i: 64] = 1 - gelu(x[i] * 2)\nreturn out"),
+], ids=["f32", "f64", "bf16", "bias", "gated", "matmul", "f16 within more"])  # fmt: skip
+def test_code_takes_gelu_as_a_whole(program: ts.Program) -> None:
+    """Its parts, the function erfc among them, would take half as many instructions again; the model counts the whole too."""
+    text = ts.compile(program, threads=1).text("llvm")
+    assert "@tilesmith.gelu." in text and "@tilesmith.erfc." not in text
+
+
+def test_what_is_like_gelu_is_not_taken_for_it() -> None:
+    x, y = (Read(name, (Var("i"),), f32) for name in "xy")
+    assert whole(ts.gelu(x)) == ("gelu", x)
+    mixed = with_children(ts.gelu(x), (children(ts.gelu(x))[0], children(ts.gelu(y))[1]))
+    assert whole(mixed) is None
+    for other in (ts.erfc(x), x * ts.erfc(x * 2), x * 0.5 * ts.erfc(x * -math.sqrt(0.5)), ts.silu(x)):
+        assert whole(other) is None
 
 
 def test_they_may_be_names_too() -> None:

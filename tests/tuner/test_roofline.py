@@ -34,6 +34,18 @@ def test_indices_guards_and_unread_inputs_do_not_count() -> None:
     assert work.bytes == 4 * (100 + 200)
 
 
+def test_what_is_written_twice_counts_once() -> None:
+    head, loop = "input p: f32[20, 8]\ninput c: f32[30, 8]\n", "d[i: 20, j: 30] = sum[k: 8]"
+    squares = f"{head}{loop}((p[i, k] - c[j, k]) * (p[i, k] - c[j, k]))\nreturn d"
+    assert program_work(parse(squares)).operations == (("f32", 3 * 20 * 30 * 8),)
+    apart = f"{head}{loop}((p[i, k] - c[j, k]) * (c[j, k] - p[i, k]))\nreturn d"
+    assert program_work(parse(apart)).operations == (("f32", 4 * 20 * 30 * 8),)
+    several = "input x: f32[9]\na, b[i: 9] = exp(x[i]) + 1, exp(x[i]) * 2\nreturn a, b"
+    assert program_work(parse(several)).operations == (("f32", 3 * 9),)
+    under = "input x: f32[9]\na[i: 9] = select(x[i] + 1 > 0, x[i] + 1, 0)\nreturn a"
+    assert program_work(parse(under)).operations == (("f32", 9),), "not in the comparison, but in the choice"
+
+
 def test_of_a_table_that_indices_choose_from_what_they_meet_counts() -> None:
     few, many = (program_work(ops.embedding(tokens=n, vocabulary=3000, width=64)) for n in (8, 30_000))
     assert few.bytes == pytest.approx(4 * 64 * 8 + 8 * 8 + few.written, rel=1e-2)  # none of eight repeats, nearly

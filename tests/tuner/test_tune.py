@@ -29,7 +29,7 @@ from tilesmith.tuner.session import Session
 from tilesmith.tuner.terminal import make_console
 from tilesmith.tuner.tune import search, tune
 from tilesmith.tuner.units import time_text
-from tilesmith.tuner.watch import Silent
+from tilesmith.tuner.watch import NOTHING, Before, Silent
 
 TABLE = Path(__file__).parents[1] / "data" / "replay" / "convolution-A100.json.gz"
 
@@ -48,9 +48,11 @@ SPACE = NamedReplay(TABLE)
 class Watching(Silent):
     def __init__(self) -> None:
         self.events: list[str] = []
+        self.before = NOTHING
 
-    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, done: int = 0) -> None:
-        self.events.append(f"begin {done}")
+    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, before: Before = NOTHING) -> None:
+        self.events.append(f"begin {before.trials}")
+        self.before = before
 
     def trial(self, measurement: Measurement) -> None:
         self.events.append("trial")
@@ -73,6 +75,15 @@ class Interrupting(ReplayRunner):
         home = super().collect(timeout)
         self.collected += len(home)
         return home
+
+
+class HalfBroken(Interrupting):
+    """Every second answer is a crash."""
+
+    def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Measurement]]:
+        crash = Measurement(Status.CRASH, failure=Failure("time", "signal 11"))
+        home = super().collect(timeout)
+        return [(number, crash if number % 2 else measurement) for number, measurement in home]
 
 
 class Failing(ReplayRunner):
@@ -216,6 +227,18 @@ def test_ctrl_c_ends_with_the_best_so_far_and_the_same_command_continues(tmp_pat
     assert len(set(searched(whole))) == len(searched(whole)) == 40
     assert set(searched(cut)) < set(searched(whole))
     assert set(searched(whole)) == set(searched(run(tmp_path / "b.db")))  # as if it had not been cut
+
+
+def test_a_continued_run_shows_what_failed_and_what_was_best_before(tmp_path: Path) -> None:
+    cut = run(tmp_path / "a.db", runner=HalfBroken(after=18))
+    watcher = Watching()
+    run(tmp_path / "a.db", watcher=watcher)
+    assert cut.best is not None
+    assert (watcher.before.trials, watcher.before.failed, watcher.before.best) == (20, 10, cut.best.seconds)
+    assert 0 < watcher.before.spent < 60
+    fresh = Watching()
+    run(tmp_path / "a.db", trials=39, watcher=fresh)
+    assert fresh.before == NOTHING, "another request is a new run"
 
 
 def test_ctrl_c_before_anything_is_no_error(tmp_path: Path) -> None:

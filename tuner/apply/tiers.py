@@ -25,7 +25,9 @@ from ...codegen.backends.cpu import builder_version
 from ...common.errors import ScheduleError, TargetError
 from ...cost_model.analytic import predict
 from ...measure.calibrate.calibrate import known_ceilings
+from ...measure.checking.verify import is_sampled
 from ...measure.machine import identity_for, machine_key
+from ...measure.result import Purpose
 from ...schedules.sketch import UNSCHEDULED, Sketch, broken_conditions, parse_sketch
 from ...schedules.task import Task
 from ...targets.nearness import distance
@@ -48,6 +50,7 @@ RECORDS = 8  # of a task of the same program
 FAMILY_REACH = log(64)  # a shape that is further away (`shape_distance`) says less than the analytic model
 FAMILY_RECORDS = 4  # of another shape
 STRUCTURES = 4  # that the analytic model offers
+UNCONFIRMED = "its results were checked at some points only: no search has confirmed it yet"
 CLEARLY = (
     1.25  # times as slow as the analytic pick by the same model: further than it errs between configs of one program
 )
@@ -125,6 +128,7 @@ class AnalyticModel:
 def _exact(task: Task, database: Database, model: AnalyticModel) -> Iterator[Pick]:
     """The task's best records: of this machine and this version's builder, then of this machine, then of any."""
     here, builder = machine_key(identity_for(task.target)), builder_version()
+    sampled = is_sampled(task.program)
     seen: set[int] = set()
     for machine, built_by in ((here, builder), (here, None), (None, None)):
         for record in database.best(task.key, RECORDS, machine=machine, builder=built_by):
@@ -133,7 +137,8 @@ def _exact(task: Task, database: Database, model: AnalyticModel) -> Iterator[Pic
             found = None if record.id in seen else _from_record(task, database, record, "exact", note, timed=comparable)
             seen.add(record.id)
             if found is not None:
-                yield found
+                unconfirmed = sampled and record.trial.purpose is Purpose.SEARCH
+                yield found.noting(UNCONFIRMED) if unconfirmed else found
 
 
 def _near(task: Task, database: Database, model: AnalyticModel) -> Iterator[Pick]:

@@ -75,7 +75,7 @@ def time_table(
     def named(stage: str) -> str:
         return names.get(stage, stage)
 
-    computing = table("stage", ">arithmetic", ">loads", ">stores", ">instructions", ">chains")
+    computing = table("stage", ">arithmetic", ">loads", ">stores", ">instructions", ">chains", ">matrix unit")
     moving = table("nest", *(f">into L{level}" for level, _ in enumerate(analysis.caches, 1)))
     for nest in analysis.nests:
         for stage, work in nest.work:

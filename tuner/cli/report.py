@@ -27,7 +27,10 @@ from ..records.database import Database, rank
 from ..roofline import Speed, Work, program_work
 from ..search.rounds import Round
 from ..units import time_text
+from .narrow import RoomyTable
 from .what import What
+
+_LONG = frozenset(("program", "config", "message", "to see it again"))  # headings of what may take several lines
 
 DISTURBED = 1.5  # a confirmed time that is this many times the searched one is told
 
@@ -315,10 +318,4 @@ class OneLineEach:
 
 def table(*headings: str) -> Table:
     """A table without frames; a heading that starts with ">" stands to the right. In a narrow terminal words give way."""
-    rows = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in headings:
-        rows.add_column(
-            heading.lstrip(">"), justify="right" if heading.startswith(">") else "left", overflow="fold",
-            no_wrap=heading not in ("program", "config", "message", "to see it again"),
-        )  # fmt: skip
-    return rows
+    return RoomyTable(*headings, long=_LONG)

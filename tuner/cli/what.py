@@ -37,7 +37,7 @@ def read_what(what: str, settings: Sequence[str] = (), constants: Sequence[str] 
         ProgramError: the file's text is wrong.
     """
     values = _split(settings)
-    if what.endswith(".tensor") or "/" in what:
+    if what.endswith(".tensor") or ("/" in what and ".py:" not in what):
         return _from_file(Path(what), values, constants)
     if ":" in what:
         return _from_function(what, values, constants)
@@ -138,7 +138,14 @@ def load_function(what: str) -> Callable[..., Any]:
     try:
         function: Callable[..., Any] | None = getattr(importlib.import_module(place), name, None)
     except (ImportError, ValueError) as error:
-        raise ArgumentError(f"cannot import the module {place!r}", found=str(error)) from error
+        module = place.removesuffix(".py").replace("/", ".")
+        advice = f"name the module, not the file: {module}:{name}" if place.endswith(".py") else ""
+        raise ArgumentError(
+            f"cannot import the module {place!r}",
+            expected="the name of one that is installed, or lies in this folder",
+            found=str(error),
+            advice=advice,
+        ) from error
     if function is None or not callable(function):
         raise ArgumentError(f"the module {place!r} has no function {name!r}")
     return function

@@ -17,7 +17,7 @@ from ....tensor.expr import variables
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.registry import apply_rewrite
 from ...access import identity_read, is_anchor, reads_of
-from ...inlining import can_inline, inline_stage
+from ...inlining import can_inline, inline_stages
 from ...schedule import LoopHandle, Schedule
 from .fold import common_axes
 from .rows import run_together
@@ -45,8 +45,7 @@ def prepare_online(s: Schedule) -> Online | None:
             block = s.variant(f"{stage.name} by blocks", [0, *options])
             if block:
                 s.rewrite("block_softmax", stage=stage.name, block=block)
-                for name in _unfinished(s.program):
-                    s.inline(name)
+                s.inline(*_unfinished(s.program))
             break
     return online_of(s.program)
 
@@ -58,9 +57,7 @@ def _applies(program: Program, stage: Stage, block: int) -> bool:
         blocks = apply_rewrite(program, "block_softmax", {"stage": stage.name, "block": block})
     except ProgramError:
         return False
-    for name in _unfinished(blocks):
-        blocks = inline_stage(blocks, name)
-    return online_of(blocks) is not None
+    return online_of(inline_stages(blocks, tuple(_unfinished(blocks)))) is not None
 
 
 def _unfinished(program: Program) -> list[str]:

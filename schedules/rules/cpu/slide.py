@@ -61,16 +61,21 @@ def slide_of(program: Program, stage: Stage) -> Slide | None:
 
 def prepare_slides(s: Schedule) -> None:
     """Borders are written by stages of their own, or asked for at each load: less is copied then."""
-    found = [stage for stage in s.program.stages if _has_border(s.program, stage)]
+    found = _with_borders(s.program)
     while found and s.variant(f"{found[0].name} border", [True, False]):
         slide = slide_of(s.program, found[0])
         assert slide is not None
         s.rewrite("pad_reads", stage=found[0].name, tensor=slide.data.tensor)
-        found = [stage for stage in s.program.stages if _has_border(s.program, stage)]
+        found = _with_borders(s.program)
+
+
+def _with_borders(program: Program) -> list[Stage]:
+    about = asked_about(program)
+    return [stage for stage in program.stages if stage.name not in about and _has_border(program, stage)]
 
 
 def _has_border(program: Program, stage: Stage) -> bool:
-    slide = None if stage.name in asked_about(program) else slide_of(program, stage)
+    slide = slide_of(program, stage)
     if slide is None or not guarded_reads(stage, slide.data.tensor):
         return False
     return can_pad_reads(program, stage, slide.data.tensor)

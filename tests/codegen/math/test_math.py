@@ -15,6 +15,7 @@ from helpers.vector_math import fit
 from helpers.vector_math.harness import PROCESSORS, all_binades, compile_function, error_in_ulp, special_values
 from tilesmith.codegen.math import exponential as math_exponential
 from tilesmith.codegen.math import functions as inline_math
+from tilesmith.codegen.math import normal as math_normal
 from tilesmith.codegen.math import power as math_power
 from tilesmith.codegen.math import rational as math_rational
 from tilesmith.codegen.math import trigonometric as math_trigonometric
@@ -93,6 +94,36 @@ def test_f64_is_within_its_bound(name: str, processor: str) -> None:
     with np.errstate(all="ignore"):
         truth = TRUTH[name](arguments.astype(np.longdouble))
     check(name, f64, processor, (arguments,), truth, bound)
+
+
+def true_gelu(x: np.ndarray) -> np.ndarray:
+    """To all digits of its left tail, in long double but for the factor that changes slowly."""
+    z = np.minimum(np.abs(x.astype(np.longdouble)), 1000)
+    tail = z * np.exp(-z * z / 2) * special.erfcx((z / np.sqrt(np.longdouble(2))).astype(np.float64)) / 2
+    return np.maximum(x, 0) - tail
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="the truth needs a type wider than double")
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize(("dtype", "left"), [(f32, -14.6), (f64, -37.0)], ids=str)
+def test_gelu_is_within_its_bound(dtype: DType, left: float, processor: str) -> None:
+    """10 + x^2 units of the result where x is negative, 10 elsewhere; -0 where it vanishes."""
+    x = samples(dtype.numpy, (left, 8.0), 400_001, 100)
+    x = x[~np.isnan(x)]
+    truth, found = true_gelu(x), compile_function("gelu", dtype, processor)(x)
+    assert np.array_equal(np.signbit(found), np.signbit(x))
+    infinite = np.isinf(x)
+    assert found[infinite].tolist() == [np.inf if each > 0 else 0 for each in x[infinite]]
+    bound = 10 + np.where(x < 0, np.minimum(np.abs(x), 40).astype(np.float64), 0) ** 2
+    errors = error_in_ulp(found[~infinite], truth[~infinite]) / bound[~infinite]
+    worst = errors.argmax()
+    assert errors[worst] <= 1, f"gelu({x[~infinite][worst]}) = {found[~infinite][worst]}: {errors[worst]} of the bound"
+    assert np.isnan(compile_function("gelu", dtype, processor)(np.array([np.nan], dtype.numpy))).all()
+
+
+def test_gelu_takes_at_most_24_vector_instructions() -> None:
+    loop = hot_code(compile_function("gelu", f32, "avx512").assembly).split(".LBB0_1:")[1].split("jl\t")[0]
+    assert len(re.findall(r"\tv(?!mov)\w+", loop)) <= 24
 
 
 @cache
@@ -193,7 +224,7 @@ def hot_code(assembly: str) -> str:
     return assembly.split("\nloop:")[1].split(".Lfunc_end", maxsplit=1)[0]
 
 
-@pytest.mark.parametrize("name", [*CASES, "pow"])
+@pytest.mark.parametrize("name", [*CASES, "gelu", "pow"])
 def test_code_for_wide_vectors_has_no_scalar_arithmetic(name: str) -> None:
     code = hot_code(compile_function(name, f32, "avx512").assembly)
     scalar = r"\tv(?:add|sub|mul|div|fn?m(?:add|sub)\d+|min|max|cvt\w*2|sqrt)s[sd]\b"
@@ -206,7 +237,7 @@ def test_code_for_wide_vectors_has_no_scalar_arithmetic(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
 @pytest.mark.parametrize("processor", ["avx2", "sse2", "scalar"])
-@pytest.mark.parametrize("name", [*CASES, "pow"])
+@pytest.mark.parametrize("name", [*CASES, "gelu", "pow"])
 def test_nothing_outside_of_the_module_is_called(name: str, processor: str, dtype: DType) -> None:
     code = compile_function(name, dtype, processor).assembly
     called = set(re.findall(r"\tcallq?\t(\S+)|movabsq\t\$([a-zA-Z_][\w.]*)", code))
@@ -247,7 +278,7 @@ def test_what_does_not_exist_is_refused(name: str, dtype: DType) -> None:
 
 def table(name: str) -> tuple[float, ...]:
     """The coefficients that the code uses."""
-    modules = (math_exponential, math_power, math_rational, math_trigonometric)
+    modules = (math_exponential, math_normal, math_power, math_rational, math_trigonometric)
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
@@ -256,6 +287,12 @@ def test_the_tables_are_what_the_fits_give(fits: object) -> None:
     for name, (coefficients, error) in fits().items():  # type: ignore[operator]
         assert table(name) == tuple(map(float, coefficients)), name
         assert error < (2**-24 if name.endswith("F32") else 2**-53), name
+
+
+def test_the_tables_of_gelu_are_what_the_fits_give() -> None:
+    for name, (coefficients, error) in fit.normal().items():
+        assert table(name) == tuple(map(float, coefficients)), name
+        assert error < 2.0 ** (-23 if name.startswith("EXP2") else -22), name
 
 
 def test_the_bits_of_two_over_pi() -> None:

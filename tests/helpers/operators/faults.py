@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from tilesmith.tensor.dtype import DTYPES, DType, Kind, accumulator
 from tilesmith.tensor.expr import Expr, Read, Var, call
 from tilesmith.tensor.identity import identity
-from tilesmith.tensor.oracle.evaluate import FACTOR
 from tilesmith.tensor.oracle.evaluator import Evaluator
+from tilesmith.tensor.oracle.roundings import FACTOR
 from tilesmith.tensor.program import Program, Stage
 
 Array = NDArray[np.generic]

@@ -128,8 +128,10 @@ def polynomial(
     rounding: Function,
     fixed: Sequence[Decimal] = (),
     points: int = 240,
+    together: bool = False,
 ) -> tuple[list[Decimal], Decimal]:
-    """Coefficients in the working precision, lowest order first, and max |w (f - p)|. `fixed`: the first ones."""
+    """Coefficients in the working precision, lowest order first, and max |w (f - p)|. `fixed`: the first ones. `together`: all
+    are rounded after one fit, which loses less where the first cannot be fixed (a span around 0 without a constant term)."""
     grid = chebyshev_grid(*span, points)
     values, weights = [f(x) for x in grid], [weight(x) for x in grid]
     done = list(fixed)
@@ -148,7 +150,8 @@ def polynomial(
             fitted = [D(0)] * orders.start + found
             return found, level, [w * (r - value_at(fitted, x)) for x, r, w in zip(grid, rest, weights, strict=True)]
 
-        done.append(rounding(exchange(fit_on, len(orders), points)[0]))
+        found = exchange(fit_on, len(orders), points)
+        done += map(rounding, found if together else found[:1])
 
 
 def rational(
@@ -265,6 +268,35 @@ def erfcx(x: Decimal) -> Decimal:
     return 1 / (PI.sqrt() * below)
 
 
+def normal_tail(z: Decimal) -> Decimal:
+    """exp(z^2 / 2) (1 - normal distribution function of z) of z >= 0."""
+    return erfcx(z / D(2).sqrt()) / 2
+
+
+def normal_tolerance(z: Decimal) -> Decimal:
+    """The weight of errors of `normal_tail`: relative, and of less account where z^2 is rounded as well."""
+    return 1 / (normal_tail(z) * (1 + z * z / 8))
+
+
+def normal() -> dict[str, tuple[list[Decimal], Decimal]]:
+    """The tables of gelu, as `polynomials`. What the leading coefficients are divided by goes into those of the power."""
+    limit = D("14.5").sqrt()
+    top, bottom = rational(normal_tail, normal_tolerance, limit, (3, 4), rounds=60)
+    factor = top[-1] / bottom[-1]
+    power, error = polynomial(
+        lambda r: factor * (r * LN2).exp(),
+        lambda r: (-r * LN2).exp() / factor,
+        (D("-0.5"), D("0.5")),
+        5,
+        single,
+        together=True,
+    )
+    top, bottom = [single(c / top[-1]) for c in top], [single(c / bottom[-1]) for c in bottom]
+    scaled = [c * power[0] for c in top]
+    worst = rational_error(normal_tail, normal_tolerance, limit, scaled, bottom)
+    return {"EXP2_SCALED_F32": (power, error), "NORMAL_P_F32": (top, worst), "NORMAL_Q_F32": (bottom, worst)}
+
+
 def polynomials() -> dict[str, tuple[list[Decimal], Decimal]]:
     """Name in codegen/math_*.py -> (coefficients, largest relative error)."""
     wide = (-LN2 * D("1.001"), LN2 * D("1.001"))
@@ -323,6 +355,6 @@ ERF_SCALE = D("1.46240234375")
 
 
 if __name__ == "__main__":
-    for table, (coefficients, worst) in (polynomials() | rationals()).items():
+    for table, (coefficients, worst) in (polynomials() | rationals() | normal()).items():
         print(f"# {float(worst):.3g}")
         print(f"{table} = (", *(f"    {float(c)!r}," for c in coefficients), ")", sep="\n")

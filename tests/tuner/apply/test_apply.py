@@ -1,5 +1,6 @@
 """compile(program): which record serves, by tiers, and that the kernel is right whoever served it."""
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import tilesmith
 from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.backends.cpu import builder_version
 from tilesmith.common.errors import ArgumentError, InternalError, NoRecordError
+from tilesmith.measure.checking import verify
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import STAGES, Kernel
@@ -23,6 +25,7 @@ from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.canonical import family_key, program_key
 from tilesmith.tensor.text.parse import parse
 from tilesmith.tuner.apply import compile as apply
+from tilesmith.tuner.apply import tiers
 from tilesmith.tuner.apply.pick import Provenance
 from tilesmith.tuner.apply.tiers import analytic_pick
 from tilesmith.tuner.records import sources
@@ -64,6 +67,7 @@ def remember(
     target: str = "host",
     machine: str = HERE,
     builder: str | None = None,
+    purpose: Purpose = Purpose.SEARCH,
 ) -> None:
     key, text, config = candidate
     task = Task.of(program, parse_target(target), threads)
@@ -78,7 +82,7 @@ def remember(
         database.add_sketches([Sketch(key, text)])
         run = database.begin_run(identity.key, f"{seconds}").id
         measurement = Measurement(Status.OK, (seconds,), builder=builder or builder_version())
-        trial = Trial(identity.key, key, canonical_config(config), machine, run, Purpose.SEARCH, measurement, seconds)
+        trial = Trial(identity.key, key, canonical_config(config), machine, run, purpose, measurement, seconds)
         database.add(trial)
         database.end_run(run, finished=True, spent=0.0)
 
@@ -107,6 +111,19 @@ def test_the_best_record_of_the_task_serves(tmp_path: Path) -> None:
     found = served(db, product(), strict=True)
     assert (found.tier, found.record, found.seconds, dict(found.config)) == ("exact", 2, 1e-3, {})
     assert "record 2, 1 ms when tuned" in str(found)
+
+
+def test_what_no_search_has_confirmed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials of large programs are checked at some points only; those of small ones at all."""
+    db, program = tmp_path / "a.sqlite", product()
+    remember(db, program, drafted(program), 1e-3)
+    assert served(db, program).note == ""
+    monkeypatch.setattr(verify, "WHOLE_WORK", 0)
+    assert "checked at some points only" in served(db, program).note
+    remember(db, program, drafted(program), 2e-3, purpose=Purpose.CONFIRM)
+    assert served(db, program).note == ""
+    remember(db, program, NEST, 1e-4)  # an unconfirmed one that is faster than all that were confirmed
+    assert "checked at some points only" in str(served(db, program))
 
 
 def test_names_do_not_matter(tmp_path: Path) -> None:
@@ -153,7 +170,8 @@ def test_strict_says_what_the_records_that_there_are_differ_in(tmp_path: Path) -
     assert text.index("threads=2 for threads=1 /") < text.index("x86:sse2")  # the nearest first
 
 
-def test_the_nearest_shape_of_the_family_gives_its_config(tmp_path: Path) -> None:
+def test_the_nearest_shape_of_the_family_gives_its_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "CLEARLY", math.inf)  # how the model of this machine ranks them is not asked here
     db = tmp_path / "a.sqlite"
     far, close = product(128, 128, 128), product(24, 40, 33)
     remember(db, far, drafted(far), 1e-6)

@@ -11,6 +11,7 @@ from tilesmith.tuner import progress
 from tilesmith.tuner.budget import Budget
 from tilesmith.tuner.progress import Live, State
 from tilesmith.tuner.roofline import Work
+from tilesmith.tuner.watch import NOTHING, Before
 
 WORK = Work((("f32", 2_000_000_000),), 1000)
 CEILINGS = Ceilings({"f32": 400e9}, ((1000, 1e12),), 2)
@@ -29,7 +30,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_the_line_counts_trials_failures_and_the_best(clock: list[float]) -> None:
-    state = State("matmul", WORK, CEILINGS, Budget(8), 0)
+    state = State("matmul", WORK, CEILINGS, Budget(8), NOTHING)
     assert state.line() == "0/8 trials, 0 failed"
     assert state.take(CRASH) is False
     clock[0] = 10.0
@@ -40,19 +41,28 @@ def test_the_line_counts_trials_failures_and_the_best(clock: list[float]) -> Non
 
 
 def test_a_continued_run_counts_from_where_it_was_cut(clock: list[float]) -> None:
-    state = State("matmul", WORK, CEILINGS, Budget(100), 60)
+    state = State("matmul", WORK, CEILINGS, Budget(100), Before(60))
     assert state.seconds_left() is None and state.share == 0.6
     clock[0] = 5.0
     state.take(ok(0.02))
     assert state.seconds_left() == pytest.approx(39 * 5.0)
 
 
+def test_a_continued_run_keeps_its_failures_its_best_and_the_time_that_it_took(clock: list[float]) -> None:
+    state = State("matmul", WORK, CEILINGS, Budget(100, 60.0), Before(60, failed=7, best=0.01, spent=45.0))
+    assert state.share == 0.75
+    assert state.line() == "60/100 trials, best 200.0 GFLOP/s (50.0% of the ceiling), 7 failed, 0:15 left"
+    assert state.take(ok(0.02)) is False and state.take(CRASH) is False
+    clock[0] = 10.0
+    assert state.line() == "62/100 trials, best 200.0 GFLOP/s (50.0% of the ceiling), 8 failed, 0:05 left"
+
+
 def test_of_two_limits_the_nearer_one_counts(clock: list[float]) -> None:
-    state = State("matmul", WORK, CEILINGS, Budget(1000, 60.0), 0)
+    state = State("matmul", WORK, CEILINGS, Budget(1000, 60.0), NOTHING)
     clock[0] = 45.0
     state.take(ok(0.02))
     assert state.share == 0.75 and state.seconds_left() == 15.0
-    assert State("m", WORK, CEILINGS, Budget(None, 60.0), 0).line() == "0 trials, 0 failed, 1:00 left"
+    assert State("m", WORK, CEILINGS, Budget(None, 60.0), NOTHING).line() == "0 trials, 0 failed, 1:00 left"
 
 
 def test_a_file_gets_a_line_for_each_improvement_and_one_at_the_end() -> None:
@@ -82,7 +92,7 @@ def test_a_terminal_gets_a_bar_that_goes_away() -> None:
 
 
 @pytest.mark.parametrize("title", ["matmul_f32_1024x1024x1024", "my_package_own_operator_f32_16x128x128x64x3x3"])
-@pytest.mark.parametrize("width", [80, 100, 132])
+@pytest.mark.parametrize("width", [60, 80, 100, 132])
 def test_a_narrow_terminal_shows_all_numbers(title: str, width: int) -> None:
     file = io.StringIO()
     live = Live(Console(file=file, width=width, force_terminal=True, force_interactive=True))

@@ -15,7 +15,7 @@ from rich.console import Console
 import tilesmith
 from helpers.command_line.records import PROGRAM, SKETCH, Call, fill, identity
 from tilesmith.common.errors import ArgumentError
-from tilesmith.measure.result import Measurement, Purpose, Status
+from tilesmith.measure.result import Failure, Measurement, Purpose, Status
 from tilesmith.schedules.sketch import parse_sketch
 from tilesmith.tuner.cli import report
 from tilesmith.tuner.cli.about import commands_on_path, environment_facts, is_ours
@@ -248,6 +248,31 @@ def test_tables_keep_headings_and_numbers_whole_in_a_narrow_terminal(db: Path, w
         assert heading in [" ".join(line.split()) for line in shown.splitlines()]
     assert len(re.findall(r"^100000 +9\.876 ms +0\.0 GB/s +0\.\d% +search +1 +t0\.column_blocks=16", shown, re.M)) == 1
     assert all(f"{name}=16" in shown for name in config), "a setting is never cut in two"
+
+
+def test_what_has_no_room_beside_the_numbers_goes_below_them(db: Path) -> None:
+    """In 60 columns the numbers alone take 56: programs and configs had one column, or none."""
+    trial = Trial(
+        identity().key, "", '{"t0.rows": 6}', "here", "run", Purpose.SEARCH, Measurement(Status.OK, (9.876e-3,)), 0.0
+    )
+    failed = Measurement(Status.CRASH, failure=Failure("time", "signal 11"))
+    file = io.StringIO()
+    console = Console(file=file, width=60, force_terminal=True, color_system=None)
+    with Database(db, read_only=True) as database:
+        console.print(report.task_tables(database, database.tasks()))
+        console.print(report.record_table(database, identity(), [Record(100_000, trial)]))
+        console.print(report.failure_table([Record(7, replace(trial, measurement=failed))], database.path))
+    lines = [" ".join(line.split()) for line in file.getvalue().splitlines()]
+    assert "task trials best speed ceiling record" in lines
+    title = lines.index("record time speed ceiling measured sketch")
+    assert lines[title + 1].startswith("100000 9.876 ms") and lines[title + 2] == "t0.rows=6"
+    title = lines.index("count failure stage")
+    assert lines[title + 1 : title + 3] == ["1 crash time", "signal 11"] and lines[title + 3].startswith(
+        "tune replay 7"
+    )
+    assert all(len(line) <= 60 for line in file.getvalue().splitlines())
+    program = report.program_title(identity().display)
+    assert program in " ".join(lines)
 
 
 def end(number: int, seconds: float, purpose: Purpose, *, abandoned: bool = False) -> Record:

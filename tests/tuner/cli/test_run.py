@@ -55,7 +55,9 @@ def test_a_search_leaves_records_that_every_command_and_compile_use(
 
     assert found[1] in call("show", *MATMUL, "--db", db).out
     assert "a-peak@batch" in call("show", *MATMUL, "--model", "--db", db).out
-    assert "where the time goes" in call("explain", found[1], "--db", db).out
+    explained = call("explain", found[1], "--db", db).out
+    assert "where the time goes" in explained
+    assert re.search(r"^stage +arithmetic +loads +stores +instructions +chains +matrix unit *$", explained, re.M)
     again = tune(
         kept_ceilings, "run", *MATMUL, "--trials", 2, "--effort", "quick", "--threads", 1, "--db", db, "--no-progress"
     )

@@ -89,6 +89,15 @@ def test_mistakes_get_one_clear_error(what: str, settings: list[str], problem: s
         read_what(what, settings)
 
 
+def test_what_is_left_out_or_misread_is_told_with_what_to_write() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        read_what("matmul", ["m=8", "n=8"])
+    assert caught.value.expected.endswith("[transpose_b=false] [dtype=f32]"), "as the command line writes it"
+    with pytest.raises(ArgumentError) as caught:
+        read_what("own/template.py:register_tiles")
+    assert caught.value.advice == "name the module, not the file: own.template:register_tiles"
+
+
 def test_an_unknown_constant_is_told() -> None:
     with pytest.raises(ArgumentError, match="no operand is called 'Z'"):
         read_what("matmul", ["m=8", "n=8", "k=8"], ["Z"])

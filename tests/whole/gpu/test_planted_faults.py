@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from helpers.gpu.candidates import EMULATOR, body_of, fault
+from tilesmith.codegen import pipeline
 from tilesmith.codegen.backends import nvptx
 from tilesmith.codegen.ir.loop_ir import (
     Allocate,
@@ -201,9 +202,9 @@ def in_text(
     results = []
     for place in re.finditer(pattern, text):
         other = text[: place.start()] + place.expand(instead) + text[place.end() :]
-        original = nvptx.compile_emulated
+        original = pipeline.compile_emulated
         with monkeypatch.context() as patch:
-            patch.setattr(nvptx, "compile_emulated", lambda _, *rest, t=other, o=original: o(t, *rest))
+            patch.setattr(pipeline, "compile_emulated", lambda _, *rest, t=other, o=original: o(t, *rest))
             artifact = build(case[0], case[1], case[2], EMULATOR, 1)
         results.append(verdict(case[0], artifact))
     return results

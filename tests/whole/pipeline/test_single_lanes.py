@@ -40,3 +40,15 @@ def test_nothing_behind_the_last_lane_changes(source: str, narrow: str, lanes: i
     memory = np.full((3 * size + 64) * kind.bytes, 0xA5, np.uint8)
     kernel.run([*inputs, memory[: 3 * size * kind.bytes].view(kind.numpy).reshape(3, size)])
     assert (memory[3 * size * kind.bytes :] == 0xA5).all()
+
+
+def test_whole_vectors_are_stored_without_a_mask() -> None:
+    """And narrowing is still part of the store, of the masked one too."""
+    task = Task.of(
+        parse("input x: f32[3, 33]\ny[i: 3, j: 33] = bf16(x[i, j])\nreturn y"), parse_target("x86:avx512"), 1
+    )
+    (sketch,) = trace(vectors, task.body)
+    texts = build(task.program, sketch, {"lanes": 16}, task.target, 1, texts=True).texts
+    assert texts["llvm"].count("call void @llvm.masked.store") == 1
+    stores = [line for line in texts["asm"].splitlines() if "vpmovdw" in line and "(%r" in line]
+    assert {"{%k" in line for line in stores} == {False, True}

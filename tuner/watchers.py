@@ -1,0 +1,17 @@
+"""The watchers of a search that a person asked for."""
+
+from __future__ import annotations
+
+from .watch import Silent, Watcher
+
+
+def watchers_of(progress: bool | Watcher, count: int) -> list[Watcher]:
+    """A person's choice as a watcher for each task; loads what draws on a terminal only if it is wanted."""
+    if not isinstance(progress, bool):
+        return [progress] * count
+    if not progress:
+        return [Silent()] * count
+    from .progress import Board, Live
+
+    board = Board(shared=count > 1)
+    return [Live(board=board) for _ in range(count)]
