@@ -245,10 +245,14 @@ class _Grid:
     def part(self, inner: Tunables, over: Tunables) -> NDArray[np.intp]:
         """For each entry of a table, the entry of a table over some of its tunables."""
         if (inner, over) not in self._parts:
-            axes = dict(zip(over, np.indices([self.sizes[n] for n in over]).reshape(len(over), -1), strict=True))
-            place = axes[inner[0]]
-            for n in inner[1:]:
-                place = place * self.sizes[n] + axes[n]
+            wide = [n for n in over if self.sizes[n] > 1]  # few, as tables are small: arrays have 64 dimensions at most
+            axes = dict(
+                zip(wide, np.indices([self.sizes[n] for n in wide]).reshape(len(wide), self.entries(over)), strict=True)
+            )
+            place = np.zeros(self.entries(over), dtype=np.intp)
+            for n in inner:
+                if n in axes:
+                    place = place * self.sizes[n] + axes[n]
             self._parts[inner, over] = place
         return self._parts[inner, over]
 

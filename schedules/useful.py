@@ -107,16 +107,16 @@ def _of_readers(program: Program, stage: Stage, found: dict[str, frozenset[Bound
 
 def _reads(expr: Expr, known: frozenset[Bound]) -> Iterator[tuple[Read, frozenset[Bound]]]:
     """All reads, each with what is known where it is evaluated."""
-    if isinstance(expr, Read):
-        yield expr, known
-    if isinstance(expr, Op) and expr.name == "select":
-        condition, yes, no = expr.args
-        yield from _reads(condition, known)
-        yield from _reads(yes, known | bounds_of(condition))
-        yield from _reads(no, known)
-        return
-    for child in children(expr):
-        yield from _reads(child, known)
+    waiting = [(expr, known)]  # a generator of generators hands each read up through all levels
+    while waiting:
+        node, holds = waiting.pop()
+        if isinstance(node, Read):
+            yield node, holds
+        if isinstance(node, Op) and node.name == "select":
+            condition, yes, no = node.args
+            waiting += [(no, holds), (yes, holds | bounds_of(condition)), (condition, holds)]
+        else:
+            waiting += [(child, holds) for child in reversed(children(node))]
 
 
 def _renamed(bounds: frozenset[Bound], read: Read, axes: list[str]) -> frozenset[Bound]:

@@ -96,10 +96,12 @@ def _divisors(node: Statement) -> dict[Expr, None]:
 
 def _evaluated(expr: Expr) -> Iterator[Expr]:
     """All nodes but those in the arms of a select."""
-    yield expr
-    chosen = isinstance(expr, Op) and expr.name == "select"
-    for child in children(expr)[:1] if chosen else children(expr):
-        yield from _evaluated(child)
+    waiting = [expr]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        chosen = isinstance(node, Op) and node.name == "select"
+        waiting += reversed(children(node)[:1] if chosen else children(node))
 
 
 def _in_range(divisor: Expr) -> Expr:

@@ -10,6 +10,7 @@ product. Reduction axes are put in one order, whatever the order in which they w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -57,6 +58,10 @@ class _Draft:
         self._program = program
         self._shapes = {name: tensor.shape for name, tensor in program.tensors.items()}
         self.stages = list(program.stages)
+        self._near: dict[str, list[int]] = {name: [] for name in self._shapes}  # who defines or reads a tensor
+        for number, stage in enumerate(program.stages):
+            for name in {*(tensor.name for tensor in stage.tensors), *(read.tensor for read in stage.reads())}:
+                self._near[name].append(number)
 
     def program(self) -> Program:
         """The program of these parts."""
@@ -139,7 +144,8 @@ class _Draft:
 
     def _dimension_needs(self, pair: _DimensionPair) -> set[_AxisPair | _DimensionPair] | None:
         needed: set[_AxisPair | _DimensionPair] = set()
-        for number, stage in enumerate(self.stages):
+        for number in self._near[pair.tensor]:
+            stage = self.stages[number]
             for own, tensor in enumerate(stage.tensors):
                 if tensor.name == pair.tensor:
                     axes = stage.axes_of(own)
@@ -156,12 +162,17 @@ class _Draft:
         return needed
 
     def _merge(self, pairs: set[_AxisPair | _DimensionPair]) -> None:
-        dimensions = {(p.tensor, p.dimension) for p in pairs if isinstance(p, _DimensionPair)}
-        for number, stage in enumerate(self.stages):
-            axes = {p.first: p.second for p in pairs if isinstance(p, _AxisPair) and p.stage == number}
-            self.stages[number] = _merged(stage, axes, dimensions)
-        for name, shape in self._shapes.items():
-            self._shapes[name] = _joined_shape(shape, [d for tensor, d in dimensions if tensor == name])
+        axes: dict[int, dict[str, str]] = {}
+        dimensions: dict[str, set[int]] = {}
+        for pair in pairs:
+            if isinstance(pair, _AxisPair):
+                axes.setdefault(pair.stage, {})[pair.first] = pair.second
+            else:
+                dimensions.setdefault(pair.tensor, set()).add(pair.dimension)
+        for number in sorted({*axes, *(near for name in dimensions for near in self._near[name])}):
+            self.stages[number] = _merged(self.stages[number], axes.get(number, {}), dimensions)
+        for name, joined in dimensions.items():
+            self._shapes[name] = _joined_shape(self._shapes[name], joined)
 
 
 def _candidates(stage: Stage) -> list[tuple[str, str]]:
@@ -199,7 +210,7 @@ def _picked(read: Read, dimensions: list[int]) -> Read:
     return Read(read.tensor, tuple(read.indices[d] for d in dimensions), read.dtype)
 
 
-def _joined_shape(shape: tuple[int, ...], dimensions: list[int]) -> tuple[int, ...]:
+def _joined_shape(shape: tuple[int, ...], dimensions: AbstractSet[int]) -> tuple[int, ...]:
     """Each of `dimensions` joined with the next; chains may overlap."""
     joined: list[int] = []
     for d, size in enumerate(shape):
@@ -210,7 +221,7 @@ def _joined_shape(shape: tuple[int, ...], dimensions: list[int]) -> tuple[int, .
     return tuple(joined)
 
 
-def _merged(stage: Stage, axes: Mapping[str, str], dimensions: set[tuple[str, int]]) -> Stage:
+def _merged(stage: Stage, axes: Mapping[str, str], dimensions: Mapping[str, AbstractSet[int]]) -> Stage:
     """The stage with each axis of `axes` merged with the one it maps to; the merged one keeps the first one's name."""
     seconds = set(axes.values())
 
@@ -222,7 +233,7 @@ def _merged(stage: Stage, axes: Mapping[str, str], dimensions: set[tuple[str, in
         return total
 
     def joined(read: Read) -> Read:
-        dropped = {d + 1 for tensor, d in dimensions if tensor == read.tensor}
+        dropped = {d + 1 for d in dimensions.get(read.tensor, ())}
         return _picked(read, [d for d in range(len(read.indices)) if d not in dropped])
 
     def change(expr: Expr) -> Expr:

@@ -19,10 +19,12 @@ _ACCUMULATES = ("sum", "prod")  # a maximum is one of its elements: it rounds no
 
 def wide_sums(program: Program) -> Program:
     """The program with every narrow sum and product as two stages: one that accumulates, one that rounds."""
-    for stage in program.stages:
-        if stage.combiner in _ACCUMULATES and accumulator(stage.tensors[0].dtype) != stage.tensors[0].dtype:
-            program = with_stages(program, {stage.name: _apart(program, stage)})
-    return program
+    narrow = [s for s in program.stages if s.combiner in _ACCUMULATES and _widens(s.tensors[0])]
+    return with_stages(program, {stage.name: _apart(program, stage) for stage in narrow}) if narrow else program
+
+
+def _widens(tensor: Tensor) -> bool:
+    return accumulator(tensor.dtype) != tensor.dtype
 
 
 def _apart(program: Program, stage: Stage) -> tuple[Stage, Stage]:

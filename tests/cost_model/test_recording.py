@@ -52,6 +52,16 @@ def test_recorded_arithmetic_is_arithmetic(count: int) -> None:
         assert found.dtype == np.asarray(one).dtype
 
 
+def test_what_depends_on_many_tunables_of_one_value_is_a_table() -> None:
+    """NumPy has arrays of 64 dimensions at most, and a program of many stages has more tunables than that."""
+    recording = Recording({f"t{n}": (n,) if n else (1, 2) for n in range(200)})
+    total = sum(recording.columns().values())
+    choices = np.zeros((2, 200), dtype=np.int32)
+    choices[1, 0] = 1
+    (found,) = recording.player([total]).play(choices)
+    np.testing.assert_array_equal(found, [sum(range(200)) + 1, sum(range(200)) + 2])
+
+
 def test_equal_operations_are_one_and_the_truth_of_a_column_is_refused() -> None:
     recording = Recording({"a": (1, 2)})
     a = recording.columns()["a"]

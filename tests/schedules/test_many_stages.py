@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tilesmith.codegen.pipeline import loop_program
+from tilesmith.schedules.rules import inline as rules_inline
 from tilesmith.schedules.space import Population
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings
@@ -30,6 +31,13 @@ def chain(stages: int) -> str:
     """Each stage reads the one before it."""
     lines = [f"s{n}[i: 640] = s{n - 1}[i] * f32(1.0{n % 7}) + f32({n % 9 + 1})" for n in range(1, stages)]
     return "\n".join(["input x: f32[640]", "s0[i: 640] = x[i] + f32(1)", *lines, f"return s{stages - 1}"])
+
+
+def planes(stages: int) -> str:
+    """A chain over two axes, which are merged in all stages at once."""
+    return (
+        chain(stages).replace("f32[640]", "f32[40, 16]").replace("[i: 640]", "[i: 40, j: 16]").replace("[i]", "[i, j]")
+    )
 
 
 def diamonds(stages: int) -> str:
@@ -77,8 +85,10 @@ def prepared(program: Program) -> None:
     loop_program(task.program, task.sketches[arm], space.config(drawn.candidate(0)), CPU)
 
 
-@pytest.mark.parametrize(("text", "stages"), [(chain, 250), (diamonds, 200), (rows, 90)])
-def test_work_grows_with_the_stages(text: Callable[[int], str], stages: int) -> None:
+@pytest.mark.parametrize(("text", "stages"), [(chain, 150), (planes, 150), (diamonds, 150), (rows, 60)])
+def test_work_grows_with_the_stages(text: Callable[[int], str], stages: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in (("NODES", 256), ("DEPTH", 32), ("REPEATED", 48)):  # bodies are full after fewer stages
+        monkeypatch.setattr(rules_inline, name, most, raising=False)
     prepared(parse(text(20)))  # what is imported and remembered for all programs is there now
     few, many = (entered(lambda n=n: prepared(parse(text(n)))) for n in (stages, 2 * stages))  # type: ignore[misc]
     assert many < TWICE * few
