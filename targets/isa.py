@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 _K, _M = 1024, 1024 * 1024
+WARP = 32  # threads of an NVIDIA GPU that run together
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Multiprocessor:
     blocks: int
     block_threads: int = 1024
     thread_registers: int = 255
-    warp: int = 32
+    warp: int = WARP
     products: int = 2048
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...schedules.loops import Loop, LoopTree
 from ...schedules.steps.checks import wrong
+from ...targets.isa import WARP
 from ...tensor.dtype import boolean
 from ...tensor.expr import Const, Expr, Op, Read
 from ..ir.index import floor_div, less, minus, modulo, number, plus, times
@@ -25,7 +26,7 @@ from ..ir.loop_ir import (
     Store,
     Update,
 )
-from .thread_groups import WARP, Piece
+from .thread_groups import Piece
 from .threads import BoundLoops
 from .view import Names, View
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from math import prod
 
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
+from ...targets.isa import WARP
 from ...targets.target import Target
 from ...tensor.expr import Expr
 from ..ir.index import Bounds, floor_div, modulo, number
 from ..ir.loop_ir import THREAD_INDEX
 from .view import Team, fixed
 
-WARP = 32
 BOUND = (LoopKind.THREAD, LoopKind.WARP)
 
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ...targets.isa import WARP
 from ..footprint import Value
 
 Integers = NDArray[np.int64]
-LANES = 32
 BANK_ROW = 128  # bytes that the banks serve in a cycle; also a line of the caches
 SECTOR = 32
 _MIX = 0x9E3779B97F4A7C15
@@ -44,7 +44,7 @@ def for_each_pattern(
 
 def lane_indices(extents: list[Integers]) -> tuple[list[Integers], NDArray[np.bool_]]:
     """(index of each loop at each of the 32 lanes, int64[n, 32]; which lanes have a trip). Loops: the fastest first."""
-    rest = np.broadcast_to(np.arange(LANES, dtype=np.int64), (len(extents[0]) if extents else 1, LANES))
+    rest = np.broadcast_to(np.arange(WARP, dtype=np.int64), (len(extents[0]) if extents else 1, WARP))
     indices = []
     for extent in extents:
         indices.append(rest % extent[:, None])
@@ -58,7 +58,7 @@ def visible(extents: Sequence[Value | int | Integers]) -> list[Value | Integers]
     inside: Integers = np.ones(1, dtype=np.int64)
     for extent in extents:
         trips = np.asarray(extent, dtype=np.int64)
-        seen = np.where(inside >= LANES, 1, np.minimum(trips, -(-LANES // inside)))
+        seen = np.where(inside >= WARP, 1, np.minimum(trips, -(-WARP // inside)))
         found.append(seen)
         inside = inside * np.maximum(seen, 1)
     return found
@@ -74,10 +74,10 @@ def wavefronts(addresses: Integers, active: NDArray[np.bool_], width: Integers) 
         group = BANK_ROW // wide
         words, on = addresses[rows] // wide, active[rows]
         apart = np.zeros(len(rows))
-        for start in range(0, LANES, group):
+        for start in range(0, WARP, group):
             apart += _fullest(words[:, start : start + group], on[:, start : start + group], group)
         # groups whose words are the same, or in other banks, are partly served together
-        total[rows] = apart if group == LANES else 0.5 * (apart + _fullest(words, on, group))
+        total[rows] = apart if group == WARP else 0.5 * (apart + _fullest(words, on, group))
     return total
 
 

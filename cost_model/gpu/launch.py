@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...schedules.loops import LoopKind, LoopTree
-from ...targets.isa import Multiprocessor
+from ...targets.isa import WARP, Multiprocessor
 from ...targets.target import Cache, Target
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels, levels
 from ..traffic import TrafficWalk, survives
-from .lanes import LANES, SECTOR
+from .lanes import SECTOR
 from .patterns import note
 from .places import placement, shared_bytes
 from .registers import registers_at_most, registers_needed
@@ -59,9 +59,9 @@ def launches(tree: LoopTree, target: Target) -> tuple[Launch, ...]:
 def resident_blocks(gpu: Multiprocessor, threads: Value, registers: Value, shared: Value) -> Value:
     """How many blocks a multiprocessor holds at a time: by threads, registers, memory. Source: CUDA C++ best practices guide,
     "Occupancy", and the occupancy calculator that NVIDIA ships with its profiler."""
-    warps = np.ceil(threads / LANES)
-    by_threads = np.floor(gpu.threads / (warps * LANES))
-    of_warp = np.maximum(np.ceil(registers * LANES / REGISTER_GRAIN) * REGISTER_GRAIN, REGISTER_GRAIN)
+    warps = np.ceil(threads / WARP)
+    by_threads = np.floor(gpu.threads / (warps * WARP))
+    of_warp = np.maximum(np.ceil(registers * WARP / REGISTER_GRAIN) * REGISTER_GRAIN, REGISTER_GRAIN)
     by_registers = np.floor(np.floor(gpu.registers / SCHEDULERS / of_warp) * SCHEDULERS / warps)
     by_shared = np.floor(gpu.shared / (shared + L1_RESERVED))
     return np.minimum(np.minimum(np.minimum(by_threads, by_registers), by_shared), float(gpu.blocks))
@@ -86,7 +86,7 @@ class _LaunchCount:
             self.grid = self.grid * real(loop.extent)
         self.places = {s.name: placement(self.tree, s.loops) for s in self.members}
         self.threads = self._threads()
-        self.width: Value = np.where(np.asarray(self.threads) > 1.0, np.ceil(self.threads / LANES) * LANES, 1.0)
+        self.width: Value = np.where(np.asarray(self.threads) > 1.0, np.ceil(self.threads / WARP) * WARP, 1.0)
 
     def _inside(self, stage: StageLevels) -> bool:
         return any(outer is self.root.loops for outer, _ in self.tree.chain(stage.name))

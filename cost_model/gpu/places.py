@@ -12,9 +12,9 @@ import numpy as np
 from ...schedules import regions
 from ...schedules.extents import Extent
 from ...schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_full
+from ...targets.isa import WARP
 from ...tensor.expr import Var
 from ..footprint import Value, real
-from .lanes import LANES
 from .patterns import bound_loops
 
 ALIGNED = 128.0  # bytes: each buffer in shared memory begins at a multiple
@@ -142,23 +142,23 @@ def _parts(tree: LoopTree, stage: StageLoops, threads: Value) -> Value:
     if LoopKind.THREAD in around or not any(x.kind in BOUND and x.axis in reduced for x in stage.loops):
         return 0.0
     warps = [x for x in reversed(stage.loops) if x.kind is LoopKind.WARP]
-    team: Value = float(LANES) if LoopKind.WARP in around else threads
+    team: Value = float(WARP) if LoopKind.WARP in around else threads
     reach: Value = 1.0
     alone: Value = 1.0  # points that bound loops divide over threads
     left: Value = 1.0  # more than 1: what shuffles leave
     items: Value = 1.0
     for loop in (*bound_loops(stage), *warps):
         extent = real(loop.extent)
-        start = np.where(loop.kind is LoopKind.WARP, np.maximum(reach, float(LANES)), reach)
+        start = np.where(loop.kind is LoopKind.WARP, np.maximum(reach, float(WARP)), reach)
         reach = start * extent
         items = items * extent
         if loop.axis not in reduced:
             alone = alone * extent
             continue
         bits = np.asarray(reach).astype(np.int64)
-        shuffled = (bits & (bits - 1) == 0) & (reach <= LANES)
+        shuffled = (bits & (bits - 1) == 0) & (reach <= WARP)
         left = np.where(shuffled, left, left * extent)
-    whole = np.where(np.asarray(team) > LANES, np.ceil(team / LANES), 0.0)
+    whole = np.where(np.asarray(team) > WARP, np.ceil(team / WARP), 0.0)
     parts = np.where(np.asarray(alone) <= 1.0, whole, np.where(np.asarray(left) > 1.0, team + items, 0.0))
     size = float(max(t.dtype.bytes for t in definition.tensors))
     return np.where(parts > 0.0, _aligned(parts * size), 0.0)

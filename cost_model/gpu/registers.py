@@ -13,12 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...schedules.loops import WRITTEN_OUT, LoopKind, LoopTree
+from ...targets.isa import WARP
 from ...tensor.expr import Read, variables
 from ...tensor.program import Stage
 from ..footprint import Value, real
 from ..levels import StageLevels
 from ..operations import slots
-from .lanes import LANES
 from .patterns import note, own_width
 
 FEWEST, MOST = 16.0, 255.0  # registers of a thread
@@ -41,8 +41,8 @@ DIVIDED, FEW = (2.0, 1.75), 16.0  # of an element in a loop over a row that thre
 
 def registers_at_most(threads: Value) -> Value:
     """What a thread can have in a block of so many."""
-    warps = np.maximum(np.ceil(np.ceil(threads / LANES) / WARPS) * WARPS, 1.0)
-    share = np.floor(2.0**16 / LANES / warps / GRAIN) * GRAIN
+    warps = np.maximum(np.ceil(np.ceil(threads / WARP) / WARPS) * WARPS, 1.0)
+    share = np.floor(2.0**16 / WARP / warps / GRAIN) * GRAIN
     return np.minimum(share, MOST)
 
 

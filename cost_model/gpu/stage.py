@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
+from ...targets.isa import WARP
 from ...tensor.expr import Read, variables
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels
 from ..operations import slots
-from .lanes import LANES, SECTOR
+from .lanes import SECTOR
 from .patterns import Pattern, global_pattern, global_width, own_width, shared_read, shared_width, shared_write
 
 LOOP = 3.0  # instructions of a loop that runs in the code
@@ -58,7 +59,7 @@ class _Accesses:
 
     def add_shared(self, count: Value, pattern: Pattern) -> None:
         """So many more accesses of warps to shared memory."""
-        least = np.maximum(pattern.width * LANES / 128.0, 1.0)
+        least = np.maximum(pattern.width * WARP / 128.0, 1.0)
         cycles = pattern.shared_cycles()
         self.count = self.count + count
         self.shared = self.shared + count * cycles
@@ -67,7 +68,7 @@ class _Accesses:
     def add_global(self, count: Value, pattern: Pattern) -> None:
         """So many more accesses of warps to global memory."""
         at_once, sectors = pattern.lines_and_sectors()
-        least = np.minimum(np.maximum(pattern.width * LANES / SECTOR, 1.0), sectors)
+        least = np.minimum(np.maximum(pattern.width * WARP / SECTOR, 1.0), sectors)
         self.count = self.count + count
         self.lines = self.lines + count * at_once
         self.touched = self.touched + count * sectors
@@ -100,7 +101,7 @@ class StageCounter:
             arithmetic=arithmetic,
             shared=accesses.shared,
             lines=accesses.lines,
-            instructions=arithmetic + ACCESS * accesses.count + control + COMBINE * combines * self.threads / LANES,
+            instructions=arithmetic + ACCESS * accesses.count + control + COMBINE * combines * self.threads / WARP,
             steps=steps,
             combines=combines / np.maximum(self.blocks, 1.0),
             chains=copies(loops, everything) if definition.reduction else 8.0,
@@ -151,8 +152,8 @@ class StageCounter:
         if alone:  # inside of the threads of the root
             lanes = self.threads
         elif not any(x.kind in (LoopKind.THREAD, LoopKind.WARP) for x in stage.loops.loops):
-            return np.ceil(self.threads / LANES)  # every thread does the same
-        return np.ceil(lanes / LANES) / lanes
+            return np.ceil(self.threads / WARP)  # every thread does the same
+        return np.ceil(lanes / WARP) / lanes
 
     def _combines(self, stage: StageLevels) -> Value:
         """How often the threads of a team put their parts of a reduction together, over the whole launch."""
@@ -225,7 +226,7 @@ def wanted_threads(stage: StageLoops) -> Value:
             threads = threads * real(loop.extent)
         elif loop.kind is LoopKind.WARP:
             warps = np.maximum(warps, 1.0) * real(loop.extent)
-    return np.where(np.asarray(warps) > 0.0, warps * LANES, threads)
+    return np.where(np.asarray(warps) > 0.0, warps * WARP, threads)
 
 
 def _bound_inside(loops: tuple[Loop, ...]) -> Value:

@@ -6,7 +6,6 @@ from ....tensor.dtype import DType
 from ...extents import Extent, ceildiv, product
 from ...schedule import LoopHandle, Schedule
 
-WARP = 32
 THREADS_AT_MOST = 1024
 REGISTERS = 1 << 16  # of a multiprocessor, each of 32 bits; so of a block at most
 WIDEST = 16  # bytes that one thread loads at once

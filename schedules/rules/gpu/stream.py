@@ -8,6 +8,7 @@ row groups  producers whose values belong to one row of the root run inside of i
 
 from __future__ import annotations
 
+from ....targets.isa import WARP
 from ....tensor.dtype import DType
 from ....tensor.expr import Var
 from ....tensor.program import Program, Stage
@@ -16,7 +17,7 @@ from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..cpu.stream import inside_rows, row_group
 from ..cpu.transpose import crossing
-from .binding import WARP, bind_blocks, bind_threads, lanes_factor, require_threads, threads_factor
+from .binding import bind_blocks, bind_threads, lanes_factor, require_threads, threads_factor
 from .transpose import transpose
 
 ITEMS_AT_MOST = 8  # vectors of a thread

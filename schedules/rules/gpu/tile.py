@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....targets.isa import WARP
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
 from ...access import depends, element_stride, is_anchor, moves_apart, moves_data_only, plain_dimension
@@ -25,7 +26,7 @@ from ...extents import Extent, ceildiv
 from ...inlining import can_inline
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..cpu.tile import Parts, parts_of
-from .binding import REGISTERS, WARP, bind_blocks, bind_threads, lanes_factor, require_threads, widest
+from .binding import REGISTERS, bind_blocks, bind_threads, lanes_factor, require_threads, widest
 
 NARROWEST = 4  # points along an axis that are worth a tile
 OTHER_REGISTERS = 28  # of a thread: addresses, counters

@@ -9,10 +9,11 @@ different banks.
 
 from __future__ import annotations
 
+from ....targets.isa import WARP
 from ...access import plain_dimension
 from ...schedule import Schedule, StageHandle
 from ..cpu.transpose import Crossing
-from .binding import WARP, bind_blocks, bind_threads, lanes_factor, require_threads
+from .binding import bind_blocks, bind_threads, lanes_factor, require_threads
 
 ROWS = 8  # threads along the direction in which neighbours do not lie together, to begin with
 
