@@ -33,7 +33,26 @@ _ATAN_Q = (
     1.945506571482613964425e2,
 )
 
-_HUGE = 2.0**100  # from here on a coordinate and its other are made smaller, so that their sum does not overflow
+# The same where x <= 1, within 2.2e-17 of the arc tangent: the rational function that agrees with it at the 12 Chebyshev nodes
+# of x^2 in [0, 1]. No sum of coordinates is needed, which may overflow.
+_FLAT_P = (
+    -0.9024525862982413,
+    -28.6344514670043,
+    -230.9790943899718,
+    -709.2810809323058,
+    -905.3726290655958,
+    -404.44958201411697,
+)
+_FLAT_Q = (
+    1.0,
+    39.96465648522898,
+    423.8789826719409,
+    1825.9201295139483,
+    3674.312918256491,
+    3444.127134821938,
+    1213.3487460423516,
+)
+
 _LARGE = 2.0**28  # from here on x^2 + 1 is x^2 and 1 / x is below half a unit of log(x), in float64 too
 
 
@@ -108,8 +127,8 @@ def hypot(x: Expr, y: Expr) -> Expr:
     """sqrt(x^2 + y^2) as a sqrt(1 + (b / a)^2) of the greater a and the lesser b, which does not overflow. Error <= 3 ulp; inf
     wins, also against NaN."""
     a, b = absolute(x), absolute(y)
-    great = maximum(a, b)
-    ratio = select(a.equal(b), 1, minimum(a, b) / great)
+    great = _greater(a, b)
+    ratio = select(a.equal(b), 1, _lesser(a, b) / great)
     infinite = a.equal(math.inf) | b.equal(math.inf)
     return select(infinite, literal(math.inf, x.dtype), great * sqrt(ratio * ratio + 1))
 
@@ -171,11 +190,12 @@ def acos(x: Expr) -> Expr:
 @_widened
 def atan2(y: Expr, x: Expr) -> Expr:
     """The angle in [-pi, pi] of the point (x, y). Error <= 4 ulp. Zeros have signs: atan2(-0, -1) is -pi."""
-    less = select(absolute(x) > _HUGE, literal(2.0**-10, x.dtype), 1)
-    a, b = absolute(y) * less, absolute(x) * less
-    halfway = select(a > 0, literal(math.pi / 4, a.dtype), 0)  # both zero or both infinite have no quotient
-    angle = _mirrored(is_negative(x), select(a.equal(b), halfway, _angle(a, b)))
-    return _signed(y, angle)
+    a, b = absolute(y), absolute(x)
+    both = select(a > 0, literal(1, a.dtype), 0)  # two zeros or infinities have no quotient
+    ratio = select(a.equal(b), both, _lesser(a, b) / _greater(a, b))
+    z = ratio * ratio
+    flat = ratio * z * (_polynomial(_FLAT_P, z) / _polynomial(_FLAT_Q, z)) + ratio
+    return _signed(y, _mirrored(is_negative(x), _mirrored(a > b, flat, math.pi / 2)))
 
 
 def _angle(n: Expr, d: Expr) -> Expr:
@@ -202,9 +222,19 @@ def _signed(x: Expr, value: Expr) -> Expr:
     return value * select(is_negative(x), literal(-1, x.dtype), 1)
 
 
-def _mirrored(over: Expr, angle: Expr) -> Expr:
-    """The angle, or pi less it where the condition holds."""
-    return angle * select(over, literal(-1, angle.dtype), 1) + select(over, literal(math.pi, angle.dtype), 0)
+def _mirrored(over: Expr, angle: Expr, most: float = math.pi) -> Expr:
+    """The angle, or `most` less it where the condition holds."""
+    return angle * select(over, literal(-1, angle.dtype), 1) + select(over, literal(most, angle.dtype), 0)
+
+
+def _greater(a: Expr, b: Expr) -> Expr:
+    """The greater, for a quotient with the lesser: of a number and NaN either may be either, and both need no case for NaN."""
+    return select(a > b, a, b)
+
+
+def _lesser(a: Expr, b: Expr) -> Expr:
+    """What `_greater` is not."""
+    return select(a > b, b, a)
 
 
 def is_negative(x: Expr) -> Expr:

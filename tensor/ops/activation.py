@@ -21,7 +21,8 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 def _gelu_tanh(x: Expr) -> Expr:
     """(1 + tanh(u)) / 2 is sigmoid(2 u), in which nothing cancels."""
-    return vanishing(x) * sigmoid((x + x * x * x * 0.044715) * (2 * math.sqrt(2 / math.pi)))
+    twice = 2 * math.sqrt(2 / math.pi)
+    return vanishing(x) * sigmoid(x * (x * x * (0.044715 * twice) + twice))
 
 
 def _softsign(x: Expr) -> Expr:
