@@ -31,6 +31,7 @@ SCARCE = 1 << 22  # the same for arms where so few configs are valid that nearly
 NEW = 0.5  # share of valid rows of a draw that have not been met before, below which an arm has little more to give
 CHUNK = 1 << 14  # rows handled at a time
 MAX_DRAWS = 1 << 20  # rows drawn in vain before an arm counts as having nothing (more) to give
+COUNTED = 1 << 2048  # configs of an arm; one that has more is as large to us, as floats end there
 WIDE = 64  # parameters of an arm beyond which nearly all rows are invalid: all of them count then, by their width
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: spreads codes of arms too large to count
 
@@ -281,7 +282,7 @@ def shares(space: Space, count: int) -> list[int]:
 
     A structure with many numbers has more to explore, but its share must not bury the others: sizes differ by 10^6.
     """
-    weights = np.array([float(isqrt(isqrt(arm.size))) for arm in space.arms])
+    weights = np.array([float(isqrt(isqrt(min(arm.size, COUNTED)))) for arm in space.arms])
     parts = np.floor(count * weights / weights.sum()).astype(int)
     parts[np.argsort(-weights, kind="stable")[: count - int(parts.sum())]] += 1
     return [int(p) for p in parts]

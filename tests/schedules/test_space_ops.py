@@ -128,3 +128,29 @@ def test_shares_add_up_and_leave_none_out() -> None:
     parts = ops.shares(ToySpace(values=40), 1000)
     assert sum(parts) == 1000
     assert parts[0] > parts[1] > 20
+
+
+class Wide:
+    """A space of one arm of many parameters, in which hardly any row is valid. It counts the rows that it is asked about."""
+
+    def __init__(self, parameters: int) -> None:
+        self.arms = (arm_of([8] * parameters),)
+        self.rows = 0
+
+    def valid(self, population: Population) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """About one row in 4,096 is valid."""
+        self.rows += len(population)
+        return (population.choices[:, :4] == 0).all(axis=1)
+
+
+def test_of_arms_with_many_parameters_fewer_rows_are_drawn() -> None:
+    narrow, wide = Wide(ops.WIDE), Wide(4 * ops.WIDE)
+    found = [len(ops.sample(space, np.random.default_rng(0), 0, 1000)) for space in (narrow, wide)]  # type: ignore[arg-type]
+    assert found[0] == 1000
+    assert 0 < found[1] < 1000
+    assert wide.rows <= ops.MAX_DRAWS / 4 + ops.CHUNK
+
+
+def test_an_arm_of_more_configs_than_floats_count_has_its_share() -> None:
+    space = Wide(2000)
+    assert ops.shares(space, 100) == [100]  # type: ignore[arg-type]
