@@ -64,7 +64,7 @@ class Driver(Protocol):
     """See the head of this file. Every method but the constructor raises DriverError."""
 
     def facts(self) -> DeviceFacts:
-        """The device's."""
+        """Gives the facts of the device."""
         ...
 
     def push(self) -> None:
@@ -116,11 +116,11 @@ class Driver(Protocol):
         ...
 
     def free(self, pointer: int) -> None:
-        """Gives it back."""
+        """Gives the memory back to the device."""
         ...
 
     def free_memory(self) -> int:
-        """Bytes that are left."""
+        """Gives the number of bytes that are free."""
         ...
 
     def upload(self, pointer: int, array: Array, stream: int) -> None:

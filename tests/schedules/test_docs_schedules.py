@@ -10,6 +10,7 @@ import pytest
 from tilesmith.schedules.outline import outline
 from tilesmith.schedules.schedule import Schedule
 from tilesmith.schedules.sketch import parse_sketch
+from tilesmith.schedules.steps.table import STEPS
 from tilesmith.tensor.dtype import f32
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.canonical import canonical
@@ -37,6 +38,10 @@ def test_outlines(code: str, shown: str) -> None:
 
 def test_every_piece_of_code_has_its_outline() -> None:
     assert len(PAIRS) == PAGE.count("```python") == PAGE.count("```text") >= 5
+
+
+def test_every_step_of_the_table_is_shown() -> None:
+    assert not [step for step in STEPS if f"s.{step}(" not in PAGE]
 
 
 def test_the_sketch_is_that_of_the_first_example() -> None:
