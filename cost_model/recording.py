@@ -237,7 +237,7 @@ class _Grid:
         self._entries: dict[Tunables, int] = {}
 
     def entries(self, over: Tunables) -> int:
-        """Gives the entries of a table."""
+        """Gives the number of entries of a table over these tunables."""
         if over not in self._entries:
             self._entries[over] = prod([self.sizes[n] for n in over])
         return self._entries[over]
