@@ -55,3 +55,9 @@ def test_the_steps_in_the_page_on_templates_are_those_of_a_schedule() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.tensor")), ids=lambda path: path.name)
 def test_program_files_among_the_examples_parse(path: Path) -> None:
     tilesmith.parse(path.read_text())
+
+
+def test_files_that_the_glossary_names_exist() -> None:
+    named = re.findall(r"`([a-z_/]+(?:\.py|/))`", (ROOT / "docs" / "glossary.md").read_text())
+    assert len(named) > 20
+    assert not [path for path in named if not (ROOT / path).exists()]
