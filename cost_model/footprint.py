@@ -215,7 +215,7 @@ def log_ratio(value: Value, of: Value) -> Value:
 
 
 def total_of(values: list[Value]) -> Value:
-    """The sum; 0 of none."""
+    """Adds the values up; none give 0."""
     total: Value = 0.0
     for value in values:
         total = total + value

@@ -75,7 +75,7 @@ class Column:
         raise TypeError("the truth of a column differs from candidate to candidate: use np.where")
 
     def astype(self, kind: type[np.generic]) -> Any:
-        """As other numbers."""
+        """Converts the column to another type of numbers."""
         return self.recording.do(np.multiply, (self, kind(1)))
 
 

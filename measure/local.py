@@ -30,10 +30,10 @@ from .process.builders import DEPTH, Builders
 from .process.child import Child, child_setup
 from .process.environment import builder_environment, timer_environment, visible_devices
 from .process.station import Answered, Event, Lost, Station, Work, wait_for
-from .requests import ConfirmRequest, Standard, TimeLimits, TimeRequest, default_limits
+from .requests import ConfirmRequest, ReferenceKernel, TimeLimits, TimeRequest, default_limits
 from .result import DEVICE, AtEnd, Failure, Job, Measurement, Purpose, Status
 from .timing.leaders import Leaders
-from .timing.reference_kernels import Standards, Task, task_of
+from .timing.reference_kernels import ReferenceKernels, Task, task_of
 
 if TYPE_CHECKING:
     from ..targets.ceilings import Ceilings
@@ -53,10 +53,10 @@ class _Contender:
     built: Built
     again: bool = False
 
-    def request(self, limit: float | None, standard: Standard | None = None) -> TimeRequest:
+    def request(self, limit: float | None, reference: ReferenceKernel | None = None) -> TimeRequest:
         yardstick = self.job.purpose is Purpose.YARDSTICK
         inputs = keep(self.job.inputs)
-        return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit, standard, yardstick, inputs)
+        return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit, reference, yardstick, inputs)
 
     def finished(self, measurement: Measurement) -> Measurement:
         seconds = self.built.seconds + measurement.compile_seconds  # a GPU's driver compiles too
@@ -114,7 +114,7 @@ class LocalRunner(AtEnd):
         self._built: deque[_Contender] = deque()
         self._finished: deque[tuple[int, Measurement]] = deque()
         self._best: dict[Task, float] = {}
-        self._standards, self._leaders = Standards(), Leaders()
+        self._references, self._leaders = ReferenceKernels(), Leaders()
         self._contest: _Contest | None = None
         self._quiet: set[int] = set()  # which timers read the clock
         self._closed = False
@@ -145,10 +145,10 @@ class LocalRunner(AtEnd):
         self._feed_builders()
 
     def go_on_from(self, job: Job, seconds: float) -> None:
-        """See `Continuing`: trials of its task begin when it is built. What was timed here already stays the standard."""
-        if self._drifts and not self._closed and self._standards.of(job) is None:
+        """See `Continuing`: trials of its task begin when it is built. What was timed here already stays the reference."""
+        if self._drifts and not self._closed and self._references.of(job) is None:
             self._builders.submit(job, first=True)
-            self._standards.expect(job, seconds)
+            self._references.expect(job, seconds)
 
     def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Measurement]]:
         """Finished jobs as (number, measurement); see `Runner.collect`."""
@@ -226,7 +226,7 @@ class LocalRunner(AtEnd):
         self._builders.feed(max(room, 1) if self._waits() else room)
 
     def _after_build(self, job: Job, outcome: Built | Measurement) -> None:
-        if self._standards.claims(job, outcome):
+        if self._references.claims(job, outcome):
             return
         if isinstance(outcome, Measurement):
             self._finish(job, outcome)
@@ -248,12 +248,12 @@ class LocalRunner(AtEnd):
         for timer in self._timers:
             if self._built and not timer.load and not self._waits():
                 contender = self._built.popleft()
-                limit, standard = self._limit_of(contender.job), self._standards.of(contender.job)
-                timer.give(Work(contender, contender.request(limit, standard), self._limits.of_run(limit)))
+                limit, reference = self._limit_of(contender.job), self._references.of(contender.job)
+                timer.give(Work(contender, contender.request(limit, reference), self._limits.of_run(limit)))
 
     def _waits(self) -> bool:
-        """Whether the standard of the next contender is still being built."""
-        return bool(self._built) and any(map(self._builders.holds, self._standards.coming(self._built[0].job)))
+        """Whether the reference of the next contender is still being built."""
+        return bool(self._built) and any(map(self._builders.holds, self._references.coming(self._built[0].job)))
 
     def _limit_of(self, job: Job) -> float | None:
         """The best time known now; the one in the job is as old as the job."""
@@ -282,16 +282,16 @@ class LocalRunner(AtEnd):
             self._built.append(replace(tag, again=True))  # most likely the machine was busy for a moment
         elif isinstance(event, Answered):
             if self._drifts:
-                self._standards.learn(tag.job, tag.built, event.value)
+                self._references.learn(tag.job, tag.built, event.value)
             self._leaders.learn(tag.job, tag.built, event.value)
             self._finish(tag.job, tag.finished(event.value))
         elif isinstance(event, Lost) and event.ending.shot and not tag.again:
             self._built.append(replace(tag, again=True))
         elif isinstance(event, Lost) and event.item == 0:
             self._finish(tag.job, tag.finished(_lost(event)))
-        else:  # it was not begun, or it was its standard that ended the timer
+        else:  # it was not begun, or it was its reference that ended the timer
             if isinstance(event, Lost):
-                self._standards.drop(tag.job)
+                self._references.drop(tag.job)
             self._built.appendleft(tag)
 
     def _after_contest(self, contest: _Contest, event: Event) -> None:

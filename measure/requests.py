@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Standard:
+class ReferenceKernel:
     """A pickled artifact, and the seconds that an earlier timer found it to take."""
 
     artifact: bytes
@@ -19,7 +19,7 @@ class Standard:
 class TimeRequest:
     """One trial: check it, time it. `artifact` is pickled; `limit` is the best time known, in seconds.
 
-    `standard`: in whose units a timer tells times that knows no kernel of the program yet. It is item 1 of what is done.
+    `reference`: in whose units a timer tells times that knows no kernel of the program yet. It is item 1 of what is done.
     `inputs`: the file of inputs that a person gave (given.py), "" for none.
     `yardstick`: a kernel that the contenders of a confirmation are compared with. It is checked before them, and not timed.
     """
@@ -28,7 +28,7 @@ class TimeRequest:
     artifact: bytes
     threads: int
     limit: float | None = None
-    standard: Standard | None = None
+    reference: ReferenceKernel | None = None
     yardstick: bool = False
     inputs: str = ""
 

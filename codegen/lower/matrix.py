@@ -38,7 +38,7 @@ from ..ir.loop_ir import (
     Scope,
     Statement,
 )
-from .prefetch_next import bring_near
+from .prefetch_next import prefetch_next
 from .view import Place, View, fixed
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class MatrixTile:
         """What later trips of loops around will read is brought to the second cache: the first is full of this trip's tiles."""
         lowering, loop = self.lowering, self.lowering.loops[self.inner - 1]
         variable = view.variables[loop.name]
-        return list(bring_near(lowering.nest.body, lowering.names, self.stage, loop, 1, around, variable))
+        return list(prefetch_next(lowering.nest.body, lowering.names, self.stage, loop, 1, around, variable))
 
     def _at(self, view: View, moves: dict[Loop, int]) -> View:
         """The view at the given trips of the tile's loops, the others at their first."""

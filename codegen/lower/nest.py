@@ -37,7 +37,7 @@ from .exceptional import where_asked
 from .fold import FoldLowering
 from .loops import Around, LoopLowering, Next
 from .matrix import MatrixTile
-from .prefetch_next import bring_near
+from .prefetch_next import prefetch_next
 from .refusals_gpu import check_launch, check_shared
 from .software_pipeline import Pipeline, stages_of
 from .storage import Storage
@@ -254,7 +254,7 @@ class StageLowering(LoopLowering):
         variable = self.names.variable(loop.name, fixed(loop.extent) * fixed(loop.stride))
         below = view.opening(loop.name, variable)
         below = below.moved(self.stage.stage, loop.axis, Place(plus(place.position, variable), number(1)))
-        near = tuple(bring_near(self.nest.body, self.names, self.stage, loop, fixed(piece.extent), view, variable))
+        near = tuple(prefetch_next(self.nest.body, self.names, self.stage, loop, fixed(piece.extent), view, variable))
         label = f"{loop.name}+{piece.name}"
         body = self.with_attached(below, loop, lambda v: inner(v, depth + 2))
         body = Block((*near, body)) if near else body

@@ -38,7 +38,7 @@ class Walk:
     step: int
 
 
-def bring_near(
+def prefetch_next(
     body: Body, names: Names, stage: StageLoops, depth: Loop, unroll: int, view: View, variable: Expr
 ) -> Iterator[Statement]:
     """The hints of one trip of the reduction loop `depth` (of `unroll` points). `view` is that around the loop, `variable` the

@@ -43,7 +43,7 @@ class MatrixWork(StageWork):
         self.pairs = () if found is None else found.pairs  # such a stage is refused where code is made
 
     def work(self) -> Work:
-        """All counts."""
+        """Works out all counts of the stage."""
         stage = self.stage
         steps = stage.trips[stage.body]
         held = min(stage.registers if stage.registers is not None else stage.body, stage.body)
@@ -94,7 +94,7 @@ class MatrixWork(StageWork):
 
 
 def work_of(tree: LoopTree, stage: StageLevels, target: Target) -> Work:
-    """The work of any stage."""
+    """Works out the work of a stage, on a matrix unit or not."""
     kind = StageWork if stage.loops.tensorized is None else MatrixWork
     return kind(tree, stage, target).work()
 

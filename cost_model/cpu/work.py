@@ -86,7 +86,7 @@ class Work:
 
     @property
     def instructions(self) -> Value:
-        """All of them."""
+        """Adds up the instructions of all kinds."""
         return self.operations + self.loads + self.stores + LOOP_INSTRUCTIONS * self.loops + self.products
 
 
@@ -143,7 +143,7 @@ class StageWork:
         return self.stage.trips[level] * self.copies(axes)
 
     def work(self) -> Work:
-        """All counts."""
+        """Works out all counts of the stage."""
         stage = self.stage
         fused = self.target.kind != "x86" or "fma" in self.target.features
         everything = frozenset(axis.name for axis in stage.definition.all_axes)

@@ -101,7 +101,7 @@ class _LaunchCount:
         return np.minimum(most, float(self.gpu.block_threads))
 
     def launch(self) -> Launch:
-        """All numbers."""
+        """Works out all numbers of the launch."""
         counter = StageCounter(self.counted, self.places, self.threads, self.blocks)
         stages = tuple(counter.cost(s) for s in self.members)
         ahead: Value = 1.0

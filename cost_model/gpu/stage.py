@@ -83,7 +83,7 @@ class StageCounter:
         self.tree = counted.tree
 
     def cost(self, stage: StageLevels) -> StageCost:
-        """All numbers of a stage."""
+        """Works out all numbers of a stage."""
         definition, loops = stage.definition, stage.loops
         warps = self._warps_per_thread(stage)
         arithmetic: Value = 0.0

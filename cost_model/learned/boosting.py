@@ -64,7 +64,7 @@ class _Between(MetaPathFinder):
         self._last, self._inside = perf_counter(), False
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        """Not here."""
+        """Finds no module here; the loader's other finders go on."""
         if perf_counter() - self._last > self._pause and not self._inside:
             self._inside = True
             self._meanwhile()  # may import modules of its own
@@ -94,7 +94,7 @@ class XGBoost:
         }
 
     def fit(self, features: Features, target: Vector, weight: Vector | None = None) -> XGBoost:
-        """Learns from scratch."""
+        """Learns anew, forgetting what was learned before."""
         return self.fit_watched(features, target, None, weight)
 
     def fit_watched(

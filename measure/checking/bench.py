@@ -29,7 +29,7 @@ _LINE = 64
 
 
 class Bench(Protocol):
-    """See the head of this file."""
+    """Holds inputs and outputs of one program, and who checks them."""
 
     program: Program
     constants: list[Array]
@@ -39,7 +39,7 @@ class Bench(Protocol):
 
     @property
     def bytes(self) -> int:
-        """About how much memory this takes."""
+        """Says about how many bytes of memory this takes."""
         ...
 
     def checked_run(self, kernel: LoadedKernel) -> tuple[float, str | None]:
@@ -92,7 +92,7 @@ class DeviceBench:
         return sum(array.nbytes for array in (*self.timed, *self._poison))
 
     def checked_run(self, kernel: LoadedKernel) -> tuple[float, str | None]:
-        """See Bench."""
+        """Runs a kernel once and checks its outputs; see `Bench`."""
         for output, pattern in zip(self._outputs, self._poison, strict=True):
             output.copy_from(pattern)
         seconds = kernel.run_repeat(self.timed, 1)
@@ -121,12 +121,12 @@ class HostBench:
 
     @property
     def bytes(self) -> int:
-        """About how much memory this takes."""
+        """Says about how many bytes of memory this takes."""
         arrays = (*self.constants, *self._inputs, *self._outputs)
         return 3 * sum(array.nbytes for array in arrays)  # the arrays, the oracle's inputs, the output that passed
 
     def checked_run(self, kernel: LoadedKernel) -> tuple[float, str | None]:
-        """See Bench."""
+        """Runs a kernel once and checks its outputs; see `Bench`."""
         for array, dtype in zip(self._outputs, self._dtypes, strict=True):
             poison(array, dtype)
         seconds = kernel.run_repeat([*self._inputs, *self._outputs], 1)

@@ -156,7 +156,7 @@ class _OutputChecker:
         self._limit = ""
 
     def know_all(self, truth: Bounded) -> None:
-        """The truth at all points."""
+        """Computes what is right at all points."""
         self._know(Expected(None, truth[0].reshape(-1), truth[1].reshape(-1)))
 
     def know_at(self, count: int) -> None:
@@ -182,7 +182,7 @@ class _OutputChecker:
 
     @property
     def knows_all(self) -> bool:
-        """Whether all points are checked."""
+        """Says whether all points are checked."""
         return self._expected.places is None
 
     @property

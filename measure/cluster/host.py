@@ -80,7 +80,7 @@ class Hosted(Protocol):
 
     @property
     def capacity(self) -> int:
-        """Jobs that keep it busy."""
+        """Says how many jobs keep this host busy."""
         ...
 
     def submit(self, job: Job, built: Built | None = None) -> None:
@@ -185,7 +185,7 @@ class BuildRunner:
         return done
 
     def confirm(self, jobs: Sequence[Job]) -> list[tuple[int, Measurement]]:
-        """Nothing is measured here."""
+        """Refuses: builders measure nothing."""
         raise NotImplementedError
 
     def close(self) -> None:

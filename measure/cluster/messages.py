@@ -55,7 +55,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It cannot be."""
+    """What was asked cannot be done, and why."""
 
     error: TilesmithError
 

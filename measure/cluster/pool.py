@@ -97,7 +97,7 @@ class Pool:
         self._contest = Contest(jobs, answers=None if jobs else [])
 
     def take(self) -> list[tuple[int, Measurement]]:
-        """What is finished; each once."""
+        """Gives what has finished since the last call, each result once."""
         done, self._finished = self._finished, []
         return done
 
@@ -110,7 +110,7 @@ class Pool:
 
     @property
     def capacity(self) -> int:
-        """Jobs that keep all hosts busy."""
+        """Says how many jobs keep all hosts busy."""
         return sum(lane.depth for lane in self.lanes.values())
 
     @property
@@ -134,12 +134,12 @@ class Pool:
     # ---- what happens
 
     def joined(self, key: str, facts: HostFacts, *, builds: bool) -> None:
-        """A host is ready."""
+        """Takes in a host that is ready."""
         self.lanes[key] = Lane(key, facts, builds, facts.depth)
         self._twins = self._twins or len(self.devices) > 1
 
     def returned(self, key: str, outcomes: Iterable[tuple[int, Outcome]]) -> None:
-        """A host has answered."""
+        """Takes in the answer of a host."""
         lane = self.lanes.get(key)
         if lane is None:
             return  # it was given up before
@@ -174,7 +174,7 @@ class Pool:
             lane.depth = max(lane.facts.depth, min(wanted, 2 * lane.depth))
 
     def confirmed(self, key: str, answers: Sequence[tuple[int, Measurement]]) -> None:
-        """A host has compared the contenders."""
+        """Takes in a host's comparison of the contenders."""
         lane, contest = self.lanes.get(key), self._contest
         if lane is None or contest is None or contest.lane != key:
             return

@@ -30,7 +30,7 @@ from .messages import Call, Compare, Compared, Goodbye, Note, Opened, Refused, R
 RETURN = 180.0  # seconds in which a cluster that went away must be back
 _ROOM = 1 << 30  # bytes that Ray needs for its session
 _ENVIRONMENT = {"RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-_BRIDGE = f"{__package__}.service:Bridge"
+_SERVICE = f"{__package__}.service:ClusterService"
 _INSPECTOR = f"{__package__}.service:Inspector"
 
 
@@ -139,7 +139,7 @@ class RayRunner(AtEnd):
         self._call = replace(self._call, machine=machine_key(self.machine))
 
     def _start(self) -> Child:
-        child = Child(child_setup(_BRIDGE, {}), _ENVIRONMENT)
+        child = Child(child_setup(_SERVICE, {}), _ENVIRONMENT)
         child.send(self._call)
         return child
 

@@ -27,7 +27,7 @@ PUBLISH = 2.0  # seconds from one status to the next
 DESERTED = 60.0  # seconds without any host after which a run is given up
 
 
-class Bridge:
+class ClusterService:
     """One call, from `Call` to `Goodbye` (a `worker.Handler`)."""
 
     def handle(self, request: Call, link: Link) -> None:

@@ -42,7 +42,7 @@ class RunStatus:
 
 
 def status_of(pool: Pool, reasons: Mapping[str, str], target: str, started: float) -> RunStatus:
-    """The status now."""
+    """Gives the status at this moment."""
     hosts = tuple(
         HostStatus(
             lane.facts.place, lane.builds, lane.load, lane.done, lane.failed, pool.pace_of(lane), lane.gauge.steady
@@ -60,9 +60,9 @@ class Board:
         self._status: RunStatus | None = None
 
     def put(self, status: RunStatus) -> None:
-        """Replaces it."""
+        """Replaces the status on the board."""
         self._status = status
 
     def get(self) -> RunStatus | None:
-        """The last one."""
+        """Gives the last status that was put on the board."""
         return self._status

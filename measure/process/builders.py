@@ -17,7 +17,7 @@ Outcome = tuple[Job, Built | Measurement]
 
 
 class Builders:
-    """See the head of this file.
+    """Several builder children that build ahead, as one.
 
     Args:
         start: makes a builder child.
@@ -39,7 +39,7 @@ class Builders:
 
     @property
     def busy(self) -> int:
-        """Jobs that children hold."""
+        """Counts the jobs that children hold."""
         return sum(station.load for station in self.stations)
 
     def submit(self, job: Job, *, first: bool = False) -> None:

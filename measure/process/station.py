@@ -101,7 +101,7 @@ class Station:
 
     @property
     def works(self) -> tuple[Work, ...]:
-        """Those, in their order."""
+        """Gives the works that are waiting or under way, in their order."""
         return tuple(self._works)
 
     @property

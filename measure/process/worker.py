@@ -48,7 +48,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The child waits for requests."""
+    """Tells the parent that the child waits for requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Go:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The end of a request."""
+    """Tells the parent how a request ended."""
 
     value: Any
 

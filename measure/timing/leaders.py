@@ -15,7 +15,7 @@ Key = tuple[str, frozenset[tuple[str, int | str | bool]]]  # sketch and config
 
 @dataclass
 class Leaders:
-    """See the head of this file."""
+    """Keeps the artifacts of the fastest trials."""
 
     _built: dict[Task, dict[Key, tuple[float, Built]]] = field(default_factory=dict)  # with the seconds of a run
 
@@ -25,7 +25,7 @@ class Leaders:
         return built
 
     def learn(self, job: Job, built: Built, measurement: Measurement) -> None:
-        """A trial was timed."""
+        """Keeps the artifact of a timed trial if it is among the fastest."""
         if not measurement.ok or measurement.abandoned:
             return
         of_task = self._built.setdefault(task_of(job), {})

@@ -74,7 +74,7 @@ class Timer:
         self._ceilings, self._plan, self._confirm_plan = ceilings, plan or usual[0], confirm_plan or usual[1]
         self._benches: OrderedDict[str, Bench] = OrderedDict()
         self._drift = Drift(self._plan.shortest) if alone and self._device.clock == "host" else None
-        self._refused: set[str] = set()  # programs whose standard tells nothing here
+        self._refused: set[str] = set()  # programs whose reference tells nothing here
         self._name = self._device.name if self._device.own_memory else f"cpu {describe_environment()}"
 
     def handle(self, request: TimeRequest | ConfirmRequest, link: Link) -> Measurement | tuple[Measurement, ...]:
@@ -91,12 +91,12 @@ class Timer:
         if isinstance(passed, Measurement):
             return passed
         drift = self._drift_of(request, passed.bench)
-        standard = self._standard(request, drift, link)
+        reference = self._reference(request, drift, link)
         link.quiet()
         start = perf_counter()
         try:
-            if drift is not None and standard is not None:
-                self._begin(request, drift, standard, link)
+            if drift is not None and reference is not None:
+                self._begin(request, drift, reference, link)
             timing = self._timed(request, drift, passed)
         except KernelFault as error:
             return self._faulted(error, "time", passed.measurement)
@@ -107,9 +107,9 @@ class Timer:
         own = sum(constant.nbytes for constant in bench.constants)
         return None if request.limit is None or own > OWN else self._drift
 
-    def _standard(self, request: TimeRequest, drift: Drift | None, link: Link) -> tuple[_Passed, float] | None:
+    def _reference(self, request: TimeRequest, drift: Drift | None, link: Link) -> tuple[_Passed, float] | None:
         """The kernel in whose units times of the program are told, loaded and checked, while no control is known."""
-        known, program = request.standard, request.subject
+        known, program = request.reference, request.subject
         if drift is None or known is None or drift.knows(program) or program in self._refused:
             return None
         passed = self._check(replace(request, artifact=known.artifact), link, 1)
@@ -118,9 +118,9 @@ class Timer:
         self._refused.add(program)
         return None
 
-    def _begin(self, request: TimeRequest, drift: Drift, standard: tuple[_Passed, float], link: Link) -> None:
-        """Times the standard, which becomes the control."""
-        passed, seconds = standard
+    def _begin(self, request: TimeRequest, drift: Drift, reference: tuple[_Passed, float], link: Link) -> None:
+        """Times the reference, which becomes the control."""
+        passed, seconds = reference
         link.stage("time", 1)
         timing = time_kernel(passed.repeat, passed.first, plan=self._plan)
         if not drift.begin(request.subject, passed.repeat, timing, seconds, request.limit or inf):

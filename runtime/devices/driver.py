@@ -61,18 +61,18 @@ class FunctionFacts:
 
 
 class Driver(Protocol):
-    """See the head of this file. Every method but the constructor raises DriverError."""
+    """The calls that a binding implements. Every method but the constructor raises DriverError."""
 
     def facts(self) -> DeviceFacts:
         """Gives the facts of the device."""
         ...
 
     def push(self) -> None:
-        """Makes the context this thread's; cheap."""
+        """Makes the device's context current in this thread; this is cheap."""
         ...
 
     def pop(self) -> None:
-        """Makes the context this thread's that was so before `push`."""
+        """Makes the context current again that was so before `push`."""
         ...
 
     def reset(self) -> None:
@@ -80,11 +80,11 @@ class Driver(Protocol):
         ...
 
     def load(self, ptx: bytes) -> Any:
-        """A module. A DriverError carries the log of the JIT compiler."""
+        """Loads PTX as a module. A DriverError carries the log of the JIT compiler."""
         ...
 
     def function(self, module: Any, name: str) -> Any:
-        """A kernel of a module."""
+        """Finds a kernel of a module by its name."""
         ...
 
     def unload(self, module: Any) -> None:
@@ -92,7 +92,7 @@ class Driver(Protocol):
         ...
 
     def describe(self, function: Any) -> FunctionFacts:
-        """What a kernel takes."""
+        """Says how many registers and how much memory a kernel takes."""
         ...
 
     def allow_shared(self, function: Any, size: int) -> None:
@@ -112,7 +112,7 @@ class Driver(Protocol):
         ...
 
     def allocate(self, size: int) -> int:
-        """The address of new memory; also while a stream is captured into a graph, where the binding can."""
+        """Allocates memory and gives its address; also while a stream is captured into a graph, where the binding can."""
         ...
 
     def free(self, pointer: int) -> None:
@@ -124,45 +124,45 @@ class Driver(Protocol):
         ...
 
     def upload(self, pointer: int, array: Array, stream: int) -> None:
-        """From a host array, which may change afterwards."""
+        """Copies from a host array, which may change afterwards."""
         ...
 
     def download(self, array: Array, pointer: int, stream: int) -> None:
-        """To a host array; waits."""
+        """Copies to a host array, and waits until that is done."""
         ...
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
-        """On the device."""
+        """Copies from one place of the device to another."""
         ...
 
     def fill(self, pointer: int, size: int, stream: int) -> None:
-        """Zeros."""
+        """Fills memory with zeros."""
         ...
 
     def capturing(self, stream: int) -> int:
-        """The number of the capture that a stream is in, whose work becomes a graph and is not done yet; 0 for none."""
+        """Gives the number of the capture that a stream is in, whose work becomes a graph and is not done yet; 0 for none."""
         ...
 
     def event(self, timed: bool) -> Any:
-        """A new event; `timed`: it knows when it happened."""
+        """Makes an event. `timed`: it knows when it happened."""
         ...
 
     def record(self, event: Any, stream: int) -> None:
-        """The event happens when all before it is done."""
+        """Lets an event happen when all before it on the stream is done."""
         ...
 
     def happened(self, event: Any) -> bool:
-        """Whether it has; does not wait."""
+        """Says whether an event has happened, without waiting."""
         ...
 
     def wait(self, stream: int, event: Any) -> None:
-        """What comes next on the stream begins after the event; the host does not wait."""
+        """Lets what comes next on a stream begin after an event; the host does not wait."""
         ...
 
     def seconds(self, first: Any, last: Any) -> float:
-        """Between two events; waits for the last."""
+        """Gives the seconds between two events, and waits for the last."""
         ...
 
     def synchronize(self) -> None:
-        """Waits for everything."""
+        """Waits until all work of the context is done."""
         ...

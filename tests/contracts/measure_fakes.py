@@ -23,7 +23,7 @@ TIMER = f"{__name__}:FakeTimer"
 def fake_job(
     number: int, purpose: Purpose = Purpose.SEARCH, threads: int = 1, limit: float | None = None, **config: Any
 ) -> Job:
-    """A job for the fakes: build=, run= and later= (as a standard) name a misbehaviour, seconds= is what the timer reports."""
+    """A job for the fakes: build=, run= and later= (as a reference) name a misbehaviour, seconds= is what the timer reports."""
     return Job(number, "program", "", config, "fake", threads, purpose, limit)
 
 
@@ -142,14 +142,14 @@ class FakeTimer:
         link.stage("load", item)
         link.stage("verify", item)
         BEHAVIOUR[config.get("run", "ok")]()
-        standard = request.standard if request.program not in self._known else None
-        if standard:
+        reference = request.reference if request.program not in self._known else None
+        if reference:
             link.stage("load", 1)
-            BEHAVIOUR[pickle.loads(standard.artifact).get("later", "ok")]()
+            BEHAVIOUR[pickle.loads(reference.artifact).get("later", "ok")]()
         if config.get("run") == "wrong":
             return Measurement(Status.WRONG_RESULT, failure=Failure("verify", "C[0]: expected 1, found 2"))
         link.quiet()
-        if standard:
+        if reference:
             link.stage("time", 1)
             link.stage("time", 0)
         self._known.add(request.program)
@@ -162,8 +162,8 @@ class FakeTimer:
                 mark.touch()
             return Measurement(Status.UNSTABLE, failure=Failure("time", "the machine is busy"))
         seconds = float(config.get("seconds", 1e-3))
-        known = request.standard and request.standard.seconds
-        about = f"fake pid={os.getpid()} limit={request.limit} standard={known}"
+        known = request.reference and request.reference.seconds
+        about = f"fake pid={os.getpid()} limit={request.limit} reference={known}"
         return Measurement(Status.OK, (seconds,) * 3, device=about)
 
 

@@ -193,24 +193,24 @@ def test_the_limit_follows_the_best_time(runner: LocalRunner) -> None:
 def test_a_new_timer_is_told_what_the_seconds_of_the_last_one_were_worth(runner: LocalRunner) -> None:
     """It meets the machine in another moment."""
 
-    def standard(job: Job) -> str:
-        return one(runner, job).device.rpartition(" standard=")[2]
+    def reference(job: Job) -> str:
+        return one(runner, job).device.rpartition(" reference=")[2]
 
     one(runner, fake_job(1, seconds=9e-3))  # without a limit a kernel is timed as it is
-    assert standard(fake_job(2, limit=1.0, seconds=1.0)) == "None"
-    assert standard(fake_job(3, limit=1.0, seconds=2e-3)) == "None", "what takes long tells of no moment"
-    assert standard(fake_job(4, limit=1.0, seconds=1.9e-3)) == "0.002"
+    assert reference(fake_job(2, limit=1.0, seconds=1.0)) == "None"
+    assert reference(fake_job(3, limit=1.0, seconds=2e-3)) == "None", "what takes long tells of no moment"
+    assert reference(fake_job(4, limit=1.0, seconds=1.9e-3)) == "0.002"
     one(runner, fake_job(5, run="segfault", limit=1.0))
-    assert standard(fake_job(6, limit=1.0, seconds=1e-3)) == "0.002", "the first one stays: the least is lucky"
-    assert standard(fake_job(7, limit=1.0)) == "0.001", "but for one that is much faster"
-    assert standard(fake_job(8, limit=1.0, threads=2)) == "None", "tasks have nothing in common"
+    assert reference(fake_job(6, limit=1.0, seconds=1e-3)) == "0.002", "the first one stays: the least is lucky"
+    assert reference(fake_job(7, limit=1.0)) == "0.001", "but for one that is much faster"
+    assert reference(fake_job(8, limit=1.0, threads=2)) == "None", "tasks have nothing in common"
 
 
 def test_a_standard_that_breaks_is_nobody_elses_fault(runner: LocalRunner) -> None:
     one(runner, fake_job(1, limit=1.0, later="segfault"))
     one(runner, fake_job(2, limit=1.0, run="segfault"))
     found = one(runner, fake_job(3, limit=1.0))
-    assert found.ok and "standard=None" in found.device
+    assert found.ok and "reference=None" in found.device
 
 
 def test_what_breaks_beside_a_standard_is_its_own_fault(runner: LocalRunner) -> None:
@@ -218,7 +218,7 @@ def test_what_breaks_beside_a_standard_is_its_own_fault(runner: LocalRunner) -> 
     one(runner, fake_job(2, limit=1.0, run="segfault"))
     found = one(runner, fake_job(3, limit=1.0, time="segfault"))
     assert found.status is Status.CRASH and found.failure is not None and found.failure.stage == "time"
-    assert "standard=0.001" in one(runner, fake_job(4, limit=1.0)).device
+    assert "reference=0.001" in one(runner, fake_job(4, limit=1.0)).device
 
 
 def test_a_search_that_goes_on_keeps_the_units_of_what_is_known(shared: LocalRunner) -> None:
@@ -228,11 +228,11 @@ def test_a_search_that_goes_on_keeps_the_units_of_what_is_known(shared: LocalRun
     shared.go_on_from(fake_job(1, work=2e-3, threads=2), 5e-3)
     done = gather(shared, shared.capacity)
     assert 1 not in done, "it is no trial"
-    assert all("standard=0.005" in found.device for found in done.values()), "it is built first, and waited for"
+    assert all("reference=0.005" in found.device for found in done.values()), "it is built first, and waited for"
     shared.go_on_from(fake_job(1, threads=2), 7e-3)
-    assert "standard=0.005" in one(shared, fake_job(2, limit=1.0, threads=2)).device
+    assert "reference=0.005" in one(shared, fake_job(2, limit=1.0, threads=2)).device
     shared.go_on_from(fake_job(1, build="segfault", threads=3), 7e-3)
-    assert "standard=None" in one(shared, fake_job(2, limit=1.0, threads=3)).device
+    assert "reference=None" in one(shared, fake_job(2, limit=1.0, threads=3)).device
 
 
 def events(log: Path) -> list[tuple[str, float]]:

@@ -22,7 +22,7 @@ from ....targets.target import check_runs_here, parse_target
 from ....tensor.dtype import DTYPES
 from ..base import Array
 from .cold import evict
-from .fast_call import Passport, Wanted, entrance, fits
+from .fast_call import ArgumentSpec, Wanted, fast_call, fits
 from .jit import LINKING, jit
 from .memory import address, aligned_array, kept_memory
 from .team import parallel
@@ -130,10 +130,10 @@ class CpuKernel:
         self._count = self._outputs_at + len(artifact.outputs)
         self._frames: list[Frame] = []
         inputs, outputs = _wanted(artifact.inputs), _wanted(artifact.outputs)
-        self._passport = Passport(inputs, outputs) if fits(inputs, outputs) else None
+        self._argument_spec = ArgumentSpec(inputs, outputs) if fits(inputs, outputs) else None
         self._address = self._library[artifact.symbol]
-        if self._passport is not None:
-            self._enter = entrance(len(inputs), len(artifact.constants), len(outputs))
+        if self._argument_spec is not None:
+            self._enter = fast_call(len(inputs), len(artifact.constants), len(outputs))
 
     @property
     def facts(self) -> dict[str, dict[str, int]]:
@@ -185,11 +185,11 @@ class CpuKernel:
 
     def run_if_right(self, *objects: object) -> bool:
         """See LoadedKernel."""
-        if self._passport is None or not self._ready:
+        if self._argument_spec is None or not self._ready:
             return False
         frame = self.acquire()
         refused = self._enter(
-            self._passport.pointer, frame.pointer, self.prepared, frame.workspace, self._address, *objects
+            self._argument_spec.pointer, frame.pointer, self.prepared, frame.workspace, self._address, *objects
         )
         self._frames.append(frame)
         return not refused

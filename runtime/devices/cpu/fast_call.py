@@ -4,9 +4,9 @@ A call through Python costs about 7 us for three arrays, most of it looking at s
 function is made once per number of arrays. It reads NumPy's C structure (PyArrayObject_fields, a stable ABI) and says no to
 whatever is not exactly what the kernel wants: the caller then goes the long way, which finds out what is wrong.
 
-    i32 enter(passport, arguments, prepared, workspace, entry, object, object, ...)
+    i32 enter(spec, arguments, prepared, workspace, entry, object, object, ...)
 
-    passport   ndarray's type, then for each array: dtype object, flags it must have, bytes, rank, address of the shape
+    spec       ndarray's type, then for each array: dtype object, flags it must have, bytes, rank, address of the shape
     arguments, prepared, workspace, entry: of a kernel (codegen.artifact)
     result     0: the kernel has run; 1: something is not as wanted, nothing has run
 """
@@ -23,18 +23,18 @@ import numpy as np
 
 from .jit import linked
 
-Entrance = Callable[..., int]
+FastCall = Callable[..., int]
 Wanted = tuple[np.dtype[Any], tuple[int, ...]]
 
 MOST_ARRAYS = 8  # of one kernel: beyond, the long way is taken
 MOST_RANK = 8
 _TYPE, _DATA, _RANK, _SHAPE, _DTYPE, _FLAGS = 8, 16, 24, 32, 56, 64  # offsets in PyArrayObject_fields of 64-bit systems
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
-_WORDS = 5  # of a passport for each array
+_WORDS = 5  # of a spec for each array
 _numbers = itertools.count()
 
 
-class Passport:
+class ArgumentSpec:
     """What a kernel wants of its arrays, as `enter` reads it. `inputs` come before `outputs`."""
 
     def __init__(self, inputs: Sequence[Wanted], outputs: Sequence[Wanted]) -> None:
@@ -81,7 +81,7 @@ def _structure_is_known() -> bool:
 
 
 @lru_cache(maxsize=MOST_ARRAYS * MOST_ARRAYS)
-def entrance(inputs: int, constants: int, outputs: int) -> Entrance:
+def fast_call(inputs: int, constants: int, outputs: int) -> FastCall:
     """`enter` for so many arrays; the kernel's argument block has the constants between inputs and outputs.
 
     It releases Python's global lock before it looks at anything: the caller holds the arrays.
@@ -110,23 +110,23 @@ def _text(name: str, inputs: int, constants: int, outputs: int) -> str:
         body.append(f"  br i1 {condition}, label %b{blocks}, label %no")
         body.append(f"b{blocks}:")
 
-    load("type", "i64", "%passport", 0)
+    load("type", "i64", "%spec", 0)
     for n in range(count):
         a, words = f"a{n}", 8 * (1 + _WORDS * n)
         for word, (part, offset, kind) in enumerate((("type", _TYPE, "i64"), ("dtype", _DTYPE, "i64"))):
             load(f"{a}.{part}", kind, f"%{a}", offset)
             wanted = "%type"
             if word:
-                load(f"{a}.wanted", "i64", "%passport", words)
+                load(f"{a}.wanted", "i64", "%spec", words)
                 wanted = f"%{a}.wanted"
             body.append(f"  %{a}.{part}.same = icmp eq i64 %{a}.{part}, {wanted}")
             go_on_if(f"%{a}.{part}.same")
         load(f"{a}.flags", "i32", f"%{a}", _FLAGS)
-        load(f"{a}.must", "i32", "%passport", words + 8)
-        load(f"{a}.size", "i64", "%passport", words + 16)
+        load(f"{a}.must", "i32", "%spec", words + 8)
+        load(f"{a}.size", "i64", "%spec", words + 16)
         load(f"{a}.ranks", "i32", f"%{a}", _RANK)
-        load(f"{a}.rank", "i32", "%passport", words + 24)
-        load(f"{a}.extents", "ptr", "%passport", words + 32)
+        load(f"{a}.rank", "i32", "%spec", words + 24)
+        load(f"{a}.extents", "ptr", "%spec", words + 32)
         load(f"{a}.shape", "ptr", f"%{a}", _SHAPE)
         load(f"{a}.data", "i64", f"%{a}", _DATA)
         body.append(f"  %{a}.has = and i32 %{a}.flags, %{a}.must")
@@ -171,7 +171,7 @@ same:
 other:
   ret i1 false
 }}
-define i32 @{name}(ptr %passport, ptr %arguments, ptr %prepared, ptr %workspace, ptr %entry, {parameters}) {{
+define i32 @{name}(ptr %spec, ptr %arguments, ptr %prepared, ptr %workspace, ptr %entry, {parameters}) {{
 start:
 {chr(10).join(body)}
   call void %entry(ptr %arguments, ptr %prepared, ptr %workspace)

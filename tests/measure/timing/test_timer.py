@@ -13,7 +13,7 @@ from contracts.runner import gather
 from tilesmith.codegen.pipeline import build
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.process.worker import Link
-from tilesmith.measure.requests import ConfirmRequest, Standard, TimeLimits, TimeRequest
+from tilesmith.measure.requests import ConfirmRequest, ReferenceKernel, TimeLimits, TimeRequest
 from tilesmith.measure.result import Job, Measurement, Purpose, Status
 from tilesmith.measure.timing.drift import Drift
 from tilesmith.measure.timing.method import SEARCH_PLAN, Repeat, Timing
@@ -123,18 +123,18 @@ def test_a_standard_is_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     original = Drift.begin
     monkeypatch.setattr(Drift, "begin", begin)
-    timer, notes, standard = TrustingTimer(alone=True), Notes(), Standard(time_request("right").artifact, 2e-6)
-    found = timer.handle(replace(time_request("slow", limit=1.0), standard=standard), notes)
+    timer, notes, reference = TrustingTimer(alone=True), Notes(), ReferenceKernel(time_request("right").artifact, 2e-6)
+    found = timer.handle(replace(time_request("slow", limit=1.0), reference=reference), notes)
     assert isinstance(found, Measurement) and found.ok and begun == [(2e-6, 1.0)]
     assert notes.said[-3:] == ["quiet", "time 1", "time 0"] and {"load 1", "verify 1"} < set(notes.said)
-    again = timer.handle(replace(time_request("right", limit=1.0), standard=standard), notes := Notes())
+    again = timer.handle(replace(time_request("right", limit=1.0), reference=reference), notes := Notes())
     assert isinstance(again, Measurement) and notes.said == ["load 0", "prepare 0", "verify 0", "quiet"]
 
 
 @pytest.mark.parametrize(("kind", "seconds"), [("wrong", 1e-6), ("right", 1e3)])
 def test_a_standard_that_tells_nothing_is_not_asked_again(kind: str, seconds: float) -> None:
     timer = TrustingTimer(alone=True)
-    request = replace(time_request("right", limit=1.0), standard=Standard(time_request(kind).artifact, seconds))
+    request = replace(time_request("right", limit=1.0), reference=ReferenceKernel(time_request(kind).artifact, seconds))
     first = timer.handle(request, Notes())
     timer.handle(request, notes := Notes())
     assert isinstance(first, Measurement) and first.ok and not any(said.endswith("1") for said in notes.said)

@@ -11,7 +11,7 @@ import tilesmith
 from helpers.pipeline.candidates import random_config
 from tilesmith.codegen.pipeline import build
 from tilesmith.common.errors import ArgumentError
-from tilesmith.runtime.devices.cpu.fast_call import entrance
+from tilesmith.runtime.devices.cpu.fast_call import fast_call
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -151,6 +151,6 @@ def test_eight_threads_agree_with_one(name: str) -> None:
 
 
 def test_an_entrance_that_was_forgotten_is_made_again() -> None:
-    entrance(1, 0, 1)
-    entrance.cache_clear()  # as many others would; the old one may still be in use
-    assert entrance(1, 0, 1)
+    fast_call(1, 0, 1)
+    fast_call.cache_clear()  # as many others would; the old one may still be in use
+    assert fast_call(1, 0, 1)
