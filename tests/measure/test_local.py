@@ -248,7 +248,7 @@ def test_builders_rest_while_a_parallel_kernel_is_timed(tmp_path: Path, threads:
         runner.submit(fake_job(0))
         gather(runner, 1)
         runner.submit(fake_job(1, threads=threads, log=str(log), wait=0.3))
-        runner.submit(fake_job(2, work=0.05, log=str(log)))
+        runner.submit(fake_job(2, work=0.3, log=str(log)))
         assert all(m.ok for m in gather(runner, 2).values())
     seen = events(log)
     begin, end = next(t for w, t in seen if w == "quiet"), next(t for w, t in seen if w == "loud")
@@ -262,7 +262,7 @@ def test_a_rest_is_no_timeout(tmp_path: Path) -> None:
         runner.submit(fake_job(0))
         gather(runner, 1)
         runner.submit(fake_job(1, threads=64, wait=1.0, log=str(log)))
-        runner.submit(fake_job(2, work=0.02, log=str(log)))
+        runner.submit(fake_job(2, work=0.3, log=str(log)))
         assert all(m.ok for m in gather(runner, 2).values())
 
 
