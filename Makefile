@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-PACKAGES := common targets tensor schedules codegen cost_model runtime measure tuner logs
+PACKAGES := common targets tensor schedules codegen cost_model runtime graph measure tuner logs
 
 .PHONY: install demo test test-slow gpu-check lint format types wheel clean
 

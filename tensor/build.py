@@ -58,6 +58,7 @@ from .functions import (
     sum,
     tanh,
 )
+from .origins import current_origin
 from .program import Axis, Fold, Input, Origin, Stage, Table, Tensor
 
 __all__ = [
@@ -341,7 +342,9 @@ _OWN_FOLDER = str(Path(__file__).parent)
 
 
 def _origin() -> Origin:
-    """File and line of the first caller outside this package, and the function it stands in, unless it is a module."""
+    """What `originating` says; or file and line of the first caller outside this package, and the function it stands in."""
+    if (given := current_origin()) is not None:
+        return given
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
         frame = frame.f_back

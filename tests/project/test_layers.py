@@ -19,8 +19,9 @@ LEFT_OF = {
     "codegen": "common targets tensor schedules",
     "cost_model": "common targets tensor schedules",
     "runtime": "common targets tensor schedules codegen cost_model",
+    "graph": "common targets tensor schedules codegen cost_model runtime",
     "measure": "common targets tensor schedules codegen cost_model runtime",
-    "tuner": "common targets tensor schedules codegen cost_model runtime measure logs",
+    "tuner": "common targets tensor schedules codegen cost_model runtime graph measure logs",
     "logs": "",
 }
 MODULES = modules()
