@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from math import prod
 
 from ..tensor.exceptional import asked_for
@@ -115,7 +115,7 @@ def moves_apart(read: Read) -> bool:
     return len(set(names)) == len(names)
 
 
-def finished(program: Program, stage: Stage, taken: set[str], fits: Callable[[Read, Stage], bool]) -> Stage | None:
+def finished(program: Program, stage: Stage, taken: Set[str], fits: Callable[[Read, Stage], bool]) -> Stage | None:
     """The only producer that a pointwise stage finishes: the stage alone reads it, and the read and the producer fit."""
     if stage.combiner is not None or len(stage.tensors) != 1:
         return None

@@ -10,17 +10,18 @@ from ...tensor.program import Program, Stage
 from ..access import identity_read, is_anchor, is_expensive, moves_data_only, points_of, reads_of
 from ..inlining import Inlining
 from ..schedule import Schedule
+from .rule import Decided, Rule
 
 NODES, DEPTH = 2048, 256  # of an expression, after what it reads was written into it
 REPEATED = 256  # nodes of one in which something is computed again: what is cheap once adds up from stage to stage
 
 
-def inline_cheap(s: Schedule, kept: frozenset[str] = frozenset()) -> None:
-    """Inlines from the outputs back, so that chains collapse into their last consumer. `kept`: stages to leave alone."""
+def _prepare(s: Schedule, decided: Decided) -> Decided:
+    """Inlines from the outputs back, so that chains collapse into their last consumer. What rules keep is left alone."""
     now, found = Inlining(s.program), []
     for name in [stage.name for stage in reversed(s.program.stages)]:
         stage = now.stage(name)
-        if name in kept or not now.can_inline(stage):
+        if name in decided.kept or not now.can_inline(stage):
             continue
         consumers = now.consumers(name)
         if _chooses_elsewhere(s.program, stage, consumers) or _grows(now, stage, consumers):
@@ -31,6 +32,7 @@ def inline_cheap(s: Schedule, kept: frozenset[str] = frozenset()) -> None:
         now.inline(name)
         found.append(name)
     s.inline(*found)
+    return decided
 
 
 def _grows(now: Inlining, stage: Stage, consumers: Sequence[Stage]) -> bool:
@@ -82,3 +84,6 @@ def _inlines_free(stage: Stage, consumers: Sequence[Stage]) -> bool:
 def _inlines_perhaps(stage: Stage, consumers: Sequence[Stage]) -> bool:
     """Expensive, but read only a few times: computing it again may be cheaper than memory."""
     return _repeats(stage, consumers) <= 4
+
+
+INLINE = Rule("inline", _prepare)

@@ -1,4 +1,4 @@
-"""Rules for processors: tiles, windows, rows, folds, streams, matrix units.
+"""Rules for processors. Start at `table.py`, the list of all of them.
 
 Imports the core files of `schedules`.
 """

@@ -8,12 +8,15 @@ own. There is little to win, so nothing is left open: a search has better things
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ....tensor.exceptional import asked_for
 from ....tensor.expr import Read, walk
 from ....tensor.program import Program, Stage
 from ...access import element_stride
 from ...extents import ceildiv, minimum
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..rule import Decided, Rule
 
 TOGETHER = 4  # results side by side, and rows of them: chains overlap, and memory is read in long pieces
 
@@ -40,8 +43,32 @@ def _is_asked(program: Program, stage: Stage) -> bool:
     return any(isinstance(node, Read) and node.tensor == stage.name for one in conditions for node in walk(one))
 
 
-def apply_asked(s: Schedule, root: str, about: frozenset[str]) -> set[str]:
-    """Schedules one of these stages, and those that it takes in by rows; returns the stages taken."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The stages of `asked_about`, before anything is inlined."""
+
+    about: frozenset[str]
+
+
+def _prepare(s: Schedule, decided: Decided) -> Decided:
+    about = asked_about(s.program)
+    return decided.with_nests(about).noting(_Asked(about))
+
+
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    asked = decided.fact(_Asked)
+    return stage.name if asked is not None and stage.name in asked.about else None
+
+
+def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
+    """Schedules one of these stages, and those that it takes in by rows."""
+    asked = decided.fact(_Asked)
+    assert asked is not None
+    return _by_rows(s, root, asked.about)
+
+
+def _by_rows(s: Schedule, root: str, about: frozenset[str]) -> set[str]:
+    """The root by rows, with the stages that it takes in; one that reduces runs alone."""
     stage = s.stage(root)
     if stage.definition.reduction:
         s.parallel(*_sizes(s, stage))
@@ -87,3 +114,6 @@ def _sizes(s: Schedule, stage: StageHandle) -> list[LoopHandle]:
     s.unroll(*rows[1:], inner)
     s.vectorize(vector)
     return [*others, *rows[:1], outer]
+
+
+ASKED = Rule("asked", _prepare, _matches, _apply)

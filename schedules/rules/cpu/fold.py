@@ -27,6 +27,7 @@ from ....tensor.scan import written_in_step
 from ...access import element_stride, output_stride
 from ...extents import ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..rule import Decided, Rule, rewriting
 from .stream import row_axes
 
 ROWS_AT_MOST = 8
@@ -35,17 +36,21 @@ LANES = (64, 128, 32)  # of a search: a few vectors, so that their chains overla
 WIDTH_AT_MOST = 256  # points of an axis that only some tensors keep: more do not stay in registers
 
 
-def apply_fold(s: Schedule, name: str) -> set[str]:
-    """Schedules a fold as a root, and a fold that feeds it alone; returns the stages taken."""
-    at = _scheduled(s, s.stage(name), root=True)
-    feeder = _feeder(s.program, s.program.stage(name))
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    return stage.name if stage.fold is not None else None
+
+
+def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
+    """Schedules a fold, and a fold that feeds it alone."""
+    at = _scheduled(s, s.stage(root), root=True)
+    feeder = _feeder(s.program, s.program.stage(root))
     if feeder is None or at is None:
-        return {name}
+        return {root}
     _scheduled(s, s.compute_at(feeder, at), root=False)
-    return {name, feeder}
+    return {root, feeder}
 
 
-def prepare_folds(s: Schedule) -> None:
+def _rewrite(s: Schedule) -> None:
     """A search along memory is done in lanes, where it may be."""
     for stage in s.program.stages:
         if stage.fold is None or _walked(s.program, stage) != stage.reduction[0].name:
@@ -174,3 +179,6 @@ def _rows(s: Schedule, stage: StageHandle, inner: list[str], root: bool) -> Loop
     if root:
         s.parallel(*common)
     return common[-1] if common and feeds else None
+
+
+FOLD = Rule("fold", rewriting(_rewrite), _matches, _apply)

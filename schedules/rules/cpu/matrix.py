@@ -12,6 +12,7 @@ has products which are infinite or NaN, the sums run that stand in for these (te
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -28,6 +29,7 @@ from ...access import depends, finished, identity_read, output_stride
 from ...extents import Extent, ceildiv, minimum
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..rule import Decided, Rule, nests_of_their_own
 from .tile import tiles_of_blocks
 
 INTRINSIC = "amx_bf16"
@@ -47,7 +49,13 @@ class Products:
     pairs: MatrixPairs
 
 
-def prepare_matrix(s: Schedule) -> None:
+def _prepare(s: Schedule, decided: Decided) -> Decided:
+    if decided.matrix_unit:
+        _rewrite(s)
+    return decided
+
+
+def _rewrite(s: Schedule) -> None:
     """Perhaps every sum of products that fits goes to the unit. Of several, only the usual structures: they multiply."""
     if not s.allows("bf16_products") or _next_rewrite(s.program) is None or not s.variant("matrix unit", [True, False]):
         return
@@ -119,7 +127,7 @@ def products_of(stage: Stage) -> Products | None:
     return None if pairs is None else Products(rows, columns, word, pairs)
 
 
-def kept_products(program: Program) -> frozenset[str]:
+def _kept_products(program: Program) -> frozenset[str]:
     """Products and their packed operands: stages of their own, for nobody to take in."""
     found: set[str] = set()
     for stage in program.stages:
@@ -128,7 +136,7 @@ def kept_products(program: Program) -> frozenset[str]:
     return frozenset(found)
 
 
-def choosing(program: Program) -> frozenset[str]:
+def _choosing(program: Program) -> frozenset[str]:
     """Stages that choose between products and the sums that stand in for them, which run beside them: nests of their own."""
     return frozenset(
         reader.name
@@ -143,12 +151,7 @@ def _exact(program: Program, products: str) -> tuple[str, ...]:
     return tuple(reader.name for reader in program.consumers[products] if asked_for(reader) is not None)
 
 
-def packed_of(program: Program, name: str) -> bool:
-    """Whether a stage is an operand of products, packed."""
-    return any(products_of(reader) is not None for reader in program.consumers[name])
-
-
-def finishes_products(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
+def _finishes_products(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
     """The products that a pointwise stage finishes, point by point in its own order."""
 
     def fits(read: Read, producer: Stage) -> bool:
@@ -166,10 +169,16 @@ def _apart(s: Schedule, name: str, at: LoopHandle) -> None:
     s.vectorize(column)
 
 
-def pack_for_products(s: Schedule, name: str) -> set[str]:
+def _matches_packed(program: Program, stage: Stage, decided: Decided) -> str | None:
+    """An operand of products, packed."""
+    read = any(products_of(reader) is not None for reader in program.consumers[stage.name])
+    return stage.name if read else None
+
+
+def _apply_packed(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     """An operand as a nest of its own."""
-    s.parallel(*_pack(s, s.stage(name)))
-    return {name}
+    s.parallel(*_pack(s, s.stage(root)))
+    return {root}
 
 
 def _pack(s: Schedule, stage: StageHandle) -> list[LoopHandle]:
@@ -218,8 +227,14 @@ def _side(program: Program, name: str) -> str:
     return "rows" if any(read.tensor == name for read in found.pairs.rows) else "columns"
 
 
-def apply_products(s: Schedule, root: str, name: str) -> set[str]:
-    """Schedules products, with the stage that finishes them if that is another one; returns the stages taken."""
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    """Products themselves, or else those that the stage finishes."""
+    products = stage if products_of(stage) is not None else _finishes_products(program, stage, decided.taken)
+    return None if products is None else products.name
+
+
+def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
+    """Schedules products, with the stage that finishes them if that is another one."""
     rows, columns = (ceildiv(loop.extent, SIDE) for loop in s.stage(name).axes[-2:])
     high = s.factor(f"{name}.rows", rows, at_most=3, default=2)
     wide = s.factor(f"{name}.columns", columns, at_most=MOST_TILES, default=2)
@@ -308,3 +323,9 @@ def _tile(
         s.bring(name, moved, tiles[0], s.flag(f"{name}.bring"))
     for operand in inside:
         _pack(s, s.compute_at(operand, pieces[0]))
+
+
+PRODUCTS = Rule("products", _prepare, _matches, _apply)
+PACKED = Rule("packed", matches=_matches_packed, apply=_apply_packed)
+PRODUCTS_APART = Rule("products apart", nests_of_their_own(_kept_products))
+CHOICES_APART = Rule("choices apart", nests_of_their_own(_choosing))

@@ -10,7 +10,7 @@ exists for a block of rows and a block of columns alone, in a near cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....common.errors import ProgramError
 from ....tensor.expr import variables
@@ -19,6 +19,7 @@ from ....tensor.rewrites.registry import apply_rewrite
 from ...access import identity_read, is_anchor, reads_of
 from ...inlining import can_inline, inline_stages
 from ...schedule import LoopHandle, Schedule
+from ..rule import Decided, Rule
 from .fold import common_axes
 from .rows import run_together
 from .stream import row_axes
@@ -37,8 +38,8 @@ class Online:
     members: tuple[str, ...]
 
 
-def prepare_online(s: Schedule) -> Online | None:
-    """Perhaps a softmax by blocks, where that can be; and where its parts are."""
+def _prepare(s: Schedule, decided: Decided) -> Decided:
+    """Perhaps rewrites a softmax to blocks, where that can be; finds the fold, and what runs before each of its steps."""
     for stage in s.program.stages if s.allows("block_softmax") else ():
         options = [block for block in BLOCKS if _applies(s.program, stage, block)]
         if options:
@@ -47,7 +48,11 @@ def prepare_online(s: Schedule) -> Online | None:
                 s.rewrite("block_softmax", stage=stage.name, block=block)
                 s.inline(*_unfinished(s.program))
             break
-    return online_of(s.program)
+    online = online_of(s.program)
+    if online is None:
+        return decided
+    decided = replace(decided, alone=decided.alone | {online.root})
+    return decided.keeping(frozenset(online.members)).noting(online)
 
 
 def _applies(program: Program, stage: Stage, block: int) -> bool:
@@ -121,9 +126,16 @@ def _moved(stage: Stage, reader: Stage, moving: set[str]) -> set[str]:
     return found
 
 
-def apply_online(s: Schedule, found: Online) -> set[str]:
-    """Schedules the root, the fold and all members; returns the stages taken."""
-    root = s.stage(found.root)
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    online = decided.fact(Online)
+    return stage.name if online is not None and online.root == stage.name else None
+
+
+def _apply(s: Schedule, name: str, anchor: str, decided: Decided) -> set[str]:
+    """Schedules the root, the fold and all members."""
+    found = decided.fact(Online)
+    assert found is not None
+    root = s.stage(name)
     number = len(common_axes(s.program.stage(found.fold))) - 1
     *others, row = root.axes[: number + 1]
     dtype = root.definition.tensors[0].dtype
@@ -147,3 +159,6 @@ def _stepwise(s: Schedule, fold: str, at: LoopHandle) -> LoopHandle:
     s.reorder(step, *made.axes[:common], *made.axes[common:-1], *columns)
     s.vectorize(columns[1])
     return step
+
+
+ONLINE = Rule("online", _prepare, _matches, _apply)

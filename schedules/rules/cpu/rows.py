@@ -11,12 +11,13 @@ belongs to one row is done row by row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....tensor.program import Program, Stage
 from ...access import contiguous_axis, depends, element_stride, is_anchor, is_expensive, plain_dimension
 from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..rule import Decided, Rule
 from .stream import row_axes
 from .tile import can_tile, parts_of
 from .transpose import contiguous_dimension, square
@@ -66,16 +67,35 @@ def _same_rows(program: Program, stage: Stage, own: tuple[str | None, ...]) -> b
     return parts is not None and parts.rows == own[-1]
 
 
-def kept_together(program: Program, found: Together) -> frozenset[str]:
+def _prepare(s: Schedule, decided: Decided) -> Decided:
+    """Perhaps chooses the last product as a root by blocks of rows. Where a softmax runs by blocks (online.py), that
+    root has the products already."""
+    found = None if decided.alone else together_of(s.program)
+    if found is None:
+        return decided
+    kept = _kept_together(s.program, found)
+    if not s.variant(f"{found.root} by rows", [True] if kept else [True, False]):
+        return decided
+    return replace(decided, alone=decided.alone | {found.root}).keeping(kept).noting(found)
+
+
+def _kept_together(program: Program, found: Together) -> frozenset[str]:
     """What must not be written where it is read: functions of points, which a product would compute again and again."""
     return frozenset(name for name in found.members if is_expensive(program.stage(name)))
 
 
-def apply_together(s: Schedule, found: Together) -> set[str]:
-    """Schedules the root with all members that are left; returns the stages taken."""
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    together = decided.fact(Together)
+    return stage.name if together is not None and together.root == stage.name else None
+
+
+def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
+    """Schedules the root with all members that are left after inlining."""
+    found = decided.fact(Together)
+    assert found is not None
     members = [name for name in found.members if any(stage.name == name for stage in s.program.stages)]
-    run_together(s, members, _root(s, s.stage(found.root)))
-    return {found.root, *members}
+    run_together(s, members, _root(s, s.stage(root)))
+    return {root, *members}
 
 
 def run_together(s: Schedule, members: list[str], at: LoopHandle) -> None:
@@ -191,3 +211,6 @@ def _row_by_row(s: Schedule, stage: StageHandle) -> LoopHandle:
     s.unroll(pieces[1])
     s.vectorize(pieces[2])
     return others[-1] if others else pieces[0]
+
+
+ROWS = Rule("rows", _prepare, _matches, _apply)

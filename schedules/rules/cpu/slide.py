@@ -14,6 +14,7 @@ a piece of the data is copied with its border (tensor/rewrites/pad_reads.py).
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from math import prod
 
@@ -23,6 +24,7 @@ from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ...access import finished, identity_read, is_anchor, output_stride
 from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..rule import Decided, Rule, keeping, rewriting
 from .exceptional import asked_about
 from .window import is_shifted, shifting_axes, slides
 
@@ -59,7 +61,7 @@ def slide_of(program: Program, stage: Stage) -> Slide | None:
     return Slide(vectors[0], axes[-1] if axes else None, axes[-2] if len(axes) > 1 else None, data)
 
 
-def prepare_slides(s: Schedule) -> None:
+def _rewrite(s: Schedule) -> None:
     """Borders are written by stages of their own, or asked for at each load: less is copied then."""
     found = _with_borders(s.program)
     while found and s.variant(f"{found[0].name} border", [True, False]):
@@ -81,7 +83,7 @@ def _has_border(program: Program, stage: Stage) -> bool:
     return can_pad_reads(program, stage, slide.data.tensor)
 
 
-def pieces_of_slides(program: Program) -> frozenset[str]:
+def _pieces_of_slides(program: Program) -> frozenset[str]:
     """The pointwise stages that make the data of one sliding window and nothing else."""
     found = set()
     for stage in program.stages:
@@ -94,15 +96,23 @@ def pieces_of_slides(program: Program) -> frozenset[str]:
     return frozenset(found)
 
 
-def finished_slide(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
+def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
     """The sliding reduction whose values a pointwise stage finishes, point by point."""
     return finished(
         program, stage, taken, lambda read, p: identity_read(read, stage) and slide_of(program, p) is not None
     )
 
 
-def apply_slide(s: Schedule, root: str, name: str) -> set[str]:
-    """Schedules a sliding reduction and the pointwise stage that finishes it (or itself); returns the stages taken."""
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    """The sliding reduction that the stage finishes, or else itself."""
+    slide = _finishes(program, stage, decided.taken)
+    if slide is not None:
+        return slide.name
+    return stage.name if slide_of(program, stage) is not None else None
+
+
+def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
+    """Schedules a sliding reduction and the pointwise stage that finishes it (or itself)."""
     slide = slide_of(s.program, s.program.stage(name))
     assert slide is not None
     return _Sliding(s, root, name, slide).apply()
@@ -153,7 +163,7 @@ class _Sliding:
         if self.root != self.name:
             self._attach([*others, *outside, *blocks, *around, *inside][-1])
         data = slide.data.tensor
-        if data in pieces_of_slides(s.program) and at is not None:
+        if data in _pieces_of_slides(s.program) and at is not None:
             taken.add(data)
             self._piece(s.compute_at(data, at))
         return taken
@@ -195,3 +205,7 @@ class _Sliding:
         pieces = self.s.split(loops[-1], self.lanes)
         self.s.reorder(*loops[:-1], *pieces)
         self.s.vectorize(pieces[-1])
+
+
+SLIDE = Rule("slide", rewriting(_rewrite), _matches, _apply)
+SLIDE_DATA = Rule("slide data", keeping(_pieces_of_slides))

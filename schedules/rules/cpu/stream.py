@@ -6,6 +6,7 @@ where their rows stay in a near cache. A producer is taken in only if nothing wo
 
 from __future__ import annotations
 
+from collections.abc import Set
 from math import prod
 
 from ....tensor.expr import Var
@@ -13,6 +14,7 @@ from ....tensor.program import Program, Stage
 from ...access import contiguous_axis, depends, element_stride, is_anchor
 from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..rule import Decided, Rule
 from .transpose import crossing, transpose
 
 UNROLL_AT_MOST = 8
@@ -24,9 +26,14 @@ LINE = 64  # bytes
 LARGE = 1 << 20  # elements: a result of this size outlives no near cache, so streaming stores are worth a try
 
 
-def stream_group(s: Schedule, root: str, taken: set[str], few: bool = False) -> set[str]:
-    """Schedules a root and what runs inside of its rows; returns the stages taken. `few`: leave out rarer structures."""
-    group, shared = row_group(s.program, s.program.stage(root), taken)
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    return stage.name
+
+
+def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
+    """Schedules a root and what runs inside of its rows. Beside nests of their own, rarer structures are left out."""
+    few = bool(decided.nests)
+    group, shared = row_group(s.program, s.program.stage(root), decided.taken | decided.nests)
     stage = s.stage(root)
     across = None if group else crossing(s.program, stage.definition)
     if across is not None:
@@ -197,7 +204,7 @@ def _is_large(stage: Stage) -> bool:
     return total >= LARGE
 
 
-def row_group(program: Program, root: Stage, taken: set[str]) -> tuple[list[str], int]:
+def row_group(program: Program, root: Stage, taken: Set[str]) -> tuple[list[str], int]:
     """(producers that run inside the rows of a root, consumers first; how many leading axes make a row).
 
     More row axes are tried first: the values of a row are then fewest.
@@ -210,7 +217,7 @@ def row_group(program: Program, root: Stage, taken: set[str]) -> tuple[list[str]
     return [], 0
 
 
-def _members(program: Program, root: Stage, shared: int, taken: set[str]) -> list[str]:
+def _members(program: Program, root: Stage, shared: int, taken: Set[str]) -> list[str]:
     """Producers all of whose readers run in the row, and which compute each value in one row only."""
     rows: dict[str, tuple[str | None, ...]] = {root.name: tuple(a.name for a in root.axes[:shared])}
     members: list[str] = []
@@ -261,3 +268,6 @@ def row_axes(
                 return None
             found = tuple(own)
     return found if found is not None and len(set(found)) == shared else None
+
+
+STREAM = Rule("stream", matches=_matches, apply=_apply)

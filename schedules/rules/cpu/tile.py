@@ -19,7 +19,7 @@ inside of the panels; what is next is asked for ahead, by all tiles of rows alik
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from math import prod
 
@@ -38,6 +38,7 @@ from ...access import (
 from ...extents import Extent, ceildiv
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..rule import Decided, Rule
 from .stream import FAR
 from .transpose import contiguous_dimension, square
 
@@ -94,28 +95,37 @@ def can_tile(program: Program, stage: Stage, anchor: Stage) -> bool:
 
 
 def epilogue_of(
-    program: Program, stage: Stage, taken: set[str], can_tile: Callable[[Program, Stage, Stage], bool]
+    program: Program, stage: Stage, taken: Set[str], can_tile: Callable[[Program, Stage, Stage], bool]
 ) -> Stage | None:
     """The reduction that can be tiled and whose values a pointwise stage finishes, point by point."""
     return finished(program, stage, taken, lambda read, p: identity_read(read, stage) and can_tile(program, stage, p))
 
 
-def tile(s: Schedule, root: str, anchor: str, few: bool) -> None:
-    """Applies the rule. `few`: leave out the rarer structures, because several stages multiply."""
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    """The reduction that the stage finishes, or else itself."""
+    anchor = epilogue_of(program, stage, decided.taken, can_tile)
+    if anchor is not None:
+        return anchor.name
+    return stage.name if can_tile(program, stage, stage) else None
+
+
+def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
+    """Schedules the reduction and the pointwise stage that finishes it (or itself)."""
     parts = parts_of(s.program, s.program.stage(root), s.program.stage(anchor))
     assert parts is not None
     label = f"{anchor} "
     flat = parts.rows is None
     streams = is_streamed(s.program, s.program.stage(anchor), parts)
     columns_outside = flat or streams or s.variant(label + "columns outside", [True, False])
-    rows_inside = flat or few or streams or s.variant(label + "rows innermost", [True, False])
+    rows_inside = flat or decided.few or streams or s.variant(label + "rows innermost", [True, False])
     block = _Block(s, root, anchor, parts, columns_outside, rows_inside, streams)
     if root == anchor:
         block.alone()
-    elif not few and s.variant(label + "block depth", [False, True]):
+    elif not decided.few and s.variant(label + "block depth", [False, True]):
         block.with_epilogue_blocked()
     else:
         block.with_epilogue()
+    return {root, anchor}
 
 
 def is_streamed(program: Program, anchor: Stage, parts: Parts) -> bool:
@@ -357,3 +367,6 @@ class _Block:
         s.unroll(steps[1], pieces[1])
         s.vectorize(pieces[2])
         square(s, tensor, made.name, across, steps[0])
+
+
+TILE = Rule("tile", matches=_matches, apply=_apply)

@@ -10,6 +10,7 @@ in for them (tensor/exceptional.py) takes both in, tile by tile.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -24,6 +25,7 @@ from ....tensor.rewrites.registry import apply_rewrite
 from ...access import depends, element_stride, finished, identity_read, output_stride, plain_dimension
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..rule import Decided, Rule, nests_of_their_own
 from .window import window_of
 
 TILES = (4, 2)  # outputs in each direction of a tile of a fast convolution
@@ -78,7 +80,13 @@ def _found_by(index: object) -> tuple[str, int] | None:
     return None
 
 
-def prepare_transforms(s: Schedule) -> None:
+def _prepare(s: Schedule, decided: Decided) -> Decided:
+    if decided.fast:
+        _rewrite(s)
+    return decided
+
+
+def _rewrite(s: Schedule) -> None:
     """Perhaps a fast convolution; then the vectors of all transforms lie along memory."""
     for stage in s.program.stages:
         axes = _fast(s.program, stage) if s.allows("winograd") else None
@@ -144,11 +152,15 @@ def _last_axis(program: Program, read: Read) -> str | None:
     return last.name if isinstance(last, Var) else None
 
 
-def apply_transform(s: Schedule, name: str, taken: set[str]) -> set[str]:
-    """Schedules a transform at the root, and the one that feeds it; returns the stages taken."""
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    return stage.name if transform_of(program, stage) is not None else None
+
+
+def _apply(s: Schedule, name: str, anchor: str, decided: Decided) -> set[str]:
+    """Schedules a transform at the root, and the one that feeds it."""
     found = transform_of(s.program, s.program.stage(name))
     assert found is not None
-    feeder = _feeder(s.program, s.program.stage(name), found, taken)
+    feeder = _feeder(s.program, s.program.stage(name), found, decided.taken)
     inner = None if feeder is None else transform_of(s.program, s.program.stage(feeder))
     if inner is not None:  # what the feeder writes out is needed at one place
         theirs = [a.name for a in s.program.stage(found.data.tensor).axes]
@@ -163,7 +175,7 @@ def apply_transform(s: Schedule, name: str, taken: set[str]) -> set[str]:
     return {name, feeder}
 
 
-def chooses_transform(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
+def _chooses_transform(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
     """The transform between whose results and sums that stand in for them a pointwise stage chooses, in their order."""
 
     def fits(read: Read, producer: Stage) -> bool:
@@ -183,8 +195,13 @@ def _stand_ins(program: Program, stage: Stage) -> list[str]:
     return found
 
 
-def apply_choice(s: Schedule, root: str, transform: str) -> set[str]:
-    """Schedules a stage that chooses, with the transform and the sums that it chooses between; returns the stages taken."""
+def _matches_choice(program: Program, stage: Stage, decided: Decided) -> str | None:
+    chosen = _chooses_transform(program, stage, decided.taken)
+    return None if chosen is None else chosen.name
+
+
+def _apply_choice(s: Schedule, root: str, transform: str, decided: Decided) -> set[str]:
+    """Schedules a stage that chooses, with the transform and the sums that it chooses between."""
     found = transform_of(s.program, s.program.stage(transform))
     assert found is not None
     (exact,) = _stand_ins(s.program, s.program.stage(root))
@@ -271,7 +288,7 @@ def _is_summed_beside(stage: Stage, axis: str) -> bool:
     return False
 
 
-def _feeder(program: Program, stage: Stage, found: Transform, taken: set[str]) -> str | None:
+def _feeder(program: Program, stage: Stage, found: Transform, taken: Set[str]) -> str | None:
     """The transform whose result this one alone reads, point by point along the axes that neither writes out."""
     producer = program.producers.get(found.data.tensor)
     if producer is None or producer.name in taken or producer.name in program.outputs:
@@ -280,3 +297,8 @@ def _feeder(program: Program, stage: Stage, found: Transform, taken: set[str]) -
         return None
     plain = all(isinstance(index, Var) for index in found.data.indices)
     return producer.name if plain and stage.name != producer.name else None
+
+
+TRANSFORM = Rule("transform", _prepare, _matches, _apply)
+CHOICE = Rule("choice", matches=_matches_choice, apply=_apply_choice)
+TRANSFORMS_APART = Rule("transforms apart", nests_of_their_own(kept_transforms))

@@ -19,6 +19,7 @@ in a near cache.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from ....tensor.expr import Expr, Read, Var
@@ -29,6 +30,7 @@ from ...access import depends, element_stride, finished, is_anchor, output_strid
 from ...extents import Extent, ceildiv
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..rule import Decided, Rule, keeping, rewriting
 from .transpose import NARROWEST, square, square_side
 
 ROWS_AT_MOST = 28
@@ -100,7 +102,7 @@ def slides(anchor: Stage, read: Read) -> bool:
     return False
 
 
-def prepare_windows(s: Schedule) -> None:
+def _rewrite(s: Schedule) -> None:
     """Rewrites for all anchors to which the rule applies: borders are written, vectors lie innermost."""
     while _pad_one(s) or _reorder_one(s):
         pass
@@ -127,7 +129,7 @@ def _reorder_one(s: Schedule) -> bool:
     return False
 
 
-def pieces_of_data(program: Program) -> frozenset[str]:
+def _pieces_of_data(program: Program) -> frozenset[str]:
     """The pointwise stages that make the data of one anchor and nothing else: they run where a piece is needed."""
     found = set()
     for stage in program.stages:
@@ -142,8 +144,16 @@ def pieces_of_data(program: Program) -> frozenset[str]:
     return frozenset(found)
 
 
-def tile_window(s: Schedule, root: str, anchor: str) -> set[str]:
-    """Schedules an anchor and the pointwise stage that finishes it (or itself); returns the stages taken."""
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    """The anchor that the stage finishes, or else itself."""
+    anchor = _finishes(program, stage, decided.taken)
+    if anchor is not None:
+        return anchor.name
+    return stage.name if window_of(program, stage) is not None else None
+
+
+def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
+    """Schedules an anchor and the pointwise stage that finishes it (or itself)."""
     window = window_of(s.program, s.program.stage(anchor))
     assert window is not None
     return _Tiling(s, root, anchor, window).apply()
@@ -178,7 +188,7 @@ class _Tiling:
         """All steps; the stages taken."""
         taken = {self.root, self.anchor}
         data = self.window.data.tensor
-        if data in pieces_of_data(self.s.program):
+        if data in _pieces_of_data(self.s.program):
             taken.add(data)
         at = self._alone() if self.root == self.anchor else self._finished()
         self._pack_weights()
@@ -309,7 +319,7 @@ class _Tiling:
         self.s.vectorize(pieces[-1])
 
 
-def finishes(program: Program, stage: Stage, taken: set[str]) -> Stage | None:
+def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
     """The anchor whose values a pointwise stage finishes, point by point, in whatever order of the axes."""
     return finished(
         program,
@@ -332,3 +342,7 @@ def _correspondence(stage: Stage, tensor: str, anchor: Stage) -> dict[str, str]:
 
 def _is_wide(stage: Stage, axis: str) -> bool:
     return stage.axis(axis).extent >= NARROWEST
+
+
+WINDOW = Rule("window", rewriting(_rewrite), _matches, _apply)
+WINDOW_DATA = Rule("window data", keeping(_pieces_of_data))

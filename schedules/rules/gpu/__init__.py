@@ -1,4 +1,4 @@
-"""Rules for GPUs. `derive.py` calls the others.
+"""Rules for GPUs. Start at `table.py`, the list of all of them.
 
 Imports the core files of `schedules`, and what the rules of `cpu` know of programs.
 """

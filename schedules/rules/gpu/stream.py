@@ -17,6 +17,7 @@ from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..cpu.stream import inside_rows, row_group
 from ..cpu.transpose import crossing
+from ..rule import Decided, Rule
 from .binding import bind_blocks, bind_threads, lanes_factor, require_threads, threads_factor
 from .transpose import transpose
 
@@ -27,9 +28,13 @@ BLOCK = 256  # threads of a block to begin with
 KEPT = 64  # elements of a row that a thread can keep in registers
 
 
-def stream_group(s: Schedule, root: str, taken: set[str]) -> set[str]:
-    """Schedules a root and what runs inside of its rows; returns the stages taken."""
-    group, shared = row_group(s.program, s.program.stage(root), taken)
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    return stage.name
+
+
+def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
+    """Schedules a root and what runs inside of its rows."""
+    group, shared = row_group(s.program, s.program.stage(root), decided.taken)
     stage = s.stage(root)
     across = None if group else crossing(s.program, stage.definition)
     if group:
@@ -51,21 +56,6 @@ def lane_axis(program: Program, stage: Stage) -> str | None:
     if axis is None and stage.all_axes:
         return (stage.axes or stage.reduction)[-1].name
     return axis
-
-
-def fold(s: Schedule, name: str) -> None:
-    """An ordered axis is walked by one thread; the axes around it, which all tensors keep, are shared out."""
-    stage = s.stage(name)
-    definition = stage.definition
-    assert definition.fold is not None
-    common = min(len(kept) for kept in definition.fold.tensor_axes)
-    if not common:
-        return
-    outer = stage.loops[:common]
-    threads = threads_factor(s, f"{name}.threads", outer[-1].extent, default=2 * WARP)
-    pieces = s.split(outer[-1], threads)
-    bind_blocks(s, *outer[:-1], pieces[0])
-    bind_threads(s, pieces[1])
 
 
 # ---- points ------------------------------------------------------------------------------------------------------------
@@ -303,3 +293,6 @@ def _row_group_by_threads(s: Schedule, root: StageHandle, group: list[str], rows
     bind_threads(s, pieces[1])
     for member in group:
         s.compute_at(member, pieces[1])
+
+
+STREAM = Rule("stream", matches=_matches, apply=_apply)

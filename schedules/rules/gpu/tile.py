@@ -25,7 +25,8 @@ from ...access import depends, element_stride, is_anchor, moves_apart, moves_dat
 from ...extents import Extent, ceildiv
 from ...inlining import can_inline
 from ...schedule import LoopHandle, Schedule, StageHandle
-from ..cpu.tile import Parts, parts_of
+from ..cpu.tile import Parts, epilogue_of, parts_of
+from ..rule import Decided, Rule
 from .binding import REGISTERS, bind_blocks, bind_threads, lanes_factor, require_threads, widest
 
 NARROWEST = 4  # points along an axis that are worth a tile
@@ -55,11 +56,20 @@ def copied(program: Program, anchor: Stage) -> frozenset[str]:
     return frozenset(read.tensor for read, _ in _operands(program, anchor, parts))
 
 
-def tile(s: Schedule, root: str, anchor: str, few: bool) -> None:
-    """Applies the rule. `few`: leave out the rarer structures, because several stages multiply."""
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    """The reduction that the stage finishes, or else itself."""
+    anchor = epilogue_of(program, stage, decided.taken, can_tile)
+    if anchor is not None:
+        return anchor.name
+    return stage.name if can_tile(program, stage, stage) else None
+
+
+def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
+    """Schedules the reduction and the pointwise stage that finishes it (or itself)."""
     parts = parts_of(s.program, s.program.stage(root), s.program.stage(anchor))
     assert parts is not None
-    _Tile(s, anchor, parts, few).apply(root)
+    _Tile(s, anchor, parts, decided.few).apply(root)
+    return {root, anchor}
 
 
 def _operands(program: Program, anchor: Stage, parts: Parts) -> list[tuple[Read, str]]:
@@ -276,3 +286,6 @@ class _Tile:
         s.reorder(made.loops[deep], *rest)
         s.bind("thread", 0, made.loops[deep])
         s.bind("thread", 1, *rest)
+
+
+TILE = Rule("tile", matches=_matches, apply=_apply)
