@@ -36,7 +36,7 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
 
 
 def _grows(now: Inlining, stage: Stage, consumers: Sequence[Stage]) -> bool:
-    """Whether some reader would become too large to be looked at again and again: what is read twice doubles at each stage."""
+    """Tells whether a reader would grow too large to be looked at again and again: what is read twice doubles at each stage."""
     most = NODES if moves_data_only(stage) or _repeats(stage, consumers) <= 1 else REPEATED
     nodes, depth = map(max, zip(*now.sizes(stage.name), strict=True))
     for consumer in consumers:
@@ -47,9 +47,10 @@ def _grows(now: Inlining, stage: Stage, consumers: Sequence[Stage]) -> bool:
 
 
 def _chooses_elsewhere(program: Program, stage: Stage, consumers: Sequence[Stage]) -> bool:
-    """Whether a stage takes some values from a sum that stands in for them, which runs beside it
-    (tensor/exceptional.py), and its readers are not one pointwise stage in the same order, which the sum could run beside as
-    well."""
+    """Tells whether a stage takes values from a stand-in sum, which runs beside it (tensor/exceptional.py), and would lose it.
+
+    That is so unless its readers are one pointwise stage in the same order, which the sum can run beside as well.
+    """
     producers = [program.producers.get(read.tensor) for read in stage.reads()]
     if not any(producer is not None and asked_for(producer) is not None for producer in producers):
         return False
@@ -62,7 +63,7 @@ def _chooses_elsewhere(program: Program, stage: Stage, consumers: Sequence[Stage
 
 
 def _repeats(stage: Stage, consumers: Sequence[Stage]) -> float:
-    """How many times the body would be evaluated, for each time that it is now. What is hardly ever computed counts nothing."""
+    """Counts how often the body would be evaluated, for each time that it is now. Sums that are hardly ever run count 0."""
     size = max(1, prod(a.extent for a in stage.axes))
     total = 0.0
     for consumer in consumers:
@@ -73,6 +74,7 @@ def _repeats(stage: Stage, consumers: Sequence[Stage]) -> float:
 
 
 def _inlines_free(stage: Stage, consumers: Sequence[Stage]) -> bool:
+    """Tells whether inlining never costs: the stage only moves data, is read once, or is cheap and no product repeats it."""
     if moves_data_only(stage):
         return True
     repeats = _repeats(stage, consumers)
@@ -82,7 +84,7 @@ def _inlines_free(stage: Stage, consumers: Sequence[Stage]) -> bool:
 
 
 def _inlines_perhaps(stage: Stage, consumers: Sequence[Stage]) -> bool:
-    """Expensive, but read only a few times: computing it again may be cheaper than memory."""
+    """Tells whether an expensive stage is read only a few times: computing it again may be cheaper than memory."""
     return _repeats(stage, consumers) <= 4
 
 

@@ -32,19 +32,19 @@ class Decided:
     facts: tuple[object, ...] = ()  # what one rule alone knows: an object of a class of its own
 
     def fact(self, kind: type[T]) -> T | None:
-        """What a rule has noted down in an object of this class; None if it has not."""
+        """Returns what a rule has noted down in an object of this class; None if it has not."""
         return next((fact for fact in self.facts if isinstance(fact, kind)), None)
 
     def noting(self, fact: object) -> Decided:
-        """The same with one more fact."""
+        """Returns the same with one more fact."""
         return replace(self, facts=(*self.facts, fact))
 
     def keeping(self, stages: frozenset[str]) -> Decided:
-        """The same with more stages that are not written where they are read."""
+        """Returns the same with more stages that are not written where they are read."""
         return replace(self, kept=self.kept | stages)
 
     def with_nests(self, stages: frozenset[str]) -> Decided:
-        """The same with more stages that stay nests of their own."""
+        """Returns the same with more stages that stay nests of their own."""
         return replace(self, kept=self.kept | stages, nests=self.nests | stages)
 
 
@@ -103,7 +103,7 @@ class Rules:
         return tuple(found)
 
     def first(self, program: Program, stage: Stage, decided: Decided) -> tuple[Rule, str]:
-        """The first rule that schedules a stage as a root, and the stage that it is about."""
+        """Returns the first rule that schedules a stage as a root, and the stage that it is about."""
         for rule in self.roots:
             anchor = rule.matches(program, stage, decided)
             if anchor is not None:
@@ -112,7 +112,7 @@ class Rules:
 
 
 def rewriting(rewrite: Callable[[Schedule], None]) -> Prepare:
-    """A preparation that only rewrites the program."""
+    """Makes a preparation that only rewrites the program."""
 
     def prepare(s: Schedule, decided: Decided) -> Decided:
         rewrite(s)
@@ -122,7 +122,7 @@ def rewriting(rewrite: Callable[[Schedule], None]) -> Prepare:
 
 
 def keeping(kept: Callable[[Program], frozenset[str]]) -> Prepare:
-    """A preparation that keeps stages from being written where they are read."""
+    """Makes a preparation that keeps stages from being written where they are read."""
 
     def prepare(s: Schedule, decided: Decided) -> Decided:
         return decided.keeping(kept(s.program))
@@ -131,7 +131,7 @@ def keeping(kept: Callable[[Program], frozenset[str]]) -> Prepare:
 
 
 def nests_of_their_own(nests: Callable[[Program], frozenset[str]]) -> Prepare:
-    """A preparation that keeps stages as nests of their own."""
+    """Makes a preparation that keeps stages as nests of their own."""
 
     def prepare(s: Schedule, decided: Decided) -> Decided:
         return decided.with_nests(nests(s.program))

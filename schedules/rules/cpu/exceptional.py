@@ -22,9 +22,9 @@ TOGETHER = 4  # results side by side, and rows of them: chains overlap, and memo
 
 
 def asked_about(program: Program) -> frozenset[str]:
-    """The stages that only conditions of sums that stand in need: those that such a condition reads, and what only these read.
+    """Finds the stages that only conditions of stand-in sums need: those that such a condition reads, and what only these read.
 
-    Not where a condition is about a result itself, which others read as well.
+    A condition about a result itself, which others read as well, is left out.
     """
     found: set[str] = set()
     for stage in reversed(program.stages):
@@ -37,7 +37,7 @@ def asked_about(program: Program) -> frozenset[str]:
 
 
 def _is_asked(program: Program, stage: Stage) -> bool:
-    """Whether a condition reads a stage at fewer points than there are results."""
+    """Tells whether a condition reads a stage at fewer points than there are results."""
     readers = (reader for reader in program.consumers[stage.name] if len(stage.axes) < len(reader.axes))
     conditions = (condition for reader in readers if (condition := asked_for(reader)) is not None)
     return any(isinstance(node, Read) and node.tensor == stage.name for one in conditions for node in walk(one))
@@ -45,7 +45,7 @@ def _is_asked(program: Program, stage: Stage) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The stages of `asked_about`, before anything is inlined."""
+    """The stages of `asked_about`, as they are before anything is inlined."""
 
     about: frozenset[str]
 
@@ -61,14 +61,14 @@ def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
 
 
 def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
-    """Schedules one of these stages, and those that it takes in by rows."""
+    """Schedules one of these stages and those that it takes in by rows."""
     asked = decided.fact(_Asked)
     assert asked is not None
     return _by_rows(s, root, asked.about)
 
 
 def _by_rows(s: Schedule, root: str, about: frozenset[str]) -> set[str]:
-    """The root by rows, with the stages that it takes in; one that reduces runs alone."""
+    """Runs the root by rows, with the stages that it takes in. A stage that reduces runs alone."""
     stage = s.stage(root)
     if stage.definition.reduction:
         s.parallel(*_sizes(s, stage))
@@ -88,7 +88,7 @@ def _by_rows(s: Schedule, root: str, about: frozenset[str]) -> set[str]:
 
 
 def _in_lanes(s: Schedule, stage: StageHandle) -> None:
-    """Vectors along the last axis; what is reduced inside."""
+    """Puts the last axis in vectors; a reduction runs inside of them."""
     *others, last = stage.axes
     outer, lanes = s.split(last, s.lanes(stage.definition.tensors[0].dtype))
     s.reorder(*others, outer, *stage.reduction, lanes)
@@ -96,7 +96,7 @@ def _in_lanes(s: Schedule, stage: StageHandle) -> None:
 
 
 def _sizes(s: Schedule, stage: StageHandle) -> list[LoopHandle]:
-    """A nest that reads much: along memory, a few results side by side. Returns the loops to share between threads."""
+    """Schedules a nest that reads much: along memory, a few results side by side. Returns the loops that threads share."""
     definition, lanes = stage.definition, s.lanes(stage.definition.tensors[0].dtype)
     *others, last = stage.axes
     loops = dict(zip((a.name for a in definition.reduction), stage.reduction, strict=True))

@@ -51,7 +51,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
 
 
 def _rewrite(s: Schedule) -> None:
-    """A search along memory is done in lanes, where it may be."""
+    """Does a search along memory in lanes, where that may be."""
     for stage in s.program.stages:
         if stage.fold is None or _walked(s.program, stage) != stage.reduction[0].name:
             continue
@@ -74,14 +74,14 @@ def _searches(program: Program, stage: Stage, lanes: int) -> bool:
 
 
 def common_axes(stage: Stage) -> tuple[str, ...]:
-    """The axes that all tensors of a fold keep."""
+    """Returns the axes that all tensors of a fold keep."""
     assert stage.fold is not None
     kept = set.intersection(*(set(names) for names in stage.fold.tensor_axes))
     return tuple(a.name for a in stage.axes if a.name in kept)
 
 
 def _scheduled(s: Schedule, stage: StageHandle, root: bool) -> LoopHandle | None:
-    """The innermost loop over points that all tensors keep; None where it is part of a register tile."""
+    """Schedules one fold. Returns its innermost loop over points that all tensors keep; None where a tile has it."""
     definition = stage.definition
     common, along = common_axes(definition), _walked(s.program, definition)
     if along in common:
@@ -91,14 +91,14 @@ def _scheduled(s: Schedule, stage: StageHandle, root: bool) -> LoopHandle | None
 
 
 def _in_step(stage: Stage) -> set[str]:
-    """Axes that no loop runs over."""
+    """Returns the axes that no loop runs over, because the step itself names the place along them."""
     found = {n: written_in_step(stage, n) for n in range(len(stage.tensors))}
     free = {place.axis for place in found.values() if place is not None}
     return free - {a.name for n, place in found.items() if place is None for a in stage.axes_of(n)}
 
 
 def _walked(program: Program, stage: Stage) -> str | None:
-    """The axis along which most of what is read lies in order; without reads, that of the largest tensor."""
+    """Returns the axis along which most of what is read lies in order; without reads, that of the largest tensor."""
     score = {a.name: 0 for a in stage.all_axes}
     for read in stage.reads():
         for axis in score:
@@ -112,7 +112,7 @@ def _walked(program: Program, stage: Stage) -> str | None:
 
 
 def _feeder(program: Program, root: Stage) -> str | None:
-    """The fold that the root alone reads, at its own points."""
+    """Returns the fold that the root alone reads, at its own points."""
     rows = {root.name: tuple(common_axes(root))}
     for read in root.reads():
         stage = program.producers.get(read.tensor)
@@ -125,7 +125,7 @@ def _feeder(program: Program, root: Stage) -> str | None:
 
 
 def _columns(s: Schedule, stage: StageHandle, along: str, root: bool) -> LoopHandle | None:
-    """Vectors of points; each block of columns takes some steps, then the next one does."""
+    """Puts points in vectors. Each block of columns takes some steps, then the next one does."""
     definition, name = stage.definition, stage.name
     lanes = s.lanes(min((t.dtype for t in definition.tensors), key=lambda d: d.bytes))
     if min(t.dtype.bytes for t in definition.tensors) < f32.bytes:
@@ -155,7 +155,7 @@ def _columns(s: Schedule, stage: StageHandle, along: str, root: bool) -> LoopHan
 
 
 def _rows(s: Schedule, stage: StageHandle, inner: list[str], root: bool) -> LoopHandle | None:
-    """Rows side by side, one step after the other; axes that only some tensors keep inside of a step, in vectors."""
+    """Runs rows side by side, one step after the other. Axes that only some tensors keep are in vectors inside of a step."""
     definition, name = stage.definition, stage.name
     loops = dict(zip((a.name for a in definition.axes), stage.axes, strict=True))
     (ordered,) = stage.reduction

@@ -41,7 +41,7 @@ MOST_TILES = TILES - 2  # accumulators: what one operand each leaves
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """A stage for the matrix unit: the axes of its tiles, and what it reads."""
+    """The parts of a stage for the matrix unit: the axes of its tiles, and what it reads."""
 
     rows: Axis
     columns: Axis
@@ -56,7 +56,7 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
 
 
 def _rewrite(s: Schedule) -> None:
-    """Perhaps every sum of products that fits goes to the unit. Of several, only the usual structures: they multiply."""
+    """Gives, perhaps, each sum of products that fits to the unit. Of several, only the usual structures are tried."""
     if not s.allows("bf16_products") or _next_rewrite(s.program) is None or not s.variant("matrix unit", [True, False]):
         return
     few = sum(_axes(s.program, stage.name) is not None for stage in s.program.stages) > 1
@@ -69,7 +69,7 @@ def _rewrite(s: Schedule) -> None:
 
 
 def _flat(s: Schedule, arguments: dict[str, str]) -> list[str]:
-    """The operands of which each block of products packs its own part, where that stays in a near cache."""
+    """Chooses the operands of which each block of products packs its own part, where that stays in a near cache."""
     stage, ready = s.program.stage(arguments["stage"]), constant_tensors(s.program)
     sides = {side: next(r.tensor for r in stage.reads() if depends(r, arguments[side])) for side in ("rows", "columns")}
     return [
@@ -80,7 +80,7 @@ def _flat(s: Schedule, arguments: dict[str, str]) -> list[str]:
 
 
 def _next_rewrite(program: Program) -> tuple[str, dict[str, str]] | None:
-    """The rewrite of a stage for the unit, after one that writes the border of its data where it reads under guards."""
+    """Returns the next rewrite for the unit. A stage that reads its data under guards gets a border for them first."""
     for stage in program.stages:
         axes = _axes(program, stage.name)
         if axes is not None:
@@ -95,8 +95,10 @@ def _next_rewrite(program: Program) -> tuple[str, dict[str, str]] | None:
 
 @lru_cache(maxsize=256)  # each combination of variants asks again
 def _axes(program: Program, name: str) -> tuple[str, str, str] | None:
-    """Rows, columns and depth of a stage that the unit may take, or None. Columns lie along memory if they can, and of equally
-    many rows those that lie next to them."""
+    """Returns rows, columns and depth of a stage that the unit may take, or None.
+
+    Columns lie along memory if they can. Of axes that make equally many rows, the one that lies next to them is taken.
+    """
     stage = program.stage(name)
     if stage.combiner != "sum" or name in constant_tensors(program) or len(stage.reads()) != 2:
         return None
@@ -117,7 +119,7 @@ def _axes(program: Program, name: str) -> tuple[str, str, str] | None:
 
 
 def products_of(stage: Stage) -> Products | None:
-    """The parts of a stage that the rewrite has made, known by its form; None for any other."""
+    """Returns the parts of a stage that the rewrite has made, which is known by its form; None for any other stage."""
     if stage.combiner != "sum" or len(stage.axes) < 2 or not stage.reduction:
         return None
     rows, columns, word = stage.axes[-2], stage.axes[-1], stage.reduction[-1]
@@ -128,7 +130,7 @@ def products_of(stage: Stage) -> Products | None:
 
 
 def _kept_products(program: Program) -> frozenset[str]:
-    """Products and their packed operands: stages of their own, for nobody to take in."""
+    """Returns products and their packed operands, which stay stages of their own: no other stage takes them in."""
     found: set[str] = set()
     for stage in program.stages:
         if products_of(stage) is not None:
@@ -137,7 +139,7 @@ def _kept_products(program: Program) -> frozenset[str]:
 
 
 def _choosing(program: Program) -> frozenset[str]:
-    """Stages that choose between products and the sums that stand in for them, which run beside them: nests of their own."""
+    """Returns the stages that choose between products and stand-in sums, which run beside them: nests of their own."""
     return frozenset(
         reader.name
         for stage in program.stages
@@ -147,12 +149,12 @@ def _choosing(program: Program) -> frozenset[str]:
 
 
 def _exact(program: Program, products: str) -> tuple[str, ...]:
-    """The sums for points whose products are not finite."""
+    """Returns the sums that stand in at points whose products are not finite."""
     return tuple(reader.name for reader in program.consumers[products] if asked_for(reader) is not None)
 
 
 def _finishes_products(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
-    """The products that a pointwise stage finishes, point by point in its own order."""
+    """Returns the products that a pointwise stage finishes, point by point in its own order."""
 
     def fits(read: Read, producer: Stage) -> bool:
         return identity_read(read, stage) and products_of(producer) is not None
@@ -161,7 +163,7 @@ def _finishes_products(program: Program, stage: Stage, taken: Set[str]) -> Stage
 
 
 def _apart(s: Schedule, name: str, at: LoopHandle) -> None:
-    """Sums that are hardly ever asked for, a vector of them at a time: right, and little code."""
+    """Runs sums that are hardly ever asked for, a vector of them at a time. That is right, and little code."""
     stage = s.compute_at(name, at)
     *others, column = stage.axes
     s.reorder(*others, *stage.reduction, column)
@@ -170,19 +172,19 @@ def _apart(s: Schedule, name: str, at: LoopHandle) -> None:
 
 
 def _matches_packed(program: Program, stage: Stage, decided: Decided) -> str | None:
-    """An operand of products, packed."""
+    """Matches an operand of products, which is packed."""
     read = any(products_of(reader) is not None for reader in program.consumers[stage.name])
     return stage.name if read else None
 
 
 def _apply_packed(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
-    """An operand as a nest of its own."""
+    """Packs an operand in a nest of its own."""
     s.parallel(*_pack(s, s.stage(root)))
     return {root}
 
 
 def _pack(s: Schedule, stage: StageHandle) -> list[LoopHandle]:
-    """All parts of a word are made at once, words side by side in vectors; the loops around, outermost first.
+    """Makes all parts of a word at once, words side by side in vectors. Returns the loops around, outermost first.
 
     Tiles of rows, or strips of columns, let memory be read in its order (1024 x 1024, Sapphire Rapids, two threads: 0.25
     instead of 0.85 ms).
@@ -211,24 +213,24 @@ def _pack(s: Schedule, stage: StageHandle) -> list[LoopHandle]:
 
 
 def _read_of(program: Program, name: str) -> Read:
-    """The first read of a packed operand."""
+    """Returns the first read of a packed operand."""
     return next(read for read in program.consumers[name][0].reads() if read.tensor == name)
 
 
 def _is_tiled(read: Read) -> bool:
-    """Whether tiles of rows or columns are a dimension of a packed operand: indices are quotients then."""
+    """Tells whether tiles of rows or columns are a dimension of a packed operand: its indices are quotients then."""
     return not all(affine(index).is_linear for index in read.indices)
 
 
 def _side(program: Program, name: str) -> str:
-    """Whether the products that read a packed operand take it as their rows or as their columns."""
+    """Tells whether the products that read a packed operand take it as their rows or as their columns."""
     found = products_of(program.consumers[name][0])
     assert found is not None
     return "rows" if any(read.tensor == name for read in found.pairs.rows) else "columns"
 
 
 def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
-    """Products themselves, or else those that the stage finishes."""
+    """Matches products, or else a stage that finishes some."""
     products = stage if products_of(stage) is not None else _finishes_products(program, stage, decided.taken)
     return None if products is None else products.name
 
@@ -257,7 +259,7 @@ def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
 
 
 def _packed_inside(s: Schedule, name: str) -> list[str]:
-    """The operands that the rewrite has left flat: blocks of products pack their parts of them."""
+    """Returns the operands that the rewrite has left flat: blocks of products pack their parts of them."""
     found = products_of(s.program.stage(name))
     assert found is not None
     ready = constant_tensors(s.program)
@@ -266,7 +268,7 @@ def _packed_inside(s: Schedule, name: str) -> list[str]:
 
 
 def _alone(s: Schedule, name: str, high: Extent, wide: Extent, columns_inside: bool, inside: list[str]) -> None:
-    """Nobody finishes the products at once: they are a nest of their own."""
+    """Makes a nest of the products alone, which no stage finishes at once."""
     stage = s.stage(name)
     *others, row_loop, column_loop = stage.axes
     tall = tiles_of_blocks(s, f"{name}.row_blocks", row_loop.extent, high * SIDE, 2 * SIDE)
@@ -279,7 +281,7 @@ def _alone(s: Schedule, name: str, high: Extent, wide: Extent, columns_inside: b
 
 
 def _finishing(s: Schedule, root: str, name: str, high: Extent, wide: Extent) -> tuple[LoopHandle, LoopHandle]:
-    """The stage that finishes the products, in blocks; the loops inside of which a block of products runs, and a vector."""
+    """Schedules the stage that finishes the products, in blocks. Returns the loops of a block of products and of a vector."""
     stage = s.stage(root)
     *others, row_loop, column_loop = stage.axes
     tall = tiles_of_blocks(s, f"{name}.row_blocks", row_loop.extent, high * SIDE, 2 * SIDE)
@@ -302,9 +304,9 @@ def _tile(
     columns_inside: bool,
     inside: list[str],
 ) -> None:
-    """The loops of the products inside of a block: `rows` and `columns` are tiles in the block, in registers, and their sides.
+    """Orders the loops of the products inside of a block.
 
-    `stage`: as it was before these were split.
+    `rows` and `columns` are tiles in the block, tiles in registers, and their sides; `stage` is as it was before the split.
     """
     name = stage.name
     *others, depth, word = stage.reduction

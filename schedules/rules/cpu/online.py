@@ -31,7 +31,7 @@ ROWS_AT_MOST = 256  # in a block
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """`root`: a pointwise stage that finishes the fold; `members`: what runs before each step, consumers first."""
+    """A fold to run block by block. A pointwise stage, `root`, finishes it; `members` run before each step, consumers first."""
 
     root: str
     fold: str
@@ -39,7 +39,7 @@ class Online:
 
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
-    """Perhaps rewrites a softmax to blocks, where that can be; finds the fold, and what runs before each of its steps."""
+    """Rewrites, perhaps, a softmax to blocks where that can be. Then finds the fold, and what runs before each of its steps."""
     for stage in s.program.stages if s.allows("block_softmax") else ():
         options = [block for block in BLOCKS if _applies(s.program, stage, block)]
         if options:
@@ -66,8 +66,10 @@ def _applies(program: Program, stage: Stage, block: int) -> bool:
 
 
 def _unfinished(program: Program) -> list[str]:
-    """Pointwise stages that read a fold and that one other pointwise stage reads, at the same points: quotients that are
-    rounded. Written there, they finish the fold in one stage."""
+    """Returns the pointwise stages that read a fold and that one other pointwise stage reads at the same points.
+
+    These are quotients that are rounded. Written where they are read, they finish the fold in one stage.
+    """
     found = []
     for stage in program.stages:
         readers = program.consumers[stage.name]
@@ -83,7 +85,7 @@ def _folds(program: Program, tensor: str) -> bool:
 
 
 def online_of(program: Program) -> Online | None:
-    """A fold that a pointwise stage finishes row by row, with products in what its steps read."""
+    """Finds a fold that a pointwise stage finishes row by row, and whose steps read what products make."""
     for fold in program.stages:
         readers = {r.name: r for t in fold.tensors for r in program.consumers[t.name]}
         if fold.fold is None or len(readers) != 1 or any(t.name in program.outputs for t in fold.tensors):
@@ -98,7 +100,7 @@ def online_of(program: Program) -> Online | None:
 
 
 def _members(program: Program, fold: Stage) -> list[str]:
-    """Stages whose values each step needs for one row, and other ones in each step."""
+    """Returns the stages of which each step of the fold needs other values, those of one row for a row."""
     common = common_axes(fold)
     rows: dict[str, tuple[str | None, ...]] = {fold.name: common}
     moved = {fold.name: {fold.reduction[0].name}}  # axes along which a stage moves from step to step
@@ -118,7 +120,7 @@ def _members(program: Program, fold: Stage) -> list[str]:
 
 
 def _moved(stage: Stage, reader: Stage, moving: set[str]) -> set[str]:
-    """The axes of a stage along which its reader moves when some of its own axes do."""
+    """Returns the axes of a stage along which its reader moves when some of its own axes do."""
     found = set()
     for read in reader.reads():
         if read.tensor == stage.name:
@@ -151,7 +153,7 @@ def _apply(s: Schedule, name: str, anchor: str, decided: Decided) -> set[str]:
 
 
 def _stepwise(s: Schedule, fold: str, at: LoopHandle) -> LoopHandle:
-    """The fold for a block of rows; returns the loop over its steps."""
+    """Schedules the fold for a block of rows; returns the loop over its steps."""
     made = s.compute_at(fold, at)
     common = len(common_axes(made.definition))
     (step,) = made.reduction

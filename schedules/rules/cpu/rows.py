@@ -30,14 +30,14 @@ BLOCK_AT_MOST = 64  # tiles of rows
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """`root`: the last anchor; `members`: what runs for a block of its rows, consumers first."""
+    """What runs by blocks of rows. `root` is the last anchor; `members` run for a block of its rows, consumers first."""
 
     root: str
     members: tuple[str, ...]
 
 
 def together_of(program: Program) -> Together | None:
-    """The last anchor whose rows need rows of an anchor before it, or None."""
+    """Returns the last anchor whose rows need rows of an anchor before it, or None."""
     for root in reversed(program.stages):
         parts = parts_of(program, root, root) if can_tile(program, root, root) and is_anchor(root) else None
         if parts is None or parts.rows is None:
@@ -62,14 +62,16 @@ def together_of(program: Program) -> Together | None:
 
 
 def _same_rows(program: Program, stage: Stage, own: tuple[str | None, ...]) -> bool:
-    """Whether the rows of an anchor's register tile are rows of the root."""
+    """Tells whether the rows of an anchor's register tile are rows of the root."""
     parts = parts_of(program, stage, stage) if can_tile(program, stage, stage) else None
     return parts is not None and parts.rows == own[-1]
 
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
-    """Perhaps chooses the last product as a root by blocks of rows. Where a softmax runs by blocks (online.py), that
-    root has the products already."""
+    """Chooses, perhaps, the last product as a root by blocks of rows.
+
+    Where a softmax runs by blocks (online.py), that root has the products already.
+    """
     found = None if decided.alone else together_of(s.program)
     if found is None:
         return decided
@@ -80,7 +82,7 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
 
 
 def _kept_together(program: Program, found: Together) -> frozenset[str]:
-    """What must not be written where it is read: functions of points, which a product would compute again and again."""
+    """Returns what must not be inlined: functions of points, which a product would compute again and again."""
     return frozenset(name for name in found.members if is_expensive(program.stage(name)))
 
 
@@ -99,7 +101,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
 
 
 def run_together(s: Schedule, members: list[str], at: LoopHandle) -> None:
-    """Products and what belongs to one row, consumers first, inside of a loop for a block of rows."""
+    """Runs products and what belongs to one row, consumers first, inside of a loop for a block of rows."""
     rows: dict[str, LoopHandle] = {}  # stage -> the loop over rows inside of which it runs, or which it has
     for name in members:
         if is_anchor(s.program.stage(name)):
@@ -135,7 +137,7 @@ def _tile(s: Schedule, stage: StageHandle, rows: LoopHandle, vector: LoopHandle,
 
 
 def _root(s: Schedule, stage: StageHandle) -> LoopHandle:
-    """The last product; returns the loop over blocks of rows."""
+    """Schedules the last product; returns the loop over blocks of rows."""
     parts = parts_of(s.program, stage.definition, stage.definition)
     assert parts is not None and parts.rows is not None
     loops = {a.name: loop for a, loop in zip(stage.definition.all_axes, stage.loops, strict=True)}
@@ -156,7 +158,7 @@ def _root(s: Schedule, stage: StageHandle) -> LoopHandle:
 
 
 def _product(s: Schedule, stage: StageHandle) -> None:
-    """A product for a block of rows."""
+    """Schedules a product for a block of rows."""
     parts = parts_of(s.program, stage.definition, stage.definition)
     assert parts is not None and parts.rows is not None
     loops = {a.name: loop for a, loop in zip(stage.definition.all_axes, stage.loops, strict=True)}
@@ -176,7 +178,7 @@ def _product(s: Schedule, stage: StageHandle) -> None:
 
 
 def _pack(s: Schedule, anchor: str, vector: str, depth: str, tile: _Tile) -> None:
-    """An operand whose vectors lie along another dimension is turned by a nest of its own, once for all rows."""
+    """Turns an operand whose vectors lie along another dimension, in a nest of its own, once for all rows."""
     for read in s.program.stage(anchor).reads():
         dimension = plain_dimension(read, vector)
         across = contiguous_dimension(s.program, read.tensor)
@@ -196,7 +198,7 @@ def _pack(s: Schedule, anchor: str, vector: str, depth: str, tile: _Tile) -> Non
 
 
 def _row_by_row(s: Schedule, stage: StageHandle) -> LoopHandle:
-    """Vectors along the row; returns the innermost loop over rows (of a stage with points, the first to be attached)."""
+    """Puts the row in vectors. Returns the innermost loop over rows (of a stage with points, the first to be attached)."""
     definition = stage.definition
     loops = {a.name: loop for a, loop in zip(definition.all_axes, stage.loops, strict=True)}
     along = contiguous_axis(s.program, definition)

@@ -36,7 +36,7 @@ TERMS_AT_MOST = 512  # in the code of one tile
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """Which axis plays which part; `data` is the read that slides."""
+    """The parts that the axes of a sliding window play. `data` is the read that slides."""
 
     vector: str
     rows: str | None
@@ -45,7 +45,7 @@ class Slide:
 
 
 def slide_of(program: Program, stage: Stage) -> Slide | None:
-    """The parts of the axes, or None where the rule does not apply."""
+    """Returns the parts of the axes, or None where the rule does not apply."""
     if stage.combiner in (None, "fold") or len(stage.tensors) != 1 or is_anchor(stage):
         return None
     sliding = [r for r in stage.reads() if slides(stage, r)]
@@ -62,7 +62,7 @@ def slide_of(program: Program, stage: Stage) -> Slide | None:
 
 
 def _rewrite(s: Schedule) -> None:
-    """Borders are written by stages of their own, or asked for at each load: less is copied then."""
+    """Lets stages of their own write the borders, or each load ask whether it is inside: less is copied then."""
     found = _with_borders(s.program)
     while found and s.variant(f"{found[0].name} border", [True, False]):
         slide = slide_of(s.program, found[0])
@@ -84,7 +84,7 @@ def _has_border(program: Program, stage: Stage) -> bool:
 
 
 def _pieces_of_slides(program: Program) -> frozenset[str]:
-    """The pointwise stages that make the data of one sliding window and nothing else."""
+    """Returns the pointwise stages that make the data of one sliding window and nothing else."""
     found = set()
     for stage in program.stages:
         slide = slide_of(program, stage)
@@ -97,14 +97,14 @@ def _pieces_of_slides(program: Program) -> frozenset[str]:
 
 
 def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
-    """The sliding reduction whose values a pointwise stage finishes, point by point."""
+    """Returns the sliding reduction whose values a pointwise stage finishes, point by point."""
     return finished(
         program, stage, taken, lambda read, p: identity_read(read, stage) and slide_of(program, p) is not None
     )
 
 
 def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
-    """The sliding reduction that the stage finishes, or else itself."""
+    """Matches a stage that finishes a sliding reduction, or else one itself."""
     slide = _finishes(program, stage, decided.taken)
     if slide is not None:
         return slide.name
@@ -119,7 +119,7 @@ def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
 
 
 class _Sliding:
-    """The steps, in order."""
+    """The tunables of a sliding window and the steps that schedule it."""
 
     def __init__(self, s: Schedule, root: str, name: str, slide: Slide) -> None:
         self.s, self.root, self.name, self.slide = s, root, name, slide
@@ -141,7 +141,7 @@ class _Sliding:
         return self.s.stage(self.name).along(self.definition, axis).extent
 
     def apply(self) -> set[str]:
-        """All steps; the stages taken."""
+        """Takes all steps; returns the stages taken."""
         s, slide = self.s, self.slide
         taken = {self.root, self.name}
         stage = s.stage(self.root)
@@ -169,7 +169,7 @@ class _Sliding:
         return taken
 
     def _pixels(self, stage: StageHandle) -> tuple[list[LoopHandle], list[LoopHandle], list[LoopHandle]]:
-        """(blocks that share data, loops inside of one, rows of the register tile)"""
+        """Returns the blocks that share data, the loops inside of one, and the rows of the register tile."""
         s, slide = self.s, self.slide
         if slide.rows is None:
             return [], [], []
@@ -185,11 +185,12 @@ class _Sliding:
         return [lines[0]], [lines[1], along[0]], [along[1]]
 
     def _window(self, stage: StageHandle) -> list[LoopHandle]:
+        """Returns the loops of the window, each split by its whole extent, so that all of it is written out."""
         loops = [stage.along(self.definition, a.name) for a in self.definition.reduction]
         return [piece for loop in loops for piece in self.s.split(loop, loop.extent)]
 
     def _attach(self, at: LoopHandle) -> None:
-        """The reduction at a register tile of the stage that finishes it."""
+        """Runs the reduction at a register tile of the stage that finishes it."""
         s, slide = self.s, self.slide
         stage = s.compute_at(self.name, at)
         rest = [stage.along(self.definition, a.name) for a in self.definition.axes if a.name != slide.vector]
@@ -200,7 +201,7 @@ class _Sliding:
         s.vectorize(vectors[1])
 
     def _piece(self, stage: StageHandle) -> None:
-        """The piece of the data that a block needs, copied in vectors."""
+        """Copies the piece of the data that a block needs, in vectors."""
         loops = list(stage.loops)
         pieces = self.s.split(loops[-1], self.lanes)
         self.s.reorder(*loops[:-1], *pieces)

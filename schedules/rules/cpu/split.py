@@ -20,7 +20,7 @@ SHORTEST_PART = 1024  # terms: what is shorter is done before a second stage has
 
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
-    """Parts of the only long reduction with a small result: its other axes give threads too little to share."""
+    """Splits the only long reduction with a small result: its other axes give threads too little to share."""
     found = [stage for stage in s.program.stages if _is_long(stage)]
     if len(found) != 1:
         return decided

@@ -31,7 +31,7 @@ def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
 
 
 def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
-    """Schedules a root and what runs inside of its rows. Beside nests of their own, rarer structures are left out."""
+    """Schedules a root and what runs inside of its rows. Beside stages that stay nests, rarer structures are left out."""
     few = bool(decided.nests)
     group, shared = row_group(s.program, s.program.stage(root), decided.taken | decided.nests)
     stage = s.stage(root)
@@ -66,7 +66,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
 
 
 def _loops(stage: StageHandle) -> dict[str, LoopHandle]:
-    """The loop of each axis of a stage that has not been split."""
+    """Returns the loop of each axis of a stage that has not been split."""
     return {axis.name: loop for axis, loop in zip(stage.definition.all_axes, stage.loops, strict=True)}
 
 
@@ -79,8 +79,10 @@ def _streamed(
     root: bool,
     waiting: set[str],
 ) -> None:
-    """Vectors along one axis; spatial axes outside, reductions inside. An attached reduction takes its rows side by side, so
-    that their chains of additions and the ends of their sums overlap."""
+    """Puts one axis in vectors, with spatial axes outside and reductions inside.
+
+    An attached reduction takes its rows side by side, so that their chains of additions and the ends of their sums overlap.
+    """
     definition = stage.definition
     spatial = [a.name for a in definition.axes]
     reductions = [a.name for a in definition.reduction]
@@ -137,7 +139,7 @@ def _perhaps_prefetching(
 
 
 def _columns(s: Schedule, stage: StageHandle, axis: str) -> None:
-    """A reduction down the columns: some rows at a time, along chunks of columns, so that memory is walked in its order.
+    """Reduces down the columns: some rows at a time, along chunks of columns, so that memory is read in its order.
 
     chunk of columns, block of rows, column vectors, other reductions, rows of the block, vectors, lanes
 
@@ -165,7 +167,7 @@ def _columns(s: Schedule, stage: StageHandle, axis: str) -> None:
 def _spatial_order(
     s: Schedule, others: list[LoopHandle], pieces: tuple[LoopHandle, ...], reductions: list[LoopHandle], name: str
 ) -> list[LoopHandle]:
-    """Column blocks inside the rows, or, for a reduction over rows, reductions around or inside of the columns."""
+    """Puts blocks of columns inside of the rows. A reduction over rows may go around the columns or inside of them."""
     if reductions and s.variant(f"{name} reduce outside", [False, True]):
         s.reorder(*others, *reductions, *pieces)
         return others
@@ -174,20 +176,21 @@ def _spatial_order(
 
 
 def _parallel(s: Schedule, outer: list[LoopHandle], rows: list[LoopHandle]) -> None:
-    """The row loops, or else the outermost ones, share the work between the threads."""
+    """Shares the row loops, or else the outermost ones, out among the threads."""
     loops = rows or outer[:2]
     if loops:
         s.parallel(*loops)
 
 
 def _perhaps_streaming(s: Schedule, stage: StageHandle) -> None:
+    """Lets the stores of a large output go past the caches, perhaps."""
     definition = stage.definition
     if not definition.reduction and definition.name in s.program.outputs and _is_large(definition):
         s.streaming(definition.name, s.flag(f"{definition.name}.streaming"))
 
 
 def _perhaps_aligned(s: Schedule, root: str, group: list[str]) -> Extent | None:
-    """Whether the passes over a row begin at lines of memory; None where they do so anyway, or rows are short."""
+    """Lets the passes over a row begin at lines of memory, perhaps; returns None where they do so anyway, or rows are short."""
     stage = s.program.stage(root)
     length = stage.axes[-1].extent if group else 0
     if length * stage.tensors[0].dtype.bytes % LINE == 0 or length < SHORT:
@@ -205,7 +208,7 @@ def _is_large(stage: Stage) -> bool:
 
 
 def row_group(program: Program, root: Stage, taken: Set[str]) -> tuple[list[str], int]:
-    """(producers that run inside the rows of a root, consumers first; how many leading axes make a row).
+    """Returns the producers that run inside of the rows of a root, consumers first, and how many leading axes make a row.
 
     More row axes are tried first: the values of a row are then fewest.
     """
@@ -218,7 +221,7 @@ def row_group(program: Program, root: Stage, taken: Set[str]) -> tuple[list[str]
 
 
 def _members(program: Program, root: Stage, shared: int, taken: Set[str]) -> list[str]:
-    """Producers all of whose readers run in the row, and which compute each value in one row only."""
+    """Returns the producers all of whose readers run in the row, and which compute each value in one row only."""
     rows: dict[str, tuple[str | None, ...]] = {root.name: tuple(a.name for a in root.axes[:shared])}
     members: list[str] = []
     for stage in reversed(program.stages):
@@ -235,7 +238,7 @@ def _members(program: Program, root: Stage, shared: int, taken: Set[str]) -> lis
 
 
 def inside_rows(program: Program, root: Stage, members: list[str], shared: int) -> dict[str, tuple[str, ...]]:
-    """The axes of each member that have more than one point inside of a row of its root."""
+    """Returns the axes of each member that have more than one point inside of a row of its root."""
     rows: dict[str, tuple[str | None, ...]] = {root.name: tuple(a.name for a in root.axes[:shared])}
     inside: dict[str, tuple[str, ...]] = {}
     for name in members:
@@ -250,7 +253,7 @@ def inside_rows(program: Program, root: Stage, members: list[str], shared: int) 
 def row_axes(
     program: Program, stage: Stage, rows: dict[str, tuple[str | None, ...]], shared: int
 ) -> tuple[str | None, ...] | None:
-    """Which axis of a producer is each row axis of the root, if all its readers agree and no row axis is missing."""
+    """Tells which axis of a producer is each row axis of the root, if all its readers agree and no row axis is missing."""
     found: tuple[str, ...] | None = None
     for reader in program.consumers[stage.name]:
         reader_rows = rows[reader.name]

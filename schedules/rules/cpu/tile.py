@@ -53,7 +53,7 @@ CHUNK = 256  # points of the depth that a thread packs at a time
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Which axis plays which part; names of axes of the anchor (the epilogue's axes are the same, by position)."""
+    """The parts that axes play, by their names in the anchor (the epilogue's axes are the same, by position)."""
 
     vector: str
     rows: str | None
@@ -63,7 +63,7 @@ class Parts:
 
 
 def parts_of(program: Program, stage: Stage, anchor: Stage) -> Parts | None:
-    """The parts of the axes, or None where no register tile can be made."""
+    """Returns the parts of the axes, or None where no register tile can be made."""
     spatial = [a for a in anchor.axes if a.extent > 1]
     vectors = [a for a in spatial if output_stride(anchor, a.name) == 1]
     if not vectors or not anchor.reduction:
@@ -85,7 +85,7 @@ def _has_constant(program: Program, moving: list[Read]) -> bool:
 
 
 def can_tile(program: Program, stage: Stage, anchor: Stage) -> bool:
-    """True when the rule applies to an anchor, finished by `stage` (or by itself)."""
+    """Tells whether the rule applies to an anchor that `stage` finishes (or that is `stage` itself)."""
     if anchor.combiner in (None, "fold") or len(stage.axes) != len(anchor.axes):
         return False
     parts = parts_of(program, stage, anchor)
@@ -97,12 +97,12 @@ def can_tile(program: Program, stage: Stage, anchor: Stage) -> bool:
 def epilogue_of(
     program: Program, stage: Stage, taken: Set[str], can_tile: Callable[[Program, Stage, Stage], bool]
 ) -> Stage | None:
-    """The reduction that can be tiled and whose values a pointwise stage finishes, point by point."""
+    """Returns the reduction that can be tiled and whose values a pointwise stage finishes, point by point."""
     return finished(program, stage, taken, lambda read, p: identity_read(read, stage) and can_tile(program, stage, p))
 
 
 def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
-    """The reduction that the stage finishes, or else itself."""
+    """Matches a stage that finishes a reduction, or else a reduction itself."""
     anchor = epilogue_of(program, stage, decided.taken, can_tile)
     if anchor is not None:
         return anchor.name
@@ -129,15 +129,17 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
 
 
 def is_streamed(program: Program, anchor: Stage, parts: Parts) -> bool:
-    """Whether an operand that moves with the vectors is large and each element is used a few times only: what counts then is
-    that memory never rests."""
+    """Tells whether an operand that moves with the vectors is large, and each of its elements is used a few times only.
+
+    What counts then is that memory never rests.
+    """
     moving = [r for r in anchor.reads() if depends(r, parts.vector) and depends(r, parts.depth)]
     large = [r for r in moving if prod(program.tensors[r.tensor].shape) >= FAR]
     return any(prod(a.extent for a in anchor.axes if not depends(read, a.name)) <= USES_AT_MOST for read in large)
 
 
 def tiles_of_blocks(s: Schedule, name: str, extent: Extent, tile_: Extent, least: Extent) -> Extent:
-    """Tiles in a block, where the number of blocks is left open: blocks of nearly equal size, whatever the tile is.
+    """Returns the tiles in a block. Left open is the number of blocks, so that these are of nearly equal size with any tile.
 
     `least`: the fewest points that a block is worth making for.
     """
@@ -148,7 +150,7 @@ def tiles_of_blocks(s: Schedule, name: str, extent: Extent, tile_: Extent, least
 
 
 class _Block:
-    """One way to tile: the steps, in order."""
+    """One way to tile, with its tunables and steps."""
 
     def __init__(
         self, s: Schedule, root: str, anchor: str, parts: Parts, columns_outside: bool, rows_inside: bool, streams: bool
@@ -185,7 +187,7 @@ class _Block:
         raise KeyError(axis)
 
     def _split_spatial(self, stage: StageHandle, mid: bool) -> tuple[list[LoopHandle], list[LoopHandle]]:
-        """(pieces of rows, pieces of vector), each with a block of tiles if `mid`; no pieces where there are no rows."""
+        """Returns the pieces of rows and of vectors, each with a block of tiles if `mid`; no pieces where there are no rows."""
         s, name = self.s, self.prefix
         vector_loop = stage.along(self.definition, self.parts.vector)
         rows: list[LoopHandle] = []
@@ -208,7 +210,7 @@ class _Block:
     # ---- the three forms ----
 
     def alone(self) -> None:
-        """No epilogue: one nest; a depth block outside accumulates into the result."""
+        """Makes one nest where there is no epilogue. A depth block outside accumulates into the result."""
         s, stage = self.s, self.s.stage(self.anchor)
         others = [stage.along(self.definition, a) for a in self.parts.others]
         other_reductions = [stage.along(self.definition, a) for a in self.parts.other_reductions]
@@ -227,7 +229,7 @@ class _Block:
         self._asks(depth[0] if self.streams else tiles[0], depth[1])
 
     def with_epilogue(self) -> None:
-        """The anchor runs at the register tile of its epilogue, over its whole depth, and stays in registers."""
+        """Runs the anchor at the register tile of its epilogue, over its whole depth, so that it stays in registers."""
         s, stage = self.s, self.s.stage(self.root)
         others = [stage.along(self.definition, a) for a in self.parts.others]
         rows, vectors = self._split_spatial(stage, mid=True)
@@ -242,7 +244,7 @@ class _Block:
         self._asks(inner[0], depth[0])
 
     def with_epilogue_blocked(self) -> None:
-        """The anchor fills a block in scratch memory, depth block by depth block; the epilogue then reads the block."""
+        """Fills a block in scratch memory by the anchor, depth block by depth block; the epilogue then reads the block."""
         s, stage = self.s, self.s.stage(self.root)
         others = [stage.along(self.definition, a) for a in self.parts.others]
         rows, vectors = self._split_spatial(stage, mid=True)
@@ -255,7 +257,7 @@ class _Block:
         self._packs(depth[0], depth[0])
 
     def _anchor_tile(self, stage: StageHandle, blocked: bool) -> tuple[LoopHandle, ...]:
-        """Returns the pieces of the depth."""
+        """Schedules the anchor inside of its epilogue; returns the pieces of the depth."""
         s = self.s
         others = [stage.along(self.definition, a) for a in self.parts.others]
         other_reductions = [stage.along(self.definition, a) for a in self.parts.other_reductions]
@@ -284,8 +286,11 @@ class _Block:
     # ---- memory ----
 
     def _asks(self, around: LoopHandle, depth: LoopHandle) -> None:
-        """Hints: an operand comes near for the next trip of the loop `around` a block of tiles; a streamed one also some bytes
-        ahead, in the order in which it is read. `depth`: the loop around what is written out of the reduction."""
+        """Asks for operands ahead: one comes near for the next trip of the loop `around` a block of tiles.
+
+        A streamed one is also asked for some bytes ahead, in the order in which it is read. `depth` is the loop around what is
+        written out of the reduction.
+        """
         s = self.s
         streamed = self._coming_from_outside(self.parts.vector) if self.streams else []
         if streamed:
@@ -299,7 +304,7 @@ class _Block:
             s.bring(self.anchor, moved[0], around, s.flag(f"{self.anchor}.bring"))
 
     def _coming_from_outside(self, axis: str | None) -> list[str]:
-        """The operands that move with an axis; none if a copy of one of them is made in the nest itself."""
+        """Returns the operands that move with an axis; none if a copy of one of them is made in the nest itself."""
         program = self.s.program
         moved = [r.tensor for r in program.stage(self.anchor).reads() if axis is not None and depends(r, axis)]
         made = [t for t in moved if t in program.producers]
@@ -307,7 +312,7 @@ class _Block:
         return [] if inside else list(dict.fromkeys(moved))
 
     def _packs(self, outer: LoopHandle, inner: LoopHandle) -> None:
-        """Copies of operands in the order in which the register tile reads them. Constants are packed once."""
+        """Copies operands in the order in which the register tile reads them. Constants are packed once."""
         s = self.s
         constants = constant_tensors(s.program)
         for read in dict.fromkeys(s.program.stage(self.anchor).reads()):
@@ -359,7 +364,7 @@ class _Block:
     def _turned(
         self, tensor: str, made: StageHandle, pieces: tuple[LoopHandle, ...], dimension: int, across: int
     ) -> None:
-        """A pack of columns that lie along another dimension: as many squares at a time as the tile has vectors."""
+        """Packs columns that lie along another dimension, as many squares at a time as the tile has vectors."""
         s = self.s
         steps = s.split(made.loops[across], self.lanes)
         rest = [loop for n, loop in enumerate(made.loops) if n not in (dimension, across)]

@@ -36,7 +36,10 @@ TERMS_AT_MOST = 1500  # written out in one transform
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """`written`: spatial axis -> how many of its points are written out together (0: all). `data`: the read of no table."""
+    """The parts of a transform.
+
+    `written`: spatial axis -> how many of its points are written out together (0: all). `data`: the read of what is no table.
+    """
 
     vector: str
     written: dict[str, int]
@@ -44,7 +47,7 @@ class Transform:
 
 
 def transform_of(program: Program, stage: Stage) -> Transform | None:
-    """The parts of a transform, or None for any other stage."""
+    """Returns the parts of a transform, or None for any other stage."""
     tables = {table.tensor.name for table in program.tables}
     reads = stage.reads()
     coefficients = [r for r in reads if r.tensor in tables]
@@ -71,7 +74,7 @@ def transform_of(program: Program, stage: Stage) -> Transform | None:
 
 
 def _found_by(index: object) -> tuple[str, int] | None:
-    """(axis, points) for an index that is an axis (0 points: all) or its remainder by a number of points."""
+    """Returns (axis, points) for an index that is an axis (0 points: all of them) or its remainder by a number of points."""
     if isinstance(index, Var):
         return index.name, 0
     match index:
@@ -87,7 +90,7 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
 
 
 def _rewrite(s: Schedule) -> None:
-    """Perhaps a fast convolution; then the vectors of all transforms lie along memory."""
+    """Makes, perhaps, a fast convolution. Then turns all transforms so that their vectors lie along memory."""
     for stage in s.program.stages:
         axes = _fast(s.program, stage) if s.allows("winograd") else None
         if axes is not None:
@@ -101,7 +104,7 @@ def _rewrite(s: Schedule) -> None:
 
 @lru_cache(maxsize=64)  # each combination of variants asks again
 def _fast(program: Program, stage: Stage) -> tuple[str, str] | None:
-    """The two axes that slide, where a fast convolution applies and may pay."""
+    """Returns the two axes that slide, where a fast convolution applies and may pay."""
     window = window_of(program, stage)
     if window is None or window.lines is None or len(stage.reduction) < 3 or stage.tensors[0].dtype not in EXACT:
         return None
@@ -118,7 +121,7 @@ def _fast(program: Program, stage: Stage) -> tuple[str, str] | None:
 
 
 def _turn_one(s: Schedule) -> bool:
-    """One transform's result or data are put in the order of its vectors."""
+    """Puts the result or the data of one transform in the order of its vectors; returns whether there was one."""
     program = s.program
     for stage in program.stages:
         if stage.combiner != "sum" or not any(
@@ -147,7 +150,7 @@ def _turn_one(s: Schedule) -> bool:
 
 
 def _last_axis(program: Program, read: Read) -> str | None:
-    """The axis along which a read is contiguous."""
+    """Returns the axis along which a read is contiguous."""
     last = read.indices[-1] if read.indices else None
     return last.name if isinstance(last, Var) else None
 
@@ -157,7 +160,7 @@ def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
 
 
 def _apply(s: Schedule, name: str, anchor: str, decided: Decided) -> set[str]:
-    """Schedules a transform at the root, and the one that feeds it."""
+    """Schedules a transform as the root, and the one that feeds it."""
     found = transform_of(s.program, s.program.stage(name))
     assert found is not None
     feeder = _feeder(s.program, s.program.stage(name), found, decided.taken)
@@ -176,7 +179,7 @@ def _apply(s: Schedule, name: str, anchor: str, decided: Decided) -> set[str]:
 
 
 def _chooses_transform(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
-    """The transform between whose results and sums that stand in for them a pointwise stage chooses, in their order."""
+    """Returns the transform between whose results and stand-in sums a pointwise stage chooses, in their order."""
 
     def fits(read: Read, producer: Stage) -> bool:
         return identity_read(read, stage) and transform_of(program, producer) is not None
@@ -186,7 +189,7 @@ def _chooses_transform(program: Program, stage: Stage, taken: Set[str]) -> Stage
 
 
 def _stand_ins(program: Program, stage: Stage) -> list[str]:
-    """The sums that stand in for something, which the stage reads in its order."""
+    """Returns the sums that stand in for something, and that the stage reads in its order."""
     found = []
     for read in stage.reads():
         producer = program.producers.get(read.tensor)
@@ -223,7 +226,7 @@ def _apply_choice(s: Schedule, root: str, transform: str, decided: Decided) -> s
 
 
 def _at_a_tile(s: Schedule, stage: StageHandle, places: list[int], written: bool) -> None:
-    """The points of a tile and a vector, as `places` of axes, with the sums around them; `written`: out in full."""
+    """Schedules the points of a tile and a vector, which are `places` of axes, inside of sums, which may be `written` out."""
     *points, lanes = (stage.axes[place] for place in places)
     others = [loop for place, loop in enumerate(stage.axes) if place not in places]
     sums = list(stage.reduction)
@@ -240,7 +243,7 @@ def _spatial(stage: Stage) -> set[str]:
 
 
 def kept_transforms(program: Program) -> frozenset[str]:
-    """Transforms, and the reordered data that they read: stages of their own, for nobody to take in."""
+    """Returns transforms, and the reordered data that they read: these stay stages of their own, which no other takes in."""
     found = set()
     for stage in program.stages:
         transform = transform_of(program, stage)
@@ -250,7 +253,7 @@ def kept_transforms(program: Program) -> frozenset[str]:
 
 
 def _written_out(s: Schedule, stage: StageHandle, found: Transform) -> tuple[list[LoopHandle], LoopHandle]:
-    """The loops around, and the innermost of them."""
+    """Writes a transform out; returns the loops around it, and the innermost of them."""
     definition = stage.definition
     loops = {a.name: loop for a, loop in zip(definition.all_axes, stage.loops, strict=True)}
     around: list[LoopHandle] = []
@@ -278,7 +281,7 @@ def _written_out(s: Schedule, stage: StageHandle, found: Transform) -> tuple[lis
 
 
 def _is_summed_beside(stage: Stage, axis: str) -> bool:
-    """True where the axis stands in the same coefficient as a reduction axis: its points share the data of a term."""
+    """Tells whether the axis stands in the same coefficient as a reduction axis: its points share the data of a term then."""
     summed = {a.name for a in stage.reduction}
     for read in stage.reads():
         names = set().union(*(variables(index) for index in read.indices))
@@ -289,7 +292,7 @@ def _is_summed_beside(stage: Stage, axis: str) -> bool:
 
 
 def _feeder(program: Program, stage: Stage, found: Transform, taken: Set[str]) -> str | None:
-    """The transform whose result this one alone reads, point by point along the axes that neither writes out."""
+    """Returns the transform whose result this one alone reads, point by point along the axes that neither writes out."""
     producer = program.producers.get(found.data.tensor)
     if producer is None or producer.name in taken or producer.name in program.outputs:
         return None

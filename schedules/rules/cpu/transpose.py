@@ -24,7 +24,7 @@ NARROWEST = 4  # points along an axis that are worth a vector
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """`vector`: the axis along which a stage is stored; `across`: the one along which `tensors` are contiguous instead."""
+    """A stage that reads across its vectors. `vector`: the axis along which it is stored; `across`: that of `tensors`."""
 
     vector: str
     across: str
@@ -32,7 +32,7 @@ class Crossing:
 
 
 def crossing(program: Program, stage: Stage) -> Crossing | None:
-    """What a pointwise stage reads across its vectors; None if there is no such thing."""
+    """Returns what a pointwise stage reads across its vectors, or None if there is no such thing."""
     wide = [a.name for a in stage.axes if a.extent >= NARROWEST]
     vectors = [name for name in wide if output_stride(stage, name) == 1]
     if stage.combiner is not None or len(stage.tensors) > 1 or not vectors:
@@ -53,7 +53,7 @@ def crossing(program: Program, stage: Stage) -> Crossing | None:
 
 
 def transpose(s: Schedule, stage: StageHandle, found: Crossing, few: bool = False) -> list[LoopHandle]:
-    """Squares in blocks; returns the loops that are worth running in parallel, outermost first.
+    """Goes through squares in blocks; returns the loops that are worth running in parallel, outermost first.
 
     `few`: squares row by row, with nothing to tune, for what is little beside other work: all candidates share its code.
     """
@@ -79,13 +79,13 @@ def transpose(s: Schedule, stage: StageHandle, found: Crossing, few: bool = Fals
 
 
 def _block(s: Schedule, stage: StageHandle, part: str, loop: LoopHandle, side: Extent) -> Extent:
-    """The squares along one side of a block."""
+    """Returns the squares along one side of a block."""
     squares = ceildiv(loop.extent, side)
     return s.factor(f"{stage.name}.{part}", squares, at_most=BLOCK_AT_MOST, default=8)
 
 
 def square(s: Schedule, tensor: str, reader: str, contiguous: int, at: LoopHandle) -> None:
-    """A square of a tensor in registers, in vectors along its contiguous dimension."""
+    """Copies a square of a tensor to registers, in vectors along its contiguous dimension."""
     copy = s.compute_at(s.copy(tensor, reader, "register").name, at)
     rest = [loop for n, loop in enumerate(copy.loops) if n != contiguous]
     s.reorder(*rest, copy.loops[contiguous])
@@ -94,11 +94,11 @@ def square(s: Schedule, tensor: str, reader: str, contiguous: int, at: LoopHandl
 
 
 def contiguous_dimension(program: Program, tensor: str) -> int | None:
-    """The dimension along which the elements of a tensor lie side by side; None if it is too short for vectors."""
+    """Returns the dimension along which the elements of a tensor lie side by side; None if it is too short for vectors."""
     shape = program.tensors[tensor].shape
     return len(shape) - 1 if shape and shape[-1] >= NARROWEST else None
 
 
 def square_side(s: Schedule, dtype: DType) -> Extent:
-    """Lanes of a vector, and no more than of floats: narrower types would need more registers than there are."""
+    """Returns the lanes of a vector, at most those of floats: narrower types would need more registers than there are."""
     return s.lanes(dtype) if dtype.bytes > f32.bytes else s.lanes(f32)

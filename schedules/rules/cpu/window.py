@@ -41,7 +41,7 @@ FEWEST_COLUMNS = 8  # points along the vector axis that are worth a vector
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which axis of an anchor plays which part, and which of its reads are the data and the weights."""
+    """The parts that the axes of an anchor play, and which of its reads are the data and the weights."""
 
     vector: str
     rows: str
@@ -54,7 +54,7 @@ class Window:
 
 
 def window_of(program: Program, anchor: Stage) -> Window | None:
-    """The parts of the axes, or None where the rule does not apply."""
+    """Returns the parts of the axes, or None where the rule does not apply."""
     if not is_anchor(anchor) or len(anchor.tensors) != 1:
         return None
     reads = anchor.reads()
@@ -80,17 +80,17 @@ def window_of(program: Program, anchor: Stage) -> Window | None:
 
 
 def shifting_axes(index: Expr) -> tuple[str, ...]:
-    """The axes that move an index."""
+    """Returns the axes that move an index."""
     return tuple(atom.name for atom, _ in affine(index).terms if isinstance(atom, Var))
 
 
 def is_shifted(index: Expr) -> bool:
-    """True for an index that more than one axis moves."""
+    """Tells whether more than one axis moves an index."""
     return len(shifting_axes(index)) > 1
 
 
 def slides(anchor: Stage, read: Read) -> bool:
-    """True for a read with an index in which a spatial axis is shifted by a reduction axis, or takes steps longer than one."""
+    """Tells whether an index of a read has a spatial axis that a reduction axis shifts, or that takes steps longer than one."""
     spatial = {a.name for a in anchor.axes}
     for index in read.indices:
         form = affine(index)
@@ -103,7 +103,7 @@ def slides(anchor: Stage, read: Read) -> bool:
 
 
 def _rewrite(s: Schedule) -> None:
-    """Rewrites for all anchors to which the rule applies: borders are written, vectors lie innermost."""
+    """Rewrites all anchors to which the rule applies: borders are written, vectors lie innermost."""
     while _pad_one(s) or _reorder_one(s):
         pass
 
@@ -130,7 +130,7 @@ def _reorder_one(s: Schedule) -> bool:
 
 
 def _pieces_of_data(program: Program) -> frozenset[str]:
-    """The pointwise stages that make the data of one anchor and nothing else: they run where a piece is needed."""
+    """Returns the pointwise stages that make the data of one anchor and nothing else: they run where a piece is needed."""
     found = set()
     for stage in program.stages:
         window = window_of(program, stage)
@@ -145,7 +145,7 @@ def _pieces_of_data(program: Program) -> frozenset[str]:
 
 
 def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
-    """The anchor that the stage finishes, or else itself."""
+    """Matches a stage that finishes an anchor, or else an anchor itself."""
     anchor = _finishes(program, stage, decided.taken)
     if anchor is not None:
         return anchor.name
@@ -160,7 +160,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
 
 
 class _Tiling:
-    """The steps, in order."""
+    """The tunables of a window and the steps that schedule it."""
 
     def __init__(self, s: Schedule, root: str, anchor: str, window: Window) -> None:
         self.s, self.root, self.anchor, self.window = s, root, anchor, window
@@ -185,7 +185,7 @@ class _Tiling:
         return self.s.stage(self.anchor).along(self.definition, axis).extent
 
     def apply(self) -> set[str]:
-        """All steps; the stages taken."""
+        """Takes all steps; returns the stages taken."""
         taken = {self.root, self.anchor}
         data = self.window.data.tensor
         if data in _pieces_of_data(self.s.program):
@@ -199,7 +199,7 @@ class _Tiling:
     # ---- the anchor is the root ----
 
     def _alone(self) -> LoopHandle:
-        """One nest; returns the loop inside of which the piece of the data is needed."""
+        """Makes one nest; returns the loop inside of which the piece of the data is needed."""
         s, window, stage = self.s, self.window, self.s.stage(self.anchor)
         others = [stage.along(self.definition, axis) for axis in window.others]
         vector, rows = stage.along(self.definition, window.vector), stage.along(self.definition, window.rows)
@@ -218,7 +218,7 @@ class _Tiling:
         return [*lines, columns] if self.lines_outside else [columns, *lines]
 
     def _reductions(self, stage: StageHandle) -> list[LoopHandle]:
-        """Windows and depth, the last one in pieces that are written out."""
+        """Returns windows and depth, the last one in pieces that are written out."""
         s, window = self.s, self.window
         inside = window.depth and s.variant(f"{self.anchor} windows innermost", [False, True])
         names = [*window.depth, *window.windows] if inside or not window.depth else [*window.windows, *window.depth]
@@ -229,7 +229,7 @@ class _Tiling:
     # ---- another stage finishes it ----
 
     def _finished(self) -> LoopHandle:
-        """The root is a pointwise stage of the same points, in any order of its axes."""
+        """Schedules the root, a pointwise stage of the same points in any order of its axes, with the anchor inside."""
         root = self.s.stage(self.root)
         order = _correspondence(root.definition, self.anchor, self.definition)
         names = [a.name for a in root.definition.axes]
@@ -239,7 +239,7 @@ class _Tiling:
         return self._finished_across(root, loops, order)
 
     def _finished_in_registers(self, root: StageHandle, loops: dict[str, LoopHandle]) -> LoopHandle:
-        """The values of a register tile are finished before they are stored."""
+        """Finishes the values of a register tile before they are stored."""
         s, window = self.s, self.window
         others = [loops[axis] for axis in window.others]
         lines = [] if window.lines is None else list(s.split(loops[window.lines], self.lines))
@@ -263,7 +263,7 @@ class _Tiling:
         return lines[0] if lines else outer[0]
 
     def _finished_across(self, root: StageHandle, loops: dict[str, LoopHandle], order: dict[str, str]) -> LoopHandle:
-        """A line of all rows and a block of columns is computed, then turned."""
+        """Computes a line of all rows and a block of columns, then turns it."""
         s, window = self.s, self.window
         others = [loops[axis] for axis in window.others]
         lines = [] if window.lines is None else list(s.split(loops[window.lines], self.lines))
@@ -295,7 +295,7 @@ class _Tiling:
     # ---- operands ----
 
     def _pack_weights(self) -> None:
-        """The weights in the order in which they are read: once and for all, or in a nest of its own."""
+        """Puts the weights in the order in which they are read: once and for all, or in a nest of its own."""
         s, window = self.s, self.window
         dimension = plain_dimension(window.weights, window.vector)
         assert dimension is not None
@@ -312,7 +312,7 @@ class _Tiling:
         s.vectorize(pieces[2])
 
     def _piece(self, stage: StageHandle) -> None:
-        """The piece of the data that a block of lines needs, written in vectors."""
+        """Writes the piece of the data that a block of lines needs, in vectors."""
         loops = list(stage.loops)
         pieces = self.s.split(loops[-1], self.lanes)
         self.s.reorder(*loops[:-1], *pieces)
@@ -320,7 +320,7 @@ class _Tiling:
 
 
 def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
-    """The anchor whose values a pointwise stage finishes, point by point, in whatever order of the axes."""
+    """Returns the anchor whose values a pointwise stage finishes, point by point, in whatever order of the axes."""
     return finished(
         program,
         stage,
@@ -330,7 +330,7 @@ def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
 
 
 def _correspondence(stage: Stage, tensor: str, anchor: Stage) -> dict[str, str]:
-    """Axis of the anchor -> axis of the stage that reads it there; empty unless each point is read once."""
+    """Maps each axis of the anchor to that of the stage that reads it there; empty unless each point is read once."""
     reads = [r for r in stage.reads() if r.tensor == tensor]
     if len(reads) != 1 or len(stage.axes) != len(anchor.axes):
         return {}

@@ -12,18 +12,18 @@ WIDEST = 16  # bytes that one thread loads at once
 
 
 def widest(dtype: DType) -> int:
-    """How many elements one thread loads at once."""
+    """Returns how many elements one thread loads at once."""
     return max(1, WIDEST // dtype.bytes)
 
 
 def lanes_factor(s: Schedule, name: str, dtype: DType) -> Extent:
-    """An open number of elements that one access of a thread covers: a power of two, the widest by default."""
+    """Leaves open how many elements one access of a thread covers: a power of two, the widest by default."""
     options = [1 << n for n in range(widest(dtype).bit_length())]
     return s.choice(name, options, default=options[-1]) if len(options) > 1 else 1
 
 
 def threads_factor(s: Schedule, name: str, extent: Extent, default: int, at_most: int = THREADS_AT_MOST) -> Extent:
-    """An open number of threads along a loop of `extent` points."""
+    """Leaves open how many threads run along a loop of `extent` points."""
     return s.factor(name, extent, at_most=at_most, default=default)
 
 
@@ -33,17 +33,17 @@ def require_threads(s: Schedule, *threads: Extent) -> None:
 
 
 def most(extent: Extent, lanes: int) -> Extent:
-    """The most accesses of `lanes` elements along a loop."""
+    """Returns the most accesses of `lanes` elements along a loop."""
     return ceildiv(extent, lanes)
 
 
 def bind_threads(s: Schedule, *loops: LoopHandle) -> None:
-    """One linear thread index over these loops, the last one fastest."""
+    """Lays one linear thread index over these loops, the last one fastest."""
     if loops:
         s.bind("thread", 0, *loops)
 
 
 def bind_blocks(s: Schedule, *loops: LoopHandle) -> None:
-    """One linear block index over these loops, the last one fastest."""
+    """Lays one linear block index over these loops, the last one fastest."""
     if loops:
         s.bind("block", 0, *loops)

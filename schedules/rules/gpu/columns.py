@@ -22,7 +22,10 @@ from .tile import copied
 
 
 def _rewrite(s: Schedule) -> None:
-    """The only sliding product as a matrix product: its window axes merged, its spatial axes merged where they lie together."""
+    """Makes, perhaps, a matrix product of the only sliding one.
+
+    Its window axes are merged, and its spatial axes where they lie together.
+    """
     steps = _steps_to_columns(s.program)
     if steps and s.variant("columns", [True, False]):
         for name, arguments in steps:
@@ -31,7 +34,7 @@ def _rewrite(s: Schedule) -> None:
 
 @lru_cache(maxsize=64)  # each combination of variants asks again
 def _steps_to_columns(program: Program) -> list[tuple[str, dict[str, object]]]:
-    """The rewrites, with their arguments; none where there is no such product, or where a rewrite does not apply."""
+    """Returns the rewrites with their arguments; none where there is no such product, or where one of them does not apply."""
     steps: list[tuple[str, dict[str, object]]] = []
     found = [(stage, read) for stage in program.stages for read in _sliding(stage)]
     spatial = _slid_axes(*found[0]) if len(found) == 1 else []
@@ -55,7 +58,7 @@ def _steps_to_columns(program: Program) -> list[tuple[str, dict[str, object]]]:
 
 
 def _sliding(stage: Stage) -> list[Read]:
-    """The reads of a sum with reuse that walk over a tensor by a spatial and a reduction axis in one index."""
+    """Returns the reads of a sum with reuse that go over a tensor by a spatial and a reduction axis in one index."""
     if not is_anchor(stage) or stage.combiner != "sum" or len(stage.tensors) > 1:
         return []
     spatial, reduction = {a.name for a in stage.axes}, {a.name for a in stage.reduction}
@@ -68,13 +71,13 @@ def _sliding(stage: Stage) -> list[Read]:
 
 
 def _is_partial(stage: Stage, read: Read) -> bool:
-    """im2col makes a matrix only of what does not use every axis."""
+    """Tells whether a read leaves an axis out: im2col makes a matrix only of what does."""
     used = frozenset().union(*(variables(index) for index in read.indices))
     return any(a.name not in used for a in stage.all_axes)
 
 
 def _slid_axes(stage: Stage, read: Read) -> list[str]:
-    """The longest run of neighbouring spatial axes, up to the last one, that move the read and slide over it."""
+    """Returns the longest run of neighbouring spatial axes, up to the last one, that move the read and slide over it."""
     reduction = {a.name for a in stage.reduction}
     slides = {
         name
@@ -91,7 +94,7 @@ def _slid_axes(stage: Stage, read: Read) -> list[str]:
 
 
 def _moves_for(program: Program, stage: Stage) -> Stage | None:
-    """The product whose copies can make a stage that only moves data, point by point, as they are filled."""
+    """Returns the product whose copies can do, as they are filled, what a stage does that only moves data."""
     consumers = program.consumers[stage.name]
     if len(consumers) != 1 or not can_inline(program, stage) or not moves_data_only(stage):
         return None
@@ -104,7 +107,7 @@ def _moved_by_copies(program: Program) -> frozenset[str]:
 
 
 def _prepare_moved(s: Schedule, decided: Decided) -> Decided:
-    """These stages are taken before there are roots: each runs in the copies of its product."""
+    """Takes these stages before there are roots: each runs in the copies of its product."""
     moved = _moved_by_copies(s.program)
     return replace(decided, taken=decided.taken | moved).keeping(moved)
 

@@ -23,7 +23,7 @@ TILE_SHORTEST_PART = 256
 
 
 def _rewrite(s: Schedule) -> None:
-    """Parts of the only long reduction whose result has too few points to keep the machine busy."""
+    """Splits the only long reduction whose result has too few points to keep the machine busy."""
     found = [stage for stage in s.program.stages if _parts(s.program, stage)]
     if len(found) != 1:
         return
@@ -35,7 +35,7 @@ def _rewrite(s: Schedule) -> None:
 
 
 def _parts(program: Program, stage: Stage) -> list[int]:
-    """In how many parts a reduction is worth splitting: all parts together should not do more than fill the machine."""
+    """Returns in how many parts a reduction is worth splitting: all together should not do more than fill the machine."""
     if stage.combiner in (None, "fold"):
         return []
     points = prod(a.extent for a in stage.axes)

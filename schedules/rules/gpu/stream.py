@@ -51,7 +51,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
 
 
 def lane_axis(program: Program, stage: Stage) -> str | None:
-    """The axis along which lanes lie: the contiguous one, else the last, which of a single value is one of the reduction."""
+    """Returns the axis along which lanes lie: the contiguous one, else the last; for a single value, one of the reduction."""
     axis = contiguous_axis(program, stage)
     if axis is None and stage.all_axes:
         return (stage.axes or stage.reduction)[-1].name
@@ -62,7 +62,7 @@ def lane_axis(program: Program, stage: Stage) -> str | None:
 
 
 def _points(s: Schedule, stage: StageHandle) -> None:
-    """One axis: items of a block's width for each thread. More: some rows for each thread, so that broadcasts are reused."""
+    """Shares points out. One axis: each thread has items of a block's width. More: it has some rows, which reuse broadcasts."""
     definition, name = stage.definition, stage.name
     axis = lane_axis(s.program, definition)
     if axis is None:
@@ -98,7 +98,7 @@ def _points(s: Schedule, stage: StageHandle) -> None:
 
 
 def _rows(s: Schedule, stage: StageHandle) -> None:
-    """A row for a thread, a warp or a block."""
+    """Gives each row to a thread, a warp or a block."""
     definition = stage.definition
     along = lane_axis(s.program, definition)
     length = next(a.extent for a in definition.reduction if a.name == along)
@@ -129,7 +129,7 @@ def _row_by_thread(s: Schedule, stage: StageHandle, along: str | None) -> None:
 
 
 def _shared_row(s: Schedule, stage: StageHandle, spatial: list[LoopHandle], along: str | None, by: str) -> None:
-    """A row by the threads of a warp, with several rows a block, or by those of a whole block."""
+    """Shares a row among the threads of a warp, with several rows a block, or among those of a whole block."""
     name = stage.name
     if by == "warp":
         warps = s.factor(f"{name}.warps", spatial[-1].extent, at_most=ROWS_AT_MOST, default=8)
@@ -151,7 +151,7 @@ def _shared_row(s: Schedule, stage: StageHandle, spatial: list[LoopHandle], alon
 def _along(
     s: Schedule, stage: StageHandle, along: str | None, threads: Extent, vector: Extent, items: Extent | None
 ) -> None:
-    """The loops of a stage inside of its row: neighbouring threads on neighbouring vectors, `items` of them in flight.
+    """Cuts the loops of a stage inside of its row: neighbouring threads have neighbouring vectors, `items` of them in flight.
 
     Without `items` the whole row is written out, so that what a thread makes of it can stay in its registers.
     """
@@ -173,18 +173,18 @@ def _is_serial(s: Schedule, loop: LoopHandle) -> bool:
 
 
 def _loop(stage: StageHandle, axis: str | None) -> LoopHandle:
-    """The unsplit loop of an axis."""
+    """Returns the unsplit loop of an axis."""
     return next(loop for loop in stage.loops if loop.name == f"{stage.name}.{axis}")
 
 
 def _narrowest(stage: StageHandle) -> DType:
-    """The narrowest type that a stage reads; of its result, where it reads nothing."""
+    """Returns the narrowest type that a stage reads; that of its result, where it reads nothing."""
     definition = stage.definition
     return min((r.dtype for r in definition.reads()), key=lambda d: d.bytes, default=definition.tensors[0].dtype)
 
 
 def _columns(s: Schedule, stage: StageHandle) -> None:
-    """Lanes along the contiguous axis; each thread reduces its own columns, some terms in flight."""
+    """Puts lanes along the contiguous axis; each thread reduces its own columns, some terms in flight."""
     definition, name = stage.definition, stage.name
     axis = lane_axis(s.program, definition)
     loops = {a.name: loop for a, loop in zip(definition.all_axes, stage.loops, strict=True)}
@@ -208,7 +208,7 @@ def _columns(s: Schedule, stage: StageHandle) -> None:
 
 
 def _row_group(s: Schedule, root: StageHandle, group: list[str], shared: int) -> None:
-    """All stages of a group go over their row with the same threads."""
+    """Lets all stages of a group go over their row with the same threads."""
     definition, name = root.definition, root.name
     rows = list(root.axes[:shared])
     long = [a for a in definition.axes[shared:] if a.extent > 1]
@@ -252,7 +252,7 @@ def _row_group(s: Schedule, root: StageHandle, group: list[str], shared: int) ->
 
 
 def _in_registers(program: Program, root: Stage, along: str, inside: dict[str, tuple[str, ...]]) -> bool:
-    """Whether the threads that need an element of a member are those that made it: all walk along it by their lanes."""
+    """Tells whether the threads that need an element of a member are those that made it: all go along it by their lanes."""
     for member, axes in inside.items():
         stage = program.stage(member)
         if axes and (axes != (stage.axes[-1].name,) or stage.reduction):
@@ -265,7 +265,7 @@ def _in_registers(program: Program, root: Stage, along: str, inside: dict[str, t
 
 
 def _reduced_lane(program: Program, stage: Stage) -> str | None:
-    """The axis of the reduction of a member that its threads share."""
+    """Returns the axis of the reduction of a member that its threads share."""
     if not stage.reduction:
         return None
     axis = contiguous_axis(program, stage)
@@ -274,7 +274,7 @@ def _reduced_lane(program: Program, stage: Stage) -> str | None:
 
 
 def _lane_inside(program: Program, stage: Stage, rows: StageHandle) -> str | None:
-    """The axis of a member that its threads share; None for one value a row, which every thread computes."""
+    """Returns the axis of a member that its threads share; None for one value a row, which every thread computes."""
     if stage.reduction:
         return _reduced_lane(program, stage)
     last = stage.axes[-1].name if stage.axes else None
@@ -285,7 +285,7 @@ def _lane_inside(program: Program, stage: Stage, rows: StageHandle) -> str | Non
 
 
 def _row_group_by_threads(s: Schedule, root: StageHandle, group: list[str], rows: list[LoopHandle]) -> None:
-    """Rows lie side by side in memory: a thread for each of them."""
+    """Gives each row to a thread: rows lie side by side in memory."""
     threads = threads_factor(s, f"{root.name}.threads", rows[-1].extent, default=2 * WARP)
     require_threads(s, threads)
     pieces = s.split(rows[-1], threads)

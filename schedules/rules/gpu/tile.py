@@ -38,7 +38,7 @@ LANES = (1, 2, 4, 8, 16, 32)
 
 
 def can_tile(program: Program, stage: Stage, anchor: Stage) -> bool:
-    """True when the rule applies to an anchor, finished by `stage` (or by itself)."""
+    """Tells whether the rule applies to an anchor that `stage` finishes (or that is `stage` itself)."""
     if anchor.combiner in (None, "fold") or len(stage.axes) != len(anchor.axes) or len(anchor.tensors) > 1:
         return False
     parts = parts_of(program, stage, anchor)
@@ -49,7 +49,7 @@ def can_tile(program: Program, stage: Stage, anchor: Stage) -> bool:
 
 
 def copied(program: Program, anchor: Stage) -> frozenset[str]:
-    """The tensors that blocks copy for an anchor; none where the rule does not apply."""
+    """Returns the tensors that blocks copy for an anchor; none where the rule does not apply."""
     parts = parts_of(program, anchor, anchor)
     if parts is None or not can_tile(program, anchor, anchor):
         return frozenset()
@@ -57,7 +57,7 @@ def copied(program: Program, anchor: Stage) -> frozenset[str]:
 
 
 def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
-    """The reduction that the stage finishes, or else itself."""
+    """Matches a stage that finishes a reduction, or else a reduction itself."""
     anchor = epilogue_of(program, stage, decided.taken, can_tile)
     if anchor is not None:
         return anchor.name
@@ -73,7 +73,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
 
 
 def _operands(program: Program, anchor: Stage, parts: Parts) -> list[tuple[Read, str]]:
-    """(read, the axis of the tile that it moves with) of what a block can copy: it moves with depth and one side."""
+    """Returns what a block can copy, with the axis of the tile that it moves with: it moves with depth and that side alone."""
     found = []
     for read in dict.fromkeys(anchor.reads()):
         sides = [axis for axis in (parts.vector, parts.rows) if axis is not None and depends(read, axis)]
@@ -111,7 +111,7 @@ class _Tile:
         return self.s.stage(self.anchor).along(self.definition, axis).extent
 
     def _lanes_columns(self) -> Extent:
-        """The rest of the warp; where there is too little to do for a whole one, fewer lanes."""
+        """Returns the rest of the warp, or fewer lanes where there is too little to do for a whole one."""
         extent = {a.name: a.extent for a in self.definition.axes}
         if min(extent[str(self.parts.rows)], extent[self.parts.vector]) >= WIDE:
             return WARP // self.lanes_rows
@@ -148,14 +148,14 @@ class _Tile:
         )
 
     def _padding(self, read: Read) -> int:
-        """Bytes that the copy of an operand may have beside each row of its tile: one access, if it is turned."""
+        """Returns the bytes that the copy of an operand may have beside each row of its tile: one access, if it is turned."""
         turned = not self.few and self._contiguous(read, self.parts.depth) is not None
         return widest(read.dtype) * read.dtype.bytes if turned else 0
 
     # ---- loops ----
 
     def apply(self, root: str) -> None:
-        """The root's blocks, and the anchor in them: the root itself, or attached as a fragment of its registers."""
+        """Schedules the root's blocks and the anchor in them: the root itself, or attached as a fragment of its registers."""
         s, parts = self.s, self.parts
         assert parts.rows is not None
         stage = s.stage(root)
@@ -173,7 +173,7 @@ class _Tile:
         self._copies(depth[-3])
 
     def _fragment(self, at: LoopHandle) -> list[LoopHandle]:
-        """The anchor inside of a block of its epilogue, on the same threads."""
+        """Runs the anchor inside of a block of its epilogue, on the same threads."""
         s, parts = self.s, self.parts
         stage = s.compute_at(self.anchor, at)
         others = [stage.along(self.definition, a) for a in parts.others]
@@ -191,7 +191,7 @@ class _Tile:
         return depth
 
     def _depth(self, stage: StageHandle) -> list[LoopHandle]:
-        """The loops of the reduction: other axes, then steps of depth, parts of a step, terms."""
+        """Returns the loops of the reduction: other axes, then steps of depth, parts of a step, terms."""
         others = [stage.along(self.definition, a) for a in self.parts.other_reductions]
         return [*others, *self.s.split(stage.along(self.definition, self.parts.depth), self.steps, self.terms)]
 
@@ -203,7 +203,7 @@ class _Tile:
         depth: list[LoopHandle],
         inside: Sequence[LoopHandle] = (),
     ) -> None:
-        """Warps around lanes, the copies' loop around both, the register tile innermost."""
+        """Puts warps around lanes, the loop of the copies around both, and the register tile innermost."""
         threads = [rows[0], columns[0], rows[1], columns[1]]
         self.s.reorder(*outside, *depth[:-2], *threads, *depth[-2:], *inside, rows[2], *columns[2:])
 
@@ -215,7 +215,7 @@ class _Tile:
     # ---- copies ----
 
     def _copies(self, at: LoopHandle) -> None:
-        """A copy of each operand that the threads of a block share, some steps ahead of its use."""
+        """Copies each operand for the threads of a block, some steps ahead of its use."""
         for read, side in _operands(self.s.program, self.definition, self.parts):
             self._copy(read, side, at)
         self.s.pipeline(at, self.stages, self.staged)
@@ -245,14 +245,14 @@ class _Tile:
             self._rows(made, along, read, side)
 
     def _contiguous(self, read: Read, axis: str) -> int | None:
-        """The dimension of a tensor that an axis walks along element by element, if it is worth vectors."""
+        """Returns the dimension of a tensor along which an axis goes element by element, if it is worth vectors."""
         dimension = plain_dimension(read, axis)
         if dimension is None or element_stride(self.s.program, read, axis) != 1:
             return None
         return dimension if self.s.program.tensors[read.tensor].shape[dimension] >= NARROWEST else None
 
     def _rows(self, made: StageHandle, along: int | None, read: Read, side: str) -> None:
-        """Depth outside, lanes along the tile; vectors of them where they lie together."""
+        """Copies with depth outside and lanes along the tile, in vectors where its elements lie together."""
         s = self.s
         plain = plain_dimension(read, side)
         last = len(made.loops) - 1 if plain is None else plain
@@ -266,7 +266,7 @@ class _Tile:
             s.vectorize(pieces[1])
 
     def _chunks(self, made: StageHandle, deep: int, read: Read) -> None:
-        """Chunks of depth, each with all rows of the tile: stored and read in vectors along depth."""
+        """Copies chunks of depth, each with all rows of the tile: stored and read in vectors along depth."""
         s = self.s
         vector = lanes_factor(s, f"{made.name}.vector", read.dtype)
         s.require(self.terms % vector == 0, "whole chunks of depth in the terms that are written out")
@@ -279,7 +279,7 @@ class _Tile:
         s.vectorize(pieces[1])
 
     def _turned(self, made: StageHandle, deep: int | None) -> None:
-        """Depth outside, rows of the tile inside, element by element; neighbouring threads read along depth."""
+        """Copies with depth outside and rows of the tile inside, element by element; neighbouring threads read along depth."""
         s = self.s
         assert deep is not None
         rest = [loop for n, loop in enumerate(made.loops) if n != deep]

@@ -19,7 +19,7 @@ ROWS = 8  # threads along the direction in which neighbours do not lie together,
 
 
 def transpose(s: Schedule, stage: StageHandle, found: Crossing) -> None:
-    """Tiles of both axes, one a block."""
+    """Goes through tiles of both axes, one a block."""
     name, dtype = stage.name, stage.definition.tensors[0].dtype
     loops = {a.name: loop for a, loop in zip(stage.definition.axes, stage.loops, strict=True)}
     along, across = loops[found.vector], loops[found.across]
@@ -57,5 +57,5 @@ def transpose(s: Schedule, stage: StageHandle, found: Crossing) -> None:
 
 
 def vector_pad(element: int) -> int:
-    """Elements that keep rows at multiples of 16 bytes."""
+    """Returns how many elements keep rows at multiples of 16 bytes."""
     return max(1, 16 // element)
