@@ -14,7 +14,7 @@ EXPENSIVE = frozenset(MATHEMATICS) | {"div", "floordiv", "mod", "bf16_pair"}
 
 
 def element_stride(program: Program, read: Read, axis: str) -> int | None:
-    """How many elements apart two reads are whose axis differs by one. 0: they are the same; None: not affine."""
+    """Returns how many elements apart two reads are whose axis differs by one. 0: they are the same; None: not affine."""
     shape = program.tensors[read.tensor].shape
     total, step = 0, 1
     for index, extent in zip(reversed(read.indices), reversed(shape), strict=True):
@@ -28,7 +28,7 @@ def element_stride(program: Program, read: Read, axis: str) -> int | None:
 
 
 def output_stride(stage: Stage, axis: str, number: int = 0) -> int:
-    """How many elements apart two points of a stage's tensor are whose axis differs by one."""
+    """Returns how many elements apart two points of a stage's tensor are whose axis differs by one."""
     step, found = 1, 0
     for a in reversed(stage.axes_of(number)):
         if a.name == axis:
@@ -38,12 +38,12 @@ def output_stride(stage: Stage, axis: str, number: int = 0) -> int:
 
 
 def depends(read: Read, axis: str) -> bool:
-    """True when the read moves with the axis."""
+    """Tells whether the read moves with the axis."""
     return any(axis in variables(index) for index in read.indices)
 
 
 def is_anchor(stage: Stage) -> bool:
-    """True for a reduction in which every operand that it walks over is used again along some spatial axis: worth tiling."""
+    """Tells whether a stage is a reduction worth tiling: some spatial axis uses again each operand that it goes over."""
     if stage.combiner in (None, "fold") or asked_for(stage) is not None:
         return False
     reduction = {a.name for a in stage.reduction}
@@ -53,7 +53,7 @@ def is_anchor(stage: Stage) -> bool:
 
 
 def contiguous_axis(program: Program, stage: Stage) -> str | None:
-    """The axis along which most accesses (the write among them) are contiguous; reduction axes count too."""
+    """Returns the axis along which most accesses (the write among them) are contiguous; reduction axes count too."""
     best: tuple[float, int, str] | None = None
     for position, axis in enumerate(stage.all_axes):
         if axis.extent == 1:
@@ -71,17 +71,17 @@ def contiguous_axis(program: Program, stage: Stage) -> str | None:
 
 
 def points_of(stage: Stage) -> int:
-    """Points at which the body of a stage is evaluated."""
+    """Counts the points at which the body of a stage is evaluated."""
     return prod(a.extent for a in stage.all_axes)
 
 
 def is_expensive(stage: Stage) -> bool:
-    """True when the body has a division or a function in it."""
+    """Tells whether the body has a division or a function in it."""
     return any(isinstance(n, Op) and n.name in EXPENSIVE for e in stage.expressions for n in walk(e))
 
 
 def moves_data_only(stage: Stage) -> bool:
-    """True for a stage that computes nothing on values: padding, slices, transposes."""
+    """Tells whether a stage computes nothing on values, as padding, slices and transposes do not."""
     return not any(
         isinstance(n, Op)
         and n.dtype.name != "i64"
@@ -92,17 +92,17 @@ def moves_data_only(stage: Stage) -> bool:
 
 
 def identity_read(read: Read, stage: Stage) -> bool:
-    """True when the indices are the spatial axes of the stage, each once, in order, and nothing else."""
+    """Tells whether the indices are the spatial axes of the stage, each once, in order, and nothing else."""
     return tuple(read.indices) == tuple(a.var for a in stage.axes)
 
 
 def reads_of(stage: Stage, tensor: str) -> tuple[Read, ...]:
-    """The distinct reads of one tensor."""
+    """Returns the distinct reads of one tensor."""
     return tuple(r for r in stage.reads() if r.tensor == tensor)
 
 
 def plain_dimension(read: Read, axis: str) -> int | None:
-    """The dimension that is indexed by the axis itself; None if there is none or the axis occurs elsewhere too."""
+    """Returns the dimension that the axis itself indexes; None if there is none or the axis occurs elsewhere too."""
     found = [n for n, index in enumerate(read.indices) if axis in variables(index)]
     if len(found) != 1 or read.indices[found[0]] != Var(axis):
         return None
@@ -110,13 +110,13 @@ def plain_dimension(read: Read, axis: str) -> int | None:
 
 
 def moves_apart(read: Read) -> bool:
-    """True when no axis moves two of the indices: a box of what is read is then as small as the boxes of its axes."""
+    """Tells whether no axis moves two of the indices: a box of what is read is then as small as the boxes of its axes."""
     names = [name for index in read.indices for name in variables(index)]
     return len(set(names)) == len(names)
 
 
 def finished(program: Program, stage: Stage, taken: Set[str], fits: Callable[[Read, Stage], bool]) -> Stage | None:
-    """The only producer that a pointwise stage finishes: the stage alone reads it, and the read and the producer fit."""
+    """Returns the only producer that a pointwise stage finishes: no other stage reads it, and the read and the producer fit."""
     if stage.combiner is not None or len(stage.tensors) != 1:
         return None
     found = []

@@ -25,7 +25,7 @@ WALKED = 6144  # stages of all sketches together
 def derive(
     program: Program, kind: str = "", matrix_unit: bool = False, accuracy: Accuracy = "default"
 ) -> tuple[Sketch, ...]:
-    """The sketches of a program in canonical, normalised form; the unscheduled nest comes first.
+    """Returns the sketches of a program in canonical, normalised form; the unscheduled nest comes first.
 
     `kind`: of the target, which says whose rules these are. `matrix_unit`: whether its cores have one that takes bf16.
     `accuracy`: what they may do to the arithmetic.

@@ -21,7 +21,7 @@ Size = tuple[int, int]  # nodes and levels of an expression
 
 
 def can_inline(program: Program, stage: Stage) -> bool:
-    """True for a pointwise stage of one tensor that some stage reads and that is no output."""
+    """Tells whether a stage is pointwise, has one tensor, is read by some stage, and is no output."""
     return _is_inner(program, stage) and bool(program.consumers[stage.name])
 
 
@@ -31,7 +31,7 @@ def _is_inner(program: Program, stage: Stage) -> bool:
 
 @lru_cache(maxsize=512)
 def inline_stages(program: Program, names: tuple[str, ...]) -> Program:
-    """The program after some stages were inlined, in this order. ScheduleError where that is not possible."""
+    """Returns the program after some stages were inlined, in this order. ScheduleError where that is not possible."""
     inlining = Inlining(program)
     for name in names:
         inlining.inline(name)
@@ -51,31 +51,31 @@ class Inlining:
         self._counts: dict[str, tuple[Counter[str], ...]] = {}
 
     def stage(self, name: str) -> Stage:
-        """A stage as it stands now. Raises KeyError for one that is gone."""
+        """Returns a stage as it stands now. KeyError for one that is gone."""
         return self._stages[name]
 
     def consumers(self, name: str) -> list[Stage]:
-        """The stages that read a tensor now, in order."""
+        """Returns the stages that read a tensor now, in order."""
         return [self._stages[reader] for reader in sorted(self._readers[name], key=self._places.__getitem__)]
 
     def sizes(self, name: str) -> tuple[Size, ...]:
-        """Nodes and levels of each expression of a stage."""
+        """Counts the nodes and the levels of each expression of a stage."""
         if name not in self._sizes:
             self._sizes[name] = tuple(size_of(one, children) for one in self._stages[name].expressions)
         return self._sizes[name]
 
     def counts(self, name: str) -> tuple[Counter[str], ...]:
-        """How often each expression of a stage reads each tensor, what occurs twice counted twice."""
+        """Counts how often each expression of a stage reads each tensor, what occurs twice counted twice."""
         if name not in self._counts:
             self._counts[name] = tuple(_count(one) for one in self._stages[name].expressions)
         return self._counts[name]
 
     def can_inline(self, stage: Stage) -> bool:
-        """As `can_inline` says of the program as it stands now."""
+        """Tells what `can_inline` does, of the program as it stands now."""
         return _is_inner(self._given, stage) and bool(self._readers[stage.name])
 
     def inline(self, name: str) -> None:
-        """Replaces every read of a stage by its body. Errors: one that cannot be inlined, or a reader that grows too large."""
+        """Replaces every read of a stage by its body. Fails for one that cannot be inlined, or whose reader grows too large."""
         stage = self._stages.get(name)
         if stage is None or not self.can_inline(stage):
             raise ScheduleError(
@@ -114,7 +114,7 @@ class Inlining:
         return "an output" if name in self._given.outputs else (stage.combiner or "a stage that nothing reads")
 
     def program(self) -> Program:
-        """The program as it stands now, checked."""
+        """Returns the program as it stands now, checked."""
         if len(self._stages) == len(self._given.stages):
             return self._given
         return self._given.replacing(tuple(self._stages.values()))
@@ -125,7 +125,7 @@ def _count(expression: Expr) -> Counter[str]:
 
 
 def _written(reader: Stage, stage: Stage) -> Stage:
-    """A stage with the body of another one wherever it reads that."""
+    """Returns a stage with the body of another one wherever it reads that."""
     name, body = stage.name, stage.bodies[0]
 
     def expand(node: Expr) -> Expr | None:

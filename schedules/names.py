@@ -13,7 +13,7 @@ _NAME = re.compile(r"\b([xtc]\d+)(?:\.(a\d+))?\b")
 
 
 def with_names(outline: str, program: Program) -> str:
-    """An outline with the names of `program`, and, on a line at its head, what configs and sketches call them.
+    """Writes an outline with the names of `program`, and, on a line at its head, what configs and sketches call them.
 
     Axes that a normal form has merged, or a sketch rewritten, keep their canonical names: they are none of the person's.
     """
@@ -31,7 +31,7 @@ def with_names(outline: str, program: Program) -> str:
 
 
 def _axes(program: Program) -> dict[tuple[str, str], str]:
-    """(canonical stage, canonical axis) -> the person's name of that axis."""
+    """Maps (canonical stage, canonical axis) to the person's name of that axis."""
     form, body = normalise(program), normalised(program)
     found: dict[tuple[str, str], str] = {}
     for new, old in canonical_names(form).items():

@@ -16,12 +16,12 @@ from .loops import LoopTree
 
 
 def prepared_stages(tree: LoopTree) -> frozenset[str]:
-    """The stages of a loop tree that are prepared."""
+    """Returns the stages of a loop tree that are prepared."""
     return _prepared(tree.program, lambda stage: tree.by_stage[stage.name].at is None)
 
 
 def constant_tensors(program: Program) -> frozenset[str]:
-    """Constants, tables, and what can be computed from these when the kernel is made."""
+    """Returns constants, tables, and what can be computed from these when the kernel is made."""
     known = {t.name for t in program.constant_inputs} | {table.tensor.name for table in program.tables}
     for name in _prepared(program, lambda stage: True):
         known |= {tensor.name for tensor in program.stage(name).tensors}

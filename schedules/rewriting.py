@@ -26,27 +26,27 @@ Argument = Union[str, int, bool, tuple["Argument", ...]]
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A program rewrite with its arguments."""
+    """A rewrite of a program, with its arguments."""
 
     name: str
     arguments: tuple[tuple[str, Argument], ...]
 
     def text(self) -> str:
-        """`rewrite(split_k, stage=t0, axis=a2, parts=4)`; `parse_rewrite` gives it back."""
+        """Writes `rewrite(split_k, stage=t0, axis=a2, parts=4)`; `parse_rewrite` gives it back."""
         return f"rewrite({', '.join([self.name, *(f'{key}={_text(value)}' for key, value in self.arguments)])})"
 
     def run(self, program: Program) -> Program:
-        """The program rewritten, in canonical form. ProgramError: a rewrite that does not apply."""
+        """Returns the program rewritten, in canonical form. ProgramError: a rewrite that does not apply."""
         return canonical(apply_rewrite(program, self.name, dict(self.arguments)))
 
 
 def make_rewrite(name: str, arguments: Mapping[str, object]) -> Rewrite:
-    """A rewrite from the arguments of a call. ScheduleError for one that has no text."""
+    """Makes a rewrite from the arguments of a call. ScheduleError for one that has no text."""
     return Rewrite(name, tuple((key, _checked(value)) for key, value in arguments.items()))
 
 
 def parse_rewrite(text: str) -> Rewrite:
-    """The rewrite that a text stands for. ValueError for anything else."""
+    """Returns the rewrite that a text stands for. ValueError for anything else."""
     match parsed_expression(text):
         case ast.Call(func=ast.Name(id="rewrite"), args=[ast.Name(id=name)], keywords=keywords):
             return Rewrite(name, tuple((str(keyword.arg), _value(keyword.value)) for keyword in keywords))
@@ -55,7 +55,7 @@ def parse_rewrite(text: str) -> Rewrite:
 
 @lru_cache(maxsize=256)
 def rewritten(program: Program, rewrites: tuple[Rewrite, ...]) -> Program:
-    """The program after some rewrites, in order."""
+    """Returns the program after some rewrites, in order."""
     return rewrites[-1].run(rewritten(program, rewrites[:-1])) if rewrites else program
 
 

@@ -56,16 +56,16 @@ class StageHandle:
 
     @property
     def axes(self) -> tuple[LoopHandle, ...]:
-        """The loops of the spatial axes of a stage that has not been split."""
+        """Returns the loops of the spatial axes of a stage that has not been split."""
         return self._of(self.definition.axes)
 
     @property
     def reduction(self) -> tuple[LoopHandle, ...]:
-        """The loops of the reduction axes of a stage that has not been split."""
+        """Returns the loops of the reduction axes of a stage that has not been split."""
         return self._of(self.definition.reduction)
 
     def along(self, definition: Stage, axis: str) -> LoopHandle:
-        """The unsplit loop of an axis of a definition: its own, or that of a stage whose axes this one's are by position."""
+        """Returns the unsplit loop of an axis of a definition: its own, or that of a stage with the same axes by position."""
         names = [a.name for a in definition.all_axes]
         return self.loops[names.index(axis)]
 
@@ -98,37 +98,38 @@ class Schedule:
 
     @property
     def program(self) -> Program:
-        """The program as the steps so far have rewritten it."""
+        """Returns the program as the steps so far have rewritten it."""
         return self._tree.program
 
     @property
     def tree(self) -> LoopTree:
-        """The symbolic loop tree."""
+        """Returns the symbolic loop tree."""
         return self._tree
 
     def stage(self, name: str | StageHandle) -> StageHandle:
-        """A stage with its present loops. ScheduleError for an unknown one."""
+        """Returns a stage with its present loops. ScheduleError for an unknown one."""
         name = _name(name)
         found = self._tree.loops_of(name)
         return StageHandle(name, self._tree.definition(name), tuple(LoopHandle(x.name, x.extent) for x in found.loops))
 
     def lanes(self, dtype: DType) -> Sym:
-        """How many elements of a dtype a vector register of the target holds."""
+        """Returns how many elements of a dtype a vector register of the target holds."""
         return leaf(f"lanes({dtype.name})")
 
     def target(self, number: str) -> Sym:
-        """A number of the target: vector_registers, cores, fma_ports, load_ports, store_ports, has_matrix_unit (1 or 0), l1,
-        l2, l3 (bytes)."""
+        """Returns a number of the target: vector_registers, cores, fma_ports, load_ports, store_ports, l1, l2, l3 (bytes), or
+        has_matrix_unit (1 or 0).
+        """
         return leaf(f"target({number})")
 
     def allows(self, rewrite: str) -> bool:
-        """Whether the accuracy that is asked for leaves room for a rewrite; a sketch with any other one is left out."""
+        """Tells whether the accuracy that is asked for has room for a rewrite; a sketch with any other one is left out."""
         return is_allowed(rewrite, self._accuracy)
 
     # ---- leaving open ----
 
     def variant(self, name: str, options: Sequence[T]) -> T:
-        """A structural choice: a plain Python value; each option gives a sketch of its own."""
+        """Chooses a structure, as a plain Python value; each option gives a sketch of its own."""
         if not options or not name or " = " in name or "\n" in name:
             raise TemplateError(
                 f"{name!r} is no variant", expected="a name in one line without ' = ', and one or more options"
@@ -153,7 +154,7 @@ class Schedule:
         times: Extent = 1,
         default: int = 1,
     ) -> Extent:
-        """An open number of trips, multiplied by `times`. `of`: how many make sense; by default what the split axis has.
+        """Leaves a number of trips open, multiplied by `times`. `of`: how many make sense; by default what the split axis has.
 
         TemplateError: an `of` that depends on a tunable (a domain is fixed before any config is chosen).
         """
@@ -172,7 +173,7 @@ class Schedule:
         return leaf(name) if isinstance(times, int) and times == 1 else leaf(name) * times
 
     def choice(self, name: str, options: Sequence[int], default: int) -> Sym:
-        """An open number out of a list without an order."""
+        """Leaves a number open, out of a list without an order."""
         self._new_name(name)
         if default not in options:
             raise TemplateError(
@@ -182,7 +183,7 @@ class Schedule:
         return leaf(name)
 
     def flag(self, name: str, default: bool = False) -> Sym:
-        """An open yes or no, 1 or 0."""
+        """Leaves a yes or no open, as 1 or 0."""
         self._new_name(name)
         self._tunables[name] = Flag(name, default)
         return leaf(name)
@@ -194,7 +195,7 @@ class Schedule:
         self._requires.append((as_extent(holds), reason))
 
     def _drawn_in(self, extent: Extent) -> bool:
-        """True for an extent that depends on a tunable."""
+        """Tells whether an extent depends on a tunable."""
         return not leaves(extent).isdisjoint((*self._tunables, *self._open))
 
     def _new_name(self, name: str) -> None:
@@ -288,7 +289,7 @@ class Schedule:
         self._do("bring", stage, tensor, loop, on)
 
     def pipeline(self, loop: LoopHandle, stages: Extent, staged: Extent = 0) -> None:
-        """Software pipelining of the copies inside a loop: asynchronous ones, or, where `staged` is 1, through registers."""
+        """Pipelines the copies inside a loop: they are asynchronous, or, where `staged` is 1, go through registers."""
         self._do("pipeline", loop, stages, staged)
 
     def pad_layout(self, stage: str | StageHandle, elements: Extent) -> None:
@@ -304,7 +305,7 @@ class Schedule:
         self._do("tensorize", stage, intrinsic)
 
     def most(self, loop: LoopHandle) -> Extent:
-        """What a loop can have at most in any config: that of its axis where the loop itself depends on tunables."""
+        """Returns what a loop can have at most in any config: that of its axis where the loop itself depends on tunables."""
         if not self._drawn_in(loop.extent):
             return loop.extent
         stage = self._tree.owner(loop.name)
@@ -336,7 +337,7 @@ class Schedule:
         self._steps.append(step)
 
     def check_factors(self) -> None:
-        """TemplateError if a factor was drawn whose domain is not known, because no loop has been split by it."""
+        """Raises TemplateError if a factor was drawn whose domain is not known, because no loop has been split by it."""
         for name in self._open:
             raise TemplateError(
                 f"factor {name!r} was drawn, and no loop is split by it",
@@ -345,7 +346,7 @@ class Schedule:
             )
 
     def sketch(self, name: str) -> Sketch:
-        """What has been written down so far."""
+        """Returns what has been written down so far, as a sketch."""
         return Sketch(
             name,
             tuple(self._steps),
@@ -359,7 +360,7 @@ class Schedule:
 def trace(
     template: Template, program: Program, name: str = "", at_most: int | None = None, accuracy: Accuracy = "default"
 ) -> tuple[Sketch, ...]:
-    """The sketches of a template for a program (in canonical form). TemplateError names the template and shows the outline.
+    """Returns the sketches of a template for a canonical program. TemplateError names the template and shows the outline.
 
     at_most: how many runs of the template there may be; those that take the first option of the most variants come first.
     accuracy: sketches that do more than it allows are left out.
@@ -399,7 +400,7 @@ def _blame(name: str, schedule: Schedule, error: Exception) -> TemplateError:
 
 
 def _name(stage: str | StageHandle) -> str:
-    """A stage or a tensor may be named, or given as a handle."""
+    """Returns the name of a stage or a tensor, which may be given as a handle."""
     return stage.name if isinstance(stage, StageHandle) else stage
 
 

@@ -42,18 +42,18 @@ class Arm:
 
     @property
     def size(self) -> int:
-        """Number of configs, valid or not."""
+        """Counts the configs, valid or not."""
         return prod(len(p.values) for p in self.parameters)
 
     @property
     def default(self) -> tuple[int, ...]:
-        """The positions of all defaults."""
+        """Returns the positions of all defaults."""
         return tuple(p.default for p in self.parameters)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A (sketch, config) by positions; hashable."""
+    """A sketch and a config, both by positions; hashable."""
 
     arm: int
     choices: tuple[int, ...]
@@ -70,38 +70,38 @@ class Population:
         return int(self.choices.shape[0])
 
     def candidate(self, row: int) -> Candidate:
-        """Row number `row` as a candidate."""
+        """Returns row number `row` as a candidate."""
         return Candidate(self.arm, tuple(int(c) for c in self.choices[row]))
 
 
 class Space(Protocol):
-    """All that a strategy may know."""
+    """A search space as a strategy sees it: all that it may know."""
 
     @property
     def arms(self) -> Sequence[Arm]:
-        """The arms, in a fixed order."""
+        """Returns the arms, in a fixed order."""
         ...
 
     def valid(self, population: Population) -> NDArray[np.bool_]:
-        """bool[n]: which candidates keep every `require` (batched; 100,000 at a time is usual)."""
+        """Tells, as bool[n], which candidates keep every `require` (batched; 100,000 at a time is usual)."""
         ...
 
     def prior(self, population: Population) -> NDArray[np.float64] | None:
-        """float64[n]: predicted seconds without any measurement, or None where nothing is known."""
+        """Predicts seconds without any measurement, as float64[n], or returns None where nothing is known."""
         ...
 
     def features(self, population: Population) -> NDArray[np.float32]:
-        """float32[n, f] for a learned model; f is the same for all arms."""
+        """Returns float32[n, f] for a learned model; f is the same for all arms."""
         ...
 
 
 def config(arm: Arm, choices: Sequence[int]) -> dict[str, Value]:
-    """The config by name of one candidate."""
+    """Returns the config of one candidate, by name."""
     return {p.name: p.values[c] for p, c in zip(arm.parameters, choices, strict=True)}
 
 
 def columns(arm: Arm, choices: Choices) -> dict[str, NDArray[np.int64] | NDArray[np.object_]]:
-    """Parameter name -> its values for all rows: int64[n] for numbers and flags, object[n] for options."""
+    """Maps each parameter to its values for all rows: int64[n] for numbers and flags, object[n] for options."""
     out: dict[str, NDArray[np.int64] | NDArray[np.object_]] = {}
     for index, parameter in enumerate(arm.parameters):
         numeric = not any(isinstance(v, str) for v in parameter.values)

@@ -37,12 +37,12 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: spreads code
 
 
 def sizes(arm: Arm) -> NDArray[np.int64]:
-    """int64[p]: the number of values of each parameter."""
+    """Counts the values of each parameter, as int64[p]."""
     return np.array([len(p.values) for p in arm.parameters], dtype=np.int64)
 
 
 def codes(arm: Arm, choices: Choices) -> Codes:
-    """uint64[n]: a number for each row, equal exactly where rows are equal.
+    """Returns a number for each row, as uint64[n], equal exactly where rows are equal.
 
     Mixed radix, the last parameter running fastest. Arms of 2^64 configs and more get a hash: two different rows then
     share a code with a chance of n^2 / 2^65 among n rows.
@@ -59,7 +59,7 @@ def codes(arm: Arm, choices: Choices) -> Codes:
 
 
 def decode(arm: Arm, numbers: Codes) -> Choices:
-    """int32[n, p]: the rows with these codes; only for arms of fewer than 2^64 configs."""
+    """Returns the rows with these codes, as int32[n, p]; only for arms of fewer than 2^64 configs."""
     rest = numbers.copy()
     out = np.empty((numbers.shape[0], len(arm.parameters)), dtype=np.int32)
     for index in range(len(arm.parameters) - 1, -1, -1):
@@ -70,13 +70,13 @@ def decode(arm: Arm, numbers: Codes) -> Choices:
 
 
 def population(arm: int, candidates: Iterable[Candidate], parameters: int) -> Population:
-    """The candidates as one population; all must be of this arm."""
+    """Makes one population of candidates, all of which must be of this arm."""
     rows = [c.choices for c in candidates]
     return Population(arm, np.array(rows, dtype=np.int32).reshape(len(rows), parameters))
 
 
 def group(space: Space, candidates: Sequence[Candidate]) -> list[tuple[NDArray[np.intp], Population]]:
-    """Candidates of mixed arms as one population for each arm, with the positions they had in the sequence."""
+    """Makes one population for each arm of candidates of mixed arms, with the positions they had in the sequence."""
     arms = np.array([c.arm for c in candidates], dtype=np.int64)
     out = []
     for arm in np.unique(arms):
@@ -87,17 +87,17 @@ def group(space: Space, candidates: Sequence[Candidate]) -> list[tuple[NDArray[n
 
 
 def take(population: Population, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Population:
-    """The given rows, as a population."""
+    """Returns the given rows, as a population."""
     return Population(population.arm, population.choices[rows])
 
 
 def concatenate(populations: Sequence[Population]) -> Population:
-    """Populations of one arm as one."""
+    """Makes one population of several of one arm."""
     return Population(populations[0].arm, np.concatenate([p.choices for p in populations]))
 
 
 def unique(space: Space, population: Population) -> Population:
-    """Every different row once, in order of first appearance."""
+    """Keeps every different row once, in order of first appearance."""
     first = np.unique(codes(space.arms[population.arm], population.choices), return_index=True)[1]
     return take(population, np.sort(first))
 
@@ -114,7 +114,7 @@ class Seen:
         return sum(len(c) for c in self._codes.values())
 
     def add(self, population: Population) -> NDArray[np.bool_]:
-        """Adds all rows; bool[n]: which were new (of equal rows the first)."""
+        """Adds all rows; tells, as bool[n], which were new (of equal rows the first)."""
         known = self._codes.setdefault(population.arm, set())
         fresh = np.zeros(len(population), dtype=np.bool_)
         for row, code in enumerate(codes(self.space.arms[population.arm], population.choices).tolist()):
@@ -125,12 +125,12 @@ class Seen:
         return fresh
 
     def add_one(self, candidate: Candidate) -> bool:
-        """Adds one candidate; True when it was new."""
+        """Adds one candidate; tells whether it was new."""
         parameters = len(self.space.arms[candidate.arm].parameters)
         return bool(self.add(population(candidate.arm, [candidate], parameters))[0])
 
     def missing(self, population: Population) -> NDArray[np.bool_]:
-        """bool[n]: which rows are not in the set."""
+        """Tells, as bool[n], which rows are not in the set."""
         if population.arm not in self._codes:
             return np.ones(len(population), dtype=np.bool_)
         if population.arm not in self._sorted:
@@ -142,7 +142,7 @@ class Seen:
 
 
 def enumerate_arm(space: Space, arm: int) -> Iterator[Population]:
-    """All valid candidates of an arm of fewer than 2^64 configs, in the order of their codes, in chunks."""
+    """Yields all valid candidates of an arm of fewer than 2^64 configs, in the order of their codes, in chunks."""
     size = space.arms[arm].size
     for start in range(0, size, CHUNK):
         numbers = np.arange(start, min(start + CHUNK, size), dtype=np.uint64)
@@ -151,7 +151,7 @@ def enumerate_arm(space: Space, arm: int) -> Iterator[Population]:
 
 
 def sample(space: Space, rng: Generator, arm: int, count: int) -> Population:
-    """Up to `count` distinct valid candidates of one arm, drawn uniformly.
+    """Draws up to `count` distinct valid candidates of one arm, uniformly.
 
     Fewer when the arm has no more (small arms are counted through, so this is exact), when drawing mostly finds what it
     has found before, or when `MAX_DRAWS` rows in a row brought nothing new.
@@ -167,13 +167,13 @@ def sample(space: Space, rng: Generator, arm: int, count: int) -> Population:
 
 
 def draw(space: Space, rng: Generator, arm: int, rows: int) -> Population:
-    """Rows drawn uniformly, valid or not."""
+    """Draws rows uniformly, valid or not."""
     extents = sizes(space.arms[arm])
     return Population(arm, (rng.random((rows, len(extents))) * extents).astype(np.int32))
 
 
 def _drawn(space: Space, rng: Generator, arm: int, rows: int) -> Population:
-    """The valid ones among some rows drawn uniformly."""
+    """Draws some rows uniformly and keeps the valid ones."""
     drawn = draw(space, rng, arm, rows)
     return take(drawn, space.valid(drawn))
 
@@ -197,7 +197,7 @@ def _sample_by_rejection(space: Space, rng: Generator, arm: int, count: int) -> 
 
 
 def mutate(space: Space, rng: Generator, parents: Population, genes: float) -> Population:
-    """A changed copy of each row, valid or not: at least one gene changes, `genes` on average.
+    """Changes a copy of each row, valid or not: at least one gene changes, `genes` on average.
 
     An ordered parameter moves one position (half of the time), two (a quarter), or anywhere; others take any other
     value. Parameters with a single value stay as they are.
@@ -223,13 +223,13 @@ def mutate(space: Space, rng: Generator, parents: Population, genes: float) -> P
 
 
 def crossover(rng: Generator, mothers: Population, fathers: Population) -> Population:
-    """Each gene from the mother or the father of the same row, with equal chance; valid or not."""
+    """Takes each gene from the mother or the father of the same row, with equal chance; the result is valid or not."""
     from_mother = rng.random(mothers.choices.shape) < 0.5
     return Population(mothers.arm, np.where(from_mother, mothers.choices, fathers.choices))
 
 
 def neighbours(space: Space, candidate: Candidate, reach: int = 1) -> Population:
-    """All valid candidates that differ in one parameter: up to `reach` positions away if ordered, else any value."""
+    """Returns all valid candidates that differ in one parameter: up to `reach` positions away if ordered, else any value."""
     base = np.array(candidate.choices, dtype=np.int32)
     rows = []
     for index, parameter in enumerate(space.arms[candidate.arm].parameters):
@@ -245,7 +245,7 @@ def neighbours(space: Space, candidate: Candidate, reach: int = 1) -> Population
 
 
 def swaps(space: Space, candidate: Candidate) -> Population:
-    """All valid candidates where two ordered parameters move one position each: along ridges and past `require`s.
+    """Returns all valid candidates where two ordered parameters move one position each: along ridges and past `require`s.
 
     Two factors of one axis often trade against each other: one up and the other down keeps their product, and neither
     move alone is an improvement, or even valid.
@@ -268,7 +268,7 @@ def swaps(space: Space, candidate: Candidate) -> Population:
 
 
 def defaults(space: Space) -> list[Candidate]:
-    """The default candidate of every arm that is valid."""
+    """Returns the default candidate of every arm that is valid."""
     out = []
     for index, arm in enumerate(space.arms):
         candidate = Candidate(index, arm.default)
@@ -278,7 +278,7 @@ def defaults(space: Space) -> list[Candidate]:
 
 
 def shares(space: Space, count: int) -> list[int]:
-    """How many of `count` draws each arm gets: equal parts to begin with, large arms more (fourth root of the size).
+    """Says how many of `count` draws each arm gets: equal parts to begin with, large arms more (fourth root of the size).
 
     A structure with many numbers has more to explore, but its share must not bury the others: sizes differ by 10^6.
     """

@@ -29,7 +29,7 @@ class Task:
 
     @staticmethod
     def of(program: object, target: Target, threads: int, accuracy: Accuracy = "default") -> Task:
-        """The task of any program. ArgumentError for anything else, such as an operator's name."""
+        """Makes the task of any program. ArgumentError for anything else, such as an operator's name."""
         if not isinstance(program, Program):
             raise ArgumentError(
                 "that is no program",
@@ -40,26 +40,26 @@ class Task:
 
     @cached_property
     def key(self) -> str:
-        """sha256 of program key, target key, threads and accuracy: 64 hexadecimal digits."""
+        """Returns the sha256 of program key, target key, threads and accuracy: 64 hexadecimal digits."""
         return task_key(program_key(self.program), self.target.key, self.threads, self.accuracy)
 
     @cached_property
     def text(self) -> str:
-        """The program's canonical text."""
+        """Returns the program's canonical text."""
         return print_program(self.program)
 
     @cached_property
     def body(self) -> Program:
-        """The program as sketches see it: axes that are only used together are one axis, unit axes are gone."""
+        """Returns the program as sketches see it: axes that are only used together are one axis, unit axes are gone."""
         return normalised(self.program)
 
     @cached_property
     def sketches(self) -> tuple[Sketch, ...]:
-        """The sketches that the rules derive; the unscheduled nest comes first."""
+        """Returns the sketches that the rules derive; the unscheduled nest comes first."""
         return derive(self.body, self.target.kind, self.target.has_matrix_unit, self.accuracy)
 
     def sketches_of(self, template: Template) -> tuple[Sketch, ...]:
-        """The sketches of a person's template, after the unscheduled nest. TemplateError names the template."""
+        """Returns the sketches of a person's template, after the unscheduled nest. TemplateError names the template."""
         found = trace(template, self.body, accuracy=self.accuracy)
         if not found:
             raise TemplateError(
@@ -71,13 +71,15 @@ class Task:
 
 
 def task_key(program: str, target: str, threads: int, accuracy: Accuracy = "default") -> str:
-    """The key of a task, from the keys of its program and target. The default accuracy is not part of it: there was no other
-    one once."""
+    """Returns the key of a task, from the keys of its program and target.
+
+    The default accuracy is not part of it: there was no other one once.
+    """
     more = "" if accuracy == "default" else f"\n{accuracy}"
     return hashlib.sha256(f"{program}\n{target}\n{threads}{more}".encode()).hexdigest()
 
 
 @lru_cache(maxsize=64)
 def normalised(program: Program) -> Program:
-    """The canonical form of the normalised program."""
+    """Returns the canonical form of the normalised program."""
     return canonical(normalise(program))

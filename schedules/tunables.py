@@ -38,22 +38,22 @@ class Factor:
 
     @property
     def value(self) -> Sym:
-        """The tunable as an extent."""
+        """Returns the tunable as an extent."""
         return leaf(self.name)
 
     def allows(self, number: int) -> bool:
-        """Whether a number can be one of this tunable in any version: domains change, this does not."""
+        """Tells whether a number can be one of this tunable in any version: domains change, this does not."""
         return 1 <= number <= EXTENT
 
     def parameter(self, environment: Environment) -> Parameter:
-        """The domain at the sizes of a task."""
+        """Returns the domain at the sizes of a task."""
         extent = min(max(1, int(evaluate(self.of, environment))), EXTENT)
         values = factor_values(extent, max(self.at_least, min(self.at_most, extent)), self.at_least)
         nearest = min(range(len(values)), key=lambda i: (abs(values[i] - self.default), values[i]))
         return Parameter(self.name, tuple(values), nearest)
 
     def text(self) -> str:
-        """One line that parses back."""
+        """Writes one line that parses back."""
         options = [f"at_most={self.at_most}"] if self.at_most != 1 << 30 else []
         options += [f"at_least={self.at_least}"] if self.at_least != 1 else []
         options += [f"default={self.default}"] if self.default != 1 else []
@@ -61,7 +61,7 @@ class Factor:
 
 
 def factor_values(extent: int, at_most: int, at_least: int = 1) -> list[int]:
-    """The numbers worth trying as a loop of at most `extent` useful trips, ascending."""
+    """Returns the numbers worth trying as a loop of at most `extent` useful trips, ascending."""
     liked = set(range(1, min(_SMALL, at_most) + 1))
     power = 1
     while power <= at_most:
@@ -75,7 +75,7 @@ def factor_values(extent: int, at_most: int, at_least: int = 1) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One number out of a list; without an order between them."""
+    """One number out of a list, whose numbers have no order."""
 
     name: str
     options: tuple[int, ...]
@@ -83,44 +83,44 @@ class Choice:
 
     @property
     def value(self) -> Sym:
-        """The tunable as an extent."""
+        """Returns the tunable as an extent."""
         return leaf(self.name)
 
     def allows(self, number: int) -> bool:
-        """As `Factor.allows`."""
+        """Tells what `Factor.allows` does."""
         return -EXTENT <= number <= EXTENT
 
     def parameter(self, environment: Environment) -> Parameter:
-        """The domain; it does not depend on the sizes."""
+        """Returns the domain; it does not depend on the sizes."""
         return Parameter(self.name, self.options, self.options.index(self.default), ordered=False)
 
     def text(self) -> str:
-        """One line that parses back."""
+        """Writes one line that parses back."""
         return f"choice {self.name} of {json.dumps(list(self.options))} default={self.default}"
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Yes or no, as 1 or 0."""
+    """A yes or no, as 1 or 0."""
 
     name: str
     default: bool = False
 
     @property
     def value(self) -> Sym:
-        """The tunable as an extent."""
+        """Returns the tunable as an extent."""
         return leaf(self.name)
 
     def allows(self, number: int) -> bool:
-        """As `Factor.allows`."""
+        """Tells what `Factor.allows` does."""
         return number in (0, 1)
 
     def parameter(self, environment: Environment) -> Parameter:
-        """The domain: 0 and 1."""
+        """Returns the domain, which is 0 and 1."""
         return Parameter(self.name, (0, 1), int(self.default), ordered=False)
 
     def text(self) -> str:
-        """One line that parses back."""
+        """Writes one line that parses back."""
         return f"flag {self.name} default={int(self.default)}"
 
 
@@ -128,7 +128,7 @@ Tunable = Union[Factor, Choice, Flag]
 
 
 def parse_tunable(line: str) -> Tunable:
-    """The tunable that a line stands for. ValueError for anything else."""
+    """Returns the tunable that a line stands for. ValueError for anything else."""
     try:
         return _parse(line)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -159,6 +159,6 @@ def _parse(line: str) -> Tunable:
 
 
 def check_name(name: str) -> None:
-    """TemplateError unless the name is made of identifiers joined by dots."""
+    """Raises TemplateError unless the name is made of identifiers joined by dots."""
     if not all(part.isidentifier() for part in name.split(".")):
         raise TemplateError(f"{name!r} cannot name a tunable", expected="identifiers joined by dots, such as 'i.tile'")

@@ -36,7 +36,7 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
 
 
 def _grows(now: Inlining, stage: Stage, consumers: Sequence[Stage]) -> bool:
-    """Tells whether a reader would grow too large to be looked at again and again: what is read twice doubles at each stage."""
+    """Whether some reader would become too large to be looked at again and again: what is read twice doubles at each stage."""
     most = NODES if moves_data_only(stage) or _repeats(stage, consumers) <= 1 else REPEATED
     nodes, depth = map(max, zip(*now.sizes(stage.name), strict=True))
     for consumer in consumers:
@@ -74,7 +74,6 @@ def _repeats(stage: Stage, consumers: Sequence[Stage]) -> float:
 
 
 def _inlines_free(stage: Stage, consumers: Sequence[Stage]) -> bool:
-    """Tells whether inlining never costs: the stage only moves data, is read once, or is cheap and no product repeats it."""
     if moves_data_only(stage):
         return True
     repeats = _repeats(stage, consumers)

@@ -1,4 +1,4 @@
-"""The asked rule: what decides whether sums that stand in are asked for (tensor/exceptional.py) is made in few short nests.
+"""The exceptional rule: what decides whether stand-in sums are asked for (tensor/exceptional.py) is made in few short nests.
 
     size[i, j] = sum[c](abs(x[c, i, j]));  seen[p, q] = max[r, s](size);  spread[row, column] of the most and the least of these
 
@@ -21,7 +21,7 @@ from ..rule import Decided, Rule
 TOGETHER = 4  # results side by side, and rows of them: chains overlap, and memory is read in long pieces
 
 
-def asked_about(program: Program) -> frozenset[str]:
+def exceptional_checks(program: Program) -> frozenset[str]:
     """Finds the stages that only conditions of stand-in sums need: those that such a condition reads, and what only these read.
 
     A condition about a result itself, which others read as well, is left out.
@@ -31,12 +31,12 @@ def asked_about(program: Program) -> frozenset[str]:
         readers = program.consumers[stage.name]
         if stage.name in program.outputs or not readers or len(stage.tensors) > 1:
             continue
-        if _is_asked(program, stage) or all(reader.name in found for reader in readers):
+        if _is_checked(program, stage) or all(reader.name in found for reader in readers):
             found.add(stage.name)
     return frozenset(found)
 
 
-def _is_asked(program: Program, stage: Stage) -> bool:
+def _is_checked(program: Program, stage: Stage) -> bool:
     """Tells whether a condition reads a stage at fewer points than there are results."""
     readers = (reader for reader in program.consumers[stage.name] if len(stage.axes) < len(reader.axes))
     conditions = (condition for reader in readers if (condition := asked_for(reader)) is not None)
@@ -44,27 +44,27 @@ def _is_asked(program: Program, stage: Stage) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """The stages of `asked_about`, as they are before anything is inlined."""
+class ExceptionalChecks:
+    """The stages of `exceptional_checks`, as they are before anything is inlined."""
 
-    about: frozenset[str]
+    stages: frozenset[str]
 
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
-    about = asked_about(s.program)
-    return decided.with_nests(about).noting(_Asked(about))
+    about = exceptional_checks(s.program)
+    return decided.with_nests(about).noting(ExceptionalChecks(about))
 
 
 def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
-    asked = decided.fact(_Asked)
-    return stage.name if asked is not None and stage.name in asked.about else None
+    checks = decided.fact(ExceptionalChecks)
+    return stage.name if checks is not None and stage.name in checks.stages else None
 
 
 def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     """Schedules one of these stages and those that it takes in by rows."""
-    asked = decided.fact(_Asked)
-    assert asked is not None
-    return _by_rows(s, root, asked.about)
+    checks = decided.fact(ExceptionalChecks)
+    assert checks is not None
+    return _by_rows(s, root, checks.stages)
 
 
 def _by_rows(s: Schedule, root: str, about: frozenset[str]) -> set[str]:
@@ -116,4 +116,4 @@ def _sizes(s: Schedule, stage: StageHandle) -> list[LoopHandle]:
     return [*others, *rows[:1], outer]
 
 
-ASKED = Rule("asked", _prepare, _matches, _apply)
+EXCEPTIONAL = Rule("exceptional", _prepare, _matches, _apply)

@@ -21,7 +21,7 @@ from ...inlining import can_inline, inline_stages
 from ...schedule import LoopHandle, Schedule
 from ..rule import Decided, Rule
 from .fold import common_axes
-from .rows import run_together
+from .rows import run_row_blocks
 from .stream import row_axes
 
 BLOCKS = (256, 512)
@@ -148,7 +148,7 @@ def _apply(s: Schedule, name: str, anchor: str, decided: Decided) -> set[str]:
     s.vectorize(columns[1])
     s.parallel(*others, pieces[0])
     at = _stepwise(s, found.fold, pieces[0])
-    run_together(s, list(found.members), at)
+    run_row_blocks(s, list(found.members), at)
     return {found.root, found.fold, *found.members}
 
 

@@ -29,14 +29,14 @@ BLOCK_AT_MOST = 64  # tiles of rows
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class RowBlocks:
     """What runs by blocks of rows. `root` is the last anchor; `members` run for a block of its rows, consumers first."""
 
     root: str
     members: tuple[str, ...]
 
 
-def together_of(program: Program) -> Together | None:
+def row_blocks_of(program: Program) -> RowBlocks | None:
     """Returns the last anchor whose rows need rows of an anchor before it, or None."""
     for root in reversed(program.stages):
         parts = parts_of(program, root, root) if can_tile(program, root, root) and is_anchor(root) else None
@@ -57,7 +57,7 @@ def together_of(program: Program) -> Together | None:
             rows[stage.name] = own
             members.append(stage.name)
         if any(is_anchor(program.stage(name)) for name in members):
-            return Together(root.name, tuple(members))
+            return RowBlocks(root.name, tuple(members))
     return None
 
 
@@ -72,35 +72,35 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
 
     Where a softmax runs by blocks (online.py), that root has the products already.
     """
-    found = None if decided.alone else together_of(s.program)
+    found = None if decided.alone else row_blocks_of(s.program)
     if found is None:
         return decided
-    kept = _kept_together(s.program, found)
+    kept = _kept(s.program, found)
     if not s.variant(f"{found.root} by rows", [True] if kept else [True, False]):
         return decided
     return replace(decided, alone=decided.alone | {found.root}).keeping(kept).noting(found)
 
 
-def _kept_together(program: Program, found: Together) -> frozenset[str]:
+def _kept(program: Program, found: RowBlocks) -> frozenset[str]:
     """Returns what must not be inlined: functions of points, which a product would compute again and again."""
     return frozenset(name for name in found.members if is_expensive(program.stage(name)))
 
 
 def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
-    together = decided.fact(Together)
-    return stage.name if together is not None and together.root == stage.name else None
+    blocks = decided.fact(RowBlocks)
+    return stage.name if blocks is not None and blocks.root == stage.name else None
 
 
 def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     """Schedules the root with all members that are left after inlining."""
-    found = decided.fact(Together)
+    found = decided.fact(RowBlocks)
     assert found is not None
     members = [name for name in found.members if any(stage.name == name for stage in s.program.stages)]
-    run_together(s, members, _root(s, s.stage(root)))
+    run_row_blocks(s, members, _root(s, s.stage(root)))
     return {root, *members}
 
 
-def run_together(s: Schedule, members: list[str], at: LoopHandle) -> None:
+def run_row_blocks(s: Schedule, members: list[str], at: LoopHandle) -> None:
     """Runs products and what belongs to one row, consumers first, inside of a loop for a block of rows."""
     rows: dict[str, LoopHandle] = {}  # stage -> the loop over rows inside of which it runs, or which it has
     for name in members:

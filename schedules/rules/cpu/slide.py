@@ -25,7 +25,7 @@ from ...access import finished, identity_read, is_anchor, output_stride
 from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule, keeping, rewriting
-from .exceptional import asked_about
+from .exceptional import exceptional_checks
 from .window import is_shifted, shifting_axes, slides
 
 POINTS_AT_MOST = 64  # of a window that is written out
@@ -72,7 +72,7 @@ def _rewrite(s: Schedule) -> None:
 
 
 def _with_borders(program: Program) -> list[Stage]:
-    about = asked_about(program)
+    about = exceptional_checks(program)
     return [stage for stage in program.stages if stage.name not in about and _has_border(program, stage)]
 
 

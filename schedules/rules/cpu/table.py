@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..few import FEW
 from ..inline import INLINE
 from ..rule import Rules
-from .exceptional import ASKED
+from .exceptional import EXCEPTIONAL
 from .fold import FOLD
 from .matrix import CHOICES_APART, PACKED, PRODUCTS, PRODUCTS_APART
 from .online import ONLINE
@@ -23,7 +23,7 @@ from .window import WINDOW, WINDOW_DATA
 
 CPU = Rules(
     preparing=(
-        # The program is rewritten, each rule seeing what those before it have made.
+        # Rewrites of the program. Each one sees what those before it have made.
         SPLIT,  # a reduction with a small result: in parts. First, because its parts are like any other program
         FOLD,  # a search along memory: in lanes
         TRANSFORM,  # a 3x3 window with reuse: perhaps fewer products. Before other rules write the borders of windows
@@ -31,30 +31,30 @@ CPU = Rules(
         WINDOW,  # windows with reuse that read under guards: a border is written instead
         SLIDE,  # windows without reuse that do: the same, perhaps
         ONLINE,  # a softmax along a long axis: perhaps block by block
-        # It stands now. What is not to be written where it is read is known before anything is.
-        ASKED,  # what decides whether sums that stand in are asked for
+        # The last rewrite is done. Before anything is inlined, rules name the stages that have to stay.
+        EXCEPTIONAL,  # what decides whether stand-in sums are asked for
         TRANSFORMS_APART,  # transforms, and the data that they read
         PRODUCTS_APART,  # products of a matrix unit, and their packed operands
         WINDOW_DATA,  # what makes the data of a window: it runs where a piece of them is needed
         SLIDE_DATA,  # the same
-        ROWS,  # products of products: perhaps by blocks of rows, with functions of points between them
+        ROWS,  # products of products: perhaps by blocks of rows, unless a softmax runs by blocks
         INLINE,  # what is cheap, and what only moves data, is written where it is read
-        # What is left is known.
-        CHOICES_APART,  # stages that choose between results and sums that stand in for them
+        # Nothing is inlined after this. The rest follows from the stages that are left.
+        CHOICES_APART,  # stages that choose between results and stand-in sums
         PREPARED,  # what is constant
         FEW,  # several products: fewer structures of each
     ),
     roots=(
-        # Roots that were chosen beforehand.
+        # Stages that rules have chosen while they prepared.
         ONLINE,  # a softmax by blocks: products right before each step of a fold
         ROWS,  # a product of a product, with something of each row between: block by block of rows
         PREPARED,  # what is computed once, when the kernel is made: short code
-        ASKED,  # what decides whether sums that stand in are asked for: few short nests
-        # The form of a stage is known for sure.
+        EXCEPTIONAL,  # what decides whether stand-in sums are asked for: few short nests
+        # Stages of a form that one rule alone knows.
         FOLD,  # steps in their order, independent points in parallel and in vectors
         PRODUCTS,  # products of a matrix unit, and what finishes them
         PACKED,  # their operands
-        CHOICE,  # a choice between the results of a transform and sums that stand in for them, with both
+        CHOICE,  # a choice between the results of a transform and stand-in sums, with both
         TRANSFORM,  # sums with coefficients of the text, written out
         # From the most particular to the most general.
         WINDOW,  # a reduction with reuse whose data slide: convolutions

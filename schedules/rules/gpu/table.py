@@ -16,10 +16,10 @@ from .tile import TILE
 
 GPU = Rules(
     preparing=(
-        # The program is rewritten.
+        # Rewrites of the program. Each one sees what those before it have made.
         COLUMNS,  # a sliding window: a matrix of columns, so that its reduction becomes a matrix product
         SPLIT,  # a reduction with too few results to fill the machine: in parts. Products with few columns are such, too
-        # It stands now.
+        # The last rewrite is done.
         MOVED,  # what only moves data for a product is written into the copies that its blocks make
         INLINE,  # what is cheap, and what only moves data, is written where it is read
         FEW,  # several products: fewer structures of each

@@ -10,7 +10,7 @@ from helpers.emission.loops import HOST
 from helpers.lowering.derived import assert_runs, body_of, some_configs
 from helpers.lowering.truth import check_case
 from tilesmith.schedules.auto import derive
-from tilesmith.schedules.rules.cpu.rows import together_of
+from tilesmith.schedules.rules.cpu.rows import row_blocks_of
 from tilesmith.schedules.space import config
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
@@ -58,4 +58,4 @@ def test_no_matrix_between_the_products_is_whole() -> None:
 
 def test_a_product_alone_has_nothing_to_be_together_with() -> None:
     for program in (ops.matmul(8, 8, 8), ops.matmul_softmax(8, 8, 8), ops.softmax(8, 8)):
-        assert together_of(body_of(program)) is None
+        assert row_blocks_of(body_of(program)) is None

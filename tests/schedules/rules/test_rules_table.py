@@ -67,7 +67,7 @@ def test_each_rule_for_processors_schedules_what_it_is_for() -> None:
     assert expected["rows"] == ["rows"], "one root takes in everything"
     assert expected["tile"] == ["tile"], "the product with what finishes it"
     assert expected["products"] == ["products", "packed", "packed"]
-    assert {"asked", "transform", "prepared"} <= {*expected["choice"]}
+    assert {"exceptional", "transform", "prepared"} <= {*expected["choice"]}
     used = {name for found in expected.values() for name in found}
     assert used == {rule.name for rule in CPU.roots}, "each rule has a program here that needs it"
 
