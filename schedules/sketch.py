@@ -50,18 +50,18 @@ _SHOWN = 200  # characters of a wrong line in an error
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """One primitive applied; arguments are names (str) or extents."""
+    """One primitive with its arguments, which are names (str) or extents."""
 
     op: str
     arguments: tuple[str | Extent, ...]
 
     def text(self) -> str:
-        """`split(t0.a0, i.mid, i.tile)`."""
+        """Writes `split(t0.a0, i.mid, i.tile)`."""
         parts = [a if isinstance(a, str) else to_text(a) for a in self.arguments]
         return f"{self.op}({', '.join(part for part in parts if part)})"
 
     def run(self, tree: LoopTree, context: Context, known: Mapping[str, Extent] | None) -> LoopTree:
-        """The tree after this step; leaves that are known are replaced first."""
+        """Returns the tree after this step; leaves that are known are replaced first."""
         arguments = [a if isinstance(a, str) or known is None else substitute(a, known) for a in self.arguments]
         try:
             return STEPS[self.op].function(tree, context, *arguments)
@@ -70,7 +70,7 @@ class Step:
 
 
 def _located(error: ScheduleError, tree: LoopTree, step: Step) -> ScheduleError:
-    """The error with the outline, marked at the first stage or loop that the step names."""
+    """Returns the error with the outline, marked at the first stage or loop that the step names."""
     names = {stage.stage for stage in tree.stages} | {loop.name for stage in tree.stages for loop in stage.loops}
     mark = next((a for a in step.arguments if isinstance(a, str) and a in names), "")
     return ScheduleError(
@@ -80,7 +80,7 @@ def _located(error: ScheduleError, tree: LoopTree, step: Step) -> ScheduleError:
 
 
 def run_steps(tree: LoopTree, steps: Sequence[Step], known: Mapping[str, Extent] | None = None) -> LoopTree:
-    """The tree after all steps of a sketch. Stages inlined one after another leave it at once (inlining.py says why)."""
+    """Returns the tree after all steps of a sketch. Stages inlined in a row leave it at once (inlining.py says why)."""
     for inlines, numbered in groupby(enumerate(steps), lambda one: one[1].op == "inline"):
         group = list(numbered)
         together = _inlined(tree, [step for _, step in group]) if inlines else None
@@ -93,7 +93,10 @@ def run_steps(tree: LoopTree, steps: Sequence[Step], known: Mapping[str, Extent]
 
 
 def _inlined(tree: LoopTree, steps: Sequence[Step]) -> LoopTree | None:
-    """The tree after steps that inline; None where one of them fails: run one by one, they say which, and what stood there."""
+    """Returns the tree after steps that inline; None where one of them fails.
+
+    Run one by one, they then say which one, and what stood there.
+    """
     try:
         return inline_all(tree, tuple(str(step.arguments[0]) for step in steps))
     except TilesmithError:
@@ -113,7 +116,7 @@ class Sketch:
 
     @cached_property
     def key(self) -> str:
-        """sha256 of rewrites and steps, as 64 hexadecimal digits."""
+        """Returns the sha256 of rewrites and steps, as 64 hexadecimal digits."""
         return hashlib.sha256("\n".join(self._step_texts()).encode()).hexdigest()
 
     def _step_texts(self) -> list[str]:
@@ -127,13 +130,13 @@ class Sketch:
 
     @property
     def title(self) -> str:
-        """The name with its variants, for people: `tiled(pack=true)`."""
+        """Writes the name with its variants, for people: `tiled(pack=true)`."""
         chosen = ", ".join(f"{name}={json.dumps(value)}" for name, value in self.variants)
         return f"{self.name}({chosen})" if chosen else self.name
 
     @cached_property
     def text(self) -> str:
-        """The text form; `parse_sketch` gives an equal sketch back."""
+        """Writes the text form; `parse_sketch` gives an equal sketch back."""
         lines = [f"sketch {self.name}"]
         lines += [f"variant {name} = {json.dumps(value)}" for name, value in self.variants]
         lines += [tunable.text() for tunable in self.tunables]
@@ -142,15 +145,15 @@ class Sketch:
         return "\n".join(lines) + "\n"
 
     def keeps(self, accuracy: Accuracy) -> bool:
-        """Whether its kernels do no more to the arithmetic than an accuracy allows."""
+        """Tells whether its kernels do no more to the arithmetic than an accuracy allows."""
         return all(is_allowed(rewrite.name, accuracy) for rewrite in self.rewrites)
 
     def rewritten(self, program: Program) -> Program:
-        """The program that the steps are of: `program` after the rewrites."""
+        """Returns the program that the steps are of: `program` after the rewrites."""
         return rewritten(program, self.rewrites) if self.rewrites else program
 
     def arm(self, program: Program, target: Target) -> Arm:
-        """The sketch as an arm of a search space: its parameters at the sizes of a program."""
+        """Returns the sketch as an arm of a search space: its parameters at the sizes of a program."""
         numbers = environment(self.rewritten(program), target)
         return Arm(self.key, self.title, tuple(t.parameter(numbers) for t in self.tunables))
 
@@ -171,7 +174,10 @@ class Sketch:
         return Opened(self._tree(program, target, {t.name: t.value for t in self.tunables}))
 
     def _tree(self, program: Program, target: Target, values: Mapping[str, Extent]) -> LoopTree:
-        """Errors: ScheduleError, whatever it is that a sketch of another program, of another version or of a stranger does."""
+        """Returns the loop tree at some numbers.
+
+        Whatever goes wrong with a sketch of another program, of another version or of a stranger is a ScheduleError.
+        """
         self._check_length(program)
         try:
             program = self.rewritten(program)
@@ -190,7 +196,7 @@ class Sketch:
         return tree
 
     def _check_length(self, program: Program) -> None:
-        """A sketch has some lines for each stage; one of ten thousand would keep us busy for an hour."""
+        """Raises ScheduleError for a sketch of too many lines for its program: thousands would keep us busy for an hour."""
         most = STEPS_OF_STAGE * (len(program.stages) + 2)
         counts = (len(self.steps), len(self.tunables), len(self.requires), 10 * len(self.rewrites))
         if max(counts) > most:
@@ -244,12 +250,12 @@ def even(tree: LoopTree, count: int) -> dict[tuple[str, str], NDArray[np.bool_]]
 
 
 def broken_conditions(tree: LoopTree) -> list[str]:
-    """The reasons why one config is not valid; empty when it is."""
+    """Returns the reasons why one config is not valid; empty when it is."""
     return [reason for holds, reason in tree.conditions if not holds]
 
 
 def environment(program: Program, target: Target) -> dict[str, int | Array]:
-    """The numbers behind the leaves that are no tunables: axis extents, tensor dimensions, lanes, target sizes."""
+    """Returns the numbers behind the leaves that are no tunables: axis extents, tensor dimensions, lanes, target sizes."""
     numbers: dict[str, int | Array] = {}
     for stage in program.stages:
         for axis in stage.all_axes:
@@ -273,7 +279,7 @@ UNSCHEDULED = Sketch("default", ())  # no steps: the nests as the program is wri
 
 
 def parse_sketch(text: str) -> Sketch:
-    """The sketch that a text stands for. ScheduleError names the first line that is wrong."""
+    """Returns the sketch that a text stands for. ScheduleError names the first line that is wrong."""
     if len(text) > LONGEST:
         raise ScheduleError("the text of the sketch is too long", expected=f"at most {LONGEST} characters")
     name = ""
@@ -322,7 +328,7 @@ def _variant(text: str) -> VariantValue:
 
 
 def parse_step(text: str) -> Step:
-    """The step that a text such as `split(t0.a0, i.tile)` stands for. ValueError for anything else."""
+    """Returns the step that a text such as `split(t0.a0, i.tile)` stands for. ValueError for anything else."""
     node = parsed_expression(text)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.keywords:
         raise ValueError(f"not a step: {text!r}")

@@ -37,7 +37,7 @@ GOLDEN = 0.381966  # spreads the places of a second axis evenly over those of th
 
 
 def useful(program: Program) -> dict[str, tuple[Bound, ...]]:
-    """The bounds of each stage that has some, of those that leave points out."""
+    """Returns the bounds of each stage that has some, of those that leave points out."""
     found: dict[str, frozenset[Bound]] = {}
     for stage in reversed(program.stages):
         bounds = _own(stage) | _of_readers(program, stage, found)
@@ -47,7 +47,10 @@ def useful(program: Program) -> dict[str, tuple[Bound, ...]]:
 
 
 def _own(stage: Stage) -> frozenset[Bound]:
-    """Where the terms of a reduction, or the steps of a fold, change nothing; not what leaves a result without any term."""
+    """Returns the bounds beyond which the terms of a reduction, or the steps of a fold, change nothing.
+
+    Those that leave a result without any term are not among them.
+    """
     if stage.combiner is None:
         return frozenset()
     found: frozenset[Bound] = frozenset()
@@ -62,12 +65,12 @@ def _own(stage: Stage) -> frozenset[Bound]:
 
 
 def _is_of_terms(stage: Stage, bound: Bound) -> bool:
-    """True for a bound of a stage's terms or steps, rather than of its results."""
+    """Tells whether a bound is one of a stage's terms or steps, rather than of its results."""
     return any(axis.name in bound.coefficients for axis in stage.reduction)
 
 
 def ending(stage: Stage, bounds: tuple[Bound, ...], axis: str, begun: bool = False) -> tuple[Bound, ...]:
-    """The bounds that end the loops of an axis.
+    """Returns the bounds that end the loops of an axis.
 
     Loops over results do not end where there are no more terms, since the results have to be written; but for those that
     only add to results which have `begun` before.
@@ -77,7 +80,7 @@ def ending(stage: Stage, bounds: tuple[Bound, ...], axis: str, begun: bool = Fal
 
 
 def _step(stage: Stage, number: int) -> frozenset[Bound]:
-    """Where a step leaves a tensor of a fold as it is."""
+    """Returns the bounds beyond which a step leaves a tensor of a fold as it is."""
     tensor = stage.tensors[number]
     old = Read(tensor.name, tuple(a.var for a in stage.axes_of(number)), tensor.dtype)
     match stage.bodies[number]:
@@ -87,7 +90,7 @@ def _step(stage: Stage, number: int) -> frozenset[Bound]:
 
 
 def _of_readers(program: Program, stage: Stage, found: dict[str, frozenset[Bound]]) -> frozenset[Bound]:
-    """What all reads of a stage have in common. Only floats: an integer that was not computed may be divided by."""
+    """Returns the bounds common to all reads of a stage, if it makes floats: an integer not computed may be divided by."""
     names = [tensor.name for tensor in stage.tensors]
     if set(names) & set(program.outputs) or stage.fold is not None:
         return frozenset()
@@ -106,7 +109,7 @@ def _of_readers(program: Program, stage: Stage, found: dict[str, frozenset[Bound
 
 
 def _reads(expr: Expr, known: frozenset[Bound]) -> Iterator[tuple[Read, frozenset[Bound]]]:
-    """All reads, each with what is known where it is evaluated."""
+    """Yields all reads, each with the bounds that hold where it is evaluated."""
     waiting = [(expr, known)]  # a generator of generators hands each read up through all levels
     while waiting:
         node, holds = waiting.pop()
@@ -120,7 +123,7 @@ def _reads(expr: Expr, known: frozenset[Bound]) -> Iterator[tuple[Read, frozense
 
 
 def _renamed(bounds: frozenset[Bound], read: Read, axes: list[str]) -> frozenset[Bound]:
-    """Those bounds of a reader that say something about the axes of what it reads."""
+    """Returns those bounds of a reader that say something about the axes of what it reads, by the names of these."""
     names = {index.name: axis for index, axis in zip(read.indices, axes, strict=True) if isinstance(index, Var)}
     found = set()
     for form in bounds:
@@ -133,7 +136,7 @@ def _renamed(bounds: frozenset[Bound], read: Read, axes: list[str]) -> frozenset
 
 
 def ends_early(stage: StageLoops, loop: Loop) -> Extent | None:
-    """Of how many points a loop can leave out whole blocks where they are of no use; None for a loop that cannot.
+    """Returns in blocks of how many points a loop can end early; None for a loop that cannot.
 
     The outermost loop of an axis can, in blocks of the innermost one that is run trip by trip.
     """
@@ -144,7 +147,7 @@ def ends_early(stage: StageLoops, loop: Loop) -> Extent | None:
 
 
 def points_of_use(stage: Stage, bounds: tuple[Bound, ...]) -> int:
-    """How many points of a stage its bounds leave."""
+    """Counts the points of a stage that its bounds leave."""
     involved = [a for a in stage.all_axes if any(a.name in form.coefficients for form in bounds)]
     rest = prod(a.extent for a in stage.all_axes if a not in involved)
     if not involved:
@@ -168,7 +171,7 @@ def points_of_use(stage: Stage, bounds: tuple[Bound, ...]) -> int:
 
 
 def share(extents: dict[str, int], bound: Bound, axis: str, sizes: Mapping[str, Number], step: Number) -> Number:
-    """The share of an axis that a loop runs over on average, where the bound ends it.
+    """Returns the share of an axis that a loop runs over on average, where the bound ends it.
 
     sizes: how many points of each other axis the loops around have come to where the loop opens; `step`: to a multiple of what
     the end is rounded up. An average over `SAMPLES` places of these blocks, spread evenly.
