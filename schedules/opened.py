@@ -70,8 +70,7 @@ def _changed(tree: LoopTree, change: Change) -> LoopTree:
 def _changed_stage(stage: StageLoops, change: Change) -> StageLoops:
     loops = tuple(_changed_loop(loop, change) for loop in stage.loops)
     box = {axis: change(extent) for axis, extent in stage.box.items()}
-    notes = tuple((kind, loop, change(number)) for kind, loop, number in stage.notes)
-    return replace(stage, loops=loops, box=box, notes=notes)
+    return replace(stage, loops=loops, box=box, hints=stage.hints.changed(change))
 
 
 def _changed_loop(loop: Loop, change: Change) -> Loop:
