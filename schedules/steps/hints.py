@@ -8,6 +8,7 @@ from ..extents import Extent
 from ..hints import SWIZZLED, Align, Hint, PadLayout, Pipeline, Prefetch, PrefetchNext, Streaming, Swizzle
 from ..loops import LoopTree
 from .checks import Context, wrong
+from .kind import StepKind
 
 
 def _said(tree: LoopTree, stage: str, hint: Hint, most: int | None = None) -> LoopTree:
@@ -102,3 +103,15 @@ def tensorize(tree: LoopTree, context: Context, stage: str, intrinsic: str) -> L
     """Replaces the register tile of a stage by a matrix-unit instruction."""
     old = tree.loops_of(stage)
     return tree.replacing(replace(old, tensorized=intrinsic))
+
+
+HINT_STEPS = {
+    "streaming": StepKind(streaming, "se?"),
+    "align": StepKind(align, "se?"),
+    "prefetch": StepKind(prefetch, "tle"),
+    "bring": StepKind(bring, "stle?"),
+    "pipeline": StepKind(pipeline, "lee?"),
+    "pad_layout": StepKind(pad_layout, "se"),
+    "swizzle": StepKind(swizzle, "se"),
+    "tensorize": StepKind(tensorize, "sw"),
+}

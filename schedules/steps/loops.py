@@ -9,6 +9,7 @@ from ...common.errors import ScheduleError
 from ..extents import Extent, Sym, ceildiv
 from ..loops import Loop, LoopKind, LoopTree, StageLoops, is_reduction
 from .checks import Context, check_tile, loop_of, open_stage, wrong
+from .kind import StepKind
 
 
 def split(tree: LoopTree, context: Context, loop: str, *factors: Extent) -> LoopTree:
@@ -183,3 +184,13 @@ def bind(tree: LoopTree, context: Context, level: str, dimension: Extent, *loops
             f"cannot bind to {level} {dimension}", expected="block, warp or thread, and the dimension 0, 1 or 2"
         )
     return _mark(tree, context, _LEVELS[level], loops, int(dimension))
+
+
+LOOP_STEPS = {
+    "split": StepKind(split, "le*"),
+    "reorder": StepKind(reorder, "l*"),
+    "vectorize": StepKind(vectorize, "l"),
+    "unroll": StepKind(unroll, "l*"),
+    "parallel": StepKind(parallel, "l*"),
+    "bind": StepKind(bind, "wel*"),
+}
