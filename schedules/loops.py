@@ -1,4 +1,4 @@
-"""Loop trees: what a sketch is once its steps have run. Frozen; extents in any of their three lives.
+"""Loop trees: what a sketch is once its steps have run. Frozen; extents in any of their four lives.
 
     LoopTree      the program (rewritten, with copy stages) and, for each stage, its loops and where they stand
     StageLoops    the loops of one stage, outermost first; `at` = the loop of another stage inside which they run

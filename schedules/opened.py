@@ -1,4 +1,4 @@
-"""Sketches opened once for a program: a loop tree of unknown tunables, and the same tree with the numbers of any population.
+"""Sketches opened once for a program: a loop tree of unknown tunables, and the same tree in the other lives of its extents.
 
 Legality and structure do not depend on tunables (steps/table.py), so steps need not run again for each population: they run
 once with unknown numbers, and after that a population is a list of sums, products and comparisons of columns. Equal extents

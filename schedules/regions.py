@@ -1,6 +1,6 @@
 """Trips, boxes and allocation sizes of a loop tree: the only place that derives them.
 
-All arithmetic is on extents in any of their three lives, so one walk analyses one config or 100,000. The lowering reads the
+All arithmetic is on extents in any of their four lives, so one walk analyses one config or 100,000. The lowering reads the
 same numbers, and a test counts them in the lowered code.
 
 Boxes. A stage attached inside a loop of T covers a box: along each of its axes the points

@@ -15,13 +15,13 @@ from tilesmith.common.errors import ScheduleError
 from tilesmith.cost_model.cpu.analysis import Nest, analyse
 from tilesmith.cost_model.gpu.launch import launches
 from tilesmith.cost_model.gpu.patterns import shared_write
-from tilesmith.cost_model.recording import Recording
 from tilesmith.schedules import hints
 from tilesmith.schedules.extents import evaluate, leaf
 from tilesmith.schedules.hints import Align, Hint, Hints, PadLayout, Pipeline, PrefetchNext, Streaming, Swizzle
 from tilesmith.schedules.hints import Prefetch as Ahead
 from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.outline import outline
+from tilesmith.schedules.recording import Recording
 from tilesmith.schedules.regions import storage_shape
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import parse_sketch
