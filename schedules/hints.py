@@ -36,6 +36,7 @@ class Hint:
     """The fields of a hint are names (str) first, then numbers. `WORD` stands for it in outlines."""
 
     WORD: ClassVar[str]
+    FOR_GPU: ClassVar[bool] = False  # no processor has code for it
 
     @property
     def about(self) -> tuple[str, ...]:
@@ -108,6 +109,7 @@ class Pipeline(Hint):
     """The copies to shared memory inside of a loop run ahead of their use."""
 
     WORD: ClassVar[str] = "pipeline"
+    FOR_GPU: ClassVar[bool] = True
     loop: str
     stages: Extent
     staged: Extent = 0
@@ -149,6 +151,7 @@ class Swizzle(Hint):
     """The 16-byte chunks of each line of 128 bytes are exchanged by the xor with so many low bits of the line's number."""
 
     WORD: ClassVar[str] = "swizzle"
+    FOR_GPU: ClassVar[bool] = True
     bits: Extent
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...common.errors import ScheduleError
-from ...schedules.hints import Pipeline, Swizzle
 from ...schedules.loops import LoopKind, LoopTree, Scope, StageLoops
 from ...schedules.steps.checks import wrong
 from ...targets.target import Target
@@ -14,7 +13,6 @@ from .storage import unrolls
 
 GPU_KINDS = (LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
 CPU_SCOPES = (None, Scope.STACK, Scope.SCRATCH, Scope.REGISTER)
-FOR_GPU = (Pipeline, Swizzle)  # hints that change the code of GPUs only
 
 
 def check_lowers(tree: LoopTree, target: Target) -> None:
@@ -41,7 +39,7 @@ def _refusals(tree: LoopTree, stage: StageLoops, target: Target) -> Iterator[Sch
     if error is not None:
         yield error
     for hint in stage.hints.said:
-        if isinstance(hint, FOR_GPU) and hint.asked:
+        if hint.FOR_GPU and hint.asked:
             yield wrong(
                 tree, (*hint.about, stage.stage)[0], f"{hint.WORD} of {hint.numbers[0]} has no code generator yet",
                 expected=f"no {hint.WORD}, or one that asks for nothing",

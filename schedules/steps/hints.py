@@ -1,10 +1,14 @@
-"""Primitives that leave the loops as they are and say how memory is used: hints, layouts, matrix units."""
+"""Primitives that leave the loops as they are and say how memory is used: hints, layouts, matrix units.
+
+First the steps on the loop tree, then the methods by which a template takes them (schedule.py), then the table.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from ..extents import Extent
+from ..handles import LoopHandle, StageHandle, Tracer
 from ..hints import SWIZZLED, Align, Hint, PadLayout, Pipeline, Prefetch, PrefetchNext, Streaming, Swizzle
 from ..loops import LoopTree
 from .checks import Context, wrong
@@ -103,6 +107,42 @@ def tensorize(tree: LoopTree, context: Context, stage: str, intrinsic: str) -> L
     """Replaces the register tile of a stage by a matrix-unit instruction."""
     old = tree.loops_of(stage)
     return tree.replacing(replace(old, tensorized=intrinsic))
+
+
+class HintMethods(Tracer):
+    """What a template calls: each checks its step and writes it down."""
+
+    def streaming(self, stage: str | StageHandle, on: Extent = 1) -> None:
+        """Stores past the caches where `on` is 1."""
+        self._do("streaming", stage, on)
+
+    def align(self, stage: str | StageHandle, on: Extent = 1) -> None:
+        """Begins the vectors of rows where lines of memory begin, where `on` is 1."""
+        self._do("align", stage, on)
+
+    def prefetch(self, tensor: str | StageHandle, loop: LoopHandle, distance: Extent) -> None:
+        """Asks for what a loop will read of a tensor `distance` trips ahead; 0: not at all."""
+        self._do("prefetch", tensor, loop, distance)
+
+    def bring(self, stage: str | StageHandle, tensor: str | StageHandle, loop: LoopHandle, on: Extent = 1) -> None:
+        """Asks for what a stage will read of a tensor in the next trip of a loop, spread over the work of this trip."""
+        self._do("bring", stage, tensor, loop, on)
+
+    def pipeline(self, loop: LoopHandle, stages: Extent, staged: Extent = 0) -> None:
+        """Software pipelining of the copies inside a loop: asynchronous ones, or, where `staged` is 1, through registers."""
+        self._do("pipeline", loop, stages, staged)
+
+    def pad_layout(self, stage: str | StageHandle, elements: Extent) -> None:
+        """Pads the rows of a copy."""
+        self._do("pad_layout", stage, elements)
+
+    def swizzle(self, stage: str | StageHandle, bits: Extent) -> None:
+        """Swizzles the columns of a copy."""
+        self._do("swizzle", stage, bits)
+
+    def tensorize(self, stage: str | StageHandle, intrinsic: str) -> None:
+        """Uses a matrix-unit instruction for a stage's tile."""
+        self._do("tensorize", stage, intrinsic)
 
 
 HINT_STEPS = {
