@@ -9,7 +9,7 @@ along each dimension (`Span`), and from these the cache lines:
     crowding            how many times more cache than that is needed because runs lie at strides near a page: all
                         first-level caches, and the in-page part of all others, place a line by its address modulo 4 KiB
 
-Numbers are floats or float64 arrays with one entry for each candidate, never anything else.
+Numbers are floats, float64 arrays with one entry for each candidate, or columns, which stand for such arrays.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..schedules.extents import Extent, Sym
+from ..schedules.recording import Column
 from ..tensor.expr import Cast, Expr, Op, Var, variables
 from ..tensor.indices.forms import affine
 
-Value = Union[float, NDArray[np.float64]]
+Value = Union[float, NDArray[np.float64], Column]
 Sizes = Mapping[str, Value]
 PAGE = 4096.0
 SETS = 128  # of translations: pages at multiples of it compete for the places of one (Sapphire Rapids; EPYC 9004: 256)

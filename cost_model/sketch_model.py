@@ -1,6 +1,7 @@
 """What can be said of all candidates of one sketch without measuring any: validity, predicted seconds, features.
 
-The walk over the loop tree is recorded once (recording.py); after that a population costs array operations and no walk.
+The walk over the loop tree is recorded once (schedules/recording.py); after that a population costs array operations and no
+walk.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..schedules.opened import Opened
+from ..schedules.recording import Player, Recording
 from ..schedules.space import Arm, Choices
 from ..targets.ceilings import Ceilings
 from ..targets.target import Target
 from .analytic import total_seconds
 from .cpu.analysis import Analysis, analyse
 from .features import feature_values
-from .recording import Player, Recording
 
 
 class SketchModel:

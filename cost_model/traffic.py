@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..schedules.hints import Streaming
 from ..targets.target import Cache
 from .footprint import PAGE, Access, Sizes, Value, real
 from .levels import PARALLEL, Levels, StageLevels
@@ -89,9 +90,8 @@ class TrafficWalk:
         moved = self._stage(root)
         streamed: dict[str, Value] = {}
         for s in inside:
-            for kind, _, number in s.loops.notes:
-                if kind == "streaming":
-                    streamed |= {a.tensor: np.minimum(real(number), 1.0) for a in s.writes}
+            if s.loops.hints.of(Streaming):
+                streamed |= {a.tensor: real(s.loops.hints.streams) for a in s.writes}
         late, walks = self._waiting(moved, streamed)
         return NestTraffic(
             moved, self.boxes(root, 0), streamed, sum(self._visits.values(), 0.0), self._fill, late, walks

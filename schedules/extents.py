@@ -1,11 +1,15 @@
-"""Extents in their three lives: one code for all.
+"""Extents in their four lives: one code for all.
 
-    while a template runs      `Sym`: an expression over tunables, axis extents and target numbers; it prints and parses
-    apply(config)              int
-    apply(population)          NumPy int64 array, one entry for each candidate
+    not known yet                `Sym`: an expression over tunables, axis extents and target numbers; it prints and parses
+    of one config                int
+    of a population              NumPy int64 array, one entry for each candidate
+    of any population, later     `Column`: what is done to it is written down, and played for one population after another
 
-Arithmetic that must work in all three is written with + - * // % and the functions below. `bool()` of a Sym raises: what
-depends on a tunable cannot steer the Python code of a template.
+A template runs on the first, and so does the opening of a sketch for a program (opened.py), after which only tunables are not
+known; from what has been opened come the other lives. Lowering asks for the second, cost models take the last three.
+
+Arithmetic that must work in all four is written with + - * // %, comparisons, and the functions below. `bool()` of a Sym or a
+Column raises: what depends on a tunable cannot steer Python code.
 """
 
 from __future__ import annotations
@@ -14,18 +18,20 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Union
+from typing import Any, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..common.errors import TemplateError
 from ..tensor.limits import size_of
+from .recording import Column
 
 Array = NDArray[np.int64]
-Extent = Union[int, Array, "Sym"]
+Known = Union[int, Array, Column]
+Extent = Union[Known, "Sym"]
 Condition = Union[Extent, bool, NDArray[np.bool_]]  # what a comparison of extents gives
-Environment = Mapping[str, Union[int, Array]]
+Environment = Mapping[str, Known]
 
 # Leaves name a number: a tunable ("i.tile"), or a function of a name: extent(t0.a1), lanes(f32), target(vector_registers).
 LEAF_FUNCTIONS = ("extent", "lanes", "target")
@@ -120,7 +126,12 @@ def as_extent(condition: Condition) -> Extent:
     """A condition as a number: 1 where it holds, 0 elsewhere. A symbolic one stays as it is."""
     if isinstance(condition, Sym):
         return condition
-    return np.asarray(condition, dtype=np.int64) if isinstance(condition, np.ndarray) else int(condition)
+    return _number(condition) if isinstance(condition, np.ndarray | Column) else int(condition)
+
+
+def _number(condition: NDArray[Any] | Column) -> Array | Column:
+    found: Array | Column = condition.astype(np.int64)
+    return found
 
 
 def leaf(name: str) -> Sym:
@@ -139,7 +150,7 @@ def _infix(op: str, left: Extent, right: Extent) -> Sym:
 def _argument(value: Extent) -> int | Sym:
     if isinstance(value, Sym):
         return value
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | Column):
         raise TypeError("arrays and unknown extents do not mix")
     return int(value)
 
@@ -187,8 +198,8 @@ def product(values: Iterator[Extent] | list[Extent] | tuple[Extent, ...]) -> Ext
     return total
 
 
-def evaluate(value: Extent, environment: Environment) -> int | Array:
-    """The number (or the array of numbers) that an extent stands for. KeyError: a leaf that the environment lacks."""
+def evaluate(value: Extent, environment: Environment) -> Known:
+    """The number (or the array or column of numbers) that an extent stands for. KeyError: a leaf that the environment lacks."""
     result = substitute(value, environment)
     assert not isinstance(result, Sym)
     return result
@@ -211,7 +222,7 @@ def combine(op: str, a: Extent, b: Extent) -> Extent:
     return _infix(op, a, b) if isinstance(a, Sym) or isinstance(b, Sym) else _apply(op, a, b)
 
 
-def _apply(op: str, a: int | Array, b: int | Array) -> int | Array:
+def _apply(op: str, a: Known, b: Known) -> Known:
     match op:
         case "+":
             return a + b
@@ -239,7 +250,7 @@ def _apply(op: str, a: int | Array, b: int | Array) -> int | Array:
             both = np.not_equal(a, b)
         case _:
             raise TypeError(f"unknown extent operator {op!r}")
-    return int(both) if both.ndim == 0 else both.astype(np.int64)
+    return int(both) if isinstance(both, np.bool_) else _number(both)
 
 
 def leaves(value: Extent) -> frozenset[str]:
@@ -337,7 +348,8 @@ def _from_node(node: ast.AST) -> Extent:
 
 def _operand(node: ast.AST) -> int | Sym:
     value = _from_node(node)
-    return value if isinstance(value, Sym) else int(value)
+    assert isinstance(value, Sym | int)  # a text has no arrays
+    return value
 
 
 def symbolic(node: ast.AST) -> Extent:

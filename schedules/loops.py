@@ -1,4 +1,4 @@
-"""Loop trees: what a sketch is once its steps have run. Frozen; extents in any of their three lives.
+"""Loop trees: what a sketch is once its steps have run. Frozen; extents in any of their four lives.
 
     LoopTree      the program (rewritten, with copy stages) and, for each stage, its loops and where they stand
     StageLoops    the loops of one stage, outermost first; `at` = the loop of another stage inside which they run
@@ -20,6 +20,7 @@ from typing import Any
 from ..common.errors import ScheduleError
 from ..tensor.program import Axis, Program, Stage
 from .extents import Condition, Extent
+from .hints import NOTHING, Hint, Hints
 
 
 class LoopKind(StrEnum):
@@ -78,9 +79,8 @@ class StageLoops:
     scope: Scope | None = None
     copies: str | None = None
     tiled: bool = False
-    streaming: bool = False
     tensorized: str | None = None
-    notes: tuple[tuple[str, str, Extent], ...] = ()  # (kind, loop, number): pipeline, prefetch, swizzle, padding
+    hints: Hints = NOTHING
 
     def loop(self, name: str) -> Loop:
         """The loop of this name. Raises KeyError."""
@@ -99,6 +99,10 @@ class StageLoops:
     def pieces(self, axis: str) -> tuple[Loop, ...]:
         """The pieces of an axis, outermost first (which is also their order in the nest)."""
         return tuple(loop for loop in self.loops if loop.axis == axis)
+
+    def saying(self, hint: Hint) -> StageLoops:
+        """The same loops with one more hint."""
+        return replace(self, hints=self.hints.saying(hint))
 
 
 @dataclass(frozen=True, eq=False)

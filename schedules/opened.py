@@ -1,4 +1,4 @@
-"""Sketches opened once for a program: a loop tree of unknown tunables, and the same tree with the numbers of any population.
+"""Sketches opened once for a program: a loop tree of unknown tunables, and the same tree in the other lives of its extents.
 
 Legality and structure do not depend on tunables (steps/table.py), so steps need not run again for each population: they run
 once with unknown numbers, and after that a population is a list of sums, products and comparisons of columns. Equal extents
@@ -70,8 +70,7 @@ def _changed(tree: LoopTree, change: Change) -> LoopTree:
 def _changed_stage(stage: StageLoops, change: Change) -> StageLoops:
     loops = tuple(_changed_loop(loop, change) for loop in stage.loops)
     box = {axis: change(extent) for axis, extent in stage.box.items()}
-    notes = tuple((kind, loop, change(number)) for kind, loop, number in stage.notes)
-    return replace(stage, loops=loops, box=box, notes=notes)
+    return replace(stage, loops=loops, box=box, hints=stage.hints.changed(change))
 
 
 def _changed_loop(loop: Loop, change: Change) -> Loop:

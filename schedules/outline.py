@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ..tensor.program import Program
 from .extents import Extent
+from .hints import Phrase
 from .loops import LoopKind, LoopTree, StageLoops
 
 
@@ -53,8 +54,12 @@ def _headline(tree: LoopTree, stage: StageLoops) -> str:
     names = ", ".join(t.name for t in definition.tensors)
     what = f"copy of {stage.copies}" if stage.copies else (definition.combiner or "pointwise")
     where = f" in {stage.scope}" if stage.scope else ""
-    notes = "".join(f", {kind} {f'{loop} ' if loop else ''}{_number(n)}" for kind, loop, n in stage.notes)
-    return f"{names}: {what}{where}{notes}{f', as {stage.tensorized}' if stage.tensorized else ''}"
+    hints = "".join(f", {_phrase(phrase)}" for hint in stage.hints.said for phrase in hint.phrases)
+    return f"{names}: {what}{where}{hints}{f', as {stage.tensorized}' if stage.tensorized else ''}"
+
+
+def _phrase(phrase: Phrase) -> str:
+    return " ".join(part if isinstance(part, str) else _number(part) for part in phrase)
 
 
 def _statement(tree: LoopTree, stage: StageLoops) -> str:

@@ -1,6 +1,6 @@
 """Trips, boxes and allocation sizes of a loop tree: the only place that derives them.
 
-All arithmetic is on extents in any of their three lives, so one walk analyses one config or 100,000. The lowering reads the
+All arithmetic is on extents in any of their four lives, so one walk analyses one config or 100,000. The lowering reads the
 same numbers, and a test counts them in the lowered code.
 
 Boxes. A stage attached inside a loop of T covers a box: along each of its axes the points
@@ -25,6 +25,7 @@ from ..tensor.expr import Expr, Var
 from ..tensor.indices.affine import affine, interval
 from ..tensor.program import Stage
 from .extents import Extent, ceildiv, maximum, minimum, product, round_up
+from .hints import PadLayout
 from .loops import Loop, LoopTree, StageLoops, is_full
 
 Sizes = tuple[tuple[Extent, Extent], ...]
@@ -373,9 +374,8 @@ def storage_shape(tree: LoopTree, stage: StageLoops, number: int = 0) -> tuple[E
     if not stage.tiled:
         return tuple(held[a.name] for a in tree.definition(stage.stage).axes_of(number))
     shape = [storage_extent(stage, loop, held) for loop in stage.loops]
-    for kind, _, elements in stage.notes:
-        if kind == "pad_layout" and shape:
-            shape[-1] = shape[-1] + elements
+    if shape and stage.hints.of(PadLayout):
+        shape[-1] = shape[-1] + stage.hints.padding
     return tuple(shape)
 
 

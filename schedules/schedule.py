@@ -14,67 +14,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from ..common.errors import ScheduleError, TemplateError, TilesmithError
 from ..tensor.accuracy import Accuracy
 from ..tensor.dtype import DType
-from ..tensor.program import Axis, Program, Stage
+from ..tensor.program import Program
 from ..tensor.rewrites.registry import is_allowed
 from .extents import Condition, Extent, Sym, as_extent, ceildiv, leaf, leaves
+from .handles import Argument, LoopHandle, StageHandle
 from .loops import LoopTree, initial_tree
 from .outline import outline
 from .rewriting import Rewrite, make_rewrite, rewritten
 from .sketch import Sketch, Step, VariantValue, run_steps
 from .steps import table as primitives
+from .steps.hints import HintMethods
 from .tunables import Choice, Factor, Flag, Tunable, check_name
+
+__all__ = ["LoopHandle", "Schedule", "StageHandle", "Template", "trace"]
 
 T = TypeVar("T", bool, int, str)
 Template = Callable[["Schedule"], None]
 
 
-@dataclass(frozen=True, slots=True)
-class LoopHandle:
-    """A loop as a template sees it."""
-
-    name: str
-    extent: Extent
-
-
-@dataclass(frozen=True, slots=True)
-class StageHandle:
-    """A stage as a template sees it: its definition and its loops.
-
-    At first these are its axes: spatial ones, then those of a reduction. The ordered axis of a fold stands right behind the
-    axes that all its tensors keep.
-    """
-
-    name: str
-    definition: Stage
-    loops: tuple[LoopHandle, ...]
-
-    @property
-    def axes(self) -> tuple[LoopHandle, ...]:
-        """Returns the loops of the spatial axes of a stage that has not been split."""
-        return self._of(self.definition.axes)
-
-    @property
-    def reduction(self) -> tuple[LoopHandle, ...]:
-        """Returns the loops of the reduction axes of a stage that has not been split."""
-        return self._of(self.definition.reduction)
-
-    def along(self, definition: Stage, axis: str) -> LoopHandle:
-        """Returns the unsplit loop of an axis of a definition: its own, or that of a stage with the same axes by position."""
-        names = [a.name for a in definition.all_axes]
-        return self.loops[names.index(axis)]
-
-    def _of(self, axes: tuple[Axis, ...]) -> tuple[LoopHandle, ...]:
-        by_name = {loop.name: loop for loop in self.loops}
-        return tuple(by_name[f"{self.name}.{axis.name}"] for axis in axes)
-
-
-class Schedule:
+class Schedule(HintMethods):
     """The tracer: each method checks its step on the symbolic loop tree and writes it down."""
 
     def __init__(self, program: Program, chosen: Sequence[VariantValue] = (), accuracy: Accuracy = "default") -> None:
@@ -272,38 +235,6 @@ class Schedule:
         self._do("copy", name, tensor, reader, scope)
         return self.stage(name)
 
-    def streaming(self, stage: str | StageHandle, on: Extent = 1) -> None:
-        """Stores past the caches where `on` is 1."""
-        self._do("streaming", stage, on)
-
-    def align(self, stage: str | StageHandle, on: Extent = 1) -> None:
-        """Begins the vectors of rows where lines of memory begin, where `on` is 1."""
-        self._do("align", stage, on)
-
-    def prefetch(self, tensor: str | StageHandle, loop: LoopHandle, distance: Extent) -> None:
-        """Asks for what a loop will read of a tensor `distance` trips ahead; 0: not at all."""
-        self._do("prefetch", tensor, loop, distance)
-
-    def bring(self, stage: str | StageHandle, tensor: str | StageHandle, loop: LoopHandle, on: Extent = 1) -> None:
-        """Asks for what a stage will read of a tensor in the next trip of a loop, spread over the work of this trip."""
-        self._do("bring", stage, tensor, loop, on)
-
-    def pipeline(self, loop: LoopHandle, stages: Extent, staged: Extent = 0) -> None:
-        """Pipelines the copies inside a loop: they are asynchronous, or, where `staged` is 1, go through registers."""
-        self._do("pipeline", loop, stages, staged)
-
-    def pad_layout(self, stage: str | StageHandle, elements: Extent) -> None:
-        """Pads the rows of a copy."""
-        self._do("pad_layout", stage, elements)
-
-    def swizzle(self, stage: str | StageHandle, bits: Extent) -> None:
-        """Swizzles the columns of a copy."""
-        self._do("swizzle", stage, bits)
-
-    def tensorize(self, stage: str | StageHandle, intrinsic: str) -> None:
-        """Uses a matrix-unit instruction for a stage's tile."""
-        self._do("tensorize", stage, intrinsic)
-
     def most(self, loop: LoopHandle) -> Extent:
         """Returns what a loop can have at most in any config: that of its axis where the loop itself depends on tunables."""
         if not self._drawn_in(loop.extent):
@@ -322,7 +253,7 @@ class Schedule:
         index = [t.name for t in producer.tensors].index(tensor)
         return self._extents[producer.name, producer.axes_of(index)[number].name]
 
-    def _do(self, op: str, *given: str | Extent | StageHandle | LoopHandle) -> None:
+    def _do(self, op: str, *given: Argument) -> None:
         if op != "split":
             self.check_factors()
         arguments = tuple(one.name if isinstance(one, StageHandle | LoopHandle) else one for one in given)

@@ -157,8 +157,8 @@ class Sketch:
         numbers = environment(self.rewritten(program), target)
         return Arm(self.key, self.title, tuple(t.parameter(numbers) for t in self.tunables))
 
-    def apply(self, program: Program, target: Target, config: Mapping[str, Value | Array]) -> LoopTree:
-        """The loop tree at the numbers of a config, or of a population (columns of arrays).
+    def apply(self, program: Program, target: Target, config: Mapping[str, Value]) -> LoopTree:
+        """The loop tree at the numbers of a config; `opened` has those of populations.
 
         ScheduleError: a tunable without a number, or a step that does not fit the program.
         """
@@ -210,15 +210,13 @@ class Sketch:
         return self.opened(program, target).at(numbers_of(arm, choices))
 
 
-def numbers_of(arm: Arm, choices: Choices) -> dict[str, int | Array]:
+def numbers_of(arm: Arm, choices: Choices) -> dict[str, Array]:
     """The values of the tunables of an arm, one array each."""
     return {name: np.asarray(v, dtype=np.int64) for name, v in columns(arm, choices).items()}
 
 
-def _number(tunable: Tunable, value: Value | Array) -> int | Array:
+def _number(tunable: Tunable, value: Value) -> int:
     """The number of a tunable. ScheduleError for what no version's domain of it has."""
-    if isinstance(value, np.ndarray):
-        return value
     if isinstance(value, str) or not tunable.allows(int(value)):
         raise ScheduleError(
             f"{tunable.name} is {str(value)[:80]}", expected=f"a number of the domain of: {tunable.text()[:200]}"
@@ -254,9 +252,9 @@ def broken_conditions(tree: LoopTree) -> list[str]:
     return [reason for holds, reason in tree.conditions if not holds]
 
 
-def environment(program: Program, target: Target) -> dict[str, int | Array]:
-    """Returns the numbers behind the leaves that are no tunables: axis extents, tensor dimensions, lanes, target sizes."""
-    numbers: dict[str, int | Array] = {}
+def environment(program: Program, target: Target) -> dict[str, int]:
+    """The numbers behind the leaves that are no tunables: axis extents, tensor dimensions, lanes, target sizes."""
+    numbers: dict[str, int] = {}
     for stage in program.stages:
         for axis in stage.all_axes:
             numbers[f"extent({stage.name}.{axis.name})"] = axis.extent

@@ -30,8 +30,9 @@ from ..tensor.indices.bounds import Bound, bounds_of
 from ..tensor.program import Program, Stage
 from .extents import Extent
 from .loops import Loop, LoopKind, StageLoops
+from .recording import Column
 
-Number = Union[float, NDArray[np.float64]]
+Number = Union[float, NDArray[np.float64], Column]
 SAMPLES = 16
 GOLDEN = 0.381966  # spreads the places of a second axis evenly over those of the first
 

@@ -111,7 +111,7 @@ def _in_two(
 def _asked(lowering: LoopLowering) -> bool:
     """Whether a schedule asks for it, and the innermost loop is a vector along memory. What is stored in the order of its loops
     has a place for each trip, not for each point: such a row cannot begin elsewhere."""
-    asked = any(kind in ("streaming", "aligned") and on for kind, _, on in lowering.stage.notes)
+    asked = fixed(lowering.stage.hints.aligns) > 0
     vector = lowering.loops[-1] if lowering.loops else None
     if not asked or vector is None or lowering.stage.tiled or lowering.nest.target.kind == "cuda":
         return False

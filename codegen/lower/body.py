@@ -34,7 +34,7 @@ class Body:
         """The stores of a pointwise stage, one for each tensor."""
         definition = self.tree.definition(stage.stage)
         made: list[Statement] = []
-        streaming = any(kind == "streaming" and number for kind, _, number in stage.notes)
+        streaming = fixed(stage.hints.streams) > 0
         for number, tensor in enumerate(definition.tensors):
             buffer, indices = self.place(stage, number, view)
             value = self.value(stage, view, otherwise=const(0, tensor.dtype), number=number)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from ...schedules.hints import Prefetch as PrefetchHint
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
 from ...tensor.expr import Expr, Read, Var, reads, variables
 from ...tensor.indices.affine import affine
@@ -35,17 +36,18 @@ SOON = 2048  # bytes of one tensor
 
 def prefetches(body: Body, names: Names, stage: StageLoops, loop: Loop, view: View) -> Iterator[Statement]:
     """The hints of one trip of a loop; `view` is that inside of the trip."""
-    for note, where, distance in stage.notes:
-        kind, _, tensor = note.partition(" ")
-        if kind == "prefetch" and where == loop.name and fixed(distance):
-            for read in accesses(body, stage, tensor):
-                if _made_inside(body, stage, loop, tensor) or depends_on_data(read):
-                    continue
-                ahead = _ahead(view, stage, loop, fixed(distance))
-                inside = stage.loops[stage.position(loop.name) + 1 :]
-                moving = frozenset[str]().union(*(variables(index) for index in read.indices))
-                tile = [x for x in inside if x.axis in moving]
-                yield _hints(body, names, stage, tile, read, ahead, _locality(body, tile, tensor, fixed(distance)))
+    for hint in stage.hints.of(PrefetchHint):
+        if hint.loop != loop.name or not fixed(hint.asked) or _made_inside(body, stage, loop, hint.tensor):
+            continue
+        distance = fixed(hint.distance)
+        for read in accesses(body, stage, hint.tensor):
+            if depends_on_data(read):
+                continue
+            ahead = _ahead(view, stage, loop, distance)
+            inside = stage.loops[stage.position(loop.name) + 1 :]
+            moving = frozenset[str]().union(*(variables(index) for index in read.indices))
+            tile = [x for x in inside if x.axis in moving]
+            yield _hints(body, names, stage, tile, read, ahead, _locality(body, tile, hint.tensor, distance))
 
 
 def depends_on_data(read: Read) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ...schedules.hints import PrefetchNext
 from ...schedules.loops import Loop, LoopKind, StageLoops
 from ...tensor.dtype import boolean
 from ...tensor.expr import Expr, Op, Read, variables
@@ -43,15 +44,14 @@ def prefetch_next(
 ) -> Iterator[Statement]:
     """The hints of one trip of the reduction loop `depth` (of `unroll` points). `view` is that around the loop, `variable` the
     point that the loop has come to."""
-    for note, where, distance in stage.notes:
-        kind, _, tensor = note.partition(" ")
-        if kind != "bring" or not fixed(distance):
+    for hint in stage.hints.of(PrefetchNext):
+        if not fixed(hint.asked):
             continue
-        outer = _enclosing(body, stage, where)
+        outer = _enclosing(body, stage, hint.loop)
         if outer is None or outer.name not in view.variables:
             continue  # its next trip reads nothing else, or is part of this register tile or reduction
         for read in body.tree.definition(stage.stage).reads():
-            if read.tensor == tensor and not depends_on_data(read):
+            if read.tensor == hint.tensor and not depends_on_data(read):
                 hints = _hints(body, names, stage, outer, depth, unroll, view, variable, read)
                 if hints is not None:
                     yield hints

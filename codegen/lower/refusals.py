@@ -13,8 +13,6 @@ from .storage import unrolls
 
 GPU_KINDS = (LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
 CPU_SCOPES = (None, Scope.STACK, Scope.SCRATCH, Scope.REGISTER)
-# notes that change the code, and the number at which they ask for nothing
-NOTES = {"pipeline": 1, "swizzle": 0}
 
 
 def check_lowers(tree: LoopTree, target: Target) -> None:
@@ -40,12 +38,11 @@ def _refusals(tree: LoopTree, stage: StageLoops, target: Target) -> Iterator[Sch
     error = check_intrinsic(tree, stage, target) if stage.tensorized else None
     if error is not None:
         yield error
-    for note, loop_name, number in stage.notes:
-        kind = note.split(" ", maxsplit=1)[0]
-        if kind in NOTES and number != NOTES[kind]:
+    for hint in stage.hints.said:
+        if hint.FOR_GPU and hint.asked:
             yield wrong(
-                tree, loop_name or stage.stage, f"{kind} of {number} has no code generator yet",
-                expected=f"{NOTES[kind]}, or no {kind} at all",
+                tree, (*hint.about, stage.stage)[0], f"{hint.WORD} of {hint.numbers[0]} has no code generator yet",
+                expected=f"no {hint.WORD}, or one that asks for nothing",
             )  # fmt: skip
 
 

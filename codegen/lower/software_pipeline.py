@@ -36,12 +36,8 @@ NARROWEST = 4  # bytes of an asynchronous copy
 
 
 def stages_of(stage: StageLoops, loop: str) -> int:
-    """How many trips of a loop its copies exist for."""
-    return _note(stage, loop, "pipeline", 1)
-
-
-def _note(stage: StageLoops, loop: str, kind: str, default: int) -> int:
-    return max([fixed(n) for own, name, n in stage.notes if own == kind and name == loop], default=default)
+    """For how many trips of a loop its copies exist."""
+    return fixed(stage.hints.pipeline(loop).depth)
 
 
 def slots(tree: LoopTree, stage: StageLoops) -> int:
@@ -87,7 +83,7 @@ class Pipeline:
         inside = tree.attached.get((stage.stage, loop.name), ())
         self.ahead = [name for name in inside if slots(tree, tree.by_stage[name]) > 1]
         self.count = stages_of(stage, loop.name)
-        self.through_registers = _note(stage, loop.name, "staged", 0) > 0
+        self.through_registers = fixed(stage.hints.pipeline(loop.name).in_registers) > 0
         wide = all(_widest_access(tree, tree.by_stage[name]) >= NARROWEST for name in self.ahead)
         self.waits = has_asynchronous_copies(lowering.nest.target) and wide and not self.through_registers
 

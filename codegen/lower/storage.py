@@ -96,7 +96,7 @@ def _intermediate(
         scope, held, slots = scope_rule(tree, stage, shape, tensor.dtype.bytes)
         if held:
             dimensions, shape = held, tuple(extent for _, _, extent in held)
-        swizzle = next((int(bits) for kind, _, bits in stage.notes if kind == "swizzle"), 0)
+        swizzle = int(stage.hints.swizzle)
     if scope is Scope.WORKSPACE and not stage.tiled:
         shape = _settled(shape, tuple(a.extent for a in definition.axes_of(place)))
     single = scope is Scope.REGISTER and scope_rule is not None and prod(shape) == 1 and not dimensions
@@ -144,7 +144,7 @@ def joined_loops(stage: StageLoops) -> tuple[tuple[int, ...], ...]:
     A row that is padded is a dimension of its own.
     """
     groups: list[tuple[int, ...]] = []
-    padded = any(kind == "pad_layout" and number for kind, _, number in stage.notes)
+    padded = int(stage.hints.padding) > 0
     for position, loop in enumerate(stage.loops):
         row = padded and position + 1 == len(stage.loops)
         if groups and not row and stage.loops[groups[-1][-1]].axis == loop.axis:

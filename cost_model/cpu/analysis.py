@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...schedules.access import is_anchor
+from ...schedules.hints import Prefetch, PrefetchNext
 from ...schedules.loops import WRITTEN_OUT, LoopKind, LoopTree
 from ...schedules.useful import useful
 from ...targets.target import Cache, Target
@@ -110,7 +111,7 @@ def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
         moved = tuple(_moved(traffic, n, caches, used, touched) for n in range(len(caches)))
         inside = [s for s, _ in work]
         ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)
-        asks = any(note.startswith("prefetch") for s in inside for note, *_ in s.loops.notes)
+        asks = any(s.loops.hints.of(Prefetch) for s in inside)
         rows, streams = root.trips[deepest(counted, root)], not any(is_anchor(s.definition) for s in inside)
         late = traffic.late * (1.0 - survives(touched / (caches[min(1, len(caches) - 1)].bytes * used)))
         near, edges = brings_near(inside), streamed_edges(inside, traffic)
@@ -140,10 +141,8 @@ def bytes_ahead(stages: list[StageLevels]) -> Value:
     """The farthest prefetch of some stages, in bytes of the tensor that it asks for."""
     farthest: Value = 0.0
     for s in stages:
-        for note, where, distance in s.loops.notes:
-            kind, _, tensor = note.partition(" ")
-            if kind == "prefetch":
-                farthest = np.maximum(farthest, real(distance) * bytes_of_a_trip(s, where, tensor))
+        for hint in s.loops.hints.of(Prefetch):
+            farthest = np.maximum(farthest, real(hint.distance) * bytes_of_a_trip(s, hint.loop, hint.tensor))
     return farthest
 
 
@@ -167,9 +166,8 @@ def brings_near(stages: list[StageLevels]) -> Value:
     """How many operands are brought near by some stages."""
     total: Value = 0.0
     for s in stages:
-        for note, _, on in s.loops.notes:
-            if note.startswith("bring "):
-                total = total + real(on)
+        for hint in s.loops.hints.of(PrefetchNext):
+            total = total + real(hint.asked)
     return total
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...schedules.hints import Pipeline
 from ...schedules.loops import LoopKind, LoopTree
 from ...targets.isa import WARP, Multiprocessor
 from ...targets.target import Cache, Target
@@ -17,7 +18,6 @@ from ..footprint import Value, real
 from ..levels import Levels, StageLevels, levels
 from ..traffic import TrafficWalk, survives
 from .lanes import SECTOR
-from .patterns import note
 from .places import placement, shared_bytes
 from .registers import registers_at_most, registers_needed
 from .stage import StageCost, StageCounter, wanted_threads
@@ -107,9 +107,8 @@ class _LaunchCount:
         ahead: Value = 1.0
         shared: Value = 0.0
         for stage in self.members:
-            depth = note(stage.loops, "pipeline")
-            if not (isinstance(depth, int) and depth == 0):
-                ahead = np.maximum(ahead, real(depth))
+            for pipeline in stage.loops.hints.of(Pipeline):
+                ahead = np.maximum(ahead, real(pipeline.depth))
         for stage in self.members:
             shared = shared + shared_bytes(self.tree, stage.loops, self.places[stage.name], self.width, ahead)
         needed = registers_needed(self.tree, self.members, self.places, self.width)

@@ -153,15 +153,6 @@ def storage_pieces(tree: LoopTree, stage: StageLoops) -> tuple[Piece, ...]:
     return tuple(found)
 
 
-def note(stage: StageLoops, kind: str) -> Extent:
-    """The number of a note of a stage; 0 without one."""
-    found: Extent = 0
-    for name, _, number in stage.notes:
-        if name == kind:
-            found = number
-    return found
-
-
 # ---- accesses ----------------------------------------------------------------------------------------------------------
 
 
@@ -202,7 +193,7 @@ def shared_read(tree: LoopTree, stage: StageLoops, read: Read, made: StageLoops)
                 moves.append((dimension, abs(coefficient) * loop.stride))
         loops.append((loop.extent, tuple(moves)))
     element = tree.program.tensors[read.tensor].dtype.bytes
-    return Pattern(tuple(loops), pieces, shared_width(tree, stage, read, made) * element, note(made, "swizzle"))
+    return Pattern(tuple(loops), pieces, shared_width(tree, stage, read, made) * element, made.hints.swizzle)
 
 
 def shared_width(tree: LoopTree, stage: StageLoops, read: Read, made: StageLoops) -> Value:
@@ -241,7 +232,7 @@ def shared_write(tree: LoopTree, stage: StageLoops) -> Pattern:
         loops.append((loop.extent, moves))
     return Pattern(
         tuple(loops), storage_pieces(tree, stage), own_width(stage, definition) * definition.tensors[0].dtype.bytes,
-        note(stage, "swizzle"),
+        stage.hints.swizzle,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...schedules.hints import Pipeline
 from ...schedules.loops import WRITTEN_OUT, LoopKind, LoopTree
 from ...targets.isa import WARP
 from ...tensor.expr import Read, variables
@@ -19,7 +20,7 @@ from ...tensor.program import Stage
 from ..footprint import Value, real
 from ..levels import StageLevels
 from ..operations import slots
-from .patterns import note, own_width
+from .patterns import own_width
 
 FEWEST, MOST = 16.0, 255.0  # registers of a thread
 GRAIN, WARPS = 8.0, 4.0  # they are counted in eights, for warps in fours
@@ -66,7 +67,8 @@ def _tile(
         if stage.definition.reduction:
             accumulators = np.maximum(accumulators, _kept(stage))
         operands = np.maximum(operands, _loaded(tree, stage, places))
-        held = np.maximum(held, real(note(stage.loops, "staged")))
+        for pipeline in stage.loops.hints.of(Pipeline):
+            held = np.maximum(held, real(pipeline.in_registers))
     for stage in copied:
         each = stage.trips[-1] / np.maximum(stage.trips[0], 1.0) / threads
         elements = elements + each * _words(stage)

@@ -1,4 +1,4 @@
 """The schedule primitives: pure functions from loop tree to loop tree. `table.py` names them all.
 
-Imports loops, extents and regions of `schedules`; rules and sketches import it.
+Imports loops, extents, hints, handles and regions of `schedules`; rules and sketches import it.
 """

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...common.errors import ScheduleError
-from ..extents import Extent, Sym, ceildiv
+from ..extents import Extent, ceildiv
 from ..loops import Loop, LoopKind, LoopTree, StageLoops, is_reduction
 from .checks import Context, check_tile, loop_of, open_stage, wrong
+from .kind import StepKind
 
 
 def split(tree: LoopTree, context: Context, loop: str, *factors: Extent) -> LoopTree:
@@ -178,8 +179,18 @@ def bind(tree: LoopTree, context: Context, level: str, dimension: Extent, *loops
 
     for i: 64        ->    block.0 i: 64          bind(block, 0, i)
     """
-    if level not in _LEVELS or isinstance(dimension, Sym) or int(dimension) not in (0, 1, 2):
+    if level not in _LEVELS or not isinstance(dimension, int) or dimension not in (0, 1, 2):
         raise ScheduleError(
             f"cannot bind to {level} {dimension}", expected="block, warp or thread, and the dimension 0, 1 or 2"
         )
-    return _mark(tree, context, _LEVELS[level], loops, int(dimension))
+    return _mark(tree, context, _LEVELS[level], loops, dimension)
+
+
+LOOP_STEPS = {
+    "split": StepKind(split, "le*"),
+    "reorder": StepKind(reorder, "l*"),
+    "vectorize": StepKind(vectorize, "l"),
+    "unroll": StepKind(unroll, "l*"),
+    "parallel": StepKind(parallel, "l*"),
+    "bind": StepKind(bind, "wel*"),
+}

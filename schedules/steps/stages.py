@@ -13,6 +13,7 @@ from ..inlining import inline_stages
 from ..loops import Loop, LoopKind, LoopTree, Scope, StageLoops
 from ..regions import box_axes, box_extents
 from .checks import Context, attached_to, check_tile, wrong
+from .kind import StepKind
 
 COPY_SCOPES = (Scope.REGISTER, Scope.STACK, Scope.SCRATCH, Scope.SHARED, Scope.TILE)
 
@@ -158,3 +159,10 @@ def _tensor_extent(tree: LoopTree, context: Context, tensor: str, dimension: int
     """The extent of a dimension of a tensor in its present life."""
     known = context.extents.get((tensor, f"#{dimension}"))
     return tree.program.tensors[tensor].shape[dimension] if known is None else known
+
+
+STAGE_STEPS = {
+    "compute_at": StepKind(compute_at, "sl"),
+    "inline": StepKind(inline, "s"),
+    "copy": StepKind(copy, "ntsw?"),
+}

@@ -1,4 +1,4 @@
-"""Extents in their three lives: an expression, a number, an array; one code, one answer. And their text."""
+"""Extents in their four lives: an expression, a number, an array, a column; one code, one answer. And their text."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tilesmith.common.errors import TemplateError
 from tilesmith.schedules.extents import (
     Extent,
     Sym,
+    as_extent,
     ceildiv,
     evaluate,
     leaf,
@@ -24,6 +25,7 @@ from tilesmith.schedules.extents import (
     round_up,
     to_text,
 )
+from tilesmith.schedules.recording import Column, Recording
 
 NAMES = ("i.tile", "k", "extent(t0.a1)", "lanes(f32)", "target(l2)")
 OPERATORS: dict[str, Any] = {
@@ -80,15 +82,21 @@ def build(tree: Any, environment: dict[str, Any] | None) -> Any:
 
 
 def number(value: Any) -> Any:
-    return np.asarray(value, dtype=np.int64)
+    return as_extent(value) if isinstance(value, Column) else np.asarray(value, dtype=np.int64)
 
 
 @given(trees, st.lists(environments, min_size=1, max_size=4))
-def test_three_lives_agree(tree: Any, rows: list[dict[str, int]]) -> None:
+def test_four_lives_agree(tree: Any, rows: list[dict[str, int]]) -> None:
     expression = build(tree, None)
     arrays = {name: np.array([row[name] for row in rows], dtype=np.int64) for name in NAMES}
     batched = np.broadcast_to(number(evaluate(expression, arrays)), (len(rows),))
     directly = np.broadcast_to(number(build(tree, arrays)), (len(rows),))
+    recording = Recording({name: [row[name] for row in rows] for name in NAMES})
+    results = [evaluate(expression, recording.columns()), number(build(tree, recording.columns()))]
+    places = np.repeat(np.arange(len(rows), dtype=np.int32)[:, None], len(NAMES), axis=1)
+    for played in recording.player(results).play(places):
+        assert played.dtype == np.int64
+        np.testing.assert_array_equal(played, batched)
     for index, row in enumerate(rows):
         one = evaluate(expression, row)
         assert isinstance(one, int)
@@ -148,6 +156,13 @@ def test_no_truth_while_a_template_runs() -> None:
 def test_no_number_while_a_template_runs() -> None:
     with pytest.raises(TemplateError, match=r"the number 'i.tile' is not known"):
         range(leaf("i.tile"))  # type: ignore[call-overload]
+
+
+def test_a_column_is_no_number_and_no_array() -> None:
+    column = Recording({"a": (1, 2)}).columns()["a"]
+    for use in (bool, int, float, hash, np.asarray, np.array, lambda x: leaf("b") + x, lambda x: x == 1 or True):
+        with pytest.raises(TypeError):
+            use(column)
 
 
 def test_folding() -> None:

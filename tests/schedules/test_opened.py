@@ -29,7 +29,7 @@ def test_it_is_the_tree_of_the_steps(seed: int) -> None:
             filled = opened.at({name: int(value) for name, value in values.items()})
             assert outline(filled) == outline(stepped)
             assert [s.box for s in filled.stages] == [s.box for s in stepped.stages]
-            assert [s.notes for s in filled.stages] == [s.notes for s in stepped.stages]
+            assert [s.hints for s in filled.stages] == [s.hints for s in stepped.stages]
             assert set(broken_conditions(stepped)) <= set(broken_conditions(filled))
 
 

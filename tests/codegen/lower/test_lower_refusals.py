@@ -45,7 +45,7 @@ def test_refused(name: str) -> None:
     assert caught.value.where.count("<-- here") == 1
 
 
-def test_notes_that_ask_for_nothing_are_taken() -> None:
+def test_hints_that_ask_for_nothing_are_taken() -> None:
     def template(s: Schedule) -> None:
         s.pipeline(s.stage("t0").loops[2], 1)
         s.prefetch("x1", s.stage("t0").loops[2], 0)

@@ -54,7 +54,7 @@ class _Drawing:
             self._hint(stage)
 
     def _hint(self, stage: StageLoops) -> None:
-        """Notes that change addresses or nothing at all."""
+        """Hints that change addresses or nothing at all."""
         if stage.copies is not None and self.coin(0.2):
             self.s.pad_layout(stage.stage, self.random.choice([1, 8]))
         if stage.loops and self.coin(0.2):

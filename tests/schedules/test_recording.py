@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import drafts
 import numpy as np
 import pytest
@@ -9,8 +11,8 @@ from numpy.typing import NDArray
 
 from tilesmith.cost_model.analytic import predict
 from tilesmith.cost_model.features import features
-from tilesmith.cost_model.recording import ROWS, TABLE, Recording
 from tilesmith.cost_model.sketch_model import SketchModel
+from tilesmith.schedules.recording import ROWS, TABLE, Recording
 from tilesmith.schedules.sketch import valid
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import PAST, Ceilings
@@ -32,14 +34,12 @@ def test_recorded_arithmetic_is_arithmetic(count: int) -> None:
     domains = {"a": tuple(range(1, 40)), "b": tuple(range(2, 60)), "c": (1, 2, 4), "alone": (7,)}
     recording = Recording(domains)
 
-    def work(
-        a: NDArray[np.int64], b: NDArray[np.int64], c: NDArray[np.int64], alone: NDArray[np.int64]
-    ) -> list[object]:
+    def work(a: Any, b: Any, c: Any, alone: Any) -> list[object]:
         ratio = np.ceil(-(-a // b) * 1.5 / np.maximum(c, 2)) ** 0.5  # of more combinations than a table has
         return [
             a + 1, 2 - a, a % c, np.where(a * b > 30, ratio, 0.0), (a <= b) & (c > 1), 1 * alone, 1.0 * c,
             np.where(np.where(c > 2, 1.0, 0.0) > 0, np.log2(1.0 * a), 5 / b), np.less_equal(a, 3).astype(np.int64), 4.5,
-            np.interp(np.log(1.0 * b), np.array([0.0, 2.0, 9.0]), np.array([5.0, 7.0, 1.0])),
+            a == b, a != 3, c == 7, np.interp(np.log(1.0 * b), np.array([0.0, 2.0, 9.0]), np.array([5.0, 7.0, 1.0])),
         ]  # fmt: skip
 
     assert TABLE < 39 * 58

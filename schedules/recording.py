@@ -1,8 +1,8 @@
 """Arithmetic on columns, recorded once and played for any number of populations.
 
-A walk over a loop tree (analysis.py) takes milliseconds of Python, whatever the number of candidates. Handed columns of a
-`Recording` instead of arrays, it leaves behind the list of array operations that it would have done. That list is all
-that a further population of the same sketch needs:
+A walk over a loop tree (cost_model/cpu/analysis.py) takes milliseconds of Python, whatever the number of candidates. With the
+columns of a `Recording` for extents, it leaves behind the list of array operations that it would have done on arrays. That
+list is all that a further population of the same sketch needs:
 
     recording = Recording({"i.tile": (1, 2, 4), ...})        the tunables with their domains
     seconds = walk(recording.columns())                      operators and np functions on these are written down
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any, cast
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +41,9 @@ def _backward(operation: Operation) -> Callable[[Column, object], Any]:
 
 
 class Column:
-    """Numbers that are not known yet, one for each candidate. It stands where an array would; equal only to itself."""
+    """Numbers that are not known yet, one for each candidate. Operators and NumPy's functions take it as they take an array."""
 
     __slots__ = ("number", "recording")
-    ndim = 1
 
     def __init__(self, recording: Recording, number: int) -> None:
         self.recording = recording
@@ -61,6 +60,8 @@ class Column:
     __or__, __ror__ = _forward(np.bitwise_or), _backward(np.bitwise_or)
     __lt__, __le__ = _forward(np.less), _forward(np.less_equal)
     __gt__, __ge__ = _forward(np.greater), _forward(np.greater_equal)
+    __eq__, __ne__ = _forward(np.equal), _forward(np.not_equal)
+    __hash__ = None  # type: ignore[assignment]  # as of an array
 
     def __neg__(self) -> Any:
         return self.recording.do(np.negative, (self,))
@@ -73,6 +74,15 @@ class Column:
 
     def __bool__(self) -> bool:
         raise TypeError("the truth of a column differs from candidate to candidate: use np.where")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise TypeError("a column has no numbers before it is played: use NumPy's functions on the column itself")
+
+    def __int__(self) -> int:
+        raise TypeError("a column is not one number")
+
+    def __float__(self) -> float:
+        raise TypeError("a column is not one number")
 
     def astype(self, kind: type[np.generic]) -> Any:
         """Converts the column to another type of numbers."""
@@ -88,16 +98,13 @@ class Recording:
         self._tunables = {name: Column(self, number) for number, name in enumerate(domains)}
         self._done: dict[tuple[object, ...], Column] = {}
 
-    def columns(self) -> dict[str, NDArray[np.int64]]:
-        """The tunables, in the place of arrays."""
-        return cast(dict[str, NDArray[np.int64]], self._tunables)
+    def columns(self) -> dict[str, Column]:
+        """The tunables."""
+        return dict(self._tunables)
 
     def do(self, operation: Operation, operands: tuple[object, ...]) -> Column:
         """The result of an operation, at least one of whose operands is a column."""
-        key: tuple[object, ...] = (operation, operands, *map(type, operands))  # 1, 1.0 and True are equal, not the same
-        if np.ndarray in key:
-            operands = tuple(o.item() if isinstance(o, np.ndarray) and o.ndim == 0 else o for o in operands)
-            key = (operation, *(o.tobytes() if isinstance(o, np.ndarray) else (type(o), o) for o in operands))
+        key = (operation, *map(_identity, operands))
         found = self._done.get(key)
         if found is None:
             found = self._done[key] = Column(self, len(self.steps))
@@ -107,6 +114,14 @@ class Recording:
     def player(self, results: Sequence[object]) -> Player:
         """What gives these results (columns, or plain numbers) for any population."""
         return Player(self, results)
+
+
+def _identity(operand: object) -> object:
+    """What tells operands apart: 1, 1.0 and True are equal, not the same."""
+    kind = type(operand)
+    if kind is Column:
+        return (Column, operand.number)  # type: ignore[attr-defined]
+    return (kind, operand.tobytes()) if isinstance(operand, np.ndarray) else (kind, operand)
 
 
 class Player:
@@ -128,13 +143,13 @@ class Player:
         return [np.concatenate(results) for results in zip(*parts, strict=True)]
 
     def _play(self, choices: NDArray[np.int32]) -> list[NDArray[Any]]:
-        values = self._slots.copy()
+        values: list[Any] = self._slots.copy()
         values[: choices.shape[1]] = np.ascontiguousarray(choices.T, dtype=np.intp)
         for slot, operation, operands, over in self._program:
             values[slot] = operation(*[values[o] for o in operands])
             for done in over:
                 values[done] = None
-        return [_one_each(cast(Any, values[r]), len(choices)) for r in self._results]
+        return [_one_each(values[r], len(choices)) for r in self._results]
 
 
 class _Reader:
