@@ -65,6 +65,11 @@ def rounded_error(
     return own + (passed if accumulator(dtype) == dtype else passed * (1 + dtype.eps))
 
 
+def roundings_of(ulp: tuple[float, float], dtype: DType) -> float:
+    """How many roundings of the type in which `dtype` is computed an operation may be off."""
+    return 1.0 if max(ulp) <= 0.5 else 4.0
+
+
 def representable(value: Array, dtype: DType) -> NDArray[np.bool_]:
     """Which numbers, as float64, a type of floats holds as they are."""
     if dtype.name == "f64":
