@@ -20,9 +20,9 @@ them: their code is written into it, for scalars and for vectors of any width, o
 
 *error* is the farthest that code may be from the true value, in units of the last place of the result (ulp), where it
 computes in `f32` and in `f64`; 0.5 is the nearest number. `f16` and `bf16` are computed in `f32` and rounded once. Tests
-hold these bounds over all binades, and measurements refuse a kernel that leaves them. *cost* is what one vector takes next
-to a sum or a product of vectors, as the cost model counts it. Infinities, NaN, zeros of both signs and subnormal numbers
-give what NumPy says.
+hold these bounds over all binades, and measurements refuse a kernel that leaves them, or 4 units where they are smaller.
+*cost* is what one vector takes next to a sum or a product of vectors, as the cost model counts it. Infinities, NaN, zeros
+of both signs and subnormal numbers give what NumPy says.
 
 | function | in Python | gives | error in f32 | in f64 | cost |
 |---|---|---|---|---|---|

@@ -62,14 +62,14 @@ def _erfc(x: Array) -> Array:
     tail = np.clip(x, 0.5, 40.0)
     near = tail.astype(np.float32).astype(np.float64)
     power = np.exp(-near * near) * np.exp((near - tail) * (near + tail))
-    return np.where(x > 0.5, power * erfcx(tail), erfc(x))
+    return np.asarray(np.where(x > 0.5, power * erfcx(tail), erfc(x)))
 
 
 def _sigmoid(x: Array) -> Array:
     """SciPy's is 0 from -710 on, where the truth is subnormal."""
     from scipy.special import expit
 
-    return np.where(x < -40, np.exp(x), expit(x))
+    return np.asarray(np.where(x < -40, np.exp(x), expit(x)))
 
 
 def _bell(v: list[Array], r: Array, e: list[Array]) -> Array:
