@@ -11,18 +11,9 @@ from functools import lru_cache
 
 from ..tensor.dtype import i64
 from ..tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, children, reads, variables, walk
+from ..tensor.language import OPERATORS
 from ..tensor.program import Stage
-from ..tensor.wholes import whole
-
-# Cycles that one vector takes where one vector is added or multiplied per cycle, for operators that take more than one:
-# measured on Zen 4 with 16 floats, the functions as codegen/math/functions.py writes them. gelu is the whole that it
-# stands for.
-SLOTS = {
-    "div": 5.0, "sqrt": 10.0, "rsqrt": 16.0, "exp": 12.0, "exp2": 12.0, "log": 21.0, "log2": 23.0, "sigmoid": 16.0,
-    "tanh": 13.0, "erf": 15.0, "erfc": 34.0, "gelu": 19.0, "sin": 32.0, "cos": 32.0, "pow": 150.0, "floordiv": 20.0,
-    "mod": 25.0,
-}  # fmt: skip
-ROUNDING = 6.0  # integer operations that round to bfloat16
+from ..tensor.wholes import WHOLES, whole
 
 Axes = frozenset[str]
 
@@ -49,7 +40,7 @@ def slots(stage: Stage, fused: bool, written_out: Axes = frozenset()) -> dict[Ax
                 axes = frozenset().union(*(visit_index(index) for index in indices))
             case Op() if (known := whole(node)) is not None:
                 axes = visit(known[1], False)
-                found[axes] += SLOTS.get(known[0], 1.0)
+                found[axes] += WHOLES[known[0]]
             case Op(name=name, args=args):
                 adds = name in ("add", "sub")
                 axes = frozenset().union(*(visit(arg, adds) for arg in args))
@@ -89,9 +80,10 @@ def guarded_reads(stage: Stage) -> frozenset[Read]:
 
 
 def _cost(name: str, args: tuple[Expr, ...]) -> float:
-    if name == "bf16_pair":
-        return 1.0 + ROUNDING * sum(not isinstance(arg, Const) for arg in args)
-    return SLOTS.get(name, 1.0)
+    operator = OPERATORS[name]
+    if not operator.operand_slots:
+        return operator.slots
+    return operator.slots + operator.operand_slots * sum(not isinstance(arg, Const) for arg in args)
 
 
 def _is_guarded(args: tuple[Expr, ...]) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Set
 from math import prod
 
 from ..tensor.exceptional import asked_for
-from ..tensor.expr import MATHEMATICS, Op, Read, Var, variables, walk
+from ..tensor.expr import Op, Read, Var, variables, walk
 from ..tensor.indices.affine import affine
+from ..tensor.language import MATHEMATICS
 from ..tensor.program import Program, Stage
 
 EXPENSIVE = frozenset(MATHEMATICS) | {"div", "floordiv", "mod", "bf16_pair"}

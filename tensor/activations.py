@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from .composites import vanishing
 from .expr import Expr
-from .functions import erfc, maximum, sigmoid
+from .functions import maximum
+from .mathematics import erfc, sigmoid
 from .precision import rounded_once
 
 

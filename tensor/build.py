@@ -7,7 +7,7 @@
     relu_of_product = program([D])
 
 There is no global list of anything: a computed tensor carries its stage and the tensors it reads, and `program`
-collects what its outputs need (collect.py). Functions of scalars and reductions are in functions.py.
+collects what its outputs need (collect.py). Functions of expressions and reductions are in functions.py and mathematics.py.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..common.errors import ProgramError
+from . import mathematics
 from .check import check_size, check_stage
 from .collect import Made, Operation, fresh_name, program, renamed_stage
 from .dtype import DType, i64
@@ -32,41 +33,26 @@ from .functions import (
     bf16_low,
     bf16_pair,
     cast,
-    ceil,
-    cos,
-    erf,
-    erfc,
-    exp,
-    exp2,
     find_dtype,
-    floor,
     literal,
-    log,
-    log2,
     max,
     maximum,
     min,
     minimum,
-    power,
     prod,
-    round,
-    rsqrt,
     select,
-    sigmoid,
-    sin,
-    sqrt,
     sum,
-    tanh,
 )
+from .mathematics import *  # noqa: F403
 from .origins import current_origin
 from .program import Axis, Fold, Input, Origin, Stage, Table, Tensor
 
 __all__ = [
-    "ReduceAxis", "Reduction", "State", "absolute", "bf16_high", "bf16_low", "bf16_pair", "cast", "ceil", "compute",
-    "compute_several", "constant", "cos", "erf", "erfc", "exp", "exp2", "floor", "fold", "literal", "log", "log2",
-    "max", "maximum", "min", "minimum", "named", "placeholder", "power", "prod", "program", "read", "reduce_axis", "round",
-    "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum", "table", "tanh",
+    "ReduceAxis", "Reduction", "State", "absolute", "bf16_high", "bf16_low", "bf16_pair", "cast", "compute",
+    "compute_several", "constant", "fold", "literal", "max", "maximum", "min", "minimum", "named",
+    "placeholder", "prod", "program", "read", "reduce_axis", "select", "sum", "table",
 ]  # fmt: skip
+__all__ += mathematics.__all__
 
 Index = Expr | Axis | int
 Shape = Sequence[int] | int

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from .build import absolute, exp, literal, log, maximum, minimum, select, sqrt, tanh
 from .expr import Expr
+from .functions import absolute, literal, maximum, minimum, select
+from .mathematics import exp, log, sqrt, tanh
 from .precision import wide
 
 # Moshier, Cephes mathematical library (netlib.org/cephes), atan.c: (atan(x) - x) / x^3 as a rational function of x^2, highest

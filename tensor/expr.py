@@ -5,7 +5,7 @@ Grammar:
     expr  = Const(value, dtype)            a literal
           | Var(name)                      an axis (or, in loop IR, a loop variable); always i64
           | Read(tensor, indices, dtype)   one element of a tensor (or, in loop IR, of a buffer)
-          | Op(name, args, dtype)          arithmetic, comparison, logic, select, mathematics, words; see OPERATORS
+          | Op(name, args, dtype)          arithmetic, comparison, logic, select, mathematics, words; see language.py
           | Cast(arg, dtype)               conversion, rounding toward zero from float to integer
           | Local(name, dtype)             a value named inside the body of a fold
 
@@ -22,7 +22,8 @@ from operator import is_not
 from typing import Union
 
 from ..common.errors import ProgramError
-from .dtype import DType, boolean, f32, i32, i64
+from .dtype import DType, boolean, i64
+from .language import OPERATORS
 
 Number = Union[int, float, bool]
 Operand = Union["Expr", int, float, bool]
@@ -151,7 +152,7 @@ class Read(Expr):
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Op(Expr):
-    """An operator applied; `name` is a key of OPERATORS."""
+    """An operator applied; `name` is that of an entry of the table in language.py."""
 
     name: str
     args: tuple[Expr, ...]
@@ -172,20 +173,6 @@ class Local(Expr):
 
     name: str
     dtype: DType
-
-
-# Operator name -> number of arguments. "div" is true division of floats, "floordiv" and "mod" are of integers and floor.
-ARITHMETIC = {"add": 2, "sub": 2, "mul": 2, "div": 2, "floordiv": 2, "mod": 2, "neg": 1, "min": 2, "max": 2, "abs": 1}
-COMPARISONS = {"lt": 2, "le": 2, "gt": 2, "ge": 2, "eq": 2, "ne": 2}
-LOGIC = {"and": 2, "or": 2, "not": 1}
-MATHEMATICS = {
-    "exp": 1, "exp2": 1, "log": 1, "log2": 1, "tanh": 1, "erf": 1, "erfc": 1, "sigmoid": 1, "sqrt": 1, "rsqrt": 1,
-    "floor": 1, "ceil": 1, "round": 1, "sin": 1, "cos": 1, "pow": 2,
-}  # fmt: skip
-# Two bfloat16 in the halves of an i32, as matrix units take them: bf16_pair(low, high) rounds two f32 to nearest even, low in
-# bits 0..15; bf16_low and bf16_high give a half as f32.
-WORDS = {"bf16_pair": 2, "bf16_low": 1, "bf16_high": 1}
-OPERATORS: dict[str, int] = {**ARITHMETIC, **COMPARISONS, **LOGIC, **MATHEMATICS, **WORDS, "select": 3}
 
 
 def const(value: Number, dtype: DType) -> Const:
@@ -218,16 +205,15 @@ def binary(name: str, left: Operand, right: Operand) -> Expr:
             found=f"{left.dtype} and {right.dtype}",
             advice="cast one of them explicitly",
         )
-    _check_operator(name, left.dtype)
     return Op(name, (left, right), _result(name, left.dtype))
 
 
 def call(name: str, *args: Expr) -> Expr:
-    """A mathematical function or `select` applied. Errors: as for `binary`, and a wrong number of arguments."""
-    if OPERATORS.get(name) != len(args):
-        wanted = OPERATORS.get(name)
+    """A function or `select` applied. Errors: as for `binary`, and a wrong number of arguments."""
+    operator = OPERATORS.get(name)
+    if operator is None or operator.arity != len(args):
         raise ProgramError(
-            f"unknown function {name!r}" if wanted is None else f"{name} takes {wanted} arguments",
+            f"unknown function {name!r}" if operator is None else f"{name} takes {operator.arity} arguments",
             found=f"{len(args)} arguments",
             advice="functions: " + ", ".join(sorted(OPERATORS)),
         )
@@ -241,32 +227,15 @@ def call(name: str, *args: Expr) -> Expr:
         return Op(name, args, yes.dtype)
     if len(args) == 2:
         return binary(name, *args)
-    _check_operator(name, args[0].dtype)
     return Op(name, args, _result(name, args[0].dtype))
 
 
 def _result(name: str, dtype: DType) -> DType:
-    """The dtype of what an operator gives for operands of `dtype`."""
-    if name in COMPARISONS or name in LOGIC:
-        return boolean
-    return dtype if name not in WORDS else i32 if name == "bf16_pair" else f32
-
-
-def _check_operator(name: str, dtype: DType) -> None:
-    if name in LOGIC:
-        suits = dtype == boolean
-    elif name in WORDS:
-        suits = dtype == (f32 if name == "bf16_pair" else i32)
-    elif name in ("div", *MATHEMATICS):
-        suits = dtype.is_float
-    elif name in ("floordiv", "mod"):
-        suits = dtype.is_integer
-    elif name in COMPARISONS or name in ("min", "max"):
-        suits = True
-    else:
-        suits = dtype != boolean
-    if not suits:
+    """The dtype of what an operator gives for operands of `dtype`. Errors: it is not defined on them."""
+    signature = OPERATORS[name].signature
+    if dtype not in signature.takes:
         raise ProgramError(f"{name!r} is not defined on {dtype}", advice="cast the operands explicitly")
+    return signature.gives or dtype
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:

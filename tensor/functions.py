@@ -1,8 +1,8 @@
-"""Functions of scalar expressions, and reductions, for programs written in Python."""
+"""Functions of expressions, and reductions, for programs written in Python. Functions of floats are in mathematics.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..common.errors import ProgramError
@@ -92,11 +92,6 @@ def truth(value: Expr) -> Expr:
     return value if value.dtype == boolean else value.not_equal(0)
 
 
-def power(base: Operand, exponent: Operand) -> Expr:
-    """base to the power of exponent, of floats."""
-    return binary("pow", base, exponent)
-
-
 def bf16_pair(low: Operand, high: Operand) -> Expr:
     """Two f32 rounded to bfloat16 (nearest, ties to even) as an i32: low in bits 0..15, high in bits 16..31."""
     if not isinstance(low, Expr) and not isinstance(high, Expr):
@@ -112,32 +107,6 @@ def bf16_low(word: Expr) -> Expr:
 def bf16_high(word: Expr) -> Expr:
     """The bfloat16 in bits 16..31 of an i32, as f32."""
     return call("bf16_high", word)
-
-
-def _function(name: str, meaning: str) -> Callable[[Expr], Expr]:
-    def apply(value: Expr) -> Expr:
-        return call(name, value)
-
-    apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"{meaning}, of floats."
-    return apply
-
-
-exp = _function("exp", "e to the power of the value")
-exp2 = _function("exp2", "2 to the power of the value")
-log = _function("log", "The natural logarithm")
-log2 = _function("log2", "The logarithm to the base 2")
-tanh = _function("tanh", "The hyperbolic tangent")
-erf = _function("erf", "The error function")
-erfc = _function("erfc", "1 - erf(x), with all digits where that is small")
-sigmoid = _function("sigmoid", "1 / (1 + exp(-x))")
-sqrt = _function("sqrt", "The square root")
-rsqrt = _function("rsqrt", "1 / sqrt(x)")
-floor = _function("floor", "The greatest integer not above")
-ceil = _function("ceil", "The least integer not below")
-round = _function("round", "The nearest integer, ties to even")
-sin = _function("sin", "The sine")
-cos = _function("cos", "The cosine")
 
 
 def _reduce(combiner: str, body: Expr, axes: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from .build import compute
 from .dtype import DType, Kind, accumulator, i32, i64
-from .expr import MATHEMATICS, Cast, Const, Expr, Op, walk
+from .expr import Cast, Const, Expr, Op, walk
 from .indices.affine import round_to
+from .language import rounds
 from .program import Tensor
 
 
@@ -35,9 +36,6 @@ def rounded_once(body: Callable[..., Expr], *values: Expr) -> Expr:
     return body(*map(precise, values)).cast(plain.dtype)
 
 
-_ROUNDING = frozenset({"add", "sub", "mul", "div", *MATHEMATICS}.difference(("floor", "ceil", "round")))
-
-
 def _rounds(node: Expr) -> bool:
     """Whether a node rounds to a narrow float."""
     if accumulator(node.dtype) == node.dtype:
@@ -46,7 +44,7 @@ def _rounds(node: Expr) -> bool:
         case Const(value=value):
             return round_to(value, node.dtype) != value
         case Op(name=name):
-            return name in _ROUNDING
+            return rounds(name)
     return isinstance(node, Cast)
 
 

@@ -9,14 +9,8 @@ import math
 from collections.abc import Sequence
 
 from .expr import Cast, Const, Expr, Local, Op, Read, Var
+from .language import ATOM, COMPARED, INFIX, NEGATED, NEGATIVE
 from .program import Axis, Input, Program, Stage, Table, Tensor
-
-_INFIX = {
-    "or": ("or", 1), "and": ("and", 2),
-    "lt": ("<", 4), "le": ("<=", 4), "gt": (">", 4), "ge": (">=", 4), "eq": ("==", 4), "ne": ("!=", 4),
-    "add": ("+", 5), "sub": ("-", 5), "mul": ("*", 6), "div": ("/", 6), "floordiv": ("//", 6), "mod": ("%", 6),
-}  # fmt: skip
-_NOT, _NEGATIVE, _ATOM = 3, 7, 8
 
 
 def print_expr(expr: Expr, known: bool = False) -> str:
@@ -97,13 +91,13 @@ def _show(expr: Expr, known: bool) -> tuple[str, int]:
     match expr:
         case Const(value=value, dtype=dtype):
             number = print_number(value)
-            return (number if known or dtype.name == "bool" else f"{dtype}({number})"), _ATOM
+            return (number if known or dtype.name == "bool" else f"{dtype}({number})"), ATOM
         case Var(name=name) | Local(name=name):
-            return name, _ATOM
+            return name, ATOM
         case Read(tensor=tensor, indices=indices):
-            return f"{tensor}[{', '.join(_show(index, True)[0] for index in indices)}]", _ATOM
+            return f"{tensor}[{', '.join(_show(index, True)[0] for index in indices)}]", ATOM
         case Cast(arg=arg, dtype=dtype):
-            return f"{dtype}({_show(arg, False)[0]})", _ATOM
+            return f"{dtype}({_show(arg, False)[0]})", ATOM
         case Op():
             return _show_op(expr, known)
     raise TypeError(f"unknown expression node {type(expr).__name__}")
@@ -113,23 +107,23 @@ def _show_op(expr: Op, known: bool) -> tuple[str, int]:
     name, args = expr.name, expr.args
     if name == "select":
         yes, no = _operands(args[1], args[2], known)
-        return f"select({_show(args[0], True)[0]}, {yes[0]}, {no[0]})", _ATOM
-    if name in _INFIX:
-        sign, level = _INFIX[name]
-        left, right = _operands(args[0], args[1], known and level > 4)
+        return f"select({_show(args[0], True)[0]}, {yes[0]}, {no[0]})", ATOM
+    if name in INFIX:
+        sign, level = INFIX[name].sign, INFIX[name].level
+        left, right = _operands(args[0], args[1], known and level > COMPARED)
         # comparisons do not chain, so both sides bind tighter; elsewhere the left side may bind equally
-        return f"{_wrap(left, level + (level == 4))} {sign} {_wrap(right, level + 1)}", level
+        return f"{_wrap(left, level + (level == COMPARED))} {sign} {_wrap(right, level + 1)}", level
     if name == "not":
-        return f"not {_wrap(_show(args[0], True), _NOT)}", _NOT
+        return f"not {_wrap(_show(args[0], True), NEGATED)}", NEGATED
     if name == "neg":
         inner = _show(args[0], known)
         # -3 would be a number, -(3) is its negation
         literal = isinstance(args[0], Const)
-        return f"-({inner[0]})" if literal else f"-{_wrap(inner, _NEGATIVE)}", _NEGATIVE
+        return f"-({inner[0]})" if literal else f"-{_wrap(inner, NEGATIVE)}", NEGATIVE
     if len(args) == 2:
         left, right = _operands(args[0], args[1], known)
-        return f"{name}({left[0]}, {right[0]})", _ATOM
-    return f"{name}({_show(args[0], known)[0]})", _ATOM
+        return f"{name}({left[0]}, {right[0]})", ATOM
+    return f"{name}({_show(args[0], known)[0]})", ATOM
 
 
 def _operands(left: Expr, right: Expr, known: bool) -> tuple[tuple[str, int], tuple[str, int]]:

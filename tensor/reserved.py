@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .dtype import DTYPES
-from .expr import LOGIC, MATHEMATICS, WORDS
+from .language import LOGIC, MATHEMATICS, WORDS
 from .program import COMBINERS
 
 KEYWORDS = ("input", "constant", "table", "return", "fold", "let", "inf", "nan", "true", "false")

@@ -9,6 +9,9 @@ from .activations import gelu
 from .composites import is_negative
 from .expr import Const, Expr, Op
 
+# Name -> slots: what it costs, as for the operators of language.py.
+WHOLES = {"gelu": 19.0, "is_negative": 1.0}
+
 
 def whole(expr: Expr) -> tuple[str, Expr] | None:
     """("gelu", x) or ("is_negative", x) where the expression is what that function gives for x."""

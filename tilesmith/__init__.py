@@ -33,39 +33,24 @@ if TYPE_CHECKING:
     from .tensor.build import bf16_low as bf16_low
     from .tensor.build import bf16_pair as bf16_pair
     from .tensor.build import cast as cast
-    from .tensor.build import ceil as ceil
     from .tensor.build import compute as compute
     from .tensor.build import compute_several as compute_several
     from .tensor.build import constant as constant
-    from .tensor.build import cos as cos
-    from .tensor.build import erf as erf
-    from .tensor.build import erfc as erfc
-    from .tensor.build import exp as exp
-    from .tensor.build import exp2 as exp2
-    from .tensor.build import floor as floor
     from .tensor.build import fold as fold
     from .tensor.build import literal as literal
-    from .tensor.build import log as log
-    from .tensor.build import log2 as log2
     from .tensor.build import max as max
     from .tensor.build import maximum as maximum
     from .tensor.build import min as min
     from .tensor.build import minimum as minimum
     from .tensor.build import named as named
     from .tensor.build import placeholder as placeholder
-    from .tensor.build import power as power
     from .tensor.build import prod as prod
     from .tensor.build import program as program
     from .tensor.build import reduce_axis as reduce_axis
-    from .tensor.build import round as round
-    from .tensor.build import rsqrt as rsqrt
     from .tensor.build import select as select
-    from .tensor.build import sigmoid as sigmoid
-    from .tensor.build import sin as sin
-    from .tensor.build import sqrt as sqrt
     from .tensor.build import sum as sum
     from .tensor.build import table as table
-    from .tensor.build import tanh as tanh
+    from .tensor.mathematics import *  # noqa: F403
     from .tensor.program import Program as Program
     from .tensor.program import Tensor as Tensor
     from .tensor.text.parse import parse as parse
@@ -81,11 +66,9 @@ _HOMES = {
     "targets.target": ("Target", "parse_target"),
     "tensor.activations": ("gelu", "relu", "silu"),
     "tensor.build": (
-        "State", "absolute", "bf16_high", "bf16_low", "bf16_pair", "cast", "ceil", "compute", "compute_several",
-        "constant", "cos", "erf", "erfc", "exp", "exp2", "floor", "fold", "literal", "log", "log2", "max",
-        "maximum", "min", "minimum", "named",
-        "placeholder", "power", "prod", "program", "reduce_axis", "round", "rsqrt", "select", "sigmoid", "sin",
-        "sqrt", "sum", "table", "tanh",
+        "State", "absolute", "bf16_high", "bf16_low", "bf16_pair", "cast", "compute", "compute_several", "constant", "fold",
+        "literal", "max", "maximum", "min", "minimum", "named", "placeholder", "prod", "program", "reduce_axis", "select",
+        "sum", "table",
     ),
     "tensor.program": ("Program", "Tensor"),
     "tensor.text.parse": ("parse",),
@@ -95,7 +78,7 @@ _HOMES = {
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [*sorted({**_MODULES, **_HOME}), "__version__"]  # noqa: PLE0604
+_FUNCTIONS = "tensor.mathematics"  # all that it names: exp, log, ...
 
 
 def _public(name: str) -> object:
@@ -103,14 +86,23 @@ def _public(name: str) -> object:
     from importlib import import_module
 
     value: object
-    if name in _MODULES:
+    if name == "__all__":
+        value = __dir__()
+    elif name in _MODULES:
         value = import_module(f"{__name__}.{_MODULES[name]}")
-    elif name in _HOME:
-        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    elif name in _HOME or (not name.startswith("_") and name in _names_of_functions()):
+        value = getattr(import_module(f"{__name__}.{_HOME.get(name, _FUNCTIONS)}"), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def _names_of_functions() -> list[str]:
+    """The functions of the expression language. Asking for them imports its table."""
+    from .tensor import mathematics
+
+    return mathematics.__all__
 
 
 if not TYPE_CHECKING:  # to a type checker it would say that there is nothing that is not there
@@ -118,4 +110,4 @@ if not TYPE_CHECKING:  # to a type checker it would say that there is nothing th
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*sorted({*_MODULES, *_HOME, *_names_of_functions()}), "__version__"]

@@ -17,7 +17,8 @@ from math import ceil, expm1, log1p, prod
 from ..schedules.useful import points_of_use, useful
 from ..targets.ceilings import Ceilings
 from ..tensor.dtype import boolean
-from ..tensor.expr import ARITHMETIC, MATHEMATICS, Expr, Local, Op, Read, Var, children, variables, walk
+from ..tensor.expr import Expr, Local, Op, Read, Var, children, variables, walk
+from ..tensor.language import ARITHMETIC, MATHEMATICS
 from ..tensor.program import Program, Stage, Tensor
 
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from ...common.errors import InternalError
 from ...targets.target import Target
 from ...tensor.dtype import i64
-from ...tensor.expr import COMPARISONS, Cast, Const, Expr, Op, Read, Var, walk
+from ...tensor.expr import Cast, Const, Expr, Op, Read, Var, walk
 from ...tensor.indices.affine import Affine, affine
+from ...tensor.language import COMPARISONS
 from ...tensor.stage_edits import factors
 from ...tensor.wholes import whole
 from ..ir.loop_ir import Buffer, Scope

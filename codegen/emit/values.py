@@ -10,16 +10,15 @@ from __future__ import annotations
 from ...common.errors import InternalError
 from ...targets.target import Target
 from ...tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64
-from ...tensor.expr import COMPARISONS, LOGIC, WORDS
+from ...tensor.language import COMPARISONS, LOGIC, WORDS
 from ..math import functions as math
+from ..math.intrinsics import INTRINSICS
 from .bf16_words import half, pair, round_bf16
 from .module_text import ModuleText
 from .rounding import ROUNDING, rounded
 from .text import FunctionText
 from .types import FALSE, TRUE, Value, literal, suffix, value_type, vector
 
-_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "roundeven"}
-_MATH = frozenset(math.FUNCTIONS)
 _FLOAT_TESTS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _SIGNED_TESTS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 _UNSIGNED_TESTS = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "eq": "eq", "ne": "ne"}
@@ -240,9 +239,9 @@ class Arithmetic:
             return self._call(f"llvm.fabs.{suffix(dtype, lanes)}", args, dtype)
         if name in ROUNDING and not self.rounds:
             return rounded(self, name, args[0])
-        if name in _INTRINSICS:
-            return self._call(f"llvm.{_INTRINSICS[name]}.{suffix(dtype, lanes)}", args, dtype)
-        if name in _MATH:
+        if name in INTRINSICS:
+            return self._call(f"llvm.{INTRINSICS[name]}.{suffix(dtype, lanes)}", args, dtype)
+        if name in math.FUNCTIONS:
             symbol = math.symbol(name, dtype, max(1, lanes))
             if symbol not in self.module.definitions:
                 shape = (name, dtype, max(1, lanes), "avx512vl" in self.target.features)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 
 from ...tensor.dtype import DType, f32, f64
 
@@ -28,6 +29,9 @@ def value_type(element: str, lanes: int) -> str:
 def suffix(dtype: DType, lanes: int) -> str:
     """How names of overloaded intrinsics end: f32, v16f32."""
     return dtype.name if lanes == 1 else f"v{lanes}{dtype.name}"
+
+
+Function = Callable[..., str]  # (body, an SSA name for each argument) -> the SSA name of the result
 
 
 class Body:

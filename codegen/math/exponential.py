@@ -7,7 +7,7 @@ Bounds are in ulp of the result, over all arguments; a unit of a denormal result
 
 from __future__ import annotations
 
-from .body import Body
+from .body import Body, Function
 
 LOG2_E_F32 = 1.4426950216293335
 LN2_F32_NEAREST = 0.6931471824645996
@@ -81,7 +81,7 @@ LN2_F64 = (0.6931471805601177, -1.7239444525614835e-13)
 
 
 def exp(b: Body, x: str) -> str:
-    """e^x. Error <= 2 ulp. exp(-inf) = 0; overflow gives inf, underflow goes through the denormals.
+    """e^x. exp(-inf) = 0; overflow gives inf, underflow goes through the denormals.
 
     What is too small for any of them is set to zero: a processor that computes such a zero takes a hundred cycles for it, and
     masked softmaxes are full of exp(-inf).
@@ -95,7 +95,7 @@ def exp(b: Body, x: str) -> str:
 
 
 def exp2(b: Body, x: str) -> str:
-    """2^x. Error <= 2.5 ulp; exact where x is an integer. exp2(-inf) = 0; overflow gives inf, denormals are right.
+    """2^x. Exact where x is an integer. exp2(-inf) = 0; overflow gives inf, denormals are right.
 
     x = n + r with |r| <= 1/2 (2 n + r with |r| <= 1 where 2^n is multiplied twice), and 2^r = e^(r ln 2): r is exact.
     """
@@ -115,7 +115,7 @@ def exp2(b: Body, x: str) -> str:
 
 
 def sigmoid(b: Body, x: str) -> str:
-    """1 / (1 + e^-x) as e^x / (1 + e^x), which keeps small results exact. Error <= 3.5 ulp. sigmoid(-inf) = 0, of inf 1."""
+    """1 / (1 + e^-x) as e^x / (1 + e^x), which keeps small results exact. sigmoid(-inf) = 0, of inf 1."""
     high, low = (20.0, -104.0) if b.single else (40.0, -746.0)  # there e^x + 1 rounds to e^x
     e = exp_within(b, b.at_least(b.at_most(x, high), low))
     return b.div(e, b.add(e, b.constant(1.0)))
@@ -156,13 +156,13 @@ def _exp_scaled(b: Body, x: str, low: str, where: str = "") -> str:
 
 
 def log(b: Body, x: str) -> str:
-    """Natural logarithm. Error <= 1 ulp. log(0) = -inf, of a negative number NaN, of inf inf."""
+    """Natural logarithm. log(0) = -inf, of a negative number NaN, of inf inf."""
     f, k = split_float(b, x)
     return _ends_of_log(b, x, (_log_f32 if b.single else _log_f64)(b, f, k))
 
 
 def log2(b: Body, x: str) -> str:
-    """Logarithm to the base 2. Error <= 2 ulp; exact where x is a power of 2. Ends as those of log."""
+    """Logarithm to the base 2. Exact where x is a power of 2. Ends as those of log."""
     f, k = split_float(b, x)
     part = (_log_f32 if b.single else _log_f64)(b, f, b.constant(0.0))
     return _ends_of_log(b, x, b.muladd(part, b.constant(LOG2_E_F32 if b.single else 1.4426950408889634), k))
@@ -212,3 +212,6 @@ def _log_f64(b: Body, f: str, k: str) -> str:
     tail = b.mul(s, b.add(half_square, b.mul(z, b.horner(LOG_F64, z))))
     tail = b.muladd(k, b.constant(LN2_F64[1]), tail)
     return b.muladd(k, b.constant(LN2_F64[0]), b.sub(f, b.sub(half_square, tail)))
+
+
+FUNCTIONS: dict[str, Function] = {"exp": exp, "exp2": exp2, "log": log, "log2": log2, "sigmoid": sigmoid}

@@ -5,40 +5,24 @@
     declares("exp", f32, 16)     what it needs outside: intrinsics, for some a table; each item may stand once in a module
 
 No function calls the C library and none assumes NaN, infinities or denormals away: special values are as in NumPy. The bounds
-in the docstrings of `math_exponential`, `math_rational`, ... hold with and without fused multiply-add. f16 is computed in f32.
+of errors in tensor/mathematics.py hold with and without fused multiply-add. f16 is computed in f32.
+
+Each file of a family ends with its part of the table: name -> what writes the code. Those that LLVM has itself are in
+intrinsics.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 
 from ...tensor.dtype import DType, f16, f32, f64
-from .body import Body, element_type, suffix, value_type
-from .exponential import exp, exp2, log, log2, sigmoid
-from .normal import gelu
-from .power import pow_
-from .rational import erf, erfc, rsqrt, tanh
-from .trigonometric import cos, sin
+from ...tensor.language import MATHEMATICS
+from . import exponential, normal, power, rational, trigonometric
+from .body import Body, Function, element_type, suffix, value_type
 
-_RECIPES: dict[str, Callable[..., str]] = {
-    "exp": exp,
-    "exp2": exp2,
-    "log": log,
-    "log2": log2,
-    "sigmoid": sigmoid,
-    "tanh": tanh,
-    "erf": erf,
-    "erfc": erfc,
-    "gelu": gelu,
-    "rsqrt": rsqrt,
-    "sin": sin,
-    "cos": cos,
-    "pow": pow_,
-}
-FUNCTIONS = tuple(_RECIPES)
+_FAMILIES = (exponential, normal, power, rational, trigonometric)
+FUNCTIONS: dict[str, Function] = {name: code for family in _FAMILIES for name, code in family.FUNCTIONS.items()}
 _ARGUMENTS = ("%x", "%y")
-_ARITY = {"pow": 2}
 
 
 def symbol(name: str, dtype: DType, lanes: int) -> str:
@@ -61,15 +45,15 @@ def declares(name: str, dtype: DType, lanes: int, scales: bool = False) -> tuple
 
 @lru_cache(maxsize=256)
 def _build(name: str, dtype: DType, lanes: int, scales: bool) -> tuple[str, tuple[str, ...]]:
-    if name not in _RECIPES or dtype not in (f16, f32, f64):
+    if name not in FUNCTIONS or dtype not in (f16, f32, f64):
         raise ValueError(f"no vector math for {name} of {dtype}")
     body = Body(f32 if dtype == f16 else dtype, lanes, scales)
     outer = value_type(element_type(dtype), lanes)
-    names = _ARGUMENTS[: _ARITY.get(name, 1)]
+    names = _ARGUMENTS[: MATHEMATICS[name].arity if name in MATHEMATICS else 1]
     arguments = list(names)
     if dtype == f16:
         arguments = [body.emit(f"fpext {outer} {a} to {body.type}") for a in names]
-    result = _RECIPES[name](body, *arguments)
+    result = FUNCTIONS[name](body, *arguments)
     if dtype == f16:
         result = body.emit(f"fptrunc {body.type} {result} to {outer}")
     parameters = ", ".join(f"{outer} {a}" for a in names)

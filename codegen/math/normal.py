@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .body import Body
+from .body import Body, Function
 from .exponential import exp_within
 from .rational import ERFCX_P_F64, ERFCX_Q_F64
 
@@ -59,3 +59,6 @@ def _density(b: Body, square: str) -> str:
     n = b.call("roundeven", b.mul(square, log2_e))
     r = b.muladd(square, log2_e, b.emit(f"fneg {b.type} {n}"))
     return b.scale(b.horner(EXP2_SCALED_F32, r), n)
+
+
+FUNCTIONS: dict[str, Function] = {"gelu": gelu}

@@ -5,7 +5,7 @@ Pairs (high, low) stand for high + low, |low| at most half a unit of high (Dekke
 
 from __future__ import annotations
 
-from .body import Body
+from .body import Body, Function
 from .exponential import LN2_F64, exp, exp_within, log, split_float
 
 Pair = tuple[str, str]
@@ -25,7 +25,7 @@ TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 
 
 def pow_(b: Body, x: str, y: str) -> str:
-    """x^y. Error <= 1 ulp (f32), 3 ulp (f64). As C99 and NumPy at the edges: pow(x, 0) = pow(1, y) = 1 even for NaN,
+    """x^y. As C99 and NumPy at the edges: pow(x, 0) = pow(1, y) = 1 even for NaN,
     pow(-1, +-inf) = 1, negative x with a y that is no integer gives NaN, odd y keep the sign of x, zeros and infinities too.
     """
     size = b.call("fabs", x)
@@ -124,3 +124,6 @@ def _halves(b: Body, p: str) -> Pair:
     """p as a sum of numbers of 26 and 27 bits; the high one has the low bits cleared, so nothing can overflow."""
     high = b.float_of_bits(b.integer_op("and", b.bits(p), b.integer(-1 << 27)))
     return high, b.sub(p, high)
+
+
+FUNCTIONS: dict[str, Function] = {"pow": pow_}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .body import Body
+from .body import Body, Function
 from .exponential import exp_within
 
 # tanh(x) = x P(x^2) / Q(x^2) up to 9.015625, and erf(x) up to 3.9296875; all coefficients are positive, so nothing cancels
@@ -133,17 +133,17 @@ ERFCX_Q_F64 = (
 
 
 def tanh(b: Body, x: str) -> str:
-    """Hyperbolic tangent. Error <= 6.5 ulp (f32), 2 ulp (f64). Never beyond +-1, reached at infinity; tanh(-0) = -0."""
+    """Hyperbolic tangent. Never beyond +-1, reached at infinity; tanh(-0) = -0."""
     return _odd_rational(b, x, TANH_P_F32, TANH_Q_F32, 9.015625) if b.single else _tanh_f64(b, x)
 
 
 def erf(b: Body, x: str) -> str:
-    """Error function. Error <= 6.5 ulp (f32), 2 ulp (f64). Never beyond +-1, reached at infinity; erf(-0) = -0."""
+    """Error function. Never beyond +-1, reached at infinity; erf(-0) = -0."""
     return _odd_rational(b, x, ERF_P_F32, ERF_Q_F32, 3.9296875) if b.single else _erf_f64(b, x)
 
 
 def erfc(b: Body, x: str) -> str:
-    """1 - erf(x). Error <= 6.5 ulp (f32), 9 ulp (f64), also where it is small. erfc(-inf) = 2, of inf 0.
+    """1 - erf(x). With all digits where it is small. erfc(-inf) = 2, of inf 0.
 
     e^(-x^2) P(|x|) / Q(|x|), or 2 less that for negative x. The rounding of x^2 goes into the power with it.
     """
@@ -167,7 +167,7 @@ def _negative_square(b: Body, a: str) -> tuple[str, str]:
 
 
 def rsqrt(b: Body, x: str) -> str:
-    """1 / sqrt(x). Error <= 1.5 ulp. rsqrt(+-0) = +-inf, of inf 0, of a negative number NaN.
+    """1 / sqrt(x). rsqrt(+-0) = +-inf, of inf 0, of a negative number NaN.
 
     Two correctly rounded instructions: next to memory traffic they cost nothing, and they need no special cases.
     """
@@ -206,3 +206,6 @@ def _erf_f64(b: Body, x: str) -> str:
     bottom = b.select(small, b.horner(ERF_Q_F64, square), b.horner(ERFC_Q_F64, beyond))
     base = b.select(small, a, b.constant(1.0))
     return b.call("copysign", b.add(base, b.div(top, bottom)), x)
+
+
+FUNCTIONS: dict[str, Function] = {"tanh": tanh, "erf": erf, "erfc": erfc, "rsqrt": rsqrt}

@@ -6,7 +6,7 @@ computes x 2/pi modulo 4 in integers with as many bits of 2/pi as it takes (Payn
 
 from __future__ import annotations
 
-from .body import Body, suffix
+from .body import Body, Function, suffix
 
 # (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2/2) / r^4 as polynomials in r^2, |r| <= pi/4
 SIN_F32 = (
@@ -51,14 +51,14 @@ TWO_OVER_PI_BITS = int(
 
 
 def sin(b: Body, x: str) -> str:
-    """Sine, of all finite numbers. Error <= 2 ulp (3 ulp beyond 2^20 in f64). sin(+-inf) = NaN, sin(-0) = -0."""
+    """Sine, of all finite numbers. sin(+-inf) = NaN, sin(-0) = -0."""
     r, quadrant = _reduce(b, b.call("fabs", x))
     sign = b.integer_op("and", b.bits(x), b.integer(-1 << (b.dtype.bits - 1)))
     return _finish(b, r, quadrant, sign)
 
 
 def cos(b: Body, x: str) -> str:
-    """Cosine, of all finite numbers. Error <= 2 ulp (3 ulp beyond 2^20 in f64). cos(+-inf) = NaN."""
+    """Cosine, of all finite numbers. cos(+-inf) = NaN."""
     r, quadrant = _reduce(b, b.call("fabs", x))
     return _finish(b, r, b.integer_op("add", quadrant, b.integer(1)), b.integer(0))
 
@@ -225,3 +225,6 @@ define internal {{ double, i64 }} @tilesmith.reduce_huge(double %x) noinline col
   %both = insertvalue {{ double, i64 }} %first, i64 %quadrant, 1
   ret {{ double, i64 }} %both
 }}"""
+
+
+FUNCTIONS: dict[str, Function] = {"sin": sin, "cos": cos}

@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...targets.target import Target
-from ...tensor.expr import MATHEMATICS, Expr, Op, Read, walk
+from ...tensor.expr import Expr, Op, Read, walk
 from ...tensor.indices.affine import interval
+from ...tensor.language import MATHEMATICS
 from ..ir.index import Bounds
 from ..ir.loop_ir import (
     Allocate,

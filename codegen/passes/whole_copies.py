@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...tensor.dtype import boolean, i64
-from ...tensor.expr import COMPARISONS, Expr, Op, Var, variables, walk
+from ...tensor.expr import Expr, Op, Var, variables, walk
 from ...tensor.indices.affine import Affine, affine, decide, interval_of_form, to_expr
 from ...tensor.indices.bounds import bound_of, conjuncts
 from ...tensor.indices.intervals import Known
+from ...tensor.language import COMPARISONS
 from ..ir.index import both, known, number
 from ..ir.loop_ir import (
     Allocate,

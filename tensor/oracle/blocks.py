@@ -10,7 +10,8 @@ import numpy as np
 
 from ..dtype import DType, accumulator
 from ..program import Stage
-from .evaluate import Pair, extreme_error, of_finite
+from .errors import extreme_error, of_finite
+from .evaluate import Pair
 from .roundings import FACTOR, Array, least_normal, lost_below, rounded_error, rounding
 
 Box = tuple[tuple[int, int], ...]  # for each axis: first value, one after the last

@@ -21,6 +21,7 @@ from ..dtype import DType, Kind, accumulator
 Array = NDArray[Any]
 
 FACTOR = 4.0
+NUMPY_ULP = 4.0  # that NumPy's own functions of float64 may be off, where they are vectorised
 LEAST = {"f64": 2.0**-1074, "f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}  # subnormal numbers, and places
 
 
@@ -63,6 +64,15 @@ def rounded_error(
     if passed is None:
         return own
     return own + (passed if accumulator(dtype) == dtype else passed * (1 + dtype.eps))
+
+
+def roundings_of(ulp: tuple[float, float], dtype: DType) -> float:
+    """How many roundings of the type in which `dtype` is computed make room for code that is off by `ulp` (f32, f64) units: at
+    least one, that of an operation which gives the nearest number. In f64 the oracle may be off itself."""
+    in_f32, in_f64 = ulp
+    if accumulator(dtype).name == "f32":
+        return max(1.0, in_f32 / FACTOR)
+    return max(1.0, (in_f64 + NUMPY_ULP) / FACTOR) if in_f64 > 0.5 else 1.0
 
 
 def representable(value: Array, dtype: DType) -> NDArray[np.bool_]:

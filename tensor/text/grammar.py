@@ -29,6 +29,7 @@ import math
 from collections.abc import Callable
 
 from ...common.errors import ProgramError
+from ..language import COMPARED, INFIX, MULTIPLIED, SUMMED
 from ..limits import DEPTH, DIGITS, SMALLER, excess
 from ..program import COMBINERS
 from ..reserved import RESERVED
@@ -48,9 +49,10 @@ from .syntax import (
     StateText,
 )
 
-_COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
-_SUMS = {"+": "add", "-": "sub"}
-_PRODUCTS = {"*": "mul", "/": "div", "//": "floordiv", "%": "mod"}
+_COMPARISONS, _SUMS, _PRODUCTS = (
+    {infix.sign: name for name, infix in INFIX.items() if infix.level == level}
+    for level in (COMPARED, SUMMED, MULTIPLIED)
+)
 
 
 def _children(node: Node) -> tuple[Node, ...]:

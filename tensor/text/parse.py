@@ -14,8 +14,9 @@ from difflib import get_close_matches
 from ...common.errors import ProgramError
 from ..activations import EXPANSIONS
 from ..check import find_fault
-from ..dtype import DTYPES, DType, boolean, f32, i32, i64
-from ..expr import OPERATORS, WORDS, Cast, Const, Expr, Local, Read, Var, binary, call, const
+from ..dtype import DTYPES, DType, boolean, i64
+from ..expr import Cast, Const, Expr, Local, Read, Var, binary, call, const
+from ..language import COMPARISONS, OPERATORS
 from ..program import Axis, Fold, Input, Origin, Program, Stage, Table, Tensor
 from ..reserved import FUNCTIONS
 from .grammar import Parser
@@ -291,7 +292,7 @@ class _ExpressionReader:
                 node.name.span, f"unknown function {name!r}", expected="one of " + " ".join(known),
                 advice=f"did you mean {close[0]!r}?" if close else "",
             )  # fmt: skip
-        count = OPERATORS.get(name, 1)
+        count = OPERATORS[name].arity if name in OPERATORS else 1
         if count != len(node.args):
             noun = "argument" if count == 1 else "arguments"
             raise self._source.error(node.span, f"{name} takes {count} {noun}", found=f"{len(node.args)} arguments")
@@ -310,12 +311,10 @@ class _ExpressionReader:
         if name == "select":
             condition = self.value(nodes[0], boolean)
             return [condition, *self._operands("", nodes[1:], expected)]
-        if name in ("and", "or", "not"):
-            expected = boolean
-        elif name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        if name in COMPARISONS:
             expected = None
-        elif name in WORDS:
-            expected = f32 if name == "bf16_pair" else i32
+        elif name in OPERATORS:
+            expected = OPERATORS[name].signature.operand or expected
         found: dict[int, Expr] = {}
         for index, node in sorted(enumerate(nodes), key=lambda item: _is_bare(item[1])):
             found[index] = self.value(node, expected)

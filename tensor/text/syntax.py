@@ -36,7 +36,7 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """An operator or a function, by its name in `expr.OPERATORS`, or a cast by the name of its dtype."""
+    """An operator or a function, by its name in `language.OPERATORS`, or a cast by the name of its dtype."""
 
     name: Name
     args: tuple[Node, ...]

@@ -50,13 +50,17 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_type_checkers_see_the_same_names_in_the_same_places() -> None:
     tree = ast.parse((ROOT / "tilesmith" / "__init__.py").read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {
-        alias.asname: f"{node.module}.{alias.name}"
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    imports = [(node.module, alias) for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    seen = {alias.asname: f"{module}.{alias.name}" for module, alias in imports if alias.name != "*"}
     assert seen == tilesmith._MODULES | {name: f"{home}.{name}" for name, home in tilesmith._HOME.items()}
+    assert [module for module, alias in imports if alias.name == "*"] == [tilesmith._FUNCTIONS]
+
+
+def test_a_star_brings_all_of_it_and_a_wrong_name_nothing() -> None:
+    found: dict[str, object] = {}
+    exec("from tilesmith import *", found)
+    assert set(found) - {"__builtins__"} == set(tilesmith.__all__)
+    assert found["tanh"] is tilesmith.tanh
 
 
 def test_the_two_commands_are_one_program() -> None:

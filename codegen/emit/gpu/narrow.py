@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ....tensor.dtype import i64
-from ....tensor.expr import COMPARISONS, Cast, Const, Expr, Op, Read, Var, walk
+from ....tensor.expr import Cast, Const, Expr, Op, Read, Var, walk
 from ....tensor.indices.affine import Interval, affine, interval
+from ....tensor.language import COMPARISONS
 from ...ir.facts import expressions
 from ...ir.loop_ir import (
     BLOCK_INDEX,

@@ -7,7 +7,6 @@ Code generators and the batched analysis are tested against it.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from tilesmith.codegen.ir.loop_ir import (
 )
 from tilesmith.tensor.dtype import bf16
 from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var
+from tilesmith.tensor.language import MATHEMATICS
 
 
 def _bf16(value: float) -> np.uint32:
@@ -49,9 +49,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "max": np.maximum, "abs": abs, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
     "and": lambda a, b: bool(a) and bool(b), "or": lambda a, b: bool(a) or bool(b), "not": lambda a: not a,
-    "exp": np.exp, "log": np.log, "tanh": np.tanh, "erf": np.vectorize(math.erf),
-    "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "floor": np.floor,
-    "ceil": np.ceil, "round": np.round, "sin": np.sin, "cos": np.cos, "pow": np.power,
+    **{name: entry.value for name, entry in MATHEMATICS.items()},
     "bf16_pair": lambda a, b: int((_bf16(a) >> 16 | _bf16(b)).view(np.int32)),
     "bf16_low": lambda a: (np.uint32(a & 0xFFFFFFFF) << np.uint32(16)).view(np.float32),
     "bf16_high": lambda a: np.uint32(a & 0xFFFF0000).view(np.float32),

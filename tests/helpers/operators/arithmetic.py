@@ -17,6 +17,7 @@ from scipy import special
 
 from tilesmith.tensor.dtype import DType, accumulator
 from tilesmith.tensor.expr import Cast, Const, Expr, Local, Op, Read, Var
+from tilesmith.tensor.language import MATHEMATICS
 from tilesmith.tensor.program import Program, Stage
 
 Array = NDArray[Any]
@@ -34,10 +35,9 @@ def erfc(x: Array) -> Array:
 
 
 FUNCTIONS = {
-    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "tanh": np.tanh, "erf": special.erf,
-    "erfc": erfc, "sigmoid": sigmoid, "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos,
-    "pow": np.power,
-}  # fmt: skip
+    name: entry.value for name, entry in MATHEMATICS.items() if entry.rounding and max(entry.rounding.ulp) > 0.5
+}
+FUNCTIONS |= {"erfc": erfc, "sigmoid": sigmoid}
 EXACT = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide, "mod": np.mod,
     "neg": np.negative, "min": np.minimum, "max": np.maximum, "abs": np.abs, "lt": np.less, "le": np.less_equal,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 
 import pytest
@@ -97,6 +98,16 @@ WRONG = [
 def test_wrong_arguments_are_refused(name: str, arguments: Mapping[str, str | int], problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         ops.build_operator(name, arguments)
+
+
+def test_every_operator_that_is_written_out_is_seen_by_type_checkers() -> None:
+    """Those that are made from tables have no definition that could be imported."""
+    written = {
+        name for name, builder in ops.OPERATORS.items() if vars(sys.modules[builder.__module__]).get(name) is builder
+    }
+    assert len(written) > 70
+    missing = written - set(ops.__all__)
+    assert not missing, f"tensor/ops/__init__.py lacks {missing}"
 
 
 def test_a_close_name_is_offered() -> None:

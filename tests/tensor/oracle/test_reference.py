@@ -130,10 +130,10 @@ def slow_element(expr: Expr, at: dict[str, int], arrays: dict[str, Array], dtype
         case Op(name="select", args=(condition, yes, no)):
             return slow_element(yes if slow_element(condition, at, arrays, dtype) else no, at, arrays, dtype)
         case Op(name=name, args=args):
-            from tilesmith.tensor.oracle.evaluate import _VALUES
+            from tilesmith.tensor.language import OPERATORS
 
             values = [slow_element(arg, at, arrays, dtype) for arg in args]
-            result = _VALUES[name](*values)
+            result = OPERATORS[name].value(*values)
             return dtype(result) if expr.dtype.is_float else result
     raise TypeError(expr)
 

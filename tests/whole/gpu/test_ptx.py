@@ -14,6 +14,7 @@ from tilesmith.schedules.sketch import UNSCHEDULED
 from tilesmith.schedules.task import normalised
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
+from tilesmith.tensor.language import MATHEMATICS
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.rewrites.bf16_products import bf16_products
 from tilesmith.tensor.text.parse import parse
@@ -48,11 +49,12 @@ def test_what_has_no_schedule_runs_in_one_thread(name: str, tmp_path: Path) -> N
 
 
 @needs_ptxas
-@pytest.mark.parametrize("function", ["exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "rsqrt", "sqrt", "round"])
+@pytest.mark.parametrize("function", MATHEMATICS)
 def test_every_function_of_mathematics_lowers(function: str, tmp_path: Path) -> None:
     dtypes = ("f64", "f32", "f16", "bf16")
     inputs = "".join(f"input A{d}: {d}[8]\n" for d in dtypes)
-    results = "".join(f"B{d}[i: 8] = {function}(A{d}[i])\n" for d in dtypes)
+    arguments = {d: ", ".join([f"A{d}[i]"] * MATHEMATICS[function].arity) for d in dtypes}
+    results = "".join(f"B{d}[i: 8] = {function}({arguments[d]})\n" for d in dtypes)
     program = parse(f"{inputs}{results}return {', '.join(f'B{d}' for d in dtypes)}\n")
     artifact = build(normalised(program), UNSCHEDULED, {}, parse_target("cuda:sm_80"), 1)
     assert len(assembled(artifact, "sm_80", tmp_path)) == 4

@@ -1,0 +1,92 @@
+"""Entries of the table: arithmetic, comparisons, logic, choice, and words of two bfloat16."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .dtype import boolean, f32, i32
+from .language import (
+    ANY,
+    ARITHMETIC,
+    BOOLS,
+    BOTH,
+    COMPARED,
+    COMPARISONS,
+    FLOATS,
+    INTEGERS,
+    JOINED,
+    LOGIC,
+    MULTIPLIED,
+    NUMBERS,
+    SUMMED,
+    WORDS,
+    Infix,
+    Operator,
+    Rounding,
+    Signature,
+    enter,
+)
+from .oracle.errors import (
+    bf16_error,
+    bf16_half,
+    bf16_pair,
+    divided,
+    extreme_error,
+    product_error,
+    selected,
+    sizes,
+    undecided,
+)
+from .oracle.roundings import FACTOR
+
+_NUMBERS, _FLOATS, _INTEGERS = Signature(NUMBERS), Signature(FLOATS), Signature(INTEGERS)
+_SUM = Rounding(lambda v, r, e: e[0] + e[1], keeps_small=True)
+_PRODUCT = Rounding(lambda v, r, e: product_error(v, e))
+_QUOTIENT = Rounding(lambda v, r, e: (e[0] + np.abs(r) * e[1]) / np.maximum(np.abs(v[1]) - FACTOR * e[1], 0))
+
+# "div" is true division of floats; "floordiv" and "mod" are of integers and round down.
+for _entry in (
+    Operator("add", 2, _NUMBERS, np.add, lambda v, e: e[0] + e[1], _SUM, infix=Infix("+", SUMMED)),
+    Operator("sub", 2, _NUMBERS, np.subtract, lambda v, e: e[0] + e[1], _SUM, infix=Infix("-", SUMMED)),
+    Operator("mul", 2, _NUMBERS, np.multiply, lambda v, e: product_error(sizes(v), e), _PRODUCT, infix=Infix("*", MULTIPLIED)),
+    Operator("div", 2, _FLOATS, np.divide, rounding=_QUOTIENT, slots=5.0, infix=Infix("/", MULTIPLIED)),
+    Operator("floordiv", 2, _INTEGERS, np.floor_divide, lambda v, e: divided(sizes(v)[0], e[0], *e), slots=20.0,
+             infix=Infix("//", MULTIPLIED)),
+    Operator("mod", 2, _INTEGERS, np.mod, lambda v, e: divided(sizes(v)[1], e[1], *e), slots=25.0,
+             infix=Infix("%", MULTIPLIED)),
+    Operator("neg", 1, _NUMBERS, np.negative, lambda v, e: e[0]),
+    Operator("min", 2, Signature(ANY), np.minimum, lambda v, e: extreme_error(np.minimum, v[0], e[0], v[1], e[1])),
+    Operator("max", 2, Signature(ANY), np.maximum, lambda v, e: extreme_error(np.maximum, v[0], e[0], v[1], e[1])),
+    Operator("abs", 1, _NUMBERS, np.abs, lambda v, e: e[0]),
+):  # fmt: skip
+    enter(_entry, ARITHMETIC)
+
+for _name, _sign, _compare in (
+    ("lt", "<", np.less), ("le", "<=", np.less_equal), ("gt", ">", np.greater), ("ge", ">=", np.greater_equal),
+    ("eq", "==", np.equal), ("ne", "!=", np.not_equal),
+):  # fmt: skip
+    enter(
+        Operator(_name, 2, Signature(ANY, boolean), _compare, lambda v, e: undecided(v[0], v[1], e[0] + e[1]),
+                 infix=Infix(_sign, COMPARED)),
+        COMPARISONS,
+    )  # fmt: skip
+
+for _entry in (
+    Operator("and", 2, Signature(BOOLS), np.logical_and, lambda v, e: np.maximum(e[0], e[1]), infix=Infix("and", BOTH)),
+    Operator("or", 2, Signature(BOOLS), np.logical_or, lambda v, e: np.maximum(e[0], e[1]), infix=Infix("or", JOINED)),
+    Operator("not", 1, Signature(BOOLS), np.logical_not, lambda v, e: e[0]),
+):
+    enter(_entry, LOGIC)
+
+# bf16_pair(low, high) rounds two f32 to nearest even, low in bits 0..15; bf16_low and bf16_high give a half as f32. Rounding
+# takes six operations on integers. The error of a pair is that of the worse half.
+for _entry in (
+    Operator("bf16_pair", 2, Signature(frozenset((f32,)), i32), bf16_pair,
+             lambda v, e: np.maximum(bf16_error(v[0], e[0]), bf16_error(v[1], e[1])), operand_slots=6.0),
+    Operator("bf16_low", 1, Signature(frozenset((i32,)), f32), lambda x: bf16_half(x, 16), lambda v, e: e[0]),
+    Operator("bf16_high", 1, Signature(frozenset((i32,)), f32), lambda x: bf16_half(x, 0), lambda v, e: e[0]),
+):  # fmt: skip
+    enter(_entry, WORDS)
+
+# The signature is that of the two values; the condition, which stands before them, is bool.
+enter(Operator("select", 3, Signature(ANY), np.where, selected))

@@ -1,0 +1,101 @@
+"""How errors of operands reach results: what the entries of the table of the language are made of. Arrays in, arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .roundings import FACTOR, Array, bf16_bits
+
+
+def sizes(values: list[Array]) -> list[Array]:
+    """Absolute values, as float64: those of the least integer too."""
+    return [np.abs(value.astype(np.float64)) for value in values]
+
+
+def undecided(left: Array, right: Array, error: Array) -> Array:
+    """The error of a comparison: that it may come out the other way, where the difference is within the error."""
+    near = np.abs(np.subtract(left, right, dtype=np.float64)) <= FACTOR * error
+    return np.where(near & (error > 0), 1 / FACTOR, 0.0)
+
+
+def selected(values: list[Array], errors: list[Array]) -> Array:
+    """The error of a choice: where it may be the other one, that may be as far away as it is."""
+    condition, yes, no = values
+    chosen = np.where(condition, errors[1], errors[2])
+    if not errors[0].any():
+        return chosen
+    apart = np.abs(np.subtract(yes, no, dtype=np.float64)) / FACTOR
+    return np.where(errors[0] > 0, apart + np.maximum(errors[1], errors[2]), chosen)
+
+
+def extreme_error(extreme: np.ufunc, left: Array, left_error: Array, right: Array, right_error: Array) -> Array:
+    """The error of the greater or the lesser of two: what is clearly beaten does not count, however far it is off."""
+    low, middle, high = (
+        extreme(left + sign * FACTOR * left_error, right + sign * FACTOR * right_error) for sign in (-1, 0, 1)
+    )
+    return of_finite(middle, np.maximum(high - middle, middle - low) / FACTOR)
+
+
+def product_error(values: list[Array], errors: list[Array]) -> Array:
+    """The error of a product. An operand that is exact adds nothing, and costs nothing."""
+    (a, b), (ea, eb) = values, errors
+    if _is_exact(eb):
+        return np.asarray(ea * np.abs(b))
+    if _is_exact(ea):
+        return np.asarray(eb * np.abs(a))
+    return np.asarray(ea * np.abs(b) + eb * np.abs(a) + FACTOR * ea * eb)
+
+
+def _is_exact(error: Array) -> bool:
+    return error.ndim == 0 and not error
+
+
+def divided(rest: Array, error: Array, of: Array, by: Array) -> Array:
+    """The error of a quotient or a remainder of integers, which is any number up to `rest` once an operand is off."""
+    return np.where(of + by > 0, rest + FACTOR * error, 0.0)
+
+
+def of_finite(value: Array, error: Array) -> Array:
+    """Errors where values are finite: infinities and NaN are what they are."""
+    finite = np.isfinite(value)
+    return error if finite.all() else np.where(finite, error, 0.0)
+
+
+def stepped(step: Callable[[Array], Array], value: Array, error: Array) -> Array:
+    """The error of a value rounded to whole numbers: none, where all that it may be is rounded alike."""
+    low, middle, high = (step(value + sign * FACTOR * error) for sign in (-1, 0, 1))
+    return np.asarray(np.maximum(high - middle, middle - low) / FACTOR)
+
+
+def between(function: Callable[[Array], Array], argument: Array, error: Array, value: Array) -> Array:
+    """The error of a monotonic function whose argument is so far off that its derivative does not say it."""
+    low, high = (function(argument + sign * FACTOR * error) for sign in (-1, 1))
+    return np.asarray(np.maximum(np.abs(high - value), np.abs(value - low)) / FACTOR)
+
+
+def times(slope: Array, error: Array) -> Array:
+    """An error, magnified; none stays none, however steep it is."""
+    return np.where(error == 0, 0.0, slope * error)
+
+
+def bf16_pair(low: Array, high: Array) -> Array:
+    """Two floats, rounded to bfloat16, in the halves of an i32."""
+    return (bf16_bits(low) >> np.uint32(16) | bf16_bits(high)).view(np.int32)
+
+
+def bf16_half(word: Array, shift: int) -> Array:
+    """The bfloat16 in one half of an i32; `shift` takes it to the upper half."""
+    bits = np.asarray(word, np.int32).view(np.uint32) << np.uint32(shift) & np.uint32(0xFFFF0000)
+    return bits.view(np.float32).astype(np.float64)
+
+
+def bf16_error(value: Array, error: Array) -> Array:
+    """How far a value that is off by `error` may be from the true one after both are rounded to bfloat16: rounding is
+    monotonic, so the ends of the interval say it. Nothing while they round alike."""
+    low, middle, high = (
+        bf16_bits(x).view(np.float32).astype(np.float64) for x in (value - error, value, value + error)
+    )
+    bound = np.maximum(high - middle, middle - low)
+    return np.where(np.isfinite(bound), bound, 0.0)
