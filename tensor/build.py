@@ -22,7 +22,7 @@ from pathlib import Path
 from ..common.errors import ProgramError
 from . import mathematics
 from .check import check_size, check_stage
-from .collect import Made, Operation, fresh_name, program, renamed_stage
+from .collect import Made, Operation, fresh_name, program, renamed_stage, stage_name
 from .dtype import DType, i64
 from .expr import Const, Expr, Local, Number, Read, Var, as_expr, const, rewrite, walk
 from .functions import (
@@ -143,7 +143,7 @@ def compute_several(
         bodies = tuple(_value(item) for item in (result if isinstance(result, tuple) else (result,)))
     check_size("a stage", bodies)
     _check_reduced(bodies, reduced)
-    chosen = [name or fresh_name() for name in (names if names is not None else [None] * len(bodies))]
+    chosen = [stage_name(name) for name in (names if names is not None else [None] * len(bodies))]
     if len(chosen) != len(bodies):
         raise ProgramError("names and expressions differ in number", expected=f"{len(chosen)}", found=f"{len(bodies)}")
     tensors = tuple(Tensor(n, b.dtype, extents) for n, b in zip(chosen, bodies, strict=True))
@@ -167,7 +167,7 @@ def fold(
     extents = _shape(shape)
     names = _parameters(step, len(extents) + len(states))[: len(extents)]
     axes = tuple(Axis(n, e) for n, e in zip(names, extents, strict=True))
-    tensors = tuple(Tensor(s.name or fresh_name(), find_dtype(s.dtype), extents[: s.rank]) for s in states)
+    tensors = tuple(Tensor(stage_name(s.name), find_dtype(s.dtype), extents[: s.rank]) for s in states)
     before = [Read(t.name, tuple(a.var for a in axes[: s.rank]), t.dtype) for t, s in zip(tensors, states, strict=True)]
     bodies = tuple(as_expr(b, r) for b, r in zip(step(*(a.var for a in axes), *before), before, strict=True))
     check_size("a fold", bodies)

@@ -1,12 +1,15 @@
 """From computed tensors to programs: what a tensor carries, and how `program` collects it.
 
-Tensors without a name get x0, x1, ... (inputs), c0, ... (tables) and t0, ... (computed) here.
+Tensors without a name get x0, x1, ... (inputs), c0, ... (tables) and t0, ... (computed) here. `own_names` is for functions
+that are called many times for one program: the names in them are told apart.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from ..common.errors import ProgramError
@@ -14,6 +17,7 @@ from .expr import Expr, Read, rewrite
 from .program import Fold, Input, Program, Stage, Table, Tensor
 
 _fresh = itertools.count()
+_owned: ContextVar[bool] = ContextVar("owned", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,28 @@ class Made(Tensor):
 def fresh_name() -> str:
     """A name that no person can write, until `program` or `compute` chooses one."""
     return f"?{next(_fresh)}"
+
+
+@contextmanager
+def own_names() -> Iterator[None]:
+    """Inside, each computed tensor has a name that no other has; the name that is given for it is the last part of it."""
+    token = _owned.set(True)
+    try:
+        yield
+    finally:
+        _owned.reset(token)
+
+
+def stage_name(given: str | None) -> str:
+    """The name of a computed tensor for which a name is given, or none."""
+    if given is None:
+        return fresh_name()
+    return f"{fresh_name()}_{given}" if _owned.get() and given[0] != "?" else given
+
+
+def given_part(name: str) -> str:
+    """Of a name that `stage_name` made, the part that was given: "sums" of "?17_sums"; empty where there is none."""
+    return name.partition("_")[2] if name[0] == "?" else name
 
 
 def program(outputs: Tensor | Sequence[Tensor], inputs: Sequence[Tensor] | None = None) -> Program:

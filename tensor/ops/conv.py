@@ -168,10 +168,17 @@ def conv_transpose3d(
 def _convolution(
     name: str, operand: Operands, n: int, c: int, o: int, window: Window, groups: int, first: bool
 ) -> Tensor:
-    """The stage y, in the dtype of its accumulator."""
-    inner, outer = _group_sizes(name, c, o, groups)
+    """The stage y of new operands X and W."""
+    inner, _ = _group_sizes(name, c, o, groups)
     x = operand("X", *((n, c, *window.sizes) if first else (n, *window.sizes, c)))
     weights = operand("W", *((o, inner, *window.kernel) if first else (*window.kernel, inner, o)))
+    return convolved(x, weights, window, groups, first)
+
+
+def convolved(x: Tensor, weights: Tensor, window: Window, groups: int = 1, first: bool = True) -> Tensor:
+    """The stage y of a convolution, in the dtype of its accumulator. Shapes are as conv2d says, channels first or last."""
+    n, o = x.shape[0], weights.shape[0 if first else -1]
+    inner, outer = weights.shape[1 if first else -2], o // groups
     channel, offsets = reduce_axis(inner, "c"), window.axes()
 
     def element(n: Expr, o: Expr, positions: Sequence[Expr]) -> build.Reduction:
@@ -189,7 +196,7 @@ def _transposed(
     padding: Offsets, output_padding: Offsets, dilation: Sizes, groups: Size, first: bool,
 ) -> Program:  # fmt: skip
     n, c, o = channels
-    inner, outer = _group_sizes(name, c, o, groups)
+    _, outer = _group_sizes(name, c, o, groups)
     rank = len(sizes)
     extra = per_dimension(name, "output_padding", output_padding, rank)
     window = Window(
@@ -205,6 +212,15 @@ def _transposed(
         raise ArgumentError(f"the padding of {name} leaves nothing of the result", found=f"padding={padding}")
     x = operand("X", *((n, c, *sizes) if first else (n, *sizes, c)))
     weights = operand("W", *((c, outer, *window.kernel) if first else (*window.kernel, c, outer)))
+    return operand.program(narrowed(transposed(x, weights, window, counts, groups, first), operand.dtype))
+
+
+def transposed(
+    x: Tensor, weights: Tensor, window: Window, counts: Sequence[int], groups: int = 1, first: bool = True
+) -> Tensor:
+    """The stage y of a transposed convolution, of `counts` positions, in the dtype of its accumulator: see conv_transpose2d."""
+    n, c, sizes = x.shape[0], x.shape[1 if first else -1], window.sizes
+    inner, outer = c // groups, weights.shape[1 if first else -1]
     channel, offsets = reduce_axis(inner, "c"), window.axes()
 
     def element(n: Expr, o: Expr, positions: Sequence[Expr]) -> build.Reduction:
@@ -223,8 +239,7 @@ def _transposed(
         weight = weights[(source, target, *offsets) if first else (*offsets, source, target)]
         return build.sum(wide(value) * wide(weight), [channel, *offsets])
 
-    y = _over_images(n, o, counts, first, element)
-    return operand.program(narrowed(y, operand.dtype))
+    return _over_images(n, outer * groups, counts, first, element)
 
 
 def _over_images(

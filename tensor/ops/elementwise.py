@@ -15,6 +15,8 @@ from ..precision import rounded_once
 from ..program import Program
 from .operator import Operands, operator
 
+FORMULAS: dict[str, Callable[..., Expr]] = {}  # operator -> body(an element of each operand, **parameters)
+
 
 def elementwise(
     name: str, operands: str, meaning: str, body: Callable[..., Expr], parameters: Mapping[str, float] | None = None,
@@ -30,6 +32,7 @@ def elementwise(
         more: what else there is to say, in sentences.
     """
     options = dict(parameters or {})
+    FORMULAS[name] = body
 
     def build(**given: object) -> Program:
         arguments = {"size": None, "shape": None, "dtype": dtype, "constants": ()} | options | given

@@ -49,6 +49,12 @@ def reshape(shape: Shape, to: Shape, dtype: str = "f32", constants: Sequence[str
     x = operand("x", *shape)
     if prod(shape) != prod(to):
         raise ArgumentError("reshape keeps the number of elements", expected=str(prod(shape)), found=str(prod(to)))
+    return operand.program(reshaped(x, to))
+
+
+def reshaped(x: Tensor, to: Sequence[int]) -> Tensor:
+    """The elements of x in the order of memory, in another shape of as many."""
+    shape = x.shape
     bounds = {f"i{axis}": (0, size - 1) for axis, size in enumerate(to)}
 
     def element(*i: Expr) -> Expr:
@@ -63,7 +69,7 @@ def reshape(shape: Shape, to: Shape, dtype: str = "f32", constants: Sequence[str
             found.append(simplify(quotient if axis == 0 else quotient % size, bounds))
         return x[tuple(found)]
 
-    return operand.program(compute(tuple(to), element, name="out"))
+    return compute(tuple(to), element, name="out")
 
 
 @operator
@@ -95,11 +101,11 @@ def concat(shapes: Shapes, axis: Index = 0, dtype: str = "f32", constants: Seque
         found = ",".join("x".join(map(str, shape)) for shape in shapes)
         raise ArgumentError("shapes of concat differ in more than the axis", found=found)
     parts = [operand(_letter(number), *shape) for number, shape in enumerate(shapes)]
-    return operand.program(_joined(parts, place))
+    return operand.program(joined(parts, place))
 
 
-def _joined(parts: Sequence[Tensor], axis: int) -> Tensor:
-    """Select chains: each part guards its reads by where it ends."""
+def joined(parts: Sequence[Tensor], axis: int) -> Tensor:
+    """One part behind the other along an axis. Select chains: each part guards its reads by where it ends."""
     size = sum(part.shape[axis] for part in parts)
     shape = (*parts[0].shape[:axis], size, *parts[0].shape[axis + 1 :])
 
@@ -201,7 +207,7 @@ def pad(
         if mode == "edge":
             return x[tuple(minimum(maximum(p, 0), size - 1) for p, size in zip(places, shape, strict=True))]
         if mode == "reflect":
-            return x[tuple(_mirrored(p, size) for p, size in zip(places, shape, strict=True))]
+            return x[tuple(mirrored(p, size) for p, size in zip(places, shape, strict=True))]
         guards = []
         for axis, place in enumerate(places):
             guards += [place >= 0] * (front[axis] > 0) + [place < shape[axis]] * (back[axis] > 0)
@@ -212,7 +218,7 @@ def pad(
     return operand.program(compute(sizes, element, name="out"))
 
 
-def _mirrored(place: Expr, size: int) -> Expr:
+def mirrored(place: Expr, size: int) -> Expr:
     """|place|, and what is above size - 1 mirrored there."""
     inside = select(place < 0, -place, place)
     return select(place >= size, simplify(2 * (size - 1) - place), inside)

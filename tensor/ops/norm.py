@@ -8,13 +8,14 @@ from math import prod
 from ...common.errors import ArgumentError
 from .. import build
 from ..build import compute, reduce_axis, rsqrt
+from ..dtype import DType
 from ..expr import Expr
 from ..indices.affine import simplify
 from ..precision import narrowed, precise
 from ..program import Program, Tensor
 from .arguments import Size
 from .operator import Operands, operator
-from .reduce import mean_of_rows
+from .reduce import axis_letters, mean_of_rows
 from .window import channels_first
 
 
@@ -32,20 +33,29 @@ def layer_norm(
     return operand.program(layer_normalised(x, gamma, beta, epsilon))
 
 
-def layer_normalised(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta of a matrix, mean and variance over its columns, in the dtype of
-    gamma and beta."""
-    rows, columns = x.shape
-    mean = mean_of_rows(x, "mean")
-    centred = compute((rows, columns), lambda i, j: precise(x[i, j]) - mean[i], name="centred")
-    squares = compute((rows, columns), lambda i, j: centred[i, j] * centred[i, j], name="squares")
-    variance = mean_of_rows(squares, "variance")
-    scale = compute(rows, lambda i: rsqrt(variance[i] + epsilon), name="scale")
+def layer_normalised(
+    x: Tensor, gamma: Tensor | None, beta: Tensor | None, epsilon: float, over: int = 1, dtype: DType | None = None
+) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over the last axis, or several; in the dtype of
+    gamma unless another is given."""
+    outer, axes = x.shape[:-over], axis_letters(x)
+    mean = mean_of_rows(x, "mean", over)
+    centred = compute(x.shape, lambda *i: precise(x[i]) - mean[i[:-over]], name="centred", axes=axes)
+    squares = compute(x.shape, lambda *i: centred[i] * centred[i], name="squares", axes=axes)
+    variance = mean_of_rows(squares, "variance", over)
+    scale = compute(outer, lambda *i: rsqrt(variance[i] + epsilon), name="scale", axes=axes[:-over])
 
-    def element(i: Expr, j: Expr) -> Expr:
-        return (centred[i, j] * scale[i] * precise(gamma[j]) + precise(beta[j])).cast(gamma.dtype)
+    def element(*i: Expr) -> Expr:
+        value = _affine(centred[i] * scale[i[:-over]], gamma, beta, i[-over:])
+        return value.cast(dtype or (gamma or x).dtype)
 
-    return compute((rows, columns), element, name="out")
+    return compute(x.shape, element, name="out", axes=axes)
+
+
+def _affine(value: Expr, gamma: Tensor | None, beta: Tensor | None, place: tuple[Expr, ...]) -> Expr:
+    """value * gamma + beta, of those that there are."""
+    scaled = value if gamma is None else value * precise(gamma[place])
+    return scaled if beta is None else scaled + precise(beta[place])
 
 
 @operator
@@ -146,19 +156,25 @@ def instance_norm(
 
 
 def _grouped_norm(operand: Operands, shape: tuple[int, int, int, int], groups: int, epsilon: float) -> Program:
-    n, c, h, w = shape
-    size = c // groups
+    _, c, _, _ = shape
     x, gamma, beta = operand("x", *shape), operand("gamma", c), operand("beta", c)
-    over = [reduce_axis(extent, name) for extent, name in zip((size, h, w), ("k", "h", "w"), strict=True)]
-    mean, variance = _moments(x, (n, groups), lambda n, g: (n, simplify(g * size + over[0]), over[1], over[2]), over)
+    return operand.program(group_normalised(x, gamma, beta, groups, epsilon))
+
+
+def group_normalised(x: Tensor, gamma: Tensor | None, beta: Tensor | None, groups: int, epsilon: float) -> Tensor:
+    """As group_norm, of images of up to three dimensions, in the dtype of x."""
+    n, c, *sizes = x.shape
+    size, names = c // groups, (("w",), ("h", "w"), ("d", "h", "w"))[len(sizes) - 1] if sizes else ()
+    over = [reduce_axis(extent, name) for extent, name in zip((size, *sizes), ("k", *names), strict=True)]
+    mean, variance = _moments(x, (n, groups), lambda n, g: (n, simplify(g * size + over[0]), *over[1:]), over)
     scale = compute((n, groups), lambda n, g: rsqrt(variance[n, g] + epsilon), name="scale")
 
-    def element(n: Expr, c: Expr, h: Expr, w: Expr) -> Expr:
-        g = simplify(c // size)
-        value = (precise(x[n, c, h, w]) - mean[n, g]) * scale[n, g] * precise(gamma[c]) + precise(beta[c])
-        return value.cast(operand.dtype)
+    def element(*i: Expr) -> Expr:
+        g = simplify(i[1] // size)
+        value = (precise(x[i]) - mean[i[0], g]) * scale[i[0], g]
+        return _affine(value, gamma, beta, (i[1],)).cast(x.dtype)
 
-    return operand.program(compute(shape, element, name="out"))
+    return compute(x.shape, element, name="out", axes=("n", "c", *names))
 
 
 def _moments(

@@ -134,17 +134,18 @@ def adaptive_avg_pool2d(
     name = "adaptive_avg_pool2d"
     operand = floats(name, dtype, constants)
     sums = _adaptive(name, operand, n, c, (h, w), to, layout, "sum")
-    first = channels_first(name, layout, 2)
-    counts = per_dimension(name, "to", to, 2)
+    return operand.program(narrowed(adapted_mean(sums, (h, w), channels_first(name, layout, 2)), operand.dtype))
+
+
+def adapted_mean(sums: Tensor, sizes: Sequence[int], first: bool = True) -> Tensor:
+    """From the sums of `adapted` over an image of `sizes` to means."""
+    counts = _positions_of(sums.shape, first)
 
     def mean(*i: Expr) -> Expr:
-        lengths = [
-            _end(p, s, t) - _start(p, s, t) for p, s, t in zip(_positions(i, first), (h, w), counts, strict=True)
-        ]
-        return sums[i] / simplify(lengths[0] * lengths[1]).cast(sums.dtype)
+        lengths = [_end(p, s, t) - _start(p, s, t) for p, s, t in zip(_positions(i, first), sizes, counts, strict=True)]
+        return sums[i] / simplify(prod(lengths[1:], start=lengths[0])).cast(sums.dtype)
 
-    y = compute(sums.shape, mean, name="y", axes=_names(2, first))
-    return operand.program(narrowed(y, operand.dtype))
+    return compute(sums.shape, mean, name="y", axes=_names(len(counts), first))
 
 
 def _window(
@@ -166,22 +167,25 @@ def _avg_pool(
 ) -> Program:
     first = channels_first(name, layout, len(window.sizes))
     sums = _pooled(operand, n, c, window, first, "sum")
+    return operand.program(narrowed(pooled_mean(sums, window, count_padding, first), operand.dtype))
+
+
+def pooled_mean(sums: Tensor, window: Window, count_padding: bool, first: bool = True) -> Tensor:
+    """From the sums of `pooled` to means. What lies behind the padding never counts."""
+    whole = all(b is None or b <= p for b, p in zip(window.behind or [None], window.padding, strict=False))
 
     def mean(*i: Expr) -> Expr:
-        if count_padding:
+        if count_padding and whole:
             return sums[i] / float(prod(window.kernel))
         lengths = []
         for d, position in enumerate(_positions(i, first)):
             start = position * window.stride[d] - window.padding[d]
-            end = build.minimum(start + window.kernel[d], window.sizes[d])
-            lengths.append(simplify(end - build.maximum(start, 0)))
-        count = lengths[0]
-        for length in lengths[1:]:
-            count = count * length
-        return sums[i] / count.cast(sums.dtype)
+            around = window.padding[d] if count_padding else 0
+            end = build.minimum(start + window.kernel[d], window.sizes[d] + around)
+            lengths.append(simplify(end - (start if count_padding else build.maximum(start, 0))))
+        return sums[i] / prod(lengths[1:], start=lengths[0]).cast(sums.dtype)
 
-    y = compute(sums.shape, mean, name="y", axes=_names(len(window.sizes), first))
-    return operand.program(narrowed(y, operand.dtype))
+    return compute(sums.shape, mean, name="y", axes=_names(len(window.sizes), first))
 
 
 def _global(
@@ -202,8 +206,13 @@ def _global(
 
 
 def _pooled(operand: Operands, n: int, c: int, window: Window, first: bool, combiner: str) -> Tensor:
-    """Windows of X combined; sums are wide."""
-    x = operand("X", *((n, c, *window.sizes) if first else (n, *window.sizes, c)))
+    """Windows of a new operand X combined."""
+    return pooled(operand("X", *((n, c, *window.sizes) if first else (n, *window.sizes, c))), window, combiner, first)
+
+
+def pooled(x: Tensor, window: Window, combiner: str, first: bool = True) -> Tensor:
+    """Windows of x combined; sums are wide."""
+    n, c = x.shape[0], x.shape[1 if first else -1]
     offsets = window.axes()
 
     def element(*i: Expr) -> Reduction:
@@ -225,7 +234,12 @@ def _adaptive(
     first = channels_first(name, layout, 2)
     counts = per_dimension(name, "to", to, 2)
     few(name, "to", max(counts), WINDOWS)
-    x = operand("X", *((n, c, *sizes) if first else (n, *sizes, c)))
+    return adapted(operand("X", *((n, c, *sizes) if first else (n, *sizes, c))), counts, combiner, first)
+
+
+def adapted(x: Tensor, counts: Sequence[int], combiner: str, first: bool = True) -> Tensor:
+    """x combined over `counts` windows along each dimension, which cover it as evenly as they can; sums are wide."""
+    n, c, sizes = x.shape[0], x.shape[1 if first else -1], _positions_of(x.shape, first)
     ranges = [
         [(p * size // count, -(-(p + 1) * size // count)) for p in range(count)]
         for size, count in zip(sizes, counts, strict=True)
@@ -245,7 +259,7 @@ def _adaptive(
         return _combined(combiner, value, offsets)
 
     shape = (n, c, *counts) if first else (n, *counts, c)
-    return compute(shape, element, name="sums" if combiner == "sum" else "y", axes=_names(2, first))
+    return compute(shape, element, name="sums" if combiner == "sum" else "y", axes=_names(len(sizes), first))
 
 
 def _start(position: Expr, size: int, count: int) -> Expr:
@@ -267,6 +281,10 @@ def _at(x: Tensor, i: Sequence[Expr], places: Sequence[Expr], first: bool) -> Re
 
 def _positions(i: Sequence[Expr], first: bool) -> Sequence[Expr]:
     return i[2:] if first else i[1:-1]
+
+
+def _positions_of(shape: tuple[int, ...], first: bool) -> tuple[int, ...]:
+    return shape[2:] if first else shape[1:-1]
 
 
 def _names(rank: int, first: bool) -> tuple[str, ...]:

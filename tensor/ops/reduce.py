@@ -132,7 +132,8 @@ def _counted(x: Tensor, axes: tuple[int, ...]) -> float:
     return float(prod(x.shape[axis] for axis in axes))
 
 
-def _variance(x: Tensor, axes: tuple[int, ...], keep: bool, name: str = "out") -> Tensor:
+def variance_of(x: Tensor, axes: tuple[int, ...], keep: bool, name: str = "out", less: float = 0) -> Tensor:
+    """The mean of (x - mean)^2 over axes, by `less` than the number of elements."""
     count = _counted(x, axes)
     sums = reduced(x, axes, "mean_sum", build.sum, keep=True, value=precise)
     mean = compute(sums.shape, lambda *i: sums[i] / count, name="mean")
@@ -142,14 +143,15 @@ def _variance(x: Tensor, axes: tuple[int, ...], keep: bool, name: str = "out") -
 
     centred = compute(x.shape, away, name="centred")
     squares = reduced(centred, axes, "squares", build.sum, keep=keep, value=lambda v: v * v)
-    return compute(squares.shape, lambda *i: squares[i] / count, name=name)
+    return compute(squares.shape, lambda *i: squares[i] / (count - less), name=name)
 
 
 def _deviation(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
-    return _then(_variance(x, axes, keep, "variance"), build.sqrt)
+    return _then(variance_of(x, axes, keep, "variance"), build.sqrt)
 
 
-def _log_sum_exp(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
+def log_sum_exp_of(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
+    """log of the sum of exp(x) over axes."""
     top = reduced(x, axes, "top", build.max, keep=True, value=precise)
 
     def power(*i: Expr) -> Expr:
@@ -180,7 +182,7 @@ _reduction("all", "whether each x is true, which is not 0", lambda x, axes, keep
     x, axes, "out", build.min, keep=keep, value=truth), "bool")  # fmt: skip
 _reduction("mean", "mean of x", lambda x, axes, keep: _then(
     reduced(x, axes, "sums", build.sum, keep=keep, value=precise), lambda v: v / _counted(x, axes)), "f32", True)  # fmt: skip
-_reduction("variance", "mean of (x - mean)^2", _variance, "f32", True, more=_OF_ALL)
+_reduction("variance", "mean of (x - mean)^2", variance_of, "f32", True, more=_OF_ALL)
 _reduction("deviation", "sqrt of the mean of (x - mean)^2", _deviation, "f32", True, more=_OF_ALL)
 _reduction("norm1", "sum of |x|", lambda x, axes, keep: reduced(
     x, axes, "out", build.sum, keep=keep, value=lambda v: absolute(summand(v))), "f32", more=_INT64)  # fmt: skip
@@ -190,7 +192,7 @@ _reduction("norm_inf", "max of |x|", lambda x, axes, keep: reduced(
     x, axes, "out", build.max, keep=keep, value=absolute), "f32")  # fmt: skip
 _reduction("count_nonzero", "how many x are not 0", lambda x, axes, keep: reduced(
     x, axes, "out", build.sum, keep=keep, value=lambda v: v.not_equal(0).cast(i64)), "f32")  # fmt: skip
-_reduction("log_sum_exp", "log of the sum of exp(x)", _log_sum_exp, "f32", True)
+_reduction("log_sum_exp", "log of the sum of exp(x)", log_sum_exp_of, "f32", True)
 
 
 @operator
@@ -206,27 +208,31 @@ def argmin(shape: Shape, axis: Index = -1, dtype: str = "f32", constants: Sequen
 
 
 def _extreme(name: str, shape: Sequence[int], axis: int, operand: Operands) -> Program:
-    """A fold that carries the best value so far and where it was."""
     place = axis_of(name, "axis", axis, len(shape))
-    x, over = operand("x", *shape), reduce_axis(shape[place], "k")
+    return operand.program(extreme_of(operand("x", *shape), place, name == "argmax"))
+
+
+def extreme_of(x: Tensor, place: int, greatest: bool) -> Tensor:
+    """The index along an axis of the greatest or the least x: see argmax. A fold that carries the best so far."""
+    shape, dtype = x.shape, x.dtype
+    over = reduce_axis(shape[place], "k")
     outer = (*shape[:place], *shape[place + 1 :])
-    greatest = name == "argmax"
 
     def step(*given: Expr) -> list[Expr]:
         i, best, index = given[: len(outer)], given[-2], given[-1]
         value = x[(*i[:place], over, *i[place:])]
-        if operand.dtype == boolean:
+        if dtype == boolean:
             better = value & ~best if greatest else ~value & best
         else:
             better = value > best if greatest else value < best
-        if operand.dtype.is_float:
+        if dtype.is_float:
             better = better | (value.not_equal(value) & best.equal(best))
         better = build.named("better", better)
         return [select(better, value, best), select(better, over, index)]
 
-    first = identity_of("max" if greatest else "min", Const(0, operand.dtype)).value
-    states = [build.State("best", len(outer), first, operand.dtype), build.State("out", len(outer), 0, i64)]
-    return operand.program(build.fold(outer, over, states, step)[1])
+    first = identity_of("max" if greatest else "min", Const(0, dtype)).value
+    states = [build.State("best", len(outer), first, dtype), build.State("out", len(outer), 0, i64)]
+    return build.fold(outer, over, states, step)[1]
 
 
 def over_all(x: Tensor, name: str) -> Tensor:
@@ -234,12 +240,19 @@ def over_all(x: Tensor, name: str) -> Tensor:
     return reduced(x, range(len(x.shape)), name, build.sum, value=summand)
 
 
-def mean_of_rows(x: Tensor, name: str) -> Tensor:
-    """The mean over the columns of a matrix; that of narrow elements is float32."""
-    *_, columns = x.shape
-    j = reduce_axis(columns, "j")
-    sums = compute(x.shape[:-1], lambda i: build.sum(precise(x[i, j]), j), name=f"{name}_sum")
-    return compute(x.shape[:-1], lambda i: sums[i] / float(columns), name=name)
+def mean_of_rows(x: Tensor, name: str, over: int = 1) -> Tensor:
+    """The mean over the last axis, or several; that of narrow elements is float32."""
+    outer, inner = x.shape[:-over], x.shape[-over:]
+    letters = axis_letters(x)
+    axes, within = letters[:-over], [reduce_axis(s, n) for s, n in zip(inner, letters[-over:], strict=True)]
+    sums = compute(outer, lambda *i: build.sum(precise(x[(*i, *within)]), within), name=f"{name}_sum", axes=axes)
+    return compute(outer, lambda *i: sums[i] / float(prod(inner)), name=name, axes=axes)
+
+
+def axis_letters(x: Tensor) -> tuple[str, ...]:
+    """Names for the axes of a tensor: i, j, and so on."""
+    rank = len(x.shape)
+    return tuple("ijklmnop"[:rank]) if rank <= 8 else tuple(f"i{axis}" for axis in range(rank))
 
 
 def _of_matrix(

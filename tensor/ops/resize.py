@@ -57,7 +57,7 @@ def resize_bilinear(
     def element(*i: Expr) -> Expr:
         p, q = (i[2], i[3]) if first else (i[1], i[2])
         (top, bottom, down), (left, right, across) = (
-            _between(position, size, count, align_corners, accumulator(operand.dtype))
+            between(position, size, count, align_corners, accumulator(operand.dtype))
             for position, size, count in ((p, h, rows), (q, w, columns))
         )
 
@@ -73,7 +73,7 @@ def resize_bilinear(
     )
 
 
-def _between(position: Expr, size: int, count: int, align: bool, dtype: DType) -> tuple[Expr, Expr, Expr]:
+def between(position: Expr, size: int, count: int, align: bool, dtype: DType) -> tuple[Expr, Expr, Expr]:
     """(element before the place, element behind it, how far the place is towards the second). Exact: places are fractions."""
     if align and count == 1:
         return simplify(position), simplify(position), literal(0.0, dtype)

@@ -12,7 +12,7 @@ from .. import build
 from ..build import compute, reduce_axis, select
 from ..expr import Const, Expr
 from ..precision import precise, summand
-from ..program import Program
+from ..program import Program, Tensor
 from ..stage_edits import identity_of
 from .arguments import Index, Shape, axis_of
 from .operator import Operands, operator
@@ -29,33 +29,39 @@ def _scan(
     ) -> Program:
         operand = Operands(dtype, constants)
         place = axis_of(name, "axis", axis, len(shape))
-        x, size = operand("x", *shape), shape[place]
-        over = reduce_axis(size, "k")
-        outer = (*shape[:place], *shape[place + 1 :])
-        at: Expr = size - 1 - over if reverse else over
-
-        def step(*given: Expr) -> list[Expr]:
-            i, j, so_far, results = given[: len(outer)], given[len(outer)], given[-2], given[-1]
-            new = build.named("new", combine(so_far, term(x[(*i[:place], at, *i[place:])])))
-            return [new, select(j.equal(at), new.cast(results.dtype), results)]
-
-        inside = term(Const(0, operand.dtype)).dtype  # of the sum so far; results of floats are as narrow as x
-        states = [
-            build.State("so_far", len(outer), identity_of(combiner, Const(0, inside)).value, inside),
-            build.State("results", len(outer) + 1, 0, operand.dtype if inside.is_float else inside),
-        ]
-        results = build.fold((*outer, size), over, states, step)[1]
-        if place == len(outer):
-            return operand.program(results)
-        return operand.program(
-            compute(x.shape, lambda *i: results[(*i[:place], *i[place + 1 :], i[place])], name="out")
-        )
+        return operand.program(scanned(operand("x", *shape), place, combiner, combine, reverse, term))
 
     build_scan.__name__ = build_scan.__qualname__ = name
     build_scan.__doc__ = (
         f"out[..., k, ...] = {meaning} x[..., 0 .. k, ...] along the axis; of x[..., k .., ...] in `reverse`."
     ) + (f"\n\n{more}" if more else "")
     operator(build_scan)
+
+
+def scanned(
+    x: Tensor, axis: int, combiner: str, combine: Callable[[Expr, Expr], Expr], reverse: bool = False,
+    term: Callable[[Expr], Expr] = lambda element: element,
+) -> Tensor:  # fmt: skip
+    """All elements up to each place along an axis, counted from the front, combined; those from it on if `reverse`."""
+    size = x.shape[axis]
+    over = reduce_axis(size, "k")
+    outer = (*x.shape[:axis], *x.shape[axis + 1 :])
+    at: Expr = size - 1 - over if reverse else over
+
+    def step(*given: Expr) -> list[Expr]:
+        i, j, so_far, results = given[: len(outer)], given[len(outer)], given[-2], given[-1]
+        new = build.named("new", combine(so_far, term(x[(*i[:axis], at, *i[axis:])])))
+        return [new, select(j.equal(at), new.cast(results.dtype), results)]
+
+    inside = term(Const(0, x.dtype)).dtype  # of the sum so far; results of floats are as narrow as x
+    states = [
+        build.State("so_far", len(outer), identity_of(combiner, Const(0, inside)).value, inside),
+        build.State("results", len(outer) + 1, 0, x.dtype if inside.is_float else inside),
+    ]
+    results = build.fold((*outer, size), over, states, step)[1]
+    if axis == len(outer):
+        return results
+    return compute(x.shape, lambda *i: results[(*i[:axis], *i[axis + 1 :], i[axis])], name="out")
 
 
 _WIDE = (

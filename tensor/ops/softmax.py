@@ -10,6 +10,7 @@ from .. import build
 from ..build import compute, exp, log, reduce_axis
 from ..dtype import DType
 from ..expr import Expr
+from ..indices.affine import simplify
 from ..precision import narrowed, precise, wide
 from ..program import Program, Tensor
 from .arguments import Index, Shape, Size, axis_of
@@ -62,26 +63,49 @@ def attention(
     q = operand("Q", heads, queries, width)
     k, v = operand("K", heads, keys, width), operand("V", heads, keys, width)
     added = operand("M", queries, keys) if mask else None
-    d, j = reduce_axis(width, "d"), reduce_axis(keys, "j")
     factor = 1 / math.sqrt(width) if scale is None else float(scale)
-    dots = compute(
-        (heads, queries, keys), lambda h, i, j: build.sum(wide(q[h, i, d]) * wide(k[h, j, d]), d), name="dots"
-    )
+    adjusted = (lambda i, value: value + precise(added[i[1], i[2]])) if added is not None else None
+    return operand.program(narrowed(attended(q, k, v, factor, causal, adjusted), operand.dtype))
 
-    def score(h: Expr, i: Expr, j: Expr) -> Expr:
-        value = dots[h, i, j] * factor
-        return value if added is None else value + precise(added[i, j])
 
-    def seen(i: Expr, j: Expr, value: Expr, otherwise: float) -> Expr:
-        return build.select(j <= i, value, otherwise) if causal else value
+def attended(
+    q: Tensor, k: Tensor, v: Tensor, factor: float, causal: bool = False,
+    adjusted: Callable[[Sequence[Expr], Expr], Expr] | None = None,
+) -> Tensor:  # fmt: skip
+    """softmax(Q K^T * factor) V over the last two axes, wide; the axes before are the same, but for the last of them, of which
+    K and V may have a fraction: then queries of several heads share a head of theirs.
 
-    scores = compute(dots.shape, lambda h, i, j: seen(i, j, score(h, i, j), -math.inf), name="scores")
-    p = softmax_of(scores, "P", seen=lambda at, value: seen(at[1], at[2], value, 0.0))
+    `adjusted`: the score at some indices, from those of heads, query and key, and what it is before. A `causal` query i sees
+    the keys 0 .. i only.
+    """
+    outer, queries, width, keys = q.shape[:-2], q.shape[-2], q.shape[-1], k.shape[-2]
+    names = (*(f"n{number}" for number in range(len(outer) - 1)), *["h"][: len(outer)], "i")
+    d, j = reduce_axis(width, "d"), reduce_axis(keys, "j")
+    shared = outer[-1] // k.shape[-3] if outer else 1
 
-    def term(h: Expr, i: Expr, d: Expr) -> build.Reduction:
-        return build.sum(seen(i, j, p[h, i, j] * precise(v[h, j, d]), 0.0), j)
+    def heads(i: Sequence[Expr]) -> tuple[Expr, ...]:
+        return tuple(i[:-1]) if shared == 1 else (*i[:-2], simplify(i[-2] // shared))
 
-    return operand.program(narrowed(compute(q.shape, term, name="O"), operand.dtype))
+    def product(*i: Expr) -> build.Reduction:
+        return build.sum(wide(q[(*i[:-1], d)]) * wide(k[(*heads(i[:-1]), i[-1], d)]), d)
+
+    dots = compute((*outer, queries, keys), product, name="dots", axes=(*names, "j"))
+
+    def score(*i: Expr) -> Expr:
+        value = dots[i] * factor
+        return seen(i, value if adjusted is None else adjusted(i, value), -math.inf)
+
+    def seen(i: Sequence[Expr], value: Expr, otherwise: float) -> Expr:
+        return build.select(i[-1] <= i[-2], value, otherwise) if causal else value
+
+    scores = compute(dots.shape, score, name="scores", axes=(*names, "j"))
+    p = softmax_of(scores, "P", seen=lambda at, value: seen(at, value, 0.0))
+
+    def term(*i: Expr) -> build.Reduction:
+        at = (*i[:-1], j)
+        return build.sum(seen(at, p[at] * precise(v[(*heads(i[:-1]), j, i[-1])]), 0.0), j)
+
+    return compute((*outer, queries, v.shape[-1]), term, name="O", axes=(*names, "d"))
 
 
 def softmax_of(

@@ -19,13 +19,15 @@ LAYOUTS = {1: ("ncw", "nwc"), 2: ("nchw", "nhwc"), 3: ("ncdhw", "ndhwc")}
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window over `sizes`: of `kernel` elements that lie `dilation` apart, moved by `stride`; `padding` around the image."""
+    """A window over `sizes`: of `kernel` elements that lie `dilation` apart, moved by `stride`; `padding` around the image,
+    or in front of it if there is another one `behind`, which may be negative: the last elements are not reached then."""
 
     sizes: tuple[int, ...]
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
+    behind: tuple[int, ...] | None = None
 
     @classmethod
     def of(
@@ -48,9 +50,15 @@ class Window:
     def counts(self) -> tuple[int, ...]:
         """How many places the window has in each dimension."""
         return tuple(
-            (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-            for size, kernel, stride, padding, dilation in zip(
-                self.sizes, self.kernel, self.stride, self.padding, self.dilation, strict=True
+            (size + padding + behind - dilation * (kernel - 1) - 1) // stride + 1
+            for size, kernel, stride, padding, dilation, behind in zip(
+                self.sizes,
+                self.kernel,
+                self.stride,
+                self.padding,
+                self.dilation,
+                self.behind or self.padding,
+                strict=True,
             )
         )
 
