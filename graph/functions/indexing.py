@@ -1,0 +1,99 @@
+"""Elements chosen by indices that are tensors. Indices are clamped to their axis, so that no read leaves a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...tensor.build import compute, select
+from ...tensor.dtype import i64
+from ...tensor.expr import Expr
+from ...tensor.ops.movement import clamped
+from ...tensor.program import Tensor
+from .function import NotCovered, axis_of, function
+from .operands import at, broadcast_shape
+
+
+def index_of(chosen: Expr, size: int, negative: bool = True) -> Expr:
+    """An index that was read, inside of an axis; a negative one counts from the end, if such ones may occur."""
+    index = chosen.cast(i64)
+    if negative and chosen.dtype.kind.value == "signed":
+        index = select(index < 0, index + size, index)
+    return clamped(index, size)
+
+
+@function
+def take(x: Tensor, index: Tensor, axis: int = 0, negative: bool = True) -> Tensor:
+    """x[..., index, ...]: the axes of the index stand in the place of the axis (embedding, index_select, ONNX's Gather)."""
+    place, width = axis_of(axis, len(x.shape)), len(index.shape)
+    shape = (*x.shape[:place], *index.shape, *x.shape[place + 1 :])
+
+    def element(*i: Expr) -> Expr:
+        chosen = index[i[place : place + width]]
+        return x[(*i[:place], index_of(chosen, x.shape[place], negative), *i[place + width :])]
+
+    return compute(shape, element)
+
+
+def embedding(index: Tensor, weights: Tensor) -> Tensor:
+    """weights[index, ...] for indices >= 0."""
+    return take(weights, index, 0, negative=False)
+
+
+@function
+def take_along_axis(x: Tensor, index: Tensor, axis: int, negative: bool = True) -> Tensor:
+    """x[..., index[..., k, ...], ...]: an index for each element (torch's gather, ONNX's GatherElements)."""
+    place = axis_of(axis, len(x.shape))
+    if not x.shape:
+        return compute((), lambda: x[()])
+
+    def element(*i: Expr) -> Expr:
+        return x[(*i[:place], index_of(index[i], x.shape[place], negative), *i[place + 1 :])]
+
+    return compute(index.shape, element)
+
+
+@function
+def take_points(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    """x[indices] as in torch and NumPy: None is a whole axis; tensors broadcast, and their axes stand where the first one
+    stood, or in front if there is a whole axis between them. Indices are integers."""
+    places = [axis for axis, index in enumerate(indices) if index is not None]
+    chosen = [index for index in indices if index is not None]
+    if any(not index.dtype.is_integer for index in chosen):
+        raise NotCovered("a choice of elements by bool, whose number depends on data")
+    points = broadcast_shape(*(index.shape for index in chosen))
+    adjacent = places == list(range(places[0], places[-1] + 1))
+    front = places[0] if adjacent else 0
+    rest = [axis for axis in range(len(x.shape)) if axis not in places]
+    sizes = [x.shape[axis] for axis in rest]
+    shape = (*sizes[:front], *points, *sizes[front:])
+
+    def element(*i: Expr) -> Expr:
+        at_points = i[front : front + len(points)]
+        whole = dict(zip(rest, (*i[:front], *i[front + len(points) :]), strict=True))
+        found = {
+            axis: index_of(at(index, at_points), x.shape[axis]) for axis, index in zip(places, chosen, strict=True)
+        }
+        return x[tuple({**whole, **found}[axis] for axis in range(len(x.shape)))]
+
+    return compute(shape, element)
+
+
+@function
+def replaced(x: Tensor, part: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor:
+    """x with x[start:stop:step] along an axis replaced by a part (slice_scatter, select_scatter, writes to a slice)."""
+    place = axis_of(axis, len(x.shape))
+    found = range(x.shape[place])[slice(start, stop, step)]
+    if not found:
+        return x
+    first, count, by = found.start, len(found), found.step
+
+    def element(*i: Expr) -> Expr:
+        away = i[place] - first
+        inside = (i[place] >= first) & (i[place] <= found[-1])
+        if by > 1:
+            inside = inside & (away % by).equal(0)
+        at_part = away if by == 1 else away // by
+        own = (*i[:place], clamped(at_part, count), *i[place + 1 :])
+        return select(inside, at(part, own), x[i])
+
+    return compute(x.shape, element)

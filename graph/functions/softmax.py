@@ -1,0 +1,60 @@
+"""Softmax and its logarithm over an axis, and attention, which is made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...common.errors import ArgumentError
+from ...tensor.build import compute, select
+from ...tensor.dtype import DType, boolean
+from ...tensor.expr import Expr
+from ...tensor.ops.softmax import attended, log_softmax_of, softmax_of
+from ...tensor.precision import precise
+from ...tensor.program import Tensor
+from .elementwise import cast
+from .function import axis_of, function
+from .operands import at, broadcast_shape
+from .shape import reshape
+
+
+@function
+def softmax(x: Tensor, axis: int, dtype: DType | None = None) -> Tensor:
+    """exp(x) / sum of exp(x) over an axis, computed from x - max."""
+    out = dtype or x.dtype
+    if not x.shape:
+        return reshape(softmax(reshape(x, [1]), 0, dtype), [])
+    given = x if x.dtype.is_float else cast(x, out)
+    return softmax_of(given, "out", axis_of(axis, len(x.shape)), dtype=out)
+
+
+@function
+def log_softmax(x: Tensor, axis: int, dtype: DType | None = None) -> Tensor:
+    """x - max - log(sum of exp(x - max)) over an axis."""
+    out = dtype or x.dtype
+    if not x.shape:
+        return reshape(log_softmax(reshape(x, [1]), 0, dtype), [])
+    given = x if x.dtype.is_float else cast(x, out)
+    return cast(log_softmax_of(given, "out", axis_of(axis, len(x.shape))), out)
+
+
+@function
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, scale: float | None = None
+) -> Tensor:
+    """softmax(q k^T * scale + mask) v over the last two axes (scaled dot product attention); scale is 1 / sqrt(width) unless
+    given. A mask of bool says which keys are seen. Fewer heads of k and v than of q are shared by neighbours."""
+    outer = broadcast_shape(q.shape[:-3], k.shape[:-3], v.shape[:-3])
+    if any(t.shape[:-3] != outer for t in (q, k, v)) or len({q.dtype, k.dtype, v.dtype}) > 1:
+        raise ArgumentError("q, k and v do not fit", found=f"{q.shape}, {k.shape} and {v.shape}")
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+
+    def adjusted(i: Sequence[Expr], value: Expr) -> Expr:
+        assert mask is not None
+        found = at(mask, i)
+        if mask.dtype == boolean:
+            return select(found, value, -math.inf)
+        return value + precise(found).cast(value.dtype)
+
+    made = attended(q, k, v, factor, causal, None if mask is None else adjusted)
+    return made if made.dtype == q.dtype else compute(made.shape, lambda *i: made[i].cast(q.dtype), name="rounded")
