@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 
-from ...tensor.build import compute, select
-from ...tensor.dtype import i64
-from ...tensor.expr import Expr
+from ...tensor import build
+from ...tensor.build import compute, literal, minimum, reduce_axis, select
+from ...tensor.dtype import accumulator, boolean, i64
+from ...tensor.expr import Expr, const
 from ...tensor.ops.movement import clamped
+from ...tensor.ops.window import all_of
 from ...tensor.program import Tensor
 from .function import NotCovered, axis_of, function
 from .operands import at, broadcast_shape
@@ -97,3 +100,123 @@ def replaced(x: Tensor, part: Tensor, axis: int, start: int, stop: int, step: in
         return select(inside, at(part, own), x[i])
 
     return compute(x.shape, element)
+
+
+@function
+def put_along_axis(x: Tensor, index: Tensor, source: Tensor | float, axis: int, combine: str) -> Tensor:
+    """x with x[..., index[..., k, ...], ...] replaced by source[..., k, ...] ("last" of several), or added to ("sum").
+
+    Every place looks at all k: there is no other order in which two writes to one place are the same on each run.
+    """
+    if not x.shape:
+        from .shape import reshape
+
+        parts = [reshape(t, [1]) if isinstance(t, Tensor) else t for t in (x, index, source)]
+        return reshape(put_along_axis(parts[0], parts[1], parts[2], 0, combine), [])  # type: ignore[arg-type]
+    place = axis_of(axis, len(x.shape))
+    over = reduce_axis(index.shape[place], "k")
+
+    def hit(i: Sequence[Expr], value: Callable[[tuple[Expr, ...]], Expr], otherwise: Expr) -> Expr:
+        at_index = (*i[:place], over, *i[place + 1 :])
+        inside = [n < s for n, s, big in zip(at_index, index.shape, x.shape, strict=True) if n is not over and s < big]
+        guarded = index[at_index].cast(i64).equal(i[place])
+        found = select(guarded, value(at_index), otherwise)
+        return select(all_of(inside), found, otherwise) if inside else found
+
+    def value(at_index: tuple[Expr, ...]) -> Expr:
+        return source[at_index].cast(x.dtype) if isinstance(source, Tensor) else const(source, x.dtype)
+
+    if combine == "sum":
+        zero = literal(0, accumulator(x.dtype))
+        sums = compute(
+            x.shape, lambda *i: build.sum(hit(i, lambda at: value(at).cast(zero.dtype), zero), over), name="sums"
+        )
+        return compute(x.shape, lambda *i: (x[i].cast(zero.dtype) + sums[i]).cast(x.dtype))
+    nothing = literal(-1, i64)
+    last = compute(x.shape, lambda *i: build.max(hit(i, lambda _: over, nothing), over), name="last")
+
+    def element(*i: Expr) -> Expr:
+        at_index = tuple(
+            clamped(last[i], s) if a == place else (minimum(n, s - 1) if s < big else n)
+            for a, (n, s, big) in enumerate(zip(i, index.shape, x.shape, strict=True))
+        )
+        return select(last[i] >= 0, value(at_index), x[i])
+
+    return compute(x.shape, element)
+
+
+@function
+def put_points(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool) -> Tensor:
+    """x with x[indices] replaced by values, which broadcast (the last of several for one place), or added to."""
+    places = [axis for axis, index in enumerate(indices) if index is not None]
+    chosen = [index for index in indices if index is not None]
+    if any(not index.dtype.is_integer for index in chosen):
+        raise NotCovered("elements chosen by bool, whose number depends on data")
+    points = broadcast_shape(*(index.shape for index in chosen))
+    front = places[0] if places == list(range(places[0], places[-1] + 1)) else 0
+    over = [reduce_axis(size, f"k{number}") for number, size in enumerate(points)]
+    rest = [axis for axis in range(len(x.shape)) if axis not in places]
+
+    def hits(i: Sequence[Expr], at_points: Sequence[Expr]) -> Expr:
+        return all_of([index_of(at(t, at_points), x.shape[a]).equal(i[a]) for a, t in zip(places, chosen, strict=True)])
+
+    def value(i: Sequence[Expr], at_points: Sequence[Expr]) -> Expr:
+        whole = [i[axis] for axis in rest]
+        return at(values, (*whole[:front], *at_points, *whole[front:]))
+
+    if accumulate:
+        wide = accumulator(x.dtype)
+        zero = literal(0, wide)
+        sums = compute(
+            x.shape, lambda *i: build.sum(select(hits(i, over), value(i, over).cast(wide), zero), over), name="sums"
+        )
+        return compute(x.shape, lambda *i: (x[i].cast(wide) + sums[i]).cast(x.dtype))
+    count = prod(points)
+    number: Expr = literal(0, i64)
+    for axis in over:
+        number = number * axis.extent + axis
+    nothing = literal(-1, i64)
+    last = compute(x.shape, lambda *i: build.max(select(hits(i, over), number, nothing), over), name="last")
+
+    def element(*i: Expr) -> Expr:
+        flat, at_points = clamped(last[i], count), []
+        step = count
+        for size in points:
+            step //= size
+            at_points.append(clamped(flat // step % size, size))
+        return select(last[i] >= 0, value(i, at_points), x[i])
+
+    return compute(x.shape, element)
+
+
+@function
+def sorted_along(x: Tensor, axis: int, descending: bool = False) -> tuple[Tensor, Tensor]:
+    """The elements along an axis in order, and where they were: equal ones in the order in which they stood, NaN as the
+    greatest. Each element counts those before it, which is many comparisons for a long axis."""
+    if not x.shape:
+        return compute((), lambda: x[()]), compute((), lambda: literal(0, i64))
+    place, size = axis_of(axis, len(x.shape)), x.shape[axis_of(axis, len(x.shape))]
+    k = reduce_axis(size, "k")
+
+    def before(*i: Expr) -> build.Reduction:
+        own, other = x[i], x[(*i[:place], k, *i[place + 1 :])]
+        less = _less(own, other) if descending else _less(other, own)
+        more = _less(other, own) if descending else _less(own, other)
+        earlier = less | (~more & (k < i[place]))
+        return build.sum(earlier.cast(i64), k)
+
+    rank = compute(x.shape, before, name="rank")
+
+    def origin(*i: Expr) -> build.Reduction:
+        return build.max(select(rank[(*i[:place], k, *i[place + 1 :])].equal(i[place]), k, literal(0, i64)), k)
+
+    order = compute(x.shape, origin, name="order")
+    values = compute(x.shape, lambda *i: x[(*i[:place], clamped(order[i], size), *i[place + 1 :])], name="values")
+    return values, order
+
+
+def _less(a: Expr, b: Expr) -> Expr:
+    """Whether a stands before b, NaN behind all."""
+    if a.dtype == boolean:
+        return ~a & b
+    return (a < b) | (a.equal(a) & b.not_equal(b)) if a.dtype.is_float else a < b

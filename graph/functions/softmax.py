@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 
 from ...common.errors import ArgumentError
+from ...tensor import build
 from ...tensor.build import compute, select
 from ...tensor.dtype import DType, boolean
 from ...tensor.expr import Expr
+from ...tensor.ops.reduce import reduced
 from ...tensor.ops.softmax import attended, log_softmax_of, softmax_of
 from ...tensor.precision import precise
 from ...tensor.program import Tensor
@@ -19,12 +21,17 @@ from .shape import reshape
 
 
 @function
-def softmax(x: Tensor, axis: int, dtype: DType | None = None) -> Tensor:
-    """exp(x) / sum of exp(x) over an axis, computed from x - max."""
+def softmax(x: Tensor, axis: int, dtype: DType | None = None, safe: bool = False) -> Tensor:
+    """exp(x) / sum of exp(x) over an axis, computed from x - max. Where all are -inf it is NaN, or 0 if `safe`."""
     out = dtype or x.dtype
     if not x.shape:
-        return reshape(softmax(reshape(x, [1]), 0, dtype), [])
+        return reshape(softmax(reshape(x, [1]), 0, dtype, safe), [])
     given = x if x.dtype.is_float else cast(x, out)
+    if safe:
+        place = axis_of(axis, len(x.shape))
+        top = reduced(given, (place,), "all", build.max, keep=True)
+        made = softmax_of(given, "soft", place, dtype=out)
+        return compute(x.shape, lambda *i: select(at(top, i).equal(-math.inf), 0, made[i]), name="out")
     return softmax_of(given, "out", axis_of(axis, len(x.shape)), dtype=out)
 
 

@@ -1,0 +1,120 @@
+"""ATen's functions that choose elements by indices, or write to such."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....tensor.program import Tensor
+from ...functions import indexing, shape
+from ...functions.elementwise import cast
+from ...functions.function import NotCovered, axis_of
+from .registry import aten
+
+
+@aten("embedding.default")
+def embedding(
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
+    """weight[indices]"""
+    return indexing.embedding(indices, weight)
+
+
+@aten("index_select.default")
+def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """x[..., index, ...]"""
+    if not x.shape:
+        return shape.reshape(x, [])
+    chosen = index if index.shape else shape.reshape(index, [1])
+    return indexing.take(x, chosen, dim, negative=False)
+
+
+@aten("gather.default")
+def gather(x: Tensor, dim: int, index: Tensor, sparse_grad: bool = False) -> Tensor:
+    """x[..., index[..., k, ...], ...]"""
+    if not x.shape:
+        return shape.expand(x, index.shape)
+    if not index.shape:
+        return shape.reshape(gather(x, dim, shape.reshape(index, [1])), [])
+    return indexing.take_along_axis(x, index, dim, negative=False)
+
+
+@aten("take.default")
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """Elements of x as one row"""
+    return indexing.take(shape.reshape(x, [-1]), index, 0)
+
+
+@aten("index.Tensor", "_unsafe_index.Tensor")
+def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    """x[indices]"""
+    return indexing.take_points(x, indices)
+
+
+@aten("slice_scatter.default")
+def slice_scatter(
+    x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """x with x[start:end:step] replaced"""
+    size = x.shape[axis_of(dim, len(x.shape))]
+    return indexing.replaced(x, cast(src, x.dtype), dim, start or 0, size if end is None else end, step)
+
+
+@aten("select_scatter.default")
+def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """x with x[index] replaced"""
+    place = axis_of(dim, len(x.shape))
+    at = index % x.shape[place]
+    return indexing.replaced(x, shape.unsqueeze(cast(src, x.dtype), place), place, at, at + 1)
+
+
+@aten("index_put.default", "_unsafe_index_put.default")
+def index_put(
+    x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
+) -> Tensor:  # fmt: skip
+    """x with x[indices] replaced, or added to"""
+    chosen = [index for index in indices if index is not None]
+    if len(chosen) == 1 and chosen[0].dtype.name == "bool" and indices[0] is not None:
+        return _masked_put(x, chosen[0], values, accumulate)
+    return indexing.put_points(x, indices, cast(values, x.dtype), accumulate)
+
+
+def _masked_put(x: Tensor, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
+    """Where the values are one number, a mask says where it stands."""
+    from ...functions.elementwise import add, where
+
+    if values.shape not in ((), (1,)):
+        raise NotCovered("elements chosen by bool, whose number depends on data")
+    wide_mask = shape.reshape(mask, [*mask.shape, *[1] * (len(x.shape) - len(mask.shape))])
+    one = shape.reshape(cast(values, x.dtype), [])
+    return cast(where(wide_mask, add(x, one) if accumulate else one, x), x.dtype)
+
+
+@aten("scatter.src", "scatter.value")
+def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
+    """x with elements replaced along an axis; of several for one place the last stays"""
+    return indexing.put_along_axis(x, index, src, dim, "last")
+
+
+@aten("scatter_add.default")
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """x with elements added to along an axis"""
+    return indexing.put_along_axis(x, index, src, dim, "sum")
+
+
+@aten("topk.default")
+def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    """The k greatest or least, and where they were"""
+    values, places = indexing.sorted_along(x, dim, descending=largest)
+    return shape.slice_axis(values, dim, 0, k), shape.slice_axis(places, dim, 0, k)
+
+
+@aten("sort.default", "sort.stable")
+def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> tuple[Tensor, Tensor]:
+    """All in order, and where they were"""
+    return indexing.sorted_along(x, dim, descending)
+
+
+@aten("argsort.default", "argsort.stable")
+def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """Where the elements in order were"""
+    return indexing.sorted_along(x, dim, descending)[1]

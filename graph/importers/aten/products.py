@@ -1,0 +1,114 @@
+"""ATen's matrix products and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....tensor.program import Tensor
+from ...functions import convolution, linear
+from ...functions.operands import Operand
+from .registry import CONVERTERS, aten
+
+
+@aten("mm.default", "bmm.default", "matmul.default", "mv.default", "dot.default", "vdot.default", "inner.default")
+def matmul(x: Tensor, y: Tensor) -> Tensor:
+    """The product of matrices"""
+    return linear.matmul(x, y)
+
+
+@aten("inner.default")
+def inner(x: Tensor, y: Tensor) -> Tensor:
+    """The product with the last axes of both"""
+    if not x.shape or not y.shape:
+        from ...functions.elementwise import multiply
+
+        return multiply(x, y)
+    letters = "abcdefgh"
+    own = letters[: len(x.shape) - 1]
+    others = letters[len(own) : len(own) + len(y.shape) - 1]
+    return linear.einsum(f"{own}z,{others}z->{own}{others}", [x, y])
+
+
+@aten("linear.default")
+def linear_layer(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x weight^T + bias"""
+    return linear.linear(x, weight, bias)
+
+
+@aten("addmm.default", "addmv.default", "baddbmm.default")
+def addmm(added: Tensor, x: Tensor, y: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * added + alpha * x y"""
+    return linear.product_plus(added, x, y, alpha, beta)
+
+
+@aten("outer.default", "ger.default")
+def outer(x: Tensor, y: Tensor) -> Tensor:
+    """Each times each"""
+    return linear.outer_product(x, y)
+
+
+@aten("einsum.default")
+def einsum(equation: str, tensors: Sequence[Tensor], path: Sequence[int] | None = None) -> Tensor:
+    """A sum of products"""
+    return linear.einsum(equation, tensors)
+
+
+@aten("convolution.default")
+def convolve(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
+) -> Tensor:  # fmt: skip
+    """Any convolution"""
+    if transposed:
+        return convolution.transposed_convolution(x, weight, bias, stride, padding, dilation, groups, output_padding)
+    return convolution.convolution(x, weight, bias, stride, padding, dilation, groups)
+
+
+def _conv(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | str = 0, dilation: int | Sequence[int] = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    if isinstance(padding, str):
+        return convolution.convolution(x, weight, bias, stride, _named(padding, weight, dilation), dilation, groups)
+    return convolution.convolution(x, weight, bias, stride, padding, dilation, groups)
+
+
+def _named(padding: str, weight: Tensor, dilation: int | Sequence[int]) -> int | list[tuple[int, int]]:
+    """ "valid" is none, "same" keeps the size: what is odd lies behind."""
+    if padding == "valid":
+        return 0
+    steps = convolution.spread(dilation, len(weight.shape) - 2)
+    whole = [step * (size - 1) for step, size in zip(steps, weight.shape[2:], strict=True)]
+    return [(n // 2, n - n // 2) for n in whole]
+
+
+def _transposed(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> Tensor:  # fmt: skip
+    return convolution.transposed_convolution(x, weight, bias, stride, padding, dilation, groups, output_padding)
+
+
+for _name in (
+    "conv1d.default",
+    "conv2d.default",
+    "conv3d.default",
+    "conv1d.padding",
+    "conv2d.padding",
+    "conv3d.padding",
+):
+    CONVERTERS[_name] = _conv
+for _name in ("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input"):
+    CONVERTERS[_name] = _transposed
+
+
+@aten("cdist.default", "_cdist_forward.default")
+def cdist(x: Tensor, y: Tensor, p: float = 2, compute_mode: int | None = None) -> Tensor:
+    """The distance of each row of x from each of y"""
+    from ...functions.elementwise import subtract
+    from ...functions.reductions import norm
+    from ...functions.shape import unsqueeze
+
+    left: Operand = unsqueeze(x, -2)
+    return norm(subtract(left, unsqueeze(y, -3)), p, -1)

@@ -1,0 +1,126 @@
+"""ATen's pooling and interpolation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ....tensor.program import Tensor
+from ...functions import pooling, resize
+from ...functions.convolution import spread
+from .registry import CONVERTERS, Missing, aten
+
+Sizes = int | Sequence[int]
+
+
+def _max_pool(rank: int) -> Callable[..., Tensor]:
+    def convert(
+        x: Tensor,
+        kernel_size: Sizes,
+        stride: Sizes = (),
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+    ) -> Tensor:
+        kernel = spread(kernel_size, rank)
+        steps = spread(stride, rank) if stride else None
+        return pooling.max_pool(x, kernel, steps, spread(padding, rank), dilation, ceil_mode)
+
+    return convert
+
+
+def _avg_pool(rank: int) -> Callable[..., Tensor]:
+    def convert(
+        x: Tensor, kernel_size: Sizes, stride: Sizes = (), padding: Sizes = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> Tensor:  # fmt: skip
+        kernel = spread(kernel_size, rank)
+        steps = spread(stride, rank) if stride else None
+        return pooling.avg_pool(x, kernel, steps, spread(padding, rank), ceil_mode, count_include_pad, divisor_override)
+
+    return convert
+
+
+def _register() -> None:
+    for rank in (1, 2, 3):
+        pool = _max_pool(rank)
+        CONVERTERS[f"max_pool{rank}d.default"] = pool
+        CONVERTERS[f"max_pool{rank}d_with_indices.default"] = lambda *args, pool=pool, **options: (
+            pool(*args, **options),
+            Missing("the places of greatest elements of windows"),
+        )
+        CONVERTERS[f"avg_pool{rank}d.default"] = _avg_pool(rank)
+        CONVERTERS[f"adaptive_avg_pool{rank}d.default"] = lambda x, size, rank=rank: pooling.adaptive_avg_pool(
+            x, _to(x, size, rank)
+        )
+        CONVERTERS[f"_adaptive_avg_pool{rank}d.default"] = CONVERTERS[f"adaptive_avg_pool{rank}d.default"]
+        CONVERTERS[f"adaptive_max_pool{rank}d.default"] = lambda x, size, rank=rank: (
+            pooling.adaptive_max_pool(x, _to(x, size, rank)),
+            Missing("the places of greatest elements of windows"),
+        )
+
+
+def _to(x: Tensor, size: Sizes, rank: int) -> tuple[int, ...]:
+    return tuple(x.shape[d - rank] if n is None else n for d, n in enumerate(spread(size, rank)))
+
+
+_register()
+
+
+def _sizes(x: Tensor, size: Sequence[int] | None, scales: Sequence[float] | None) -> tuple[int, ...]:
+    if size is not None:
+        return tuple(size)
+    return tuple(int(n * scale) for n, scale in zip(x.shape[2:], scales or (), strict=True))
+
+
+def _nearest(exact: bool) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """(the overload of sizes and a scale each, that of lists)"""
+
+    def plain(x: Tensor, output_size: Sequence[int], *scales: float | None, **named: float | None) -> Tensor:
+        return resize.nearest(x, output_size, _scales(scales, named), exact)
+
+    def listed(x: Tensor, size: Sequence[int] | None, scale_factors: Sequence[float] | None) -> Tensor:
+        return resize.nearest(x, _sizes(x, size, scale_factors), scale_factors, exact)
+
+    return plain, listed
+
+
+def _smooth(function: Callable[..., Tensor]) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    def plain(
+        x: Tensor, output_size: Sequence[int], align_corners: bool, *scales: float | None, **named: float | None
+    ) -> Tensor:
+        return function(x, output_size, align_corners, _scales(scales, named))
+
+    def listed(
+        x: Tensor, size: Sequence[int] | None, align_corners: bool, scale_factors: Sequence[float] | None
+    ) -> Tensor:
+        return function(x, _sizes(x, size, scale_factors), align_corners, scale_factors)
+
+    return plain, listed
+
+
+def _scales(given: Sequence[float | None], named: dict[str, float | None]) -> list[float | None] | None:
+    """One for each dimension; none, where there is none."""
+    scales = [*given, *named.values()]
+    return scales if any(scale is not None for scale in scales) else None
+
+
+for _names, _pair in (
+    (("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"), _nearest(False)),
+    (("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"), _nearest(True)),
+    (("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"), _smooth(resize.linear)),
+    (("upsample_bicubic2d",), _smooth(resize.cubic)),
+):
+    for _name in _names:
+        CONVERTERS[f"{_name}.default"], CONVERTERS[f"{_name}.vec"] = _pair
+
+
+@aten("unfold.default", "unfold_copy.default")
+def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows along an axis, as a new last axis"""
+    from ....tensor.build import compute
+    from ...functions.function import axis_of
+
+    place = axis_of(dimension, len(x.shape))
+    count = (x.shape[place] - size) // step + 1
+    shape = (*x.shape[:place], count, *x.shape[place + 1 :], size)
+    return compute(shape, lambda *i: x[(*i[:place], i[place] * step + i[-1], *i[place + 1 : -1])])

@@ -1,0 +1,110 @@
+"""What is asked of torch: modules as graphs of ATen operators, dtypes, arrays. The only importer of torch in this room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ...common.errors import ArgumentError, UserError
+from ...tensor.dtype import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8
+
+_DTYPES = {
+    "float64": f64, "float32": f32, "float16": f16, "bfloat16": bf16, "int64": i64, "int32": i32, "int16": i16, "int8": i8,
+    "uint8": u8, "bool": boolean,
+}  # fmt: skip
+
+# Operators that stay whole although torch knows what they are made of: here they are fewer and simpler stages.
+_WHOLE = frozenset((
+    "batch_norm.default", "instance_norm.default", "layer_norm.default", "group_norm.default", "rms_norm.default",
+    "linear.default", "matmul.default", "einsum.default", "scaled_dot_product_attention.default",
+    "conv1d.default", "conv2d.default", "conv3d.default", "conv1d.padding", "conv2d.padding", "conv3d.padding",
+    "conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input", "silu.default", "mish.default",
+    "hardswish.default", "hardsigmoid.default", "selu.default", "celu.default", "relu6.default", "softplus.default",
+    "hardshrink.default", "softshrink.default", "prelu.default", "glu.default", "softmax.int", "log_softmax.int",
+    "_safe_softmax.default", "max_pool1d.default", "max_pool2d.default", "max_pool3d.default", "avg_pool1d.default",
+    "adaptive_avg_pool1d.default", "adaptive_avg_pool2d.default", "adaptive_avg_pool3d.default",
+    "adaptive_max_pool1d.default", "adaptive_max_pool2d.default", "adaptive_max_pool3d.default",
+    "upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec", "_upsample_nearest_exact1d.vec",
+    "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec", "upsample_linear1d.vec", "upsample_bilinear2d.vec",
+    "upsample_trilinear3d.vec", "upsample_bicubic2d.vec", "pixel_shuffle.default", "pixel_unshuffle.default",
+    "channel_shuffle.default", "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input", "stack.default",
+    "transpose.int", "unbind.int", "chunk.default", "pad.default", "reflection_pad1d.default", "reflection_pad2d.default",
+    "reflection_pad3d.default", "replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default",
+    "roll.default", "tril.default", "triu.default", "logsumexp.default", "addcmul.default", "addcdiv.default",
+    "lerp.Scalar", "lerp.Tensor", "std.correction", "var_mean.correction", "std_mean.correction", "outer.default",
+    "masked_fill.Scalar", "masked_fill.Tensor", "floor_divide.default", "linalg_vector_norm.default", "dropout.default",
+    "unfold.default", "frac.default", "square.default", "one_hot.default", "repeat_interleave.self_int",
+    "meshgrid.indexing", "log_sigmoid.default", "xlogy.Tensor", "inner.default", "take.default",
+))  # fmt: skip
+
+
+def torch_module() -> ModuleType:
+    """torch, imported now. Errors: UserError that says how to install it."""
+    try:
+        return import_module("torch")
+    except ModuleNotFoundError:
+        raise UserError(
+            "PyTorch is not installed", expected="torch 2.4 or later", advice="pip install 'tilesmith[torch]'"
+        ) from None
+
+
+def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """The torch.export.ExportedProgram of a module for example inputs, of core ATen and the operators that stay whole.
+
+    Errors: ArgumentError for what torch.export refuses: control flow that depends on data, and what it does not trace.
+    """
+    torch = torch_module()
+    export = import_module("torch.export")
+    if isinstance(module, export.ExportedProgram):
+        found = module
+    else:
+        try:
+            with torch.no_grad():
+                found = export.export(module, tuple(args), dict(kwargs or {}), strict=False)
+        except Exception as error:
+            first = str(error).strip().partition("\n")[0]
+            raise ArgumentError(
+                "torch.export cannot trace the module", expected="shapes and control flow that do not depend on data",
+                found=f"{type(error).__name__}: {first[:300]}", advice="call torch.export.export on it to see why",
+            ) from error  # fmt: skip
+    with torch.no_grad():
+        return found.run_decompositions(_decompositions(export))
+
+
+def _decompositions(export: Any) -> dict[Any, Any]:
+    table = export.default_decompositions()
+    for operator in [op for op in table if operator_name(op) in _WHOLE]:
+        del table[operator]
+    return dict(table)
+
+
+def operator_name(target: Any) -> str:
+    """ "add.Tensor" of torch.ops.aten.add.Tensor; other operators with their namespace, as "higher_order.cond"."""
+    text = (
+        str(target)
+        if hasattr(target, "_overloadname")
+        else f"{_namespace(target)}{getattr(target, '__name__', target)}"
+    )
+    return text.removeprefix("aten.")
+
+
+def _namespace(target: Any) -> str:
+    return "higher_order." if type(target).__module__.startswith("torch._higher_order_ops") else ""
+
+
+def dtype_of(dtype: Any) -> DType | None:
+    """The dtype here of a torch.dtype, or None."""
+    return _DTYPES.get(str(dtype).removeprefix("torch."))
+
+
+def array_of(tensor: Any) -> np.ndarray[Any, Any]:
+    """The elements of a tensor, in its own memory where that is contiguous. bfloat16 comes as its bits."""
+    torch = torch_module()
+    plain = tensor.detach().cpu().contiguous()
+    if plain.dtype == torch.bfloat16:
+        return np.asarray(plain.view(torch.int16).numpy().view(np.uint16))
+    return np.asarray(plain.numpy())
