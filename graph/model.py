@@ -5,8 +5,10 @@ There is no other graph than the program: operators, layers and source lines are
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,9 @@ from ..common.errors import ArgumentError
 from ..tensor.program import Program
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """A program and an array for each of its constant inputs, by name."""
+    """A program and an array for each of its constant inputs, by name. `str(model)` is a table of its layers."""
 
     program: Program
     constants: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
@@ -28,9 +30,35 @@ class Model:
             value = self.constants.get(tensor.name)
             if value is None:
                 raise ArgumentError(f"the constant {tensor.name} has no value", expected=f"an array of {tensor.shape}")
-            if value.shape != tensor.shape:
+            if value.shape != tensor.shape or value.dtype != tensor.dtype.numpy:
                 raise ArgumentError(
-                    f"the constant {tensor.name} has the wrong shape",
-                    expected=str(tensor.shape),
-                    found=str(value.shape),
+                    f"the constant {tensor.name} has the wrong shape or dtype",
+                    expected=f"{tensor.dtype.numpy}{list(tensor.shape)}",
+                    found=f"{value.dtype}{list(value.shape)}",
                 )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model into a folder: the program's text, its constants, and where its stages come from."""
+        from .model_files import save_model
+
+        save_model(self, Path(path))
+
+    def __str__(self) -> str:
+        from .model_table import table_of
+
+        return table_of(self)
+
+    def __repr__(self) -> str:
+        program = self.program
+        given = ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in program.dynamic_inputs)
+        made = ", ".join(
+            f"{t.name}: {t.dtype}{list(t.shape)}" for t in map(program.tensors.__getitem__, program.outputs)
+        )
+        return f"<Model {self.name} ({given}) -> {made}, {len(program.stages)} stages, {len(self.constants)} constants>"
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """The model that `Model.save` wrote into a folder. Errors: ArgumentError for what is none."""
+    from .model_files import load_model
+
+    return load_model(Path(path))

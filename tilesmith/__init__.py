@@ -18,6 +18,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .common import errors as errors
+    from .graph.importers.torch import from_torch as from_torch
+    from .graph.model import Model as Model
+    from .graph.model import load as load
     from .measure.result import Measurement as Measurement
     from .measure.result import Status as Status
     from .runtime.kernel import Kernel as Kernel
@@ -61,6 +64,8 @@ if TYPE_CHECKING:
 # Where each name lives. The block above says the same to type checkers.
 _MODULES = {"errors": "common.errors", "ops": "tensor.ops"}
 _HOMES = {
+    "graph.importers.torch": ("from_torch",),
+    "graph.model": ("Model", "load"),
     "measure.result": ("Measurement", "Status"),
     "runtime.kernel": ("Kernel",),
     "targets.target": ("Target", "parse_target"),

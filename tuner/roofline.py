@@ -14,12 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, expm1, log1p, prod
 
-from ..schedules.useful import points_of_use, useful
+from ..schedules.operations import stage_operations
+from ..schedules.useful import useful
 from ..targets.ceilings import Ceilings
-from ..tensor.dtype import boolean
-from ..tensor.expr import Expr, Local, Op, Read, Var, children, variables, walk
-from ..tensor.language import ARITHMETIC, MATHEMATICS
-from ..tensor.program import Program, Stage, Tensor
+from ..tensor.expr import Local, Read, variables, walk
+from ..tensor.program import Program, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +87,8 @@ def program_work(program: Program) -> Work:
     operations: dict[str, int] = {}
     bounds = useful(program)
     for stage in program.stages:
-        points = points_of_use(stage, bounds.get(stage.name, ()))
-        counts: dict[int, _Count] = {}
-        for expr in stage.expressions:
-            moving = points if stage.fold is None else _points_of_step(stage, expr)
-            counts.setdefault(moving, _Count(moving, operations)).add(expr)
-        if stage.combiner in ("sum", "prod", "max", "min"):
-            name = stage.bodies[0].dtype.name
-            operations[name] = operations.get(name, 0) + points
+        for name, count in stage_operations(stage, bounds.get(stage.name, ())).items():
+            operations[name] = operations.get(name, 0) + count
     read = {read.tensor for stage in program.stages for read in stage.reads()}
     moved = [i.tensor for i in program.inputs if i.tensor.name in read]
     made = [program.tensors[name] for name in program.outputs]
@@ -124,44 +117,3 @@ def elements_read(program: Program, tensor: Tensor) -> int:
 def different(draws: int, cells: int) -> float:
     """How many different ones of `cells` are met on average by as many uniform draws."""
     return cells * -expm1(draws * log1p(-1 / cells)) if cells > 1 else 1.0
-
-
-def _points_of_step(stage: Stage, expr: Expr) -> int:
-    """How often a fold needs an expression at least: once at each point of the axes that move it, at every step."""
-    assert stage.fold is not None
-    moving = {stage.reduction[0].name}
-    known = dict(stage.fold.locals)
-    pending = [expr]
-    while pending:
-        for node in walk(pending.pop()):
-            if isinstance(node, Var):
-                moving.add(node.name)
-            elif isinstance(node, Local):
-                pending.append(known[node.name])
-    return prod(axis.extent for axis in stage.all_axes if axis.name in moving)
-
-
-class _Count:
-    """Adds the arithmetic of expressions at `points` points; equal expressions among them, and parts of them, count once.
-
-    Indices, comparisons, choices and casts are not counted. Equal ones have equal numbers, given from the leaves on, so that
-    nothing is compared in depth.
-    """
-
-    def __init__(self, points: int, operations: dict[str, int]) -> None:
-        self._points, self._operations = points, operations
-        self._numbers: dict[tuple[object, ...], int] = {}
-        self._counted: set[int] = set()
-
-    def add(self, expr: Expr, *, counts: bool = True) -> int:
-        """The number of an expression, which is counted unless an equal one was."""
-        counts = counts and not isinstance(expr, Read) and expr.dtype != boolean
-        parts = () if isinstance(expr, Read) else tuple(self.add(child, counts=counts) for child in children(expr))
-        name = expr.name if isinstance(expr, Op) else type(expr)
-        key = (name, expr.dtype, parts) if parts else (expr,)
-        number = self._numbers.setdefault(key, len(self._numbers))
-        is_work = isinstance(expr, Op) and (expr.name in ARITHMETIC or expr.name in MATHEMATICS)
-        if is_work and counts and number not in self._counted:
-            self._counted.add(number)
-            self._operations[expr.dtype.name] = self._operations.get(expr.dtype.name, 0) + self._points
-        return number

@@ -57,11 +57,11 @@ class Assembler:
         """The model of these outputs. Those that are inputs, or one tensor twice, become copies with names of their own."""
         results: list[Tensor] = []
         for wanted, tensor in outputs:
-            produced = isinstance(tensor, Made) and tensor.operation and isinstance(tensor.operation.definition, Stage)
-            if not produced or any(tensor is other for other in results):
-                tensor = copy(tensor)
-                self.place(f"{wanted}_out", [tensor])
-            results.append(tensor)
+            is_input = isinstance(_operation(tensor).definition, Input)
+            result = copy(tensor) if is_input or any(tensor is other for other in results) else tensor
+            if result is not tensor:
+                self.place(f"{wanted}_out", [result])
+            results.append(result)
         live = self._live(results)
         stages = [o.definition for o in self._order if id(o) in live and isinstance(o.definition, Stage)]
         tables = [o.definition for o in self._order if id(o) in live and isinstance(o.definition, Table)]

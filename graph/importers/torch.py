@@ -99,7 +99,7 @@ class _Import:
         dtype = self._dtype(value, node)
         return self._made.input(node.name, self._shape(value, node), dtype) if dtype else self._unknown(node, value)
 
-    def _constant(self, name: str, tensor: Any, node: Any) -> Tensor | Empty | None:
+    def _constant(self, name: str, tensor: Any, node: Any) -> Any:
         dtype = self._dtype(tensor, node)
         if dtype is None:
             return self._unknown(node, node.meta["val"])
@@ -281,12 +281,12 @@ def _origin(node: Any, name: str) -> Origin:
     stack = node.meta.get("nn_module_stack") or {}
     layer = list(stack.values())[-1][0] if stack else ""
     file, line = _place(node.meta.get("stack_trace") or "")
-    return Origin(name.partition(".")[0], re.sub(r"^L\['self'\]\.?", "", str(layer)), file, line)
+    plain = name.partition(".")[0].lstrip("_").removeprefix("native_").removesuffix("_legit_no_training")
+    return Origin(plain, re.sub(r"^L\['self'\]\.?", "", str(layer)), file, line)
 
 
 @lru_cache(maxsize=4096)
 def _place(trace: str) -> tuple[str, int]:
     frames = [(file, int(line)) for file, line in _FRAME.findall(trace)]
-    own = str(Path(torch_module().__file__ or "").parent)
-    outside = [frame for frame in frames if not frame[0].startswith(own)]
+    outside = [frame for frame in frames if "torch" not in Path(frame[0]).parts]
     return (outside or frames or [("", 0)])[-1]

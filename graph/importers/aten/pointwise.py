@@ -243,7 +243,7 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
 
 
 CONVERTERS["hardtanh.default"] = lambda x, min_val=-1, max_val=1: elementwise.clamp(x, min_val, max_val)
-CONVERTERS["clamp_min.default"] = CONVERTERS["clamp_min.Tensor"] = lambda x, min: elementwise.clamp(x, min)
+CONVERTERS["clamp_min.default"] = CONVERTERS["clamp_min.Tensor"] = elementwise.clamp
 CONVERTERS["clamp_max.default"] = CONVERTERS["clamp_max.Tensor"] = lambda x, max: elementwise.clamp(x, None, max)
 
 

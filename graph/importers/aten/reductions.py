@@ -35,8 +35,8 @@ for _name, _function in (("amax", reductions.max), ("amin", reductions.min)):
 for _name, _function in (("any", reductions.any), ("all", reductions.all)):
     for _kind in ("default", "dim", "dims"):
         CONVERTERS[f"{_name}.{_kind}"] = lambda x, dim=None, keepdim=False, f=_function: f(x, dim, keepdim)
-CONVERTERS["max.default"] = lambda x: reductions.max(x)
-CONVERTERS["min.default"] = lambda x: reductions.min(x)
+CONVERTERS["max.default"] = reductions.max
+CONVERTERS["min.default"] = reductions.min
 
 
 def _extreme(x: Tensor, dim: int, keepdim: bool, greatest: bool) -> tuple[Tensor, Tensor]:
