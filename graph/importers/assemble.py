@@ -118,7 +118,7 @@ class Assembler:
     def _free(self, wanted: str) -> str:
         """A name that the text form allows and nothing else has."""
         base = re.sub(r"\W", "_", wanted, flags=re.ASCII) or "tensor"
-        base = f"t_{base}" if base[0].isdigit() or base in RESERVED else base
+        base = f"t_{base}" if base[0].isdigit() else f"{base}_" if base in RESERVED else base
         name, number = base, 0
         while name in self._taken:
             number += 1

@@ -74,6 +74,8 @@ class _Import:
         known: dict[int, Any] = {}
         for spec in self._program.graph_signature.input_specs:
             node = nodes[spec.arg.name]
+            if spec.kind.name == "TOKEN":
+                continue  # of the order of side effects, of which whoever has some is refused
             if spec.kind.name == "USER_INPUT":
                 values[node] = self._input(node)
                 continue
@@ -157,7 +159,7 @@ class _Import:
         return outcome
 
     def _is_empty(self, value: Any) -> bool:
-        return isinstance(value, self._torch.Tensor) and 0 in value.shape
+        return isinstance(value, self._torch.Tensor) and any(type(n) is int and n == 0 for n in value.shape)
 
     def _inlined(self, module: Any, args: Sequence[Any]) -> Any:
         inner = [node for node in module.graph.nodes if node.op == "placeholder"]
@@ -205,7 +207,7 @@ class _Import:
         if not isinstance(value, self._torch.Tensor):
             return value
         shape = self._shape(value, node)
-        return placeholder(tuple(max(size, 1) for size in shape), dtype_of(value.dtype) or "f32")
+        return placeholder(tuple(max(size, 1) for size in shape), self._dtype(value, node) or "f32")
 
     def _dtype(self, value: Any, node: Any) -> DType | None:
         found = dtype_of(value.dtype)
@@ -223,6 +225,8 @@ class _Import:
         found: list[tuple[str, Tensor]] = []
         specs = self._program.graph_signature.output_specs
         for spec, value in zip(specs, results, strict=True):
+            if spec.kind.name == "TOKEN":
+                continue
             if spec.kind.name != "USER_OUTPUT":
                 what = spec.kind.name.lower().replace("_", " ")
                 self._faults.setdefault(f"a {what}", []).append(str(spec.target))
@@ -252,7 +256,7 @@ def _refusal(faults: Mapping[str, Sequence[str]]) -> ArgumentError:
         lines.append(f"{what}: {', '.join(nodes[:6])}{more}")
     return ArgumentError(
         "the module has what is not covered", expected="operators of docs/models.md with static shapes",
-        found="\n            ".join(lines), advice="module.eval() removes dropout; leave such parts to torch",
+        found="\n            ".join(lines), advice="write these parts with other operators, or leave them to torch",
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -72,10 +73,13 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
                 found=f"{type(error).__name__}: {first[:300]}", advice="call torch.export.export on it to see why",
             ) from error  # fmt: skip
     with torch.no_grad():
-        return found.run_decompositions(_decompositions(export))
+        return found.run_decompositions(dict(_decompositions()))
 
 
-def _decompositions(export: Any) -> dict[Any, Any]:
+@cache
+def _decompositions() -> dict[Any, Any]:
+    """torch's own, without those of operators that stay whole."""
+    export = import_module("torch.export")
     table = export.default_decompositions()
     for operator in [op for op in table if operator_name(op) in _WHOLE]:
         del table[operator]

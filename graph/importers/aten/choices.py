@@ -105,6 +105,8 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The k greatest or least, and where they were"""
     values, places = indexing.sorted_along(x, dim, descending=largest)
+    if not x.shape:
+        return values, places
     return shape.slice_axis(values, dim, 0, k), shape.slice_axis(places, dim, 0, k)
 
 

@@ -12,7 +12,7 @@ from ...functions.elementwise import compare, formula, logical, mapped, real
 from ...functions.function import NotCovered
 from ...functions.operands import Operand, promoted
 from .creation import number
-from .registry import CONVERTERS, aten
+from .registry import CONVERTERS, Missing, aten
 
 _REAL = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
@@ -150,6 +150,12 @@ def dropout(x: Tensor, p: float, train: bool) -> Tensor:
     if train and p > 0:
         raise NotCovered("random numbers: dropout in training; call module.eval()")
     return x
+
+
+@aten("native_dropout.default")
+def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Missing]:
+    """x, outside of training."""
+    return dropout(x, p, bool(train)), Missing("which elements dropout leaves")
 
 
 @aten("sign.default", "sgn.default")

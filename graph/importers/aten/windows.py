@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ....tensor.build import compute
 from ....tensor.program import Tensor
 from ...functions import pooling, resize
 from ...functions.convolution import spread
+from ...functions.function import axis_of, function
+from ...functions.shape import unsqueeze
 from .registry import CONVERTERS, Missing, aten
 
 Sizes = int | Sequence[int]
@@ -115,11 +118,11 @@ for _names, _pair in (
 
 
 @aten("unfold.default", "unfold_copy.default")
+@function
 def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows along an axis, as a new last axis"""
-    from ....tensor.build import compute
-    from ...functions.function import axis_of
-
+    if not x.shape:
+        return unsqueeze(x, 0)
     place = axis_of(dimension, len(x.shape))
     count = (x.shape[place] - size) // step + 1
     shape = (*x.shape[:place], count, *x.shape[place + 1 :], size)
