@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...tensor.build import compute, select
+from ...tensor.build import compute, select, sigmoid
+from ...tensor.composites import softplus as smooth
 from ...tensor.expr import Expr
 from ...tensor.precision import precise
 from ...tensor.program import Tensor
@@ -41,7 +42,6 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
 
 def softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
-    from ...tensor.composites import softplus as smooth
 
     def body(a: Expr) -> Expr:
         scaled = a if beta == 1 else a * beta
@@ -60,10 +60,4 @@ def threshold(x: Tensor, limit: float, value: float) -> Tensor:
 def glu(x: Tensor, axis: int = -1) -> Tensor:
     """The first half along an axis times the sigmoid of the second."""
     first, second = chunk(x, 2, axis_of(axis, len(x.shape)))
-    return mapped(lambda a, b: (precise(a) * _sigmoid(precise(b))).cast(a.dtype), first, second)
-
-
-def _sigmoid(x: Expr) -> Expr:
-    from ...tensor.functions import sigmoid
-
-    return sigmoid(x)
+    return mapped(lambda a, b: (precise(a) * sigmoid(precise(b))).cast(a.dtype), first, second)

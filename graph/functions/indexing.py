@@ -14,6 +14,7 @@ from ...tensor.ops.window import all_of
 from ...tensor.program import Tensor
 from .function import NotCovered, axis_of, function
 from .operands import at, broadcast_shape
+from .shape import reshape
 
 
 def index_of(chosen: Expr, size: int, negative: bool = True) -> Expr:
@@ -109,8 +110,6 @@ def put_along_axis(x: Tensor, index: Tensor, source: Tensor | float, axis: int, 
     Every place looks at all k: there is no other order in which two writes to one place are the same on each run.
     """
     if not x.shape:
-        from .shape import reshape
-
         parts = [reshape(t, [1]) if isinstance(t, Tensor) else t for t in (x, index, source)]
         return reshape(put_along_axis(parts[0], parts[1], parts[2], 0, combine), [])  # type: ignore[arg-type]
     place = axis_of(axis, len(x.shape))

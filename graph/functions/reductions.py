@@ -17,6 +17,7 @@ from ...tensor.program import Tensor
 from .elementwise import cast, mapped
 from .function import axes_of, axis_of, function
 from .operands import floating
+from .shape import reshape, unsqueeze
 
 Axes = int | Sequence[int] | None
 
@@ -139,8 +140,6 @@ def norm(x: Tensor, order: float = 2, axes: Axes = None, keep: bool = False) -> 
 @function
 def extreme_index(x: Tensor, axis: int | None = None, keep: bool = False, greatest: bool = True) -> Tensor:
     """The index of the greatest or the least element along an axis, or of all: int64, the first of several; NaN wins."""
-    from .shape import reshape, unsqueeze
-
     flat = x if axis is not None and x.shape else reshape(x, [-1])
     place = axis_of(axis, len(flat.shape)) if axis is not None else 0
     made = extreme_of(flat, place, greatest)

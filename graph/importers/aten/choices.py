@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ....tensor.program import Tensor
 from ...functions import indexing, shape
-from ...functions.elementwise import cast
+from ...functions.elementwise import add, cast, where
 from ...functions.function import NotCovered, axis_of
 from .registry import aten
 
@@ -80,8 +80,6 @@ def index_put(
 
 def _masked_put(x: Tensor, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
     """Where the values are one number, a mask says where it stands."""
-    from ...functions.elementwise import add, where
-
     if values.shape not in ((), (1,)):
         raise NotCovered("elements chosen by bool, whose number depends on data")
     wide_mask = shape.reshape(mask, [*mask.shape, *[1] * (len(x.shape) - len(mask.shape))])

@@ -10,6 +10,7 @@ from ....tensor.program import Tensor
 from ...functions import creation
 from ...functions.elementwise import cast
 from ...functions.function import NotCovered
+from ...functions.shape import expand
 from .registry import CONVERTERS, aten
 
 
@@ -133,6 +134,4 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
 @aten("copy.default")
 def copy(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     """The source in the shape and dtype of x"""
-    from ...functions.shape import expand
-
     return expand(cast(source, x.dtype), x.shape)

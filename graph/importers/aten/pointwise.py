@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ....tensor import build
 from ....tensor.build import select
+from ....tensor.composites import expm1
 from ....tensor.dtype import DType
 from ....tensor.expr import Expr
 from ....tensor.program import Tensor
-from ...functions import activations, elementwise
+from ...functions import activations, creation, elementwise, shape
 from ...functions.elementwise import compare, formula, logical, mapped, real
 from ...functions.function import NotCovered
 from ...functions.operands import Operand, promoted
@@ -300,7 +301,6 @@ def elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -
     """scale * (x where x > 0, else alpha * (exp(input_scale * x) - 1))"""
     if scale == 1 and input_scale == 1:
         return activations.activation("elu", x, alpha=float(alpha))
-    from ....tensor.composites import expm1
 
     def body(a: Expr) -> Expr:
         return select(a > 0, a * float(scale), expm1(a * float(input_scale)) * float(alpha * scale))
@@ -361,13 +361,10 @@ def glu(x: Tensor, dim: int = -1) -> Tensor:
 @aten("fill.Scalar", "fill.Tensor", "full_like.default")
 def fill(x: Tensor, value: Operand, dtype: DType | None = None, **_: object) -> Tensor:
     """One number in the shape of x"""
-    from ...functions.creation import full
-    from ...functions.shape import expand
-
     out = dtype or x.dtype
     if isinstance(value, Tensor):
-        return elementwise.cast(expand(value, x.shape), out)
-    return full(x.shape, number(value, out), out)
+        return elementwise.cast(shape.expand(value, x.shape), out)
+    return creation.full(x.shape, number(value, out), out)
 
 
 @aten("xlogy.Tensor")

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from ....tensor.program import Tensor
 from ...functions import convolution, linear
-from ...functions.operands import Operand
+from ...functions.elementwise import multiply, subtract
+from ...functions.reductions import norm
+from ...functions.shape import unsqueeze
 from .registry import CONVERTERS, aten
 
 
@@ -20,8 +22,6 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
 def inner(x: Tensor, y: Tensor) -> Tensor:
     """The product with the last axes of both"""
     if not x.shape or not y.shape:
-        from ...functions.elementwise import multiply
-
         return multiply(x, y)
     letters = "abcdefgh"
     own = letters[: len(x.shape) - 1]
@@ -106,9 +106,4 @@ for _name in ("conv_transpose1d.default", "conv_transpose2d.input", "conv_transp
 @aten("cdist.default", "_cdist_forward.default")
 def cdist(x: Tensor, y: Tensor, p: float = 2, compute_mode: int | None = None) -> Tensor:
     """The distance of each row of x from each of y"""
-    from ...functions.elementwise import subtract
-    from ...functions.reductions import norm
-    from ...functions.shape import unsqueeze
-
-    left: Operand = unsqueeze(x, -2)
-    return norm(subtract(left, unsqueeze(y, -3)), p, -1)
+    return norm(subtract(unsqueeze(x, -2), unsqueeze(y, -3)), p, -1)

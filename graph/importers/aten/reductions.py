@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from ....tensor.dtype import DType
 from ....tensor.program import Tensor
 from ...functions import reductions
+from ...functions.elementwise import cast
 from .registry import CONVERTERS, Missing, aten
 
 Axes = int | Sequence[int] | None
@@ -85,8 +86,6 @@ def vector_norm(
     x: Tensor, ord: float = 2, dim: Axes = None, keepdim: bool = False, dtype: DType | None = None
 ) -> Tensor:
     """The norm"""
-    from ...functions.elementwise import cast
-
     return reductions.norm(x if dtype is None else cast(x, dtype), ord, dim, keepdim)
 
 
