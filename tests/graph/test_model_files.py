@@ -132,7 +132,15 @@ def test_origins_that_are_none_do_no_harm(tmp_path: Path) -> None:
 def test_the_table_has_a_row_for_each_layer() -> None:
     lines = str(small()).splitlines()
     assert lines[0].split() == ["layer", "operator", "result", "stages", "FLOPs", "bytes"]
-    assert lines[1].split() == ["encoder.0", "linear", "bf16[2,", "4]", "1", "48", "52"]  # 24 products and sums; 12+24+16
+    assert lines[1].split() == [
+        "encoder.0",
+        "linear",
+        "bf16[2,",
+        "4]",
+        "1",
+        "48",
+        "52",
+    ]  # 24 products and sums; 12+24+16
     assert lines[2].split() == ["encoder", "mul", "f64[2,", "4]", "1", "8", "88"]  # 16 + 8 + 64
     assert lines[3] == "small: 2 stages, 56 FLOP, 32 B of constants"
     assert repr(small()) == "<Model small (x: bf16[2, 3]) -> y: f64[2, 4], 2 stages, 2 constants>"

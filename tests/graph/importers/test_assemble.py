@@ -20,7 +20,13 @@ def test_stages_are_called_after_their_nodes() -> None:
     z = elementwise.add(y, 1)
     made.place("soft", [z])
     program = made.model([("z", z)]).program
-    assert [stage.name for stage in program.stages] == ["soft_out_max", "soft_out_exp", "soft_out_sum", "soft", "soft_1"]
+    assert [stage.name for stage in program.stages] == [
+        "soft_out_max",
+        "soft_out_exp",
+        "soft_out_sum",
+        "soft",
+        "soft_1",
+    ]
 
 
 def test_names_are_words_that_the_text_form_allows() -> None:

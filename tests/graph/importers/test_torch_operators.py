@@ -1,0 +1,218 @@
+"""Operators as torch exports them: many small functions in one module, against eager torch; and torch's own samples of all."""
+
+from __future__ import annotations
+
+import collections
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from helpers.torch_models import results, tensors_of  # noqa: E402
+from tilesmith import from_torch  # noqa: E402
+from tilesmith.common.errors import UserError  # noqa: E402
+
+F = torch.nn.functional
+torch.manual_seed(0)
+X, Y = torch.randn(3, 5, 7, dtype=torch.float64), torch.randn(3, 5, 7, dtype=torch.float64)
+WORD, FLAG = torch.randint(-4, 5, (3, 5, 7)), torch.rand(3, 5, 7) < 0.5
+IMAGE = torch.randn(2, 4, 9, 8, dtype=torch.float64)
+INDEX = torch.tensor([[2, 0, 1], [1, 1, 2]])
+
+GROUPS: dict[str, list[tuple[Callable[..., Any], tuple[Any, ...]]]] = {
+    "elements": [
+        (lambda x: (x.abs() + 1).log2() + x.expm1() + x.rsqrt().nan_to_num(), (X,)),
+        (lambda x, y: torch.fmax(x, y) + torch.fmin(x, 0.5 * y), (X, Y)),
+        (lambda x, y: torch.maximum(x, y) - torch.minimum(x, y), (WORD, WORD.flip(0))),
+        (lambda x: (x**2, x**3, x**0.5, x**-1.5), (X.abs() + 0.1,)),
+        (lambda x: (x % 3, x // 3, -x, x * 2, ~x), (WORD,)),
+        (lambda x: (x.isnan(), x.isinf(), x.isfinite(), x.frac(), x.square()), (X,)),
+        (lambda x: x.isinf() | x.isnan() | ~x.isfinite(), (WORD,)),
+        (lambda x, c: (x.masked_fill(c, -1), torch.where(c, x, 0.0), c ^ (x > 0), c & (x < 1)), (X, FLAG)),
+        (lambda x, y: (torch.atan2(x, y), torch.hypot(x, y), torch.logaddexp(x, y), torch.xlogy(x, y.abs())), (X, Y)),
+        (lambda x: (x.clamp_min(0.1), x.clamp_max(0.1), x.clamp(-1, 1), F.hardtanh(x, -0.5, 0.25)), (X,)),
+        (lambda x: (F.elu(x), F.celu(x, 0.7), F.selu(x), F.mish(x), F.silu(x), F.hardswish(x), F.hardsigmoid(x)), (X,)),
+        (lambda x: (F.leaky_relu(x, 0.2), F.softplus(x, 2), F.logsigmoid(x), F.softsign(x), F.tanhshrink(x)), (X,)),
+        (lambda x: (F.hardshrink(x), F.softshrink(x), F.threshold(x, 0.1, 2), F.relu6(x * 5), F.glu(x[..., 1:], 2)),
+         (X,)),
+        (lambda x: (F.gelu(x), F.gelu(x, approximate="tanh"), torch.special.erfc(x), torch.special.expm1(x)), (X,)),
+        (lambda x: (x.to(torch.int32), x.bool(), x.to(torch.uint8), x.double()), (X.abs() * 5,)),
+    ],
+    "shapes": [
+        (lambda x: (x.flatten(1), x.view(15, 7), x.reshape(-1), x[None, :, None].squeeze(), x.unsqueeze(-1)), (X,)),
+        (lambda x: (x.mT, x.movedim(0, 2), x.permute(2, 0, 1), x.swapaxes(0, 1), x.transpose(-1, 1)), (X,)),
+        (lambda x: (x[1], x[:, 2:4], x[..., ::3], x[-1, -2:], x.narrow(1, 1, 3), x.select(2, -1)), (X,)),
+        (lambda x: (*x.unbind(1), *x.split(2, 2), *x.chunk(2, 1), *torch.split(x, [1, 4], 1)), (X,)),
+        (lambda x, y: (torch.cat([x, y], 1), torch.stack([x, y], 1), torch.hstack([x, y]), torch.cat([x, y.float()])),
+         (X, Y)),
+        (lambda x: (x.repeat(1, 2, 1), x.tile(2), x.repeat_interleave(2, 1), x[:1].expand(4, 5, 7), x.flip(1)), (X,)),
+        (lambda x: (x.roll(2, 1), x.roll((1, 2), (0, 2)), x.roll(3), x.diagonal(1, 0, 2), x[0].tril(), x.triu(1)),
+         (X,)),
+        (lambda x: (F.pad(x, (1, 2)), F.pad(x, (1, 2), "reflect"), F.pad(x, (2, 1), "replicate"), F.pad(x, (1, 1), "circular")),
+         (X,)),
+        (lambda x: (F.pixel_shuffle(x, 2), F.channel_shuffle(x, 2), x.unfold(2, 3, 2), x.as_strided((3, 4), (2, 5), 1)),
+         (IMAGE,)),
+        (lambda x: torch.meshgrid(x[0, 0], x[1, :, 0], indexing="xy"), (X,)),
+        (lambda x: x + torch.eye(5, 7) + torch.arange(7) * torch.ones(5, 1) + torch.full((7,), 0.5) + torch.linspace(0, 1, 7),
+         (X,)),
+        (lambda x: (torch.zeros_like(x) + x, x.new_ones(2) * x[0, 0, 0], F.one_hot(x.long() % 3, 4)), (X.abs(),)),
+    ],
+    "choices": [
+        (lambda x, i: (x[i], x[:, i], x[i[0], i[1]], x[:, i[0], i[1]], x[i[0], :, i[1]]), (X, INDEX)),
+        (lambda x, i: (x.gather(0, i[:, :, None]), x.index_select(1, i[0]), torch.take(x, i * 9), F.embedding(i, x[0])),
+         (X, INDEX)),
+        (lambda x, y: (x.slice_scatter(y[:, 1:3], 1, 2, 4), x.select_scatter(y[0], 0, 1)), (X, Y)),
+        (lambda x, i, y: (x.scatter(0, i[:, :, None], y), x.scatter(1, i[:, :, None], 2.5)), (X, INDEX, Y)),
+        (lambda x, i, y: x.scatter_add(1, i[:, :, None].expand(2, 3, 7), y), (X, INDEX, Y)),
+        (lambda x, i, y: (x.index_put((i,), y[:1]), x.index_put((i[0], i[1]), y[0, :3], accumulate=True)),
+         (X, INDEX, Y)),
+        (lambda x, i, y: (x.index_add(1, i[0], y[:, :3]), x.index_copy(1, i[0], y[:, :3]), x.index_fill(2, i[0], 3)),
+         (X, INDEX, Y)),
+        (lambda x: (*x.sort(1), *x.sort(-1, descending=True), *x.topk(3, 1), x.argsort(0)), (X,)),
+    ],
+    "reductions": [
+        (lambda x: (x.sum(), x.mean((0, 2)), x.prod(1), x.amax(1), x.amin((0, 1), True), x.max(), x.min()), (X,)),
+        (lambda x: (*x.max(1), *x.min(2, True), x.argmax(), x.argmin(1), x.any(1), x.all(), x.count_nonzero(1)), (WORD,)),
+        (lambda x: (x.var(), x.var(1, correction=0), x.std((0, 2)), *torch.var_mean(x, 1), x.logsumexp(2)), (X,)),
+        (lambda x: (x.norm(), x.norm(1, 2), torch.linalg.vector_norm(x, math.inf, 1), x.cumsum(1), x.cumprod(2)), (X,)),
+        (lambda x: (x.softmax(1), x.log_softmax(2), F.softmin(x, 0), F.normalize(x, dim=1)), (X,)),
+        (lambda x, w: (x.sum(1), x.cumsum(0), w.sum(), w.float().mean()), (FLAG, WORD)),
+        (lambda x: (x.max(1)[0], x.cummax(1)[0], x.cummin(2)[0]), (X,)),
+    ],
+    "products": [
+        (lambda x, y: (x @ y.mT, x[0] @ y[1, 0], torch.dot(x[0, 0], y[0, 0]), torch.bmm(x, y.mT), torch.mv(x[0], y[0, 0])),
+         (X, Y)),
+        (lambda x, y: (torch.addmm(x[0, :, :3], x[1], y[0, :3].t()), torch.inner(x, y[0]), torch.outer(x[0, 0], y[0, 0])),
+         (X, Y)),
+        (lambda x, y: (torch.einsum("bij,bkj->bik", x, y), torch.tensordot(x, y, ([0, 2], [0, 2])), torch.cdist(x, y)),
+         (X, Y)),
+        (lambda x, w: (F.conv2d(x, w, padding="same"), F.conv2d(x, w, stride=2, padding=1), F.conv1d(x[:, :, 0], w[:, :, 0])),
+         (IMAGE, torch.randn(4, 4, 3, 2, dtype=torch.float64))),
+        (lambda x, w: (F.conv_transpose2d(x, w, stride=2, output_padding=1), F.conv_transpose1d(x[:, :, 0], w[:, :, 0])),
+         (IMAGE, torch.randn(4, 4, 3, 2, dtype=torch.float64))),
+        (lambda x, y: F.scaled_dot_product_attention(x[None], y[None], y[None]), (X, Y)),
+    ],
+    "windows": [
+        (lambda x: (F.max_pool2d(x, 3, 2, 1), F.max_pool2d(x, 2, ceil_mode=True), F.max_pool1d(x[0], 2)), (IMAGE,)),
+        (lambda x: (F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 2, 1, True, False), F.avg_pool1d(x[0], 2)), (IMAGE,)),
+        (lambda x: (F.adaptive_avg_pool2d(x, (4, 3)), F.adaptive_avg_pool2d(x, 1), F.adaptive_max_pool2d(x, 2)),
+         (IMAGE,)),
+        (lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, (5, 5), mode="nearest-exact")), (IMAGE,)),
+        (lambda x: (F.interpolate(x, scale_factor=1.5, mode="bilinear"), F.interpolate(x, (5, 5), mode="bicubic")),
+         (IMAGE,)),
+        (lambda x: F.interpolate(x, (11, 4), mode="bilinear", align_corners=True), (IMAGE,)),
+    ],
+    "norms": [
+        (lambda x: (F.layer_norm(x, (5, 7)), F.rms_norm(x, (7,)), F.group_norm(x, 5), F.instance_norm(x)), (X,)),
+        (lambda x: F.batch_norm(x, None, None, training=True), (X,)),
+        (lambda x: F.local_response_norm(x, 3), (IMAGE,)),
+    ],
+}  # fmt: skip
+
+
+class Calls(torch.nn.Module):  # type: ignore[misc]
+    """Several calls, each with tensors of its own; what is no tensor is fixed."""
+
+    def __init__(self, calls: Sequence[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def forward(self, *tensors: Any) -> Any:
+        rest, outputs = iter(tensors), []
+        for function, args, kwargs in self.calls:
+            leaves, tree = torch.utils._pytree.tree_flatten((args, kwargs))
+            own = [next(rest) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+            given, named = torch.utils._pytree.tree_unflatten(own, tree)
+            outputs.append(function(*given, **named))
+        return outputs
+
+
+def differences(
+    calls: Sequence[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]], close: float
+) -> Iterator[str]:
+    """What differs between the model of these calls and eager torch, which computes in float64."""
+    inputs = [tensor.detach() for tensor in tensors_of([(args, kwargs) for _, args, kwargs in calls])]
+    module = Calls(calls)
+    with torch.no_grad():
+        said = tensors_of(module(*[tensor.clone() for tensor in inputs]))
+        wide = [tensor.double() if tensor.dtype == torch.float32 else tensor.clone() for tensor in inputs]
+        try:
+            wanted = tensors_of(module(*wide))
+        except RuntimeError:  # a dtype that is fixed inside
+            wanted = said
+    model = from_torch(module, inputs)
+    found = results(model, *inputs)
+    names = {"f": "float", "i": "int", "b": "bool"}
+    for number, (got, plain, want) in enumerate(zip(found, said, wanted, strict=True)):
+        told = str(model.program.tensors[model.program.outputs[number]].dtype)
+        if got.shape != tuple(plain.shape) or not str(plain.dtype).split(".")[1].startswith(
+            (names[got.dtype.kind], "uint", "bf")
+        ):
+            yield f"result {number}: {told}{got.shape}, and of torch {plain.dtype}{tuple(plain.shape)}"
+            continue
+        values = [tensor.double().numpy() for tensor in (want, plain)]
+        if not any(np.allclose(got.astype(float), value, close, close, equal_nan=True) for value in values):
+            yield f"result {number}: off by {np.nanmax(np.abs(got.astype(float) - values[0])):.3g}"
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_operators_are_what_torch_has(group: str) -> None:
+    calls = [(function, args, {}) for function, args in GROUPS[group]]
+    assert list(differences(calls, 1e-6)) == []
+
+
+_RANDOM = ("empty", "new_empty", "empty_like", "empty_strided", "empty_permuted", "new_empty_strided")
+_ORDER = ("argsort", "sort", "topk")  # where equal elements stand is left open
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_samples_of_torch_are_right_or_refused() -> None:
+    """torch's own samples of its operators: none is wrong. What is covered is printed."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    counts: dict[str, collections.Counter[str]] = {}
+    wrong: list[str] = []
+    for operator in sorted(op_db, key=lambda op: (op.name, op.variant_test_name)):
+        counts.setdefault(operator.name, collections.Counter())
+        for dtype in (torch.float32, torch.int64, torch.bool):
+            if dtype in operator.dtypes and operator.name not in _RANDOM:
+                for call in _samples(operator, dtype):
+                    outcome = _outcome(operator.name, call)
+                    counts[operator.name][outcome.partition(":")[0]] += 1
+                    wrong += [f"{operator.name} {dtype} {outcome}"] if outcome.startswith("wrong") else []
+    for name, found in counts.items():
+        print(name, dict(found))
+    assert not wrong, "\n".join(wrong)
+    assert sum(found["right"] for found in counts.values()) > 2000
+
+
+def _samples(operator: Any, dtype: Any, most: int = 4) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+    try:
+        samples = list(operator.sample_inputs("cpu", dtype))
+    except Exception:  # a sample that wants a library, or what this build lacks
+        return
+    for sample in samples[:: max(1, len(samples) // most)][:most]:
+        args = (sample.input, *sample.args)
+        with torch.no_grad():
+            try:
+                outputs = tensors_of(operator.op(*args, **sample.kwargs))
+            except Exception:
+                continue
+        if all(0 not in tensor.shape for tensor in [*tensors_of(args, sample.kwargs), *outputs]):
+            yield operator.op, args, sample.kwargs
+
+
+def _outcome(name: str, call: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = list(differences([call], 1e-4 if name not in ("bfloat16", "half") else 1e-2))
+        except UserError:
+            return "refused"
+    return f"wrong: {found[0]}" if found and name not in _ORDER else "right"
