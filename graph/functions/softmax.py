@@ -6,12 +6,10 @@ import math
 from collections.abc import Sequence
 
 from ...common.errors import ArgumentError
-from ...tensor import build
 from ...tensor.build import compute, select
 from ...tensor.dtype import DType, boolean
 from ...tensor.expr import Expr
-from ...tensor.ops.reduce import reduced
-from ...tensor.ops.softmax import attended, log_softmax_of, softmax_of
+from ...tensor.ops.softmax import attended, largest, log_softmax_of, softmax_of, without
 from ...tensor.precision import precise
 from ...tensor.program import Tensor
 from .elementwise import cast
@@ -29,9 +27,9 @@ def softmax(x: Tensor, axis: int, dtype: DType | None = None, safe: bool = False
     given = x if x.dtype.is_float else cast(x, out)
     if safe:
         place = axis_of(axis, len(x.shape))
-        top = reduced(given, (place,), "all", build.max, keep=True)
-        made = softmax_of(given, "soft", place, dtype=out)
-        return compute(x.shape, lambda *i: select(at(top, i).equal(-math.inf), 0, made[i]), name="out")
+        top = largest(given, "out_max", place)
+        made = softmax_of(given, "out", place, dtype=out, top=top)
+        return compute(x.shape, lambda *i: select(top[without(i, place)].equal(-math.inf), 0, made[i]), name="seen")
     return softmax_of(given, "out", axis_of(axis, len(x.shape)), dtype=out)
 
 
@@ -50,7 +48,8 @@ def attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, scale: float | None = None
 ) -> Tensor:
     """softmax(q k^T * scale + mask) v over the last two axes (scaled dot product attention); scale is 1 / sqrt(width) unless
-    given. A mask of bool says which keys are seen. Fewer heads of k and v than of q are shared by neighbours."""
+    given. A mask of bool says which keys are seen; a query that sees none gives 0. Fewer heads of k and v than of q are shared
+    by neighbours."""
     outer = broadcast_shape(q.shape[:-3], k.shape[:-3], v.shape[:-3])
     if any(t.shape[:-3] != outer for t in (q, k, v)) or len({q.dtype, k.dtype, v.dtype}) > 1:
         raise ArgumentError("q, k and v do not fit", found=f"{q.shape}, {k.shape} and {v.shape}")
@@ -63,5 +62,5 @@ def attention(
             return select(found, value, -math.inf)
         return value + precise(found).cast(value.dtype)
 
-    made = attended(q, k, v, factor, causal, None if mask is None else adjusted)
+    made = attended(q, k, v, factor, causal, None if mask is None else adjusted, mask is not None)
     return made if made.dtype == q.dtype else compute(made.shape, lambda *i: made[i].cast(q.dtype), name="rounded")

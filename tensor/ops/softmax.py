@@ -70,13 +70,13 @@ def attention(
 
 def attended(
     q: Tensor, k: Tensor, v: Tensor, factor: float, causal: bool = False,
-    adjusted: Callable[[Sequence[Expr], Expr], Expr] | None = None,
+    adjusted: Callable[[Sequence[Expr], Expr], Expr] | None = None, empty: bool = False,
 ) -> Tensor:  # fmt: skip
     """softmax(Q K^T * factor) V over the last two axes, wide; the axes before are the same, but for the last of them, of which
     K and V may have a fraction: then queries of several heads share a head of theirs.
 
     `adjusted`: the score at some indices, from those of heads, query and key, and what it is before. A `causal` query i sees
-    the keys 0 .. i only.
+    the keys 0 .. i only. `empty`: whether a query may see no key, all its scores being -inf: its result is 0 then, not NaN.
     """
     outer, queries, width, keys = q.shape[:-2], q.shape[-2], q.shape[-1], k.shape[-2]
     names = (*(f"n{number}" for number in range(len(outer) - 1)), *["h"][: len(outer)], "i")
@@ -99,25 +99,33 @@ def attended(
         return build.select(i[-1] <= i[-2], value, otherwise) if causal else value
 
     scores = compute(dots.shape, score, name="scores", axes=(*names, "j"))
-    p = softmax_of(scores, "P", seen=lambda at, value: seen(at, value, 0.0))
+    top = largest(scores, "P_max", -1)
+    p = softmax_of(scores, "P", seen=lambda at, value: seen(at, value, 0.0), top=top)
 
     def term(*i: Expr) -> build.Reduction:
         at = (*i[:-1], j)
         return build.sum(seen(at, p[at] * precise(v[(*heads(i[:-1]), j, i[-1])]), 0.0), j)
 
-    return compute((*outer, queries, v.shape[-1]), term, name="O", axes=(*names, "d"))
+    made = compute((*outer, queries, v.shape[-1]), term, name="O", axes=(*names, "d"))
+    return where_any(top, made) if empty else made
+
+
+def where_any(top: Tensor, made: Tensor) -> Tensor:
+    """What was made of a softmax, of whose axes `made` keeps those of the maximum in front; 0 where that is -inf."""
+    rank = len(top.shape)
+    return compute(made.shape, lambda *i: build.select(top[i[:rank]].equal(-math.inf), 0, made[i]), name="O_seen")
 
 
 def softmax_of(
     x: Tensor, name: str, axis: int = -1, seen: Callable[[Sequence[Expr], Expr], Expr] = lambda _, value: value,
-    dtype: DType | None = None,
+    dtype: DType | None = None, top: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The softmax of a tensor over one of its axes, as four stages.
 
     `seen`: what is added up of a power at some indices, 0 for those that do not count. `dtype`: of the result, that of x
-    unless given.
+    unless given. `top`: the maximum over the axis, if it is there.
     """
-    top = largest(x, f"{name}_max", axis)
+    top = top or largest(x, f"{name}_max", axis)
     powers = compute(x.shape, lambda *i: exp(precise(x[i]) - top[without(i, axis)]), name=f"{name}_exp")
     sums = _over(powers, f"{name}_sum", axis, build.sum, seen)
 

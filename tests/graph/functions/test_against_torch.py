@@ -33,6 +33,7 @@ flags, other = numbers(3, 5, 7, dtype="bool"), numbers(3, 5, 7, seed=2)
 image, filters, bias = numbers(2, 4, 9, 7), numbers(6, 2, 3, 2), numbers(6)
 line, cube = numbers(2, 4, 11), numbers(1, 2, 5, 6, 7)
 q, k, v = numbers(2, 4, 5, 3), numbers(2, 4, 6, 3, seed=1), numbers(2, 4, 6, 3, seed=2)
+seen = numbers(5, 6, dtype="bool") & (np.arange(5) != 2)[:, None]
 index = np.array([[2, 0, 1], [1, 1, 2]])
 
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray, ...]]] = {
@@ -232,6 +233,10 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray,
     "attention, causal": (lambda a, b, c: softmax.attention(a, b, c, causal=True, scale=0.3),
                           lambda a, b, c: F.scaled_dot_product_attention(a, b, c, is_causal=True, scale=0.3), (q, k, v)),
     "attention, mask": (softmax.attention, F.scaled_dot_product_attention, (q, k, v, numbers(2, 1, 5, 6))),
+    "attention, keys seen": (softmax.attention, F.scaled_dot_product_attention, (q, k, v, seen)),
+    "attention, nothing added": (softmax.attention, F.scaled_dot_product_attention, (q, k, v, np.where(seen, 0.5, -np.inf))),
+    "softmax, safe": (lambda a: softmax.softmax(a, 1, safe=True), lambda a: torch.ops.aten._safe_softmax(a, 1),
+                      (np.where(seen, 0.5, -np.inf),)),
     "attention, shared heads": (softmax.attention, lambda *a: F.scaled_dot_product_attention(*a, enable_gqa=True),
                                 (q, k[:, :2], v[:, :2])),
     "attention, three axes": (softmax.attention, F.scaled_dot_product_attention, (q[0], k[0], v[0])),
