@@ -7,7 +7,7 @@ import importlib.util
 import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from math import prod
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ....codegen.artifact import Artifact, BufferSpec
+from ....codegen.artifact import Artifact, BufferSpec, entry_name
 from ....common.errors import EnvironmentFailure, InternalError, TargetError
 from ....targets.target import check_runs_here, parse_target
 from ....tensor.dtype import DTYPES
@@ -25,11 +25,13 @@ from .cold import evict
 from .fast_call import ArgumentSpec, Wanted, fast_call, fits
 from .jit import LINKING, jit
 from .memory import address, aligned_array, kept_memory
+from .model_team import team_functions
 from .team import parallel
 
 _LARGE = 1 << 16  # bytes from which on an output's alignment matters more than the microsecond it costs
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _REPEAT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+_TIMED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _numbers = itertools.count()
 WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "100000"}  # up to some 3 ms of spinning, then sleep
 
@@ -58,6 +60,18 @@ def openmp_runtime() -> ctypes.CDLL:
         found="tried " + ", ".join(tried),
         advice="install the system's (apt install libgomp1), or pip install scikit-learn, or compile with threads=1",
     )
+
+
+@lru_cache(maxsize=1)
+def _runtime_functions() -> Mapping[str, int]:
+    """The addresses of what artifacts may ask of the OpenMP runtime, and of what stands before it."""
+    runtime = openmp_runtime()
+
+    def place(name: str) -> int:
+        return ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value or 0
+
+    thread = {name: place(name) for name in ("omp_get_thread_num", "omp_get_num_threads")}
+    return {**thread, **team_functions(parallel(place("GOMP_parallel")), *thread.values())}
 
 
 @contextmanager
@@ -119,7 +133,8 @@ class CpuKernel:
 
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
-        self._library = _link(artifact)
+        self._linked: list[Any] = []  # keeps the code of what the artifact calls
+        self._library = _link(artifact, self._linked)
         self.entry = _ENTRY(self._library[artifact.symbol])
         self._repeat = _REPEAT(self._library[f"{artifact.symbol}_repeat"])
         self._prepared = kept_memory(artifact.prepared_bytes) if artifact.prepared_bytes else None
@@ -203,6 +218,15 @@ class CpuKernel:
         self.release(frame)
         return seconds
 
+    def run_timed(self, arrays: Sequence[Array]) -> Sequence[float]:
+        """See LoadedKernel."""
+        frame, times = self._filled(arrays), (ctypes.c_int64 * (len(self.artifact.launches) + 1))()
+        _TIMED(self._library[f"{self.artifact.symbol}_timed"])(
+            frame.pointer, self.prepared, frame.workspace, ctypes.addressof(times)
+        )
+        self.release(frame)
+        return [nanoseconds / 1e9 for nanoseconds in times]
+
     def evict(self, arrays: Sequence[Array]) -> None:
         """See LoadedKernel."""
         evict([*arrays, *([] if self._prepared is None else [self._prepared])])
@@ -221,22 +245,30 @@ def _wanted(specs: Sequence[BufferSpec]) -> list[Wanted]:
     return [(DTYPES[spec.dtype].numpy, spec.shape) for spec in specs]
 
 
-def _link(artifact: Artifact) -> Any:
-    """Links the object files; what comes back maps exported symbols to addresses and keeps the code alive."""
+def _link(artifact: Artifact, linked: list[Any]) -> Any:
+    """Links the object files; what comes back maps exported symbols to addresses and keeps the code alive.
+
+    The kernels of a model are linked before it, each by itself, and added to `linked`: the caller keeps them."""
     import llvmlite.binding as llvm
 
     builder = llvm.JITLibraryBuilder().add_current_process()
+    for number, kernel in enumerate(artifact.kernels):
+        library, name = _link(kernel, linked), entry_name(artifact.symbol, number)
+        builder.import_symbol(name, library[kernel.symbol])
+        if kernel.prepared_bytes:
+            builder.import_symbol(f"{name}_prepare", library[f"{kernel.symbol}_prepare"])
+        linked.append(library)
     for code in (artifact.code, *artifact.parts):
         builder.add_object_img(code)
     if artifact.runtime_symbols:
-        runtime = openmp_runtime()
+        runtime = _runtime_functions()
         for name in artifact.runtime_symbols:
-            pointer = ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value
-            assert pointer is not None
-            builder.import_symbol(name, parallel(pointer) if name == "GOMP_parallel" else pointer)
+            builder.import_symbol(name, runtime[name])
     names = [artifact.symbol, f"{artifact.symbol}_repeat"]
     if artifact.prepared_bytes:
         names.append(f"{artifact.symbol}_prepare")
+    if artifact.kernels:
+        names.append(f"{artifact.symbol}_timed")
     for name in names:
         builder.export_symbol(name)
     with LINKING:
