@@ -197,6 +197,11 @@ class Program:
         """Operands given when the program is compiled, in order."""
         return tuple(i.tensor for i in self.inputs if i.constant)
 
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Stage name -> its place in the order of the program."""
+        return {stage.name: place for place, stage in enumerate(self.stages)}
+
     def stage(self, name: str) -> Stage:
         """The stage that defines tensor `name`. Raises KeyError."""
         return self.producers[name]

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..common.blas import ONE_THREAD
 from ..common.errors import ArgumentError
 from ..common.garbage import COLLECTED_RARELY
+from ..graph.model import Model
 from ..measure.given import digest
 from ..measure.result import Purpose, Runner
 from ..schedules.schedule import Template
@@ -23,6 +24,7 @@ from .budget import Budget
 from .effort import Effort, effort_named
 from .failures import search_failed
 from .inputs import packed_inputs
+from .kernels import tuned_apart
 from .outcome import TuneResult
 from .packages import check_packages
 from .problem import problem_of
@@ -38,7 +40,7 @@ from .watchers import watchers_of
 
 
 def tune(
-    program: Program | Sequence[Program],
+    program: Program | Model | Sequence[Program | Model],
     *,
     target: str | Target = "host",
     trials: int | None = None,
@@ -58,7 +60,8 @@ def tune(
     """Searches for the fastest kernel of a program; whatever is measured goes into the database, where `compile` looks.
 
     Args:
-        program: one, or several that share the budget: trials go where they are expected to save most (scheduler.py).
+        program: one, or several that share the budget: trials go where they are expected to save most (scheduler.py). One
+            that is cut into several kernels (kernels.py) is as many programs.
         trials: new measurements to make. A run that was cut short is continued to its number by the same call; after a
             finished one a new run begins that skips what is known.
         seconds: wall time after which no trial begins. With both the first limit ends it; without either the effort's.
@@ -86,13 +89,16 @@ def tune(
     def sketches_of(task: Task) -> Sequence[Sketch]:
         return task.sketches if template is None else task.sketches_of(template)
 
-    programs = [program] if isinstance(program, Program | str) else list(program)
+    several = [program] if isinstance(program, Program | Model | str) else list(program)
+    programs = [one.program if isinstance(one, Model) else one for one in several]
     budget, shares = Budget.of(trials, seconds, preset), checked_weights(weights, len(programs))
     if strategy in MODEL_BASED:
         check_packages(strategy)
     resolved = parse_target(target) if isinstance(target, str) else target
     check_runner(resolved, runner)
     count = thread_count(threads, resolved)
+    if template is None and not inputs:
+        programs, shares = tuned_apart(programs, shares, resolved, count, accuracy_named(accuracy))
     tasks = [Task.of(one, resolved, count, accuracy_named(accuracy)) for one in programs]
     check_different(tasks)
     spaces = [sketches_of(task) for task in tasks]

@@ -24,9 +24,9 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
         if name in decided.kept or not now.can_inline(stage):
             continue
         consumers = now.consumers(name)
-        if _chooses_elsewhere(s.program, stage, consumers) or _grows(now, stage, consumers):
+        if _chooses_elsewhere(s.program, stage, consumers) or grows(now, stage, consumers):
             continue
-        perhaps = not _inlines_free(stage, consumers)
+        perhaps = not inlines_free(stage, consumers)
         if perhaps and not (_inlines_perhaps(stage, consumers) and s.variant(f"inline {name}", [False, True])):
             continue
         now.inline(name)
@@ -35,7 +35,7 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
     return decided
 
 
-def _grows(now: Inlining, stage: Stage, consumers: Sequence[Stage]) -> bool:
+def grows(now: Inlining, stage: Stage, consumers: Sequence[Stage]) -> bool:
     """Whether some reader would become too large to be looked at again and again: what is read twice doubles at each stage."""
     most = NODES if moves_data_only(stage) or _repeats(stage, consumers) <= 1 else REPEATED
     nodes, depth = map(max, zip(*now.sizes(stage.name), strict=True))
@@ -73,7 +73,8 @@ def _repeats(stage: Stage, consumers: Sequence[Stage]) -> float:
     return total
 
 
-def _inlines_free(stage: Stage, consumers: Sequence[Stage]) -> bool:
+def inlines_free(stage: Stage, consumers: Sequence[Stage]) -> bool:
+    """Whether nothing is lost: it only moves data, it is not computed more often than now, or it is cheap."""
     if moves_data_only(stage):
         return True
     repeats = _repeats(stage, consumers)

@@ -7,40 +7,29 @@ is a defect of the rules or of the code generator. The kernel says which tier se
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from ...codegen.artifact import Artifact, BufferSpec
-from ...codegen.backends.cpu import builder_version
-from ...codegen.cache import ArtifactCache, artifact_key
-from ...codegen.pipeline import build, kernel_name
-from ...common.debug import Level, wanted
-from ...common.errors import InternalError, ScheduleError, TemplateError
-from ...common.settings import CACHE
+from ...graph.model import Model
 from ...runtime.devices.choose import device_or_absent
 from ...runtime.kernel import Kernel
-from ...schedules.sketch import UNSCHEDULED
 from ...schedules.task import Task
 from ...targets.host import thread_count
 from ...targets.target import Target, check_runs_here, parse_target
 from ...tensor.accuracy import Accuracy, accuracy_named
 from ...tensor.program import Program
 from ...tensor.text.canonical import canonical_names
-from ..records.data import canonical_config
+from ..kernels import Kernels, parts_of
+from .first_built import first_built
 from .kernel_texts import KernelTexts
-from .pick import Pick, Provenance
-from .strict import no_record
-from .tiers import picks
-
-FAILURES = 8  # of a tier: candidates that do not build, until the next tier is asked
+from .pick import Pick
+from .whole import compile_parts
 
 
 def compile(
-    program: Program,
+    program: Program | Model,
     *,
     target: str | Target = "host",
     db: str | Path | None = None,
@@ -51,7 +40,10 @@ def compile(
 ) -> Kernel:
     """The kernel of a program, with the best configuration that is known for it.
 
+    What is cut into several kernels (graph/partition/) is one kernel to its caller still.
+
     Args:
+        program: a program, or a model, which brings the values of its constants.
         db: the tuning database, or a log of records (.jsonl); by default the database of the settings. A missing one is
             an empty one.
         threads: how many threads it uses; by default all cores of the target.
@@ -63,48 +55,20 @@ def compile(
         NoRecordError: strict, and there is no such record.
         TargetError, ArgumentError, DatabaseError: as their messages say.
     """
+    if isinstance(program, Model):
+        constants = constants or program.constants
+        program = program.program
     resolved = parse_target(target) if isinstance(target, str) else target
     if resolved.kind != "cuda":  # what a GPU runs can be looked at anywhere
         check_runs_here(resolved)
-    task = Task.of(program, resolved, thread_count(threads, resolved), accuracy_named(accuracy))
+    count, kept = thread_count(threads, resolved), accuracy_named(accuracy)
+    parts = parts_of(program) if resolved.kind != "cuda" and isinstance(program, Program) else None
+    if parts is not None:
+        kernels = Kernels.of(parts, resolved, count, kept)
+        return compile_parts(program, kernels, db, constants, strict=strict)
+    task = Task.of(program, resolved, count, kept)
     pick, artifact = first_built(task, db, strict=strict)
     return kernel_of(program, task, pick, artifact, constants)
-
-
-def first_built(task: Task, db: str | Path | None, *, strict: bool) -> tuple[Pick, Artifact]:
-    """The first candidate of all tiers that can be built. Errors: NoRecordError, or what a strict one's build failed with."""
-    failed: list[tuple[str, Exception]] = []
-    tries = Counter[str]()
-    offered = picks(task, db, strict=strict)
-    with closing(offered):
-        while True:
-            try:
-                pick = next(offered, None)
-            except (InternalError, ScheduleError, TemplateError) as error:
-                failed.append(("the rules", error))
-                break
-            if pick is None:
-                break
-            tier = pick.provenance.tier
-            if tries[tier] < FAILURES:
-                try:
-                    return pick.noting(_words(failed)) if failed else pick, built(task, pick)
-                except Exception as error:  # whatever it is costs this candidate alone
-                    tries[tier] += 1
-                    failed.append((f"{tier} {pick.provenance.source}", error))
-    if strict and failed:
-        raise failed[0][1]
-    if strict:
-        raise no_record(task, db)
-    warnings.warn(f"the program runs unscheduled, slowly: {_words(failed)}; please report it", stacklevel=3)
-    pick = default_pick(_words(failed))
-    return pick, built(task, pick)
-
-
-def _words(failed: Sequence[tuple[str, Exception]]) -> str:
-    """What did not build, for people."""
-    said = [f"{what} failed: {getattr(e, 'problem', '') or f'{type(e).__name__}: {e}'}" for what, e in failed]
-    return "; ".join(said)
 
 
 def kernel_of(
@@ -120,30 +84,6 @@ def kernel_of(
     texts = KernelTexts(program, pick.sketch, pick.config, task.target, task.threads)
     provenance = replace(pick.provenance, accuracy=task.accuracy)
     return Kernel(artifact, constants, provenance=provenance, texts=texts, device=device)
-
-
-def default_pick(note: str) -> Pick:
-    """What serves every program: nests as they stand in it."""
-    note = f"the rules or the code generator failed: {note}"
-    return Pick(UNSCHEDULED, {}, Provenance("default", None, UNSCHEDULED.title, {}, None, note))
-
-
-def built(task: Task, pick: Pick) -> Artifact:
-    """The artifact of a pick: from the cache, if it was built before and nobody wants to see how it is built."""
-    cache = ArtifactCache(CACHE.value() / "artifacts")
-    key = artifact_key(
-        task.text,
-        pick.sketch.text,
-        canonical_config(pick.config),
-        task.target.text,
-        task.threads,
-        f"{builder_version()}, {kernel_name(task.program)}",
-    )
-    found = None if wanted(Level.OUTLINE) else cache.get(key)
-    if found is None:
-        found = build(task.program, pick.sketch, pick.config, task.target, task.threads)
-        cache.put(key, found)
-    return found
 
 
 def _with_names(artifact: Artifact, program: Program) -> Artifact:

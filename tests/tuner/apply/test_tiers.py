@@ -26,8 +26,7 @@ from tilesmith.tensor.printing import print_program
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.canonical import family_key, program_key
 from tilesmith.tensor.text.parse import parse
-from tilesmith.tuner.apply import compile as apply
-from tilesmith.tuner.apply import tiers
+from tilesmith.tuner.apply import first_built, tiers
 from tilesmith.tuner.apply.pick import Provenance
 from tilesmith.tuner.apply.tiers import analytic_pick, picks
 from tilesmith.tuner.effort import Draft
@@ -150,14 +149,14 @@ def test_records_of_processors_never_serve_gpus(tmp_path: Path) -> None:
 
 def breaking(monkeypatch: pytest.MonkeyPatch, *broken: ScheduleSketch) -> None:
     """Candidates of these sketches cannot be built any more."""
-    right = apply.build
+    right = first_built.build
 
     def build(program: Program, sketch: ScheduleSketch, *rest: Any, **options: Any) -> Artifact:
         if sketch in broken:
             raise KeyError("a planted defect")
         return right(program, sketch, *rest, **options)
 
-    monkeypatch.setattr(apply, "build", build)
+    monkeypatch.setattr(first_built, "build", build)
 
 
 def two_structures(program: Program) -> tuple[Candidate, Candidate]:
@@ -199,12 +198,12 @@ def test_many_records_that_do_not_build_cost_a_few_tries(tmp_path: Path, monkeyp
         tried.append(sketch)
         raise ScheduleError("a planted defect")
 
-    monkeypatch.setattr(apply, "build", build)
+    monkeypatch.setattr(first_built, "build", build)
     offered = list(picks(Task.of(program, parse_target("host"), 1), Path("nowhere.sqlite"))) * 20
-    monkeypatch.setattr(apply, "picks", lambda *arguments, **options: (pick for pick in offered))
+    monkeypatch.setattr(first_built, "picks", lambda *arguments, **options: (pick for pick in offered))
     with pytest.warns(UserWarning, match="unscheduled"), pytest.raises(ScheduleError):
         tilesmith.compile(program, threads=1)
-    assert len(tried) == apply.FAILURES + 1
+    assert len(tried) == first_built.FAILURES + 1
 
 
 def slow(program: Program, threads: int) -> Candidate:

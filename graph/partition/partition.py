@@ -1,0 +1,133 @@
+"""One program becomes kernels: programs again, which are tuned and compiled apart, and equal ones once.
+
+    inline    what is cheap, and what only moves data                                      (inline.py)
+    groups    a reduction with what finishes it (epilogues.py); what is computed row by row (rows.py); the rest by itself
+    aliases   what is the same memory under another shape is no kernel at all               (places.py)
+    kernels   each group with its inputs and outputs                                        (kernels.py)
+
+Groups are found from the outputs back. A group takes in a producer only if all readers of that are in the group: so nothing
+is computed twice, and no two groups wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from math import prod
+
+from ...schedules.access import depends, is_anchor
+from ...schedules.prepared import constant_tensors
+from ...schedules.rules.cpu.rows import row_blocks_of
+from ...schedules.rules.cpu.tile import parts_of
+from ...tensor.program import Program, Stage
+from ...tensor.rewrites.normalise import normalise
+from .epilogues import Epilogue, epilogues
+from .inline import inlined
+from .kernels import kernel_of
+from .places import copied
+from .rows import row_members
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The kernels of a program, each after those whose results it reads. Tensors have the program's names in all of them.
+
+    `aliases`: of a tensor that no kernel writes, the one whose memory it shares, which is itself no alias.
+    """
+
+    program: Program
+    kernels: tuple[Program, ...]
+    aliases: Mapping[str, str]
+
+
+def partition(program: Program) -> Partition:
+    """Cuts a program into kernels."""
+    needed = _needed(program)
+    finished = epilogues(needed)
+    given = constant_tensors(needed)
+    prepared = frozenset(stage.name for stage in needed.stages if stage.name in given)
+    small = inlined(needed, frozenset(finished) | prepared)
+    aliases = _aliases(small, prepared)
+    groups = _groups(small, finished, prepared | frozenset(aliases))
+    kernels = tuple(kernel_of(small, members, prepared) for members in groups)
+    return Partition(program, kernels, aliases)
+
+
+def _needed(program: Program) -> Program:
+    """The program without stages on which no output depends."""
+    wanted: set[str] = set()
+    pending = list(program.outputs)
+    while pending:
+        stage = program.producers.get(pending.pop())
+        if stage is not None and stage.name not in wanted:
+            wanted.add(stage.name)
+            pending.extend(read.tensor for read in stage.reads())
+    if len(wanted) == len(program.stages):
+        return program
+    return program.replacing(tuple(stage for stage in program.stages if stage.name in wanted))
+
+
+def _aliases(program: Program, prepared: frozenset[str]) -> dict[str, str]:
+    """Stages that only give memory another shape, inside of the program."""
+    found: dict[str, str] = {}
+    for stage in program.stages:
+        source = None if stage.name in program.outputs or stage.name in prepared else copied(program, stage)
+        if source is not None and all(table.tensor.name != source for table in program.tables):
+            found[stage.name] = found.get(source, source)
+    return found
+
+
+def _groups(program: Program, finished: Mapping[str, Epilogue], without: frozenset[str]) -> list[list[str]]:
+    """The stages of each kernel, in the order in which kernels run."""
+    taken = set(without)
+    ends = frozenset(name for name, epilogue in finished.items() if is_anchor(program.stage(epilogue.reduction)))
+    groups: list[list[str]] = []
+    for stage in reversed(program.stages):
+        if stage.name not in taken:
+            members = _group(program, stage, finished.get(stage.name), taken, ends)
+            taken.update(members)
+            groups.append(members)
+    return groups[::-1]
+
+
+def _group(
+    program: Program, root: Stage, epilogue: Epilogue | None, taken: AbstractSet[str], ends: frozenset[str]
+) -> list[str]:
+    """A root with the producers that it takes in. `ends`: what finishes a product with reuse, while that is in registers."""
+    if root.fold is not None:
+        return [root.name]
+    if epilogue is not None and epilogue.reduction not in taken:
+        here = [name for name in epilogue.members if name in program.producers and name not in taken]
+        members = [root.name, epilogue.reduction, *(name for name in here if name != root.name)]
+        return [*members, *_products_before(program, program.stage(epilogue.reduction), taken)]
+    if is_anchor(root):
+        return [root.name, *_products_before(program, root, taken)]
+    return [root.name, *row_members(program, root, taken | ends)]
+
+
+def _products_before(program: Program, anchor: Stage, taken: AbstractSet[str]) -> list[str]:
+    """The product, and what is done to each of its rows, that runs block by block with a product that reads it: attention."""
+    if not is_anchor(anchor):
+        return []
+    found = row_members(program, anchor, taken, products=True)
+    return found if found and _stays_near(normalise(kernel_of(program, [anchor.name, *found], frozenset()))) else []
+
+
+def _stays_near(kernel: Program) -> bool:
+    """Whether one product comes before the last, and what is between them is no smaller than what each block of rows reads
+    again for them. So attention is done at once, and layers with large weights are not."""
+    together = row_blocks_of(kernel)
+    products = [stage for stage in kernel.stages if is_anchor(stage)]
+    if together is None or len(products) != 2:
+        return False
+    between = prod(a.extent for a in products[0].axes)
+    return between >= sum(_read_again(kernel, product) for product in products)
+
+
+def _read_again(kernel: Program, product: Stage) -> int:
+    """Elements of the operands from outside that do not move with the rows of a product."""
+    parts = parts_of(kernel, product, product)
+    rows = parts.rows if parts is not None else None
+    outside = [read for read in product.reads() if read.tensor not in kernel.producers]
+    return sum(prod(kernel.tensors[r.tensor].shape) for r in outside if rows is None or not depends(r, rows))

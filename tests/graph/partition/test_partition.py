@@ -1,0 +1,170 @@
+"""Kernels of a partition compute together what the program does; each reads only what is there, and nothing is done twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import tilesmith as ts
+from helpers.random_programs import MORE_KINDS, programs
+from tilesmith.graph.partition.partition import Partition, partition
+from tilesmith.tensor.oracle.random_inputs import random_inputs
+from tilesmith.tensor.oracle.reference import bounded, evaluate
+from tilesmith.tensor.program import Program
+
+
+def run(found: Partition, inputs: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+    """The outputs, by the oracle on one kernel after another. KeyError where a kernel reads what is not computed yet."""
+    memory = {item.tensor.name: array for item, array in zip(found.program.inputs, inputs, strict=True)}
+    for kernel in found.kernels:
+        operands = []
+        for item in kernel.inputs:
+            source = memory[found.aliases.get(item.tensor.name, item.tensor.name)]
+            operands.append(source.reshape(item.tensor.shape))
+        for name, value in zip(kernel.outputs, evaluate(kernel, operands), strict=True):
+            assert name not in memory
+            memory[name] = value.astype(kernel.tensors[name].dtype.numpy)
+    return [memory[name] for name in found.program.outputs]
+
+
+@given(program=programs(max_stages=8, dtypes=("f64", "i32"), kinds=MORE_KINDS))
+@settings(max_examples=150)
+def test_kernels_compute_what_the_program_does(program: Program) -> None:
+    found = partition(program)
+    inputs = random_inputs(program, 1)
+    for name, got, (want, tolerance) in zip(program.outputs, run(found, inputs), bounded(program, inputs), strict=True):
+        with np.errstate(invalid="ignore"):
+            close = np.abs(got.astype(want.dtype) * 1.0 - want * 1.0) <= tolerance
+        same = close | (got == want) | (np.isnan(want) & np.isnan(got))
+        assert same.all(), f"{name} of\n{program}\n{[str(kernel) for kernel in found.kernels]}"
+
+
+@given(program=programs(max_stages=12, kinds=MORE_KINDS))
+@settings(max_examples=60)
+def test_every_stage_with_a_reduction_is_in_one_kernel(program: Program) -> None:
+    found = partition(program)
+    reductions = [s.name for kernel in found.kernels for s in kernel.stages if s.reduction]
+    assert len(reductions) == len(set(reductions))
+
+
+def groups(program: Program) -> list[set[str]]:
+    return [{stage.name for stage in kernel.stages} for kernel in partition(program).kernels]
+
+
+def text(lines: str) -> Program:
+    return ts.parse("\n".join(line.strip() for line in lines.strip().splitlines()))
+
+
+LAYERS = """
+input x: f32[16, 32]
+constant w: f32[32, 48]
+constant b: f32[48]
+constant v: f32[48, 32]
+p[i: 16, j: 48] = sum[k: 32](x[i, k] * w[k, j])
+h[i: 16, j: 48] = tanh(p[i, j] + b[j])
+q[i: 16, j: 32] = sum[k: 48](h[i, k] * v[k, j])
+y[i: 16, j: 32] = q[i, j] + x[i, j]
+return y
+"""
+
+
+def test_what_finishes_a_product_is_in_its_kernel() -> None:
+    assert groups(text(LAYERS)) == [{"p", "h"}, {"q", "y"}]
+
+
+def test_an_axis_with_one_point_may_be_read_as_zero() -> None:
+    program = text("""
+        input x: f32[1, 64, 32]
+        input w: f32[32, 48]
+        p[n: 1, i: 64, j: 48] = sum[k: 32](x[n, i, k] * w[k, j])
+        y[n: 1, i: 64, j: 48] = tanh(p[0, i, j])
+        z[n: 1, i: 64, j: 8] = sum[k: 48](y[n, i, k] * w[j, k])
+        return z
+    """)
+    assert groups(program) == [{"p", "y"}, {"z"}]
+
+
+def test_an_epilogue_may_use_a_value_twice() -> None:
+    program = text("""
+        input x: f32[64, 32]
+        input w: f32[32, 48]
+        p[i: 64, j: 48] = sum[k: 32](x[i, k] * w[k, j])
+        s[i: 64, j: 48] = sigmoid(p[i, j])
+        y[i: 64, j: 48] = p[i, j] * s[i, j]
+        z[i: 64] = sum[j: 48](y[i, j] * x[i, j % 32])
+        return z, y
+    """)
+    assert groups(program) == [{"p", "y"}, {"z"}]
+
+
+def test_a_sum_of_two_products_is_with_the_last() -> None:
+    program = text("""
+        input x: f32[64, 32]
+        input w: f32[32, 48]
+        input v: f32[32, 48]
+        p[i: 64, j: 48] = sum[k: 32](x[i, k] * w[k, j])
+        q[i: 64, j: 48] = sum[k: 32](x[i, k] * v[k, j])
+        y[i: 64, j: 48] = max(p[i, j] + q[i, j], 0)
+        return y
+    """)
+    assert groups(program) == [{"p"}, {"q", "y"}]
+
+
+def test_a_softmax_is_one_kernel_and_attention_is_one() -> None:
+    for operator in (ts.ops.softmax(rows=64, columns=96), ts.ops.attention(heads=2, queries=64, keys=64, width=32)):
+        assert len(partition(operator).kernels) == 1
+
+
+def test_products_are_done_at_once_where_what_is_between_is_larger_than_what_is_read_again() -> None:
+    long = LAYERS.replace("16", "4096")
+    assert groups(text(long)) == [{"p", "h", "q", "y"}]
+
+
+def test_a_reshape_between_kernels_is_no_kernel() -> None:
+    program = text("""
+        input x: f32[64, 4, 8]
+        input w: f32[32, 48]
+        a[i: 64, h: 4, d: 8] = exp(x[i, h, d])
+        m[i: 64, j: 32] = a[i, j // 8, j % 8]
+        y[i: 64, j: 48] = sum[k: 32](m[i, k] * w[k, j])
+        return y
+    """)
+    found = partition(program)
+    assert groups(program) == [{"a"}, {"y"}]
+    assert found.aliases == {"m": "a"}
+
+
+def test_what_depends_on_constants_alone_is_in_the_kernels_that_read_it() -> None:
+    program = text("""
+        input x: f32[64, 32]
+        constant w: f32[32, 32]
+        s[i: 32, j: 32] = w[i, j] * 2
+        p[i: 64, j: 32] = sum[k: 32](x[i, k] * s[k, j])
+        q[i: 64, j: 32] = sum[k: 32](tanh(p[i, k]) * s[k, j])
+        return q
+    """)
+    assert all("s" in group for group in groups(program))
+
+
+def test_a_stage_on_which_no_output_depends_is_in_no_kernel() -> None:
+    program = text("""
+        input x: f32[64]
+        unused[i: 64] = x[i] + 1
+        y[i: 64] = x[i] * 2
+        return y
+    """)
+    assert groups(program) == [{"y"}]
+
+
+@pytest.mark.parametrize("layers", [500])
+def test_a_program_of_many_stages_is_cut_in_linear_time(layers: int) -> None:
+    x = ts.placeholder((16, 24), name="x")
+    value = x
+    for number in range(layers):
+        k = ts.reduce_axis(24, "k")
+        w = ts.constant((24, 24), name=f"w{number}")
+        product = ts.compute((16, 24), lambda i, j, v=value, w=w, k=k: ts.sum(v[i, k] * w[k, j], k), axes=("i", "j"))
+        value = ts.compute((16, 24), lambda i, j, p=product: ts.tanh(p[i, j]), axes=("i", "j"))
+    found = partition(ts.program(value))
+    assert len(found.kernels) == layers

@@ -1,0 +1,60 @@
+"""compile(program) of a program that is cut into several kernels: each is picked by its own tiers, equal ones once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...graph.executor.compose import compose
+from ...graph.executor.provenance import call_origins
+from ...runtime.devices.choose import device_or_absent
+from ...runtime.kernel import Kernel
+from ...tensor.printing import print_program
+from ...tensor.program import Program
+from ..kernels import Kernels
+from ..roofline import program_work
+from .kernel_texts import KernelTexts
+from .together import first_built_of
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTexts:
+    """The texts of a program of several kernels: those of each kind of kernel, one after the other."""
+
+    program: Program
+    kernels: tuple[KernelTexts, ...]
+
+    def __call__(self, stage: str) -> str:
+        """The text of a stage of `runtime.kernel.STAGES`."""
+        if stage == "program":
+            return print_program(self.program)
+        return "\n".join(f"# kernel {number}\n{texts(stage)}" for number, texts in enumerate(self.kernels))
+
+
+def compile_parts(
+    program: Program,
+    kernels: Kernels,
+    db: str | Path | None,
+    constants: Sequence[object] | Mapping[str, object] | None,
+    *,
+    strict: bool,
+) -> Kernel:
+    """The kernels of a program as one. Errors: those of `compile`."""
+    chosen = first_built_of(kernels.tasks, db, strict=strict)
+    called = [chosen[number] for number in kernels.number]
+    artifacts = [artifact for _, artifact in called]
+    whole = compose(program, kernels.partition.kernels, artifacts, kernels.partition.aliases)
+    accuracy = kernels.tasks[0].accuracy
+    provenance = call_origins(
+        kernels.partition.kernels,
+        [artifact.name for artifact in artifacts],
+        lambda kernel: program_work(kernel).flops,
+        [replace(pick.provenance, accuracy=accuracy) for pick, _ in called],
+    )
+    texts = tuple(
+        KernelTexts(kernels.first(number), pick.sketch, pick.config, task.target, task.threads)
+        for number, (task, (pick, _)) in enumerate(zip(kernels.tasks, chosen, strict=True))
+    )
+    device = device_or_absent(whole)
+    return Kernel(whole, constants, provenance=provenance, texts=ProgramTexts(program, texts), device=device)

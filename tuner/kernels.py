@@ -1,0 +1,78 @@
+"""The tasks of a program that is cut into several kernels.
+
+A program in which one product at most has reuse, and that is cut into few kernels, is one task: its records are of all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..graph.partition.partition import Partition, partition
+from ..schedules.access import is_anchor
+from ..schedules.task import Task
+from ..targets.target import Target
+from ..tensor.accuracy import Accuracy
+from ..tensor.program import Program
+
+FEW = 4  # kernels of a program that is searched whole
+
+
+def parts_of(program: Program) -> Partition | None:
+    """The kernels of a program that is not scheduled as one task; None for one that is."""
+    if len(program.stages) <= 1:
+        return None
+    found = partition(program)
+    products = sum(any(map(is_anchor, kernel.stages)) for kernel in found.kernels)
+    return found if len(found.kernels) > FEW or products > 1 else None
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The tasks of a partition, equal ones once, and which of them each kernel is."""
+
+    partition: Partition
+    tasks: tuple[Task, ...]
+    number: tuple[int, ...]  # of the task, for each kernel
+
+    @staticmethod
+    def of(parts: Partition, target: Target, threads: int, accuracy: Accuracy) -> Kernels:
+        """The tasks of these kernels."""
+        found: dict[str, int] = {}
+        tasks: list[Task] = []
+        numbers = []
+        for kernel in parts.kernels:
+            task = Task.of(kernel, target, threads, accuracy)
+            if task.text not in found:
+                found[task.text] = len(tasks)
+                tasks.append(task)
+            numbers.append(found[task.text])
+        return Kernels(parts, tuple(tasks), tuple(numbers))
+
+    def first(self, number: int) -> Program:
+        """The first kernel that is a task, with the names of the program."""
+        return self.partition.kernels[self.number.index(number)]
+
+
+def tuned_apart(
+    programs: Sequence[Program], weights: Sequence[float], target: Target, threads: int, accuracy: Accuracy
+) -> tuple[list[Program], list[float]]:
+    """The programs whose tasks a search has, equal ones once, and how often each is needed: kernels stand for what is cut."""
+    if target.kind == "cuda":
+        return list(programs), list(weights)
+    found: dict[str, int] = {}
+    tasks: list[Program] = []
+    counts: list[float] = []
+    for program, weight in zip(programs, weights, strict=True):
+        parts = parts_of(program) if isinstance(program, Program) else None
+        if parts is None:
+            tasks.append(program)
+            counts.append(weight)
+            continue
+        for kernel in parts.kernels:
+            place = found.setdefault(Task.of(kernel, target, threads, accuracy).text, len(tasks))
+            if place == len(tasks):
+                tasks.append(kernel)
+                counts.append(0.0)
+            counts[place] += weight
+    return tasks, counts
