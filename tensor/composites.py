@@ -58,7 +58,7 @@ _LARGE = 2.0**28  # from here on x^2 + 1 is x^2 and 1 / x is below half a unit o
 
 
 def _widened(function: Callable[..., Expr]) -> Callable[..., Expr]:
-    """The function of elements of one dtype, narrow floats computed in float32."""
+    """Makes of a function of elements of one dtype one that computes narrow floats in float32."""
 
     def computed(*values: Expr) -> Expr:
         return function(*map(wide, values)).cast(values[0].dtype)
@@ -211,7 +211,7 @@ def _angle(n: Expr, d: Expr) -> Expr:
 
 
 def _polynomial(coefficients: tuple[float, ...], z: Expr) -> Expr:
-    """By Horner's rule, the highest order first."""
+    """Evaluates a polynomial by Horner's rule; the coefficient of the highest order comes first."""
     total = z * coefficients[0] if coefficients[0] != 1 else z
     for c in coefficients[1:-1]:
         total = (total + c) * z
@@ -224,7 +224,7 @@ def _signed(x: Expr, value: Expr) -> Expr:
 
 
 def _mirrored(over: Expr, angle: Expr, most: float = math.pi) -> Expr:
-    """The angle, or `most` less it where the condition holds."""
+    """Gives the angle, or `most` less the angle where the condition holds."""
     return angle * select(over, literal(-1, angle.dtype), 1) + select(over, literal(most, angle.dtype), 0)
 
 
@@ -234,12 +234,12 @@ def _greater(a: Expr, b: Expr) -> Expr:
 
 
 def _lesser(a: Expr, b: Expr) -> Expr:
-    """What `_greater` is not."""
+    """Gives the other one of the two that `_greater` chooses from."""
     return select(a > b, b, a)
 
 
 def is_negative(x: Expr) -> Expr:
-    """Whether x has a sign, as -0 has; not NaN."""
+    """Tells whether the sign of x is set, as that of -0 is; false for NaN."""
     return select(x.equal(0), 1 / x, x) < 0
 
 

@@ -83,7 +83,7 @@ def cast(value: Expr, dtype: DType | str) -> Expr:
 
 
 def absolute(value: Expr) -> Expr:
-    """|value|"""
+    """The size of a value, without its sign."""
     return call("abs", value)
 
 

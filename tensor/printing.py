@@ -34,22 +34,22 @@ def print_number(value: int | float | bool) -> str:
 
 
 def print_type(tensor: Tensor) -> str:
-    """`f32[64, 64]`; a scalar is `f32[]`."""
+    """Prints a dtype and a shape: `f32[64, 64]`; a scalar is `f32[]`."""
     return f"{tensor.dtype}[{', '.join(map(str, tensor.shape))}]"
 
 
 def print_axes(axes: Sequence[Axis]) -> str:
-    """`[i: 64, j: 64]`"""
+    """Prints axes: `[i: 64, j: 64]`."""
     return f"[{', '.join(f'{axis.name}: {axis.extent}' for axis in axes)}]"
 
 
 def print_input(item: Input) -> str:
-    """`input A: f32[64]` or `constant A: f32[64]`"""
+    """Prints a declaration: `input A: f32[64]` or `constant A: f32[64]`."""
     return f"{'constant' if item.constant else 'input'} {item.tensor.name}: {print_type(item.tensor)}"
 
 
 def print_table(table: Table) -> str:
-    """`table w: f32[2, 2] = [1, 0, 0, 1]`"""
+    """Prints a table: `table w: f32[2, 2] = [1, 0, 0, 1]`."""
     values = ", ".join(map(print_number, table.values))
     return f"table {table.tensor.name}: {print_type(table.tensor)} = [{values}]"
 
@@ -87,7 +87,7 @@ def _fold_lines(stage: Stage) -> list[str]:
 
 
 def _show(expr: Expr, known: bool) -> tuple[str, int]:
-    """(text, how tightly it binds)"""
+    """Gives the text of an expression, and how tightly it binds."""
     match expr:
         case Const(value=value, dtype=dtype):
             number = print_number(value)

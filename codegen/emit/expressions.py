@@ -68,7 +68,7 @@ class Expressions:
         return self._evaluate(form)
 
     def locate(self, indices: tuple[Expr, ...], buffer: Buffer) -> Index:
-        """The number of the element of `buffer`."""
+        """Gives the number of the element of `buffer` at these indices, counted from its first."""
         key = (id(indices), buffer.shape)
         form = self._places.get(key)
         if form is None:
@@ -109,7 +109,7 @@ class Expressions:
         return self.indices.total(parts, constant)
 
     def _atom(self, expr: Expr) -> Index:
-        """What is not a sum: quotients and bounds are folded where the parts are known."""
+        """Evaluates a part of an index that is no sum: quotients and bounds are folded where their operands are known."""
         if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and len(expr.args) == 2:
             left, right = (self.index(arg) for arg in expr.args)
             if expr.name in ("min", "max"):
@@ -200,7 +200,7 @@ class Expressions:
         return buffer.values[index.constant] if known else None
 
     def place(self, name: str) -> Place:
-        """The buffer of that name."""
+        """Finds the buffer of that name."""
         place = self.places.get(name)
         if place is None:
             raise InternalError(f"the buffer {name!r} is used where it does not exist")

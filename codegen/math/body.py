@@ -55,7 +55,7 @@ class Body:
         self.declares: dict[str, None] = {}  # in order of first use
 
     def widened(self) -> Body:
-        """The same code, continued in f64."""
+        """Gives a body that continues this code in f64."""
         wide = Body(f64, self.lanes)
         wide.lines, wide.declares = self.lines, self.declares
         return wide

@@ -144,8 +144,8 @@ def exp_within(b: Body, x: str, low: str = "") -> str:
 
 
 def _exp_scaled(b: Body, x: str, low: str, where: str = "") -> str:
-    """The same with an instruction that multiplies by 2^n for any n: x = n ln 2 + r with |r| <= ln 2 / 2. f32. 0 where the
-    mask `where` does not hold."""
+    """Computes e^(x + low) of f32 with an instruction that multiplies by 2^n for any n: x = n ln 2 + r with |r| <= ln 2 / 2.
+    Gives 0 where the mask `where` does not hold."""
     magic = b.constant(1.5 * 2.0**b.mantissa_bits)
     n = b.sub(b.muladd(x, b.constant(LOG2_E_F32), magic), magic)
     r = b.muladd(n, b.constant(-LN2_F32[0]), x)

@@ -61,14 +61,14 @@ def _parity(b: Body, y: str) -> tuple[str, str]:
 
 
 def _power_f32(b: Body, x: str, y: str) -> str:
-    """In f64 throughout, where single functions have digits to spare."""
+    """Computes x^y of f32 in f64 throughout, where the exponential and the logarithm have digits to spare."""
     w = b.widened()
     x, y = (b.emit(f"fpext {b.type} {a} to {w.type}") for a in (x, y))
     return b.emit(f"fptrunc {w.type} {exp(w, w.mul(_held(w, y), log(w, x)))} to {b.type}")
 
 
 def _power_f64(b: Body, x: str, y: str) -> str:
-    """With log x as a pair. An infinite or zero x gives anything; the caller knows better."""
+    """Computes x^y of f64 with log x as a pair. An infinite or zero x gives anything; the caller puts in what is right."""
     y = _held(b, y)
     logarithm = _log_pair(b, x)
     high, low = _two_product(b, y, logarithm[0])
@@ -79,7 +79,7 @@ def _power_f64(b: Body, x: str, y: str) -> str:
 
 
 def _held(b: Body, y: str) -> str:
-    """y within +-2^65, where every x but 1 has long overflowed or vanished, and 0 log 1 is still 0."""
+    """Holds y within +-2^65, where every x but 1 has long overflowed or vanished, and 0 log 1 is still 0."""
     return b.at_least(b.at_most(y, 2.0**65), -(2.0**65))
 
 

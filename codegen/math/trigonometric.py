@@ -87,7 +87,7 @@ def _reduce(b: Body, x: str) -> tuple[str, str]:
 
 
 def _reduce_small_f32(b: Body, x: str) -> tuple[str, str]:
-    """In f64, where one product and two parts of pi/2 are enough."""
+    """Reduces numbers of f32 in f64, where one product and two parts of pi/2 are enough."""
     w = b.widened()
     wide = b.emit(f"fpext {b.type} {x} to {w.type}")
     magic = w.constant(1.5 * 2.0**52)
@@ -100,7 +100,8 @@ def _reduce_small_f32(b: Body, x: str) -> tuple[str, str]:
 
 
 def _reduce_small_f64(b: Body, x: str) -> tuple[str, str]:
-    """The first difference is exact; the second keeps its rounding error, which the third part of pi/2 joins."""
+    """Reduces numbers of f64. The first difference is exact; the second keeps its rounding error, which the third part of
+    pi/2 joins."""
     magic = b.constant(1.5 * 2.0**52)
     shifted = b.muladd(x, b.constant(TWO_OVER_PI), magic)
     n = b.sub(shifted, magic)
@@ -130,7 +131,7 @@ def _unless_huge(b: Body, x: str, huge: str, r: str, quadrant: str) -> tuple[str
 
 
 def _reduce_lanes_text(b: Body, both: str, function: str) -> str:
-    """A function of its own, out of line, since it is long and next to never called."""
+    """Writes the reduction of huge numbers as a function of its own, out of line: it is long, and next to never called."""
     inner = Body(b.dtype, b.lanes)
     r, quadrant = "%r", "%quadrant"
     for lane in range(b.lanes):

@@ -39,7 +39,7 @@ def boxes(extents: Sequence[int], cost: Callable[[Sequence[int]], int] = prod) -
 
 
 def sizes_of(box: Box) -> list[int]:
-    """Points along each axis."""
+    """Counts the points of a box along each axis."""
     return [end - start for start, end in box]
 
 

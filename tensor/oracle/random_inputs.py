@@ -49,7 +49,7 @@ def random_indices(shape: tuple[int, ...], dtype: DType, generator: np.random.Ge
 def random_array(
     shape: tuple[int, ...], dtype: DType, generator: np.random.Generator, sizes: Sizes = Sizes.USUAL
 ) -> Array:
-    """One random array, as above. bfloat16 comes as uint16 bit patterns."""
+    """Draws one array as `random_inputs` does. bfloat16 comes as uint16 bit patterns."""
     return np.asarray(_drawn(shape, dtype, generator, sizes))  # arithmetic on arrays of rank 0 leaves scalars
 
 

@@ -78,7 +78,8 @@ def bounded(program: Program, inputs: Sequence[Array]) -> tuple[Bounded, ...]:
 
 
 def bounded_at(program: Program, inputs: Sequence[Array], output: str, places: NDArray[np.int64]) -> Bounded:
-    """The same of the elements of one output at flat positions (int64[n]), evaluating only what they need."""
+    """Elements of one output at flat positions (int64[n]), and how far a kernel may be from them; only what they need is
+    evaluated."""
     check_inputs(program, inputs)
     tensor = program.tensors[output]
     evaluator = Evaluator(program, inputs, True)
@@ -90,7 +91,7 @@ def bounded_at(program: Program, inputs: Sequence[Array], output: str, places: N
 
 
 def tolerances(magnitude: Array, dtype: DType) -> NDArray[np.float64]:
-    """float64: how far a kernel may be from the truth; 0 for exact types, infinite where nothing can be said."""
+    """Tells how far a kernel may be from the truth, as float64: 0 for exact types, infinite where nothing can be said."""
     if not dtype.is_float:
         return np.zeros(magnitude.shape)
     wide = FACTOR * dtype.eps * magnitude + least_normal(dtype)

@@ -265,7 +265,7 @@ class Parser:
         return found
 
     def _deeper(self, read: Callable[[], Node]) -> Node:
-        """What stands inside of a parenthesis, or behind a sign."""
+        """Reads what stands inside of a parenthesis, or behind a sign. Errors: it is too deep."""
         if self._inside >= DEPTH:
             raise self.source.error(
                 self._next.span, "the expression is too deep",

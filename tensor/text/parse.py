@@ -125,7 +125,7 @@ class _ProgramReader:
             self.inputs.append(Input(tensor, text.keyword == "constant"))
 
     def number(self, text: Number, dtype: DType) -> Const:
-        """A literal as a dtype holds it."""
+        """Makes a literal as a dtype holds it. Errors: it cannot hold it."""
         if isinstance(text.value, bool) != (dtype == boolean):
             raise self.source.error(text.span, f"a number of dtype {dtype} was expected", found=str(text.value).lower())
         try:
@@ -211,7 +211,7 @@ class _ProgramReader:
 
 
 class _ExpressionReader:
-    """Expressions of one stage: `names` are its axes and locals. None: any free name is a variable."""
+    """Reads the expressions of one stage. `names` are its axes and locals; where it is None, any free name is a variable."""
 
     def __init__(self, program: _ProgramReader, names: Mapping[str, Expr] | None) -> None:
         self._program = program

@@ -30,7 +30,7 @@ class Span:
     end: int
 
     def to(self, other: Span) -> Span:
-        """From the start of this one to the end of the other."""
+        """Gives the span from the start of this one to the end of the other."""
         return Span(self.start, other.end)
 
 

@@ -11,7 +11,7 @@ from .source import Span
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name where it stands."""
+    """A name, and the place in the text where it stands."""
 
     text: str
     span: Span
@@ -27,7 +27,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """NAME[...]"""
+    """An element of a tensor, written NAME[...]."""
 
     name: Name
     indices: tuple[Node, ...]
@@ -48,7 +48,7 @@ Node = Name | Number | Indexed | Applied
 
 @dataclass(frozen=True, slots=True)
 class AxisText:
-    """NAME: NUMBER"""
+    """An axis and its extent, written NAME: NUMBER."""
 
     name: Name
     extent: Number
@@ -98,7 +98,7 @@ class FoldText:
 
 @dataclass(frozen=True, slots=True)
 class ReturnText:
-    """The outputs."""
+    """The statement that names the outputs."""
 
     names: tuple[Name, ...]
 
