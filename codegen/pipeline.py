@@ -37,7 +37,7 @@ from .passes.barriers import barriers
 from .passes.keep_small_serial import keep_small_serial
 from .passes.lift_branches import lift_branches
 from .passes.reciprocals import reciprocals
-from .passes.run import Pass, run_passes
+from .passes.run import Pass, run_passes, verified
 from .passes.whole_copies import whole_copies
 from .passes.whole_ranges import whole_ranges
 
@@ -136,7 +136,8 @@ def loop_program(
 def loop_ir(tree: LoopTree, target: Target, threads: int = 1, name: str = "kernel") -> LoopProgram:
     """The loop IR of a loop tree, as people are shown it. ScheduleError: a schedule that has no code yet."""
     steps = backend(target)
-    return run_passes(steps.lower(tree, target, name), steps.program, Candidate(tree, target, threads))
+    loops = verified(steps.lower(tree, target, name), "after lowering")
+    return run_passes(loops, steps.program, Candidate(tree, target, threads))
 
 
 def assembled(loops: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
