@@ -20,9 +20,7 @@ from machine import describe
 from rich.console import Console
 from rich.table import Table
 
-from tilesmith.codegen.backends.cpu import assemble
-from tilesmith.codegen.lower.lower import lower
-from tilesmith.codegen.pipeline import kernel_name, loop_tree
+from tilesmith.codegen.pipeline import assembled, kernel_name, loop_ir, loop_tree
 from tilesmith.schedules.space_ops import sample
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings
@@ -56,9 +54,9 @@ def compiled(program: Program, count: int, target: Target, threads: int, seed: i
         started = time.process_time()
         tree = loop_tree(program, space.sketches[arm], config, target)
         applied = time.process_time()
-        loops = lower(tree, target, kernel_name(program))
+        loops = loop_ir(tree, target, threads, kernel_name(program))
         lowered = time.process_time()
-        artifact = assemble(loops, target, threads)
+        artifact = assembled(loops, target, threads)
         whole = time.process_time() - lowered
         parts = {name: artifact.seconds[name] for name in ("emit", "parse", "optimize", "code")}
         share = whole / sum(parts.values())  # the artifact tells wall seconds

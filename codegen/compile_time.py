@@ -11,8 +11,7 @@ from ..schedules.sketch import Sketch
 from ..schedules.space import Value
 from ..targets.target import Target
 from ..tensor.program import Program
-from .lower.lower import lower
-from .pipeline import assembled, kernel_name, loop_tree
+from .pipeline import assembled, kernel_name, loop_ir, loop_tree
 
 # "   0.0016 ( 35.3%)   0.0010 ( 12.3%)   0.0026 ( 20.1%)   0.0026 ( 20.4%)  X86 DAG->DAG Instruction Selection"
 _LINE = re.compile(r"([\d.]+) +\( *[\d.]+%\)  (\S.*)$")
@@ -45,7 +44,7 @@ def compile_time(
         started = time.perf_counter()
         tree = loop_tree(program, sketch, config, target)
         applied = time.perf_counter()
-        loops = lower(tree, target, kernel_name(program))
+        loops = loop_ir(tree, target, threads, kernel_name(program))
         lowered = time.perf_counter()
         artifact = assembled(loops, target, threads)
         return {"apply": applied - started, "lower": lowered - applied, **artifact.seconds}

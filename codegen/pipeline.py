@@ -1,14 +1,17 @@
 """The way of a candidate from text to machine code. Read this first.
 
-program, sketch, config  --apply-->  loop tree  --lower-->  loop IR  --emit-->  LLVM IR  --compile-->  Artifact
+    program, sketch, config  --apply-->  loop tree  --lower-->  loop IR  --emit-->  LLVM IR  --compile-->  Artifact
+
+What is done from the loop tree on stands in one list for each backend: PROCESSOR, GPU, EMULATOR, to be read from top to bottom.
+`build` follows it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 from ..common.debug import Level, show
 from ..common.errors import ScheduleError
@@ -18,6 +21,7 @@ from ..schedules.outline import outline
 from ..schedules.sketch import UNSCHEDULED, Sketch, broken_conditions, parse_sketch
 from ..schedules.space import Value
 from ..schedules.task import normalised
+from ..schedules.useful import useful
 from ..targets.target import Target, parse_target
 from ..tensor.program import Program, Tensor
 from ..tensor.text.parse import parse
@@ -29,7 +33,84 @@ from .emulator.kernels import compile_emulated
 from .ir.loop_ir import LoopProgram
 from .ir.printing import print_loops
 from .lower.lower import lower
+from .passes.barriers import barriers
 from .passes.keep_small_serial import keep_small_serial
+from .passes.lift_branches import lift_branches
+from .passes.reciprocals import reciprocals
+from .passes.run import Pass, run_passes, verified
+from .passes.whole_copies import whole_copies
+from .passes.whole_ranges import whole_ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What passes over a whole program may ask for."""
+
+    tree: LoopTree
+    target: Target
+    threads: int
+
+
+def _whole_ranges(loops: LoopProgram, of: Candidate) -> LoopProgram:
+    return whole_ranges(loops) if useful(of.tree.program) else loops
+
+
+def _keep_small_serial(loops: LoopProgram, of: Candidate) -> LoopProgram:
+    return keep_small_serial(loops, of.target) if of.threads > 1 else loops
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """From a loop tree to machine code, for one kind of target. The fields stand in the order in which things are done."""
+
+    lower: Callable[[LoopTree, Target, str], LoopProgram]
+    program: tuple[Callable[[LoopProgram, Candidate], LoopProgram], ...]  # what comes out is what people are shown
+    nest: tuple[Pass, ...]  # what comes out is written as code
+    code: Callable[
+        [LoopProgram, Target, int, tuple[Pass, ...], bool], Artifact
+    ]  # runs `nest`, writes LLVM IR, compiles it
+
+
+PROCESSOR = Backend(
+    lower=lower,
+    program=(
+        _whole_ranges,  # loops are cut where a condition on indices begins to fail, if conditions end loops at all
+        _keep_small_serial,  # nests that are done before threads would have started run in one
+    ),
+    # Nests are compared here: one that another candidate had is compiled already, and what follows is not done again.
+    nest=(
+        reciprocals,  # quotients by what stays the same in a loop become products
+        lift_branches,  # branches move out of what is written out
+        whole_copies,  # copies run without conditions that hold throughout
+    ),
+    # emit/cpu/module.py writes LLVM IR, LLVM's passes are LLVM_PASSES of the backend, LLVM emits an object
+    code=assemble,
+)
+
+GPU = Backend(
+    lower=lower,
+    program=(),
+    nest=(
+        barriers,  # threads of a block meet where one reads what another wrote
+        reciprocals,
+        lift_branches,
+    ),
+    # emit/gpu/ writes LLVM IR, LLVM's passes are LLVM_PASSES of the backend, LLVM emits PTX
+    code=assemble_kernels,
+)
+
+EMULATOR = replace(
+    GPU,
+    # the same LLVM IR becomes coroutines (emulator/kernels.py), LLVM's own pipeline O1 follows, LLVM emits an object
+    code=partial(assemble_kernels, emulate=compile_emulated),
+)
+
+
+def backend(target: Target) -> Backend:
+    """Which list a target follows."""
+    if target.kind != "cuda":
+        return PROCESSOR
+    return EMULATOR if target.is_emulator else GPU
 
 
 def loop_tree(program: Program, sketch: Sketch, config: Mapping[str, Value], target: Target) -> LoopTree:
@@ -45,9 +126,24 @@ def loop_tree(program: Program, sketch: Sketch, config: Mapping[str, Value], tar
     return tree
 
 
-def loop_program(program: Program, sketch: Sketch, config: Mapping[str, Value], target: Target) -> LoopProgram:
+def loop_program(
+    program: Program, sketch: Sketch, config: Mapping[str, Value], target: Target, threads: int = 1
+) -> LoopProgram:
     """The loop IR of a candidate."""
-    return lower(loop_tree(program, sketch, config, target), target, kernel_name(program))
+    return loop_ir(loop_tree(program, sketch, config, target), target, threads, kernel_name(program))
+
+
+def loop_ir(tree: LoopTree, target: Target, threads: int = 1, name: str = "kernel") -> LoopProgram:
+    """The loop IR of a loop tree, as people are shown it. ScheduleError: a schedule that has no code yet."""
+    steps = backend(target)
+    loops = verified(steps.lower(tree, target, name), "after lowering")
+    return run_passes(loops, steps.program, Candidate(tree, target, threads))
+
+
+def assembled(loops: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
+    """Loop IR as an artifact: an object file, PTX for a GPU, or what the emulator runs in its place."""
+    steps = backend(target)
+    return steps.code(loops, target, threads, steps.nest, texts)
 
 
 def build(
@@ -65,9 +161,7 @@ def build(
     started, name = time.perf_counter(), kernel_name(program)
     tree = loop_tree(program, sketch, config, target)
     show(Level.OUTLINE, name, lambda: outline(tree))
-    loops = lower(tree, target, name)
-    if threads > 1 and target.kind != "cuda":
-        loops = keep_small_serial(loops, target)
+    loops = loop_ir(tree, target, threads, name)
     check_size(loops, threads)
     show(Level.LOOPS, name, lambda: print_loops(loops))
     lowered = time.perf_counter() - started
@@ -81,13 +175,6 @@ def build(
         texts={**more, **artifact.texts},
         seconds={"lower": lowered, **artifact.seconds},
     )
-
-
-def assembled(loops: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
-    """Loop IR as an artifact: an object file, PTX for a GPU, or what the emulator runs in its place."""
-    if target.kind == "cuda":
-        return assemble_kernels(loops, target, texts, compile_emulated if target.is_emulator else None)
-    return assemble(loops, target, threads, texts)
 
 
 def build_candidate(

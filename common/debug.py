@@ -3,7 +3,7 @@
     TILESMITH_DEBUG=1   tasks, and the table of the best
                     2   a line for each trial
                     3   outlines of schedules
-                    4   loop IR, after each pass that changed it
+                    4   loop IR, after each pass that changed it, and verified there
                     5   LLVM IR
                     6   assembly
 

@@ -45,6 +45,12 @@ def _level(text: str) -> int:
     return int(text)
 
 
+def _switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("0 or 1")
+    return text == "1"
+
+
 def _path(text: str) -> Path:
     if "\0" in text:
         raise ValueError("a path")
@@ -71,8 +77,11 @@ DATABASE = Variable("TILESMITH_DB", "the tuning database", _path, lambda: _data_
 CACHE = Variable("TILESMITH_CACHE", "the folder of compiled artifacts and measured ceilings", _path, _cache_folder)
 DEBUG = Variable("TILESMITH_DEBUG", "how much is told on stderr, 0 to 6 (see debug.py)", _level, lambda: 0)
 DUMP: Variable[Path | None] = Variable("TILESMITH_DUMP", "a folder for numbered files of every stage", _path, _nowhere)
+VERIFY = Variable(
+    "TILESMITH_VERIFY", "1: loop IR is verified after each pass, as at debug level 4", _switch, lambda: False
+)
 
-VARIABLES: tuple[Variable[Any], ...] = (DATABASE, CACHE, DEBUG, DUMP)
+VARIABLES: tuple[Variable[Any], ...] = (DATABASE, CACHE, DEBUG, DUMP, VERIFY)
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
+
+from tilesmith.common.settings import VERIFY
 
 # How long one example takes says how busy the machine is; whole tests have a limit of their own (pyproject.toml).
 # `make test` tries the same examples at every run; `make test-slow` looks for new ones.
 settings.register_profile("same", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("new", deadline=None, print_blob=True)
 settings.load_profile("same")
+
+os.environ[VERIFY.name] = "1"  # loop IR after each pass, in the children of tests too
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -27,9 +27,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from ...common.debug import Level, show, wanted
@@ -37,15 +37,18 @@ from ...common.errors import InternalError
 from ...targets.target import Target
 from ..artifact import Artifact, BufferSpec, Launch
 from ..emit.cpu.module import emit_apart, emit_nest, emit_parts, emit_together
+from ..emit.module_text import ModuleText
 from ..ir.loop_ir import Buffer, LoopProgram, Scope
 from ..ir.memory_plan import plan_memory
 from ..ir.nest_part import NestPart
-from ..ir.printing import print_loops
-from ..passes.lift_branches import lift_branches
-from ..passes.reciprocals import reciprocals
-from ..passes.whole_copies import whole_copies
+from ..passes.run import Pass, run_passes
 
 CODEGEN_VERSION = 17  # raise it when the code for the same loop IR changes: times of older code do not answer for it
+
+LLVM_PASSES = (
+    "always_inliner",  # the vector math functions
+    "instruction_combine",  # peepholes
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,139 +129,115 @@ def parse_module(ir: str, triple: str = "", tm: Any = None) -> Any:
 
 
 def optimize(module: Any, tm: Any) -> None:
-    """Runs the passes."""
+    """Runs LLVM's passes."""
     import llvmlite.binding as llvm
 
     builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()  # the vector math functions
-    passes.add_instruction_combine_pass()  # peepholes
+    for name in LLVM_PASSES:
+        getattr(passes, f"add_{name}_pass")()
     passes.run(module, builder)
 
 
-def _passed(part: NestPart) -> NestPart:
-    """A nest after its passes, in this order."""
-    program = LoopProgram(part.symbol, part.buffers, part.tables, (), (part.nest,))
-    for one in (reciprocals, lift_branches, whole_copies):
-        changed = one(program)
-        if wanted(Level.LOOPS) and changed != program:
-            show(Level.LOOPS, f"{program.name} after {one.__name__}", print_loops(changed))
-        program = changed
-    return replace(part, nest=program.nests[0])
-
-
 @dataclass(frozen=True, slots=True)
-class CompiledNest:
-    """An object with one nest (or what calls nests), and the symbols of the threading runtime that it needs."""
+class CompiledModule:
+    """An object, the text that it was made of if asked for, and the symbols of the threading runtime that it needs."""
 
     compiled: Compiled
     llvm: str
     runtime_symbols: frozenset[str]
 
 
+Key = tuple[object, ...]
 _KEPT = 256  # objects of a process: those of the programs that it works on
-_nests: OrderedDict[tuple[str, Target], CompiledNest] = OrderedDict()
-_nests_lock = threading.Lock()
+_modules: OrderedDict[Key, CompiledModule] = OrderedDict()
+_modules_lock = threading.Lock()
 
 
-def _kept(key: tuple[str, Target]) -> CompiledNest | None:
-    """What was compiled before."""
-    with _nests_lock:
-        found = _nests.get(key)
-        if found is not None:
-            _nests.move_to_end(key)
-        return found
+def _shared(
+    key: Key, write: Callable[[], ModuleText], target: Target, texts: bool
+) -> tuple[CompiledModule, dict[str, float]]:
+    """A module that candidates share, and the seconds that it took: none if it was compiled before under this key."""
+    if not texts:
+        with _modules_lock:
+            found = _modules.get(key)
+            if found is not None:
+                _modules.move_to_end(key)
+                return found, {}
+    made, seconds = _compiled(write, target, texts)
+    if not texts:
+        with _modules_lock:
+            _modules[key] = made
+            if len(_modules) > _KEPT:
+                _modules.popitem(last=False)
+    return made, seconds
 
 
-def _keep(key: tuple[str, Target], made: CompiledNest) -> None:
-    with _nests_lock:
-        _nests[key] = made
-        if len(_nests) > _KEPT:
-            _nests.popitem(last=False)
-
-
-def compile_nest(part: NestPart, target: Target, texts: bool) -> tuple[CompiledNest, dict[str, float]]:
-    """A nest as an object of its own, and the seconds that it took: none if the same one was compiled before."""
-    found = None if texts else _kept((part.symbol, target))
-    if found is not None:
-        return found, {}
+def _compiled(write: Callable[[], ModuleText], target: Target, texts: bool) -> tuple[CompiledModule, dict[str, float]]:
+    """A module, and the seconds of each part."""
     started = time.perf_counter()
-    module = emit_nest(_passed(part), target)
+    module = write()
     ir = module.text()
     emitted = time.perf_counter() - started
     compiled = compile_object(ir, target, texts)
-    made = CompiledNest(compiled, ir if texts else "", frozenset(module.runtime_symbols))
-    if not texts:
-        _keep((part.symbol, target), made)
+    made = CompiledModule(compiled, ir if texts else "", frozenset(module.runtime_symbols))
     return made, {"emit": emitted, **compiled.seconds}
 
 
-def _compile_caller(ir: str, parts: Sequence[NestPart], target: Target) -> tuple[Compiled, dict[str, float]]:
-    """What calls nests of other modules. Seconds as of `compile_nest`.
+def assemble(
+    program: LoopProgram, target: Target, threads: int, passes: tuple[Pass, ...], texts: bool = False
+) -> Artifact:
+    """Loop IR as an Artifact. `texts` keeps "llvm" and "asm" in it.
 
-    But for the names of its nests it is the same for most candidates of a program. So it is compiled with numbers as names,
-    which are as long as the names that take their place in the object: an object file finds symbols by offsets of their names.
-    """
-    names = [(part.symbol, part.numbered(number)) for number, part in enumerate(parts)]
-    for symbol, number in names:
-        ir = ir.replace(symbol, number)
-    found, seconds = _kept((ir, target)), {}
-    if found is None:
-        compiled = compile_object(ir, target)
-        found, seconds = CompiledNest(compiled, "", frozenset()), compiled.seconds
-        _keep((ir, target), found)
-    code = found.compiled.code
-    for symbol, number in names:
-        code = code.replace(number.encode(), symbol.encode())
-    return replace(found.compiled, code=code), seconds
-
-
-def assemble(program: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
-    """A lowered candidate as an Artifact. `texts` keeps "llvm" and "asm" in it.
-
-    One nest is in the same object as what calls it; several have objects of their own, which other candidates share.
+    passes: over each nest, before it is written. One nest is in the same object as what calls it; several have objects of their
+    own. Candidates share these, and the object that calls nests; only the table of the nests is a candidate's own.
     """
     started = time.perf_counter()
     keeps = texts or wanted(Level.LLVM)
     plan = plan_memory(program, threads)
-    rest, parts = emit_parts(program, plan)
-    apart = len(parts) > 1
-    if apart:
-        module = emit_apart(rest, parts, target)
-    else:
-        module, parts = emit_together(rest, list(map(_passed, parts)), target), []
-    ir = module.text()
+    caller, parts = emit_parts(program, plan)
     seconds = {"emit": time.perf_counter() - started, "parse": 0.0, "optimize": 0.0, "code": 0.0}
-    if apart and not keeps:
-        compiled, spent = _compile_caller(ir, parts, target)
+
+    def passed(part: NestPart) -> NestPart:
+        return replace(part, nest=run_passes(part.program, passes).nests[0])
+
+    def apart(part: NestPart) -> ModuleText:
+        return emit_nest(passed(part), target)
+
+    if len(parts) < 2:
+        made = [_compiled(lambda: emit_together(caller, list(map(passed, parts)), target), target, keeps)]
     else:
-        compiled = compile_object(ir, target, keeps)
-        spent = compiled.seconds
-    nests = [compile_nest(part, target, keeps) for part in parts]
-    for one in (spent, *(of_nest for _, of_nest in nests)):
-        for name, value in one.items():
+        calling, table = emit_apart(caller, parts, target)
+        made = [
+            _shared((calling.text(), target), lambda: calling, target, keeps),
+            _compiled(lambda: table, target, keeps),
+            *(_shared((part.symbol, target, passes), partial(apart, part), target, keeps) for part in parts),
+        ]
+    for _, spent in made:
+        for name, value in spent.items():
             seconds[name] += value
-    written = "\n".join([ir, *(nest.llvm for nest, _ in nests)])
-    asm = "\n".join([compiled.asm, *(nest.compiled.asm for nest, _ in nests)])
+    modules = [module for module, _ in made]
+    written = "\n".join(module.llvm for module in modules)
+    asm = "\n".join(module.compiled.asm for module in modules)
     show(Level.LLVM, program.name, written)
     show(Level.ASSEMBLY, program.name, asm)
-    symbols = module.runtime_symbols.union(*(nest.runtime_symbols for nest, _ in nests))
+    code, *others = (module.compiled.code for module in modules)
     return Artifact(
         name=program.name,
         target=target.text,
         threads=threads,
         format="object",
-        code=compiled.code,
-        symbol=module.symbol,
+        code=code,
+        symbol=caller.symbol,
         inputs=specs(program, Scope.INPUT),
         constants=specs(program, Scope.CONSTANT),
         outputs=specs(program, Scope.OUTPUT),
         prepared_bytes=plan.prepared_bytes,
         workspace_bytes=plan.workspace_bytes,
-        launches=tuple(Launch(symbol) for symbol in module.nests),
-        runtime_symbols=tuple(sorted(symbols)),
+        launches=tuple(Launch(symbol) for symbol in caller.nests),
+        runtime_symbols=tuple(sorted(frozenset().union(*(module.runtime_symbols for module in modules)))),
         builder=builder_version(),
-        parts=tuple(nest.compiled.code for nest, _ in nests),
+        parts=tuple(others),
         texts={"llvm": written, "asm": asm} if texts else {},
         seconds=seconds,
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ...common.debug import Level, show, wanted
+from ...common.debug import Level, show
 from ...common.errors import TargetError
 from ...targets.target import Target
 from ..artifact import Artifact, Launch
@@ -28,12 +28,11 @@ from ..ir.facts import facts
 from ..ir.loop_ir import Buffer, LoopProgram, Nest, Scope
 from ..ir.memory_plan import MemoryPlan, plan_memory
 from ..ir.printing import print_loops
-from ..passes.barriers import barriers
-from ..passes.lift_branches import lift_branches
-from ..passes.reciprocals import reciprocals
+from ..passes.run import Pass, run_passes
 from .cpu import Compiled, builder_version, parse_module, specs
 
 ALIGNMENT = 16  # of every array that a kernel is given
+LLVM_PASSES = ("always_inliner", "sroa", "instruction_combine", "simplify_cfg")
 
 
 def emit_kernels(program: LoopProgram, target: Target) -> tuple[ModuleText, tuple[Launch, ...], tuple[Launch, ...]]:
@@ -119,10 +118,8 @@ def compile_ptx(ir: str, target: Target) -> tuple[str, str, dict[str, float]]:
     parsed = time.perf_counter()
     builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_simplify_cfg_pass()
+    for name in LLVM_PASSES:
+        getattr(passes, f"add_{name}_pass")()
     passes.run(module, builder)
     optimized = time.perf_counter()
     text = str(module)
@@ -131,25 +128,21 @@ def compile_ptx(ir: str, target: Target) -> tuple[str, str, dict[str, float]]:
     return ptx, text, {"parse": parsed - started, "optimize": optimized - parsed, "code": done - optimized}
 
 
-def _passed(program: LoopProgram) -> LoopProgram:
-    """Loop IR after its passes, in this order."""
-    for one in (barriers, reciprocals, lift_branches):
-        changed = one(program)
-        if wanted(Level.LOOPS) and changed != program:
-            show(Level.LOOPS, f"{program.name} after {one.__name__}", print_loops(changed))
-        program = changed
-    return program
-
-
 def assemble_kernels(
-    program: LoopProgram, target: Target, texts: bool = False, emulate: Callable[[str], Compiled] | None = None
+    program: LoopProgram,
+    target: Target,
+    _threads: int,
+    passes: tuple[Pass, ...],
+    texts: bool = False,
+    emulate: Callable[[str], Compiled] | None = None,
 ) -> Artifact:
-    """A lowered candidate as an Artifact. `texts` keeps "llvm" and "ptx" in it.
+    """Loop IR as an Artifact. `texts` keeps "llvm", "ptx", and the loop IR after all passes, as "barriers", in it.
 
-    `emulate`: makes of the LLVM IR an object for this machine, which then stands in the artifact instead of PTX.
+    passes: over the program, before it is written. `emulate`: makes of the LLVM IR an object for this machine, which
+    stands in the artifact instead of PTX then. How many threads a processor may run is nothing to a GPU.
     """
     started = time.perf_counter()
-    passed = _passed(program)
+    passed = run_passes(program, passes)
     module, launches, prepare = emit_kernels(passed, target)
     ir = module.text()
     show(Level.LLVM, program.name, ir)

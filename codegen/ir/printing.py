@@ -89,7 +89,9 @@ def _statement(node: Statement, depth: int, lines: list[str], last: bool = True)
             sign = "=(stream)" if node.streaming else "=(later)" if node.later else "=(ahead)" if node.ahead else "="
             lines.append(f"{pad}{name}[{', '.join(map(print_expr, indices))}] {sign} {print_expr(value)}")
         case Update(buffer=name, indices=indices, combiner=combiner, value=value):
-            lines.append(f"{pad}{name}[{', '.join(map(print_expr, indices))}] {COMBINED[combiner]} {print_expr(value)}")
+            lines.append(
+                f"{pad}{name}[{', '.join(map(print_expr, indices))}] {COMBINED.get(combiner, combiner)} {print_expr(value)}"
+            )
         case Prefetch(buffer=name, indices=indices, locality=locality):
             lines.append(f"{pad}prefetch({locality}) {name}[{', '.join(map(print_expr, indices))}]")
         case Barrier(buffers=buffers):

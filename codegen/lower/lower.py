@@ -40,7 +40,6 @@ from ..ir.loop_ir import (
     Store,
     statements,
 )
-from ..passes.whole_ranges import whole_ranges
 from .nest import NestLowering
 from .refusals import check_lowers
 from .refusals_gpu import check_lowers_for_gpu, check_storage
@@ -82,8 +81,7 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
     outputs = [storage[name].buffer for name in tree.program.outputs]
     shared = (Scope.PREPARED, Scope.WORKSPACE, Scope.TABLE)
     used = [s.buffer for s in storage.values() if s.buffer.scope in shared]
-    made = LoopProgram(name, (*buffers, *outputs), tuple(used), tuple(prepare), tuple(nests))
-    return whole_ranges(made) if lowering.useful else made
+    return LoopProgram(name, (*buffers, *outputs), tuple(used), tuple(prepare), tuple(nests))
 
 
 def _constants_read_at_run_time(tree: LoopTree, prepared: frozenset[str]) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...tensor.expr import Const, Expr, Read, variables, walk
-from ..ir.facts import expressions
+from ...tensor.expr import Const, Read, walk
+from ..ir.facts import differs, expressions
 from ..ir.loop_ir import (
     THREAD_INDEX,
     Allocate,
@@ -132,19 +132,19 @@ class _Walk:
                 changed, after = self.statement(inner, before, own)
                 return replace(node, body=changed), after
             case Let(var=var, value=value, body=inner):
-                changed, after = self.statement(inner, before, own | {var} if _differs(value, own) else own)
+                changed, after = self.statement(inner, before, own | {var} if differs(value, own) else own)
                 return replace(node, body=changed), after
             case For() if node.index is not None:
                 changed, after = self.statement(
-                    node.body, before, own | {node.var} if _differs(node.index, own) else own
+                    node.body, before, own | {node.var} if differs(node.index, own) else own
                 )
                 return replace(node, body=changed), after
             case For(extent=Const(value=1)):
                 changed, after = self.statement(node.body, before, own)
                 return replace(node, body=changed), after
-            case For() if not _differs(node.extent, own):
+            case For() if not differs(node.extent, own):
                 return self._loop(node, before, own)
-            case If() if not _differs(node.condition, own):
+            case If() if not differs(node.condition, own):
                 return self._branch(node, before, own)
             case Wait():
                 return node, before.landed()
@@ -196,11 +196,6 @@ class _Walk:
             return replace(node, then=then), before.then(after)
         otherwise, other = self.statement(node.otherwise, before, own)
         return replace(node, then=then, otherwise=otherwise), after.then(other)
-
-
-def _differs(expr: Expr, own: frozenset[str]) -> bool:
-    """Whether threads may disagree on a value: what is read from memory counts as such."""
-    return bool(variables(expr) & own) or any(isinstance(part, Read) for part in walk(expr))
 
 
 def _first_barrier(node: Statement) -> Barrier | None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.lowering.truth import analysed, check_case
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.common.errors import ScheduleError
 from tilesmith.schedules.outline import outline
 from tilesmith.schedules.schedule import Schedule, trace
@@ -92,6 +92,6 @@ class AcceptanceContract:
         arm = sketch.arm(self.large, LARGE)
         tree = sketch.apply(self.large, LARGE, config(arm, arm.default))
         with pytest.raises(ScheduleError, match=self.refusal) as caught:
-            lower(tree, LARGE)
+            loop_ir(tree, LARGE)
         assert caught.value.expected
         assert "<-- here" in caught.value.where

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.random_programs import MORE_KINDS, programs
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.cost_model.analytic import CALL, predict
 from tilesmith.cost_model.gpu.analytic import START
 from tilesmith.cost_model.levels import levels
@@ -72,7 +72,7 @@ def check(program: Program, target: str, seed: int, most: int = 3) -> None:
         assert np.isfinite(seconds).all() and (seconds >= (CALL if target == "processor" else START)).all()
         if len(good):
             one = sketch.apply(task.body, chosen, config(arm, choices[good[0]]))
-            made, counted = lower(one, chosen), levels(one)
+            made, counted = loop_ir(one, chosen), levels(one)
             ahead = {nest.name for nest in made.prepare if not nest.name.startswith("keep_")}
             rare = {s.stage for s in one.stages if asked_for(one.definition(s.stage)) is not None}
             assert ahead == prepared_stages(one)

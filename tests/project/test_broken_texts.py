@@ -12,7 +12,7 @@ import pytest
 from helpers.mutated_lines import PIECES, PROGRAMS
 from tilesmith.codegen.ir.parsing import parse_loops
 from tilesmith.codegen.ir.printing import print_loops
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.common.errors import TilesmithError
 from tilesmith.schedules.sketch import parse_sketch
 from tilesmith.schedules.task import Task
@@ -30,7 +30,7 @@ def sound() -> dict[str, list[str]]:
         task = Task.of(parse(text), target, 1)
         pick = analytic_pick(task)
         sketches.append(pick.sketch.text)
-        loops.append(print_loops(lower(pick.sketch.apply(task.body, target, pick.config), target)))
+        loops.append(print_loops(loop_ir(pick.sketch.apply(task.body, target, pick.config), target)))
     return {
         "sketch": sketches,
         "loops": loops,

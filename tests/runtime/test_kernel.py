@@ -26,8 +26,8 @@ from helpers.emission.loops import (
     update,
 )
 from tilesmith.codegen.artifact import Artifact
-from tilesmith.codegen.backends.cpu import assemble
 from tilesmith.codegen.ir.loop_ir import Buffer, Scope
+from tilesmith.codegen.pipeline import assembled
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure, TargetError
 from tilesmith.runtime.devices.cpu.device import CpuDevice
 from tilesmith.runtime.devices.cpu.memory import LARGE_PAGE, address, aligned_array, kept_memory
@@ -47,7 +47,7 @@ def scale_artifact(threads: int = 1, texts: bool = False) -> Artifact:
     first = parallel(I, 4, lanes(L, 16, store(shared, (I, L), read(x, I, L) * read(kept, L))))
     second = parallel(I, 4, lanes(L, 16, store(z, (I, L), read(shared, I, L) * 0.5 + read(y, I, L))))
     loops = program((x, y, w, z), first, second, globals=(kept, shared), prepare=(prepare,))
-    return assemble(loops, HOST, threads, texts)
+    return assembled(loops, HOST, threads, texts)
 
 
 W = np.arange(16, dtype=np.float32)
@@ -77,7 +77,7 @@ def test_call_allocates_or_writes_to_out(kernel: Kernel) -> None:
 def test_several_outputs_are_a_tuple() -> None:
     x, a, b = given("x", 8), result("a", 8), result("b", 8)
     two = Kernel(
-        assemble(program((x, a, b), serial(I, 8, store(a, (I,), read(x, I)), store(b, (I,), -read(x, I)))), HOST, 1)
+        assembled(program((x, a, b), serial(I, 8, store(a, (I,), read(x, I)), store(b, (I,), -read(x, I)))), HOST, 1)
     )
     data = np.arange(8, dtype=np.float32)
     first, second = two(data)
@@ -158,7 +158,7 @@ def test_wrong_constants_are_refused() -> None:
 
 def test_bf16_is_carried_as_bit_patterns() -> None:
     x, z = given("x", 4, dtype=bf16), result("z", 4, dtype=bf16)
-    double = Kernel(assemble(program((x, z), serial(I, 4, store(z, (I,), read(x, I) + read(x, I)))), HOST, 1))
+    double = Kernel(assembled(program((x, z), serial(I, 4, store(z, (I,), read(x, I) + read(x, I)))), HOST, 1))
     bits = np.array([0x3F80, 0xC000, 0x7F80, 0x0001], np.uint16)
     assert double(bits).tolist() == [0x4000, 0xC080, 0x7F80, 0x0002]
     with pytest.raises(ArgumentError, match="dtype"):
@@ -199,7 +199,7 @@ def test_the_global_lock_is_released() -> None:
     """While a long kernel runs in one thread, another one makes progress."""
     z = result("z", 1)
     body = block(store(z, (0,), ZERO), serial(I, 60_000_000, update(z, (0,), "sum", index(1).cast(f32))))
-    slow = Kernel(assemble(program((z,), body), HOST, 1))
+    slow = Kernel(assembled(program((z,), body), HOST, 1))
     thread = threading.Thread(target=slow)
     thread.start()
     started, steps = time.perf_counter(), 0
@@ -212,7 +212,7 @@ def test_the_global_lock_is_released() -> None:
 
 def test_call_overhead_and_time() -> None:
     x, y, z = given("x", 16), given("y", 16), result("z", 16)
-    add = Kernel(assemble(program((x, y, z), lanes(L, 16, store(z, (L,), read(x, L) + read(y, L)))), HOST, 1))
+    add = Kernel(assembled(program((x, y, z), lanes(L, 16, store(z, (L,), read(x, L) + read(y, L)))), HOST, 1))
     a = np.ones(16, np.float32)
     best = 1.0
     for _ in range(20):

@@ -11,7 +11,7 @@ import pytest
 from helpers.emission.loops import HOST, run
 from helpers.lowering.derived import assert_runs, body_of, some_configs
 from helpers.lowering.truth import check_case, exact_inputs, run_lowered
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.cost_model.levels import levels
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.sketch import Sketch
@@ -111,7 +111,7 @@ def test_terms_that_are_left_out_may_be_anything() -> None:
     whole = wanted.reshape(9, 5)
     assert np.isfinite(whole[:6]).all() and not np.isfinite(whole[6:]).any()
     for values in some_configs(program, sketch, 3):
-        (found,) = run(lower(sketch.apply(program, HOST, values), HOST), inputs, 1)
+        (found,) = run(loop_ir(sketch.apply(program, HOST, values), HOST), inputs, 1)
         assert np.allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
@@ -120,7 +120,7 @@ def test_the_cost_model_counts_what_is_run_on_average() -> None:
     sketch = by_rows(program)
     for values in some_configs(program, sketch, 4, WIDE):
         tree = sketch.apply(program, NARROW, values)
-        interpreter, _ = run_lowered(program, lower(tree, NARROW), exact_inputs(program, 1))
+        interpreter, _ = run_lowered(program, loop_ir(tree, NARROW), exact_inputs(program, 1))
         counted = levels(tree, useful(tree.program))
         for stage in counted.stages.values():
             if not stage.loops.loops or stage.loops.copies is not None:

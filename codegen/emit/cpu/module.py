@@ -4,8 +4,10 @@
     <name>_prepare     calls the prepare nests, if there is PREPARED memory
     <name>_repeat      calls <name> `count` times: the loop that is timed
     <name>.nest        the only nest; its buffers are parameters, so that LLVM knows them as distinct
-    <name>.nest.<hash> one of several nests: a module for each of them and one for the rest, so that candidates share what they
-                       have in common (nest_part.py)
+    <name>.nest.<hash> one of several nests: a module for each of them, so that candidates share what they have in common
+                       (nest_part.py)
+    <name>.nests       the addresses of several nests: a module of its own, the only one that tells which nests a candidate has.
+                       So candidates share the module that calls nests, too
 
 Threads are started by parallel.py, statements are written by emit/statements.py. LLVM is left with instruction selection,
 register allocation and peephole work: common subexpressions, invariant code and register tiles are right in the text already,
@@ -14,7 +16,7 @@ and no LLVM pass vectorizes or unrolls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....targets.target import Target
@@ -54,21 +56,33 @@ def emit_parts(program: LoopProgram, plan: MemoryPlan) -> tuple[ModuleText, list
     main = module.symbol = plain_symbol(program.name)
     before = program.prepare if plan.prepared_bytes else ()
     parts = [part_of(program, nest, plan.threads, f"{main}.nest") for nest in (*before, *program.nests)]
+    places: dict[str, int] = {}  # of several nests in the table
     if len(parts) > 1:
         parts = [replace(part, symbol=f"{part.symbol}.{part.digest}") for part in parts]
+        symbols = dict.fromkeys(part.symbol for part in parts)
+        places = {symbol: place for place, symbol in enumerate(symbols)} if len(symbols) > 1 else {}
     if before:
-        _entry(module, program, plan, f"{main}_prepare", parts[: len(before)])
-    _entry(module, program, plan, main, parts[len(before) :])
+        _entry(module, program, plan, f"{main}_prepare", parts[: len(before)], places)
+    _entry(module, program, plan, main, parts[len(before) :], places)
     module.nests = [part.symbol for part in parts[len(before) :]]
     module.functions.append(repeat(main))
     return module, list({part.symbol: part for part in parts}.values())
 
 
-def emit_apart(module: ModuleText, parts: Sequence[NestPart], target: Target) -> ModuleText:
-    """The exported functions as a module that calls nests of other modules."""
-    for part in parts:
-        module.declarations[part.symbol] = part.declaration
-    return _ended(module, target)
+def emit_apart(module: ModuleText, parts: Sequence[NestPart], target: Target) -> tuple[ModuleText, ModuleText]:
+    """The exported functions as a module that calls nests of other modules, and the table through which it does."""
+    name = nests_table(module.symbol)
+    module.globals[name] = f"@{name} = external constant [{len(parts)} x ptr]"
+    table_ = ModuleText()
+    table_.declarations = {part.symbol: f"declare void @{part.symbol}()" for part in parts}
+    addresses = ", ".join(f"ptr @{part.symbol}" for part in parts)
+    table_.globals[name] = f"@{name} = constant [{len(parts)} x ptr] [{addresses}], align 8"
+    return _ended(module, target), table_
+
+
+def nests_table(main: str) -> str:
+    """The symbol of the addresses of a program's nests."""
+    return f"{main}.nests"
 
 
 def emit_nest(part: NestPart, target: Target) -> ModuleText:
@@ -127,8 +141,15 @@ def table_name(buffer: Buffer) -> str:
     return f"@table.{plain_symbol(buffer.name)}"
 
 
-def _entry(module: ModuleText, program: LoopProgram, plan: MemoryPlan, symbol: str, parts: Sequence[NestPart]) -> None:
-    """Writes an exported function, which finds the buffers and calls the nests."""
+def _entry(
+    module: ModuleText,
+    program: LoopProgram,
+    plan: MemoryPlan,
+    symbol: str,
+    parts: Sequence[NestPart],
+    places: Mapping[str, int],
+) -> None:
+    """Writes an exported function, which finds the buffers and calls the nests, each by its place in the table, if any."""
     lines: list[str] = []
     names = {buffer.name: f"%p{i}" for i, buffer in enumerate((*program.arguments, *program.globals))}
     used = {buffer.name for part in parts for buffer in part.buffers}
@@ -141,9 +162,14 @@ def _entry(module: ModuleText, program: LoopProgram, plan: MemoryPlan, symbol: s
             offset = (plan.prepared | plan.workspace)[buffer.name]
             lines.append(f"  {names[buffer.name]} = getelementptr i8, ptr %{buffer.scope.value}, i64 {offset}")
     lines.append(f"  %scratch = getelementptr i8, ptr %workspace, i64 {plan.shared_bytes}")
-    for part in parts:
+    for number, part in enumerate(parts):
         arguments = ", ".join([*(f"ptr {names[b.name]}" for b in part.buffers), "ptr %scratch"])
-        lines.append(f"  call void @{part.symbol}({arguments})")
+        callee = f"@{part.symbol}"
+        if part.symbol in places:
+            callee = f"%nest{number}"
+            entry = f"getelementptr (ptr, ptr @{nests_table(module.symbol)}, i64 {places[part.symbol]})"
+            lines.append(f"  {callee} = load ptr, ptr {entry}, align 8")
+        lines.append(f"  call void {callee}({arguments})")
     body = "\n".join(lines)
     module.functions.append(f"define void @{symbol}({ENTRY}) #0 {{\nentry:\n{body}\n  ret void\n}}")
 

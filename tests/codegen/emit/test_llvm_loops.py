@@ -24,9 +24,9 @@ from helpers.emission.loops import (
     unrolled,
     update,
 )
-from tilesmith.codegen.backends.cpu import assemble
 from tilesmith.codegen.ir.loop_ir import Allocate, Buffer, For, If, Let, LoopProgram, Scope, Statement
 from tilesmith.codegen.passes.lift_branches import lift_branches
+from tilesmith.codegen.pipeline import assembled
 from tilesmith.common.errors import InternalError
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.dtype import f32, i64
@@ -311,7 +311,7 @@ def test_streaming_stores_need_no_alignment(shift: int) -> None:
     loops = program((x, z), body, serial(J, shift, store(z, (64 + J,), read(x, 64 + J))))
     data = random(x)
     close(run(loops, [data], 2)[0], data)
-    text = assemble(loops, parse_target("x86:avx512"), 2, texts=True).texts["asm"]
+    text = assembled(loops, parse_target("x86:avx512"), 2, texts=True).texts["asm"]
     assert "vmovntps" in text and "sfence" in text
 
 
@@ -323,7 +323,7 @@ def test_streaming_stores_of_odd_places_are_ordinary() -> None:
     )
     data = random(x)
     close(run(loops, [data])[0], data)
-    assert "vmovntps" not in assemble(loops, parse_target("x86:avx512"), 1, texts=True).texts["asm"]
+    assert "vmovntps" not in assembled(loops, parse_target("x86:avx512"), 1, texts=True).texts["asm"]
 
 
 def test_wrong_loop_ir_is_reported() -> None:

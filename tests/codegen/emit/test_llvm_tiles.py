@@ -9,8 +9,7 @@ import pytest
 
 from helpers.emission.loops import random, run
 from helpers.emission.tiles import matmul
-from tilesmith.codegen.backends.cpu import assemble
-from tilesmith.codegen.pipeline import build
+from tilesmith.codegen.pipeline import assembled, build
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
@@ -53,7 +52,7 @@ def test_inner_loop_is_fma_and_loads_alone(rows: int, vectors: int) -> None:
     is loaded once a step and each element of A is broadcast once."""
     unroll = 4
     loops = matmul(rows * 16, vectors * 16 * 4, 512, rows, vectors, depth=256, unroll=unroll)
-    lines = [line.strip() for line in assemble(loops, AVX512, 1, texts=True).texts["asm"].splitlines()]
+    lines = [line.strip() for line in assembled(loops, AVX512, 1, texts=True).texts["asm"].splitlines()]
     at = [number for number, line in enumerate(lines) if line.startswith("vfmadd")]
     assert len(at) == rows * vectors * unroll
     body = lines[at[0] - vectors - 2 : at[-1] + 1]
@@ -77,6 +76,6 @@ def test_copies_of_an_unrolled_step_push_no_accumulator_out(rows: int, vectors: 
 @pytest.mark.parametrize("name", ["aarch64:neon", "riscv64:v"])
 def test_cross_compilation(name: str) -> None:
     """Machine code for another kind of processor can be made anywhere."""
-    artifact = assemble(matmul(9, 21, 12, rows=4, vectors=2, depth=8, width=4), parse_target(name), 2, texts=True)
+    artifact = assembled(matmul(9, 21, 12, rows=4, vectors=2, depth=8, width=4), parse_target(name), 2, texts=True)
     assert artifact.runtime_symbols == ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
     assert ("fmla" if name.startswith("aarch64") else "vfmacc") in artifact.texts["asm"]

@@ -30,9 +30,10 @@ def built(operator: str, threads: int = 2, texts: bool = False) -> Artifact:
 
 def test_a_nest_that_is_the_same_is_compiled_once() -> None:
     sums, products = built("+"), built("*")
-    assert len(sums.parts) == 2
-    assert sums.parts[0] is products.parts[0] and sums.parts[1] != products.parts[1]
-    assert built("+", threads=1).parts[0] is not sums.parts[0]
+    table, first, second = sums.parts
+    assert sums.code is products.code, "what calls the nests knows them by their places only"
+    assert first is products.parts[1] and second != products.parts[2] and table != products.parts[0]
+    assert built("+", threads=1).parts[1] is not first
 
 
 def test_nests_apart_compute_what_they_should() -> None:

@@ -11,9 +11,8 @@ import pytest
 from helpers.emission.loops import HOST, run
 from helpers.lowering.interpreter import Interpreter
 from helpers.lowering.truth import exact_inputs
-from tilesmith.codegen.backends.cpu import assemble
 from tilesmith.codegen.ir.loop_ir import LoopProgram, Prefetch, statements
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import assembled, loop_ir
 from tilesmith.common.errors import TemplateError
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.schedule import Schedule, trace
@@ -48,7 +47,7 @@ def tiled(columns: bool) -> Callable[[Schedule], None]:
 
 def lowered(program: Program, columns: bool) -> LoopProgram:
     (sketch,) = trace(tiled(columns), program)
-    return lower(sketch.apply(program, AVX512, {}), AVX512)
+    return loop_ir(sketch.apply(program, AVX512, {}), AVX512)
 
 
 def lines(loops: LoopProgram, program: Program, tensor: str) -> set[int]:
@@ -93,14 +92,14 @@ def test_values_are_the_same(m: int, n: int, k: int, columns: bool) -> None:
 def test_addresses_of_hints_cost_no_signed_division() -> None:
     """None is negative; what a signed quotient costs on top made 512x512x512 with 8 lanes slower by a third."""
     for columns in (False, True):
-        artifact = assemble(lowered(canonical(matmul(12, 100, 33)), columns), AVX512, 1, texts=True)
+        artifact = assembled(lowered(canonical(matmul(12, 100, 33)), columns), AVX512, 1, texts=True)
         assert "udiv" in artifact.texts["llvm"] or columns
         assert "sdiv" not in artifact.texts["llvm"]
 
 
 def test_hints_stand_once_in_an_unrolled_trip() -> None:
     program = canonical(matmul(12, 96, 32))
-    text = assemble(lowered(program, True), AVX512, 1, texts=True).texts["asm"]
+    text = assembled(lowered(program, True), AVX512, 1, texts=True).texts["asm"]
     # 64 lines of a panel in 24 trips: 3 each
     assert len(re.findall(r"\tprefetcht0", text)) == 3
 
@@ -122,7 +121,7 @@ def test_a_stage_inside_of_its_epilogue_counts_the_trips_around_it(operand: str)
         if f"bring(t0, {operand}, " not in sketch.text:
             continue
         config = {t.name: 1 if t.name.endswith("bring") else t.default for t in sketch.tunables}
-        (output,) = run(lower(sketch.apply(program, HOST, config), HOST), inputs, 1)
+        (output,) = run(loop_ir(sketch.apply(program, HOST, config), HOST), inputs, 1)
         assert np.array_equal(output.reshape(want.shape), want)
         ran += 1
     assert ran
@@ -153,7 +152,7 @@ def test_what_places_depend_on_data_is_not_asked_for() -> None:
         arm = sketch.arm(program, AVX512)
         values = {p.name: 1 if p.name.endswith(".bring") else p.values[p.default] for p in arm.parameters}
         brought += any(step.op == "bring" and step.arguments[1] == "t0" for step in sketch.steps)
-        nests = lower(sketch.apply(program, AVX512, values), AVX512).nests
+        nests = loop_ir(sketch.apply(program, AVX512, values), AVX512).nests
         hints = [s for nest in nests for s in statements(nest.body) if isinstance(s, Prefetch)]
         assert not any(reads(index) for hint in hints for index in hint.indices)
     assert brought

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from helpers.lowering.truth import assert_correct, exact_inputs
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.common.errors import ScheduleError
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.targets.target import parse_target
@@ -84,6 +84,6 @@ def attached_to_a_step(s: Schedule) -> None:
 def test_refused(template: Callable[[Schedule], None], problem: str) -> None:
     (sketch,) = trace(template, PROGRAM)
     with pytest.raises(ScheduleError, match=problem) as caught:
-        lower(sketch.apply(PROGRAM, TARGET, {}), TARGET)
+        loop_ir(sketch.apply(PROGRAM, TARGET, {}), TARGET)
     assert "innermost" in caught.value.expected
     assert "<-- here" in caught.value.where

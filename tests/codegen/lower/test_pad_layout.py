@@ -9,7 +9,8 @@ import pytest
 
 from helpers.emission.loops import HOST, run
 from helpers.lowering.truth import check_case, exact_inputs
-from tilesmith.codegen.lower.lower import allocated, lower
+from tilesmith.codegen.lower.lower import allocated
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.tensor.ops import matmul
@@ -36,7 +37,7 @@ def traced(program: Program) -> Sketch:
 def test_rows_of_a_padded_copy(padding: int) -> None:
     program = canonical(matmul(10, 5, 64))
     tree = traced(program).apply(program, HOST, {"rows": 4, "padding": padding})
-    loops = lower(tree, HOST)
+    loops = loop_ir(tree, HOST)
     assert allocated(loops)["copy0"].shape == (4, 64 + padding)
     inputs = exact_inputs(program, 0)
     (want,) = evaluate(program, inputs)

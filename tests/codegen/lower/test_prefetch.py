@@ -9,9 +9,8 @@ import pytest
 
 from helpers.emission.loops import HOST, run
 from helpers.lowering.truth import assert_correct, check_case, exact_inputs
-from tilesmith.codegen.backends.cpu import assemble
 from tilesmith.codegen.ir.loop_ir import LoopProgram, Prefetch, statements
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import assembled, loop_ir
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.targets.target import Target, parse_target
@@ -45,7 +44,7 @@ def traced(program: Program) -> Sketch:
 
 
 def lowered(program: Program, result: int, panel: int, target: Target = HOST) -> LoopProgram:
-    return lower(traced(program).apply(program, target, {"result": result, "panel": panel}), target)
+    return loop_ir(traced(program).apply(program, target, {"result": result, "panel": panel}), target)
 
 
 def hints(loops: LoopProgram) -> list[Prefetch]:
@@ -70,7 +69,7 @@ def test_what_is_needed_later_goes_to_the_second_cache() -> None:
     """A trip reads 128 bytes: 16 of them are 2048."""
     program = canonical(OPERATORS["relu"](size=10000))
     (sketch,) = trace(streamed, program)
-    soon, later = (hints(lower(sketch.apply(program, HOST, {"ahead": ahead}), HOST)) for ahead in (16, 17))
+    soon, later = (hints(loop_ir(sketch.apply(program, HOST, {"ahead": ahead}), HOST)) for ahead in (16, 17))
     assert [h.locality for h in soon] == [3]
     assert [h.locality for h in later] == [2]
 
@@ -86,7 +85,7 @@ def test_hints_are_a_distance_ahead_of_the_accesses() -> None:
 @pytest.mark.parametrize(("level", "lines"), [("avx512", 2), ("avx2", 1)])
 def test_each_line_of_the_tile_is_asked_for_once(level: str, lines: int) -> None:
     target = parse_target(f"x86:{level}")
-    artifact = assemble(lowered(canonical(matmul(64, 128, 64)), 1, 3, target), target, 1, texts=True)
+    artifact = assembled(lowered(canonical(matmul(64, 128, 64)), 1, 3, target), target, 1, texts=True)
     result, rows, panel = 4 * lines, 4, 2 * lines  # tile; rows of A, for both k; lines of B for two unrolled steps
     assert artifact.texts["asm"].count("\tprefetch") == result + rows + panel
 
@@ -118,4 +117,4 @@ def test_what_each_trip_makes_itself_is_not_asked_for() -> None:
 
     program = canonical(matmul(5, 6, 7))
     (sketch,) = trace(template, program)
-    assert not hints(lower(sketch.apply(program, HOST, {}), HOST))
+    assert not hints(loop_ir(sketch.apply(program, HOST, {}), HOST))

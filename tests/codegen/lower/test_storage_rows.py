@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilesmith.codegen.ir.loop_ir import Allocate, Scope, statements
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules.auto import derive
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.text.canonical import canonical
@@ -28,7 +28,7 @@ def test_lanes_do_not_read_beyond_what_a_reduction_has_stored() -> None:
         arm = sketch.arm(program, AVX512)
         tree = sketch.apply(program, AVX512, {p.name: p.values[p.default] for p in arm.parameters})
         copies = {stage.stage for stage in tree.stages if stage.tiled}
-        for statement in (s for nest in lower(tree, AVX512).nests for s in statements(nest.body)):
+        for statement in (s for nest in loop_ir(tree, AVX512).nests for s in statements(nest.body)):
             if isinstance(statement, Allocate) and statement.buffer.scope in (Scope.STACK, Scope.SCRATCH):
                 looked_at += 1
                 assert not statement.buffer.padded or statement.buffer.name in copies, sketch.title

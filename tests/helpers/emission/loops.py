@@ -9,7 +9,6 @@ import numpy as np
 
 from helpers.lowering.interpreter import Interpreter
 from tilesmith.codegen.artifact import Artifact
-from tilesmith.codegen.backends.cpu import assemble
 from tilesmith.codegen.ir.loop_ir import (
     Block,
     Buffer,
@@ -22,6 +21,7 @@ from tilesmith.codegen.ir.loop_ir import (
     Store,
     Update,
 )
+from tilesmith.codegen.pipeline import assembled
 from tilesmith.runtime.devices.cpu.device import CpuDevice
 from tilesmith.runtime.guard import guarded_array
 from tilesmith.targets.target import Target, parse_target
@@ -117,7 +117,7 @@ def run(
     at_end: bool = True,
 ) -> list[np.ndarray[Any, Any]]:
     """The outputs of the compiled program; all arguments lie beside a protected page, outputs are poisoned."""
-    return run_artifact(assemble(loops, target, threads), loops, inputs, at_end)
+    return run_artifact(assembled(loops, target, threads), loops, inputs, at_end)
 
 
 def run_artifact(

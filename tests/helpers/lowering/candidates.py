@@ -9,7 +9,7 @@ import numpy as np
 from helpers.lowering.sketches import random_sketch
 from helpers.lowering.truth import config, draw_choices, valid
 from tilesmith.codegen.ir.loop_ir import LoopProgram
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.targets.target import Target
 from tilesmith.tensor.program import Program
 
@@ -22,5 +22,5 @@ def drawn(program: Program, target: Target, random: Random, count: int) -> LoopP
         choices = draw_choices(arm, random, count)
         good = np.flatnonzero(valid(sketch.apply_population(program, target, arm, choices), count))
         if len(good):
-            return lower(sketch.apply(program, target, config(arm, choices[good[0]])), target)
+            return loop_ir(sketch.apply(program, target, config(arm, choices[good[0]])), target)
     raise AssertionError("20 random sketches without a valid config")

@@ -6,7 +6,7 @@ import numpy as np
 
 from helpers.emission.loops import HOST, run
 from helpers.lowering.truth import exact_inputs
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.sketch import Sketch, valid
 from tilesmith.schedules.space import Value, config
@@ -33,7 +33,7 @@ def some_configs(program: Program, sketch: Sketch, count: int, target: Target = 
 
 def assert_runs(program: Program, tree: LoopTree, seed: int) -> None:
     """Compiled, with one thread and with two, arrays at the ends of pages that nobody may touch beyond."""
-    loops = lower(tree, HOST)
+    loops = loop_ir(tree, HOST)
     inputs = exact_inputs(program, seed)
     by_name = {declared.tensor.name: array for declared, array in zip(program.inputs, inputs, strict=True)}
     given = [by_name[buffer.name] for buffer in loops.arguments if buffer.name in by_name]

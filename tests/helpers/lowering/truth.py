@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from helpers.lowering.interpreter import Interpreter
 from tilesmith.codegen.ir.loop_ir import Buffer, LoopProgram, Scope
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules import regions
 from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.sketch import Sketch, valid
@@ -92,7 +92,7 @@ def exact_inputs(program: Program, seed: int) -> list[np.ndarray]:
 
 def assert_correct(program: Program, tree: LoopTree, target: Target, inputs: list[np.ndarray]) -> Interpreter:
     """Lowers and runs a tree, compares with the oracle, and gives the interpreter with its counts."""
-    run, outputs = run_lowered(program, lower(tree, target), inputs)
+    run, outputs = run_lowered(program, loop_ir(tree, target), inputs)
     magnitudes = evaluate(program, inputs, absolute=True)
     for name, output, wanted, scale in zip(
         program.outputs, outputs, evaluate(program, inputs), magnitudes, strict=True

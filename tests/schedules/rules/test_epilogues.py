@@ -7,7 +7,7 @@ import pytest
 
 from helpers.pipeline.candidates import complaint, random_config
 from tilesmith.codegen.ir.loop_ir import Allocate, LoopProgram, Scope, statements
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -51,7 +51,7 @@ def test_sums_stay_in_registers(kind: str) -> None:
     for sketch in sketches:
         values = random_config(task, sketch, rng)
         assert values is not None, sketch.title
-        loops = lower(sketch.apply(task.body, HOST, values), HOST)
+        loops = loop_ir(sketch.apply(task.body, HOST, values), HOST)
         assert len(loops.nests) == 1, sketch.title
         found = held(loops)
         sums = [(where, size) for name, where, size in found if name == anchor or name.startswith(f"{anchor}_")]

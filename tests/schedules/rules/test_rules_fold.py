@@ -11,7 +11,7 @@ from helpers.emission.loops import HOST, run
 from helpers.lowering.derived import assert_runs, body_of, some_configs
 from helpers.lowering.truth import assert_correct, exact_inputs
 from tilesmith.codegen.ir.loop_ir import LoopKind
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.space import Value
@@ -98,5 +98,5 @@ def test_the_first_of_equal_elements_wins_and_nan_wins_over_all() -> None:
     assert wanted.tolist() == np.argmax(x, 1).tolist() == [17, 290, 70, 0, 0, 299]
     for sketch in derive(program):
         for values in _configs(program, sketch):
-            (found,) = run(lower(sketch.apply(program, HOST, values), HOST), [x], 2)
+            (found,) = run(loop_ir(sketch.apply(program, HOST, values), HOST), [x], 2)
             assert found.tolist() == wanted.tolist(), sketch.title

@@ -8,7 +8,7 @@ import pytest
 from helpers.emission.loops import HOST, run
 from helpers.lowering.derived import assert_runs, body_of, some_configs
 from helpers.lowering.truth import assert_correct, exact_inputs
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules import regions
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.rules.cpu import online as rules_online
@@ -77,7 +77,7 @@ def test_a_block_that_nobody_sees_changes_nothing() -> None:
             tree = sketch.apply(program, HOST, values)
             fold = next(s.name for s in tree.program.stages if s.fold is not None)
             assert fold in useful(tree.program)
-            (found,) = run(lower(tree, HOST), inputs, 1)
+            (found,) = run(loop_ir(tree, HOST), inputs, 1)
             assert np.allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5, equal_nan=True)
 
 

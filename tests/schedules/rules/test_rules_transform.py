@@ -7,7 +7,7 @@ import pytest
 from helpers.emission.loops import HOST
 from helpers.lowering.derived import assert_runs, body_of, some_configs
 from tilesmith.codegen.emit.cpu.module import emit
-from tilesmith.codegen.lower.lower import lower
+from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.prepared import prepared_stages
 from tilesmith.schedules.rules.cpu.transform import kept_transforms, transform_of
@@ -72,7 +72,7 @@ def test_coefficients_are_written_out_and_zeros_cost_nothing() -> None:
     tree = sketch.apply(program, HOST, config(arm, arm.default))
     assert_runs(program, tree, 0)
     arm = sketch.arm(program, AVX512)
-    code = emit(lower(sketch.apply(program, AVX512, config(arm, arm.default)), AVX512), AVX512, 1)
+    code = emit(loop_ir(sketch.apply(program, AVX512, config(arm, arm.default)), AVX512), AVX512, 1)
     body = code[code.index("define internal") if "define internal" in code else 0 :]
     assert body.count("load <16 x float>") == 3
     assert body.count("@llvm.fma.v16f32(") == 3

@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from helpers.gpu.candidates import EMULATOR, body_of, fault
 from tilesmith.codegen import pipeline
-from tilesmith.codegen.backends import nvptx
+from tilesmith.codegen.backends.nvptx import assemble_kernels
+from tilesmith.codegen.emulator.kernels import compile_emulated
 from tilesmith.codegen.ir.loop_ir import (
     Allocate,
     Barrier,
@@ -27,7 +29,8 @@ from tilesmith.codegen.ir.loop_ir import (
     Wait,
     statements,
 )
-from tilesmith.codegen.pipeline import build
+from tilesmith.codegen.passes.run import run_passes
+from tilesmith.codegen.pipeline import build, loop_program
 from tilesmith.common.errors import KernelFault
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.sketch import Sketch
@@ -98,20 +101,15 @@ def planted(program: LoopProgram, kind: type[Statement], place: int, put: Change
     return replace(program, nests=tuple(replace(nest, body=changed(nest.body, change)) for nest in program.nests))
 
 
-def passed(monkeypatch: pytest.MonkeyPatch, case: tuple[Program, Sketch, dict[str, Value]]) -> LoopProgram:
+def passed(case: tuple[Program, Sketch, dict[str, Value]]) -> LoopProgram:
     """The loop IR of a candidate after its passes."""
-    kept: list[LoopProgram] = []
-    original = nvptx._passed
-    with monkeypatch.context() as patch:
-        patch.setattr(nvptx, "_passed", lambda program: kept.append(original(program)) or kept[0])
-        build(case[0], case[1], case[2], EMULATOR, 1)
-    return kept[0]
+    return run_passes(loop_program(*case, EMULATOR), pipeline.EMULATOR.nest)
 
 
 def found(monkeypatch: pytest.MonkeyPatch, case: tuple[Program, Sketch, dict[str, Value]], program: LoopProgram) -> str:
-    """What is found wrong when a candidate's loop IR is this."""
+    """What is found wrong when a candidate's loop IR, after its passes, is this."""
     with monkeypatch.context() as patch:
-        patch.setattr(nvptx, "_passed", lambda _: program)
+        patch.setattr(pipeline, "EMULATOR", replace(pipeline.EMULATOR, nest=(lambda _: program,)))
         artifact = build(case[0], case[1], case[2], EMULATOR, 1)
     return verdict(case[0], artifact)
 
@@ -138,13 +136,13 @@ CASES = {
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_without_a_fault_there_is_none(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
-    assert found(monkeypatch, case, passed(monkeypatch, case)) == ""
+    assert found(monkeypatch, case, passed(case)) == ""
 
 
 @pytest.mark.parametrize("name", ["matmul", "pipeline", "through registers", "softmax", "transpose"])
 def test_each_barrier_is_missed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
-    whole = passed(monkeypatch, case)
+    whole = passed(case)
     assert count(whole, Barrier) > 0
     for place in range(count(whole, Barrier)):
         without = planted(whole, Barrier, place, lambda _: Block(()))
@@ -153,7 +151,7 @@ def test_each_barrier_is_missed(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_each_wait_is_missed_and_so_is_one_that_waits_for_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES["pipeline"]
-    whole = passed(monkeypatch, case)
+    whole = passed(case)
     assert count(whole, Wait) > 0
     for place in range(count(whole, Wait)):
         assert found(monkeypatch, case, planted(whole, Wait, place, lambda _: Block(())))
@@ -163,7 +161,7 @@ def test_each_wait_is_missed_and_so_is_one_that_waits_for_too_little(monkeypatch
 @pytest.mark.parametrize("name", ["matmul", "through registers", "transpose"])
 def test_each_copy_that_is_too_short_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
-    whole = passed(monkeypatch, case)
+    whole = passed(case)
     copies = [n for n, node in enumerate(_of_kind(whole, Store)) if node.buffer.startswith("copy")]  # type: ignore[attr-defined]
     assert copies
     for place in copies:
@@ -202,9 +200,9 @@ def in_text(
     results = []
     for place in re.finditer(pattern, text):
         other = text[: place.start()] + place.expand(instead) + text[place.end() :]
-        original = pipeline.compile_emulated
+        code = partial(assemble_kernels, emulate=lambda _, other=other: compile_emulated(other))
         with monkeypatch.context() as patch:
-            patch.setattr(pipeline, "compile_emulated", lambda _, *rest, t=other, o=original: o(t, *rest))
+            patch.setattr(pipeline, "EMULATOR", replace(pipeline.EMULATOR, code=code))
             artifact = build(case[0], case[1], case[2], EMULATOR, 1)
         results.append(verdict(case[0], artifact))
     return results

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from helpers.lowering.interpreter import Interpreter
 from helpers.pipeline.candidates import complaint, random_config, run
-from tilesmith.codegen.lower.lower import lower
-from tilesmith.codegen.pipeline import build
+from tilesmith.codegen.pipeline import build, loop_ir
 from tilesmith.common.errors import ScheduleError
 from tilesmith.cost_model.cpu.analysis import analyse
 from tilesmith.schedules.auto import derive
@@ -140,7 +139,7 @@ def test_a_sketch_for_the_unit_is_refused_elsewhere() -> None:
     tree = sketch.apply(task.body, other, values)
     assert "the target has a matrix unit" in broken_conditions(tree), "so `compile` passes such a record over"
     with pytest.raises(ScheduleError, match="which the target does not have") as caught:
-        lower(tree, other)
+        loop_ir(tree, other)
     assert "x86:avx512+amx" in caught.value.expected
 
 
@@ -152,7 +151,7 @@ def test_loops_that_are_no_tile_are_refused() -> None:
 
     (sketch,) = trace(template, program)
     with pytest.raises(ScheduleError, match="the loops of t0 are not those of amx_bf16") as caught:
-        lower(sketch.apply(program, WITH_UNIT, {}), WITH_UNIT)
+        loop_ir(sketch.apply(program, WITH_UNIT, {}), WITH_UNIT)
     assert "unroll 16 rows" in caught.value.expected
 
 
@@ -177,7 +176,7 @@ def test_sums_of_other_things_and_tiles_that_accumulate_nothing_are_refused(outs
     program = canonical(parse(text))
     (sketch,) = trace(lambda s: in_tiles(s, outside), program)
     with pytest.raises(ScheduleError, match=message):
-        lower(sketch.apply(program, WITH_UNIT, {}), WITH_UNIT)
+        loop_ir(sketch.apply(program, WITH_UNIT, {}), WITH_UNIT)
 
 
 # What is no ordinary number: as NumPy has it
@@ -257,7 +256,7 @@ def test_ordinary_data_ask_for_no_other_sums() -> None:
     for bad, vectors in ((0, 0), (1, 3), (2, 6)):
         a = a.copy()
         a[:bad, 5] = np.inf
-        interpreter = Interpreter(lower(tree, WITH_UNIT))
+        interpreter = Interpreter(loop_ir(tree, WITH_UNIT))
         (shape,) = [task.program.tensors[name].shape for name in task.program.outputs]
         result = np.zeros(shape, np.float32)
         interpreter.run([a, b, result])

@@ -1,0 +1,69 @@
+"""What is lowered, and what passes make of it, keeps the invariants of loop IR."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers.pipeline.candidates import random_config
+from helpers.pipeline.drawn import drawn_program
+from tilesmith.codegen.ir.loop_ir import (
+    LoopProgram,
+)
+from tilesmith.codegen.ir.verify import faults
+from tilesmith.codegen.pipeline import assembled, backend, loop_program
+from tilesmith.common.errors import InternalError
+from tilesmith.schedules.task import Task
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.ops.catalogue import catalogue, example
+
+
+def refused(loops: LoopProgram, target: str) -> bool:
+    """Whether the emitter refuses the loops, too: a defect of lowering or of a rule that the verifier is right to tell."""
+    try:
+        assembled(loops, parse_target(target), 1)
+    except InternalError:
+        return True
+    return False
+
+
+def check(task: Task, rng: np.random.Generator) -> int:
+    """A random candidate of a task after each of its passes."""
+    sketch = task.sketches[int(rng.integers(len(task.sketches)))]
+    values = random_config(task, sketch, rng)
+    if values is None:
+        return 0
+    steps = backend(task.target)
+    loops = [steps.lower(sketch.apply(task.body, task.target, values), task.target, "kernel")]
+    for one in steps.nest:
+        loops.append(one(loops[-1]))
+    for program in loops:
+        found = faults(program)
+        assert not found or refused(loops[0], task.target.text), str(found[0])
+    return 1
+
+
+TARGETS = ("x86:avx512", "x86:avx512+amx", "x86:sse2", "cuda:sm_90a", "cuda:sm_75")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_random_candidates_of_operators_have_no_fault(target: str) -> None:
+    rng, machine = np.random.default_rng(0), parse_target(target)
+    names = sorted(entry.name for entry in catalogue())
+    assert sum(check(Task.of(example(name), machine, 2), rng) for name in names[:: len(names) // 24]) > 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_random_candidates_of_drawn_programs_have_no_fault(target: str) -> None:
+    rng, machine = np.random.default_rng(1), parse_target(target)
+    assert sum(check(Task.of(drawn_program(seed), machine, 2), rng) for seed in range(800)) > 500
+
+
+def test_loop_programs_are_verified_as_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as tests ask for it."""
+    asked: list[str] = []
+    monkeypatch.setattr("tilesmith.codegen.passes.run.verify", lambda program, when: asked.append(when))
+    task = Task.of(example("softmax"), parse_target("x86:avx512"), 1)
+    loop_program(task.program, task.sketches[0], {}, task.target)
+    assert asked == ["after lowering"]
