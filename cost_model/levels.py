@@ -15,8 +15,8 @@ from types import MappingProxyType
 import numpy as np
 
 from ..schedules import regions
-from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_full, is_reduction
-from ..schedules.prepared import prepared_stages
+from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops
+from ..schedules.plan.stage import Plan, StagePlan
 from ..schedules.useful import ending, ends_early, share
 from ..tensor.exceptional import asked_for
 from ..tensor.expr import Read, variables
@@ -24,34 +24,39 @@ from ..tensor.indices.bounds import Bound
 from ..tensor.indices.forms import affine
 from ..tensor.program import Stage
 from .footprint import Access, Sizes, Value, real, span_of
+from .populations import one_plan
 
 PARALLEL = (LoopKind.PARALLEL, LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
 
 
 @dataclass(frozen=True, eq=False)
 class StageLevels:
-    """A stage with its loops in numbers.
+    """A stage with its loops in numbers, and its plan (schedules/plan/).
 
     trips[d]: how many times level d runs in all; sizes[d]: points of each axis that one run of it covers.
-    body: the level from which on all loops are unrolled or vectors: straight code.
-    registers: the level at which the values of a reduction are moved between registers and storage (None: no reduction, or
-    one that works in its storage all the time).
     """
 
     loops: StageLoops
     definition: Stage
     trips: tuple[Value, ...]
     sizes: tuple[dict[str, Value], ...]
-    body: int
-    registers: int | None
-    reduces: tuple[bool, ...]
-    full: tuple[bool, ...]
+    plan: StagePlan
     accesses: tuple[Access, ...]
 
     @property
     def name(self) -> str:
         """The stage's name."""
         return self.loops.stage
+
+    @property
+    def body(self) -> int:
+        """The level from which on all loops are unrolled or vectors: straight code."""
+        return self.plan.loops.straight
+
+    @property
+    def registers(self) -> int | None:
+        """The level at which values are moved between registers and storage; None where each step works in the storage."""
+        return self.plan.loops.accumulate_at
 
     @cached_property
     def straight(self) -> tuple[Loop, ...]:
@@ -66,10 +71,11 @@ class StageLevels:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """All stages that cost time at each call, in program order; left out is what is prepared (schedules/prepared.py), and sums
+    """All stages that cost time at each call, in program order; left out is what is prepared, and sums
     that only numbers that are not ordinary ask for (tensor/exceptional.py)."""
 
     tree: LoopTree
+    plan: Plan
     stages: dict[str, StageLevels]
     boxes: dict[str, dict[str, regions.BoxAxis]]  # of attached stages
 
@@ -97,37 +103,25 @@ class Levels:
         return total
 
 
-def levels(tree: LoopTree, useful: Mapping[str, tuple[Bound, ...]] = MappingProxyType({})) -> Levels:
-    """The numbers of a tree to which a config or a population has been applied.
+def levels(
+    tree: LoopTree, useful: Mapping[str, tuple[Bound, ...]] = MappingProxyType({}), plan: Plan | None = None
+) -> Levels:
+    """The numbers of a tree to which a config or a population has been applied, all of whose candidates have one plan.
 
     useful: what ends loops before their axes do (schedules/useful.py); their trips are counted on average.
     """
-    ready = prepared_stages(tree)
+    plan = one_plan(tree, gpu=False) if plan is None else plan
     boxes = {s.stage: regions.box_axes(tree, s.stage, s.at) for s in tree.stages if s.at is not None}
-    kept = [s for s in tree.stages if s.stage not in ready and asked_for(tree.definition(s.stage)) is None]
-    return Levels(tree, {s.stage: _stage(tree, s, useful.get(s.stage, ())) for s in kept}, boxes)
+    kept = [
+        name for name, stage in plan.stages.items() if not stage.prepared and asked_for(tree.definition(name)) is None
+    ]
+    return Levels(tree, plan, {name: _stage(tree, plan, name, useful.get(name, ())) for name in kept}, boxes)
 
 
-def _stage(tree: LoopTree, stage: StageLoops, bounds: tuple[Bound, ...]) -> StageLevels:
-    definition = tree.definition(stage.stage)
-    full = tuple(is_full(tree, stage, x) for x in stage.loops)
-    reduces = tuple(is_reduction(tree, stage.stage, x.axis) for x in stage.loops)
-    trips, sizes = _counts(tree, stage, full, bounds)
-    body = len(full) - (stage.tensorized is not None)  # the words of a tile are a reduction, but no loop
-    while body and (full[body - 1] or _runs_once(stage.loops[body - 1])):
-        body -= 1
-    start = None
-    for depth in reversed(range(len(full))):
-        if reduces[depth]:
-            start = depth
-        elif not full[depth]:
-            break
-    return StageLevels(stage, definition, trips, sizes, body, start, reduces, full, _accesses(tree, stage, definition))
-
-
-def _runs_once(loop: Loop) -> bool:
-    """Whether it is no loop in the code: what splitting an axis by its own extent leaves."""
-    return loop.kind is LoopKind.SERIAL and isinstance(loop.extent, int) and loop.extent == 1
+def _stage(tree: LoopTree, plan: Plan, name: str, bounds: tuple[Bound, ...]) -> StageLevels:
+    own, definition = plan.stages[name], tree.definition(name)
+    trips, sizes = _counts(tree, own.stage, own.loops.full, bounds)
+    return StageLevels(own.stage, definition, trips, sizes, own, _accesses(tree, plan, own, definition))
 
 
 def _counts(
@@ -184,14 +178,14 @@ def _total(unrelated: Value, reach: dict[str, Value]) -> Value:
 # ---- accesses --------------------------------------------------------------------------------------------------------
 
 
-def _accesses(tree: LoopTree, stage: StageLoops, definition: Stage) -> tuple[Access, ...]:
+def _accesses(tree: LoopTree, plan: Plan, own: StagePlan, definition: Stage) -> tuple[Access, ...]:
     """The memory accesses of a stage; tensors that stay in registers are none."""
-    found = [a for alike in _alike(definition) if (a := _read(tree, *alike)) is not None]
-    if not in_registers(tree, stage):
-        for number, tensor in enumerate(definition.tensors):
+    found = [a for alike in _alike(definition) if (a := _read(tree, plan, *alike)) is not None]
+    for number, tensor in enumerate(definition.tensors):
+        if own.loops.stored[number] and own.storage[number].scope is not Scope.REGISTER:
             indices = tuple(axis.var for axis in definition.axes_of(number))
-            made = _access(tree, Read(tensor.name, indices, tensor.dtype), [[0]] * len(indices), written=True)
-            found.append(made)
+            read = Read(tensor.name, indices, tensor.dtype)
+            found.append(_access(tree, plan, read, [[0]] * len(indices), written=True))
     return tuple(found)
 
 
@@ -209,16 +203,16 @@ def _alike(definition: Stage) -> list[tuple[Read, list[list[int]]]]:
     return found
 
 
-def _read(tree: LoopTree, read: Read, distances: list[list[int]]) -> Access | None:
-    producer = tree.program.producers.get(read.tensor)
-    if producer is not None and in_registers(tree, tree.by_stage[producer.name]):
+def _read(tree: LoopTree, plan: Plan, read: Read, distances: list[list[int]]) -> Access | None:
+    stored = plan.of_tensor(read.tensor)
+    if stored is not None and stored.scope is Scope.REGISTER:
         return None
-    return _access(tree, read, distances, written=False)
+    return _access(tree, plan, read, distances, written=False)
 
 
-def _access(tree: LoopTree, read: Read, distances: list[list[int]], written: bool) -> Access:
+def _access(tree: LoopTree, plan: Plan, read: Read, distances: list[list[int]], written: bool) -> Access:
     tensor = tree.program.tensors[read.tensor]
-    shape, dense = _storage(tree, read.tensor)
+    shape, dense = _storage(tree, plan, read.tensor)
     kept = [n for n, extent in enumerate(tensor.shape) if extent > 1]
     declared = read.tensor in tree.program.outputs or read.tensor not in tree.program.producers
     strides = tuple(prod(tensor.shape[n + 1 :]) * tensor.dtype.bytes for n in kept[:-1]) if declared else ()
@@ -234,30 +228,11 @@ def _access(tree: LoopTree, read: Read, distances: list[list[int]], written: boo
     )
 
 
-def _storage(tree: LoopTree, name: str) -> tuple[tuple[Value, ...], bool]:
+def _storage(tree: LoopTree, plan: Plan, name: str) -> tuple[tuple[Value, ...], bool]:
     """(allocated points along each dimension, whether boxes of it are contiguous)."""
-    tensor = tree.program.tensors[name]
-    producer = tree.program.producers.get(name)
-    if producer is None or name in tree.program.outputs:
-        return tuple(float(extent) for extent in tensor.shape), False
-    stage = tree.by_stage[producer.name]
-    held = regions.storage_box(tree, stage)
+    stored, producer = plan.of_tensor(name), tree.program.producers.get(name)
+    if stored is None or producer is None or stored.scope is Scope.OUTPUT:
+        return tuple(float(extent) for extent in tree.program.tensors[name].shape), False
     number = [t.name for t in producer.tensors].index(name)
-    return tuple(real(held[axis.name]) for axis in producer.axes_of(number)), stage.tiled
-
-
-def in_registers(tree: LoopTree, stage: StageLoops) -> bool:
-    """Whether the values of an attached stage can stay in registers: it and its one reader meet in straight code."""
-    if stage.at is None or stage.scope not in (None, Scope.REGISTER) or (stage.tiled and stage.scope is None):
-        return False
-    if stage.tensorized is not None:
-        return False  # the registers of a matrix unit hold tiles, which vectors get at through memory
-    definition = tree.definition(stage.stage)
-    readers = tree.program.consumers[definition.name]
-    if len(definition.tensors) != 1 or len(readers) != 1 or readers[0].name != stage.at[0]:
-        return False
-    outer = tree.by_stage[stage.at[0]]
-    inside = outer.loops[outer.position(stage.at[1]) + 1 :]
-    spatial = {axis.name for axis in definition.axes}
-    own = all(is_full(tree, stage, loop) for loop in stage.loops if loop.axis in spatial)
-    return own and all(is_full(tree, outer, loop) for loop in inside)
+    held = tuple(real(stored.held[axis.name]) for axis in producer.axes_of(number))
+    return held, tree.by_stage[producer.name].tiled

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
+from ...schedules.plan.stage import Plan
 from ...schedules.steps.checks import wrong
 from ...targets.target import Target
 from ...tensor.indices.bounds import Bound
@@ -27,6 +28,7 @@ class Around(Protocol):
     """What a stage needs of the nest that it stands in."""
 
     tree: LoopTree
+    plan: Plan
     target: Target
     storage: dict[str, Storage]
     names: Names
@@ -48,9 +50,10 @@ class LoopLowering:
         self.stage = stage
         self.loops = stage.loops
         self.definition: Stage = nest.tree.definition(stage.stage)
-        self.full = [is_full(nest.tree, stage, x) for x in self.loops]
-        self.reduces = [is_reduction(nest.tree, stage.stage, x.axis) for x in self.loops]
-        self.first_reduction = next((d for d, r in enumerate(self.reduces) if r), None)
+        self.planned = nest.plan.stages[stage.stage].loops
+        self.full = self.planned.full
+        self.reduces = self.planned.reduces
+        self.first_reduction = self.planned.first_reduction
 
     def with_attached(self, view: View, loop: Loop, inner: Inner, skip: frozenset[str] = frozenset()) -> Statement:
         """What stands in a loop: hints, the stages attached to it (but those to skip), in program order, then the rest."""

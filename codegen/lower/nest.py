@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
+from ...schedules.plan.stage import Plan
+from ...schedules.plan.threads import BOUND
 from ...schedules.regions import box_axes, full_tile, opening
 from ...schedules.steps.checks import wrong
 from ...schedules.useful import ending, useful
@@ -41,7 +43,7 @@ from .prefetch_next import prefetch_next
 from .refusals_gpu import check_launch, check_shared
 from .software_pipeline import Pipeline, stages_of
 from .storage import Storage
-from .thread_groups import BOUND, blocks, threads_of, whole_block
+from .thread_groups import blocks, threads_of, whole_block
 from .useful import shortened
 from .view import ALONE, Names, Place, Team, View, fixed
 
@@ -49,8 +51,9 @@ from .view import ALONE, Names, Place, Team, View, fixed
 class NestLowering:
     """Writes the nests of a tree."""
 
-    def __init__(self, tree: LoopTree, storage: dict[str, Storage], target: Target) -> None:
+    def __init__(self, tree: LoopTree, plan: Plan, storage: dict[str, Storage], target: Target) -> None:
         self.tree = tree
+        self.plan = plan
         self.target = target
         self.storage = storage
         self.names = Names()
@@ -111,26 +114,9 @@ class StageLowering(LoopLowering):
 
     def __init__(self, nest: Around, stage: StageLoops, team: Team = ALONE) -> None:
         super().__init__(nest, stage, team)
-        self.accumulate_at = self._accumulation_start()
-        self.tile_at = self._tile_start()
+        self.accumulate_at = self.planned.accumulate_at
+        self.tile_at = self.planned.tile_at
         self.aligned_at = aligned_start(self)
-
-    def _accumulation_start(self) -> int | None:
-        """The outermost reduction loop with only reduction loops and full pieces inside; None without such a loop."""
-        start = None
-        for depth in reversed(range(len(self.loops))):
-            if self.reduces[depth]:
-                start = depth
-            elif not self.full[depth]:
-                break
-        return start
-
-    def _tile_start(self) -> int | None:
-        """The depth of the first full spatial piece, or of the accumulation that runs over the register tile."""
-        depths = [d for d in range(len(self.loops)) if self.full[d] and not self.reduces[d]]
-        if not depths:
-            return None
-        return depths[0] if self.accumulate_at is None else min(depths[0], self.accumulate_at)
 
     # ---- from the outermost loop in ----
 

@@ -12,6 +12,7 @@ import numpy as np
 from ...schedules.access import is_anchor
 from ...schedules.hints import Prefetch, PrefetchNext
 from ...schedules.loops import WRITTEN_OUT, LoopKind, LoopTree
+from ...schedules.plan.stage import Plan
 from ...schedules.useful import useful
 from ...targets.target import Cache, Target
 from ...tensor.expr import variables
@@ -93,9 +94,12 @@ class Analysis:
     real_points: dict[str, float]
 
 
-def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
-    """The walk. `threads`: what the kernel runs with; the numbers of the tree must be known (TypeError if they are not)."""
-    counted = levels(tree, useful(tree.program) if target.kind != "cuda" else {})
+def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = None) -> Analysis:
+    """The walk, for candidates that have one plan. `threads`: what the kernel runs with.
+
+    The numbers of the tree must be known (TypeError if they are not).
+    """
+    counted = levels(tree, useful(tree.program) if target.kind != "cuda" else {}, plan)
     caches = target.caches[:LEVELS]
     walk = TrafficWalk(counted, caches)
     begun = [_begin(counted, root, walk, threads) for root in counted.roots]
@@ -107,7 +111,7 @@ def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
     nests = []
     for root, (trips, used, traffic) in zip(counted.roots, begun, strict=True):
         balance = np.ceil(trips / used) * float(threads) / np.maximum(trips, 1.0)
-        work = tuple((s, work_of(tree, s, target)) for s in members(counted, root))
+        work = tuple((s, work_of(counted, s, target)) for s in members(counted, root))
         moved = tuple(_moved(traffic, n, caches, used, touched) for n in range(len(caches)))
         inside = [s for s, _ in work]
         ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)
@@ -230,7 +234,7 @@ def walks_repeatedly(tree: LoopTree, stages: list[StageLevels]) -> bool:
 def _begin(counted: Levels, root: StageLevels, walk: TrafficWalk, threads: int) -> tuple[Value, Value, NestTraffic]:
     """(trips of the parallel loops, threads that work, traffic) of a nest."""
     outermost = 0
-    while outermost < len(root.full) and root.loops.loops[outermost].kind in PARALLEL:
+    while outermost < len(root.loops.loops) and root.loops.loops[outermost].kind in PARALLEL:
         outermost += 1
     trips = root.trips[outermost] if outermost else 1.0
     used = np.minimum(trips, float(threads))

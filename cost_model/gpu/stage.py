@@ -217,18 +217,6 @@ def copies(stage: StageLoops, axes: frozenset[str]) -> Value:
     return total
 
 
-def wanted_threads(stage: StageLoops) -> Value:
-    """The threads that the loops of a stage are bound to: trips of thread loops, or of warps times their lanes."""
-    threads: Value = 1.0
-    warps: Value = 0.0
-    for loop in stage.loops:
-        if loop.kind is LoopKind.THREAD:
-            threads = threads * real(loop.extent)
-        elif loop.kind is LoopKind.WARP:
-            warps = np.maximum(warps, 1.0) * real(loop.extent)
-    return np.where(np.asarray(warps) > 0.0, warps * WARP, threads)
-
-
 def _bound_inside(loops: tuple[Loop, ...]) -> Value:
     total: Value = 1.0
     for loop in loops:

@@ -1,0 +1,123 @@
+"""How the loops of a stage run: in full or not, where values are held in registers, where the tile begins.
+
+A *depth* is the number of loops outside. Nothing here depends on extents, but for what `straight` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...tensor.program import Stage
+from ...tensor.scan import InStep, written_in_step
+from ..loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
+
+_ALONE = (LoopKind.SERIAL, LoopKind.UNROLL, LoopKind.VECTOR)  # loops whose trips one thread runs
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPlan:
+    """Facts about the loops of a stage.
+
+    full: of each loop whether it runs all its trips in the code (`is_full`). reduces: whether it is one of a reduction.
+    first_reduction: the depth of the outermost reduction loop; None without any.
+    accumulate_at: the depth from which on values are held in registers: set or loaded before, stored after. Of a reduction
+    the outermost one of its loops with only such loops and full pieces inside, of a fold the outermost piece of the ordered
+    axis with only such pieces and full ones inside. None: each trip works in the storage, or there is no reduction.
+    tile_at: the depth of the first full spatial piece, or of the accumulation that runs over the register tile; None for folds.
+    straight: the depth from which on all loops are written out.
+    in_step: tensors of a fold, by number, of which each step writes its own elements alone (tensor/scan.py).
+    stored: of each tensor whether it is stored at all; state that is held in registers and that nobody reads is not.
+    """
+
+    full: tuple[bool, ...]
+    reduces: tuple[bool, ...]
+    first_reduction: int | None
+    accumulate_at: int | None
+    tile_at: int | None
+    straight: int
+    in_step: Mapping[int, InStep]
+    stored: tuple[bool, ...]
+
+
+def loop_plan(tree: LoopTree, stage: StageLoops, gpu: bool) -> LoopPlan:
+    """The facts about the loops of a stage."""
+    definition = tree.definition(stage.stage)
+    full = tuple(is_full(tree, stage, loop) for loop in stage.loops)
+    reduces = tuple(is_reduction(tree, stage.stage, loop.axis) for loop in stage.loops)
+    first = next((depth for depth, reduction in enumerate(reduces) if reduction), None)
+    in_step = _in_step(definition, stage)
+    if definition.fold is None:
+        accumulate_at = _accumulation_start(full, reduces)
+        tile_at = _tile_start(full, reduces, accumulate_at)
+    else:
+        accumulate_at = None if gpu else _hold_start(definition, stage, full, reduces, in_step)
+        tile_at = None
+    unseen = definition.fold is not None and accumulate_at is not None and accumulate_at == first
+    stored = tuple(not unseen or n in in_step or _is_read(tree, definition, n) for n in range(len(definition.tensors)))
+    return LoopPlan(full, reduces, first, accumulate_at, tile_at, _straight(stage, full), in_step, stored)
+
+
+def _accumulation_start(full: tuple[bool, ...], reduces: tuple[bool, ...]) -> int | None:
+    """The outermost reduction loop with only reduction loops and full pieces inside; None without such a loop."""
+    start = None
+    for depth in reversed(range(len(full))):
+        if reduces[depth]:
+            start = depth
+        elif not full[depth]:
+            break
+    return start
+
+
+def _hold_start(
+    definition: Stage,
+    stage: StageLoops,
+    full: tuple[bool, ...],
+    reduces: tuple[bool, ...],
+    in_step: Mapping[int, InStep],
+) -> int | None:
+    """The outermost piece of the ordered axis with only such pieces and full ones inside; loops that nobody runs aside."""
+    states = [number for number in range(len(definition.tensors)) if number not in in_step]
+    moving = {axis.name for number in states for axis in definition.axes_of(number)}
+    start = None
+    for depth in reversed(range(len(full))):
+        if reduces[depth]:
+            start = depth
+        elif stage.loops[depth].axis in moving and not full[depth]:
+            break
+    return start
+
+
+def _tile_start(full: tuple[bool, ...], reduces: tuple[bool, ...], accumulate_at: int | None) -> int | None:
+    depths = [depth for depth in range(len(full)) if full[depth] and not reduces[depth]]
+    if not depths:
+        return None
+    return depths[0] if accumulate_at is None else min(depths[0], accumulate_at)
+
+
+def _straight(stage: StageLoops, full: tuple[bool, ...]) -> int:
+    depth = len(full) - (stage.tensorized is not None)  # the words of a tile are a reduction, but no loop
+    while depth and (full[depth - 1] or _runs_once(stage.loops[depth - 1])):
+        depth -= 1
+    return depth
+
+
+def _runs_once(loop: Loop) -> bool:
+    """Whether it is no loop in the code: what splitting an axis by its own extent leaves."""
+    return loop.kind is LoopKind.SERIAL and isinstance(loop.extent, int) and loop.extent == 1
+
+
+def _in_step(definition: Stage, stage: StageLoops) -> dict[int, InStep]:
+    """Tensors that are written in step, unless their axis is spread over threads."""
+    found = {}
+    for number in range(len(definition.tensors)):
+        place = written_in_step(definition, number)
+        if place is not None and all(loop.kind in _ALONE for loop in stage.pieces(place.axis)):
+            found[number] = place
+    return found
+
+
+def _is_read(tree: LoopTree, definition: Stage, number: int) -> bool:
+    """Whether somebody beside the stage itself sees a tensor."""
+    name = definition.tensors[number].name
+    return name in tree.program.outputs or any(reader != definition for reader in tree.program.consumers[name])
