@@ -10,17 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from types import MappingProxyType
 
 import numpy as np
 
 from ..schedules import regions
 from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops
+from ..schedules.plan.loops import LoopPlan
 from ..schedules.plan.stage import Plan, StagePlan
-from ..schedules.useful import ending, ends_early, share
+from ..schedules.useful import ends_early, share
 from ..tensor.exceptional import asked_for
 from ..tensor.expr import Read, variables
-from ..tensor.indices.bounds import Bound
 from ..tensor.indices.forms import affine
 from ..tensor.program import Stage
 from .footprint import Access, Sizes, Value, real, span_of
@@ -34,12 +33,14 @@ class StageLevels:
     """A stage with its loops in numbers, and its plan (schedules/plan/).
 
     trips[d]: how many times level d runs in all; sizes[d]: points of each axis that one run of it covers.
+    body: the level from which on all loops are unrolled or vectors: straight code.
     """
 
     loops: StageLoops
     definition: Stage
     trips: tuple[Value, ...]
     sizes: tuple[dict[str, Value], ...]
+    body: int
     plan: StagePlan
     accesses: tuple[Access, ...]
 
@@ -47,11 +48,6 @@ class StageLevels:
     def name(self) -> str:
         """The stage's name."""
         return self.loops.stage
-
-    @property
-    def body(self) -> int:
-        """The level from which on all loops are unrolled or vectors: straight code."""
-        return self.plan.loops.straight
 
     @property
     def registers(self) -> int | None:
@@ -103,29 +99,47 @@ class Levels:
         return total
 
 
-def levels(
-    tree: LoopTree, useful: Mapping[str, tuple[Bound, ...]] = MappingProxyType({}), plan: Plan | None = None
-) -> Levels:
+def levels(tree: LoopTree, plan: Plan | None = None) -> Levels:
     """The numbers of a tree to which a config or a population has been applied, all of whose candidates have one plan.
 
-    useful: what ends loops before their axes do (schedules/useful.py); their trips are counted on average.
+    Trips of loops that end before their axes do are counted on average.
     """
     plan = one_plan(tree, gpu=False) if plan is None else plan
     boxes = {s.stage: regions.box_axes(tree, s.stage, s.at) for s in tree.stages if s.at is not None}
     kept = [
         name for name, stage in plan.stages.items() if not stage.prepared and asked_for(tree.definition(name)) is None
     ]
-    return Levels(tree, plan, {name: _stage(tree, plan, name, useful.get(name, ())) for name in kept}, boxes)
+    return Levels(tree, plan, {name: _stage(tree, plan, name) for name in kept}, boxes)
 
 
-def _stage(tree: LoopTree, plan: Plan, name: str, bounds: tuple[Bound, ...]) -> StageLevels:
+def _stage(tree: LoopTree, plan: Plan, name: str) -> StageLevels:
     own, definition = plan.stages[name], tree.definition(name)
-    trips, sizes = _counts(tree, own.stage, own.loops.full, bounds)
-    return StageLevels(own.stage, definition, trips, sizes, own, _accesses(tree, plan, own, definition))
+    trips, sizes = _counts(tree, own.stage, own.loops)
+    return StageLevels(
+        own.stage,
+        definition,
+        trips,
+        sizes,
+        _straight(own.stage, own.loops.full),
+        own,
+        _accesses(tree, plan, own, definition),
+    )
+
+
+def _straight(stage: StageLoops, full: tuple[bool, ...]) -> int:
+    depth = len(full) - (stage.tensorized is not None)  # the words of a tile are a reduction, but no loop
+    while depth and (full[depth - 1] or _runs_once(stage.loops[depth - 1])):
+        depth -= 1
+    return depth
+
+
+def _runs_once(loop: Loop) -> bool:
+    """Whether it is no loop in the code: what splitting an axis by its own extent leaves."""
+    return loop.kind is LoopKind.SERIAL and isinstance(loop.extent, int) and loop.extent == 1
 
 
 def _counts(
-    tree: LoopTree, stage: StageLoops, full: tuple[bool, ...], bounds: tuple[Bound, ...]
+    tree: LoopTree, stage: StageLoops, planned: LoopPlan
 ) -> tuple[tuple[Value, ...], tuple[dict[str, Value], ...]]:
     """(trips, sizes) of all levels. Sizes keep their identity from level to level where nothing changes them."""
     start = regions.opening(tree, stage)
@@ -136,7 +150,7 @@ def _counts(
         axis: sum((real(size) * real(count) for size, count in sizes), 0.0) for axis, sizes in start.sizes.items()
     }
     size = {axis: points[axis] / np.maximum(opened[axis], 1.0) for axis in points}
-    run = _shares(stage, tree.definition(stage.stage), size, bounds) if bounds else {}
+    run = _shares(stage, planned, tree.definition(stage.stage), size) if any(planned.ends) else {}
     for axis, part in run.items():
         points[axis], size[axis] = points[axis] * part, size[axis] * part
     trips = [_total(unrelated, reach)]
@@ -146,22 +160,21 @@ def _counts(
         reach[axis] = real(regions.reached(tree, stage, start, axis, depth + 1))
         if axis in run:
             reach[axis] = reach[axis] * run[axis]
-        size[axis] = real(loop.stride) if full[depth] else points[axis] / np.maximum(reach[axis], 1.0)
+        size[axis] = real(loop.stride) if planned.full[depth] else points[axis] / np.maximum(reach[axis], 1.0)
         trips.append(_total(unrelated, reach))
         sizes_at.append(dict(size))
     return tuple(trips), tuple(sizes_at)
 
 
-def _shares(
-    stage: StageLoops, definition: Stage, opened: Mapping[str, Value], bounds: tuple[Bound, ...]
-) -> dict[str, Value]:
+def _shares(stage: StageLoops, planned: LoopPlan, definition: Stage, opened: Mapping[str, Value]) -> dict[str, Value]:
     """Axis -> the share of it that its loops run over on average, for axes that bounds end (codegen/lower/useful.py)."""
     found: dict[str, Value] = {}
     extents = {a.name: a.extent for a in definition.all_axes}
     size = dict(opened)
-    for loop in stage.loops:
-        if loop is stage.pieces(loop.axis)[0] and (step := ends_early(stage, loop)) is not None:
-            for bound in ending(definition, bounds, loop.axis):
+    for loop, bounds in zip(stage.loops, planned.ends, strict=True):
+        step = ends_early(stage, loop)
+        if step is not None:
+            for bound in bounds:
                 part = share(extents, bound, loop.axis, size, real(step))
                 found[loop.axis] = np.minimum(found.get(loop.axis, 1.0), part)
         size[loop.axis] = np.minimum(size[loop.axis], real(loop.stride))

@@ -35,10 +35,10 @@ def for_each_plan(
     if not asked:
         return walk(tree, answered(plan, (), ()), count)
     answers = np.stack([np.broadcast_to(np.asarray(q.answer), (count,)) for q in asked], axis=1)
-    parts = [
-        (rows, walk(_only(tree, rows, count), answered(plan, asked, answer), len(rows)))
-        for answer, rows in groups(answers)
-    ]
+    parts = []
+    for _, rows in groups(answers):
+        members = _only(tree, rows, count)
+        parts.append((rows, walk(members, one_plan(members, gpu), len(rows))))
     found = np.empty((count, *parts[0][1].shape[1:]), parts[0][1].dtype)
     for rows, part in parts:
         found[rows] = part

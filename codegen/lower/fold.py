@@ -23,7 +23,6 @@ from itertools import groupby
 from ...common.errors import ScheduleError
 from ...schedules.loops import Loop, LoopKind, StageLoops
 from ...schedules.steps.checks import attached_to, wrong
-from ...schedules.useful import ending
 from ...tensor.expr import Const, Expr, Read, rewrite
 from ...tensor.scan import InStep, without_locals
 from ..ir.index import number as literal
@@ -151,8 +150,9 @@ class FoldLowering(LoopLowering):
         loop = self.loops[depth]
         if self.full[depth]:
             return self.full_loop(view, loop, lambda v: self._descend(v, depth + 1), loop.name)
-        bounds = ending(self.definition, self.nest.useful.get(self.stage.stage, ()), loop.axis)
-        return shortened(self.names, self.stage, loop, bounds, view, partial(self._clamped, depth=depth))
+        return shortened(
+            self.names, self.stage, loop, self.planned.ends[depth], view, partial(self._clamped, depth=depth)
+        )
 
     def _clamped(self, view: View, depth: int) -> Statement:
         loop = self.loops[depth]

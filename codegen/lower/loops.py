@@ -10,7 +10,6 @@ from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is
 from ...schedules.plan.stage import Plan
 from ...schedules.steps.checks import wrong
 from ...targets.target import Target
-from ...tensor.indices.bounds import Bound
 from ...tensor.program import Stage
 from ..ir.index import both, ceil_div, floor_div, known, less, number, plus, smaller, times
 from ..ir.loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement
@@ -33,7 +32,6 @@ class Around(Protocol):
     storage: dict[str, Storage]
     names: Names
     body: Body
-    useful: dict[str, tuple[Bound, ...]]
 
     def attached(self, name: str, view: View) -> tuple[View, Statement]:
         """An attached stage opened in a view; the view that comes back knows where its box begins."""

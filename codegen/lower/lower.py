@@ -82,7 +82,7 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
     shared = (Scope.PREPARED, Scope.WORKSPACE, Scope.TABLE)
     used = [s.buffer for s in storage.values() if s.buffer.scope in shared]
     made = LoopProgram(name, (*buffers, *outputs), tuple(used), tuple(prepare), tuple(nests))
-    return whole_ranges(made) if lowering.useful else made
+    return whole_ranges(made) if plan.useful else made
 
 
 def _constants_read_at_run_time(tree: LoopTree, plan: Plan) -> tuple[str, ...]:

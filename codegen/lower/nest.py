@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
+from ...schedules.plan.partial import parts_of
 from ...schedules.plan.stage import Plan
 from ...schedules.plan.threads import BOUND
 from ...schedules.regions import box_axes, full_tile, opening
 from ...schedules.steps.checks import wrong
-from ...schedules.useful import ending, useful
 from ...targets.target import Target
 from ...tensor.dtype import boolean
 from ...tensor.expr import Const, Expr, Op, Read
@@ -58,7 +58,6 @@ class NestLowering:
         self.storage = storage
         self.names = Names()
         self.body = Body(tree, storage, self.names)
-        self.useful = useful(tree.program) if target.kind != "cuda" else {}  # threads of a GPU meet in every trip
 
     def nest(self, stage: StageLoops) -> Nest:
         """The whole nest of a stage at the root."""
@@ -185,10 +184,8 @@ class StageLowering(LoopLowering):
 
     def loop(self, view: View, depth: int, inner: Next) -> Statement:
         """A loop with what `inner` gives inside, and all that stands there beside it."""
-        begun = self.accumulate_at is None and any(self.reduces[:depth])
-        bounds = ending(self.definition, self.nest.useful.get(self.stage.stage, ()), self.loops[depth].axis, begun)
         run = partial(self._whole_loop, depth=depth, inner=inner)
-        return shortened(self.names, self.stage, self.loops[depth], bounds, view, run)
+        return shortened(self.names, self.stage, self.loops[depth], self.planned.ends[depth], view, run)
 
     def _whole_loop(self, view: View, depth: int, inner: Next) -> Statement:
         loop = self.loops[depth]
@@ -327,7 +324,8 @@ class StageLowering(LoopLowering):
         total = Buffer(self.names.fresh("total"), registers.dtype, (), Scope.REGISTER, padded=True)
         found = Read(total.name, (), total.dtype)
         if crossing:
-            cross = CrossThreads(self.names, self.threads, total, combiner, zero)
+            parts = fixed(parts_of(self.nest.tree, self.stage, self.threads.team.size))
+            cross = CrossThreads(self.names, self.threads, total, combiner, zero, parts)
             cross.check(self.nest.tree, view, crossing)
             leader = replace(view, only=both(view.only, self.threads.leads(view, crossing)))
             write = self._write(leader, found, combiner)

@@ -13,11 +13,11 @@ from ...schedules.access import is_anchor
 from ...schedules.hints import Prefetch, PrefetchNext
 from ...schedules.loops import WRITTEN_OUT, LoopKind, LoopTree
 from ...schedules.plan.stage import Plan
-from ...schedules.useful import useful
 from ...targets.target import Cache, Target
 from ...tensor.expr import variables
 from ..footprint import Value, real
 from ..levels import PARALLEL, Levels, StageLevels, levels
+from ..populations import one_plan
 from ..traffic import NestTraffic, TrafficWalk, survives
 from .matrix import work_of
 from .work import Work
@@ -99,7 +99,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
 
     The numbers of the tree must be known (TypeError if they are not).
     """
-    counted = levels(tree, useful(tree.program) if target.kind != "cuda" else {}, plan)
+    counted = levels(tree, one_plan(tree, target.kind == "cuda") if plan is None else plan)
     caches = target.caches[:LEVELS]
     walk = TrafficWalk(counted, caches)
     begun = [_begin(counted, root, walk, threads) for root in counted.roots]

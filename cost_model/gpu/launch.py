@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...schedules.extents import Extent
-from ...schedules.hints import Pipeline
 from ...schedules.loops import LoopTree
 from ...schedules.plan.stage import Plan
 from ...schedules.plan.threads import GRID, blocks_of, threads_of, width_of
@@ -102,8 +101,8 @@ class _LaunchCount:
         ahead: Value = 1.0
         shared: Value = 0.0
         for stage in self.members:
-            for pipeline in stage.loops.hints.of(Pipeline):
-                ahead = np.maximum(ahead, real(pipeline.depth))
+            for storage in stage.plan.storage:
+                ahead = np.maximum(ahead, real(storage.slots))
         for stage in self.members:
             shared = shared + shared_bytes(self.tree, stage.plan, self.whole)
         needed = registers_needed(self.tree, self.members, self.places, self.width)

@@ -1,6 +1,6 @@
 """How the loops of a stage run: in full or not, where values are held in registers, where the tile begins.
 
-A *depth* is the number of loops outside. Nothing here depends on extents, but for what `straight` says.
+A *depth* is the number of loops outside. Nothing here depends on extents.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...tensor.indices.bounds import Bound
 from ...tensor.program import Stage
 from ...tensor.scan import InStep, written_in_step
-from ..loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
+from ..loops import LoopKind, LoopTree, StageLoops, is_full, is_reduction
+from ..useful import ending, ends_early
 
 _ALONE = (LoopKind.SERIAL, LoopKind.UNROLL, LoopKind.VECTOR)  # loops whose trips one thread runs
 
@@ -25,9 +27,9 @@ class LoopPlan:
     the outermost one of its loops with only such loops and full pieces inside, of a fold the outermost piece of the ordered
     axis with only such pieces and full ones inside. None: each trip works in the storage, or there is no reduction.
     tile_at: the depth of the first full spatial piece, or of the accumulation that runs over the register tile; None for folds.
-    straight: the depth from which on all loops are written out.
     in_step: tensors of a fold, by number, of which each step writes its own elements alone (tensor/scan.py).
     stored: of each tensor whether it is stored at all; state that is held in registers and that nobody reads is not.
+    ends: of each loop the bounds at which it ends before its axis does (useful.py).
     """
 
     full: tuple[bool, ...]
@@ -35,13 +37,13 @@ class LoopPlan:
     first_reduction: int | None
     accumulate_at: int | None
     tile_at: int | None
-    straight: int
     in_step: Mapping[int, InStep]
     stored: tuple[bool, ...]
+    ends: tuple[tuple[Bound, ...], ...]
 
 
-def loop_plan(tree: LoopTree, stage: StageLoops, gpu: bool) -> LoopPlan:
-    """The facts about the loops of a stage."""
+def loop_plan(tree: LoopTree, stage: StageLoops, gpu: bool, bounds: tuple[Bound, ...]) -> LoopPlan:
+    """The facts about the loops of a stage. `bounds`: of the points that are of use."""
     definition = tree.definition(stage.stage)
     full = tuple(is_full(tree, stage, loop) for loop in stage.loops)
     reduces = tuple(is_reduction(tree, stage.stage, loop.axis) for loop in stage.loops)
@@ -55,7 +57,14 @@ def loop_plan(tree: LoopTree, stage: StageLoops, gpu: bool) -> LoopPlan:
         tile_at = None
     unseen = definition.fold is not None and accumulate_at is not None and accumulate_at == first
     stored = tuple(not unseen or n in in_step or _is_read(tree, definition, n) for n in range(len(definition.tensors)))
-    return LoopPlan(full, reduces, first, accumulate_at, tile_at, _straight(stage, full), in_step, stored)
+    adds_on = definition.fold is None and accumulate_at is None  # results are set before the first term
+    ends = tuple(
+        ending(definition, bounds, loop.axis, adds_on and any(reduces[:depth]))
+        if ends_early(stage, loop) is not None
+        else ()
+        for depth, loop in enumerate(stage.loops)
+    )
+    return LoopPlan(full, reduces, first, accumulate_at, tile_at, in_step, stored, ends)
 
 
 def _accumulation_start(full: tuple[bool, ...], reduces: tuple[bool, ...]) -> int | None:
@@ -93,18 +102,6 @@ def _tile_start(full: tuple[bool, ...], reduces: tuple[bool, ...], accumulate_at
     if not depths:
         return None
     return depths[0] if accumulate_at is None else min(depths[0], accumulate_at)
-
-
-def _straight(stage: StageLoops, full: tuple[bool, ...]) -> int:
-    depth = len(full) - (stage.tensorized is not None)  # the words of a tile are a reduction, but no loop
-    while depth and (full[depth - 1] or _runs_once(stage.loops[depth - 1])):
-        depth -= 1
-    return depth
-
-
-def _runs_once(loop: Loop) -> bool:
-    """Whether it is no loop in the code: what splitting an axis by its own extent leaves."""
-    return loop.kind is LoopKind.SERIAL and isinstance(loop.extent, int) and loop.extent == 1
 
 
 def _in_step(definition: Stage, stage: StageLoops) -> dict[int, InStep]:

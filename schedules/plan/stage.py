@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from ...tensor.indices.bounds import Bound
 from ..loops import LoopTree, Scope, StageLoops
 from ..prepared import prepared_stages
+from ..useful import useful
 from .loops import LoopPlan, loop_plan
 from .storage import StoragePlan, storage_plans
 
@@ -29,10 +31,14 @@ class StagePlan:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The plans of all stages, by name, in program order. `gpu`: for the threads of one."""
+    """The plans of all stages, by name, in program order.
+
+    gpu: for the threads of one. useful: the bounds of each stage that has some (useful.py).
+    """
 
     gpu: bool
     stages: Mapping[str, StagePlan]
+    useful: Mapping[str, tuple[Bound, ...]]
 
     def of_tensor(self, name: str) -> StoragePlan | None:
         """The storage of a tensor by its name; None for an input or a table."""
@@ -50,9 +56,11 @@ class Plan:
 def plan_of(tree: LoopTree, gpu: bool) -> Plan:
     """The plan of a tree to which a config or a population has been applied. `gpu`: for the threads of one."""
     prepared = prepared_stages(tree)
+    bounds = {} if gpu else useful(tree.program)  # threads of a GPU meet in every trip
     found = {}
     for stage in tree.stages:
         ahead = stage.stage in prepared
-        loops, storage = loop_plan(tree, stage, gpu), storage_plans(tree, stage, ahead, gpu)
+        loops = loop_plan(tree, stage, gpu, bounds.get(stage.stage, ()))
+        storage = storage_plans(tree, stage, ahead, gpu)
         found[stage.stage] = StagePlan(stage, ahead, loops, storage)
-    return Plan(gpu, found)
+    return Plan(gpu, found, bounds)
