@@ -7,7 +7,7 @@ sizes are means, so that sizes times trips is what is really covered when the la
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -22,6 +22,7 @@ from ..tensor.exceptional import asked_for
 from ..tensor.expr import Read, variables
 from ..tensor.indices.forms import affine
 from ..tensor.program import Stage
+from ..tensor.scan import InStep
 from .footprint import Access, Sizes, Value, real, span_of
 from .populations import one_plan
 
@@ -53,6 +54,12 @@ class StageLevels:
     def registers(self) -> int | None:
         """The level at which values are moved between registers and storage; None where each step works in the storage."""
         return self.plan.loops.accumulate_at
+
+    @property
+    def asked(self) -> float:
+        """Points that the program asks for."""
+        axes = self.definition.all_axes
+        return float(prod(axis.extent for axis in axes if axis.name not in self.plan.loops.aside))
 
     @cached_property
     def straight(self) -> tuple[Loop, ...]:
@@ -113,7 +120,7 @@ def levels(tree: LoopTree, plan: Plan | None = None) -> Levels:
 
 
 def _stage(tree: LoopTree, plan: Plan, name: str) -> StageLevels:
-    own, definition = plan.stages[name], tree.definition(name)
+    own, definition = _run(plan.stages[name]), tree.definition(name)
     trips, sizes = _counts(tree, own.stage, own.loops)
     return StageLevels(
         own.stage,
@@ -124,6 +131,18 @@ def _stage(tree: LoopTree, plan: Plan, name: str) -> StageLevels:
         own,
         _accesses(tree, plan, own, definition),
     )
+
+
+def _run(own: StagePlan) -> StagePlan:
+    """The plan without loops that nobody runs; they stand inside of all others."""
+    aside = own.loops.aside
+    if not aside:
+        return own
+    kept = [depth for depth, loop in enumerate(own.stage.loops) if loop.axis not in aside]
+    stage = replace(own.stage, loops=tuple(own.stage.loops[depth] for depth in kept))
+    full, reduces = (tuple(facts[depth] for depth in kept) for facts in (own.loops.full, own.loops.reduces))
+    ends = tuple(own.loops.ends[depth] for depth in kept)
+    return replace(own, stage=stage, loops=replace(own.loops, full=full, reduces=reduces, ends=ends))
 
 
 def _straight(stage: StageLoops, full: tuple[bool, ...]) -> int:
@@ -143,12 +162,11 @@ def _counts(
 ) -> tuple[tuple[Value, ...], tuple[dict[str, Value], ...]]:
     """(trips, sizes) of all levels. Sizes keep their identity from level to level where nothing changes them."""
     start = regions.opening(tree, stage)
-    opened = {axis: real(regions.instances(sizes)) for axis, sizes in start.sizes.items()}
+    held = {axis: sizes for axis, sizes in start.sizes.items() if axis not in planned.aside}
+    opened = {axis: real(regions.instances(sizes)) for axis, sizes in held.items()}
     unrelated = real(start.unrelated)
     reach = dict(opened)
-    points = {
-        axis: sum((real(size) * real(count) for size, count in sizes), 0.0) for axis, sizes in start.sizes.items()
-    }
+    points = {axis: sum((real(size) * real(count) for size, count in sizes), 0.0) for axis, sizes in held.items()}
     size = {axis: points[axis] / np.maximum(opened[axis], 1.0) for axis in points}
     run = _shares(stage, planned, tree.definition(stage.stage), size) if any(planned.ends) else {}
     for axis, part in run.items():
@@ -194,12 +212,17 @@ def _total(unrelated: Value, reach: dict[str, Value]) -> Value:
 def _accesses(tree: LoopTree, plan: Plan, own: StagePlan, definition: Stage) -> tuple[Access, ...]:
     """The memory accesses of a stage; tensors that stay in registers are none."""
     found = [a for alike in _alike(definition) if (a := _read(tree, plan, *alike)) is not None]
-    for number, tensor in enumerate(definition.tensors):
-        if own.loops.stored[number] and own.storage[number].scope is not Scope.REGISTER:
-            indices = tuple(axis.var for axis in definition.axes_of(number))
-            read = Read(tensor.name, indices, tensor.dtype)
-            found.append(_access(tree, plan, read, [[0]] * len(indices), written=True))
-    return tuple(found)
+    written = [n for n, s in enumerate(own.storage) if own.loops.stored[n] and s.scope is not Scope.REGISTER]
+    return (*found, *(_written(tree, plan, definition, n, own.loops.in_step.get(n)) for n in written))
+
+
+def _written(tree: LoopTree, plan: Plan, definition: Stage, number: int, in_step: InStep | None) -> Access:
+    """The stores to a tensor; what is written in step is written at the place of each step."""
+    tensor, axes = definition.tensors[number], definition.axes_of(number)
+    places = {} if in_step is None else {in_step.axis: in_step.place}
+    read = Read(tensor.name, tuple(places.get(axis.name, axis.var) for axis in axes), tensor.dtype)
+    access = _access(tree, plan, read, [[0]] * len(axes), written=True)
+    return access if in_step is None else replace(access, each_step=True)
 
 
 def _alike(definition: Stage) -> list[tuple[Read, list[list[int]]]]:

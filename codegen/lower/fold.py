@@ -22,6 +22,7 @@ from itertools import groupby
 
 from ...common.errors import ScheduleError
 from ...schedules.loops import Loop, LoopKind, StageLoops
+from ...schedules.plan.loops import common_axes
 from ...schedules.steps.checks import attached_to, wrong
 from ...tensor.expr import Const, Expr, Read, rewrite
 from ...tensor.scan import InStep, without_locals
@@ -42,13 +43,13 @@ class FoldLowering(LoopLowering):
         self.values = without_locals(self.definition)
         self.in_step = self.planned.in_step
         self.ranks = [len(self.definition.axes_of(n)) for n in range(len(self.definition.tensors))]
-        common = {a.name for a in (*self.definition.axes[: min(self.ranks)], *self.definition.reduction)}
+        common = common_axes(self.definition)
         self.step_at = next((d for d, x in enumerate(self.loops) if x.axis not in common), len(self.loops))
         self.hold_at = self.planned.accumulate_at
         self.held: dict[int, Buffer] = {}
         self._check(common)
 
-    def _check(self, common: set[str]) -> None:
+    def _check(self, common: frozenset[str]) -> None:
         for depth, loop in enumerate(self.loops):
             if depth > self.step_at and loop.axis in common:
                 raise self._refused(loop, "stands inside of a loop over an axis that only some of its tensors have")

@@ -123,7 +123,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         about = (root, trips, used, balance, work, moved, traffic)
         packed = _moved(traffic, len(caches) - 1, caches, used, touched, packed_tensors(inside)).read
         nests.append(Nest(*about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed))
-    points = {name: real_points(s) for name, s in counted.stages.items()}
+    points = {name: s.asked for name, s in counted.stages.items()}
     return Analysis(tuple(nests), caches, touched, points)
 
 
@@ -184,7 +184,7 @@ def streamed_edges(stages: list[StageLevels], traffic: NestTraffic) -> Value:
         if streamed and vectors:
             outermost = s.loops.pieces(vectors[0])[0]
             rows = s.trips[s.loops.loops.index(outermost)]
-            total = total + streamed[0] * np.where(s.trips[-1] > real_points(s), rows, 0.0)
+            total = total + streamed[0] * np.where(s.trips[-1] > s.asked, rows, 0.0)
     return total
 
 
@@ -216,11 +216,6 @@ def packed_tensors(stages: list[StageLevels]) -> frozenset[str]:
     read = [{read.tensor for read in s.definition.reads()} for s in stages]
     packed = frozenset().union(*(names for names, packs in zip(read, packing, strict=True) if packs))
     return packed.difference(*(names for names, packs in zip(read, packing, strict=True) if not packs))
-
-
-def real_points(stage: StageLevels) -> float:
-    """Points that the program asks for."""
-    return float(np.prod([float(axis.extent) for axis in stage.definition.all_axes]))
 
 
 def walks_repeatedly(tree: LoopTree, stages: list[StageLevels]) -> bool:

@@ -315,9 +315,10 @@ class StageWork:
     def _writes(self) -> tuple[Value, Value, Value]:
         """(stores, loads of what is stored anew, stores of single lanes)."""
         stage, definition = self.stage, self.stage.definition
-        written = {access.tensor for access in stage.writes}
+        written = [access for access in stage.writes if not access.each_step]
+        placed = self._placed()
         if not written:
-            return 0.0, 0.0, 0.0
+            return placed, 0.0, 0.0
         spatial = frozenset(axis.name for axis in definition.axes)
         level = stage.body if stage.registers is None else min(stage.registers, stage.body)
         count = self.copies(spatial) * stage.trips[level]
@@ -327,7 +328,15 @@ class StageWork:
             scattered = count
         count = count * len(written)
         outside = stage.registers is None or any(stage.plan.loops.reduces[: stage.registers])
-        return count, count if definition.reduction and outside else 0.0, scattered
+        return count + placed, count if definition.reduction and outside else 0.0, scattered
+
+    def _placed(self) -> Value:
+        """Stores of what is written in step."""
+        total: Value = 0.0
+        for access in self.stage.writes:
+            if access.each_step:
+                total = total + self.times(access.axes)
+        return total
 
     def _writes_in_order(self) -> bool:
         assert self.vector is not None

@@ -95,10 +95,7 @@ def _points(launch: Launch) -> tuple[Value, Value]:
     for cost in launch.stages:
         if cost.stage.loops.copies is None:
             done = done + cost.stage.trips[-1]
-            points = 1.0
-            for axis in cost.stage.definition.all_axes:
-                points *= axis.extent
-            asked = asked + points
+            asked = asked + cost.stage.asked
     return done, asked
 
 

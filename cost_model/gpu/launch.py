@@ -86,13 +86,13 @@ class _LaunchCount:
         self.blocks: Value = root.trips[depth]
         self.grid: Value = real(blocks_of(root.loops))
         self.places = {s.name: placement(s.plan) for s in self.members}
-        threads = threads_of(self.tree, root.loops, self.gpu.block_threads)
+        threads = threads_of(self.tree, self.tree.by_stage[root.name], self.gpu.block_threads)
         self.threads: Value = real(threads)
         self.whole: Extent = width_of(threads)
         self.width: Value = real(self.whole)
 
     def _inside(self, stage: StageLevels) -> bool:
-        return any(outer is self.root.loops for outer, _ in self.tree.chain(stage.name))
+        return any(outer.stage == self.root.name for outer, _ in self.tree.chain(stage.name))
 
     def launch(self) -> Launch:
         """Works out all numbers of the launch."""

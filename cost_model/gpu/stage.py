@@ -131,7 +131,10 @@ class StageCounter:
         if place == "register":
             return
         spatial = frozenset(a.name for a in definition.axes)
-        count = executed(stage, spatial, store=True) * warps * len(definition.tensors)
+        count = executed(stage, spatial, store=True) * warps * sum(not a.each_step for a in stage.writes)
+        for access in stage.writes:
+            if access.each_step:
+                count = count + executed(stage, access.axes) * warps
         if place == "shared":
             accesses.add_shared(count / own_width(stage.loops, definition), shared_write(self.tree, stage.loops))
             return

@@ -28,6 +28,7 @@ class LoopPlan:
     axis with only such pieces and full ones inside. None: each trip works in the storage, or there is no reduction.
     tile_at: the depth of the first full spatial piece, or of the accumulation that runs over the register tile; None for folds.
     in_step: tensors of a fold, by number, of which each step writes its own elements alone (tensor/scan.py).
+    aside: axes whose loops nobody runs, since only tensors that are written in step along them have these axes.
     stored: of each tensor whether it is stored at all; state that is held in registers and that nobody reads is not.
     ends: of each loop the bounds at which it ends before its axis does (useful.py).
     """
@@ -38,6 +39,7 @@ class LoopPlan:
     accumulate_at: int | None
     tile_at: int | None
     in_step: Mapping[int, InStep]
+    aside: frozenset[str]
     stored: tuple[bool, ...]
     ends: tuple[tuple[Bound, ...], ...]
 
@@ -64,7 +66,8 @@ def loop_plan(tree: LoopTree, stage: StageLoops, gpu: bool, bounds: tuple[Bound,
         else ()
         for depth, loop in enumerate(stage.loops)
     )
-    return LoopPlan(full, reduces, first, accumulate_at, tile_at, in_step, stored, ends)
+    aside = _aside(definition, in_step)
+    return LoopPlan(full, reduces, first, accumulate_at, tile_at, in_step, aside, stored, ends)
 
 
 def _accumulation_start(full: tuple[bool, ...], reduces: tuple[bool, ...]) -> int | None:
@@ -112,6 +115,22 @@ def _in_step(definition: Stage, stage: StageLoops) -> dict[int, InStep]:
         if place is not None and all(loop.kind in _ALONE for loop in stage.pieces(place.axis)):
             found[number] = place
     return found
+
+
+def common_axes(definition: Stage) -> frozenset[str]:
+    """The axes that every tensor of a fold has, the ordered one among them."""
+    fewest = min(len(definition.axes_of(number)) for number in range(len(definition.tensors)))
+    return frozenset(axis.name for axis in (*definition.axes[:fewest], *definition.reduction))
+
+
+def _aside(definition: Stage, in_step: Mapping[int, InStep]) -> frozenset[str]:
+    if not in_step:
+        return frozenset()
+    run = set(common_axes(definition))
+    for number in range(len(definition.tensors)):
+        alone = {in_step[number].axis} if number in in_step else set()
+        run |= {axis.name for axis in definition.axes_of(number)} - alone
+    return frozenset(place.axis for place in in_step.values()) - run
 
 
 def _is_read(tree: LoopTree, definition: Stage, number: int) -> bool:
