@@ -22,12 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..schedules.loops import LoopTree
+from ..schedules.plan.stage import Plan
 from ..targets.ceilings import LOADED, MATRIX, MATRIX_FLOPS, OWN_PAST, PAST, VISITED, Ceilings, Curve
 from ..targets.target import Target
 from .cpu.analysis import SHARE, Analysis, Moved, Nest, analyse
 from .cpu.work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, TILE_CYCLES, WINDOW, Work
 from .footprint import Value, total_of
 from .gpu.analytic import predict_gpu
+from .populations import for_each_plan
 
 ISSUE = 5.0  # instructions that a core takes in per cycle
 EXIT = 12.0  # cycles lost where a loop ends: its last jump is mostly predicted wrongly
@@ -75,7 +77,11 @@ def predict(tree: LoopTree, target: Target, threads: int, ceilings: Ceilings, co
     """
     if target.kind == "cuda":
         return predict_gpu(tree, target, ceilings, count)
-    return seconds(analyse(tree, target, threads), target, threads, ceilings, count)
+
+    def walk(part: LoopTree, plan: Plan, rows: int) -> NDArray[np.float64]:
+        return seconds(analyse(part, target, threads, plan), target, threads, ceilings, rows)
+
+    return for_each_plan(tree, False, count, walk)
 
 
 def seconds(analysis: Analysis, target: Target, threads: int, ceilings: Ceilings, count: int) -> NDArray[np.float64]:

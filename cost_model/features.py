@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..schedules.loops import LoopKind, LoopTree
+from ..schedules.plan.stage import Plan
 from ..targets.target import Target
 from .analytic import REGION, resources, stage_cycles
 from .cpu.analysis import LEVELS, Analysis, Nest, analyse
@@ -21,6 +22,7 @@ from .cpu.work import LATENCY, LOOP_INSTRUCTIONS, Work
 from .footprint import Value, log_ratio, total_of
 from .gpu.features import gpu_features
 from .levels import StageLevels
+from .populations import for_each_plan
 
 _RESOURCES = ("arithmetic", "loads", "stores", "instructions", "chains", "matrix")
 _PER_LEVEL = ("traffic", "reuse", "fill", "cycles")
@@ -50,7 +52,11 @@ def features(tree: LoopTree, target: Target, threads: int, count: int) -> NDArra
     """
     if target.kind == "cuda":
         return gpu_features(tree, target, count)
-    return feature_table(analyse(tree, target, threads), target, threads, count)
+
+    def walk(part: LoopTree, plan: Plan, rows: int) -> NDArray[np.float32]:
+        return feature_table(analyse(part, target, threads, plan), target, threads, rows)
+
+    return for_each_plan(tree, False, count, walk)
 
 
 def feature_table(analysis: Analysis, target: Target, threads: int, count: int) -> NDArray[np.float32]:

@@ -118,6 +118,7 @@ class Access:
 
     spans, shape: for each dimension of more than one point, outermost first; `shape` is that of the storage.
     dense: the storage follows the order of the reader, so that any box of it is one run (copies).
+    each_step: of a fold, stored in each of its steps and not once it is done.
     strides: bytes between neighbours along each dimension but the innermost, where no schedule changes them.
     """
 
@@ -128,6 +129,7 @@ class Access:
     element: int
     written: bool
     dense: bool = False
+    each_step: bool = False
     strides: tuple[int, ...] = ()
 
     def extents(self, sizes: Sizes) -> list[Value]:

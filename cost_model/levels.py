@@ -7,35 +7,34 @@ sizes are means, so that sizes times trips is what is really covered when the la
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from types import MappingProxyType
 
 import numpy as np
 
 from ..schedules import regions
-from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops, is_full, is_reduction
-from ..schedules.prepared import prepared_stages
-from ..schedules.useful import ending, ends_early, share
+from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops
+from ..schedules.plan.loops import LoopPlan
+from ..schedules.plan.stage import Plan, StagePlan
+from ..schedules.useful import ends_early, share
 from ..tensor.exceptional import asked_for
 from ..tensor.expr import Read, variables
-from ..tensor.indices.bounds import Bound
 from ..tensor.indices.forms import affine
 from ..tensor.program import Stage
+from ..tensor.scan import InStep
 from .footprint import Access, Sizes, Value, real, span_of
+from .populations import one_plan
 
 PARALLEL = (LoopKind.PARALLEL, LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
 
 
 @dataclass(frozen=True, eq=False)
 class StageLevels:
-    """A stage with its loops in numbers.
+    """A stage with its loops in numbers, and its plan (schedules/plan/).
 
     trips[d]: how many times level d runs in all; sizes[d]: points of each axis that one run of it covers.
     body: the level from which on all loops are unrolled or vectors: straight code.
-    registers: the level at which the values of a reduction are moved between registers and storage (None: no reduction, or
-    one that works in its storage all the time).
     """
 
     loops: StageLoops
@@ -43,15 +42,24 @@ class StageLevels:
     trips: tuple[Value, ...]
     sizes: tuple[dict[str, Value], ...]
     body: int
-    registers: int | None
-    reduces: tuple[bool, ...]
-    full: tuple[bool, ...]
+    plan: StagePlan
     accesses: tuple[Access, ...]
 
     @property
     def name(self) -> str:
         """The stage's name."""
         return self.loops.stage
+
+    @property
+    def registers(self) -> int | None:
+        """The level at which values are moved between registers and storage; None where each step works in the storage."""
+        return self.plan.loops.accumulate_at
+
+    @property
+    def asked(self) -> float:
+        """Points that the program asks for."""
+        axes = self.definition.all_axes
+        return float(prod(axis.extent for axis in axes if axis.name not in self.plan.loops.aside))
 
     @cached_property
     def straight(self) -> tuple[Loop, ...]:
@@ -66,10 +74,11 @@ class StageLevels:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """All stages that cost time at each call, in program order; left out is what is prepared (schedules/prepared.py), and sums
+    """All stages that cost time at each call, in program order; left out is what is prepared, and sums
     that only numbers that are not ordinary ask for (tensor/exceptional.py)."""
 
     tree: LoopTree
+    plan: Plan
     stages: dict[str, StageLevels]
     boxes: dict[str, dict[str, regions.BoxAxis]]  # of attached stages
 
@@ -97,32 +106,50 @@ class Levels:
         return total
 
 
-def levels(tree: LoopTree, useful: Mapping[str, tuple[Bound, ...]] = MappingProxyType({})) -> Levels:
-    """The numbers of a tree to which a config or a population has been applied.
+def levels(tree: LoopTree, plan: Plan | None = None) -> Levels:
+    """The numbers of a tree to which a config or a population has been applied, all of whose candidates have one plan.
 
-    useful: what ends loops before their axes do (schedules/useful.py); their trips are counted on average.
+    Trips of loops that end before their axes do are counted on average.
     """
-    ready = prepared_stages(tree)
+    plan = one_plan(tree, gpu=False) if plan is None else plan
     boxes = {s.stage: regions.box_axes(tree, s.stage, s.at) for s in tree.stages if s.at is not None}
-    kept = [s for s in tree.stages if s.stage not in ready and asked_for(tree.definition(s.stage)) is None]
-    return Levels(tree, {s.stage: _stage(tree, s, useful.get(s.stage, ())) for s in kept}, boxes)
+    kept = [
+        name for name, stage in plan.stages.items() if not stage.prepared and asked_for(tree.definition(name)) is None
+    ]
+    return Levels(tree, plan, {name: _stage(tree, plan, name) for name in kept}, boxes)
 
 
-def _stage(tree: LoopTree, stage: StageLoops, bounds: tuple[Bound, ...]) -> StageLevels:
-    definition = tree.definition(stage.stage)
-    full = tuple(is_full(tree, stage, x) for x in stage.loops)
-    reduces = tuple(is_reduction(tree, stage.stage, x.axis) for x in stage.loops)
-    trips, sizes = _counts(tree, stage, full, bounds)
-    body = len(full) - (stage.tensorized is not None)  # the words of a tile are a reduction, but no loop
-    while body and (full[body - 1] or _runs_once(stage.loops[body - 1])):
-        body -= 1
-    start = None
-    for depth in reversed(range(len(full))):
-        if reduces[depth]:
-            start = depth
-        elif not full[depth]:
-            break
-    return StageLevels(stage, definition, trips, sizes, body, start, reduces, full, _accesses(tree, stage, definition))
+def _stage(tree: LoopTree, plan: Plan, name: str) -> StageLevels:
+    own, definition = _run(plan.stages[name]), tree.definition(name)
+    trips, sizes = _counts(tree, own.stage, own.loops)
+    return StageLevels(
+        own.stage,
+        definition,
+        trips,
+        sizes,
+        _straight(own.stage, own.loops.full),
+        own,
+        _accesses(tree, plan, own, definition),
+    )
+
+
+def _run(own: StagePlan) -> StagePlan:
+    """The plan without loops that nobody runs; they stand inside of all others."""
+    aside = own.loops.aside
+    if not aside:
+        return own
+    kept = [depth for depth, loop in enumerate(own.stage.loops) if loop.axis not in aside]
+    stage = replace(own.stage, loops=tuple(own.stage.loops[depth] for depth in kept))
+    full, reduces = (tuple(facts[depth] for depth in kept) for facts in (own.loops.full, own.loops.reduces))
+    ends = tuple(own.loops.ends[depth] for depth in kept)
+    return replace(own, stage=stage, loops=replace(own.loops, full=full, reduces=reduces, ends=ends))
+
+
+def _straight(stage: StageLoops, full: tuple[bool, ...]) -> int:
+    depth = len(full) - (stage.tensorized is not None)  # the words of a tile are a reduction, but no loop
+    while depth and (full[depth - 1] or _runs_once(stage.loops[depth - 1])):
+        depth -= 1
+    return depth
 
 
 def _runs_once(loop: Loop) -> bool:
@@ -131,18 +158,17 @@ def _runs_once(loop: Loop) -> bool:
 
 
 def _counts(
-    tree: LoopTree, stage: StageLoops, full: tuple[bool, ...], bounds: tuple[Bound, ...]
+    tree: LoopTree, stage: StageLoops, planned: LoopPlan
 ) -> tuple[tuple[Value, ...], tuple[dict[str, Value], ...]]:
     """(trips, sizes) of all levels. Sizes keep their identity from level to level where nothing changes them."""
     start = regions.opening(tree, stage)
-    opened = {axis: real(regions.instances(sizes)) for axis, sizes in start.sizes.items()}
+    held = {axis: sizes for axis, sizes in start.sizes.items() if axis not in planned.aside}
+    opened = {axis: real(regions.instances(sizes)) for axis, sizes in held.items()}
     unrelated = real(start.unrelated)
     reach = dict(opened)
-    points = {
-        axis: sum((real(size) * real(count) for size, count in sizes), 0.0) for axis, sizes in start.sizes.items()
-    }
+    points = {axis: sum((real(size) * real(count) for size, count in sizes), 0.0) for axis, sizes in held.items()}
     size = {axis: points[axis] / np.maximum(opened[axis], 1.0) for axis in points}
-    run = _shares(stage, tree.definition(stage.stage), size, bounds) if bounds else {}
+    run = _shares(stage, planned, tree.definition(stage.stage), size) if any(planned.ends) else {}
     for axis, part in run.items():
         points[axis], size[axis] = points[axis] * part, size[axis] * part
     trips = [_total(unrelated, reach)]
@@ -152,22 +178,21 @@ def _counts(
         reach[axis] = real(regions.reached(tree, stage, start, axis, depth + 1))
         if axis in run:
             reach[axis] = reach[axis] * run[axis]
-        size[axis] = real(loop.stride) if full[depth] else points[axis] / np.maximum(reach[axis], 1.0)
+        size[axis] = real(loop.stride) if planned.full[depth] else points[axis] / np.maximum(reach[axis], 1.0)
         trips.append(_total(unrelated, reach))
         sizes_at.append(dict(size))
     return tuple(trips), tuple(sizes_at)
 
 
-def _shares(
-    stage: StageLoops, definition: Stage, opened: Mapping[str, Value], bounds: tuple[Bound, ...]
-) -> dict[str, Value]:
+def _shares(stage: StageLoops, planned: LoopPlan, definition: Stage, opened: Mapping[str, Value]) -> dict[str, Value]:
     """Axis -> the share of it that its loops run over on average, for axes that bounds end (codegen/lower/useful.py)."""
     found: dict[str, Value] = {}
     extents = {a.name: a.extent for a in definition.all_axes}
     size = dict(opened)
-    for loop in stage.loops:
-        if loop is stage.pieces(loop.axis)[0] and (step := ends_early(stage, loop)) is not None:
-            for bound in ending(definition, bounds, loop.axis):
+    for loop, bounds in zip(stage.loops, planned.ends, strict=True):
+        step = ends_early(stage, loop)
+        if step is not None:
+            for bound in bounds:
                 part = share(extents, bound, loop.axis, size, real(step))
                 found[loop.axis] = np.minimum(found.get(loop.axis, 1.0), part)
         size[loop.axis] = np.minimum(size[loop.axis], real(loop.stride))
@@ -184,15 +209,20 @@ def _total(unrelated: Value, reach: dict[str, Value]) -> Value:
 # ---- accesses --------------------------------------------------------------------------------------------------------
 
 
-def _accesses(tree: LoopTree, stage: StageLoops, definition: Stage) -> tuple[Access, ...]:
+def _accesses(tree: LoopTree, plan: Plan, own: StagePlan, definition: Stage) -> tuple[Access, ...]:
     """The memory accesses of a stage; tensors that stay in registers are none."""
-    found = [a for alike in _alike(definition) if (a := _read(tree, *alike)) is not None]
-    if not in_registers(tree, stage):
-        for number, tensor in enumerate(definition.tensors):
-            indices = tuple(axis.var for axis in definition.axes_of(number))
-            made = _access(tree, Read(tensor.name, indices, tensor.dtype), [[0]] * len(indices), written=True)
-            found.append(made)
-    return tuple(found)
+    found = [a for alike in _alike(definition) if (a := _read(tree, plan, *alike)) is not None]
+    written = [n for n, s in enumerate(own.storage) if own.loops.stored[n] and s.scope is not Scope.REGISTER]
+    return (*found, *(_written(tree, plan, definition, n, own.loops.in_step.get(n)) for n in written))
+
+
+def _written(tree: LoopTree, plan: Plan, definition: Stage, number: int, in_step: InStep | None) -> Access:
+    """The stores to a tensor; what is written in step is written at the place of each step."""
+    tensor, axes = definition.tensors[number], definition.axes_of(number)
+    places = {} if in_step is None else {in_step.axis: in_step.place}
+    read = Read(tensor.name, tuple(places.get(axis.name, axis.var) for axis in axes), tensor.dtype)
+    access = _access(tree, plan, read, [[0]] * len(axes), written=True)
+    return access if in_step is None else replace(access, each_step=True)
 
 
 def _alike(definition: Stage) -> list[tuple[Read, list[list[int]]]]:
@@ -209,16 +239,16 @@ def _alike(definition: Stage) -> list[tuple[Read, list[list[int]]]]:
     return found
 
 
-def _read(tree: LoopTree, read: Read, distances: list[list[int]]) -> Access | None:
-    producer = tree.program.producers.get(read.tensor)
-    if producer is not None and in_registers(tree, tree.by_stage[producer.name]):
+def _read(tree: LoopTree, plan: Plan, read: Read, distances: list[list[int]]) -> Access | None:
+    stored = plan.of_tensor(read.tensor)
+    if stored is not None and stored.scope is Scope.REGISTER:
         return None
-    return _access(tree, read, distances, written=False)
+    return _access(tree, plan, read, distances, written=False)
 
 
-def _access(tree: LoopTree, read: Read, distances: list[list[int]], written: bool) -> Access:
+def _access(tree: LoopTree, plan: Plan, read: Read, distances: list[list[int]], written: bool) -> Access:
     tensor = tree.program.tensors[read.tensor]
-    shape, dense = _storage(tree, read.tensor)
+    shape, dense = _storage(tree, plan, read.tensor)
     kept = [n for n, extent in enumerate(tensor.shape) if extent > 1]
     declared = read.tensor in tree.program.outputs or read.tensor not in tree.program.producers
     strides = tuple(prod(tensor.shape[n + 1 :]) * tensor.dtype.bytes for n in kept[:-1]) if declared else ()
@@ -234,30 +264,11 @@ def _access(tree: LoopTree, read: Read, distances: list[list[int]], written: boo
     )
 
 
-def _storage(tree: LoopTree, name: str) -> tuple[tuple[Value, ...], bool]:
+def _storage(tree: LoopTree, plan: Plan, name: str) -> tuple[tuple[Value, ...], bool]:
     """(allocated points along each dimension, whether boxes of it are contiguous)."""
-    tensor = tree.program.tensors[name]
-    producer = tree.program.producers.get(name)
-    if producer is None or name in tree.program.outputs:
-        return tuple(float(extent) for extent in tensor.shape), False
-    stage = tree.by_stage[producer.name]
-    held = regions.storage_box(tree, stage)
+    stored, producer = plan.of_tensor(name), tree.program.producers.get(name)
+    if stored is None or producer is None or stored.scope is Scope.OUTPUT:
+        return tuple(float(extent) for extent in tree.program.tensors[name].shape), False
     number = [t.name for t in producer.tensors].index(name)
-    return tuple(real(held[axis.name]) for axis in producer.axes_of(number)), stage.tiled
-
-
-def in_registers(tree: LoopTree, stage: StageLoops) -> bool:
-    """Whether the values of an attached stage can stay in registers: it and its one reader meet in straight code."""
-    if stage.at is None or stage.scope not in (None, Scope.REGISTER) or (stage.tiled and stage.scope is None):
-        return False
-    if stage.tensorized is not None:
-        return False  # the registers of a matrix unit hold tiles, which vectors get at through memory
-    definition = tree.definition(stage.stage)
-    readers = tree.program.consumers[definition.name]
-    if len(definition.tensors) != 1 or len(readers) != 1 or readers[0].name != stage.at[0]:
-        return False
-    outer = tree.by_stage[stage.at[0]]
-    inside = outer.loops[outer.position(stage.at[1]) + 1 :]
-    spatial = {axis.name for axis in definition.axes}
-    own = all(is_full(tree, stage, loop) for loop in stage.loops if loop.axis in spatial)
-    return own and all(is_full(tree, outer, loop) for loop in inside)
+    held = tuple(real(stored.held[axis.name]) for axis in producer.axes_of(number))
+    return held, tree.by_stage[producer.name].tiled

@@ -250,7 +250,7 @@ def accesses_at(stage: StageLevels, level: int) -> list[Access]:
     """The accesses that happen in runs of a level: the values of a reduction are in registers further in."""
     if stage.registers is None or level <= stage.registers:
         return list(stage.accesses)
-    return [access for access in stage.accesses if not access.written]
+    return [access for access in stage.accesses if not access.written or access.each_step]
 
 
 def survives(share: Value, full: float = FULL, empty: float = EMPTY) -> Value:

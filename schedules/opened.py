@@ -27,7 +27,7 @@ class Opened:
         self._order: list[Sym] = []  # operands stand before what is made of them
         self._known: dict[tuple[object, ...], Sym] = {}
         self._same: dict[int, tuple[Sym, Sym]] = {}
-        self.tree = _changed(tree, self._one)
+        self.tree = with_extents(tree, self._one)
 
     def at(self, numbers: Environment) -> LoopTree:
         """The tree with numbers for all unknowns. KeyError: one that has none."""
@@ -42,7 +42,7 @@ class Opened:
             else:
                 left, right = (number(a) for a in node.args if not isinstance(a, str))
                 found[id(node)] = combine(node.op, left, right)
-        return _changed(self.tree, number)
+        return with_extents(self.tree, number)
 
     def _one(self, extent: Extent) -> Extent:
         """The one object for all extents that are equal to this one."""
@@ -58,7 +58,7 @@ class Opened:
         return self._same[id(extent)][1]
 
 
-def _changed(tree: LoopTree, change: Change) -> LoopTree:
+def with_extents(tree: LoopTree, change: Change) -> LoopTree:
     """The tree with other extents."""
     stages = tuple(_changed_stage(stage, change) for stage in tree.stages)
     conditions: list[tuple[Condition, str]] = []

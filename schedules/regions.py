@@ -365,12 +365,14 @@ def _tile_overhang(tree: LoopTree, reader: StageLoops, axis: str, around: bool |
     return total
 
 
-def storage_shape(tree: LoopTree, stage: StageLoops, number: int = 0) -> tuple[Extent, ...]:
+def storage_shape(
+    tree: LoopTree, stage: StageLoops, number: int = 0, held: dict[str, Extent] | None = None
+) -> tuple[Extent, ...]:
     """The allocated shape of a tensor of a stage: along its axes, or, for a copy, along the loops in their order.
 
-    The innermost of these, a row, has room for what `pad_layout` adds.
+    The innermost of these, a row, has room for what `pad_layout` adds. `held`: the storage box, if it is known.
     """
-    held = storage_box(tree, stage)
+    held = storage_box(tree, stage) if held is None else held
     if not stage.tiled:
         return tuple(held[a.name] for a in tree.definition(stage.stage).axes_of(number))
     shape = [storage_extent(stage, loop, held) for loop in stage.loops]

@@ -16,13 +16,13 @@ from math import isqrt, prod
 from typing import TYPE_CHECKING
 
 from ...schedules.loops import Loop
+from ...schedules.plan.storage import STACK_LIMIT
 from ...tensor.exceptional import asked_for
 from ...tensor.expr import Expr, Read
 from ...tensor.identity import identity
 from ..ir.index import ceil_div, number, plus, smaller, times
 from ..ir.loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement, Store, Update
 from .loops import Next
-from .storage import STACK_LIMIT
 from .view import Place, View, fixed
 
 if TYPE_CHECKING:

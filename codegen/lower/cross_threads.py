@@ -32,14 +32,17 @@ from .view import Names, View
 
 
 class CrossThreads:
-    """Combines the scalar register `total` of the threads of a group."""
+    """Combines the scalar register `total` of the threads of a group. `parts`: of it in shared memory, as planned."""
 
-    def __init__(self, names: Names, threads: BoundLoops, total: Buffer, combiner: str, zero: Const) -> None:
+    def __init__(
+        self, names: Names, threads: BoundLoops, total: Buffer, combiner: str, zero: Const, parts: int
+    ) -> None:
         self.names = names
         self.threads = threads
         self.total = total
         self.combiner = combiner
         self.zero = zero
+        self.parts = parts
 
     def combine(self, view: View, crossing: list[Loop], then: Statement) -> Statement:
         """The combination, then a statement that uses the total."""
@@ -50,7 +53,7 @@ class CrossThreads:
         """ScheduleError where the threads that are to be combined do not come together, or have several trips of points."""
         names = {loop.name for loop in crossing}
         of_warp = self.threads.team.index is not THREAD_INDEX
-        apart = view.diverges == "thread" or (self._in_shared_memory(names) and (bool(view.diverges) or of_warp))
+        apart = view.diverges == "thread" or (self.parts > 0 and (bool(view.diverges) or of_warp))
         in_turns = any(group.strides and group.names() - names for group in self.threads.groups_of(crossing))
         if apart or in_turns:
             raise wrong(
@@ -58,12 +61,6 @@ class CrossThreads:
                 + ("they have several points in turns" if in_turns else "they do not come together"),
                 expected="reductions over whole teams of threads, or over powers of two of lanes, and a thread for each point",
             )  # fmt: skip
-
-    def _in_shared_memory(self, crossing: set[str]) -> bool:
-        """Whether shuffles are not enough."""
-        if self._all(crossing):
-            return self.threads.team.size > WARP
-        return any(piece.extent > 1 for piece in self._rest(crossing))
 
     def _all(self, crossing: set[str]) -> bool:
         """Whether no bound loop divides points over the threads."""
@@ -102,9 +99,9 @@ class CrossThreads:
         index, warps = self.threads.team.index, self.threads.team.size // WARP
         bounds = self.names.bounds
         first = self._exchange(WARP)
-        if warps <= 1:
+        if not self.parts:
             return Block((first, then))
-        parts = Buffer(self.names.fresh("partial"), self.total.dtype, (warps,), Scope.SHARED)
+        parts = Buffer(self.names.fresh("partial"), self.total.dtype, (self.parts,), Scope.SHARED)
         lane, warp = modulo(index, WARP, bounds), floor_div(index, WARP, bounds)
         width = 1 << (warps - 1).bit_length()
         place = modulo(lane, width, bounds)
@@ -126,9 +123,9 @@ class CrossThreads:
         group = self.threads.flat()
         steps: list[Statement] = [self._exchange(p.extent, p.divisor) for p in self._shuffled(crossing) if p.extent > 1]
         rest = [piece for piece in self._rest(crossing) if piece.extent > 1]
-        if not rest:
+        if not self.parts:
             return Block((*steps, then))
-        parts = Buffer(self.names.fresh("partial"), self.total.dtype, (group.size + group.items,), Scope.SHARED)
+        parts = Buffer(self.names.fresh("partial"), self.total.dtype, (self.parts,), Scope.SHARED)
         base: Expr = group.index
         for piece in rest:
             base = minus(base, times(self.threads.trip(view, piece.loop), piece.divisor))

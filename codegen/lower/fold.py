@@ -22,10 +22,10 @@ from itertools import groupby
 
 from ...common.errors import ScheduleError
 from ...schedules.loops import Loop, LoopKind, StageLoops
+from ...schedules.plan.loops import common_axes
 from ...schedules.steps.checks import attached_to, wrong
-from ...schedules.useful import ending
 from ...tensor.expr import Const, Expr, Read, rewrite
-from ...tensor.scan import InStep, without_locals, written_in_step
+from ...tensor.scan import InStep, without_locals
 from ..ir.index import number as literal
 from ..ir.index import plus
 from ..ir.loop_ir import Allocate, Block, Buffer, If, Scope, Statement, Store
@@ -41,17 +41,15 @@ class FoldLowering(LoopLowering):
     def __init__(self, nest: Around, stage: StageLoops, team: Team = ALONE) -> None:
         super().__init__(nest, stage, team)
         self.values = without_locals(self.definition)
-        self.in_step = {
-            n: found for n in range(len(self.definition.tensors)) if (found := self._in_step(n)) is not None
-        }
+        self.in_step = self.planned.in_step
         self.ranks = [len(self.definition.axes_of(n)) for n in range(len(self.definition.tensors))]
-        common = {a.name for a in (*self.definition.axes[: min(self.ranks)], *self.definition.reduction)}
+        common = common_axes(self.definition)
         self.step_at = next((d for d, x in enumerate(self.loops) if x.axis not in common), len(self.loops))
-        self.hold_at = self._hold_start() if nest.target.kind != "cuda" else None
+        self.hold_at = self.planned.accumulate_at
         self.held: dict[int, Buffer] = {}
         self._check(common)
 
-    def _check(self, common: set[str]) -> None:
+    def _check(self, common: frozenset[str]) -> None:
         for depth, loop in enumerate(self.loops):
             if depth > self.step_at and loop.axis in common:
                 raise self._refused(loop, "stands inside of a loop over an axis that only some of its tensors have")
@@ -61,25 +59,6 @@ class FoldLowering(LoopLowering):
             depth = 0 if other.at is None else self.stage.position(other.at[1])
             if depth >= self.step_at:
                 raise self._refused(self.loops[depth], "is part of a step and has a stage attached to it")
-
-    def _hold_start(self) -> int | None:
-        """The outermost piece of the ordered axis with only such pieces and full ones inside; loops that nobody runs aside."""
-        moving = {a.name for n in self._states() for a in self.definition.axes_of(n)}
-        start = None
-        for depth in reversed(range(len(self.loops))):
-            if self.reduces[depth]:
-                start = depth
-            elif self.loops[depth].axis in moving and not self.full[depth]:
-                break
-        return start
-
-    def _in_step(self, number: int) -> InStep | None:
-        """How a tensor is written in step, unless its axis is spread over threads."""
-        found = written_in_step(self.definition, number)
-        alone = (LoopKind.SERIAL, LoopKind.UNROLL, LoopKind.VECTOR)
-        if found is None or any(loop.axis == found.axis and loop.kind not in alone for loop in self.loops):
-            return None
-        return found
 
     def _refused(self, loop: Loop, why: str) -> ScheduleError:
         return wrong(
@@ -123,17 +102,13 @@ class FoldLowering(LoopLowering):
                 before.append(self.alone(plain, tile, partial(self._set_held, number=number, value=first)))
             else:
                 before.append(self.alone(view, tile, partial(self._load, number=number)))
-            if depth != self.first_reduction or self._is_read(tensor.name):
+            if self.planned.stored[number]:
                 after.append(self.alone(view, tile, partial(self._keep, number=number)))
         statement: Statement = Block((*before, self._loop(view, depth), *after))
         for register in self.held.values():
             statement = Allocate(register, statement)
         self.held = {}
         return statement
-
-    def _is_read(self, tensor: str) -> bool:
-        program = self.nest.tree.program
-        return tensor in program.outputs or any(reader != self.definition for reader in program.consumers[tensor])
 
     def _tile_of(self, number: int, depth: int) -> list[Loop]:
         return self._own(number, [x for d, x in enumerate(self.loops) if d > depth and not self.reduces[d]])
@@ -176,8 +151,9 @@ class FoldLowering(LoopLowering):
         loop = self.loops[depth]
         if self.full[depth]:
             return self.full_loop(view, loop, lambda v: self._descend(v, depth + 1), loop.name)
-        bounds = ending(self.definition, self.nest.useful.get(self.stage.stage, ()), loop.axis)
-        return shortened(self.names, self.stage, loop, bounds, view, partial(self._clamped, depth=depth))
+        return shortened(
+            self.names, self.stage, loop, self.planned.ends[depth], view, partial(self._clamped, depth=depth)
+        )
 
     def _clamped(self, view: View, depth: int) -> Statement:
         loop = self.loops[depth]

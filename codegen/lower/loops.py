@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
+from ...schedules.plan.stage import Plan
 from ...schedules.steps.checks import wrong
 from ...targets.target import Target
-from ...tensor.indices.bounds import Bound
 from ...tensor.program import Stage
 from ..ir.index import both, ceil_div, floor_div, known, less, number, plus, smaller, times
 from ..ir.loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement
@@ -27,11 +27,11 @@ class Around(Protocol):
     """What a stage needs of the nest that it stands in."""
 
     tree: LoopTree
+    plan: Plan
     target: Target
     storage: dict[str, Storage]
     names: Names
     body: Body
-    useful: dict[str, tuple[Bound, ...]]
 
     def attached(self, name: str, view: View) -> tuple[View, Statement]:
         """An attached stage opened in a view; the view that comes back knows where its box begins."""
@@ -48,9 +48,10 @@ class LoopLowering:
         self.stage = stage
         self.loops = stage.loops
         self.definition: Stage = nest.tree.definition(stage.stage)
-        self.full = [is_full(nest.tree, stage, x) for x in self.loops]
-        self.reduces = [is_reduction(nest.tree, stage.stage, x.axis) for x in self.loops]
-        self.first_reduction = next((d for d, r in enumerate(self.reduces) if r), None)
+        self.planned = nest.plan.stages[stage.stage].loops
+        self.full = self.planned.full
+        self.reduces = self.planned.reduces
+        self.first_reduction = self.planned.first_reduction
 
     def with_attached(self, view: View, loop: Loop, inner: Inner, skip: frozenset[str] = frozenset()) -> Statement:
         """What stands in a loop: hints, the stages attached to it (but those to skip), in program order, then the rest."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 from math import prod
 
 from ...schedules.loops import LoopTree
-from ...schedules.prepared import prepared_stages
+from ...schedules.plan.stage import Plan, plan_of
 from ...targets.target import Target
 from ...tensor.expr import Expr, Read
 from ..ir.index import floor_div, less, modulo, number, plus, times
@@ -44,7 +44,6 @@ from .nest import NestLowering
 from .refusals import check_lowers
 from .refusals_gpu import check_lowers_for_gpu, check_storage
 from .storage import Storage, storages
-from .storage_gpu import gpu_scope
 from .view import Names
 
 
@@ -55,24 +54,24 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
     """
     if target.kind == "cuda":
         check_lowers_for_gpu(tree)
-        storage = storages(tree, gpu_scope)
-        check_storage(tree, storage)
     else:
         check_lowers(tree, target)
-        storage = storages(tree)
-    prepared = prepared_stages(tree)
-    raw = _constants_read_at_run_time(tree, prepared)
+    plan = plan_of(tree, target.kind == "cuda")
+    storage = storages(tree, plan)
+    if plan.gpu:
+        check_storage(tree, storage)
+    raw = _constants_read_at_run_time(tree, plan)
     for constant in raw:
         old = storage[constant].buffer
         storage[constant] = Storage(Buffer(f"{constant}.raw", old.dtype, old.shape, Scope.PREPARED))
-    lowering = NestLowering(tree, storage, target)
+    lowering = NestLowering(tree, plan, storage, target)
     copied = _copy_in_threads if target.kind == "cuda" else _plain_copy
     prepare = [copied(tree, storage, constant, lowering.names) for constant in raw]
     nests: list[Nest] = []
     for stage in tree.stages:
         if stage.at is None:
             nest = lowering.nest(stage)
-            (prepare if stage.stage in prepared else nests).append(nest)
+            (prepare if plan.stages[stage.stage].prepared else nests).append(nest)
     arguments = [*tree.program.dynamic_inputs, *tree.program.constant_inputs]
     buffers = [
         Buffer(t.name, t.dtype, t.shape, Scope.CONSTANT if t in tree.program.constant_inputs else Scope.INPUT)
@@ -84,13 +83,13 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
     return LoopProgram(name, (*buffers, *outputs), tuple(used), tuple(prepare), tuple(nests))
 
 
-def _constants_read_at_run_time(tree: LoopTree, prepared: frozenset[str]) -> tuple[str, ...]:
+def _constants_read_at_run_time(tree: LoopTree, plan: Plan) -> tuple[str, ...]:
     """Constants that some stage reads directly while the kernel runs."""
     constants = {t.name for t in tree.program.constant_inputs}
     found = [
         read.tensor
         for stage in tree.stages
-        if stage.stage not in prepared
+        if not plan.stages[stage.stage].prepared
         for read in tree.definition(stage.stage).reads()
         if read.tensor in constants
     ]

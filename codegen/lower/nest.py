@@ -7,9 +7,11 @@ from dataclasses import replace
 from functools import partial
 
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
+from ...schedules.plan.partial import parts_of
+from ...schedules.plan.stage import Plan
+from ...schedules.plan.threads import BOUND
 from ...schedules.regions import box_axes, full_tile, opening
 from ...schedules.steps.checks import wrong
-from ...schedules.useful import ending, useful
 from ...targets.target import Target
 from ...tensor.dtype import boolean
 from ...tensor.expr import Const, Expr, Op, Read
@@ -41,7 +43,7 @@ from .prefetch_next import prefetch_next
 from .refusals_gpu import check_launch, check_shared
 from .software_pipeline import Pipeline, stages_of
 from .storage import Storage
-from .thread_groups import BOUND, blocks, threads_of, whole_block
+from .thread_groups import blocks, threads_of, whole_block
 from .useful import shortened
 from .view import ALONE, Names, Place, Team, View, fixed
 
@@ -49,13 +51,13 @@ from .view import ALONE, Names, Place, Team, View, fixed
 class NestLowering:
     """Writes the nests of a tree."""
 
-    def __init__(self, tree: LoopTree, storage: dict[str, Storage], target: Target) -> None:
+    def __init__(self, tree: LoopTree, plan: Plan, storage: dict[str, Storage], target: Target) -> None:
         self.tree = tree
+        self.plan = plan
         self.target = target
         self.storage = storage
         self.names = Names()
         self.body = Body(tree, storage, self.names)
-        self.useful = useful(tree.program) if target.kind != "cuda" else {}  # threads of a GPU meet in every trip
 
     def nest(self, stage: StageLoops) -> Nest:
         """The whole nest of a stage at the root."""
@@ -111,26 +113,9 @@ class StageLowering(LoopLowering):
 
     def __init__(self, nest: Around, stage: StageLoops, team: Team = ALONE) -> None:
         super().__init__(nest, stage, team)
-        self.accumulate_at = self._accumulation_start()
-        self.tile_at = self._tile_start()
+        self.accumulate_at = self.planned.accumulate_at
+        self.tile_at = self.planned.tile_at
         self.aligned_at = aligned_start(self)
-
-    def _accumulation_start(self) -> int | None:
-        """The outermost reduction loop with only reduction loops and full pieces inside; None without such a loop."""
-        start = None
-        for depth in reversed(range(len(self.loops))):
-            if self.reduces[depth]:
-                start = depth
-            elif not self.full[depth]:
-                break
-        return start
-
-    def _tile_start(self) -> int | None:
-        """The depth of the first full spatial piece, or of the accumulation that runs over the register tile."""
-        depths = [d for d in range(len(self.loops)) if self.full[d] and not self.reduces[d]]
-        if not depths:
-            return None
-        return depths[0] if self.accumulate_at is None else min(depths[0], self.accumulate_at)
 
     # ---- from the outermost loop in ----
 
@@ -199,10 +184,8 @@ class StageLowering(LoopLowering):
 
     def loop(self, view: View, depth: int, inner: Next) -> Statement:
         """A loop with what `inner` gives inside, and all that stands there beside it."""
-        begun = self.accumulate_at is None and any(self.reduces[:depth])
-        bounds = ending(self.definition, self.nest.useful.get(self.stage.stage, ()), self.loops[depth].axis, begun)
         run = partial(self._whole_loop, depth=depth, inner=inner)
-        return shortened(self.names, self.stage, self.loops[depth], bounds, view, run)
+        return shortened(self.names, self.stage, self.loops[depth], self.planned.ends[depth], view, run)
 
     def _whole_loop(self, view: View, depth: int, inner: Next) -> Statement:
         loop = self.loops[depth]
@@ -341,7 +324,8 @@ class StageLowering(LoopLowering):
         total = Buffer(self.names.fresh("total"), registers.dtype, (), Scope.REGISTER, padded=True)
         found = Read(total.name, (), total.dtype)
         if crossing:
-            cross = CrossThreads(self.names, self.threads, total, combiner, zero)
+            parts = fixed(parts_of(self.nest.tree, self.stage, self.threads.team.size))
+            cross = CrossThreads(self.names, self.threads, total, combiner, zero, parts)
             cross.check(self.nest.tree, view, crossing)
             leader = replace(view, only=both(view.only, self.threads.leads(view, crossing)))
             write = self._write(leader, found, combiner)

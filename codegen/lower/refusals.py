@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from ...common.errors import ScheduleError
 from ...schedules.loops import LoopKind, LoopTree, Scope, StageLoops
+from ...schedules.plan.registers import unrolls
 from ...schedules.steps.checks import wrong
 from ...targets.target import Target
 from .matrix import check_intrinsic
-from .storage import unrolls
 
 GPU_KINDS = (LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
 CPU_SCOPES = (None, Scope.STACK, Scope.SCRATCH, Scope.REGISTER)

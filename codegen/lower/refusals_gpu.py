@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ...common.errors import ScheduleError
 from ...schedules.loops import WRITTEN_OUT, LoopKind, LoopTree, Scope, StageLoops, is_reduction
+from ...schedules.plan.threads import BOUND, bound, level
 from ...schedules.steps.checks import wrong
 from ...targets.isa import WARP
 from ...targets.target import Target
@@ -13,7 +14,6 @@ from ..ir.loop_ir import Allocate, Nest, statements
 from ..ir.memory_plan import SHARED_ALIGNMENT
 from .refusals import outside_registers
 from .storage import Storage
-from .thread_groups import BOUND, bound, level
 from .view import fixed
 
 MOST_BLOCKS = 2**31 - 1

@@ -21,7 +21,7 @@ from dataclasses import replace
 from math import prod
 from typing import Protocol
 
-from ...schedules.loops import Loop, LoopTree, Scope, StageLoops
+from ...schedules.loops import Loop, LoopTree, StageLoops
 from ...schedules.steps.checks import wrong
 from ...targets.target import Target
 from ...tensor.expr import Expr
@@ -38,16 +38,6 @@ NARROWEST = 4  # bytes of an asynchronous copy
 def stages_of(stage: StageLoops, loop: str) -> int:
     """For how many trips of a loop its copies exist."""
     return fixed(stage.hints.pipeline(loop).depth)
-
-
-def slots(tree: LoopTree, stage: StageLoops) -> int:
-    """How many times the storage of an attached stage exists: more than once for a copy that runs ahead."""
-    if stage.at is None or stage.copies is None or stage.scope is not Scope.SHARED:
-        return 1
-    producer = tree.program.producers.get(stage.copies)
-    if producer is not None and tree.by_stage[producer.name].at is not None:
-        return 1
-    return stages_of(tree.by_stage[stage.at[0]], stage.at[1])
 
 
 def has_asynchronous_copies(target: Target) -> bool:
@@ -81,7 +71,7 @@ class Pipeline:
         self.loop = loop
         tree, stage = lowering.nest.tree, lowering.stage
         inside = tree.attached.get((stage.stage, loop.name), ())
-        self.ahead = [name for name in inside if slots(tree, tree.by_stage[name]) > 1]
+        self.ahead = [name for name in inside if fixed(lowering.nest.plan.storage(name).slots) > 1]
         self.count = stages_of(stage, loop.name)
         self.through_registers = fixed(stage.hints.pipeline(loop.name).in_registers) > 0
         wide = all(_widest_access(tree, tree.by_stage[name]) >= NARROWEST for name in self.ahead)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from math import prod
 
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
+from ...schedules.plan.threads import GRID, bound, width_of
+from ...schedules.plan.threads import threads_of as asked_of
 from ...targets.isa import WARP
 from ...targets.target import Target
 from ...tensor.expr import Expr
 from ..ir.index import Bounds, floor_div, modulo, number
 from ..ir.loop_ir import THREAD_INDEX
 from .view import Team, fixed
-
-BOUND = (LoopKind.THREAD, LoopKind.WARP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,6 @@ class Group:
         return frozenset(piece.loop.name for piece in self.pieces)
 
 
-def bound(stage: StageLoops, *kinds: LoopKind) -> list[Loop]:
-    """The loops of these kinds, the fastest first."""
-    found = [loop for loop in reversed(stage.loops) if loop.kind in (kinds or BOUND)]
-    return sorted(found, key=lambda loop: loop.dimension)
-
-
 def groups(stage: StageLoops, team: Team, bounds: Bounds) -> tuple[Group, ...]:
     """How the THREAD and WARP loops of a stage are divided over its team; a team of several has one group or two."""
     if team.size == 1:
@@ -80,33 +74,10 @@ def _group(index: Expr, size: int, loops: list[Loop]) -> Group:
     return Group(index, size, tuple(pieces))
 
 
-def level(tree: LoopTree, stage: StageLoops) -> LoopKind:
-    """Which team runs a stage: BLOCK, WARP or THREAD (one alone)."""
-    found = LoopKind.BLOCK
-    for outer, depth in tree.chain(stage.stage):
-        kinds = {loop.kind for loop in outer.loops[:depth]}
-        if LoopKind.THREAD in kinds:
-            return LoopKind.THREAD
-        if LoopKind.WARP in kinds:
-            found = LoopKind.WARP
-    return found
-
-
 def threads_of(tree: LoopTree, root: StageLoops, target: Target) -> int:
-    """How many threads a block of a root has: what its bound loops ask for, else those of the stages attached to it."""
+    """How many threads a block of a root has."""
     assert target.isa.gpu is not None
-    inside = [s for s in tree.stages if any(outer is root for outer, _ in tree.chain(s.stage))]
-    cooperative = [s for s in inside if level(tree, s) is LoopKind.BLOCK]
-    wanted = _wanted(root) if bound(root) else max((_wanted(s) for s in cooperative), default=1)
-    wanted = min(wanted, target.isa.gpu.block_threads)
-    return wanted if wanted == 1 else -(-wanted // WARP) * WARP
-
-
-def _wanted(stage: StageLoops) -> int:
-    warps = bound(stage, LoopKind.WARP)
-    if warps:
-        return WARP * prod(fixed(loop.extent) for loop in warps)
-    return prod(fixed(loop.extent) for loop in bound(stage, LoopKind.THREAD))
+    return fixed(width_of(asked_of(tree, root, target.isa.gpu.block_threads)))
 
 
 def whole_block(threads: int) -> Team:
@@ -116,6 +87,6 @@ def whole_block(threads: int) -> Team:
 
 def blocks(stage: StageLoops, index: Expr) -> Group:
     """How the BLOCK loops of a root are divided over the blocks; loops made for the threads of a CPU count as such."""
-    found = sorted(bound(stage, LoopKind.BLOCK, LoopKind.PARALLEL), key=lambda loop: loop.dimension)
+    found = sorted(bound(stage, *GRID), key=lambda loop: loop.dimension)
     group = _group(index, 1, found)
     return Group(index, group.items, group.pieces)

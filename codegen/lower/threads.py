@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...schedules.loops import Loop, LoopKind, StageLoops
+from ...schedules.plan.threads import BOUND
 from ...targets.isa import WARP
 from ...tensor.dtype import boolean
 from ...tensor.expr import Expr, Op, Var, variables
 from ..ir.index import both, floor_div, known, less, modulo, number, plus, smaller, times
 from ..ir.loop_ir import BLOCK_INDEX, For, If, Let, Statement
-from .thread_groups import BOUND, Group, Piece, blocks, groups
+from .thread_groups import Group, Piece, blocks, groups
 from .view import ALONE, Inner, Names, Team, View, fixed
 
 UNROLLED = 8  # trips over groups of items that are written out

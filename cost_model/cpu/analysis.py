@@ -12,11 +12,12 @@ import numpy as np
 from ...schedules.access import is_anchor
 from ...schedules.hints import Prefetch, PrefetchNext
 from ...schedules.loops import WRITTEN_OUT, LoopKind, LoopTree
-from ...schedules.useful import useful
+from ...schedules.plan.stage import Plan
 from ...targets.target import Cache, Target
 from ...tensor.expr import variables
 from ..footprint import Value, real
 from ..levels import PARALLEL, Levels, StageLevels, levels
+from ..populations import one_plan
 from ..traffic import NestTraffic, TrafficWalk, survives
 from .matrix import work_of
 from .work import Work
@@ -93,9 +94,12 @@ class Analysis:
     real_points: dict[str, float]
 
 
-def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
-    """The walk. `threads`: what the kernel runs with; the numbers of the tree must be known (TypeError if they are not)."""
-    counted = levels(tree, useful(tree.program) if target.kind != "cuda" else {})
+def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = None) -> Analysis:
+    """The walk, for candidates that have one plan. `threads`: what the kernel runs with.
+
+    The numbers of the tree must be known (TypeError if they are not).
+    """
+    counted = levels(tree, one_plan(tree, target.kind == "cuda") if plan is None else plan)
     caches = target.caches[:LEVELS]
     walk = TrafficWalk(counted, caches)
     begun = [_begin(counted, root, walk, threads) for root in counted.roots]
@@ -107,7 +111,7 @@ def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
     nests = []
     for root, (trips, used, traffic) in zip(counted.roots, begun, strict=True):
         balance = np.ceil(trips / used) * float(threads) / np.maximum(trips, 1.0)
-        work = tuple((s, work_of(tree, s, target)) for s in members(counted, root))
+        work = tuple((s, work_of(counted, s, target)) for s in members(counted, root))
         moved = tuple(_moved(traffic, n, caches, used, touched) for n in range(len(caches)))
         inside = [s for s, _ in work]
         ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)
@@ -119,7 +123,7 @@ def analyse(tree: LoopTree, target: Target, threads: int) -> Analysis:
         about = (root, trips, used, balance, work, moved, traffic)
         packed = _moved(traffic, len(caches) - 1, caches, used, touched, packed_tensors(inside)).read
         nests.append(Nest(*about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed))
-    points = {name: real_points(s) for name, s in counted.stages.items()}
+    points = {name: s.asked for name, s in counted.stages.items()}
     return Analysis(tuple(nests), caches, touched, points)
 
 
@@ -180,7 +184,7 @@ def streamed_edges(stages: list[StageLevels], traffic: NestTraffic) -> Value:
         if streamed and vectors:
             outermost = s.loops.pieces(vectors[0])[0]
             rows = s.trips[s.loops.loops.index(outermost)]
-            total = total + streamed[0] * np.where(s.trips[-1] > real_points(s), rows, 0.0)
+            total = total + streamed[0] * np.where(s.trips[-1] > s.asked, rows, 0.0)
     return total
 
 
@@ -214,11 +218,6 @@ def packed_tensors(stages: list[StageLevels]) -> frozenset[str]:
     return packed.difference(*(names for names, packs in zip(read, packing, strict=True) if not packs))
 
 
-def real_points(stage: StageLevels) -> float:
-    """Points that the program asks for."""
-    return float(np.prod([float(axis.extent) for axis in stage.definition.all_axes]))
-
-
 def walks_repeatedly(tree: LoopTree, stages: list[StageLevels]) -> bool:
     """Whether stages without reuse follow each other inside of a loop, the first of them on inputs of the program."""
     given = {t.name for t in tree.program.dynamic_inputs}
@@ -230,7 +229,7 @@ def walks_repeatedly(tree: LoopTree, stages: list[StageLevels]) -> bool:
 def _begin(counted: Levels, root: StageLevels, walk: TrafficWalk, threads: int) -> tuple[Value, Value, NestTraffic]:
     """(trips of the parallel loops, threads that work, traffic) of a nest."""
     outermost = 0
-    while outermost < len(root.full) and root.loops.loops[outermost].kind in PARALLEL:
+    while outermost < len(root.loops.loops) and root.loops.loops[outermost].kind in PARALLEL:
         outermost += 1
     trips = root.trips[outermost] if outermost else 1.0
     used = np.minimum(trips, float(threads))

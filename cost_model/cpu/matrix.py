@@ -15,13 +15,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...schedules import regions
-from ...schedules.loops import Loop, LoopKind, LoopTree
+from ...schedules.loops import Loop, LoopKind
 from ...targets.matrix_registers import loads_of
 from ...targets.matrix_unit import SIDE, TILES
 from ...targets.target import Target
 from ...tensor.matrix_pairs import matrix_pairs
 from ..footprint import Value, real
-from ..levels import StageLevels
+from ..levels import Levels, StageLevels
 from .work import StageWork, Work
 
 TILE_LOOPS = 3  # rows, columns, words
@@ -30,8 +30,8 @@ TILE_LOOPS = 3  # rows, columns, words
 class MatrixWork(StageWork):
     """Counts the instructions of one tensorized stage."""
 
-    def __init__(self, tree: LoopTree, stage: StageLevels, target: Target) -> None:
-        super().__init__(tree, stage, target)
+    def __init__(self, counted: Levels, stage: StageLevels, target: Target) -> None:
+        super().__init__(counted, stage, target)
         around = stage.straight[:-TILE_LOOPS]
         axes = [loop.axis for loop in stage.loops.loops[-TILE_LOOPS:-1]]
         self.rows, self.columns = (_extent(around, axis) for axis in axes)
@@ -52,7 +52,7 @@ class MatrixWork(StageWork):
         products = steps * self.part * self.sums * count
         loads = steps * self.part * self._tile_loads()
         stores = begun * self.part * self.sums * SIDE
-        reloads = stores if any(stage.reduces[:held]) else 0.0
+        reloads = stores if any(stage.plan.loops.reduces[:held]) else 0.0
         used = np.minimum(self.sums + self.rows + self.columns, np.maximum(TILES, self.sums + 2.0))
         innermost, exits, unrolled = self._loops()
         return Work(
@@ -93,10 +93,10 @@ class MatrixWork(StageWork):
         return loads
 
 
-def work_of(tree: LoopTree, stage: StageLevels, target: Target) -> Work:
+def work_of(counted: Levels, stage: StageLevels, target: Target) -> Work:
     """Works out the work of a stage, on a matrix unit or not."""
     kind = StageWork if stage.loops.tensorized is None else MatrixWork
-    return kind(tree, stage, target).work()
+    return kind(counted, stage, target).work()
 
 
 def _extent(loops: tuple[Loop, ...], *axes: str) -> Value:

@@ -13,12 +13,12 @@ from functools import cached_property
 import numpy as np
 
 from ...schedules.access import element_stride, output_stride
-from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, LoopTree
+from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
 from ...targets.target import Target
 from ...tensor.expr import Read, Var, variables
 from ...tensor.indices.affine import affine
 from ..footprint import Value, real
-from ..levels import StageLevels, in_registers
+from ..levels import Levels, StageLevels
 from ..operations import guarded_reads, slots
 
 LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
@@ -110,8 +110,9 @@ class Reads:
 class StageWork:
     """Counts the instructions of one stage."""
 
-    def __init__(self, tree: LoopTree, stage: StageLevels, target: Target) -> None:
-        self.tree = tree
+    def __init__(self, counted: Levels, stage: StageLevels, target: Target) -> None:
+        self.tree = counted.tree
+        self.plan = counted.plan
         self.stage = stage
         self.target = target
         self.dtype = max((t.dtype for t in stage.definition.tensors), key=lambda d: d.bytes)
@@ -205,10 +206,12 @@ class StageWork:
         live: list[Value] = []
         guarded = guarded_reads(self.stage.definition)
         for read in self.stage.definition.reads():
-            producer = self.tree.program.producers.get(read.tensor)
+            producer, stored = self.tree.program.producers.get(read.tensor), self.plan.of_tensor(read.tensor)
             axes = frozenset().union(*(variables(index) for index in read.indices))
-            if producer is not None and in_registers(self.tree, made := self.tree.by_stage[producer.name]):
-                crosses = made.tiled and self.vector is not None and self.vector.axis in axes
+            if producer is not None and stored is not None and stored.scope is Scope.REGISTER:
+                crosses = (
+                    self.tree.by_stage[producer.name].tiled and self.vector is not None and self.vector.axis in axes
+                )
                 if crosses and self.vector is not None and self._step(read) != 1:
                     found.shuffles = found.shuffles + self.times(axes) * np.log2(real(self.vector.extent))
                 continue
@@ -312,8 +315,10 @@ class StageWork:
     def _writes(self) -> tuple[Value, Value, Value]:
         """(stores, loads of what is stored anew, stores of single lanes)."""
         stage, definition = self.stage, self.stage.definition
-        if in_registers(self.tree, stage.loops):
-            return 0.0, 0.0, 0.0
+        written = [access for access in stage.writes if not access.each_step]
+        placed = self._placed()
+        if not written:
+            return placed, 0.0, 0.0
         spatial = frozenset(axis.name for axis in definition.axes)
         level = stage.body if stage.registers is None else min(stage.registers, stage.body)
         count = self.copies(spatial) * stage.trips[level]
@@ -321,9 +326,17 @@ class StageWork:
         if self.vector is not None and self.vector.axis in spatial and not self._writes_in_order():
             count = count / self.vectors * real(self.vector.extent)
             scattered = count
-        count = count * len(definition.tensors)
-        outside = stage.registers is None or any(stage.reduces[: stage.registers])
-        return count, count if definition.reduction and outside else 0.0, scattered
+        count = count * len(written)
+        outside = stage.registers is None or any(stage.plan.loops.reduces[: stage.registers])
+        return count + placed, count if definition.reduction and outside else 0.0, scattered
+
+    def _placed(self) -> Value:
+        """Stores of what is written in step."""
+        total: Value = 0.0
+        for access in self.stage.writes:
+            if access.each_step:
+                total = total + self.times(access.axes)
+        return total
 
     def _writes_in_order(self) -> bool:
         assert self.vector is not None

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...schedules.loops import LoopKind, LoopTree
+from ...schedules.plan.stage import Plan
 from ...targets.ceilings import Ceilings
 from ...targets.target import Target
 from ..footprint import Value
+from ..populations import for_each_plan
 from .launch import Launch, launches
 
 NORM = 3.0  # of the terms of a launch: 1 would be their sum, infinity the largest
@@ -42,7 +44,11 @@ CANNOT_RUN = 1.0  # seconds, for a block that no multiprocessor holds: never cho
 
 def predict_gpu(tree: LoopTree, target: Target, ceilings: Ceilings, count: int) -> NDArray[np.float64]:
     """float64[count]: predicted seconds of one run, for a tree to which `count` configs (or one) have been applied."""
-    return gpu_seconds(launches(tree, target), target, ceilings, count)
+
+    def walk(part: LoopTree, plan: Plan, rows: int) -> NDArray[np.float64]:
+        return gpu_seconds(launches(part, target, plan), target, ceilings, rows)
+
+    return for_each_plan(tree, True, count, walk)
 
 
 def gpu_seconds(found: tuple[Launch, ...], target: Target, ceilings: Ceilings, count: int) -> NDArray[np.float64]:

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...schedules.loops import LoopTree
+from ...schedules.plan.stage import Plan
 from ...targets.ceilings import Ceilings, default_ceilings
 from ...targets.target import Target
 from ..footprint import Value, log_ratio, total_of
+from ..populations import for_each_plan
 from .analytic import launch_seconds, processor_cycles, sector_waste, unit_cycles
 from .launch import Launch, launches
 from .stage import StageCost
@@ -29,8 +31,15 @@ GPU_FEATURE_NAMES: tuple[str, ...] = (
 
 def gpu_features(tree: LoopTree, target: Target, count: int) -> NDArray[np.float32]:
     """float32[count, len(GPU_FEATURE_NAMES)], all finite, for a tree to which `count` configs (or one) have been applied."""
+
+    def walk(part: LoopTree, plan: Plan, rows: int) -> NDArray[np.float32]:
+        return _table(launches(part, target, plan), target, rows)
+
+    return for_each_plan(tree, True, count, walk)
+
+
+def _table(found: tuple[Launch, ...], target: Target, count: int) -> NDArray[np.float32]:
     ceilings = default_ceilings(target, 1)
-    found = launches(tree, target)
     table = np.empty((count, len(GPU_FEATURE_NAMES)), dtype=np.float32)
     seconds = [np.maximum(launch_seconds(x, target, ceilings), 1e-9) for x in found]
     whole = total_of(seconds)
@@ -86,10 +95,7 @@ def _points(launch: Launch) -> tuple[Value, Value]:
     for cost in launch.stages:
         if cost.stage.loops.copies is None:
             done = done + cost.stage.trips[-1]
-            points = 1.0
-            for axis in cost.stage.definition.all_axes:
-                points *= axis.extent
-            asked = asked + points
+            asked = asked + cost.stage.asked
     return done, asked
 
 

@@ -10,17 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...schedules.hints import Pipeline
-from ...schedules.loops import LoopKind, LoopTree
+from ...schedules.extents import Extent
+from ...schedules.loops import LoopTree
+from ...schedules.plan.stage import Plan
+from ...schedules.plan.threads import GRID, blocks_of, threads_of, width_of
 from ...targets.isa import WARP, Multiprocessor
 from ...targets.target import Cache, Target
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels, levels
+from ..populations import one_plan
 from ..traffic import TrafficWalk, survives
 from .lanes import SECTOR
 from .places import placement, shared_bytes
 from .registers import registers_at_most, registers_needed
-from .stage import StageCost, StageCounter, wanted_threads
+from .stage import StageCost, StageCounter
 
 L1_RESERVED = 1024.0  # bytes of shared memory that each block costs beside its own
 REGISTER_GRAIN = 256.0  # registers are handed out to a warp in so many
@@ -50,9 +53,9 @@ class Launch:
     touched: Value  # bytes of all tensors, each counted once
 
 
-def launches(tree: LoopTree, target: Target) -> tuple[Launch, ...]:
-    """All launches of a call, in order. TypeError for a tree whose extents are still symbolic."""
-    counted = levels(tree)
+def launches(tree: LoopTree, target: Target, plan: Plan | None = None) -> tuple[Launch, ...]:
+    """All launches of a call, in order, for candidates that have one plan. TypeError while extents are symbolic."""
+    counted = levels(tree, plan=one_plan(tree, gpu=True) if plan is None else plan)
     return tuple(_LaunchCount(counted, root, target).launch() for root in counted.roots)
 
 
@@ -77,28 +80,19 @@ class _LaunchCount:
         self.gpu = target.isa.gpu
         self.members = [s for s in counted.stages.values() if s is root or self._inside(s)]
         depth = 0
-        while depth < len(root.loops.loops) and root.loops.loops[depth].kind is LoopKind.BLOCK:
+        while depth < len(root.loops.loops) and root.loops.loops[depth].kind in GRID:
             depth += 1
         self.depth = depth
         self.blocks: Value = root.trips[depth]
-        self.grid: Value = 1.0
-        for loop in root.loops.loops[:depth]:
-            self.grid = self.grid * real(loop.extent)
-        self.places = {s.name: placement(self.tree, s.loops) for s in self.members}
-        self.threads = self._threads()
-        self.width: Value = np.where(np.asarray(self.threads) > 1.0, np.ceil(self.threads / WARP) * WARP, 1.0)
+        self.grid: Value = real(blocks_of(root.loops))
+        self.places = {s.name: placement(s.plan) for s in self.members}
+        threads = threads_of(self.tree, self.tree.by_stage[root.name], self.gpu.block_threads)
+        self.threads: Value = real(threads)
+        self.whole: Extent = width_of(threads)
+        self.width: Value = real(self.whole)
 
     def _inside(self, stage: StageLevels) -> bool:
-        return any(outer is self.root.loops for outer, _ in self.tree.chain(stage.name))
-
-    def _threads(self) -> Value:
-        own = np.minimum(wanted_threads(self.root.loops), float(self.gpu.block_threads))
-        if any(x.kind in (LoopKind.THREAD, LoopKind.WARP) for x in self.root.loops.loops):
-            return own
-        most: Value = 1.0
-        for stage in self.members:
-            most = np.maximum(most, wanted_threads(stage.loops))
-        return np.minimum(most, float(self.gpu.block_threads))
+        return any(outer.stage == self.root.name for outer, _ in self.tree.chain(stage.name))
 
     def launch(self) -> Launch:
         """Works out all numbers of the launch."""
@@ -107,10 +101,10 @@ class _LaunchCount:
         ahead: Value = 1.0
         shared: Value = 0.0
         for stage in self.members:
-            for pipeline in stage.loops.hints.of(Pipeline):
-                ahead = np.maximum(ahead, real(pipeline.depth))
+            for storage in stage.plan.storage:
+                ahead = np.maximum(ahead, real(storage.slots))
         for stage in self.members:
-            shared = shared + shared_bytes(self.tree, stage.loops, self.places[stage.name], self.width, ahead)
+            shared = shared + shared_bytes(self.tree, stage.plan, self.whole)
         needed = registers_needed(self.tree, self.members, self.places, self.width)
         most = registers_at_most(self.width)
         registers = np.minimum(needed, most)

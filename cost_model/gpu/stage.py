@@ -131,7 +131,10 @@ class StageCounter:
         if place == "register":
             return
         spatial = frozenset(a.name for a in definition.axes)
-        count = executed(stage, spatial, store=True) * warps * len(definition.tensors)
+        count = executed(stage, spatial, store=True) * warps * sum(not a.each_step for a in stage.writes)
+        for access in stage.writes:
+            if access.each_step:
+                count = count + executed(stage, access.axes) * warps
         if place == "shared":
             accesses.add_shared(count / own_width(stage.loops, definition), shared_write(self.tree, stage.loops))
             return
@@ -215,18 +218,6 @@ def copies(stage: StageLoops, axes: frozenset[str]) -> Value:
         if loop.kind in WRITTEN_OUT and loop.axis in axes:
             total = total * real(loop.extent)
     return total
-
-
-def wanted_threads(stage: StageLoops) -> Value:
-    """The threads that the loops of a stage are bound to: trips of thread loops, or of warps times their lanes."""
-    threads: Value = 1.0
-    warps: Value = 0.0
-    for loop in stage.loops:
-        if loop.kind is LoopKind.THREAD:
-            threads = threads * real(loop.extent)
-        elif loop.kind is LoopKind.WARP:
-            warps = np.maximum(warps, 1.0) * real(loop.extent)
-    return np.where(np.asarray(warps) > 0.0, warps * WARP, threads)
 
 
 def _bound_inside(loops: tuple[Loop, ...]) -> Value:

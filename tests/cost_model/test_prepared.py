@@ -94,6 +94,31 @@ def test_a_fold_of_which_only_the_second_tensor_is_returned_takes_its_time() -> 
         assert predict(tree, target, 1, default_ceilings(target, 1), 1)[0] > 1e-6
 
 
+SCAN = """
+input x: f32[64, 4096]
+fold[k: 4096] {
+    s[i: 64]: f32 = 0
+    y[i: 64, j: 4096]: f32 = 0
+    s = s[i] + x[i, k]
+    y = select(j == k, s[i] + x[i, k], y[i, j])
+}
+return y
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_each_step_writes_at_its_own_place_takes_no_loop(target: str) -> None:
+    """A quarter of a million steps of which each writes one element: not a thousand million points."""
+    chosen = TARGETS[target]
+    task = Task.of(parse(SCAN), chosen, 1)
+    for sketch in task.sketches[1:]:
+        arm = sketch.arm(task.body, chosen)
+        tree = sketch.apply(task.body, chosen, config(arm, arm.default))
+        assert 1e-5 < predict(tree, chosen, 1, default_ceilings(chosen, 1), 1)[0] < 1e-2
+    (stage,) = levels(tree).stages.values()
+    assert stage.trips[-1] == stage.asked == 64 * 4096
+
+
 def test_rules_take_for_constant_what_code_prepares() -> None:
     assert constant_tensors(parse(TABLES)) == {"c", "w", "u"}
     assert constant_tensors(parse(PARTLY)) == {"c"}

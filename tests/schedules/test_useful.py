@@ -121,7 +121,7 @@ def test_the_cost_model_counts_what_is_run_on_average() -> None:
     for values in some_configs(program, sketch, 4, WIDE):
         tree = sketch.apply(program, NARROW, values)
         interpreter, _ = run_lowered(program, loop_ir(tree, NARROW), exact_inputs(program, 1))
-        counted = levels(tree, useful(tree.program))
+        counted = levels(tree)
         for stage in counted.stages.values():
             if not stage.loops.loops or stage.loops.copies is not None:
                 continue

@@ -11,6 +11,7 @@ from helpers.lowering.derived import assert_runs, body_of, some_configs
 from helpers.lowering.truth import check_case
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.loops import Scope
+from tilesmith.schedules.plan.stage import plan_of
 from tilesmith.schedules.space import config
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
@@ -79,14 +80,12 @@ def test_no_inner_loop_asks_for_the_border(layout: str) -> None:
 
 
 def test_a_finished_tile_stays_in_registers_where_it_is_stored_along_its_vectors() -> None:
-    from tilesmith.codegen.lower.storage import storages
-
     program = body_of(PROGRAMS["finished in registers"])
     for sketch in derive(program)[1:]:
         arm = sketch.arm(program, HOST)
         tree = sketch.apply(program, HOST, config(arm, arm.default))
         (anchor,) = [s.stage for s in tree.stages if tree.definition(s.stage).reduction]
-        assert storages(tree)[anchor].buffer.scope is Scope.REGISTER
+        assert plan_of(tree, gpu=False).storage(anchor).scope is Scope.REGISTER
 
 
 def test_the_rule_reads_no_names() -> None:

@@ -1,0 +1,60 @@
+"""Conditions on extents: truths for one config, an entry for each candidate for a population.
+
+Where all candidates of a population agree, the truth is a plain one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import numpy as np
+
+from ..extents import Condition, Extent
+
+
+def same(a: Extent, b: Extent) -> Condition:
+    """Whether two extents are equal."""
+    if a is b:
+        return True
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    return settled(np.equal(cast(Any, a), cast(Any, b)))
+
+
+def at_most(a: Extent, b: Extent) -> Condition:
+    """Whether the first extent is no larger than the second."""
+    return settled(a <= b)
+
+
+def every(conditions: Iterable[Condition]) -> Condition:
+    """Whether all of them hold. Later ones are not looked at behind one that never does."""
+    total: Condition = True
+    for condition in conditions:
+        if condition is False:
+            return False
+        if condition is not True:
+            total = condition if total is True else settled(cast(Any, total) & condition)
+    return total
+
+
+def some(conditions: Iterable[Condition]) -> Condition:
+    """Whether one of them holds at least."""
+    return opposite(every(opposite(condition) for condition in conditions))
+
+
+def opposite(condition: Condition) -> Condition:
+    """Whether a condition does not hold."""
+    if isinstance(condition, bool):
+        return not condition
+    return settled(np.logical_not(cast(Any, condition)))
+
+
+def settled(condition: object) -> Condition:
+    """A condition as a plain truth where its entries agree."""
+    if isinstance(condition, np.ndarray | np.bool_):
+        if np.all(condition):
+            return True
+        if not np.any(condition):
+            return False
+    return cast(Condition, condition)
