@@ -36,7 +36,10 @@ class NestPart:
     @property
     def program(self) -> LoopProgram:
         """The nest as a program, for passes."""
-        return LoopProgram(self.symbol, self.buffers, self.tables, (), (self.nest,))
+        shared = (Scope.PREPARED, Scope.WORKSPACE)
+        given = tuple(buffer for buffer in self.buffers if buffer.scope not in shared)
+        others = tuple(buffer for buffer in self.buffers if buffer.scope in shared)
+        return LoopProgram(self.symbol, given, (*others, *self.tables), (), (self.nest,))
 
 
 def part_of(program: LoopProgram, nest: Nest, threads: int, symbol: str) -> NestPart:

@@ -17,7 +17,7 @@ Indices and operands
 
 Loops
 * The extent of an UNROLL or VECTOR loop is a literal, of a VECTOR loop a power of two; other loops have no `valid`, but for
-  those of threads. `valid` is at least one wherever the loop runs, and may exceed the extent.
+  those of threads. `valid` may exceed the extent; where it is less than one, nothing runs.
 * Only a SERIAL loop asks for copies of its body (`unroll`). BLOCK, WARP and THREAD loops have an `index`, others have none.
 * PARALLEL loops stand in the nests of processors; BLOCK, WARP and THREAD loops in those of GPUs; neither in a VECTOR loop of
   more than one lane. No BLOCK loop stands in a WARP or THREAD loop, no WARP loop in a THREAD loop. PARALLEL loops may be
@@ -27,8 +27,7 @@ Statements
 * Barriers, shuffles, groups and asynchronous stores belong to GPUs, Matrix statements to processors. All threads of a block
   reach a barrier, a wait and the end of a group: none stands where a condition or a number of trips differs between threads.
 * An asynchronous store copies an element of an argument to a SHARED buffer; in its nest groups end and are waited for.
-* A store `ahead` is to one of several slots of a SHARED buffer, in a loop. A streaming store is to memory that outlives the
-  nest.
+* A store `ahead` is to one of several slots of a SHARED buffer, in a loop.
 * A shuffle is between scalar registers of one type, `mask` one of the bits of a lane's number.
 * A TILE buffer is touched by Matrix statements alone, no two are in scope; its tiles lie inside of it, and are made before use.
 

@@ -123,9 +123,7 @@ class Corners:
             return
         if (extent[active] < 0).any():
             self.report.add(f"the loop {node.var!r} runs {extent[active].min()} trips")
-        active = active & (extent > 0)
-        if valid is not None and (valid[active] < 1).any():
-            self.report.add(f"of the loop {node.var!r} {valid[active].min()} trips are real")
+        active = active & (extent > 0) & (True if valid is None else valid > 0)
         if node.index is not None:
             real = self._value(node.index, self.real)
             if real is None:

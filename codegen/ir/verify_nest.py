@@ -31,7 +31,6 @@ from .verify_names import Made, Names, Variable, buffer_faults
 
 GIVEN = (Scope.INPUT, Scope.CONSTANT, Scope.OUTPUT)
 SHARED = (Scope.PREPARED, Scope.WORKSPACE, Scope.TABLE)
-OUTLIVES = (Scope.OUTPUT, Scope.PREPARED, Scope.WORKSPACE)  # the nest
 MADE = (Scope.SCRATCH, Scope.STACK, Scope.REGISTER)
 BOUND = (LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
 COMBINERS = ("sum", "prod", "max", "min")
@@ -179,8 +178,6 @@ class NestVerifier(Names):
         buffer = self._write(node.buffer, node.indices, node.value)
         if buffer is None:
             return
-        if node.streaming and buffer.scope not in OUTLIVES:
-            self.report.add("a streaming store to memory of the nest")
         if node.ahead and (buffer.scope is not Scope.SHARED or buffer.slots < 2 or LoopKind.SERIAL not in self.kinds):
             self.report.add("a store ahead to what is no slot of a pipeline")
         if node.later:

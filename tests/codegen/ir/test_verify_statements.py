@@ -52,14 +52,6 @@ FAULTS = {
     "less than no trip": Planted(
         "cpu", For, of(var="q"), to(extent=Op("sub", (Var("size"), Const(5, i64)), i64)), "'q' runs -1 trips", "for q"
     ),
-    "no real trip": Planted(
-        "cpu",
-        For,
-        of(var="v"),
-        to(valid=Op("mul", (Var("b"), TWO), i64)),
-        "of the loop 'v' 0 trips are real",
-        "unroll v",
-    ),
     "a serial loop in part": Planted(
         "cpu", For, of(var="q"), to(valid=TWO), "'q' has copies that are not real", "for q"
     ),
@@ -141,9 +133,6 @@ FAULTS = {
         "gpu", Store, of(buffer="y"), lambda n: replace(n, later=True), "copies no argument", "y["
     ),
     "ahead of no pipeline": Planted("gpu", Buffer, of(name="sh"), to(slots=1), "no slot of a pipeline", "=(ahead)"),
-    "streaming to scratch": Planted(
-        "cpu", Store, of(buffer="s"), to(streaming=True), "a streaming store to memory of the nest", "s[q] =(stream)"
-    ),
     "a shuffle of many": Planted(
         "gpu", Shuffle, any_node, to(source="r"), "'r' is no scalar in a register", "shuffle(r"
     ),
