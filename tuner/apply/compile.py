@@ -19,7 +19,6 @@ from ...codegen.backends.cpu import builder_version
 from ...codegen.cache import ArtifactCache, artifact_key
 from ...codegen.pipeline import build, kernel_name
 from ...common.debug import Level, wanted
-from ...common.errors import InternalError, ScheduleError, TemplateError
 from ...common.settings import CACHE
 from ...runtime.devices.choose import device_or_absent
 from ...runtime.kernel import Kernel
@@ -34,7 +33,7 @@ from ..records.data import canonical_config
 from .kernel_texts import KernelTexts
 from .pick import Pick, Provenance
 from .strict import no_record
-from .tiers import picks
+from .tiers import Failed, picks
 
 FAILURES = 8  # of a tier: candidates that do not build, until the next tier is asked
 
@@ -73,18 +72,10 @@ def compile(
 
 def first_built(task: Task, db: str | Path | None, *, strict: bool) -> tuple[Pick, Artifact]:
     """The first candidate of all tiers that can be built. Errors: NoRecordError, or what a strict one's build failed with."""
-    failed: list[tuple[str, Exception]] = []
+    failed: Failed = []
     tries = Counter[str]()
-    offered = picks(task, db, strict=strict)
-    with closing(offered):
-        while True:
-            try:
-                pick = next(offered, None)
-            except (InternalError, ScheduleError, TemplateError) as error:
-                failed.append(("the rules", error))
-                break
-            if pick is None:
-                break
+    with closing(picks(task, db, strict=strict, failed=failed)) as offered:
+        for pick in offered:
             tier = pick.provenance.tier
             if tries[tier] < FAILURES:
                 try:
@@ -101,7 +92,7 @@ def first_built(task: Task, db: str | Path | None, *, strict: bool) -> tuple[Pic
     return pick, built(task, pick)
 
 
-def _words(failed: Sequence[tuple[str, Exception]]) -> str:
+def _words(failed: Failed) -> str:
     """What did not build, for people."""
     said = [f"{what} failed: {getattr(e, 'problem', '') or f'{type(e).__name__}: {e}'}" for what, e in failed]
     return "; ".join(said)

@@ -22,13 +22,14 @@ from pathlib import Path
 import numpy as np
 
 from ...codegen.backends.cpu import builder_version
-from ...common.errors import ScheduleError, TargetError
+from ...common.errors import DatabaseError, ScheduleError, TargetError
 from ...cost_model.analytic import predict
 from ...measure.calibrate.calibrate import known_ceilings
 from ...measure.checking.verify import is_sampled
 from ...measure.machine import identity_for, machine_key
 from ...measure.result import Purpose
 from ...schedules.sketch import UNSCHEDULED, Sketch, broken_conditions, parse_sketch
+from ...schedules.space import Value
 from ...schedules.task import Task
 from ...targets.nearness import distance
 from ...targets.target import Target, parse_target
@@ -56,17 +57,43 @@ CLEARLY = (
 )
 
 
-def picks(task: Task, db: str | Path | None = None, *, strict: bool = False) -> Generator[Pick]:
-    """All that may serve, in order; `strict`: records of exactly this task alone. Errors: those of the rules, at the end."""
+Failed = list[tuple[str, Exception]]  # what failed, in words, and with which error
+
+
+def picks(
+    task: Task, db: str | Path | None = None, *, strict: bool = False, failed: Failed | None = None
+) -> Generator[Pick]:
+    """All that may serve, in order.
+
+    strict: records of exactly this task alone. failed: takes what a tier fails with, and the next tier goes on; without it,
+    that is raised. Errors: DatabaseError in any case.
+    """
     model = AnalyticModel(task)
     with ExitStack() as stack:
         opened = [(stack.enter_context(Database(s.path, read_only=True)), s.log) for s in sources(db)]
         for tier in (_exact,) if strict else (_exact, _near, _family):
             for database, name in opened:
-                for pick in tier(task, database, model):
+                for pick in _as_far_as(f"the tier {tier.__name__[1:]}", tier(task, database, model), failed):
                     yield replace(pick, provenance=replace(pick.provenance, log=name))
     if not strict:
-        yield from model.picks()
+        yield from _as_far_as("the rules", model.offered(), failed)
+
+
+def _as_far_as(what: str, offered: Iterator[Pick], failed: Failed | None) -> Iterator[Pick]:
+    """What a tier offers until it fails."""
+    while True:
+        try:
+            pick = next(offered, None)
+        except DatabaseError:  # nobody's candidate is to blame
+            raise
+        except Exception as error:
+            if failed is None:
+                raise
+            failed.append((what, error))
+            return
+        if pick is None:
+            return
+        yield pick
 
 
 def analytic_pick(task: Task) -> Pick:
@@ -82,11 +109,18 @@ class AnalyticModel:
         self._ceilings = known_ceilings(task.target, task.threads)
         self._picks: list[tuple[float, Pick]] | None = None
         self._slower: list[str] = []  # records that are not served, in words
+        self._failed: list[str] = []  # structures that the draft cannot do, in words
 
     def picks(self) -> list[Pick]:
         """One of each structure, the best first. Errors: what the rules fail with."""
-        note = "; ".join(self._slower[:1])
-        return [pick.noting(note) if note else pick for _, pick in self._own()]
+        return list(self.offered())
+
+    def offered(self) -> Iterator[Pick]:
+        """As `picks`, worked out when the first one is asked for."""
+        own = self._own()
+        note = "; ".join([*self._slower[:1], *self._failed[:1]])
+        for _, pick in own:
+            yield pick.noting(note) if note else pick
 
     def weighed(self, pick: Pick, seconds: float | None = None) -> Pick | None:
         """A record's candidate with a note of what was compared, or None where it is predicted clearly slower than the analytic
@@ -107,17 +141,35 @@ class AnalyticModel:
 
     def _own(self) -> list[tuple[float, Pick]]:
         if self._picks is None:
-            space = TaskSpace(self._task, self._ceilings)
-            found = best_choices(space, np.random.default_rng(DRAFT_SEED), UNTUNED)
             self._picks = []
-            for seconds, candidate in found[:STRUCTURES]:
-                if self._picks and not space.sketches[candidate.arm].steps:
+            for seconds, sketch, config in self._drafted()[:STRUCTURES]:
+                if self._picks and not sketch.steps:
                     continue  # the unscheduled nest comes last of all, with a warning
-                sketch, config = space.sketches[candidate.arm], space.config(candidate)
                 self._picks.append(
                     (seconds, Pick(sketch, config, Provenance("analytic", None, sketch.title, config, None)))
                 )
         return self._picks
+
+    def _drafted(self) -> list[tuple[float, Sketch, dict[str, Value]]]:
+        """The best of each structure, the best of all first; structures that fail in a draft cost themselves alone."""
+        sketches = self._task.sketches
+        try:
+            return self._best_of(sketches)
+        except Exception as error:
+            found = []
+            for sketch in sketches:
+                try:
+                    found += self._best_of((sketch,))
+                except Exception as its_own:
+                    self._failed.append(f"{sketch.title} failed in the draft: {type(its_own).__name__}: {its_own}")
+            if not any(sketch.steps for _, sketch, _ in found):
+                raise error
+            return sorted(found, key=lambda one: one[0])
+
+    def _best_of(self, sketches: Sequence[Sketch]) -> list[tuple[float, Sketch, dict[str, Value]]]:
+        space = TaskSpace(self._task, self._ceilings, sketches)
+        found = best_choices(space, np.random.default_rng(DRAFT_SEED), UNTUNED)
+        return [(seconds, space.sketches[best.arm], space.config(best)) for seconds, best in found]
 
     def _predicted(self, pick: Pick) -> float:
         task = self._task

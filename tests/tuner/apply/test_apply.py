@@ -1,7 +1,7 @@
 """compile(program): which record serves, by tiers, and that the kernel is right whoever served it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,13 @@ import pytest
 import tilesmith
 from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.backends.cpu import builder_version
-from tilesmith.common.errors import ArgumentError, InternalError, NoRecordError
+from tilesmith.common.errors import ArgumentError, DatabaseError, InternalError, NoRecordError
 from tilesmith.measure.checking import verify
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import STAGES, Kernel
 from tilesmith.schedules.sketch import Sketch as ScheduleSketch
-from tilesmith.schedules.space import Value
+from tilesmith.schedules.space import Population, Value
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.printing import print_program
@@ -26,12 +26,13 @@ from tilesmith.tensor.text.canonical import family_key, program_key
 from tilesmith.tensor.text.parse import parse
 from tilesmith.tuner.apply import compile as apply
 from tilesmith.tuner.apply import tiers
-from tilesmith.tuner.apply.pick import Provenance
+from tilesmith.tuner.apply.pick import Pick, Provenance
 from tilesmith.tuner.apply.tiers import analytic_pick
 from tilesmith.tuner.records import sources
 from tilesmith.tuner.records.data import Machine, Sketch, TaskIdentity, Trial, canonical_config
 from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.records.log import export_log
+from tilesmith.tuner.task_space import TaskSpace
 
 HERE = machine_key(machine_identity())
 NEST: tuple[str, str, dict[str, Value]] = ("", "", {})  # the unscheduled nest: key, text and config
@@ -289,6 +290,60 @@ def test_what_the_rules_fail_on_runs_unscheduled(tmp_path: Path, monkeypatch: py
     a, b = np.random.default_rng(0).random((2, 99), np.float32)
     a, b = a[:77].reshape(7, 11), b.reshape(11, 9)
     np.testing.assert_allclose(kernel(a, b), a @ b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("error", [IndexError("planted"), MemoryError("planted"), RecursionError("planted")])
+def test_whatever_a_draft_fails_with_runs_unscheduled(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(tiers, "best_choices", broken)
+    with pytest.warns(UserWarning, match=f"runs unscheduled.*{type(error).__name__}: planted"):
+        assert served(tmp_path / "none.sqlite", product(7, 9, 11)).tier == "default"
+
+
+def test_a_structure_that_fails_in_a_draft_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, real = product(), TaskSpace.prior
+    best = served(tmp_path / "none.sqlite", program).sketch
+
+    def prior(space: TaskSpace, population: Population) -> np.ndarray:
+        if space.sketches[population.arm].title == best:
+            raise FloatingPointError("planted")
+        return real(space, population)
+
+    monkeypatch.setattr(TaskSpace, "prior", prior)
+    found = served(tmp_path / "none.sqlite", program)
+    assert found.tier == "analytic" and found.sketch not in (best, "unscheduled nest")
+    assert f"{best} failed in the draft: FloatingPointError: planted" in found.note
+
+
+def test_a_tier_that_fails_gives_way_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> Iterator[Pick]:
+        raise KeyError("planted")
+        yield
+
+    remember(tmp_path / "a.sqlite", product(), NEST, 1e-3)
+    broken.__name__ = "_exact"
+    monkeypatch.setattr(tiers, "_exact", broken)
+    found = served(tmp_path / "a.sqlite", product())
+    assert found.tier == "analytic" and "the tier exact failed: KeyError: 'planted'" in found.note
+    with pytest.raises(KeyError):
+        served(tmp_path / "a.sqlite", product(), strict=True)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), DatabaseError("it has gone away")])
+def test_what_no_candidate_is_to_blame_for_ends_compile(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object) -> Iterator[Pick]:
+        raise error
+
+    monkeypatch.setattr(tiers, "_near", broken)
+    remember(tmp_path / "a.sqlite", product(8, 8, 8), NEST, 1e-3)
+    with pytest.raises(type(error)):
+        served(tmp_path / "a.sqlite", product())
 
 
 def test_what_code_generation_fails_on_runs_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
