@@ -43,6 +43,13 @@ def environment_facts(database: Path | None = None) -> dict[str, dict[str, str]]
     }
 
 
+def version_line() -> str:
+    """What `tune --version` tells: the version, and those of the code generator and of LLVM."""
+    from ...codegen.backends.cpu import builder_version
+
+    return f"tilesmith {_version('tilesmith')}, {builder_version()}"
+
+
 def _versions() -> dict[str, str]:
     from ...codegen.backends.cpu import builder_version
 

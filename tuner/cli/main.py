@@ -55,6 +55,26 @@ def main() -> None:
             sys.exit(2 if isinstance(error, UserError) else 1)
 
 
+def _say_versions(asked: bool) -> None:
+    """All that the code of a kernel depends on, in one line, and nothing else is done."""
+    if asked:
+        from .about import version_line
+
+        make_console().print(version_line(), soft_wrap=True)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_versions, is_eager=True, help="tell the versions, and end"),
+    ] = False,
+) -> None:
+    """Searches for the fastest way to compute a tensor program, and remembers it."""
+
+
 @app.command(short_help="Searches for the fastest kernel of WHAT, or of several.")
 def run(
     what: What,

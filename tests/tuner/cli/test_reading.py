@@ -14,6 +14,7 @@ from rich.console import Console
 
 import tilesmith
 from helpers.command_line.records import PROGRAM, SKETCH, Call, fill, identity
+from tilesmith.codegen.backends.cpu import builder_version
 from tilesmith.common.errors import ArgumentError
 from tilesmith.measure.result import Failure, Measurement, Purpose, Status
 from tilesmith.schedules.sketch import parse_sketch
@@ -189,6 +190,14 @@ def test_env_tells_versions_machine_database_and_commands(db: Path, monkeypatch:
     assert facts["database"] == {"place": str(db), "tasks": "1", "size": facts["database"]["size"]}
     assert "misspelt" in facts["settings"]["TILESMITH_DEBGU"]
     assert "not on PATH" in facts["commands"]["tune"]
+
+
+def test_version_is_one_line(call: Call) -> None:
+    """With what decides whether two kernels are of the same code."""
+    answer = call("--version")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == f"tilesmith {tilesmith.__version__}, {builder_version()}\n"
+    assert re.search(r"codegen \d+, llvm \d+\.\d+", answer.out)
 
 
 def test_the_first_tune_on_the_path_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
