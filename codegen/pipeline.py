@@ -30,6 +30,7 @@ from .ir.loop_ir import LoopProgram
 from .ir.printing import print_loops
 from .lower.lower import lower
 from .passes.keep_small_serial import keep_small_serial
+from .passes.run_together import run_together
 
 
 def loop_tree(program: Program, sketch: Sketch, config: Mapping[str, Value], target: Target) -> LoopTree:
@@ -67,7 +68,7 @@ def build(
     show(Level.OUTLINE, name, lambda: outline(tree))
     loops = lower(tree, target, name)
     if threads > 1 and target.kind != "cuda":
-        loops = keep_small_serial(loops, target)
+        loops = keep_small_serial(run_together(loops, target), target)
     check_size(loops, threads)
     show(Level.LOOPS, name, lambda: print_loops(loops))
     lowered = time.perf_counter() - started

@@ -41,11 +41,12 @@ from ..ir.loop_ir import Buffer, LoopProgram, Scope
 from ..ir.memory_plan import plan_memory
 from ..ir.nest_part import NestPart
 from ..ir.printing import print_loops
+from ..passes.asked_apart import asked_apart
 from ..passes.lift_branches import lift_branches
 from ..passes.reciprocals import reciprocals
 from ..passes.whole_copies import whole_copies
 
-CODEGEN_VERSION = 17  # raise it when the code for the same loop IR changes: times of older code do not answer for it
+CODEGEN_VERSION = 18  # raise it when the code for the same loop IR changes: times of older code do not answer for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def optimize(module: Any, tm: Any) -> None:
 def _passed(part: NestPart) -> NestPart:
     """A nest after its passes, in this order."""
     program = LoopProgram(part.symbol, part.buffers, part.tables, (), (part.nest,))
-    for one in (reciprocals, lift_branches, whole_copies):
+    for one in (asked_apart, reciprocals, lift_branches, whole_copies):
         changed = one(program)
         if wanted(Level.LOOPS) and changed != program:
             show(Level.LOOPS, f"{program.name} after {one.__name__}", print_loops(changed))
