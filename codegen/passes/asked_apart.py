@@ -11,6 +11,7 @@ of the nest that ends a convolution.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...schedules.loops import WRITTEN_OUT, LoopKind
@@ -81,7 +82,7 @@ class _Never:
     condition: Expr
 
 
-def _false_of(tests: tuple[Statement, ...]) -> tuple[_Never, ...]:
+def _false_of(tests: Sequence[Statement]) -> tuple[_Never, ...]:
     """What did not hold: each test is a maximum over loops."""
     found = []
     for test in tests:
