@@ -68,7 +68,7 @@ def build(
     show(Level.OUTLINE, name, lambda: outline(tree))
     loops = lower(tree, target, name)
     if threads > 1 and target.kind != "cuda":
-        loops = keep_small_serial(run_together(loops, target), target)
+        loops = keep_small_serial(run_together(loops, target, threads), target)
     check_size(loops, threads)
     show(Level.LOOPS, name, lambda: print_loops(loops))
     lowered = time.perf_counter() - started

@@ -35,17 +35,18 @@ from ..ir.loop_ir import (
 from .keep_small_serial import SMALL, instructions
 
 LIGHT = 200_000.0  # instructions, some 50 us of one thread: beside more than that a start of the threads is little
+EVEN = 4  # trips for each thread, at least: then none has much more of the light nest than another
 SHARE = 0.5  # how many times the work of the light nest the other one has at least
 
 
-def run_together(program: LoopProgram, target: Target) -> LoopProgram:
-    """An equal program, in which nests of less than `LIGHT` instructions run beside others where they may.
+def run_together(program: LoopProgram, target: Target, threads: int) -> LoopProgram:
+    """An equal program for so many threads, in which nests of less than `LIGHT` instructions run beside others where they may.
 
     The last ones move first: what a nest waits for can then go further back itself.
     """
     nests = list(program.nests)
     for place in reversed(range(len(nests))):
-        host = _host(nests, place, target)
+        host = _host(nests, place, target, threads)
         if host is not None:
             nests[host] = _together(nests[place], nests[host])
             del nests[place]
@@ -72,7 +73,7 @@ class _Uses:
         return bool(self.writes & other.reads or other.writes & self.reads)  # what is written counts as read
 
 
-def _host(nests: list[Nest], place: int, target: Target) -> int | None:
+def _host(nests: list[Nest], place: int, target: Target, threads: int) -> int | None:
     """The nest in which a light one runs: of those before the first that waits for it the one that shares most of its reads,
     and then the last."""
     light, work = nests[place], instructions(nests[place].body, {}, target)
@@ -86,7 +87,7 @@ def _host(nests: list[Nest], place: int, target: Target) -> int | None:
             break
         around = _parallel(nests[number])
         enough = instructions(nests[number].body, {}, target) >= max(SMALL, SHARE * work)
-        if around and enough and _trips(around) >= 2 and not own.own & other.own:
+        if around and enough and _trips(around) >= min(_trips(loops), EVEN * threads) and not own.own & other.own:
             best = max(best or (-1, -1), (len(own.reads & other.reads), number))
     return None if best is None else best[1]
 

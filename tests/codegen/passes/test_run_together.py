@@ -41,8 +41,8 @@ def program(rows: int, first: str = "x[i, j] + 1", second: str = "x[p + 7 * q, j
     )
 
 
-def nests(wanted: Program, steps: str = STEPS) -> tuple[Nest, ...]:
-    return run_together(loop_program(wanted, parse_sketch(steps), {}, HOST), HOST).nests
+def nests(wanted: Program, steps: str = STEPS, threads: int = 2) -> tuple[Nest, ...]:
+    return run_together(loop_program(wanted, parse_sketch(steps), {}, HOST), HOST, threads).nests
 
 
 @pytest.mark.parametrize("rows", [2, 7, 50, 76, 77, 78, 130])
@@ -65,6 +65,11 @@ def test_heavy_nests_have_regions_of_their_own() -> None:
     assert len(nests(program(rows, second=f"x[(p + 7 * q) * {rows // 77}, j] * 3"))) == 2
 
 
+def test_all_threads_keep_some_of_it() -> None:
+    """77 trips are enough for 7 however many threads there are, and for 78 on 19 threads, but not on 20."""
+    assert [len(nests(program(rows), threads=threads)) for rows, threads in ((7, 64), (78, 19), (78, 20))] == [1, 1, 2]
+
+
 def test_nests_without_threads_stay_as_they_are() -> None:
     for loop in ("t0.a0", "t1.a0, t1.a1"):
         assert len(nests(program(77), STEPS.replace(f"    step parallel({loop})\n", ""))) == 2
@@ -79,5 +84,5 @@ def test_what_fast_convolutions_ask_starts_no_threads_of_its_own(layout: str) ->
     pick = analytic_pick(task)
     assert dict(pick.sketch.variants)["t0 fast"] == 4
     loops = loop_program(task.program, pick.sketch, pick.config, HOST)
-    less = run_together(loops, HOST)
+    less = run_together(loops, HOST, 2)
     assert len(less.nests) == len(loops.nests) - 2, print_loops(less)
