@@ -33,11 +33,13 @@ from .emulator.kernels import compile_emulated
 from .ir.loop_ir import LoopProgram
 from .ir.printing import print_loops
 from .lower.lower import lower
+from .passes.asked_apart import asked_apart
 from .passes.barriers import barriers
 from .passes.keep_small_serial import keep_small_serial
 from .passes.lift_branches import lift_branches
 from .passes.reciprocals import reciprocals
 from .passes.run import Pass, run_passes, verified
+from .passes.run_together import run_together
 from .passes.whole_copies import whole_copies
 from .passes.whole_ranges import whole_ranges
 
@@ -53,6 +55,10 @@ class Candidate:
 
 def _whole_ranges(loops: LoopProgram, of: Candidate) -> LoopProgram:
     return whole_ranges(loops) if useful(of.tree.program) else loops
+
+
+def _run_together(loops: LoopProgram, of: Candidate) -> LoopProgram:
+    return run_together(loops, of.target, of.threads) if of.threads > 1 else loops
 
 
 def _keep_small_serial(loops: LoopProgram, of: Candidate) -> LoopProgram:
@@ -75,10 +81,12 @@ PROCESSOR = Backend(
     lower=lower,
     program=(
         _whole_ranges,  # loops are cut where a condition on indices begins to fail, if conditions end loops at all
+        _run_together,  # light nests run in the parallel region of a later one
         _keep_small_serial,  # nests that are done before threads would have started run in one
     ),
     # Nests are compared here: one that another candidate had is compiled already, and what follows is not done again.
     nest=(
+        asked_apart,  # where nobody asks for exceptional values, the end of a tile chooses nothing
         reciprocals,  # quotients by what stays the same in a loop become products
         lift_branches,  # branches move out of what is written out
         whole_copies,  # copies run without conditions that hold throughout

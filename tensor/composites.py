@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from .dtype import f64
 from .expr import Expr
 from .functions import absolute, literal, maximum, minimum, select
 from .mathematics import exp, log, sqrt, tanh
@@ -128,10 +129,11 @@ def hypot(x: Expr, y: Expr) -> Expr:
     """sqrt(x^2 + y^2) as a sqrt(1 + (b / a)^2) of the greater a and the lesser b, which does not overflow. Error <= 3 ulp; inf
     wins, also against NaN."""
     a, b = absolute(x), absolute(y)
-    great = _greater(a, b)
-    ratio = select(a.equal(b), 1, _lesser(a, b) / great)
-    infinite = a.equal(math.inf) | b.equal(math.inf)
-    return select(infinite, literal(math.inf, x.dtype), great * sqrt(ratio * ratio + 1))
+    great, least = _greater(a, b), literal(2.0 ** (-1074 if x.dtype == f64 else -149), x.dtype)
+    ordinary = great < math.inf  # where `great` is NaN, b is
+    size = select(ordinary, great, select(a.equal(math.inf), a, b))
+    ratio = select(ordinary, _lesser(a, b) / _greater(least, great), 1)  # of zeros 0
+    return size * sqrt(ratio * ratio + 1)
 
 
 @_widened
