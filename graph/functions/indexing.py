@@ -235,7 +235,10 @@ def combined_along_axis(
     place, inside = axis_of(axis, len(x.shape)), accumulator(x.dtype)
     over = reduce_axis(index.shape[place], "k")
     reduction = {"sum": build.sum, "mean": build.sum, "prod": build.prod, "amax": build.max, "amin": build.min}[combine]
-    join = {"amax": build.maximum, "amin": minimum, "prod": lambda a, b: a * b}.get(combine, lambda a, b: a + b)
+    joins: dict[str, Callable[[Expr, Expr], Expr]] = {
+        "amax": build.maximum, "amin": minimum, "prod": lambda a, b: a * b, "sum": lambda a, b: a + b,
+    }  # fmt: skip
+    join = joins.get(combine, joins["sum"])
     nothing = identity_of({"mean": "sum", "amax": "max", "amin": "min"}.get(combine, combine), literal(0, inside))
 
     def term(i: Sequence[Expr], value: Callable[[tuple[Expr, ...]], Expr], otherwise: Expr) -> Expr:
