@@ -18,11 +18,12 @@ PAGE = Path(__file__).parents[3] / "docs" / "models.md"
 def core() -> set[str]:
     """Names of torch's core operators, with their overloads."""
     found = set()
-    for name in dir(torch.ops.aten):
-        packet = getattr(torch.ops.aten, name)
-        for overload in packet.overloads() if hasattr(packet, "overloads") else ():
-            operator = getattr(packet, overload)
-            if torch.Tag.core in operator.tags:
+    for whole in torch._C._dispatch_get_all_op_names():  # torch.ops.aten lists those alone that someone has asked for
+        space, _, name = whole.partition("::")
+        packet, _, overload = name.partition(".")
+        if space == "aten" and hasattr(torch.ops.aten, packet):
+            operator = getattr(getattr(torch.ops.aten, packet), overload or "default", None)
+            if operator is not None and torch.Tag.core in operator.tags:
                 found.add(str(operator).removeprefix("aten."))
     return found
 
