@@ -15,6 +15,8 @@ import numpy as np
 
 from ..common.errors import ArgumentError
 from ..tensor.program import Program
+from .model_files import load_model, save_model
+from .model_table import table_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,14 +41,10 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model into a folder: the program's text, its constants, and where its stages come from."""
-        from .model_files import save_model
-
-        save_model(self, Path(path))
+        save_model(Path(path), self.program, self.constants, self.name)
 
     def __str__(self) -> str:
-        from .model_table import table_of
-
-        return table_of(self)
+        return table_of(self.program, self.constants, self.name)
 
     def __repr__(self) -> str:
         program = self.program
@@ -59,6 +57,4 @@ class Model:
 
 def load(path: str | os.PathLike[str]) -> Model:
     """The model that `Model.save` wrote into a folder. Errors: ArgumentError for what is none."""
-    from .model_files import load_model
-
-    return load_model(Path(path))
+    return Model(*load_model(Path(path)))

@@ -8,34 +8,34 @@ model.json              the name of the model, and the origin of each stage
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import astuple, replace
 from pathlib import Path
 
 from ..common.errors import ArgumentError
 from ..tensor.program import Origin, Program
 from ..tensor.text.parse import parse
-from .model import Model
-from .safetensors import Arrays, read_arrays, write_arrays
+from .safetensors import Array, Arrays, read_arrays, write_arrays
 
 FORMAT = 1
 _PROGRAM, _CONSTANTS, _ABOUT = "program.tensor", "constants.safetensors", "model.json"
 
 
-def save_model(model: Model, path: Path) -> None:
+def save_model(path: Path, program: Program, constants: Mapping[str, Array], name: str) -> None:
     """Writes a model into a folder, which is made if there is none. Errors: ArgumentError where it cannot be written."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        dtypes = {tensor.name: tensor.dtype for tensor in model.program.constant_inputs}
-        write_arrays(path / _CONSTANTS, Arrays({name: (dtypes[name], model.constants[name]) for name in dtypes}))
-        (path / _PROGRAM).write_text(str(model.program), encoding="utf-8")
-        about = {"format": FORMAT, "name": model.name, "origins": _origins(model.program)}
+        dtypes = {tensor.name: tensor.dtype for tensor in program.constant_inputs}
+        write_arrays(path / _CONSTANTS, Arrays({known: (dtypes[known], constants[known]) for known in dtypes}))
+        (path / _PROGRAM).write_text(str(program), encoding="utf-8")
+        about = {"format": FORMAT, "name": name, "origins": _origins(program)}
         (path / _ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
     except OSError as error:
         raise ArgumentError(f"cannot write the model to {path}", found=error.strerror or str(error)) from None
 
 
-def load_model(path: Path) -> Model:
-    """The model in a folder; constants stay in their file until they are read.
+def load_model(path: Path) -> tuple[Program, dict[str, Array], str]:
+    """The program, constants and name of the model in a folder; constants stay in their file until they are read.
 
     Errors: ArgumentError for what is no model, ProgramError for a program that is none.
     """
@@ -51,7 +51,7 @@ def load_model(path: Path) -> Model:
                 path, f"{tensor.name} is {held[tensor.name][0]} in {_CONSTANTS}, and {tensor.dtype} in {_PROGRAM}"
             )
     constants = {t.name: held[t.name][1] for t in program.constant_inputs if t.name in held}
-    return Model(_with_origins(program, about.get("origins")), constants, str(about.get("name", path.name)))
+    return _with_origins(program, about.get("origins")), constants, str(about.get("name", path.name))
 
 
 def _about(path: Path) -> dict[str, object]:

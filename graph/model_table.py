@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
@@ -10,7 +11,7 @@ from ..common.printable import printable
 from ..schedules.operations import stage_operations
 from ..schedules.useful import useful
 from ..tensor.program import Origin, Program, Stage, Tensor
-from .model import Model
+from .safetensors import Array
 
 _HEAD = ("layer", "operator", "result", "stages", "FLOPs", "bytes")
 
@@ -52,14 +53,14 @@ def layers(program: Program) -> tuple[Layer, ...]:
     return tuple(found)
 
 
-def table_of(model: Model) -> str:
+def table_of(program: Program, constants: Mapping[str, Array], name: str) -> str:
     """The table as text."""
-    found = layers(model.program)
+    found = layers(program)
     rows = [_row(layer) for layer in found]
-    weights = sum(array.nbytes for array in model.constants.values())
+    weights = sum(array.nbytes for array in constants.values())
     total = sum(layer.operations for layer in found)
     lines = _aligned([_HEAD, *rows])
-    foot = f"{model.name}: {len(model.program.stages)} stages, {_amount(total)}FLOP, {_amount(weights)}B of constants"
+    foot = f"{name}: {len(program.stages)} stages, {_amount(total)}FLOP, {_amount(weights)}B of constants"
     return printable("\n".join([*lines, foot]))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...tensor.build import compute, literal, select
 from ...tensor.dtype import DType, i64
 from ...tensor.expr import Expr
+from ...tensor.indices.affine import simplify
 from ...tensor.precision import precise
 from ...tensor.program import Tensor
 from .function import axis_of, function
@@ -24,7 +25,7 @@ def arange(count: int, start: float, step: float, dtype: DType) -> Tensor:
 
     def element(i: Expr) -> Expr:
         if dtype.is_integer:
-            return (i * int(step) + int(start)).cast(dtype)
+            return simplify(i * int(step) + int(start)).cast(dtype)
         value = precise(literal(0, dtype))
         return (i.cast(value.dtype) * float(step) + float(start)).cast(dtype)
 

@@ -12,9 +12,11 @@ from ...tensor.expr import Expr, const
 from ...tensor.ops.movement import clamped
 from ...tensor.ops.window import all_of
 from ...tensor.program import Tensor
+from ...tensor.stage_edits import identity_of
 from .function import NotCovered, axis_of, function
 from .operands import at, broadcast_shape
-from .shape import reshape
+from .reductions import scan
+from .shape import expand, reshape
 
 
 def index_of(chosen: Expr, size: int, negative: bool = True) -> Expr:
@@ -219,3 +221,58 @@ def _less(a: Expr, b: Expr) -> Expr:
     if a.dtype == boolean:
         return ~a & b
     return (a < b) | (a.equal(a) & b.not_equal(b)) if a.dtype.is_float else a < b
+
+
+@function
+def combined_along_axis(
+    x: Tensor, index: Tensor, source: Tensor, axis: int, combine: str, include: bool
+) -> Tensor:  # fmt: skip
+    """x with each element combined with all source[..., k, ...] of which index[..., k, ...] is its place: "sum", "prod",
+    "mean", "amax" or "amin". Without `include` these stand for the element, where there is one (scatter_reduce)."""
+    if not x.shape:
+        parts = [reshape(t, [1]) for t in (x, index, source)]
+        return reshape(combined_along_axis(parts[0], parts[1], parts[2], 0, combine, include), [])
+    place, inside = axis_of(axis, len(x.shape)), accumulator(x.dtype)
+    over = reduce_axis(index.shape[place], "k")
+    reduction = {"sum": build.sum, "mean": build.sum, "prod": build.prod, "amax": build.max, "amin": build.min}[combine]
+    joins: dict[str, Callable[[Expr, Expr], Expr]] = {
+        "amax": build.maximum, "amin": minimum, "prod": lambda a, b: a * b, "sum": lambda a, b: a + b,
+    }  # fmt: skip
+    join = joins.get(combine, joins["sum"])
+    nothing = identity_of({"mean": "sum", "amax": "max", "amin": "min"}.get(combine, combine), literal(0, inside))
+
+    def term(i: Sequence[Expr], value: Callable[[tuple[Expr, ...]], Expr], otherwise: Expr) -> Expr:
+        at_index = (*i[:place], over, *i[place + 1 :])
+        smaller = [n < s for n, s, big in zip(at_index, index.shape, x.shape, strict=True) if n is not over and s < big]
+        found = select(index[at_index].cast(i64).equal(i[place]), value(at_index), otherwise)
+        return select(all_of(smaller), found, otherwise) if smaller else found
+
+    made = compute(
+        x.shape, lambda *i: reduction(term(i, lambda at: source[at].cast(inside), nothing), over), name="found"
+    )
+    counts = compute(
+        x.shape, lambda *i: build.sum(term(i, lambda _: literal(1, i64), literal(0, i64)), over), name="counts"
+    )
+
+    def element(*i: Expr) -> Expr:
+        count = counts[i] + 1 if include else counts[i]
+        total = join(x[i].cast(inside), made[i]) if include else made[i]
+        if combine == "mean":
+            divisor = build.maximum(count, 1).cast(inside)
+            total = total / divisor if inside.is_float else total // divisor
+        return (total if include else select(counts[i] > 0, total, x[i].cast(inside))).cast(x.dtype)
+
+    return compute(x.shape, element)
+
+
+@function
+def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """x with the elements at which the mask holds replaced by those of the source, one after the other."""
+    shape = broadcast_shape(x.shape, mask.shape)
+    flat, wide = reshape(source, [-1]), reshape(expand(mask, shape), [-1])
+    before = reshape(scan(wide, 0), shape)
+
+    def element(*i: Expr) -> Expr:
+        return select(at(mask, i), flat[clamped(before[i] - 1, flat.shape[0])].cast(x.dtype), at(x, i))
+
+    return compute(shape, element)

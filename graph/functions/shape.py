@@ -7,9 +7,10 @@ from math import prod
 
 from ...common.errors import ArgumentError
 from ...tensor.build import compute, literal, maximum, minimum, select
-from ...tensor.expr import Expr
+from ...tensor.dtype import i64
+from ...tensor.expr import Const, Expr
 from ...tensor.indices.affine import simplify
-from ...tensor.ops.movement import joined, mirrored, reshaped
+from ...tensor.ops.movement import joined, mirrored
 from ...tensor.ops.window import all_of
 from ...tensor.program import Tensor
 from .function import axes_of, axis_of, function
@@ -27,20 +28,49 @@ def reshape(x: Tensor, to: Sequence[int]) -> Tensor:
         raise ArgumentError("reshape keeps the number of elements", expected=f"{prod(x.shape)}", found=str(tuple(to)))
     if sizes == x.shape:
         return x
-    return _with_ones(x, sizes) or reshaped(x, sizes)
+    return _reshaped(x, sizes)
 
 
-def _with_ones(x: Tensor, to: tuple[int, ...]) -> Tensor | None:
-    """Where shapes differ in axes of the size 1 alone: each axis is read at its own."""
-    kept = [axis for axis, size in enumerate(to) if size > 1]
-    if [to[axis] for axis in kept] != [size for size in x.shape if size > 1]:
-        return None
+def _reshaped(x: Tensor, to: tuple[int, ...]) -> Tensor:
+    """One stage. Axes that stay are read at their own index, and only those that are joined or cut by quotients and rests."""
+    groups = _groups(x.shape, to)
+    bounds = {f"i{axis}": (0, size - 1) for axis, size in enumerate(to)}
 
     def element(*i: Expr) -> Expr:
-        rest = iter(i[axis] for axis in kept)
-        return x[tuple(next(rest) if size > 1 else 0 for size in x.shape)]
+        found: list[Expr | int] = [0] * len(x.shape)
+        for own, new in groups:
+            if len(own) == len(new) == 1:
+                found[own[0]] = i[new[0]]
+                continue
+            place: Expr = Const(0, i64)
+            for axis in new:
+                place = place * to[axis] + i[axis]
+            step = prod(x.shape[axis] for axis in own)
+            for number, axis in enumerate(own):
+                step //= x.shape[axis]
+                quotient = place // step
+                found[axis] = simplify(quotient % x.shape[axis] if number else quotient, bounds)
+        return x[tuple(found)]
 
-    return compute(to, element)
+    return compute(to, element, axes=tuple(bounds))
+
+
+def _groups(own: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Axes of a shape, and those of another that have the same elements between them, as few as possible together; axes of the
+    size 1 are in no group."""
+    left = [axis for axis, size in enumerate(own) if size > 1]
+    right = [axis for axis, size in enumerate(new) if size > 1]
+    found: list[tuple[list[int], list[int]]] = []
+    while left:
+        group = [left.pop(0)], [right.pop(0)]
+        sizes = [own[group[0][0]], new[group[1][0]]]
+        while sizes[0] != sizes[1]:
+            side = 0 if sizes[0] < sizes[1] else 1
+            axis = (left, right)[side].pop(0)
+            group[side].append(axis)
+            sizes[side] *= (own, new)[side][axis]
+        found.append(group)
+    return found
 
 
 def squeeze(x: Tensor, axes: int | Sequence[int] | None = None) -> Tensor:

@@ -19,7 +19,7 @@ _DTYPES = {
 }  # fmt: skip
 
 # Operators that stay whole although torch knows what they are made of: here they are fewer and simpler stages.
-_WHOLE = frozenset((
+WHOLE = frozenset((
     "batch_norm.default", "instance_norm.default", "layer_norm.default", "group_norm.default", "rms_norm.default",
     "linear.default", "matmul.default", "einsum.default", "scaled_dot_product_attention.default",
     "conv1d.default", "conv2d.default", "conv3d.default", "conv1d.padding", "conv2d.padding", "conv3d.padding",
@@ -81,7 +81,7 @@ def _decompositions() -> dict[Any, Any]:
     """torch's own, without those of operators that stay whole."""
     export = import_module("torch.export")
     table = export.default_decompositions()
-    for operator in [op for op in table if operator_name(op) in _WHOLE]:
+    for operator in [op for op in table if operator_name(op) in WHOLE]:
         del table[operator]
     return dict(table)
 

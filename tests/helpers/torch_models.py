@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,25 +10,6 @@ import torch
 
 from tilesmith import Model
 from tilesmith.tensor.oracle.reference import evaluate
-
-_LIBRARIES: list[torch.library.Library] = []  # what is defined in one lasts as long as it
-
-
-@cache
-def torchvision() -> ModuleType | None:
-    """torchvision, if it is installed. Beside a CPU build of torch its compiled operators are missing, of which the import
-    wants no more than that they are declared."""
-    found = importlib.util.find_spec("torchvision")
-    if found is None or found.origin is None:
-        return None
-    if not hasattr(torch.ops.torchvision, "nms"):
-        text = (Path(found.origin).parent / "_meta_registrations.py").read_text()
-        library = torch.library.Library("torchvision", "DEF")
-        names = {*re.findall(r'register_meta\("(\w+)"', text), *re.findall(r'"torchvision::(\w+)"', text)}
-        for name in sorted(names):
-            library.define(f"{name}() -> ()")
-        _LIBRARIES.append(library)
-    return importlib.import_module("torchvision")
 
 
 def randomised(module: torch.nn.Module, seed: int = 0) -> torch.nn.Module:

@@ -35,8 +35,6 @@ UP = {
     ("tensor.program", "tensor.check"): "a program is checked when it is made",
     ("tensor.program", "tensor.printing"): "str() of a program is its text",
     ("tensor.program", "tensor.build"): "indexing a tensor gives a checked read",
-    ("graph.model", "graph.model_files"): "a model saves itself",
-    ("graph.model", "graph.model_table"): "str() of a model is its table",
     ("codegen.lower.matrix", "codegen.lower.nest"): "parts of lowering a stage are given the whole",
     ("codegen.lower.exceptional", "codegen.lower.nest"): "the same",
     ("codegen.lower.blocked_sums", "codegen.lower.nest"): "the same",

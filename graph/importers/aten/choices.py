@@ -99,6 +99,43 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return indexing.put_along_axis(x, index, src, dim, "sum")
 
 
+@aten("scatter_reduce.two")
+def scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool = True
+) -> Tensor:  # fmt: skip
+    """x with elements combined along an axis"""
+    return indexing.combined_along_axis(x, index, src, dim, reduce, include_self)
+
+
+@aten("index_reduce.default")
+def index_reduce(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool = True
+) -> Tensor:  # fmt: skip
+    """x with slices combined along an axis"""
+    place = axis_of(dim, len(x.shape))
+    own = [index.shape[0] if axis == place else 1 for axis in range(len(x.shape))] if index.shape else [1]
+    if not x.shape or not index.shape:
+        raise NotCovered("a scalar with slices combined")
+    spread = shape.expand(shape.reshape(index, own), source.shape)
+    return indexing.combined_along_axis(x, spread, source, place, reduce, include_self)
+
+
+@aten("masked_scatter.default")
+def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """x with elements at which the mask holds replaced"""
+    return indexing.masked_scatter(x, mask, source)
+
+
+@aten("kthvalue.default")
+def kth_value(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The k-th of the elements in order, and where it was"""
+    found = indexing.sorted_along(x, dim, False)
+    if not x.shape:
+        return found
+    values, places = (shape.slice_axis(part, dim, k - 1, k) for part in found)
+    return (values, places) if keepdim else (shape.squeeze(values, dim), shape.squeeze(places, dim))
+
+
 @aten("topk.default")
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The k greatest or least, and where they were"""

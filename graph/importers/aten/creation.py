@@ -55,6 +55,20 @@ def zeros(size: Sequence[int], dtype: DType | None = None, **_: object) -> Tenso
     return full(size, 0, dtype or f32)
 
 
+@aten("empty_strided.default", "empty_permuted.default")
+def empty_strided(size: Sequence[int], order: Sequence[int], dtype: DType | None = None, **_: object) -> Tensor:
+    """Zeros, for what is left empty"""
+    return full(size, 0, dtype or f32)
+
+
+@aten("new_empty_strided.default")
+def new_empty_strided(
+    x: Tensor, size: Sequence[int], stride: Sequence[int], dtype: DType | None = None, **_: object
+) -> Tensor:  # fmt: skip
+    """Zeros, for what is left empty"""
+    return full(size, 0, dtype or x.dtype)
+
+
 @aten("ones.default")
 def ones(size: Sequence[int], dtype: DType | None = None, **_: object) -> Tensor:
     """Ones"""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ....tensor import build
 from ....tensor.build import select
-from ....tensor.composites import expm1
+from ....tensor.composites import expm1, is_negative
 from ....tensor.dtype import DType
 from ....tensor.expr import Expr
 from ....tensor.program import Tensor
 from ...functions import activations, creation, elementwise, shape
 from ...functions.elementwise import compare, formula, logical, mapped, real
 from ...functions.function import NotCovered
-from ...functions.operands import Operand, promoted
+from ...functions.operands import Operand, floating, promoted
 from .creation import number
 from .registry import CONVERTERS, Missing, aten
 
@@ -211,6 +211,15 @@ def is_infinite(x: Tensor) -> Tensor:
 def is_finite(x: Tensor) -> Tensor:
     """Whether x is neither"""
     return formula("is_finite", x) if x.dtype.is_float else mapped(lambda a: a.equal(a), x)
+
+
+@aten("copysign.Tensor", "copysign.Scalar")
+def copysign(x: Operand, y: Operand) -> Tensor:
+    """|x| with the sign of y"""
+    return mapped(
+        lambda a, b: build.absolute(a) * select(is_negative(b), build.literal(-1, b.dtype), 1),
+        x, y, dtype=floating(promoted(x, y)),
+    )  # fmt: skip
 
 
 @aten("atan2.default")

@@ -8,7 +8,7 @@ from ....tensor.program import Tensor
 from ...functions import convolution, linear
 from ...functions.elementwise import multiply, subtract
 from ...functions.reductions import norm
-from ...functions.shape import unsqueeze
+from ...functions.shape import permute, reshape, unsqueeze
 from .registry import CONVERTERS, aten
 
 
@@ -39,6 +39,13 @@ def linear_layer(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
 def addmm(added: Tensor, x: Tensor, y: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * added + alpha * x y"""
     return linear.product_plus(added, x, y, alpha, beta)
+
+
+@aten("addbmm.default")
+def addbmm(added: Tensor, x: Tensor, y: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * added + alpha * the sum of all products of a batch"""
+    rows = reshape(permute(x, [1, 0, 2]), [x.shape[1], -1])
+    return linear.product_plus(added, rows, reshape(y, [-1, y.shape[2]]), alpha, beta)
 
 
 @aten("outer.default", "ger.default")

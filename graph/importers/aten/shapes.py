@@ -103,7 +103,7 @@ def cut(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = Non
     return shape.slice_axis(x, dim, start, end, step)
 
 
-@aten("narrow.default")
+@aten("narrow.default", "narrow_copy.default")
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """x[start:start + length]"""
     first = start % x.shape[axis_of(dim, len(x.shape))]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from ....tensor.build import compute
 from ....tensor.program import Tensor
-from ...functions import pooling, resize
+from ...functions import pooling, resize, sampling
 from ...functions.convolution import spread
-from ...functions.function import axis_of, function
+from ...functions.function import NotCovered, axis_of, function
 from ...functions.shape import unsqueeze
 from .registry import CONVERTERS, Missing, aten
 
@@ -115,6 +115,15 @@ for _names, _pair in (
 ):
     for _name in _names:
         CONVERTERS[f"{_name}.default"], CONVERTERS[f"{_name}.vec"] = _pair
+
+
+@aten("grid_sampler_2d.default", "grid_sampler.default")
+def grid_sampler(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+    """Images at places of a grid"""
+    if len(x.shape) != 4 or interpolation_mode > 1:
+        raise NotCovered("a grid of volumes, or of cubic interpolation")
+    padding = ("zeros", "border", "reflection")[padding_mode]
+    return sampling.grid_sample(x, grid, interpolation_mode == 1, padding, align_corners)
 
 
 @aten("unfold.default", "unfold_copy.default")

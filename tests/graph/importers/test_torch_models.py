@@ -9,7 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from helpers.torch_models import agrees, randomised, torchvision  # noqa: E402
+from torchvision_cpu import torchvision  # noqa: E402
+
+from helpers.torch_models import agrees, randomised  # noqa: E402
 from tilesmith import from_torch  # noqa: E402
 
 _ROTARY = 1e-6  # their angles are float32 in eager torch, whatever the model is in

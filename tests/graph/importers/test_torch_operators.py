@@ -24,6 +24,9 @@ WORD, FLAG = torch.randint(-4, 5, (3, 5, 7)), torch.rand(3, 5, 7) < 0.5
 IMAGE = torch.randn(2, 4, 9, 8, dtype=torch.float64)
 INDEX = torch.tensor([[2, 0, 1], [1, 1, 2]])
 
+COMBINED = ("sum", "prod", "mean", "amax", "amin")
+OUTSIDE = ("zeros", "border", "reflection")
+
 GROUPS: dict[str, list[tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     "elements": [
         (lambda x: (x.abs() + 1).log2() + x.expm1() + x.rsqrt().nan_to_num(), (X,)),
@@ -74,6 +77,17 @@ GROUPS: dict[str, list[tuple[Callable[..., Any], tuple[Any, ...]]]] = {
         (lambda x, i, y: (x.index_add(1, i[0], y[:, :3]), x.index_copy(1, i[0], y[:, :3]), x.index_fill(2, i[0], 3)),
          (X, INDEX, Y)),
         (lambda x: (*x.sort(1), *x.sort(-1, descending=True), *x.topk(3, 1), x.argsort(0)), (X,)),
+    ],
+    "combinations": [
+        (lambda x, i, y: [x.scatter_reduce(1, i[:, :, None], y, r, include_self=s) for r in COMBINED for s in (True, False)],
+         (X, INDEX, Y)),
+        (lambda x, i, y: x.index_reduce(1, i[0], y[:, :3], "mean"), (X, INDEX, Y)),
+        (lambda x, i, y: x.scatter_reduce(1, i[:, :, None], y, "mean"), (WORD, INDEX, WORD.flip(0))),
+        (lambda x, c, y: (x.masked_scatter(c, y), x.masked_scatter(c[:1], y)), (X, FLAG, Y)),
+        (lambda x: (*x.kthvalue(2, 1), *x.kthvalue(3, -1, True)), (X,)),
+        (lambda x, y: (torch.addbmm(x[0, :, :5], x, y.mT, beta=2), torch.copysign(x, y)), (X, Y)),
+        (lambda x, g: [F.grid_sample(x, g, m, p, a) for m in ("bilinear", "nearest") for p in OUTSIDE for a in (True, False)],
+         (IMAGE, torch.randn(2, 5, 3, 2, dtype=torch.float64) * 1.5)),
     ],
     "reductions": [
         (lambda x: (x.sum(), x.mean((0, 2)), x.prod(1), x.amax(1), x.amin((0, 1), True), x.max(), x.min()), (X,)),
