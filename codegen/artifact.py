@@ -43,6 +43,9 @@ class Artifact:
 
     `arguments` holds inputs (program order), then constants (program order; null but for _prepare), then outputs.
 
+    Of a model `code` calls other artifacts, `kernels`, by names that `entry_name` gives: each of them is linked by itself, so
+    that their symbols need not differ. `launches` has one for each call.
+
     Of a GPU (`code` is PTX, or, for the emulator, an object): `prepare_launches` once, then `launches` in order at each call.
     Every kernel takes the same parameters, pointers that are multiples of 16: inputs, constants (null but for
     prepare_launches), outputs, prepared, workspace.
@@ -64,5 +67,11 @@ class Artifact:
     runtime_symbols: tuple[str, ...] = ()
     builder: str = ""  # codegen and LLVM version
     parts: tuple[bytes, ...] = ()  # further objects, with functions that `code` calls
+    kernels: tuple[Artifact, ...] = ()  # of a model
     texts: dict[str, str] = field(default_factory=dict)  # "loops", "llvm", "asm": only when asked for
     seconds: dict[str, float] = field(default_factory=dict)  # build time by part: lower, emit, parse, optimize, code
+
+
+def entry_name(symbol: str, number: int) -> str:
+    """How the code of a model names the entry of its kernel of this number; `_prepare` behind it: that function's."""
+    return f"{symbol}.kernel{number}"

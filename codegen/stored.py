@@ -1,4 +1,5 @@
-"""Artifacts as bytes for a disk: a line of JSON that says everything, then the objects one after the other.
+"""Artifacts as bytes for a disk: a line of JSON that says everything, then the objects one after the other, then, of a model,
+its kernels, each as an artifact.
 
 Nothing of it is ever run or unpickled when it is read; whatever does not say exactly what an artifact says is refused.
 """
@@ -14,28 +15,32 @@ from typing import Any, TypeVar
 from .artifact import Artifact, BufferSpec, Launch
 
 T = TypeVar("T")
+_CONTENTS = ("code", "parts", "kernels")
 
 
 def to_bytes(artifact: Artifact) -> bytes:
     """The artifact as `from_bytes` reads it."""
-    objects = (artifact.code, *artifact.parts)
-    facts = {
-        field.name: getattr(artifact, field.name) for field in fields(artifact) if field.name not in ("code", "parts")
-    }
+    objects, kernels = (artifact.code, *artifact.parts), [to_bytes(kernel) for kernel in artifact.kernels]
+    facts = {field.name: getattr(artifact, field.name) for field in fields(artifact) if field.name not in _CONTENTS}
     for name in ("inputs", "constants", "outputs", "launches", "prepare_launches"):
         facts[name] = [astuple(one) for one in facts[name]]
     facts["objects"] = [len(content) for content in objects]
-    return b"".join([json.dumps(facts).encode(), b"\n", *objects])
+    facts["kernels"] = [len(content) for content in kernels]
+    return b"".join([json.dumps(facts).encode(), b"\n", *objects, *kernels])
 
 
 def from_bytes(content: bytes) -> Artifact:
     """The artifact that `to_bytes` wrote. Errors: ValueError, KeyError or TypeError for anything else."""
     head, _, rest = content.partition(b"\n")
     facts = json.loads(head)
-    ends = list(accumulate(_each(facts["objects"], _count), initial=0))
-    if ends[-1] != len(rest) or len(ends) < 2:
+    objects = len(facts["objects"])
+    ends = list(accumulate(_each(facts["objects"] + facts["kernels"], _count), initial=0))
+    if ends[-1] != len(rest) or not objects:
         raise ValueError("the objects are cut")
-    code, *parts = (rest[start:end] for start, end in pairwise(ends))
+    contents = [rest[start:end] for start, end in pairwise(ends)]
+    kernels = tuple(map(from_bytes, contents[objects:]))
+    if any(kernel.kernels for kernel in kernels):
+        raise ValueError("a kernel of a model has kernels")
     return Artifact(
         name=_text(facts["name"]),
         target=_text(facts["target"]),
@@ -53,8 +58,9 @@ def from_bytes(content: bytes) -> Artifact:
         builder=_text(facts["builder"]),
         texts={_text(name): _text(text) for name, text in _pairs(facts["texts"])},
         seconds={_text(name): float(seconds) for name, seconds in _pairs(facts["seconds"])},
-        code=code,
-        parts=tuple(parts),
+        code=contents[0],
+        parts=tuple(contents[1:objects]),
+        kernels=kernels,
     )
 
 

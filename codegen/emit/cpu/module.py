@@ -60,7 +60,7 @@ def emit_parts(program: LoopProgram, plan: MemoryPlan) -> tuple[ModuleText, list
         _entry(module, program, plan, f"{main}_prepare", parts[: len(before)])
     _entry(module, program, plan, main, parts[len(before) :])
     module.nests = [part.symbol for part in parts[len(before) :]]
-    module.functions.append(_repeat(main))
+    module.functions.append(repeat(main))
     return module, list({part.symbol: part for part in parts}.values())
 
 
@@ -95,8 +95,10 @@ def plain_symbol(name: str) -> str:
 _ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
 
 
-def _repeat(main: str) -> str:
-    """The assembly line without text may read and write all memory, as far as LLVM knows, so no call can be left out."""
+def repeat(main: str) -> str:
+    """The function that calls `main` again and again.
+
+    The assembly line without text may read and write all memory, as far as LLVM knows, so no call can be left out."""
     return f"""define void @{main}_repeat({ENTRY}, i64 %count) #0 {{
 entry:
   %some = icmp sgt i64 %count, 0

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ....codegen.artifact import Artifact, BufferSpec
+from ....codegen.artifact import Artifact, BufferSpec, entry_name
 from ....common.errors import EnvironmentFailure, InternalError, TargetError
 from ....targets.target import check_runs_here, parse_target
 from ....tensor.dtype import DTYPES
@@ -119,7 +119,8 @@ class CpuKernel:
 
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
-        self._library = _link(artifact)
+        self._linked: list[Any] = []  # keeps the code of what the artifact calls
+        self._library = _link(artifact, self._linked)
         self.entry = _ENTRY(self._library[artifact.symbol])
         self._repeat = _REPEAT(self._library[f"{artifact.symbol}_repeat"])
         self._prepared = kept_memory(artifact.prepared_bytes) if artifact.prepared_bytes else None
@@ -221,11 +222,19 @@ def _wanted(specs: Sequence[BufferSpec]) -> list[Wanted]:
     return [(DTYPES[spec.dtype].numpy, spec.shape) for spec in specs]
 
 
-def _link(artifact: Artifact) -> Any:
-    """Links the object files; what comes back maps exported symbols to addresses and keeps the code alive."""
+def _link(artifact: Artifact, linked: list[Any]) -> Any:
+    """Links the object files; what comes back maps exported symbols to addresses and keeps the code alive.
+
+    The kernels of a model are linked before it, each by itself, and added to `linked`: the caller keeps them."""
     import llvmlite.binding as llvm
 
     builder = llvm.JITLibraryBuilder().add_current_process()
+    for number, kernel in enumerate(artifact.kernels):
+        library, name = _link(kernel, linked), entry_name(artifact.symbol, number)
+        builder.import_symbol(name, library[kernel.symbol])
+        if kernel.prepared_bytes:
+            builder.import_symbol(f"{name}_prepare", library[f"{kernel.symbol}_prepare"])
+        linked.append(library)
     for code in (artifact.code, *artifact.parts):
         builder.add_object_img(code)
     if artifact.runtime_symbols:

@@ -1,0 +1,76 @@
+"""`check_calls` names every fault that a list of kernels can have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+import tilesmith as ts
+from helpers.graph.cut import cut
+from tilesmith.common.errors import InternalError
+from tilesmith.graph.executor.check import check_calls
+from tilesmith.tensor.program import Input, Program
+
+PROGRAM = ts.parse("""
+    input a: f32[4, 6]
+    constant w: f32[6]
+    t[i: 4, j: 6] = a[i, j] * w[j]
+    flat[i: 24] = t[i // 6, i % 6]
+    u[i: 24] = flat[i] + 1
+    v[i: 4] = max[j: 6](t[i, j])
+    return u, v
+""")
+T, FLAT, U, V = cut(PROGRAM)
+ALIASES = {"flat": "t"}
+RIGHT = [T, U, V]
+
+
+def test_what_is_right_passes() -> None:
+    check_calls(PROGRAM, RIGHT, ALIASES)
+    check_calls(PROGRAM, [T, V, FLAT, U], {})
+
+
+def constant(kernel: Program, name: str, is_constant: bool) -> Program:
+    """The kernel with an input that is a constant, or none."""
+    return replace(
+        kernel,
+        inputs=tuple(Input(i.tensor, is_constant if i.tensor.name == name else i.constant) for i in kernel.inputs),
+    )
+
+
+OTHER = ts.parse("input t: f32[6, 4]\nv[i: 4] = max[j: 6](t[j, i])\nreturn v")
+UNKNOWN = ts.parse("input z: f32[4, 6]\nv[i: 4] = max[j: 6](z[i, j])\nreturn v")
+INTO_A = ts.parse("input t: f32[4, 6]\na[i: 4, j: 6] = t[i, j] * 2\nreturn a")
+
+
+@pytest.mark.parametrize(
+    ("kernels", "aliases", "said"),
+    [
+        ([T, V], ALIASES, "the output u is not written"),
+        ([T, U], ALIASES, "the output v is not written"),
+        ([U, T, V], ALIASES, "kernel 0 reads t, which is not computed yet"),
+        ([T, U, V], {}, "kernel 1 reads flat, which is not computed yet"),
+        ([T, T, U, V], ALIASES, "kernels 0 and 1 both write t"),
+        ([T, FLAT, U, V], ALIASES, "kernel 1 writes flat, which is an alias"),
+        ([T, INTO_A, U, V], ALIASES, "kernel 1 writes a, which is an input"),
+        ([constant(T, "w", False), U, V], ALIASES, "kernel 0 takes the constant w as an input"),
+        ([T, constant(U, "flat", True), V], ALIASES, "kernel 1 takes flat as a constant, which is none"),
+        ([T, U, OTHER], ALIASES, r"kernel 2 has t: f32\[6, 4\], in the program it is f32\[4, 6\]"),
+        ([T, U, UNKNOWN], ALIASES, r"kernel 2 has z: f32\[4, 6\], in the program there is none"),
+        (RIGHT, {"flat": "z"}, "the alias flat of z: there is no z"),
+        (RIGHT, {"flat": "v"}, "the alias flat of v has 96 bytes of f32, that has 16 bytes of f32"),
+        (RIGHT, {"flat": "t", "t": "flat"}, "aliases of each other"),
+    ],
+)
+def test_every_fault_is_named(kernels: Sequence[Program], aliases: dict[str, str], said: str) -> None:
+    with pytest.raises(InternalError, match=said):
+        check_calls(PROGRAM, kernels, aliases)
+
+
+def test_an_output_that_is_a_constant_is_refused() -> None:
+    """Constants have no memory while a model runs."""
+    program = ts.parse("constant w: f32[6]\nu[i: 6] = w[i]\nreturn u")
+    with pytest.raises(InternalError, match="the output u is not written"):
+        check_calls(program, [], {"u": "w"})
