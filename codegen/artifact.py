@@ -44,7 +44,10 @@ class Artifact:
     `arguments` holds inputs (program order), then constants (program order; null but for _prepare), then outputs.
 
     Of a model `code` calls other artifacts, `kernels`, by names that `entry_name` gives: each of them is linked by itself, so
-    that their symbols need not differ. `launches` has one for each call.
+    that their symbols need not differ. `launches` has one for each call, and `times` gets the nanoseconds of each, then those
+    of what is copied at the end:
+
+        void <symbol>_timed(void **arguments, void *prepared, void *workspace, int64_t *times)
 
     Of a GPU (`code` is PTX, or, for the emulator, an object): `prepare_launches` once, then `launches` in order at each call.
     Every kernel takes the same parameters, pointers that are multiples of 16: inputs, constants (null but for

@@ -27,6 +27,7 @@ GPU_STAGES = ("program", "sketch", "outline", "loops", "llvm", "ptx", "sass")
 _ROUNDS = 9
 _ROUND_SECONDS = 0.02
 _COLD_CALLS = 200
+_PROFILED = 10  # runs of a model, of which the first counts nothing
 
 
 class Kernel:
@@ -196,6 +197,18 @@ class Kernel:
             return self._cold_time(given, target)
         count = max(1, round(_ROUND_SECONDS / max(self._calls(given, target, 1), 1e-9)))
         return statistics.median(self._calls(given, target, count) / count for _ in range(_ROUNDS))
+
+    def call_seconds(self, *inputs: object) -> tuple[float, ...]:
+        """Of a model: the median seconds of each call of a kernel (`artifact.launches`), in a run of all of them, then of what
+        it copies at the end. `inputs`: by default random ones. Raises ArgumentError for a kernel that is no model."""
+        if not self.artifact.kernels:
+            raise ArgumentError(f"{self.artifact.name} is no model", advice="time() is the time of a kernel")
+        given = inputs or self._random_inputs()
+        self(*given)  # what is wrong is told here
+        arrays = [accept(value, wanted) for value, wanted in zip(given, self._inputs, strict=True)]
+        arrays += [make(shape, dtype) for make, shape, dtype in self._empty]
+        rounds = [self._loaded.run_timed(arrays) for _ in range(_PROFILED)][1:]
+        return tuple(map(statistics.median, zip(*rounds, strict=True)))
 
     def _random_inputs(self) -> tuple[Array, ...]:
         """Indices among them are in the ranges that the program declares, where its text is known."""

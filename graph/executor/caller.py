@@ -5,19 +5,20 @@ each function does stands in codegen/artifact.py.
 
     calls    {kernel, its prepare function or null, prepared, workspace, first slot, number of slots} for each call
     slots    where the arguments of all calls are (calls.py)
-    copies   {source, target, bytes}
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 from ...codegen.artifact import entry_name
 from ...codegen.emit.cpu.module import ENTRY, repeat
 from .calls import Call, CallPlan, Copy
 
 _CALL = "{ ptr, ptr, i64, i64, i64, i64 }"
-_COPY = "{ i64, i64, i64 }"
+_FUNCTION, _PREPARE = 0, 1  # places in a row
+_MONOTONIC = 1  # CLOCK_MONOTONIC of Linux
 
 
 def caller_text(symbol: str, plan: CallPlan) -> str:
@@ -31,7 +32,9 @@ def caller_text(symbol: str, plan: CallPlan) -> str:
         *_tables(plan, kernels, prepares),
         _ADDRESS,
         _BLOCK,
-        _run(symbol, plan, most),
+        _NOW,
+        _run(symbol, plan, most, timed=False),
+        _run(symbol, plan, most, timed=True),
         repeat(symbol),
         "attributes #0 = { nounwind }",
     ]
@@ -46,9 +49,6 @@ def _tables(plan: CallPlan, kernels: Sequence[str], prepares: Sequence[str]) -> 
         numbers = (call.prepared, call.workspace, first, len(call.slots))
         return f"{_CALL} {{ ptr @{kernels[call.kernel]}, ptr {prepare}, {_words(numbers)} }}"
 
-    def of_copy(copy: Copy) -> str:
-        return f"{_COPY} {{ {_words((copy.source, copy.target, copy.bytes))} }}"
-
     calls: list[str] = []
     slots: list[int] = []
     for call in plan.calls:
@@ -57,7 +57,6 @@ def _tables(plan: CallPlan, kernels: Sequence[str], prepares: Sequence[str]) -> 
     return [
         _table("calls", _CALL, calls),
         _table("slots", "i64", [f"i64 {slot}" for slot in slots]),
-        _table("copies", _COPY, [of_copy(copy) for copy in plan.copies]),
     ]
 
 
@@ -109,13 +108,43 @@ done:
 }}"""
 
 
-def _loop(count: int, most: int, function: int) -> str:
+# The time of a clock that no one sets, in nanoseconds.
+_NOW = f"""declare i32 @clock_gettime(i32, ptr)
+define internal i64 @now() #0 {{
+entry:
+  %time = alloca {{ i64, i64 }}, align 8
+  %failed = call i32 @clock_gettime(i32 {_MONOTONIC}, ptr %time)
+  %seconds = load i64, ptr %time, align 8
+  %rest.at = getelementptr {{ i64, i64 }}, ptr %time, i64 0, i32 1
+  %rest = load i64, ptr %rest.at, align 8
+  %whole = mul i64 %seconds, 1000000000
+  %all = add i64 %whole, %rest
+  ret i64 %all
+}}"""
+
+
+def _prepare(symbol: str, plan: CallPlan, most: int) -> str:
+    loop = _loop(len(plan.calls), most, _PREPARE, timed=False)
+    return f"define void @{symbol}_prepare({ENTRY}) #0 {{\n{loop}\n  ret void\n}}"
+
+
+def _run(symbol: str, plan: CallPlan, most: int, timed: bool) -> str:
+    """The entry, or the one that notes the time of each call."""
+    loop = _loop(len(plan.calls), most, _FUNCTION, timed)
+    body = "\n".join([loop, *map(_copy, plan.copies, count()), *_stamp("copies", len(plan.calls), timed), "  ret void"])
+    head = f"@{symbol}_timed({ENTRY}, ptr %times)" if timed else f"@{symbol}({ENTRY})"
+    return f"define void {head} #0 {{\n{body}\n}}"
+
+
+def _loop(calls: int, most: int, function: int, timed: bool) -> str:
     """A loop over the calls: it fills %block and calls the function in this place of a call's row, if there is one."""
+    clock = "\n  %start = call i64 @now()" if timed else ""
+    then = "\n  %then = phi i64 [ %start, %entry ], [ %now.call, %after ]" if timed else ""
     return f"""entry:
-  %block = alloca [{max(1, most)} x ptr], align 16
+  %block = alloca [{max(1, most)} x ptr], align 16{clock}
   br label %loop
 loop:
-  %n = phi i64 [ 0, %entry ], [ %next, %after ]
+  %n = phi i64 [ 0, %entry ], [ %next, %after ]{then}
   %call = getelementptr {_CALL}, ptr @calls, i64 %n
   %function.at = getelementptr {_CALL}, ptr %call, i64 0, i32 {function}
   %function = load ptr, ptr %function.at, align 8
@@ -132,33 +161,27 @@ do:
   call void %function(ptr %block, ptr %kept, ptr %own)
   br label %after
 after:
+{chr(10).join(_stamp("call", "%n", timed))}
   %next = add nuw nsw i64 %n, 1
-  %more = icmp ult i64 %next, {count}
+  %more = icmp ult i64 %next, {calls}
   br i1 %more, label %loop, label %last
 last:"""
 
 
-def _prepare(symbol: str, plan: CallPlan, most: int) -> str:
-    return f"define void @{symbol}_prepare({ENTRY}) #0 {{\n{_loop(len(plan.calls), most, 1)}\n  ret void\n}}"
+def _stamp(name: str, number: int | str, timed: bool) -> list[str]:
+    """Notes the time since the stamp before, as time number `number`."""
+    if not timed:
+        return []
+    before = "%then" if name == "call" else "%now.call"
+    return [
+        f"  %now.{name} = call i64 @now()",
+        f"  %spent.{name} = sub i64 %now.{name}, {before}",
+        f"  %time.{name} = getelementptr i64, ptr %times, i64 {number}",
+        f"  store i64 %spent.{name}, ptr %time.{name}, align 8",
+    ]
 
 
-def _run(symbol: str, plan: CallPlan, most: int) -> str:
-    copies = f"""
-  br i1 {"true" if plan.copies else "false"}, label %copy, label %done
-copy:
-  %k = phi i64 [ 0, %last ], [ %k.next, %copy ]
-  %source.at = getelementptr {_COPY}, ptr @copies, i64 %k, i32 0
-  %source.slot = load i64, ptr %source.at, align 8
-  %source = call ptr @address(ptr %arguments, ptr %workspace, i64 %source.slot)
-  %target.at = getelementptr {_COPY}, ptr @copies, i64 %k, i32 1
-  %target.slot = load i64, ptr %target.at, align 8
-  %target = call ptr @address(ptr %arguments, ptr %workspace, i64 %target.slot)
-  %bytes.at = getelementptr {_COPY}, ptr @copies, i64 %k, i32 2
-  %bytes = load i64, ptr %bytes.at, align 8
-  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
-  %k.next = add nuw nsw i64 %k, 1
-  %k.more = icmp ult i64 %k.next, {len(plan.copies)}
-  br i1 %k.more, label %copy, label %done
-done:
-  ret void"""
-    return f"define void @{symbol}({ENTRY}) #0 {{\n{_loop(len(plan.calls), most, 0)}{copies}\n}}"
+def _copy(copy: Copy, number: int) -> str:
+    return f"""  %source{number} = call ptr @address(ptr %arguments, ptr %workspace, i64 {copy.source})
+  %target{number} = call ptr @address(ptr %arguments, ptr %workspace, i64 {copy.target})
+  call void @llvm.memcpy.p0.p0.i64(ptr %target{number}, ptr %source{number}, i64 {copy.bytes}, i1 false)"""

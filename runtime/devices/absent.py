@@ -50,6 +50,10 @@ class AbsentKernel:
         """As `run`."""
         raise self._why
 
+    def run_timed(self, arrays: Sequence[Any]) -> NoReturn:
+        """As `run`."""
+        raise self._why
+
 
 class AbsentDevice:
     """A `Device` that takes artifacts and runs none; `why` is raised by whoever asks for more."""

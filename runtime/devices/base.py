@@ -46,6 +46,10 @@ class LoadedKernel(Protocol):
         Returns the seconds that all of them took."""
         ...
 
+    def run_timed(self, arrays: Sequence[Any]) -> Sequence[float]:
+        """Runs a model once. Returns the seconds of each of its calls, then of what it copies at the end."""
+        ...
+
     def evict(self, arrays: Sequence[Array]) -> None:
         """Takes the arrays, and what is kept of constants, out of the caches of the processors. Not on a GPU, where
         `run_repeat` does that."""

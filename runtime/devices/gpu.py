@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -308,6 +308,10 @@ class GpuKernel:
     def run_repeat(self, arrays: Sequence[Any], count: int) -> float:
         """See `LoadedKernel.run_repeat`."""
         return self._port.timed(lambda: self.run(arrays), count)
+
+    def run_timed(self, arrays: Sequence[Any]) -> NoReturn:
+        """There are no models for GPUs."""
+        raise InternalError("a kernel of a GPU is no model", found=self.artifact.name)
 
 
 _CAPTURED: list[object] = []  # code and workspaces that graphs use

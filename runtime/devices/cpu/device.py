@@ -30,6 +30,7 @@ from .team import parallel
 _LARGE = 1 << 16  # bytes from which on an output's alignment matters more than the microsecond it costs
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _REPEAT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+_TIMED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _numbers = itertools.count()
 WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "100000"}  # up to some 3 ms of spinning, then sleep
 
@@ -204,6 +205,15 @@ class CpuKernel:
         self.release(frame)
         return seconds
 
+    def run_timed(self, arrays: Sequence[Array]) -> Sequence[float]:
+        """See LoadedKernel."""
+        frame, times = self._filled(arrays), (ctypes.c_int64 * (len(self.artifact.launches) + 1))()
+        _TIMED(self._library[f"{self.artifact.symbol}_timed"])(
+            frame.pointer, self.prepared, frame.workspace, ctypes.addressof(times)
+        )
+        self.release(frame)
+        return [nanoseconds / 1e9 for nanoseconds in times]
+
     def evict(self, arrays: Sequence[Array]) -> None:
         """See LoadedKernel."""
         evict([*arrays, *([] if self._prepared is None else [self._prepared])])
@@ -246,6 +256,8 @@ def _link(artifact: Artifact, linked: list[Any]) -> Any:
     names = [artifact.symbol, f"{artifact.symbol}_repeat"]
     if artifact.prepared_bytes:
         names.append(f"{artifact.symbol}_prepare")
+    if artifact.kernels:
+        names.append(f"{artifact.symbol}_timed")
     for name in names:
         builder.export_symbol(name)
     with LINKING:
