@@ -1,4 +1,4 @@
 """The kernels of a program as one artifact: a plan of their memory, and one native call that runs them in order.
 
-Imports `partition`, codegen and runtime.
+Read compose.py first. Imports tensor, codegen and runtime.
 """

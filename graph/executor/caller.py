@@ -14,6 +14,7 @@ from itertools import count
 
 from ...codegen.artifact import entry_name
 from ...codegen.emit.cpu.module import ENTRY, repeat
+from ...runtime.devices.cpu.model_team import TEAM
 from .calls import Call, CallPlan, Copy
 
 _CALL = "{ ptr, ptr, i64, i64, i64, i64 }"
@@ -21,20 +22,21 @@ _FUNCTION, _PREPARE = 0, 1  # places in a row
 _MONOTONIC = 1  # CLOCK_MONOTONIC of Linux
 
 
-def caller_text(symbol: str, plan: CallPlan) -> str:
-    """The module of a model's caller."""
+def caller_text(symbol: str, plan: CallPlan, threads: int) -> str:
+    """The module of a model's caller. `threads`: of the team that runs it; 1 where no kernel has parallel regions."""
     kernels = [entry_name(symbol, number) for number in range(len(plan.kernels))]
     prepares = [f"{name}_prepare" if a.prepared_bytes else "" for name, a in zip(kernels, plan.kernels, strict=True)]
     most = max(len(call.slots) for call in plan.calls)
     parts = [
         *(f"declare void @{name}({ENTRY})" for name in (*kernels, *filter(None, prepares))),
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+        f"declare void @{TEAM}(ptr, ptr, i32)",
         *_tables(plan, kernels, prepares),
         _ADDRESS,
         _BLOCK,
         _NOW,
-        _run(symbol, plan, most, timed=False),
-        _run(symbol, plan, most, timed=True),
+        _run(symbol, plan, most, timed=False, threads=threads),
+        _run(symbol, plan, most, timed=True, threads=threads),
         repeat(symbol),
         "attributes #0 = { nounwind }",
     ]
@@ -128,12 +130,32 @@ def _prepare(symbol: str, plan: CallPlan, most: int) -> str:
     return f"define void @{symbol}_prepare({ENTRY}) #0 {{\n{loop}\n  ret void\n}}"
 
 
-def _run(symbol: str, plan: CallPlan, most: int, timed: bool) -> str:
-    """The entry, or the one that notes the time of each call."""
+def _run(symbol: str, plan: CallPlan, most: int, timed: bool, threads: int) -> str:
+    """The entry, or the one that notes the time of each call. With threads: inside of one team of theirs."""
     loop = _loop(len(plan.calls), most, _FUNCTION, timed)
     body = "\n".join([loop, *map(_copy, plan.copies, count()), *_stamp("copies", len(plan.calls), timed), "  ret void"])
-    head = f"@{symbol}_timed({ENTRY}, ptr %times)" if timed else f"@{symbol}({ENTRY})"
-    return f"define void {head} #0 {{\n{body}\n}}"
+    name, parameters = (f"{symbol}_timed", f"{ENTRY}, ptr %times") if timed else (symbol, ENTRY)
+    if threads == 1:
+        return f"define void @{name}({parameters}) #0 {{\n{body}\n}}"
+    given = parameters.replace("ptr ", "").split(", ")
+    unpacked = [f"  {one} = load ptr, ptr %given{n}, align 8" for n, one in enumerate(given)]
+    places = [f"  %given{n} = getelementptr ptr, ptr %given, i64 {n}" for n in range(len(given))]
+    stores = [f"  store ptr {one}, ptr %given{n}, align 8" for n, one in enumerate(given)]
+    entry, member = "\n".join([*places, *stores]), "\n".join([*places, *unpacked])
+    return f"""define internal void @{name}.all({parameters}) #0 {{
+{body}
+}}
+define internal void @{name}.member(ptr %given) #0 {{
+{member}
+  call void @{name}.all({parameters})
+  ret void
+}}
+define void @{name}({parameters}) #0 {{
+  %given = alloca [{len(given)} x ptr], align 8
+{entry}
+  call void @{TEAM}(ptr @{name}.member, ptr %given, i32 {threads})
+  ret void
+}}"""
 
 
 def _loop(calls: int, most: int, function: int, timed: bool) -> str:

@@ -61,7 +61,7 @@ def plan_calls(
     program: Program, kernels: Sequence[Program], artifacts: Sequence[Artifact], aliases: Mapping[str, str]
 ) -> CallPlan:
     """The plan of kernels that were checked (check.py)."""
-    unique = {id(artifact): artifact for artifact in artifacts}
+    unique = {_identity(artifact): artifact for artifact in artifacts}
     numbers = {one: number for number, one in enumerate(unique)}
     slots, copies, workspaces, arena = _places(program, kernels, artifacts, aliases)
     calls: list[Call] = []
@@ -69,17 +69,21 @@ def plan_calls(
     end = 0
     for kernel, artifact, workspace in zip(kernels, artifacts, workspaces, strict=True):
         of_constants = tuple(slots[root(tensor.name, aliases)] for tensor in kernel.constant_inputs)
-        key = id(artifact), of_constants
+        number = numbers[_identity(artifact)]
+        key = number, of_constants
         first = artifact.prepared_bytes > 0 and key not in prepared
         if first:
             prepared[key] = end
             end += -(-artifact.prepared_bytes // ALIGNMENT) * ALIGNMENT
         names = [tensor.name for tensor in kernel.dynamic_inputs], kernel.outputs
         inputs, outputs = (tuple(slots[root(name, aliases)] for name in part) for part in names)
-        calls.append(
-            Call(numbers[id(artifact)], (*inputs, *of_constants, *outputs), prepared.get(key, 0), workspace, first)
-        )
+        calls.append(Call(number, (*inputs, *of_constants, *outputs), prepared.get(key, 0), workspace, first))
     return CallPlan(tuple(unique.values()), tuple(calls), copies, end, arena)
+
+
+def _identity(artifact: Artifact) -> tuple[object, ...]:
+    """Equal for artifacts that may stand for each other."""
+    return artifact.symbol, artifact.code, artifact.parts, artifact.prepared_bytes, artifact.workspace_bytes
 
 
 def _places(

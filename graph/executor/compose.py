@@ -8,6 +8,7 @@ from ...codegen.artifact import Artifact, BufferSpec, Launch
 from ...codegen.backends.cpu import builder_version, compile_object
 from ...codegen.emit.cpu.module import plain_symbol
 from ...common.errors import InternalError, TargetError
+from ...runtime.devices.cpu.model_team import TEAM
 from ...targets.target import parse_target
 from ...tensor.program import Program, Tensor
 from .caller import caller_text
@@ -43,7 +44,8 @@ def compose(
     _check_artifacts(kernels, artifacts)
     plan, symbol = plan_calls(program, kernels, artifacts, aliases), plain_symbol(name)
     target = artifacts[0].target
-    compiled = compile_object(caller_text(symbol, plan), parse_target(target))
+    team = max((one.threads for one in artifacts if one.runtime_symbols), default=1)
+    compiled = compile_object(caller_text(symbol, plan, team), parse_target(target))
     return Artifact(
         name=name,
         target=target,
@@ -57,6 +59,7 @@ def compose(
         prepared_bytes=plan.prepared_bytes,
         workspace_bytes=plan.workspace_bytes,
         launches=tuple(Launch(plan.kernels[call.kernel].symbol) for call in plan.calls),
+        runtime_symbols=(TEAM,) if team > 1 else (),
         builder=builder_version(),
         kernels=plan.kernels,
         seconds=compiled.seconds,

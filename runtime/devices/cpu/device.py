@@ -7,7 +7,7 @@ import importlib.util
 import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from math import prod
@@ -25,6 +25,7 @@ from .cold import evict
 from .fast_call import ArgumentSpec, Wanted, fast_call, fits
 from .jit import LINKING, jit
 from .memory import address, aligned_array, kept_memory
+from .model_team import team_functions
 from .team import parallel
 
 _LARGE = 1 << 16  # bytes from which on an output's alignment matters more than the microsecond it costs
@@ -59,6 +60,18 @@ def openmp_runtime() -> ctypes.CDLL:
         found="tried " + ", ".join(tried),
         advice="install the system's (apt install libgomp1), or pip install scikit-learn, or compile with threads=1",
     )
+
+
+@lru_cache(maxsize=1)
+def _runtime_functions() -> Mapping[str, int]:
+    """The addresses of what artifacts may ask of the OpenMP runtime, and of what stands before it."""
+    runtime = openmp_runtime()
+
+    def place(name: str) -> int:
+        return ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value or 0
+
+    thread = {name: place(name) for name in ("omp_get_thread_num", "omp_get_num_threads")}
+    return {**thread, **team_functions(parallel(place("GOMP_parallel")), *thread.values())}
 
 
 @contextmanager
@@ -248,11 +261,9 @@ def _link(artifact: Artifact, linked: list[Any]) -> Any:
     for code in (artifact.code, *artifact.parts):
         builder.add_object_img(code)
     if artifact.runtime_symbols:
-        runtime = openmp_runtime()
+        runtime = _runtime_functions()
         for name in artifact.runtime_symbols:
-            pointer = ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value
-            assert pointer is not None
-            builder.import_symbol(name, parallel(pointer) if name == "GOMP_parallel" else pointer)
+            builder.import_symbol(name, runtime[name])
     names = [artifact.symbol, f"{artifact.symbol}_repeat"]
     if artifact.prepared_bytes:
         names.append(f"{artifact.symbol}_prepare")

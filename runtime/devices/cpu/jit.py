@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,8 +20,8 @@ def jit() -> Any:
     return llvm.create_lljit_compiler(use_jit_link=True)
 
 
-def linked(ir: str, symbol: str, imports: Mapping[str, int] | None = None) -> Any:
-    """A library made of LLVM IR text that exports `symbol`; `imports` are addresses of what it calls, by name.
+def linked(ir: str, symbol: str, imports: Mapping[str, int] | None = None, others: Sequence[str] = ()) -> Any:
+    """A library made of LLVM IR text that exports `symbol` and `others`; `imports` are addresses of what it calls, by name.
 
     The caller keeps the library for as long as its code may run. Other symbols are looked up in this process.
     """
@@ -34,5 +34,7 @@ def linked(ir: str, symbol: str, imports: Mapping[str, int] | None = None) -> An
     builder = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).add_current_process()
     for name, place in (imports or {}).items():
         builder.import_symbol(name, place)
+    for name in others:
+        builder.export_symbol(name)
     with LINKING:
         return builder.export_symbol(symbol).link(linker, symbol)

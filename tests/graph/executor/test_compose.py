@@ -81,6 +81,12 @@ def test_equal_kernels_share_code_and_each_has_its_constants() -> None:
     assert complaint(NET, artifact, 1) is None
 
 
+def test_artifacts_that_came_from_a_disk_one_by_one_share_code() -> None:
+    kernels = cut(NET)
+    artifact = compose(NET, kernels, [from_bytes(to_bytes(PICKED(kernel))) for kernel in kernels], {})
+    assert len(artifact.kernels) == 3 and artifact.code == joined(NET, PICKED).code
+
+
 def test_different_kernels_of_one_name() -> None:
     program = ts.parse("input a: f32[8, 9]\nt[i: 8, j: 9] = a[i, j] + 1\nu[i: 8, j: 9] = t[i, j] * 3\nreturn u")
     artifact = joined(program, BUILDS[1])
