@@ -11,9 +11,9 @@ number of threads, and one outside of a model, is forked as before (team.py).
 
 Who waits spins, which is what makes a region cheap; then gives the core to others that want it; then sleeps.
 
-Measured on two cores of an EPYC (Zen 5) in a virtual machine (benchmarks/model_calls.py): models of 100 kernels, us for each with
-its work, medians: 64x1024 floats 1.48 in one team, 1.83 where every kernel forks one, 128x1024 2.21 and 2.60; 2x64 without a
-region 0.006. Regions on 2x64 floats, which no kernel would open: 0.37 and 1.28.
+Measured on two cores of an EPYC (Zen 5) in a virtual machine (benchmarks/model_calls.py), models of 100 kernels, us for each
+kernel with its work, medians: 64x1024 floats 1.48 in one team, 1.83 where every kernel forks one, 128x1024 2.21 and 2.60; 2x64
+without a region 0.006. Regions on 2x64 floats, which no kernel would open: 0.37 and 1.28.
 """
 
 from __future__ import annotations
