@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...schedules.loops import WRITTEN_OUT
 from ...tensor.dtype import DType, boolean, f32, i32, i64
-from ...tensor.expr import Const, Expr, Op, Read
+from ...tensor.expr import Const, Read
 from .loop_ir import (
     Allocate,
     Barrier,
@@ -180,16 +180,12 @@ class NestVerifier(Names):
             return
         if node.ahead and (buffer.scope is not Scope.SHARED or buffer.slots < 2 or LoopKind.SERIAL not in self.kinds):
             self.report.add("a store ahead to what is no slot of a pipeline")
-        if node.later:
-            source = self.buffers.get(_copied(node.value))
-            if buffer.scope is not Scope.SHARED or source is None or source.scope not in (*GIVEN, *SHARED):
-                self.report.add("an asynchronous store that copies no argument to shared memory")
+        if node.later and buffer.scope is not Scope.SHARED:
+            self.report.add("an asynchronous store to memory that is not shared")
 
     def _of_gpus(self, node: Statement) -> None:
         if not self.gpu:
             self.report.add("threads that meet in a nest of a processor")
-        if LoopKind.VECTOR in self.kinds:
-            self.report.add("threads that meet in a vector loop")
         if self.apart and not isinstance(node, Shuffle):
             self.report.add("not all threads of the block come here")
         match node:
@@ -252,10 +248,3 @@ class NestVerifier(Names):
         if buffer is not None and (buffer.dtype != dtype or buffer.scope in (Scope.REGISTER, Scope.TILE)):
             self.report.add(f"{memory.tensor!r} is no memory of {dtype}")
         return buffer
-
-
-def _copied(value: Expr) -> str:
-    """The buffer of which an asynchronous store copies an element, or zero where a condition fails."""
-    while isinstance(value, Op) and value.name == "select":
-        value = value.args[1]
-    return value.tensor if isinstance(value, Read) else ""

@@ -111,9 +111,6 @@ FAULTS = {
     "trips that differ": Planted(
         "gpu", For, of(var="k"), to(extent=Var("w")), "not all threads of the block come here", "for k < w"
     ),
-    "a barrier in lanes": Planted(
-        "gpu", Barrier, any_node, around(LoopKind.VECTOR), "threads that meet in a vector loop", "vector z"
-    ),
     "a wait for less than none": Planted("gpu", Wait, any_node, to(groups=-1), "all but -1 groups", "wait(-1)"),
     "copies that nobody waits for": Planted(
         "gpu", Wait, any_node, lambda n: Block(()), "asynchronous stores without a wait", "nest y"
@@ -121,16 +118,13 @@ FAULTS = {
     "copies in no group": Planted(
         "gpu", Commit, any_node, lambda n: Block(()), "asynchronous stores without a commit", "nest y"
     ),
-    "an asynchronous sum": Planted(
+    "asynchronous to an output": Planted(
         "gpu",
         Store,
-        of(later=True),
-        lambda n: replace(n, value=Op("add", (n.value, n.value), f32)),
-        "copies no argument",
-        "=(later)",
-    ),
-    "asynchronous to an output": Planted(
-        "gpu", Store, of(buffer="y"), lambda n: replace(n, later=True), "copies no argument", "y["
+        of(buffer="y"),
+        lambda n: replace(n, later=True),
+        "asynchronous store to memory that is not shared",
+        "y[",
     ),
     "ahead of no pipeline": Planted("gpu", Buffer, of(name="sh"), to(slots=1), "no slot of a pipeline", "=(ahead)"),
     "a shuffle of many": Planted(

@@ -38,7 +38,7 @@ def _storage(plan: Plan, made: LoopProgram) -> Iterator[str]:
 def _prepared(plan: Plan, made: LoopProgram) -> Iterator[str]:
     """What is computed ahead."""
     found = {nest.name for nest in made.prepare if not nest.name.startswith("keep_")}
-    said = {name for name, stage in plan.stages.items() if stage.prepared}
+    said = {name for name, stage in plan.stages.items() if stage.prepared and stage.stage.at is None}
     if found != said:
         yield f"{sorted(found)} are prepared, planned are {sorted(said)}"
     if {nest.name for nest in made.nests} & said:
