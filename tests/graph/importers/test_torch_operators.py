@@ -218,7 +218,8 @@ def _samples(operator: Any, dtype: Any, most: int = 4) -> Iterator[Call]:
         args = (sample.input, *sample.args)
         with torch.no_grad():
             try:
-                outputs = tensors_of(operator.op(*args, **sample.kwargs))
+                copies = [tensor.clone() for tensor in tensors_of(args, sample.kwargs)]
+                outputs = tensors_of(Calls([(operator.op, args, sample.kwargs)])(*copies))
             except Exception:
                 continue
         if all(0 not in tensor.shape for tensor in [*tensors_of(args, sample.kwargs), *outputs]):

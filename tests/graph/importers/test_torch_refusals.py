@@ -83,3 +83,8 @@ def test_buffers_that_change() -> None:
 def test_results_of_an_operator_that_are_not_computed() -> None:
     said = refused(lambda x: nn.functional.max_pool1d(x[None], 2, return_indices=True))
     assert "places of greatest elements of windows" in said
+
+
+def test_strides_over_memory_in_another_order() -> None:
+    for view in (lambda x: x.t(), lambda x: x[1:]):
+        assert "do not lie row by row" in refused(lambda x, view=view: view(x).as_strided((2, 2), (1, 2), 1))
