@@ -67,3 +67,9 @@ def test_names_are_told_apart() -> None:
     x = placeholder((2, 3), "f32", "x")
     made = program(softmax.softmax(softmax.softmax(x, 0), 1))
     assert len({tensor for stage in made.stages for tensor in stage.tensors}) == 8
+
+
+def test_what_jumps_at_whole_quotients_is_computed_in_float64() -> None:
+    for function in (elementwise.remainder, elementwise.fmod, lambda x, y: elementwise.divide(x, y, "floor")):
+        assert "f64(x[i0]) / " in body(lambda x, function=function: function(x, 0.1), 3)
+    assert body(lambda x: elementwise.divide(x, 3), 3) == "x[i0] / 3"
