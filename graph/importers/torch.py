@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from ...tensor.program import Tensor
+from ..functions.function import NotCovered
 from ..model import Model
 from .assemble import Assembler
 from .torch_export import exported, torch_module
@@ -45,7 +46,11 @@ class _Import:
         """The model. Errors: one ArgumentError for all that is not covered."""
         graph = self._program.graph
         values = self._inputs(graph)
-        results = self._nodes.run(self._program.graph_module, graph, values)
+        try:
+            results = self._nodes.run(self._program.graph_module, graph, values)
+        except NotCovered as error:  # of what the module returns; that of its nodes is known already
+            self._nodes.faults.setdefault(error.problem, []).append("output")
+            raise self._nodes.refusal() from None
         outputs = self._outputs(results)
         if self._nodes.faults:
             raise self._nodes.refusal()

@@ -126,10 +126,11 @@ class Nodes:
 
         def one(leaf: Any) -> Any:
             if isinstance(leaf, node_type):
-                value = values.get(leaf)
-                if isinstance(value, Missing):
-                    raise NotCovered(value.why)
-                return value
+                leaf = values.get(leaf)
+                if isinstance(leaf, Missing):
+                    raise NotCovered(leaf.why)
+            if isinstance(leaf, torch.SymInt | torch.SymFloat | torch.SymBool):
+                raise NotCovered("a number that depends on data")
             if isinstance(leaf, torch.dtype):
                 found = dtype_of(leaf)
                 if found is None:

@@ -48,6 +48,10 @@ def test_shapes_that_depend_on_data(function: Any) -> None:
     assert "depend on data" in said
 
 
+def test_places_that_depend_on_data() -> None:
+    assert "depends on data" in refused(torch.tensor_split, X, torch.tensor([1, 3]))
+
+
 def test_shapes_that_are_left_open() -> None:
     program = torch.export.export(
         nn.Linear(3, 4), (X,), dynamic_shapes={"input": {0: torch.export.Dim("rows", min=2, max=9)}}
@@ -68,6 +72,8 @@ def test_control_flow_that_depends_on_data() -> None:
 
 def test_results_that_are_no_tensors() -> None:
     assert "no tensor" in refused(lambda x: (x + 1, 3))
+    said = refused(lambda x: (torch.special.i0(x), x.sum().item()))
+    assert "i0.default: i0" in said and "a number that depends on data: output" in said
 
 
 def test_random_numbers() -> None:
