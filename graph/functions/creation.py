@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...tensor.build import compute, literal, select
-from ...tensor.dtype import DType, i64
+from ...tensor.dtype import DType, f64, i64
 from ...tensor.expr import Expr
 from ...tensor.indices.affine import simplify
-from ...tensor.precision import precise
 from ...tensor.program import Tensor
 from .function import axis_of, function
 
@@ -26,8 +25,7 @@ def arange(count: int, start: float, step: float, dtype: DType) -> Tensor:
     def element(i: Expr) -> Expr:
         if dtype.is_integer:
             return simplify(i * int(step) + int(start)).cast(dtype)
-        value = precise(literal(0, dtype))
-        return (i.cast(value.dtype) * float(step) + float(start)).cast(dtype)
+        return (i.cast(f64) * float(step) + float(start)).cast(dtype)
 
     return compute((count,), element)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ...tensor import build
 from ...tensor.build import absolute, compute, maximum, minimum, select
-from ...tensor.dtype import DType, boolean
+from ...tensor.dtype import DType, boolean, f64
 from ...tensor.expr import Expr
 from ...tensor.functions import truth
 from ...tensor.ops.elementwise import FORMULAS
@@ -73,8 +73,17 @@ def divide(x: Operand, y: Operand, rounding: str | None = None) -> Tensor:
     if rounding is None:
         return mapped(lambda a, b: a / b, x, y, dtype=floating(dtype))
     if rounding == "floor":
-        return mapped(lambda a, b: build.floor(a / b) if dtype.is_float else a // b, x, y)
-    return mapped(truncated_quotient, x, y)
+        return exactly(lambda a, b: build.floor(a / b) if dtype.is_float else a // b, x, y)
+    return exactly(truncated_quotient, x, y)
+
+
+def exactly(body: Callable[..., Expr], *values: Operand) -> Tensor:
+    """As `mapped`, for what jumps where a quotient is a whole number: floats are computed in float64, in which quotients of
+    narrower ones lie on the right side of it."""
+    dtype = promoted(*values)
+    if not dtype.is_float:
+        return mapped(body, *values)
+    return mapped(lambda *given: body(*(value.cast(f64) for value in given)).cast(dtype), *values)
 
 
 def truncated_quotient(a: Expr, b: Expr) -> Expr:
@@ -87,12 +96,12 @@ def truncated_quotient(a: Expr, b: Expr) -> Expr:
 
 def remainder(x: Operand, y: Operand) -> Tensor:
     """x - floor(x / y) * y: the sign is that of y."""
-    return mapped(lambda a, b: a - build.floor(a / b) * b if a.dtype.is_float else a % b, x, y)
+    return exactly(lambda a, b: a - build.floor(a / b) * b if a.dtype.is_float else a % b, x, y)
 
 
 def fmod(x: Operand, y: Operand) -> Tensor:
     """x - trunc(x / y) * y: the sign is that of x."""
-    return mapped(lambda a, b: a - truncated_quotient(a, b) * b, x, y)
+    return exactly(lambda a, b: a - truncated_quotient(a, b) * b, x, y)
 
 
 def power(x: Operand, y: Operand) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from math import prod
 
 from ...common.errors import ArgumentError
@@ -10,7 +11,7 @@ from ...tensor.build import compute, literal, maximum, minimum, select
 from ...tensor.dtype import i64
 from ...tensor.expr import Const, Expr
 from ...tensor.indices.affine import simplify
-from ...tensor.ops.movement import joined, mirrored
+from ...tensor.ops.movement import mirrored
 from ...tensor.ops.window import all_of
 from ...tensor.program import Tensor
 from .function import axes_of, axis_of, function
@@ -190,7 +191,30 @@ def concat(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
         raise ArgumentError("parts differ in more than the axis", found=" ".join(str(part.shape) for part in parts))
     if len({part.dtype for part in parts}) > 1:
         raise ArgumentError("parts differ in dtype", found=" ".join(str(part.dtype) for part in parts))
-    return parts[0] if len(parts) == 1 else joined(parts, place)
+    return parts[0] if len(parts) == 1 else _joined(parts, place)
+
+
+def _joined(parts: Sequence[Tensor], axis: int) -> Tensor:
+    ends = list(accumulate(part.shape[axis] for part in parts))
+    shape = (*parts[0].shape[:axis], ends[-1], *parts[0].shape[axis + 1 :])
+
+    def element(*i: Expr) -> Expr:
+        values = [
+            part[(*i[:axis], simplify(i[axis] - end + part.shape[axis]), *i[axis + 1 :])]
+            for part, end in zip(parts, ends, strict=True)
+        ]
+        return _chosen(i[axis], ends, values)
+
+    return compute(shape, element)
+
+
+def _chosen(index: Expr, ends: Sequence[int], values: Sequence[Expr]) -> Expr:
+    """The value before whose end, and not before an earlier one, an index lies: by few comparisons, however many there are."""
+    if len(values) == 1:
+        return values[0]
+    half = len(values) // 2
+    first, second = _chosen(index, ends[:half], values[:half]), _chosen(index, ends[half:], values[half:])
+    return select(index < ends[half - 1], first, second)
 
 
 def stack(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
@@ -207,10 +231,7 @@ def _stacked(parts: Sequence[Tensor], place: int) -> Tensor:
 
     def element(*i: Expr) -> Expr:
         rest = (*i[:place], *i[place + 1 :])
-        found: Expr = parts[-1][rest]
-        for number in reversed(range(len(parts) - 1)):
-            found = select(i[place].equal(number), parts[number][rest], found)
-        return found
+        return _chosen(i[place], range(1, len(parts) + 1), [part[rest] for part in parts])
 
     return compute((*shape[:place], len(parts), *shape[place:]), element)
 

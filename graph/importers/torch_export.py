@@ -46,11 +46,16 @@ WHOLE = frozenset((
 def torch_module() -> ModuleType:
     """torch, imported now. Errors: UserError that says how to install it."""
     try:
-        return import_module("torch")
+        torch = import_module("torch")
     except ModuleNotFoundError:
-        raise UserError(
-            "PyTorch is not installed", expected="torch 2.4 or later", advice="pip install 'tilesmith[torch]'"
-        ) from None
+        raise _not_installed("PyTorch is not installed") from None
+    if not hasattr(import_module("torch.export"), "default_decompositions"):
+        raise _not_installed(f"PyTorch {torch.__version__} is too old")
+    return torch
+
+
+def _not_installed(problem: str) -> UserError:
+    return UserError(problem, expected="torch 2.6 or later", advice="pip install 'tilesmith[torch]'")
 
 
 def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:

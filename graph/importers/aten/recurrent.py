@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ....tensor.program import Tensor
 from ...functions import recurrent
@@ -31,7 +31,7 @@ def lstm(
     return outputs, hidden, cells
 
 
-def _simple(kind: str):  # type: ignore[no-untyped-def]
+def _simple(kind: str) -> Callable[..., tuple[Tensor, Tensor]]:
     def convert(
         x: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool, num_layers: int, dropout: float,
         train: bool, bidirectional: bool, batch_first: bool,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from ....tensor.build import compute
@@ -220,7 +220,7 @@ def pixel_unshuffle(x: Tensor, downscale_factor: int) -> Tensor:
     return _images(x, lambda y: shape.space_to_depth(y, downscale_factor))
 
 
-def _images(x: Tensor, change) -> Tensor:  # type: ignore[no-untyped-def]
+def _images(x: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
     """A change of images of one batch, of x with any axes before."""
     outer = x.shape[:-3]
     made = change(shape.reshape(x, [-1, *x.shape[-3:]]))

@@ -34,6 +34,7 @@ image, filters, bias = numbers(2, 4, 9, 7), numbers(6, 2, 3, 2), numbers(6)
 line, cube = numbers(2, 4, 11), numbers(1, 2, 5, 6, 7)
 q, k, v = numbers(2, 4, 5, 3), numbers(2, 4, 6, 3, seed=1), numbers(2, 4, 6, 3, seed=2)
 seen = numbers(5, 6, dtype="bool") & (np.arange(5) != 2)[:, None]
+tenths = np.arange(1, 40, dtype=np.float32) / np.float32(10)
 index = np.array([[2, 0, 1], [1, 1, 2]])
 
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray, ...]]] = {
@@ -57,6 +58,10 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray,
     "remainder of ints": (lambda a: elementwise.remainder(a, 3), lambda a: torch.remainder(a, 3), (word,)),
     "fmod": (elementwise.fmod, torch.fmod, (x, y)),
     "fmod of ints": (lambda a: elementwise.fmod(a, 3), lambda a: torch.fmod(a, 3), (word,)),
+    "remainder at whole quotients": (elementwise.remainder, torch.remainder, (tenths, np.float32([0.1]))),
+    "fmod at whole quotients": (elementwise.fmod, torch.fmod, (-tenths, np.float32([0.1]))),
+    "floor divide at whole quotients": (lambda a, b: elementwise.divide(a, b, "floor"),
+                                        lambda a, b: torch.div(a, b, rounding_mode="floor"), (tenths, np.float32([0.1]))),
     "power 2": (lambda a: elementwise.power(a, 2), lambda a: a**2, (x,)),
     "power 3 of ints": (lambda a: elementwise.power(a, 3), lambda a: a**3, (word,)),
     "power": (lambda a: elementwise.power(2.5, a), lambda a: 2.5**a, (x,)),
@@ -90,6 +95,8 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray,
     "full": (lambda a: elementwise.add(a, creation.full((7,), 2.5, DTYPES["f64"])), lambda a: a + 2.5, (x,)),
     "arange": (lambda a: elementwise.add(a, creation.arange(7, 3, 2, DTYPES["i64"])),
                lambda a: a + torch.arange(3, 17, 2), (x,)),
+    "arange of floats": (lambda a: elementwise.add(a, creation.arange(7, 0.1, 0.7, DTYPES["f64"])),
+                         lambda a: a + torch.arange(0.1, 4.9, 0.7, dtype=torch.float64), (x,)),
     "eye": (lambda a: elementwise.add(a, creation.eye(5, 7, DTYPES["f64"])), lambda a: a + torch.eye(5, 7), (x,)),
     "tril": (lambda a: creation.triangle(a, False, -1), lambda a: torch.tril(a, -1), (x,)),
     "triu": (lambda a: creation.triangle(a, True, 1), lambda a: torch.triu(a, 1), (x,)),
@@ -115,6 +122,8 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray,
     "split sizes": (lambda a: shape.split(a, [1, 6], 2), lambda a: torch.split(a, [1, 6], 2), (x,)),
     "chunk": (lambda a: shape.chunk(a, 3, 2), lambda a: torch.chunk(a, 3, 2), (x,)),
     "concat": (lambda a, b: shape.concat([a, b, a], 1), lambda a, b: torch.cat([a, b, a], 1), (x, other[:, :2])),
+    "concat of many": (lambda a: shape.concat([a] * 7, 2), lambda a: torch.cat([a] * 7, 2), (x,)),
+    "stack of many": (lambda a: shape.stack([a] * 9, 1), lambda a: torch.stack([a] * 9, 1), (x,)),
     "stack": (lambda a, b: shape.stack([a, b, a], -1), lambda a, b: torch.stack([a, b, a], -1), (x, other)),
     "pad": (lambda a: shape.pad(a, [0, 2, 0], [1, 0, 3], value=1.5), lambda a: F.pad(a, (0, 3, 2, 0, 0, 1), value=1.5), (x,)),
     "pad, cut": (lambda a: shape.pad(a, [0, -1, 1], [0, 0, -2]), lambda a: F.pad(a, (1, -2, -1, 0)), (x,)),

@@ -9,6 +9,8 @@ import pytest
 from tilesmith import placeholder, program
 from tilesmith.graph.functions import creation, elementwise, shape, softmax
 from tilesmith.tensor.dtype import f32, i64
+from tilesmith.tensor.expr import Op
+from tilesmith.tensor.limits import size_of
 from tilesmith.tensor.printing import print_expr
 from tilesmith.tensor.program import Tensor
 
@@ -54,7 +56,20 @@ def test_padding_is_a_guarded_read() -> None:
     assert body(lambda x: shape.pad(x, (0, 1), (0, 0)), 2, 3) == "select(i1 - 1 >= 0, x[i0, i1 - 1], 0)"
 
 
+def test_many_parts_are_told_apart_by_few_comparisons() -> None:
+    parts = [placeholder((2, number + 1), "f32", f"x{number}") for number in range(64)]
+    (stage,) = program(shape.concat(parts, 1)).stages
+    assert size_of(stage.bodies[0], lambda e: e.args[1:] if isinstance(e, Op) and e.name == "select" else ())[1] == 7
+    assert print_expr(stage.bodies[0]).startswith("select(i1 < 528, select(")
+
+
 def test_names_are_told_apart() -> None:
     x = placeholder((2, 3), "f32", "x")
     made = program(softmax.softmax(softmax.softmax(x, 0), 1))
     assert len({tensor for stage in made.stages for tensor in stage.tensors}) == 8
+
+
+def test_what_jumps_at_whole_quotients_is_computed_in_float64() -> None:
+    for function in (elementwise.remainder, elementwise.fmod, lambda x, y: elementwise.divide(x, y, "floor")):
+        assert "f64(x[i0]) / " in body(lambda x, function=function: function(x, 0.1), 3)
+    assert body(lambda x: elementwise.divide(x, 3), 3) == "x[i0] / 3"

@@ -104,6 +104,7 @@ def llama_step(tr: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 )  # fmt: skip
 def test_models_of_language(make: Callable[[Any], tuple[Any, tuple[Any, ...], dict[str, Any]]], close: float) -> None:
     transformers = pytest.importorskip("transformers")
+    torchvision()  # which transformers imports
     module, args, kwargs = make(transformers)
     module = randomised(module)
     agrees(from_torch(module, args, kwargs), module, args, kwargs, close)

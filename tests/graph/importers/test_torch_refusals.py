@@ -48,6 +48,10 @@ def test_shapes_that_depend_on_data(function: Any) -> None:
     assert "depend on data" in said
 
 
+def test_places_that_depend_on_data() -> None:
+    assert "depends on data" in refused(torch.tensor_split, X, torch.tensor([1, 3]))
+
+
 def test_shapes_that_are_left_open() -> None:
     program = torch.export.export(
         nn.Linear(3, 4), (X,), dynamic_shapes={"input": {0: torch.export.Dim("rows", min=2, max=9)}}
@@ -68,6 +72,8 @@ def test_control_flow_that_depends_on_data() -> None:
 
 def test_results_that_are_no_tensors() -> None:
     assert "no tensor" in refused(lambda x: (x + 1, 3))
+    said = refused(lambda x: (torch.special.i0(x), x.sum().item()))
+    assert "i0.default: i0" in said and "a number that depends on data: output" in said
 
 
 def test_random_numbers() -> None:
@@ -83,3 +89,8 @@ def test_buffers_that_change() -> None:
 def test_results_of_an_operator_that_are_not_computed() -> None:
     said = refused(lambda x: nn.functional.max_pool1d(x[None], 2, return_indices=True))
     assert "places of greatest elements of windows" in said
+
+
+def test_strides_over_memory_in_another_order() -> None:
+    for view in (lambda x: x.t(), lambda x: x[1:]):
+        assert "do not lie row by row" in refused(lambda x, view=view: view(x).as_strided((2, 2), (1, 2), 1))
