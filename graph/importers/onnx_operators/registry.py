@@ -25,7 +25,7 @@ CONVERTERS: dict[str, Converter] = {}  # "Gemm", "com.domain:Name" -> function
 
 _FAMILIES = (
     "pointwise", "activations", "integers", "shapes", "creation", "choices", "scatter", "reductions", "products",
-    "convolutions", "quantized", "pools", "norms",
+    "convolutions", "quantized", "pools", "norms", "images", "recurrent",
 )  # fmt: skip
 
 
