@@ -227,8 +227,10 @@ class _Import:
 
     def _folded(self, node: Any, version: int, inputs: Sequence[Value]) -> Sequence[Array] | None:
         """The results of a node that depends on nothing but small known values."""
+        if node.op_type == "CastLike" and isinstance(inputs[1], Tensor):  # of which only the dtype matters
+            inputs = [inputs[0], file.zeros((), inputs[1].dtype)]
         arrays = [one for one in inputs if isinstance(one, np.ndarray)]
-        if any(not one.size for one in arrays):
+        if node.op_type != "CastLike" and any(not one.size for one in arrays):
             return self._without_elements(node, version, inputs)
         if len(arrays) < sum(one is not None for one in inputs) or node.op_type in _RANDOM:
             return None

@@ -64,7 +64,7 @@ def _nearest(places: Array, mode: str) -> tuple[Array, Array]:
 def _spread(places: Array, scale: float, mode: str, a: float) -> tuple[Array, Array]:
     """(elements around each place, their weights): by distance (linear), or by Keys' cubic; `scale` < 1 widens both."""
     reach = 1 if mode == "linear" else 2
-    first = int(math.floor(-reach / scale)) + 1
+    first = math.floor(-reach / scale) + 1
     count = 2 * (1 - first)
     below = np.ceil(places).astype(np.int64) - 1  # the place before, where it is whole
     index = below[:, None] + np.arange(first, first + count)[None, :]
@@ -138,7 +138,13 @@ def _plain(
     node: Node, x: Tensor, axes: dict[int, _Axis], changed: Sequence[int], mode: str, coordinates: str
 ) -> Tensor | None:
     """The kinds that frameworks export, as functions whose places are affine."""
-    if len(x.shape) < 3 or not changed or min(changed) < 2 or node.integer("exclude_outside") or node.integer("antialias"):
+    if (
+        len(x.shape) < 3
+        or not changed
+        or min(changed) < 2
+        or node.integer("exclude_outside")
+        or node.integer("antialias")
+    ):
         return None
     inner = range(2, len(x.shape))
     to = [axes[a].count if a in axes else x.shape[a] for a in inner]

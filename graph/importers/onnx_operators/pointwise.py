@@ -214,7 +214,7 @@ def cast(node: Node) -> Tensor:
 @onnx("CastLike")
 def cast_like(node: Node) -> Tensor:
     """x in the dtype of another"""
-    return elementwise.cast(node.tensor(0), node.tensor(1).dtype)
+    return elementwise.cast(node.tensor(0), node.dtype_of(1))
 
 
 @onnx("Dropout")

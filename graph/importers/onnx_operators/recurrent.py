@@ -133,10 +133,8 @@ def _gru_step(layer: _Layer, step: int, h: Tensor, c: Tensor | None) -> tuple[Te
         news = layer.dots(reset, 2, 1)
 
     def new(n: Expr, j: Expr) -> Expr:
-        if layer.after:
-            state = gate(n, j, 1) * layer.bias(j, 2, dots[n, j + 2 * layer.size])
-        else:
-            state = layer.bias(j, 2, news[n, j])
+        state = layer.bias(j, 2, dots[n, j + 2 * layer.size] if layer.after else news[n, j])
+        state = gate(n, j, 1) * state if layer.after else state
         return g(layer.clipped(layer.given(step, n, j, 2) + state))
 
     def hidden(n: Expr, j: Expr) -> Expr:
@@ -158,7 +156,11 @@ def _rnn_step(layer: _Layer, step: int, h: Tensor, c: Tensor | None) -> tuple[Te
     return compute(h.shape, hidden, name="hidden"), None
 
 
-_STEPS: dict[str, Callable[..., tuple[Tensor, Tensor | None]]] = {"LSTM": _lstm_step, "GRU": _gru_step, "RNN": _rnn_step}
+_STEPS: dict[str, Callable[..., tuple[Tensor, Tensor | None]]] = {
+    "LSTM": _lstm_step,
+    "GRU": _gru_step,
+    "RNN": _rnn_step,
+}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _USUAL = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 

@@ -25,7 +25,7 @@ CONVERTERS: dict[str, Converter] = {}  # "Gemm", "com.domain:Name" -> function
 
 _FAMILIES = (
     "pointwise", "activations", "integers", "shapes", "creation", "choices", "scatter", "reductions", "products",
-    "convolutions", "quantized", "pools", "norms", "images", "recurrent",
+    "convolutions", "quantized", "pools", "norms", "images", "recurrent", "signals", "grids",
 )  # fmt: skip
 
 
@@ -126,6 +126,16 @@ class Node:
         if value is None:
             raise ArgumentError(f"input {place} is missing")
         return tuple(value.shape)
+
+    def dtype_of(self, place: int) -> DType:
+        """The dtype of an input. Errors: NotCovered for one that is not here."""
+        value = self.given(place)
+        if value is None:
+            raise ArgumentError(f"input {place} is missing")
+        found = value.dtype if isinstance(value, Tensor) else self.element(value.dtype.name)
+        if found is None:
+            raise NotCovered(f"the dtype {value.dtype}")
+        return found
 
     def rank(self, place: int = 0) -> int:
         """The number of axes of an input."""
