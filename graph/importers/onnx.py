@@ -22,7 +22,7 @@ from ..model import Model
 from . import onnx_file as file
 from .assemble import Assembler
 from .onnx_operators.control import BODIES, bodies_in, unrolled
-from .onnx_operators.registry import Array, Node, Value, converters
+from .onnx_operators.registry import Array, Held, Node, Value, converters
 
 FOLDED = (
     1 << 10
@@ -254,7 +254,10 @@ class _Import:
     def _without_elements(self, node: Any, version: int, inputs: Sequence[Value]) -> Sequence[Array] | None:
         """The results of a node that reads a value without elements: where they have none either, no other input matters."""
         data = [isinstance(one, Tensor) for one in inputs]
-        filled = [file.zeros(one.shape, one.dtype) if isinstance(one, Tensor) else one for one in inputs]
+        if any(isinstance(one, Held) for one in inputs):
+            return None
+        given = [file.zeros(one.shape, one.dtype) if isinstance(one, Tensor) else one for one in inputs]
+        filled = [one for one in given if not isinstance(one, Held)]
         results = file.folded(node, version, filled)
         if results is None or (any(data) and any(result.size for result in results)):
             return None
@@ -311,7 +314,7 @@ class _Import:
         return results
 
     def _tensor(self, value: Any) -> Tensor:
-        if isinstance(value, _Unknown) or value is None:
+        if isinstance(value, _Unknown | Held) or value is None:
             raise NotCovered("what it is made of")
         return value if isinstance(value, Tensor) else self._constant(value)
 
@@ -322,6 +325,8 @@ class _Import:
                 self._faults.add("an output that nothing computes", declared.name)
             return None
         try:
+            if isinstance(value, Held):
+                raise NotCovered(file.described(value.name))
             tensor = value if isinstance(value, Tensor) else self._constant(value)
         except NotCovered as error:
             self._faults.add(error.problem, declared.name)
@@ -340,6 +345,8 @@ def inputs_of(values: Sequence[Value]) -> list[Array | None]:
 def _type_of(value: Value) -> tuple[str, Sequence[int]] | None:
     if value is None:
         return None
+    if isinstance(value, Held):
+        return value.name, value.shape
     return (file.numpy_name(value.dtype) if isinstance(value, Tensor) else value.dtype.name), value.shape
 
 

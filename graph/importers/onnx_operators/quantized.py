@@ -6,7 +6,7 @@ import numpy as np
 
 from ....tensor import build
 from ....tensor.build import compute, maximum, minimum
-from ....tensor.dtype import DType, Kind, f32, i32, u8
+from ....tensor.dtype import DType, Kind, f32, i8, i32, i64, u8
 from ....tensor.expr import Expr
 from ....tensor.indices.affine import simplify
 from ....tensor.precision import precise
@@ -15,25 +15,21 @@ from ...functions import linear
 from ...functions.elementwise import cast, mapped
 from ...functions.function import NotCovered, axis_of, function
 from .convolutions import convolved
-from .registry import Node, onnx
+from .registry import Held, Node, onnx
 
-_WIDER = {
-    "int4": np.int8,
-    "int2": np.int8,
-    "uint4": np.uint8,
-    "uint2": np.uint8,
-    "uint16": np.int32,
-    "uint32": np.int64,
-}
+_WIDER: dict[str, DType] = {"int4": i8, "int2": i8, "uint4": u8, "uint2": u8, "uint16": i32, "uint32": i64}
 
 
 def _integers(node: Node, place: int) -> Tensor:
-    """Quantized numbers as a tensor; known ones of types that are not here in a wider one."""
+    """Quantized numbers as a tensor; those of types that are not here in a wider one."""
     value = node.given(place)
+    if isinstance(value, Held):
+        return value.tensor
     if isinstance(value, np.ndarray) and node.element(value.dtype.name) is None:
-        wider = np.float32 if value.dtype.name.startswith("float") else _WIDER.get(value.dtype.name)
+        name = value.dtype.name
+        wider = f32 if name.startswith("float") else _WIDER.get(name)
         if wider is not None:
-            return node.constant(value.astype(wider))
+            return node.constant(value.astype(wider.numpy))
     return node.tensor(place)
 
 
@@ -51,9 +47,12 @@ def _axis(node: Node, x: Tensor) -> int:
 
 
 @function
-def quantized(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType, axis: int = 0, block: int = 0) -> Tensor:
-    """round(x / scale) + zero in an integer dtype, or the nearest that it holds."""
-    least, most = _limits(dtype)
+def quantized(
+    x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType, axis: int = 0, block: int = 0,
+    limits: tuple[int, int] | None = None,
+) -> Tensor:  # fmt: skip
+    """round(x / scale) + zero in an integer dtype, or the nearest that it holds, or that lies within limits."""
+    least, most = limits or _limits(dtype)
     inside = scale.dtype if scale.dtype.is_float and x.dtype.is_integer else x.dtype
 
     def element(*i: Expr) -> Expr:
@@ -91,11 +90,29 @@ def _limits(dtype: DType) -> tuple[int, int]:
 
 
 @onnx("QuantizeLinear")
-def quantize_linear(node: Node) -> Tensor:
+def quantize_linear(node: Node) -> Tensor | Held:
     """round(x / scale) + zero point"""
-    x, scale, zero = node.tensor(0), node.tensor(1), node.maybe(2)
-    dtype = zero.dtype if zero is not None else node.dtype("output_dtype", u8) if node.integer("output_dtype") else u8
-    return quantized(x, scale, zero, dtype, _axis(node, x), node.integer("block_size"))
+    x, scale = node.tensor(0), node.tensor(1)
+    zero = _integers(node, 2) if node.has(2) else None
+    name, axis, block = _target(node), _axis(node, x), node.integer("block_size")
+    dtype = node.element(name)
+    if dtype is not None:
+        return quantized(x, scale, zero, dtype, axis, block)
+    if name not in _WIDER or name == "uint32":
+        raise NotCovered(f"the dtype {name}")
+    bits, signed = int(name.lstrip("uint")), name.startswith("int")
+    least = -(2 ** (bits - 1)) if signed else 0
+    return Held(quantized(x, scale, zero, _WIDER[name], axis, block, (least, least + 2**bits - 1)), name)
+
+
+def _target(node: Node) -> str:
+    """The name of the type to which a node quantizes: that of its zero point, or of an attribute."""
+    zero = node.given(2)
+    if isinstance(zero, np.ndarray):
+        return str(zero.dtype.name)
+    if zero is not None:
+        return node.name_of(2)
+    return node.element_of(node.integer("output_dtype")) if node.integer("output_dtype") else "uint8"
 
 
 @onnx("DequantizeLinear")

@@ -15,9 +15,26 @@ from ....tensor.dtype import DType
 from ....tensor.program import Tensor
 from ...functions.function import NotCovered, axis_of
 from ...functions.operands import Operand
+from ..onnx_file import numpy_name
 
 Array = np.ndarray[Any, Any]
-Value = Tensor | Array | None  # computed when the model is called, known now, or left out
+
+
+@dataclass(frozen=True)
+class Held:
+    """Numbers of an element type that is not here, in a wider one: 4 bits, or 16 without a sign, between quantization and its
+    inverse. No other operator takes them."""
+
+    tensor: Tensor
+    name: str  # of the type, in NumPy
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the tensor."""
+        return self.tensor.shape
+
+
+Value = Tensor | Array | Held | None  # computed when the model is called, known now, held in another type, or left out
 Converter = Callable[["Node"], Any]
 F = TypeVar("F", bound=Converter)
 
@@ -78,6 +95,8 @@ class Node:
         value = self.given(place)
         if value is None:
             raise ArgumentError(f"input {place} is missing")
+        if isinstance(value, Held):
+            raise NotCovered(f"the dtype {value.name}")
         return value if isinstance(value, Tensor) else self.constant(value)
 
     def maybe(self, place: int) -> Tensor | None:
@@ -106,7 +125,7 @@ class Node:
     def known(self, place: int) -> Array:
         """An input whose value has to be known now. Errors: NotCovered, for shapes that depend on data."""
         value = self.given(place)
-        if isinstance(value, Tensor):
+        if isinstance(value, Tensor | Held):
             raise NotCovered(f"a shape or choice that depends on the data of {self.names[place]}")
         if value is None:
             raise ArgumentError(f"input {place} is missing")
@@ -127,14 +146,21 @@ class Node:
             raise ArgumentError(f"input {place} is missing")
         return tuple(value.shape)
 
-    def dtype_of(self, place: int) -> DType:
-        """The dtype of an input. Errors: NotCovered for one that is not here."""
+    def name_of(self, place: int) -> str:
+        """The name in NumPy of the element type of an input."""
         value = self.given(place)
         if value is None:
             raise ArgumentError(f"input {place} is missing")
-        found = value.dtype if isinstance(value, Tensor) else self.element(value.dtype.name)
+        if isinstance(value, Held):
+            return value.name
+        return numpy_name(value.dtype) if isinstance(value, Tensor) else str(value.dtype.name)
+
+    def dtype_of(self, place: int) -> DType:
+        """The dtype of an input. Errors: NotCovered for one that is not here."""
+        name = self.name_of(place)
+        found = self.element(name)
         if found is None:
-            raise NotCovered(f"the dtype {value.dtype}")
+            raise NotCovered(f"the dtype {name}")
         return found
 
     def rank(self, place: int = 0) -> int:

@@ -82,6 +82,18 @@ def test_integers_of_4_bits_are_dequantized() -> None:
     np.testing.assert_allclose(found, x * np.array([-4, 3.5, 0.5]), rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["UINT16", "INT4", "UINT4"])
+def test_quantization_to_types_that_are_not_here(kind: str) -> None:
+    proto = written(
+        """g (float[8] x) => (float[8] y) <float scale = {0.25}> {
+            q = QuantizeLinear(x, scale, zero) y = DequantizeLinear(q, scale, zero)
+        }""",
+        21,
+    )
+    proto.graph.initializer.append(onnx.helper.make_tensor("zero", getattr(onnx.TensorProto, kind), [], [3]))
+    agrees(from_onnx(proto), proto, 3 * numbers(8))
+
+
 def test_a_branch_that_is_known_is_taken() -> None:
     proto = written(
         """g (float[2, 3] x) => (float[2, 3] y) {
