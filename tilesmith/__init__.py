@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .common import errors as errors
+    from .graph.importers.onnx import from_onnx as from_onnx
     from .graph.importers.torch import from_torch as from_torch
     from .graph.model import Model as Model
     from .graph.model import load as load
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 # Where each name lives. The block above says the same to type checkers.
 _MODULES = {"errors": "common.errors", "ops": "tensor.ops"}
 _HOMES = {
+    "graph.importers.onnx": ("from_onnx",),
     "graph.importers.torch": ("from_torch",),
     "graph.model": ("Model", "load"),
     "measure.result": ("Measurement", "Status"),
