@@ -133,13 +133,14 @@ def main(
         settings = Settings(threads, peer or PEERS, trials, seconds, database, profile, prepare)
         for name in model or NAMES:
             found = compared(name, (folder or Path(own)) / name, settings, method, console)
-            if found is not None:
-                results.append(found)
+            if found is None:
+                continue
+            results.append(found)
+            if keep:  # at once: a run that is cut short keeps what it has
+                console.print(f"kept in {save([found], threads, trials, seed)}")
     if results:
         console.print(table_of(results, [OURS, *settings.peers], threads, trials))
         console.print(f"geometric mean over the best peers: {mean_of(results):.2f}x")
-    if keep and results:
-        console.print(f"kept in {save(results, threads, trials, seed)}")
 
 
 if __name__ == "__main__":
