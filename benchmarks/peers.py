@@ -32,6 +32,8 @@ BESIDE = "beside"  # our kernel of the row that another row is measured beside
 SAMPLES = 64
 REST = 0.05  # seconds between contenders: an idle OpenMP team spins for some milliseconds
 Timed = Callable[[float], tuple[float, int]]  # runs for some seconds -> (median seconds of one call, number of calls)
+# what runs it, the answer to the parent, and the memory that it works on, which some libraries do not hold
+Prepared = tuple[Timed, dict[str, object], object]
 _SHORTEST = 50e-6  # seconds; shorter calls are timed several at a time
 
 
@@ -39,25 +41,64 @@ class Missing(Exception):
     """A contender that cannot take part: not installed, or without a way to compute the operator."""
 
 
-class Peer:
-    """The parent's side: a `method.Contender` that stays for many rows, so that its library is loaded once.
+class Child:
+    """The parent's side of a process that serves one contender: a `method.Contender` that stays for many rows, so that its
+    library is loaded once. `script`: what the process runs, which calls `serve`. Errors: RuntimeError when it fails."""
 
-    `library`: whose way of computing it is; the contender's name unless given. Errors: Missing (by `prepare` or `prepared`),
-    RuntimeError when the child fails.
-    """
-
-    def __init__(self, name: str, threads: int, library: str | None = None) -> None:
+    def __init__(self, name: str, threads: int, script: str) -> None:
         self.name = name
-        self.library = library or name
         self.threads = threads
         self._child = subprocess.Popen(
-            [sys.executable, __file__],
+            [sys.executable, script],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             env=_environment(threads),
         )
         self.process = self._child.pid
+
+    def run(self, seconds: float) -> float:
+        """Runs for about that long; the median seconds of one call. Rests after."""
+        self.tell({"run": seconds})
+        answer = self.answer()
+        time.sleep(REST)
+        return float(answer["seconds"])
+
+    def close(self) -> None:
+        """Ends the child."""
+        assert self._child.stdin is not None and self._child.stdout is not None
+        self._child.stdin.close()
+        self._child.stdout.close()
+        self._child.wait(timeout=10)
+
+    def tell(self, request: dict[str, object]) -> None:
+        """Sends a request."""
+        assert self._child.stdin is not None
+        self._child.stdin.write(json.dumps(request) + "\n")
+        self._child.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        """Waits for the answer to the request before. Errors: Missing."""
+        assert self._child.stdout is not None
+        line = self._child.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process of {self.name} ended with code {self._child.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "missing" in answer:
+            raise Missing(answer["missing"])
+        return answer
+
+
+class Peer(Child):
+    """A contender for rows of single operators.
+
+    `library`: whose way of computing it is; the contender's name unless given. Errors: Missing (by `prepared`),
+    RuntimeError when the child fails.
+    """
+
+    def __init__(self, name: str, threads: int, library: str | None = None) -> None:
+        super().__init__(name, threads, __file__)
+        self.library = library or name
         self.sample: list[float] = []
         self.provenance = ""
 
@@ -71,42 +112,13 @@ class Peer:
             "threads": self.threads,
             "database": database,
         }
-        self._tell({"prepare": request})
+        self.tell({"prepare": request})
 
     def prepared(self) -> None:
         """Waits until the row is prepared. Errors: Missing."""
-        answer = self._answer()
-        if "missing" in answer:
-            raise Missing(answer["missing"])
+        answer = self.answer()
         self.sample = answer["sample"]
         self.provenance = answer["provenance"]
-
-    def run(self, seconds: float) -> float:
-        """Runs for about that long; the median seconds of one call. Rests after."""
-        self._tell({"run": seconds})
-        answer = self._answer()
-        time.sleep(REST)
-        return float(answer["seconds"])
-
-    def close(self) -> None:
-        """Ends the child."""
-        assert self._child.stdin is not None and self._child.stdout is not None
-        self._child.stdin.close()
-        self._child.stdout.close()
-        self._child.wait(timeout=10)
-
-    def _tell(self, request: dict[str, object]) -> None:
-        assert self._child.stdin is not None
-        self._child.stdin.write(json.dumps(request) + "\n")
-        self._child.stdin.flush()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._child.stdout is not None
-        line = self._child.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the process of {self.name} ended with code {self._child.wait()}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
 
 
 def _environment(threads: int) -> dict[str, str]:
@@ -151,15 +163,15 @@ def time_calls(call: Call, seconds: float) -> tuple[float, int]:
     return median(times), len(times) * batch
 
 
-def prepare(request: dict[str, Any]) -> tuple[Timed, list[float], str, object]:
-    """(what runs it, a sample of its output, where it comes from, the memory that it works on, which some do not hold)."""
+def prepare(request: dict[str, Any]) -> Prepared:
+    """A row of a single operator: the answer is a sample of its output, and where it comes from."""
     from tilesmith.tensor.oracle.random_inputs import random_inputs
 
     row = Row("", request["operator"], request["sizes"], constants=tuple(request["constants"]))
     program, threads = row.program(), request["threads"]
     if request["library"] == CEILING:
         run, provenance = ceiling_of(program, threads)
-        return run, [], provenance, None
+        return run, {"sample": [], "provenance": provenance}, None
     values = random_inputs(program, seed=1)
     arrays = {
         item.tensor.name: aligned(value.shape, value.dtype, value)
@@ -174,7 +186,8 @@ def prepare(request: dict[str, Any]) -> tuple[Timed, list[float], str, object]:
         if found is None:
             raise Missing(f"{request['library']} has no {row.operator} here")
         call, provenance = found, request["library"]
-    return partial(time_calls, call), _sample(call, outputs[0]), provenance, (arrays, outputs)
+    answer = {"sample": _sample(call, outputs[0]), "provenance": provenance}
+    return partial(time_calls, call), answer, (arrays, outputs)
 
 
 def _our_call(
@@ -199,7 +212,7 @@ def _sample(call: Call, out: np.ndarray) -> list[float]:
     return [float(v) for v in out.reshape(-1)[points]]
 
 
-def serve() -> None:
+def serve(prepare: Callable[[dict[str, Any]], Prepared]) -> None:
     """Answers requests until the input ends. What libraries print goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -211,8 +224,7 @@ def serve() -> None:
         if "prepare" in request:
             try:
                 timed = held = None  # what the row before took is free again
-                timed, sample, provenance, held = prepare(request["prepare"])  # noqa: RUF059
-                answer = {"sample": sample, "provenance": provenance}
+                timed, answer, held = prepare(request["prepare"])  # noqa: RUF059
             except (Missing, ImportError) as error:
                 answer = {"missing": str(error)}
         else:
@@ -225,4 +237,4 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(prepare)

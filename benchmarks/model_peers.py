@@ -1,0 +1,196 @@
+"""A whole model in the way of one contender, in a process of its own (peers.py says why and how they talk).
+
+A request is {model, way, folder (of model_exports.py), threads, trials, seconds, database, profile}; the answer has the largest
+error against float64 relative to the largest value, the seconds until the first call could be made, the resident bytes
+beyond the weights, and what ours tells of itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from libraries import Call
+from model_forms import facts_of, read_arrays
+from peers import OURS, Child, Missing, Prepared, aligned, serve, time_calls
+
+Arrays = list[np.ndarray]
+
+
+@dataclass
+class Way:
+    """A model ready to run: `results` gives the arrays that the last call made."""
+
+    call: Call
+    results: Callable[[], Sequence[np.ndarray]]
+    about: dict[str, object] = field(default_factory=dict)
+
+
+class ModelPeer(Child):
+    """The parent's side. `about`: the last answer."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        super().__init__(name, threads, __file__)
+        self.about: dict[str, Any] = {}
+
+    def prepare(self, model: str, folder: Path, **settings: object) -> None:
+        """Prepares a model. Errors: Missing."""
+        self.tell(
+            {"prepare": {"model": model, "way": self.name, "folder": str(folder), "threads": self.threads, **settings}}
+        )
+        self.about = self.answer()
+
+
+# the child
+
+
+def _ours(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> Way:
+    import tilesmith
+    from tilesmith.graph.executor.provenance import ModelProvenance, profile
+
+    threads, database, about = request["threads"], request["database"], {}
+    model = tilesmith.load(Path(request["folder"]) / "ours")
+    if request["trials"]:
+        begin = time.perf_counter()
+        tilesmith.tune(
+            model, trials=request["trials"], seconds=request["seconds"], threads=threads, db=database, progress=False
+        )
+        about["tuning_seconds"] = time.perf_counter() - begin
+    begin = time.perf_counter()
+    kernel = tilesmith.compile(model, db=database, threads=threads)
+    about["ready_seconds"] = time.perf_counter() - begin
+    made = kernel.provenance
+    calls = made.calls if isinstance(made, ModelProvenance) else ()
+    about |= {"calls": max(1, len(calls)), "kernels": max(1, len({call.name for call in calls}))}
+    about["served"] = sorted({str(call.provenance) for call in calls} or {str(made)})
+    if request["profile"] and calls:
+        about["profile"] = str(profile(kernel, *inputs))
+    out = outputs[0] if len(outputs) == 1 else tuple(outputs)
+    return Way(lambda: kernel(*inputs, out=out), lambda: outputs, about)
+
+
+def _torch(request: dict[str, Any], inputs: Arrays, outputs: Arrays, *, compiled: bool = False) -> Way:
+    import torch
+    from model_zoo import example
+
+    torch.set_num_threads(request["threads"])
+    module, _ = example(request["model"])
+    if compiled:
+        module = torch.compile(module, dynamic=False)
+    given = [torch.from_numpy(array) for array in inputs]
+    last: list[Any] = []
+
+    def call() -> None:
+        with torch.no_grad():
+            last[:] = [module(*given)]
+
+    def results() -> list[np.ndarray]:
+        found = last[0] if isinstance(last[0], tuple) else (last[0],)
+        return [tensor.numpy() for tensor in found]
+
+    return Way(call, results)
+
+
+def _onnxruntime(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> Way:
+    import onnxruntime  # type: ignore[import-untyped]
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = request["threads"]
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(_onnx_file(request), options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for item, array in zip(session.get_inputs(), inputs, strict=True):
+        binding.bind_cpu_input(item.name, array)
+    made = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in outputs]
+    for item, value in zip(session.get_outputs(), made, strict=True):
+        binding.bind_ortvalue_output(item.name, value)
+    return Way(lambda: session.run_with_iobinding(binding), lambda: [value.numpy() for value in made])
+
+
+def _openvino(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> Way:
+    import openvino  # type: ignore[import-untyped]
+
+    settings = {
+        "INFERENCE_NUM_THREADS": request["threads"],
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    core = openvino.Core()
+    model = core.compile_model(core.read_model(_onnx_file(request)), "CPU", settings).create_infer_request()
+    for number, array in enumerate(inputs):
+        model.set_input_tensor(number, openvino.Tensor(array, shared_memory=True))
+    for number, array in enumerate(outputs):
+        model.set_output_tensor(number, openvino.Tensor(array, shared_memory=True))
+
+    def call() -> None:
+        model.start_async()  # without the dictionary of results that `infer` makes
+        model.wait()
+
+    return Way(call, lambda: outputs)
+
+
+WAYS: dict[str, Callable[[dict[str, Any], Arrays, Arrays], Way]] = {
+    OURS: _ours,
+    "torch": _torch,
+    "torch.compile": partial(_torch, compiled=True),
+    "onnxruntime": _onnxruntime,
+    "openvino": _openvino,
+}
+_MODULES = {OURS: "tilesmith.tuner.apply.compile", "torch": "torch", "torch.compile": "torch"}
+
+
+def _onnx_file(request: dict[str, Any]) -> str:
+    path = Path(request["folder"]) / "model.onnx"
+    if not path.exists():
+        raise Missing("torch could not export the model as ONNX")
+    return str(path)
+
+
+def _resident() -> int:
+    """Bytes of this process that lie in memory, without what the allocator merely keeps."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    found = re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def prepare(request: dict[str, Any]) -> Prepared:
+    """A model in one way; whatever its library cannot do is Missing."""
+    folder = Path(request["folder"])
+    inputs = [aligned(a.shape, a.dtype, a) for a in read_arrays(folder / "inputs.npz")]
+    wanted = read_arrays(folder / "reference.npz")
+    outputs = [aligned(a.shape, np.dtype(np.float32)) for a in wanted]
+    __import__(_MODULES.get(request["way"], request["way"]))
+    before, begin = _resident(), time.perf_counter()
+    try:
+        way = WAYS[request["way"]](request, inputs, outputs)
+        way.call()
+    except Missing:
+        raise
+    except Exception as error:  # whatever a library does is a result
+        raise Missing(f"{type(error).__name__}: {error}") from error
+    way.about.setdefault("ready_seconds", time.perf_counter() - begin)
+    found = [np.array(array) for array in way.results()]
+    way.about["error"] = _error(found, wanted)
+    way.about["beyond_weights"] = _resident() - before - facts_of(folder).get("weight_bytes", 0)
+    return partial(time_calls, way.call), way.about, (way, inputs, outputs)
+
+
+def _error(found: Arrays, wanted: Arrays) -> float:
+    """The largest difference of an element, of the largest value of its result; infinite for other shapes."""
+    if [a.shape for a in found] != [a.shape for a in wanted]:
+        return float("inf")
+    return float(np.max([np.abs(a - b).max() / np.abs(b).max() for a, b in zip(found, wanted, strict=True)]))
+
+
+if __name__ == "__main__":
+    serve(prepare)
