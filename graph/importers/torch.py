@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
-from ...common.errors import ArgumentError, TilesmithError
-from ...tensor.build import placeholder
-from ...tensor.dtype import DType
-from ...tensor.origins import originating
-from ...tensor.program import Origin, Tensor
-from ..functions.elementwise import cast
-from ..functions.function import NotCovered
+from ...tensor.program import Tensor
 from ..model import Model
-from .assemble import Assembler
-from .aten.registry import Empty, Missing, converters, result
-from .torch_export import array_of, dtype_of, exported, operator_name, torch_module
-
-_IGNORED = ("device", "layout", "pin_memory", "memory_format", "generator", "non_blocking", "copy")
-_CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "_print")
+from .torch_export import exported, torch_module
+from .torch_graph import Translation
 
 
 def from_torch(
@@ -51,21 +39,15 @@ class _Import:
 
     def __init__(self, program: Any) -> None:
         self._torch = torch_module()
-        self._fx = self._torch.fx.node
         self._program = program
-        self._made = Assembler()
-        self._faults: dict[str, list[str]] = {}
         self._wanted = _output_names(program)
+        self._made = Translation(self._wanted)
 
     def model(self, name: str) -> Model:
         """The model. Errors: one ArgumentError for all that is not covered."""
         graph = self._program.graph
-        values = self._inputs(graph)
-        results = self._run(self._program.graph_module, graph, values)
-        outputs = self._outputs(results)
-        if self._faults:
-            raise _refusal(self._faults)
-        return self._made.model(outputs, name)
+        results = self._made.run(self._program.graph_module, graph, self._inputs(graph))
+        return self._made.model(self._outputs(results), name)
 
     def _inputs(self, graph: Any) -> dict[Any, Any]:
         """Placeholders: inputs of the model, constants with values, and what is fixed."""
@@ -77,149 +59,22 @@ class _Import:
             if spec.kind.name == "TOKEN":
                 continue  # of the order of side effects, of which whoever has some is refused
             if spec.kind.name == "USER_INPUT":
-                values[node] = self._input(node)
+                values[node] = self._made.input(node)
                 continue
             if not node.users:
                 continue
             tensor = self._stored(spec)
             if not isinstance(tensor, self._torch.Tensor):
-                self._fault(f"a constant that is a {type(tensor).__name__}", node)
+                self._made.fault(f"a constant that is a {type(tensor).__name__}", node)
                 continue
             if id(tensor) not in known:
-                known[id(tensor)] = self._constant(spec.target, tensor, node)
+                known[id(tensor)] = self._made.constant(spec.target, tensor, node)
             values[node] = known[id(tensor)]
         return values
 
     def _stored(self, spec: Any) -> Any:
         program = self._program
         return program.state_dict[spec.target] if spec.target in program.state_dict else program.constants[spec.target]
-
-    def _input(self, node: Any) -> Any:
-        value = node.meta.get("val")
-        if not isinstance(value, self._torch.Tensor):
-            return value  # a number or None, fixed when the module was exported
-        dtype = self._dtype(value, node)
-        return self._made.input(node.name, self._shape(value, node), dtype) if dtype else self._unknown(node, value)
-
-    def _constant(self, name: str, tensor: Any, node: Any) -> Any:
-        dtype = self._dtype(tensor, node)
-        if dtype is None:
-            return self._unknown(node, node.meta["val"])
-        if 0 in tensor.shape:
-            return Empty()
-        return self._made.constant(name, array_of(tensor), dtype)
-
-    def _run(self, owner: Any, graph: Any, values: dict[Any, Any]) -> Any:
-        """The results of a graph, whose placeholders have values."""
-        for node in graph.nodes:
-            if node.op == "call_function":
-                if node.users:
-                    values[node] = self._call(owner, node, values)
-                elif operator_name(node.target).partition(".")[0] not in _CHECKS and not _is_pure(node):
-                    self._fault(operator_name(node.target), node)
-            elif node.op == "get_attr":
-                values[node] = self._attribute(owner, node)
-            elif node.op == "output":
-                return self._mapped(node.args[0], values)
-        return ()
-
-    def _attribute(self, owner: Any, node: Any) -> Any:
-        found = operator.attrgetter(node.target)(owner)
-        if not isinstance(found, self._torch.Tensor):
-            return found
-        return self._constant(node.target, found, node)
-
-    def _call(self, owner: Any, node: Any, values: dict[Any, Any]) -> Any:
-        """The results of one node; stand-ins where it is not covered."""
-        name = operator_name(node.target)
-        try:
-            args, kwargs = self._mapped(node.args, values), self._mapped(dict(node.kwargs), values)
-            if node.target is operator.getitem:
-                return args[0][args[1]]
-            if self._is_empty(node.meta.get("val")):
-                return Empty()
-            if name != "cat.default" and any(isinstance(arg, Empty) for arg in [*args, *kwargs.values()]):
-                raise NotCovered("a tensor without elements")
-            if name == "higher_order.wrap_with_set_grad_enabled":
-                return self._inlined(args[1], args[2:])
-            convert = converters().get(name)
-            if convert is None:
-                raise NotCovered(name)
-            with originating(_origin(node, name)):
-                outcome = convert(*args, **{k: v for k, v in kwargs.items() if k not in _IGNORED})
-                outcome = self._checked(node, outcome)
-        except NotCovered as error:
-            same = error.problem == name
-            self._fault(name if same else f"{name} ({error.problem})", node)
-            return self._unknown(node, node.meta.get("val"))
-        except TilesmithError as error:
-            self._fault(f"{name} ({error.problem}{': ' + error.found if error.found else ''})", node)
-            return self._unknown(node, node.meta.get("val"))
-        self._made.place(self._wanted.get(node.name, node.name), result(outcome))
-        return outcome
-
-    def _is_empty(self, value: Any) -> bool:
-        return isinstance(value, self._torch.Tensor) and any(type(n) is int and n == 0 for n in value.shape)
-
-    def _inlined(self, module: Any, args: Sequence[Any]) -> Any:
-        inner = [node for node in module.graph.nodes if node.op == "placeholder"]
-        return self._run(module, module.graph, dict(zip(inner, args, strict=True)))
-
-    def _mapped(self, item: Any, values: dict[Any, Any]) -> Any:
-        """Arguments of a node with values for nodes and dtypes as they are called here."""
-        torch, node_type = self._torch, self._fx.Node
-
-        def one(leaf: Any) -> Any:
-            if isinstance(leaf, node_type):
-                value = values.get(leaf)
-                if isinstance(value, Missing):
-                    raise NotCovered(value.why)
-                return value
-            if isinstance(leaf, torch.dtype):
-                found = dtype_of(leaf)
-                if found is None:
-                    raise NotCovered(f"the dtype {leaf}")
-                return found
-            return None if isinstance(leaf, torch.device | torch.layout | torch.memory_format) else leaf
-
-        return self._fx.map_aggregate(item, one)
-
-    def _checked(self, node: Any, outcome: Any) -> Any:
-        """What a function gave, in the dtype that torch says. Errors: NotCovered for another shape."""
-        said = node.meta.get("val")
-        if isinstance(outcome, tuple | list):
-            parts = [self._checked_one(node, o, v) for o, v in zip(outcome, said, strict=False)]
-            return tuple(parts)
-        return self._checked_one(node, outcome, said)
-
-    def _checked_one(self, node: Any, outcome: Any, said: Any) -> Any:
-        if not isinstance(outcome, Tensor) or not isinstance(said, self._torch.Tensor):
-            return outcome
-        shape, dtype = self._shape(said, node), self._dtype(said, node)
-        if outcome.shape != shape:
-            raise NotCovered(f"a result of {outcome.shape} where torch has {shape}")
-        return outcome if dtype is None else cast(outcome, dtype)
-
-    def _unknown(self, node: Any, value: Any) -> Any:
-        """What stands for results that are not known, so that the nodes behind are looked at too."""
-        if isinstance(value, tuple | list):
-            return tuple(self._unknown(node, part) for part in value)
-        if not isinstance(value, self._torch.Tensor):
-            return value
-        shape = self._shape(value, node)
-        return placeholder(tuple(max(size, 1) for size in shape), self._dtype(value, node) or "f32")
-
-    def _dtype(self, value: Any, node: Any) -> DType | None:
-        found = dtype_of(value.dtype)
-        if found is None:
-            self._fault("complex numbers" if value.dtype.is_complex else f"the dtype {value.dtype}", node)
-        return found
-
-    def _shape(self, value: Any, node: Any) -> tuple[int, ...]:
-        if any(not isinstance(size, int) for size in value.shape):
-            self._fault("shapes that depend on data or are left open", node)
-            return tuple(size if isinstance(size, int) else 1 for size in value.shape)
-        return tuple(value.shape)
 
     def _outputs(self, results: Any) -> list[tuple[str, Tensor]]:
         found: list[tuple[str, Tensor]] = []
@@ -229,40 +84,17 @@ class _Import:
                 continue
             if spec.kind.name != "USER_OUTPUT":
                 what = spec.kind.name.lower().replace("_", " ")
-                self._faults.setdefault(f"a {what}", []).append(str(spec.target))
+                self._made.faults.setdefault(f"a {what}", []).append(str(spec.target))
             elif not isinstance(value, Tensor):
-                self._faults.setdefault("a result that is no tensor", []).append(repr(value)[:40])
+                self._made.faults.setdefault("a result that is no tensor", []).append(repr(value)[:40])
             else:
                 found.append((self._wanted.get(spec.arg.name, spec.arg.name), value))
         return found
 
-    def _fault(self, what: str, node: Any) -> None:
-        named = self._faults.setdefault(what, [])
-        if node.name not in named:
-            named.append(node.name)
-
-
-def _is_pure(node: Any) -> bool:
-    """Whether a node without users may be left out."""
-    schema = getattr(node.target, "_schema", None)
-    return node.target is operator.getitem or (schema is not None and not schema.is_mutable)
-
-
-def _refusal(faults: Mapping[str, Sequence[str]]) -> ArgumentError:
-    """One error for all: each operator with its nodes, the first few of many."""
-    lines = []
-    for what, nodes in faults.items():
-        more = f" and {len(nodes) - 6} more" if len(nodes) > 6 else ""
-        lines.append(f"{what}: {', '.join(nodes[:6])}{more}")
-    return ArgumentError(
-        "the module has what is not covered", expected="operators of docs/models.md with static shapes",
-        found="\n            ".join(lines), advice="write these parts with other operators, or leave them to torch",
-    )  # fmt: skip
-
 
 def _output_names(program: Any) -> dict[str, str]:
     """Node name -> the key of a result in what the module returns, where it has one: "logits"."""
-    tree = __import__("torch.utils._pytree", fromlist=["tree_unflatten"])
+    tree = import_module("torch.utils._pytree")
     specs = [spec for spec in program.graph_signature.output_specs if spec.kind.name == "USER_OUTPUT"]
     try:
         whole = tree.tree_unflatten(list(range(len(specs))), program.call_spec.out_spec)
@@ -275,22 +107,3 @@ def _output_names(program: Any) -> dict[str, str]:
         if any(not part.isdigit() for part in parts) and spec.arg.name:
             found.setdefault(spec.arg.name, "_".join(parts))
     return found
-
-
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-
-
-def _origin(node: Any, name: str) -> Origin:
-    """Operator, path of the module, and the innermost line that is not torch's own."""
-    stack = node.meta.get("nn_module_stack") or {}
-    layer = list(stack.values())[-1][0] if stack else ""
-    file, line = _place(node.meta.get("stack_trace") or "")
-    plain = name.partition(".")[0].lstrip("_").removeprefix("native_").removesuffix("_legit_no_training")
-    return Origin(plain, re.sub(r"^L\['self'\]\.?", "", str(layer)), file, line)
-
-
-@lru_cache(maxsize=4096)
-def _place(trace: str) -> tuple[str, int]:
-    frames = [(file, int(line)) for file, line in _FRAME.findall(trace)]
-    outside = [frame for frame in frames if "torch" not in Path(frame[0]).parts]
-    return (outside or frames or [("", 0)])[-1]
