@@ -48,28 +48,29 @@ def backend(
 def compiled(module: Any, inputs: Sequence[Any], *, options: Options, title: str) -> Any:
     """A graph of ATen operators as a function with the calling convention of AOTAutograd."""
     fused, reasons = split(module)
-    models = {name: _model(part, f"{title}_{name}") for name, part in fused.named_children() if name.startswith(PREFIX)}
+    failed: dict[str, str] = {}
+    models: dict[str, Model] = {}
+    for name in [name for name, _ in fused.named_children() if name.startswith(PREFIX)]:
+        try:
+            models[name] = model_of_graph(getattr(fused, name), {}, f"{title}_{name}")
+        except TilesmithError as error:
+            failed[name] = str(error)
     if options.trials and models:
         tune(
             list(models.values()), trials=options.trials, db=options.db, threads=_threads(options), progress=False,
             accuracy=options.accuracy,
         )  # fmt: skip
-    failed: dict[str, str] = {}
     for name, model in models.items():
         graph = getattr(fused, name)
         try:
             part = _part(graph, model, options)
         except TilesmithError as error:
-            failed[name] = str(error.problem)
+            failed[name] = str(error)
             continue
         delattr(fused, name)  # a module, which makes place for what is none
         setattr(fused, name, part)
     show(Level.TASK, title, lambda: _told(module, models, reasons, failed))
     return import_module("functorch.compile").make_boxed_func(fused.forward)
-
-
-def _model(graph: Any, name: str) -> Model:
-    return model_of_graph(graph, {}, name)
 
 
 def _part(graph: Any, model: Model, options: Options) -> Any:
@@ -88,7 +89,7 @@ def _threads(options: Options) -> int:
 def _told(module: Any, models: Mapping[str, Model], reasons: Mapping[str, str], failed: Mapping[str, str]) -> str:
     """What is computed here, and what stays in torch and why."""
     operators = {node.name: operator_name(node.target) for node in module.graph.nodes if node.op == "call_function"}
-    lines = [f"{len(models) - len(failed)} parts are compiled"]
+    lines = [f"{len(models.keys() - failed.keys())} parts are compiled"]
     lines += [f"  {name} stays in torch: {why}" for name, why in failed.items()]
     lines += [
         f"  {name} stays in torch: {operators[name]}{'' if why == operators[name] else f' ({why})'}"

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from tilesmith.common.errors import ArgumentError  # noqa: E402
 from tilesmith.tuner.dynamo.backend import backend  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
@@ -88,7 +89,11 @@ def gradients(module: Any, call: Any, x: Any) -> list[Any]:
     return [x.grad, *(parameter.grad.clone() for parameter in module.parameters())]
 
 
-@pytest.mark.parametrize(("make", "shape"), [(mlp, (4, 16)), (convolutions, (2, 3, 16, 16))])
+def normalised() -> Any:
+    return nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.SiLU(), nn.Linear(32, 8), nn.LogSoftmax(-1))
+
+
+@pytest.mark.parametrize(("make", "shape"), [(mlp, (4, 16)), (convolutions, (2, 3, 16, 16)), (normalised, (4, 16))])
 def test_gradients_are_those_of_eager(make: Any, shape: tuple[int, ...], capfd: pytest.CaptureFixture[str]) -> None:
     module, x = make(), torch.randn(shape)
     wanted = gradients(module, module, x)
@@ -97,6 +102,18 @@ def test_gradients_are_those_of_eager(make: Any, shape: tuple[int, ...], capfd: 
     said = capfd.readouterr().err
     assert said.count("parts are compiled") == 2 and "0 parts" not in said
     assert ("convolution_backward" in said) == (make is convolutions)
+
+
+def test_a_part_that_cannot_be_compiled_runs_in_torch(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*args: object, **kwargs: object) -> None:
+        raise ArgumentError("no kernel of this")
+
+    monkeypatch.setattr("tilesmith.tuner.dynamo.backend.compile", refused)
+    module, x = mlp().eval(), torch.randn(4, 16)
+    torch.testing.assert_close(ours(module)(x), module(x))
+    assert "stays in torch: no kernel of this" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
