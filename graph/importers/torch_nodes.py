@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,15 @@ class Nodes:
     Args:
         made: where stages and constants go.
         wanted: names for results of nodes, by the names of these; others are called after their nodes.
+        skipped: names of nodes that are not looked at; something stands for their results.
     """
 
-    def __init__(self, made: Assembler, wanted: Mapping[str, str]) -> None:
+    def __init__(self, made: Assembler, wanted: Mapping[str, str], skipped: Collection[str] = ()) -> None:
         self._torch = torch_module()
         self._fx = self._torch.fx.node
         self._made = made
         self._wanted = wanted
+        self._skipped = skipped
         self.faults: dict[str, list[str]] = {}
 
     def input(self, node: Any) -> Any:
@@ -46,6 +48,11 @@ class Nodes:
             return value  # a number or None, fixed when the module was exported
         dtype = self._dtype(value, node)
         return self._made.input(node.name, self._shape(value, node), dtype) if dtype else self._unknown(node, value)
+
+    def stand_in(self, node: Any) -> Any:
+        """What a placeholder stands for where only the operators are looked at: also what no model takes."""
+        value = node.meta.get("val")
+        return Empty() if self._is_empty(value) else self._unknown(node, value)
 
     def constant(self, name: str, tensor: Any, node: Any) -> Any:
         """A constant with the value of a tensor."""
@@ -57,7 +64,7 @@ class Nodes:
         return self._made.constant(name, array_of(tensor), dtype)
 
     def run(self, owner: Any, graph: Any, values: dict[Any, Any]) -> Any:
-        """The results of a graph, whose placeholders have values."""
+        """The results of a graph, whose placeholders have values; `values` then has those of all nodes."""
         for node in graph.nodes:
             if node.op == "call_function":
                 if node.users:
@@ -85,6 +92,8 @@ class Nodes:
     def _call(self, owner: Any, node: Any, values: dict[Any, Any]) -> Any:
         """The results of one node; stand-ins where it is not covered."""
         name = operator_name(node.target)
+        if node.name in self._skipped:
+            return self._unknown(node, node.meta.get("val"))
         try:
             args, kwargs = self._mapped(node.args, values), self._mapped(dict(node.kwargs), values)
             if node.target is operator.getitem:

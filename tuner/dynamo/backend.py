@@ -1,0 +1,99 @@
+"""The backend that torch.compile finds by the entry point `torch_dynamo_backends`.
+
+torch gives a graph; AOTAutograd makes of it one graph for inference, or one forward and one backward, of core ATen operators.
+Each is split (split.py), and each part that is covered is a model: imported, tuned if so many trials are asked for, compiled.
+What no kernel can be built of stays in torch too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from ...common.debug import Level, show
+from ...common.errors import ArgumentError, TilesmithError
+from ...graph.importers.torch_export import operator_name, torch_module
+from ...graph.importers.torch_graph import model_of_graph
+from ...graph.model import Model
+from ..apply.compile import compile
+from ..tune import tune
+from .decompositions import decompositions
+from .options import Options
+from .part import Part
+from .split import PREFIX, split
+
+
+def backend(
+    module: Any, inputs: Sequence[Any], *, options: Mapping[str, object] | None = None, mode: str | None = None
+) -> Any:
+    """What torch runs in place of a graph of its own; called by torch.compile(..., backend="tilesmith").
+
+    Errors: ArgumentError for options that there are not, which torch hands on as BackendCompilerFailed.
+    """
+    chosen = Options.of(options)
+    if mode is not None:
+        raise ArgumentError("the backend has no modes", found=repr(mode), advice='options={"trials": 1000}')
+    common = import_module("torch._dynamo.backends.common")
+    autograd = common.aot_autograd(
+        fw_compiler=partial(compiled, options=chosen, title="forward"),
+        bw_compiler=partial(compiled, options=chosen, title="backward"),
+        inference_compiler=partial(compiled, options=chosen, title="inference"),
+        decompositions=decompositions(),
+    )
+    return autograd(module, inputs)
+
+
+def compiled(module: Any, inputs: Sequence[Any], *, options: Options, title: str) -> Any:
+    """A graph of ATen operators as a function with the calling convention of AOTAutograd."""
+    fused, reasons = split(module)
+    failed: dict[str, str] = {}
+    models: dict[str, Model] = {}
+    for name in [name for name, _ in fused.named_children() if name.startswith(PREFIX)]:
+        try:
+            models[name] = model_of_graph(getattr(fused, name), {}, f"{title}_{name}")
+        except TilesmithError as error:
+            failed[name] = str(error)
+    if options.trials and models:
+        tune(
+            list(models.values()), trials=options.trials, db=options.db, threads=_threads(options), progress=False,
+            accuracy=options.accuracy,
+        )  # fmt: skip
+    for name, model in models.items():
+        graph = getattr(fused, name)
+        try:
+            part = _part(graph, model, options)
+        except TilesmithError as error:
+            failed[name] = str(error)
+            continue
+        delattr(fused, name)  # a module, which makes place for what is none
+        setattr(fused, name, part)
+    show(Level.TASK, title, lambda: _told(module, models, reasons, failed))
+    return import_module("functorch.compile").make_boxed_func(fused.forward)
+
+
+def _part(graph: Any, model: Model, options: Options) -> Any:
+    results = graph.graph.output_node().args[0]
+    several = isinstance(results, tuple | list)
+    fakes = [node.meta["val"] for node in (results if several else [results])]
+    kernel = compile(model, db=options.db, threads=_threads(options), accuracy=options.accuracy)
+    return Part(kernel, fakes, single=not several)
+
+
+def _threads(options: Options) -> int:
+    """As many as torch uses, unless it is said otherwise."""
+    return options.threads or int(torch_module().get_num_threads())
+
+
+def _told(module: Any, models: Mapping[str, Model], reasons: Mapping[str, str], failed: Mapping[str, str]) -> str:
+    """What is computed here, and what stays in torch and why."""
+    operators = {node.name: operator_name(node.target) for node in module.graph.nodes if node.op == "call_function"}
+    lines = [f"{len(models.keys() - failed.keys())} parts are compiled"]
+    lines += [f"  {name} stays in torch: {why}" for name, why in failed.items()]
+    lines += [
+        f"  {name} stays in torch: {operators[name]}{'' if why == operators[name] else f' ({why})'}"
+        for name, why in reasons.items()
+        if name in operators
+    ]
+    return "\n".join(lines)
