@@ -11,6 +11,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -58,19 +59,19 @@ def _serve(
 ) -> None:
     """Hands tasks to one helper, until there are none or it is gone. What it fails with is met again in this process."""
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import _help; _help()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
-    ) as helper:
+    command = [sys.executable, "-c", code]
+    with (
+        suppress(OSError, EOFError, pickle.UnpicklingError),
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0) as helper,
+    ):
         assert helper.stdin is not None and helper.stdout is not None
         try:
             for number in _left(waiting):
-                _send(helper.stdin, (tasks[number].program, tasks[number].target, tasks[number].threads,
-                                     tasks[number].accuracy, None if db is None else str(db), strict))  # fmt: skip
+                task = tasks[number]
+                _send(helper.stdin, (task.program, task.target, task.threads, task.accuracy, db, strict))
                 answer = pickle.load(helper.stdout)
                 if answer is not None:
                     found[number] = answer
-        except (OSError, EOFError, pickle.UnpicklingError):
-            pass
         finally:
             helper.kill()
 

@@ -1,0 +1,104 @@
+"""Programs of several kernels: cut, picked, built and tuned apart, called as one."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilesmith as ts
+from tilesmith.common.errors import NoRecordError
+from tilesmith.graph.executor.provenance import ModelProvenance
+from tilesmith.graph.model import Model
+from tilesmith.schedules.task import Task
+from tilesmith.targets.target import parse_target
+from tilesmith.tuner.apply.together import WORTH, first_built_of
+from tilesmith.tuner.kernels import Kernels, parts_of, tuned_apart
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TILESMITH_DB", str(tmp_path / "records.sqlite"))
+
+
+def layers(*widths: int, rows: int = 6) -> ts.Program:
+    """Dense layers with a bias and a hyperbolic tangent each."""
+    value = ts.placeholder((rows, widths[0]), name="x")
+    for number, (width, to) in enumerate(pairwise(widths)):
+        k, w, b = (
+            ts.reduce_axis(width, "k"),
+            ts.constant((width, to), name=f"w{number}"),
+            ts.constant((to,), name=f"b{number}"),
+        )
+        product = ts.compute((rows, to), lambda i, j, v=value, w=w, k=k: ts.sum(v[i, k] * w[k, j], k), axes=("i", "j"))
+        value = ts.compute((rows, to), lambda i, j, p=product, b=b: ts.tanh(p[i, j] + b[j]), axes=("i", "j"))
+    return ts.program(value)
+
+
+def values(program: ts.Program) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {t.name: rng.normal(0, 0.3, t.shape).astype(np.float32) for t in program.constant_inputs}
+
+
+def expected(x: np.ndarray, constants: dict[str, np.ndarray]) -> np.ndarray:
+    for number in range(len(constants) // 2):
+        x = np.tanh(x @ constants[f"w{number}"] + constants[f"b{number}"])
+    return x
+
+
+def test_a_program_of_one_product_is_one_task() -> None:
+    assert parts_of(layers(20, 24)) is None
+    assert parts_of(ts.ops.attention(heads=2, queries=48, keys=48, width=16)) is None
+
+
+def test_equal_kernels_are_one_task() -> None:
+    parts = parts_of(layers(24, 24, 24, 20))
+    assert parts is not None
+    kernels = Kernels.of(parts, parse_target("host"), 1, "default")
+    assert kernels.number == (0, 0, 1) and len(kernels.tasks) == 2
+    programs, weights = tuned_apart(
+        [layers(24, 24, 24, 20), layers(20, 24)], [2, 1], parse_target("host"), 1, "default"
+    )
+    assert weights == [4, 2, 1] and len(programs) == 3
+
+
+def test_layers_are_called_as_one_kernel() -> None:
+    program = layers(20, 24, 24, 24, 17)
+    constants = values(program)
+    kernel = ts.compile(Model(program, constants), threads=1)
+    x = np.random.default_rng(1).normal(0, 1, (6, 20)).astype(np.float32)
+    np.testing.assert_allclose(kernel(x), expected(x, constants), rtol=1e-5, atol=1e-6)
+    assert isinstance(kernel.provenance, ModelProvenance) and len(kernel.provenance.calls) == 4
+    assert kernel.text("program") == str(program)
+    assert kernel.text("loops").count("# kernel") == 3  # the second layer is the third
+
+
+def test_strict_wants_a_record_of_each_kernel() -> None:
+    with pytest.raises(NoRecordError):
+        ts.compile(layers(20, 24, 24), constants=values(layers(20, 24, 24)), strict=True, threads=1)
+
+
+def test_helpers_pick_what_this_process_does_and_one_that_dies_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilesmith.tuner.apply.together.usable_cores", lambda: 2)
+    sizes = [(4, 8 + n, 16) for n in range(WORTH)]
+    tasks = [Task.of(ts.ops.matmul(m=m, n=n, k=k), parse_target("host"), 1) for m, n, k in sizes]
+    found = first_built_of(tasks, None, strict=False)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    again = first_built_of(tasks, None, strict=False)
+    assert [pick for pick, _ in found] == [pick for pick, _ in again]
+    assert [artifact.symbol for _, artifact in found] == [artifact.symbol for _, artifact in again]
+
+
+def test_the_kernels_of_a_program_are_tuned_and_then_served() -> None:
+    program = layers(20, 24, 24, 24)
+    result = ts.tune(program, trials=40, threads=1, progress=False)
+    assert len(result.tasks) == 2
+    kernel = ts.compile(program, constants=values(program), threads=1)
+    assert isinstance(kernel.provenance, ModelProvenance)
+    assert {getattr(call.provenance, "tier", "") for call in kernel.provenance.calls} == {"exact"}
+    x = np.ones((6, 20), np.float32)
+    np.testing.assert_allclose(kernel(x), expected(x, values(program)), rtol=1e-5, atol=1e-6)
