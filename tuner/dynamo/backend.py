@@ -39,20 +39,38 @@ def backend(
     autograd = common.aot_autograd(
         fw_compiler=partial(compiled, options=chosen, title="forward"),
         bw_compiler=partial(compiled, options=chosen, title="backward"),
-        inference_compiler=partial(compiled, options=chosen, title="inference"),
+        inference_compiler=partial(
+            compiled,
+            options=chosen,
+            title="inference",
+            known=inputs if chosen.freeze else (),
+        ),
         decompositions=decompositions(),
     )
     return autograd(module, inputs)
 
 
-def compiled(module: Any, inputs: Sequence[Any], *, options: Options, title: str) -> Any:
-    """A graph of ATen operators as a function with the calling convention of AOTAutograd."""
+def compiled(module: Any, inputs: Sequence[Any], *, options: Options, title: str, known: Sequence[Any] = ()) -> Any:
+    """A graph of ATen operators as a function with the calling convention of AOTAutograd.
+
+    `known`: what its inputs are, where parameters among them are to be constants.
+    """
+    with import_module("torch._subclasses.fake_tensor").unset_fake_temporarily():  # constants have values
+        return _compiled(module, options, title, known)
+
+
+def _compiled(module: Any, options: Options, title: str, known: Sequence[Any]) -> Any:
+    parameters = _parameters(module, known)
     fused, reasons = split(module)
+    fixed: dict[str, dict[int, tuple[str, Any]]] = {}
     failed: dict[str, str] = {}
     models: dict[str, Model] = {}
     for name in [name for name, _ in fused.named_children() if name.startswith(PREFIX)]:
+        operands = next(node.args for node in fused.graph.nodes if node.target == name)
+        fixed[name] = {n: (one.name, parameters[one.name]) for n, one in enumerate(operands) if one.name in parameters}
+        constants = {number: tensor for number, (_, tensor) in fixed[name].items()}
         try:
-            models[name] = model_of_graph(getattr(fused, name), {}, f"{title}_{name}")
+            models[name] = model_of_graph(getattr(fused, name), constants, f"{title}_{name}")
         except TilesmithError as error:
             failed[name] = str(error)
     if options.trials and models:
@@ -63,7 +81,7 @@ def compiled(module: Any, inputs: Sequence[Any], *, options: Options, title: str
     for name, model in models.items():
         graph = getattr(fused, name)
         try:
-            part = _part(graph, model, options)
+            part = _part(graph, model, options, fixed[name])
         except TilesmithError as error:
             failed[name] = str(error)
             continue
@@ -73,12 +91,26 @@ def compiled(module: Any, inputs: Sequence[Any], *, options: Options, title: str
     return import_module("functorch.compile").make_boxed_func(fused.forward)
 
 
-def _part(graph: Any, model: Model, options: Options) -> Any:
+def _parameters(module: Any, known: Sequence[Any]) -> dict[str, Any]:
+    """Names of a graph's inputs -> the parameters that they are, which count how often they are written to."""
+    torch = torch_module()
+    names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    if len(names) != len(known):  # inputs that were added or taken away stand nobody knows where
+        return {}
+    fake = import_module("torch._subclasses").FakeTensor
+    return {
+        name: value
+        for name, value in zip(names, known, strict=True)
+        if isinstance(value, torch.nn.Parameter) and not isinstance(value, fake) and not value.is_inference()
+    }
+
+
+def _part(graph: Any, model: Model, options: Options, fixed: Mapping[int, tuple[str, Any]]) -> Any:
     results = graph.graph.output_node().args[0]
     several = isinstance(results, tuple | list)
     fakes = [node.meta["val"] for node in (results if several else [results])]
     kernel = compile(model, db=options.db, threads=_threads(options), accuracy=options.accuracy)
-    return Part(kernel, fakes, single=not several)
+    return Part(kernel, fakes, single=not several, fixed=fixed)
 
 
 def _threads(options: Options) -> int:

@@ -20,12 +20,14 @@ class Options:
         db: the tuning database, or a log of records; by default that of the settings.
         threads: of the kernels; by default as many as torch uses.
         accuracy: as `tilesmith.compile` takes it.
+        freeze: parameters of graphs for inference are constants, prepared once, and again where they were changed.
     """
 
     trials: int = 0
     db: str | Path | None = None
     threads: int | None = None
     accuracy: Accuracy = "default"
+    freeze: bool = False
 
     @staticmethod
     def of(given: Mapping[str, object] | None) -> Options:
@@ -43,6 +45,8 @@ class Options:
             _check_number(name, given.get(name))
         if not isinstance(given.get("db"), str | Path | None):
             raise ArgumentError("the option db is no path", found=repr(given["db"]))
+        if not isinstance(given.get("freeze", False), bool):
+            raise ArgumentError("the option freeze is neither True nor False", found=repr(given["freeze"]))
         accuracy_named(given.get("accuracy", "default"))  # type: ignore[arg-type]
         return Options(**given)  # type: ignore[arg-type]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...graph.importers.torch_export import torch_module
+from ...graph.importers.torch_export import array_of, torch_module
 from ...runtime.kernel import Kernel
 
 
@@ -16,25 +16,45 @@ class Part:
         kernel: of the part's model.
         results: fake tensors with shape, dtype and strides of each result.
         single: whether the graph's result is a tensor and no tuple.
+        fixed: number of an operand -> the parameter that the kernel has as a constant of this name.
     """
 
-    def __init__(self, kernel: Kernel, results: Sequence[Any], *, single: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, results: Sequence[Any], *, single: bool, fixed: Mapping[int, tuple[str, Any]]
+    ) -> None:
         self._torch = torch_module()
-        self._kernel = kernel
+        self._fixed = {number: name for number, (name, _) in fixed.items()}
+        self._prepared = kernel, self._state({number: tensor for number, (_, tensor) in fixed.items()})
         self._made = [(tuple(one.shape), one.dtype, _order(one)) for one in results]
         self._single = single
 
     def __call__(self, *tensors: Any) -> Any:
         """The results for these tensors."""
         torch = self._torch
-        given = [tensor.detach().contiguous() for tensor in tensors]
+        kernel = self._with_constants(tensors) if self._fixed else self._prepared[0]
+        given = [tensor.detach().contiguous() for n, tensor in enumerate(tensors) if n not in self._fixed]
         made = [torch.empty(shape, dtype=dtype) for shape, dtype, _ in self._made]
-        self._kernel(*given, out=made[0] if len(made) == 1 else tuple(made))
+        kernel(*given, out=made[0] if len(made) == 1 else tuple(made))
         laid = [
             one if strides is None else torch.empty_strided(one.shape, strides, dtype=one.dtype).copy_(one)
             for one, (_, _, strides) in zip(made, self._made, strict=True)
         ]
         return laid[0] if self._single else tuple(laid)
+
+    def _with_constants(self, tensors: Sequence[Any]) -> Kernel:
+        """The kernel with these parameters: a new one where they are others or were written to."""
+        kernel, known = self._prepared
+        state = self._state(tensors)
+        if [seen for _, *seen in state] != [seen for _, *seen in known]:
+            values = {name: array_of(tensors[number]) for number, name in self._fixed.items()}
+            values = {spec.name: values[spec.name] for spec in kernel.artifact.constants}
+            kernel = Kernel(kernel.artifact, values, provenance=kernel.provenance, device=kernel.device)
+            self._prepared = kernel, state
+        return kernel
+
+    def _state(self, tensors: Any) -> list[tuple[Any, int, int]]:
+        """The parameters, which keeps their memory from being another's, where they lie and how often they were written to."""
+        return [(tensors[n], tensors[n].data_ptr(), tensors[n]._version) for n in self._fixed]
 
 
 def _order(fake: Any) -> tuple[int, ...] | None:

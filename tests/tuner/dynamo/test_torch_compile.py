@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from tilesmith.common.errors import ArgumentError  # noqa: E402
+from tilesmith.tuner.apply.compile import compile as compile_model  # noqa: E402
 from tilesmith.tuner.dynamo.backend import backend  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
@@ -51,11 +52,13 @@ def test_inference_is_one_model(make: Any, shape: tuple[int, ...], capfd: pytest
     assert "1 parts are compiled" in said and "stays in torch" not in said
 
 
-def test_parameters_that_change_are_read_again() -> None:
-    module, x = mlp().eval(), torch.randn(4, 16)
-    compiled = ours(module)
+@pytest.mark.parametrize(("make", "shape"), [(mlp, (4, 16)), (convolutions, (2, 3, 16, 16))])
+@pytest.mark.parametrize("freeze", [False, True])
+def test_parameters_that_change_are_read_again(make: Any, shape: tuple[int, ...], freeze: bool) -> None:
+    module, x = make().eval(), torch.randn(shape)
+    compiled = ours(module, freeze=freeze)
     with torch.no_grad():
-        compiled(x)
+        torch.testing.assert_close(compiled(x), module(x))
         for parameter in module.parameters():
             parameter.mul_(2)
         torch.testing.assert_close(compiled(x), module(x))
@@ -73,6 +76,14 @@ def test_what_is_not_covered_stays_in_torch(capfd: pytest.CaptureFixture[str]) -
     said = capfd.readouterr().err
     assert "2 parts are compiled" in said
     assert [line for line in said.splitlines() if "stays in torch" in line] == ["  i0 stays in torch: i0.default"]
+
+
+def test_tensors_written_into_a_function_are_read() -> None:
+    def function(x: Any) -> Any:
+        return (x * torch.tensor([1.0, 2.0, 3.0])).relu() + torch.tensor(0.5)
+
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(ours(function)(x), function(x))
 
 
 def test_results_lie_in_memory_as_in_torch() -> None:
@@ -116,11 +127,26 @@ def test_a_part_that_cannot_be_compiled_runs_in_torch(
     assert "stays in torch: no kernel of this" in capfd.readouterr().err
 
 
+def test_frozen_parameters_are_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Any] = []
+
+    def kept(model: Any, **kwargs: Any) -> Any:
+        found.append(model)
+        return compile_model(model, **kwargs)
+
+    monkeypatch.setattr("tilesmith.tuner.dynamo.backend.compile", kept)
+    with torch.no_grad():
+        ours(mlp().eval(), freeze=True)(torch.randn(4, 16))
+    assert [len(model.constants) for model in found] == [4]
+    assert [tensor.shape for tensor in found[0].program.dynamic_inputs] == [(4, 16)]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"trails": 3}, "no option 'trails'.*did you mean trials"),
         ({"trials": -1}, "trials is no number"),
+        ({"freeze": 1}, "freeze is neither"),
         ({"db": 3}, "db is no path"),
         ({"accuracy": "sloppy"}, "accuracy"),
     ],
