@@ -1,7 +1,7 @@
 """One program becomes kernels: programs again, which are tuned and compiled apart, and equal ones once.
 
     inline    what is cheap, and what only moves data                                      (inline.py)
-    groups    a reduction with what finishes it (epilogues.py); what is computed row by row (rows.py); the rest by itself
+    groups    a reduction with what finishes it (epilogues.py); what is computed row by row; the rest by itself
     aliases   what is the same memory under another shape is no kernel at all               (places.py)
     kernels   each group with its inputs and outputs                                        (kernels.py)
 
@@ -20,13 +20,13 @@ from ...schedules.access import depends, is_anchor
 from ...schedules.prepared import constant_tensors
 from ...schedules.rules.cpu.rows import row_blocks_of
 from ...schedules.rules.cpu.tile import parts_of
+from ...schedules.rules.row_groups import row_group
 from ...tensor.program import Program, Stage
 from ...tensor.rewrites.normalise import normalise
 from .epilogues import Epilogue, epilogues
 from .inline import inlined
 from .kernels import kernel_of
 from .places import copied
-from .rows import row_members
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,14 @@ def _group(
         return [*members, *_products_before(program, program.stage(epilogue.reduction), taken)]
     if is_anchor(root):
         return [root.name, *_products_before(program, root, taken)]
-    return [root.name, *row_members(program, root, taken | ends)]
+    return [root.name, *row_group(program, root, taken | ends)[0]]
 
 
 def _products_before(program: Program, anchor: Stage, taken: AbstractSet[str]) -> list[str]:
     """The product, and what is done to each of its rows, that runs block by block with a product that reads it: attention."""
     if not is_anchor(anchor):
         return []
-    found = row_members(program, anchor, taken, products=True)
+    found, _ = row_group(program, anchor, taken, product=True)
     return found if found and _stays_near(normalise(kernel_of(program, [anchor.name, *found], frozenset()))) else []
 
 

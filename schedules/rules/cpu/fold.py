@@ -27,8 +27,8 @@ from ....tensor.scan import written_in_step
 from ...access import element_stride, output_stride
 from ...extents import ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..row_groups import row_axes
 from ..rule import Decided, Rule, rewriting
-from .stream import row_axes
 
 ROWS_AT_MOST = 8
 VECTORS_AT_MOST = 8

@@ -19,10 +19,10 @@ from ....tensor.rewrites.registry import apply_rewrite
 from ...access import identity_read, is_anchor, reads_of
 from ...inlining import can_inline, inline_stages
 from ...schedule import LoopHandle, Schedule
+from ..row_groups import row_axes
 from ..rule import Decided, Rule
 from .fold import common_axes
 from .rows import run_row_blocks
-from .stream import row_axes
 
 BLOCKS = (256, 512)
 SHORTEST = 2048  # points of an axis that is worth blocks: rows of a shorter one stay near as they are

@@ -17,8 +17,8 @@ from ....tensor.program import Program, Stage
 from ...access import contiguous_axis, depends, element_stride, is_anchor, is_expensive, plain_dimension
 from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..row_groups import RowAxes, row_members
 from ..rule import Decided, Rule
-from .stream import row_axes
 from .tile import can_tile, parts_of
 from .transpose import contiguous_dimension, square
 
@@ -43,25 +43,15 @@ def row_blocks_of(program: Program) -> RowBlocks | None:
         if parts is None or parts.rows is None:
             continue
         shared = (*parts.others, parts.rows)
-        rows: dict[str, tuple[str | None, ...]] = {root.name: shared}
-        members: list[str] = []
-        for stage in reversed(program.stages[: program.stages.index(root)]):
-            readers = program.consumers[stage.name]
-            if stage.name in program.outputs or stage.fold is not None or len(stage.tensors) > 1:
-                continue
-            if not readers or any(reader.name not in rows for reader in readers):
-                continue
-            own = row_axes(program, stage, rows, len(shared))
-            if own is None or (is_anchor(stage) and not _same_rows(program, stage, own)):
-                continue
-            rows[stage.name] = own
-            members.append(stage.name)
+        members = row_members(
+            program, root, shared, lambda stage, own: not is_anchor(stage) or _same_rows(program, stage, own)
+        )
         if any(is_anchor(program.stage(name)) for name in members):
             return RowBlocks(root.name, tuple(members))
     return None
 
 
-def _same_rows(program: Program, stage: Stage, own: tuple[str | None, ...]) -> bool:
+def _same_rows(program: Program, stage: Stage, own: RowAxes) -> bool:
     """Tells whether the rows of an anchor's register tile are rows of the root."""
     parts = parts_of(program, stage, stage) if can_tile(program, stage, stage) else None
     return parts is not None and parts.rows == own[-1]

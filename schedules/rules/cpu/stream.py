@@ -6,14 +6,13 @@ where their rows stay in a near cache. A producer is taken in only if nothing wo
 
 from __future__ import annotations
 
-from collections.abc import Set
 from math import prod
 
-from ....tensor.expr import Var
 from ....tensor.program import Program, Stage
-from ...access import contiguous_axis, depends, element_stride, is_anchor
+from ...access import contiguous_axis, element_stride
 from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..row_groups import row_group
 from ..rule import Decided, Rule
 from .transpose import crossing, transpose
 
@@ -205,72 +204,6 @@ def _is_large(stage: Stage) -> bool:
     for axis in stage.axes:
         total *= axis.extent
     return total >= LARGE
-
-
-def row_group(program: Program, root: Stage, taken: Set[str]) -> tuple[list[str], int]:
-    """Returns the producers that run inside of the rows of a root, consumers first, and how many leading axes make a row.
-
-    More row axes are tried first: the values of a row are then fewest.
-    """
-    for shared in range(len(root.axes) - 1, 0, -1):
-        if any(a.extent > 1 for a in root.axes[:shared]):
-            group = _members(program, root, shared, taken)
-            if group:
-                return group, shared
-    return [], 0
-
-
-def _members(program: Program, root: Stage, shared: int, taken: Set[str]) -> list[str]:
-    """Returns the producers all of whose readers run in the row, and which compute each value in one row only."""
-    rows: dict[str, tuple[str | None, ...]] = {root.name: tuple(a.name for a in root.axes[:shared])}
-    members: list[str] = []
-    for stage in reversed(program.stages):
-        if stage.name == root.name or stage.name in taken or stage.name in program.outputs or stage.fold is not None:
-            continue
-        readers = program.consumers[stage.name]
-        if not readers or len(stage.tensors) > 1 or is_anchor(stage) or any(r.name not in rows for r in readers):
-            continue
-        own = row_axes(program, stage, rows, shared)
-        if own is not None:
-            rows[stage.name] = own
-            members.append(stage.name)
-    return members
-
-
-def inside_rows(program: Program, root: Stage, members: list[str], shared: int) -> dict[str, tuple[str, ...]]:
-    """Returns the axes of each member that have more than one point inside of a row of its root."""
-    rows: dict[str, tuple[str | None, ...]] = {root.name: tuple(a.name for a in root.axes[:shared])}
-    inside: dict[str, tuple[str, ...]] = {}
-    for name in members:
-        stage = program.stage(name)
-        own = row_axes(program, stage, rows, shared)
-        assert own is not None
-        rows[name] = own
-        inside[name] = tuple(a.name for a in stage.axes if a.extent > 1 and a.name not in own)
-    return inside
-
-
-def row_axes(
-    program: Program, stage: Stage, rows: dict[str, tuple[str | None, ...]], shared: int
-) -> tuple[str | None, ...] | None:
-    """Tells which axis of a producer is each row axis of the root, if all its readers agree and no row axis is missing."""
-    found: tuple[str, ...] | None = None
-    for reader in program.consumers[stage.name]:
-        reader_rows = rows[reader.name]
-        for read in reader.reads():
-            if read.tensor != stage.name:
-                continue
-            own = []
-            for row in reader_rows:
-                place = [n for n, index in enumerate(read.indices) if row is not None and index == Var(row)]
-                moved = [n for n, index in enumerate(read.indices) if row is not None and depends(read, row)]
-                if len(place) != 1 or len(moved) < 1:
-                    return None
-                own.append(stage.axes[place[0]].name)
-            if found is not None and found != tuple(own):
-                return None
-            found = tuple(own)
-    return found if found is not None and len(set(found)) == shared else None
 
 
 STREAM = Rule("stream", matches=_matches, apply=_apply)

@@ -15,8 +15,8 @@ from ....tensor.program import Program, Stage
 from ...access import contiguous_axis, output_stride
 from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
-from ..cpu.stream import inside_rows, row_group
 from ..cpu.transpose import crossing
+from ..row_groups import inside_rows, row_group
 from ..rule import Decided, Rule
 from .binding import bind_blocks, bind_threads, lanes_factor, require_threads, threads_factor
 from .transpose import transpose

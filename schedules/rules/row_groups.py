@@ -1,0 +1,115 @@
+"""What is computed row by row: a stage, and the producers of which it needs the values of one row at a time.
+
+A softmax or a normalisation is such a group, and so is a product of a product with something of each row between. Producers
+run inside of the rows of the last stage, where what they leave stays in a near cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from heapq import heappop, heappush
+
+from ...tensor.expr import Var
+from ...tensor.program import Program, Stage
+from ..access import depends, is_anchor
+
+RowAxes = tuple[str | None, ...]  # of a stage: which axis is each row axis of the root
+
+
+def row_group(program: Program, root: Stage, taken: AbstractSet[str], product: bool = False) -> tuple[list[str], int]:
+    """Returns the producers that run inside of the rows of a root, consumers first, and how many leading axes make a row.
+
+    More row axes are tried first: the values of a row are then fewest. `product`: one product with reuse must be among them;
+    otherwise none is.
+    """
+    for shared in range(len(root.axes) - 1, 0, -1):
+        if any(a.extent > 1 for a in root.axes[:shared]):
+            group = _of_rows(program, root, shared, taken, product)
+            if group:
+                return group, shared
+    return [], 0
+
+
+def _of_rows(program: Program, root: Stage, shared: int, taken: AbstractSet[str], product: bool) -> list[str]:
+    products: list[str] = []
+
+    def may(stage: Stage, own: RowAxes) -> bool:
+        if stage.name in taken or (is_anchor(stage) and len(products) == product):
+            return False
+        if is_anchor(stage):
+            products.append(stage.name)
+        return True
+
+    members = row_members(program, root, tuple(a.name for a in root.axes[:shared]), may)
+    return members if len(products) == product else []
+
+
+def row_members(program: Program, root: Stage, row: RowAxes, may: Callable[[Stage, RowAxes], bool]) -> list[str]:
+    """Returns the producers all of whose readers run in the row, and which compute each value in one row only, consumers first.
+
+    `may`: whether such a stage, with its row axes, is taken in. Only what the root or a member reads is looked at.
+    """
+    rows: dict[str, RowAxes] = {root.name: row}
+    members: list[str] = []
+    waiting: list[int] = []
+    seen: set[str] = set()
+
+    def wait_for_producers(stage: Stage) -> None:
+        for read in stage.reads():
+            producer = program.producers.get(read.tensor)
+            if producer is not None and producer.name not in seen:
+                seen.add(producer.name)
+                heappush(waiting, -program.places[producer.name])
+
+    wait_for_producers(root)
+    while waiting:
+        stage = program.stages[-heappop(waiting)]
+        own = _row_of(program, stage, rows, len(row))
+        if own is not None and may(stage, own):
+            rows[stage.name] = own
+            members.append(stage.name)
+            wait_for_producers(stage)
+    return members
+
+
+def _row_of(program: Program, stage: Stage, rows: Mapping[str, RowAxes], shared: int) -> RowAxes | None:
+    if stage.name in program.outputs or stage.fold is not None or len(stage.tensors) > 1:
+        return None
+    if any(reader.name not in rows for reader in program.consumers[stage.name]):
+        return None
+    return row_axes(program, stage, rows, shared)
+
+
+def inside_rows(program: Program, root: Stage, members: list[str], shared: int) -> dict[str, tuple[str, ...]]:
+    """Returns the axes of each member that have more than one point inside of a row of its root."""
+    rows: dict[str, RowAxes] = {root.name: tuple(a.name for a in root.axes[:shared])}
+    inside: dict[str, tuple[str, ...]] = {}
+    for name in members:
+        stage = program.stage(name)
+        own = row_axes(program, stage, rows, shared)
+        assert own is not None
+        rows[name] = own
+        inside[name] = tuple(a.name for a in stage.axes if a.extent > 1 and a.name not in own)
+    return inside
+
+
+def row_axes(program: Program, stage: Stage, rows: Mapping[str, RowAxes], shared: int) -> RowAxes | None:
+    """Tells which axis of a producer is each row axis of the root, if all its readers agree and no row axis is missing."""
+    found: tuple[str, ...] | None = None
+    for reader in program.consumers[stage.name]:
+        reader_rows = rows[reader.name]
+        for read in reader.reads():
+            if read.tensor != stage.name:
+                continue
+            own = []
+            for row in reader_rows:
+                place = [n for n, index in enumerate(read.indices) if row is not None and index == Var(row)]
+                moved = [n for n, index in enumerate(read.indices) if row is not None and depends(read, row)]
+                if len(place) != 1 or len(moved) < 1:
+                    return None
+                own.append(stage.axes[place[0]].name)
+            if found is not None and found != tuple(own):
+                return None
+            found = tuple(own)
+    return found if found is not None and len(set(found)) == shared else None
