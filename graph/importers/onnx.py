@@ -7,7 +7,6 @@ import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from ..functions.function import NotCovered
 from ..model import Model
 from . import onnx_file as file
 from .assemble import Assembler
+from .faults import Faults
 from .onnx_operators.control import BODIES, bodies_in, unrolled
 from .onnx_operators.registry import Array, Held, Node, Value, converters
 
@@ -59,29 +59,6 @@ _UNKNOWN = _Unknown()
 Scope = MutableMapping[str, Any]  # name -> Value, or _UNKNOWN
 
 
-@dataclass
-class _Faults:
-    """What is not covered, with the nodes where it stands."""
-
-    found: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, what: str, node: str) -> None:
-        named = self.found.setdefault(what, [])
-        if node not in named:
-            named.append(node)
-
-    def raised(self) -> ArgumentError:
-        """One error for all: each operator with its nodes, the first few of many."""
-        lines = []
-        for what, nodes in self.found.items():
-            more = f" and {len(nodes) - 6} more" if len(nodes) > 6 else ""
-            lines.append(f"{what}: {', '.join(nodes[:6])}{more}")
-        return ArgumentError(
-            "the model has what is not covered", expected="operators of docs/models.md with static shapes",
-            found="\n            ".join(lines),
-        )  # fmt: skip
-
-
 class _Import:
     """One file on its way to a model."""
 
@@ -91,7 +68,7 @@ class _Import:
                           for one in proto.opset_import}  # fmt: skip
         self._sizes = sizes
         self._made = Assembler()
-        self._faults = _Faults()
+        self._faults = Faults()
         self._constants: dict[int, tuple[Array, Tensor]] = {}
         self._names: dict[int, tuple[Array, str]] = {}  # of known arrays that have names
         self._inside = 0  # how many bodies of functions are around
@@ -104,8 +81,8 @@ class _Import:
         wanted = [one.name for one in self._graph.output]
         self._run(self._graph.node, scope, wanted, self._versions)
         outputs = [(one.name, value) for one in self._graph.output if (value := self._output(one, scope)) is not None]
-        if self._faults.found:
-            raise self._faults.raised()
+        if self._faults:
+            raise self._faults.refusal("model")
         return self._made.model(outputs, name)
 
     def _initial(self, graph: Any, scope: Scope) -> None:
@@ -321,7 +298,7 @@ class _Import:
     def _output(self, declared: Any, scope: Scope) -> Tensor | None:
         value = scope.get(declared.name, _UNKNOWN)
         if isinstance(value, _Unknown) or value is None:
-            if not self._faults.found:
+            if not self._faults:
                 self._faults.add("an output that nothing computes", declared.name)
             return None
         try:

@@ -49,7 +49,7 @@ class _Import:
         try:
             results = self._nodes.run(self._program.graph_module, graph, values)
         except NotCovered as error:  # of what the module returns; that of its nodes is known already
-            self._nodes.faults.setdefault(error.problem, []).append("output")
+            self._nodes.faults.add(error.problem, "output")
             raise self._nodes.refusal() from None
         outputs = self._outputs(results)
         if self._nodes.faults:
@@ -91,9 +91,9 @@ class _Import:
                 continue
             if spec.kind.name != "USER_OUTPUT":
                 what = spec.kind.name.lower().replace("_", " ")
-                self._nodes.faults.setdefault(f"a {what}", []).append(str(spec.target))
+                self._nodes.faults.add(f"a {what}", str(spec.target))
             elif not isinstance(value, Tensor):
-                self._nodes.faults.setdefault("a result that is no tensor", []).append(repr(value)[:40])
+                self._nodes.faults.found.setdefault("a result that is no tensor", []).append(repr(value)[:40])
             else:
                 found.append((self._wanted.get(spec.arg.name, spec.arg.name), value))
         return found

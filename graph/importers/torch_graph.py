@@ -49,7 +49,7 @@ def uncovered(module: Any) -> dict[str, str]:
             node.args[0].name: value.why for node, value in values.items() if isinstance(value, Missing) and node.users
         }
         if not missing.keys() - left.keys():
-            return left | {name: what for what, names in nodes.faults.items() for name in names}
+            return left | {name: what for what, names in nodes.faults.found.items() for name in names}
         left |= missing
 
 

@@ -18,6 +18,7 @@ from ..functions.elementwise import cast
 from ..functions.function import NotCovered
 from .assemble import Assembler
 from .aten.registry import Empty, Missing, converters, result
+from .faults import Faults
 from .torch_export import array_of, dtype_of, operator_name, torch_module
 
 _IGNORED = ("device", "layout", "pin_memory", "memory_format", "generator", "non_blocking", "copy")
@@ -39,7 +40,7 @@ class Nodes:
         self._made = made
         self._wanted = wanted
         self._skipped = skipped
-        self.faults: dict[str, list[str]] = {}
+        self.faults = Faults()
 
     def input(self, node: Any) -> Any:
         """An input of the model for a placeholder; what is no tensor is fixed."""
@@ -79,9 +80,7 @@ class Nodes:
 
     def fault(self, what: str, node: Any) -> None:
         """Remembers what is not covered of a node."""
-        named = self.faults.setdefault(what, [])
-        if node.name not in named:
-            named.append(node.name)
+        self.faults.add(what, node.name)
 
     def _attribute(self, owner: Any, node: Any) -> Any:
         found = operator.attrgetter(node.target)(owner)
@@ -187,15 +186,8 @@ class Nodes:
         return tuple(value.shape)
 
     def refusal(self) -> ArgumentError:
-        """One error for all: each operator with its nodes, the first few of many."""
-        lines = []
-        for what, nodes in self.faults.items():
-            more = f" and {len(nodes) - 6} more" if len(nodes) > 6 else ""
-            lines.append(f"{what}: {', '.join(nodes[:6])}{more}")
-        return ArgumentError(
-            "the module has what is not covered", expected="operators of docs/models.md with static shapes",
-            found="\n            ".join(lines), advice="write these parts with other operators, or leave them to torch",
-        )  # fmt: skip
+        """One error for all that is not covered."""
+        return self.faults.refusal("module", "write these parts with other operators, or leave them to torch")
 
 
 def _lies_in_rows(value: Any) -> bool:
