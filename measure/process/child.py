@@ -11,12 +11,12 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...common.interpreters import interpreter
 from ..result import Status
 from .frames import Inbox, send
 from .oom import memory_kills
@@ -46,10 +46,8 @@ class Child:
         ours, theirs = socket.socketpair()
         output, their_output = os.pipe()
         os.set_blocking(output, False)
-        package = __name__.rpartition(".")[0]
-        code = f"import sys; sys.path[:] = {sys.path!r}; from {package}.worker import main; main({theirs.fileno()})"
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code],
+            interpreter(f"{__package__}.worker", f"main({theirs.fileno()})"),
             stdin=subprocess.PIPE,
             stdout=their_output,
             stderr=their_output,

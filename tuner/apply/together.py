@@ -18,6 +18,7 @@ from threading import Thread
 from typing import IO, Any
 
 from ...codegen.artifact import Artifact
+from ...common.interpreters import interpreter
 from ...schedules.task import Task
 from ...targets.host import usable_cores
 from .first_built import first_built
@@ -58,11 +59,11 @@ def _serve(
     tasks: Sequence[Task], db: str | Path | None, strict: bool, waiting: SimpleQueue[int], found: dict[int, Built]
 ) -> None:
     """Hands tasks to one helper, until there are none or it is gone. What it fails with is met again in this process."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import _help; _help()"
-    command = [sys.executable, "-c", code]
     with (
         suppress(OSError, EOFError, pickle.UnpicklingError),
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0) as helper,
+        subprocess.Popen(
+            interpreter(__name__, "_help()"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
+        ) as helper,
     ):
         assert helper.stdin is not None and helper.stdout is not None
         try:
