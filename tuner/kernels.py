@@ -18,9 +18,9 @@ from ..tensor.program import Program
 FEW = 4  # kernels of a program that is searched whole
 
 
-def parts_of(program: Program) -> Partition | None:
-    """The kernels of a program that is not scheduled as one task; None for one that is."""
-    if len(program.stages) <= 1:
+def parts_of(program: Program, target: Target) -> Partition | None:
+    """The kernels of a program that is not scheduled as one task; None for one that is, as all are for GPUs."""
+    if target.kind == "cuda" or len(program.stages) <= 1:
         return None
     found = partition(program)
     products = sum(any(map(is_anchor, kernel.stages)) for kernel in found.kernels)
@@ -58,21 +58,20 @@ def tuned_apart(
     programs: Sequence[Program], weights: Sequence[float], target: Target, threads: int, accuracy: Accuracy
 ) -> tuple[list[Program], list[float]]:
     """The programs whose tasks a search has, equal ones once, and how often each is needed: kernels stand for what is cut."""
-    if target.kind == "cuda":
-        return list(programs), list(weights)
     found: dict[str, int] = {}
     tasks: list[Program] = []
     counts: list[float] = []
     for program, weight in zip(programs, weights, strict=True):
-        parts = parts_of(program) if isinstance(program, Program) else None
+        parts = parts_of(program, target) if isinstance(program, Program) else None
         if parts is None:
             tasks.append(program)
             counts.append(weight)
             continue
-        for kernel in parts.kernels:
-            place = found.setdefault(Task.of(kernel, target, threads, accuracy).text, len(tasks))
+        kernels = Kernels.of(parts, target, threads, accuracy)
+        for number, task in enumerate(kernels.tasks):
+            place = found.setdefault(task.text, len(tasks))
             if place == len(tasks):
-                tasks.append(kernel)
+                tasks.append(kernels.first(number))
                 counts.append(0.0)
-            counts[place] += weight
+            counts[place] += weight * kernels.number.count(number)
     return tasks, counts

@@ -17,13 +17,9 @@ def kernel_of(program: Program, members: Iterable[str], prepared: frozenset[str]
     stages = _with_prepared(program, chosen, prepared)
     defined = {tensor.name for stage in stages for tensor in stage.tensors}
     read = dict.fromkeys(r.tensor for stage in stages for r in stage.reads() if r.tensor not in defined)
-    tables = tuple(table for table in program.tables if table.tensor.name in read)
+    tables = {table.tensor.name: table for table in program.tables if table.tensor.name in read}
     declared = {item.tensor.name: item for item in program.inputs}
-    inputs = [
-        declared.get(name) or Input(_plain(program.tensors[name]))
-        for name in read
-        if all(table.tensor.name != name for table in tables)
-    ]
+    inputs = [declared.get(name) or Input(_plain(program.tensors[name])) for name in read if name not in tables]
     outputs = [
         tensor.name
         for stage in stages
@@ -31,7 +27,7 @@ def kernel_of(program: Program, members: Iterable[str], prepared: frozenset[str]
         for tensor in stage.tensors
         if tensor.name in program.outputs or any(c.name not in chosen for c in program.consumers[tensor.name])
     ]
-    return Program(tuple(inputs), tuple(stages), tuple(outputs), tables)
+    return Program(tuple(inputs), tuple(stages), tuple(outputs), tuple(tables.values()))
 
 
 def _plain(tensor: Tensor) -> Tensor:

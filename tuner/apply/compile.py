@@ -62,7 +62,7 @@ def compile(
     if resolved.kind != "cuda":  # what a GPU runs can be looked at anywhere
         check_runs_here(resolved)
     count, kept = thread_count(threads, resolved), accuracy_named(accuracy)
-    parts = parts_of(program) if resolved.kind != "cuda" and isinstance(program, Program) else None
+    parts = parts_of(program, resolved) if isinstance(program, Program) else None
     if parts is not None:
         kernels = Kernels.of(parts, resolved, count, kept)
         return compile_parts(program, kernels, db, constants, strict=strict)

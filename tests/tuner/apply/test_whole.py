@@ -18,6 +18,8 @@ from tilesmith.targets.target import parse_target
 from tilesmith.tuner.apply.together import WORTH, first_built_of
 from tilesmith.tuner.kernels import Kernels, parts_of, tuned_apart
 
+HOST = parse_target("host")
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,18 +53,16 @@ def expected(x: np.ndarray, constants: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def test_a_program_of_one_product_is_one_task() -> None:
-    assert parts_of(layers(20, 24)) is None
-    assert parts_of(ts.ops.attention(heads=2, queries=48, keys=48, width=16)) is None
+    assert parts_of(layers(20, 24), HOST) is None
+    assert parts_of(ts.ops.attention(heads=2, queries=48, keys=48, width=16), HOST) is None
 
 
 def test_equal_kernels_are_one_task() -> None:
-    parts = parts_of(layers(24, 24, 24, 20))
+    parts = parts_of(layers(24, 24, 24, 20), HOST)
     assert parts is not None
-    kernels = Kernels.of(parts, parse_target("host"), 1, "default")
+    kernels = Kernels.of(parts, HOST, 1, "default")
     assert kernels.number == (0, 0, 1) and len(kernels.tasks) == 2
-    programs, weights = tuned_apart(
-        [layers(24, 24, 24, 20), layers(20, 24)], [2, 1], parse_target("host"), 1, "default"
-    )
+    programs, weights = tuned_apart([layers(24, 24, 24, 20), layers(20, 24)], [2, 1], HOST, 1, "default")
     assert weights == [4, 2, 1] and len(programs) == 3
 
 
@@ -85,7 +85,7 @@ def test_strict_wants_a_record_of_each_kernel() -> None:
 def test_helpers_pick_what_this_process_does_and_one_that_dies_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilesmith.tuner.apply.together.usable_cores", lambda: 2)
     sizes = [(4, 8 + n, 16) for n in range(WORTH)]
-    tasks = [Task.of(ts.ops.matmul(m=m, n=n, k=k), parse_target("host"), 1) for m, n, k in sizes]
+    tasks = [Task.of(ts.ops.matmul(m=m, n=n, k=k), HOST, 1) for m, n, k in sizes]
     found = first_built_of(tasks, None, strict=False)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     again = first_built_of(tasks, None, strict=False)
