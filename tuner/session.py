@@ -15,7 +15,7 @@ from ..measure.given import digest
 from ..measure.result import Job, Measurement, Purpose, Status
 from ..schedules.space import Candidate
 from ..schedules.space_ops import population
-from .effort import Opening
+from .effort import OpeningTrials
 from .problem import Problem
 from .records.data import Record, Run, Trial
 from .records.database import Database, rank
@@ -89,7 +89,7 @@ class Session:
         place = (record.trial.machine, record.trial.measurement.builder)
         return place != (self.problem.machine.key, self.problem.builder)
 
-    def last(self, opening: Opening) -> list[Candidate]:
+    def last(self, opening: OpeningTrials) -> list[Candidate]:
         """What is measured where nothing else runs: the unscheduled nest, if that does not take too long."""
         unscheduled = self.problem.unscheduled()
         return [unscheduled] if unscheduled and self._is_affordable(unscheduled, opening.affordable) else []
