@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from ..common.debug import Level, show
+from ..common.debug import DebugLevel, show
 from ..measure.checking.verify import YARDSTICK_SECONDS
 from ..measure.given import digest
 from ..measure.result import Job, Measurement, Purpose, Status
@@ -52,7 +52,7 @@ class Session:
         database.add_task(problem.identity)
         database.add_machine(problem.machine)
         database.add_sketches({problem.sketch(arm) for arm in range(len(problem.space.arms))})
-        show(Level.TASK, problem.title, f"task {problem.identity.key[:12]}: {problem.title}")
+        show(DebugLevel.TASK, problem.title, f"task {problem.identity.key[:12]}: {problem.title}")
         run = database.begin_run(problem.identity.key, json.dumps(request, sort_keys=True))
         apart = _of_other_inputs(database, problem)
         known = database.records(problem.identity.key, machine=problem.machine.key, builder=problem.builder)
@@ -138,7 +138,7 @@ class Session:
             elapsed=self.spent,
         )
         self.database.add(trial)
-        show(Level.TRIAL, self.problem.title, lambda: _line(sketch, config, measurement, purpose))
+        show(DebugLevel.TRIAL, self.problem.title, lambda: _line(sketch, config, measurement, purpose))
         if purpose is Purpose.SEARCH:
             self.done += 1
             self.fastest = min(self.fastest, measurement.seconds)

@@ -22,7 +22,7 @@ def stored(buffer: Buffer, view: View, statement: Statement) -> Statement:
     return If(view.only, statement)
 
 
-class Body:
+class StageBody:
     """Writes values and stores of the stages of a tree."""
 
     def __init__(self, tree: LoopTree, storage: dict[str, Storage], names: Names) -> None:

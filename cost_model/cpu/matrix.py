@@ -22,7 +22,7 @@ from ...targets.target import Target
 from ...tensor.matrix_pairs import matrix_pairs
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels
-from .work import StageWork, Work
+from .work import InstructionCounts, StageWork
 
 TILE_LOOPS = 3  # rows, columns, words
 
@@ -42,7 +42,7 @@ class MatrixWork(StageWork):
         found = matrix_pairs(stage.definition.bodies[0], *axes)
         self.pairs = () if found is None else found.pairs  # such a stage is refused where code is made
 
-    def work(self) -> Work:
+    def work(self) -> InstructionCounts:
         """Works out all counts of the stage."""
         stage = self.stage
         steps = stage.trips[stage.body]
@@ -55,7 +55,7 @@ class MatrixWork(StageWork):
         reloads = stores if any(stage.plan.loops.reduces[:held]) else 0.0
         used = np.minimum(self.sums + self.rows + self.columns, np.maximum(TILES, self.sums + 2.0))
         innermost, exits, unrolled = self._loops()
-        return Work(
+        return InstructionCounts(
             operations=0.0,
             loads=loads * SIDE + reloads,
             broadcasts=0.0,
@@ -93,7 +93,7 @@ class MatrixWork(StageWork):
         return loads
 
 
-def work_of(counted: Levels, stage: StageLevels, target: Target) -> Work:
+def work_of(counted: Levels, stage: StageLevels, target: Target) -> InstructionCounts:
     """Works out the work of a stage, on a matrix unit or not."""
     kind = StageWork if stage.loops.tensorized is None else MatrixWork
     return kind(counted, stage, target).work()
