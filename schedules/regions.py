@@ -17,11 +17,12 @@ independently and totals are products. This is exact; multiplying ceilings of ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import product as cartesian
 
 from ..common.errors import ScheduleError
-from ..tensor.expr import Expr, Var
+from ..tensor.expr import Const, Expr, Op, Var
 from ..tensor.indices.affine import affine, interval
 from ..tensor.program import Stage
 from .extents import Extent, ceildiv, maximum, minimum, product, round_up
@@ -196,12 +197,17 @@ def axis_forms(tree: LoopTree, stage: str, outer: str) -> dict[str, BoxAxis]:
     """What one opening of `stage` covers along each of its axes, as a function of the axes of `outer` around it."""
     definition = tree.definition(stage)
     if stage == outer:
-        return {a.name: BoxAxis(((a.name, 1),), 0, 0) for a in definition.all_axes}
+        return identity_forms(definition)
     at = tree.by_stage[stage].at
     if at is None:
         raise ScheduleError(f"{stage} does not run inside of {outer}")
     forms = axis_forms(tree, at[0], outer)
     return {axis: _compose(box, forms) for axis, box in box_axes(tree, stage, at).items()}
+
+
+def identity_forms(stage: Stage) -> dict[str, BoxAxis]:
+    """What a stage covers of itself."""
+    return {a.name: BoxAxis(((a.name, 1),), 0, 0) for a in stage.all_axes}
 
 
 def _compose(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis:
@@ -218,12 +224,29 @@ def _compose(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis:
 
 def index_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis:
     """The values of an index expression of a stage, given those of its axes."""
+    clamped = _clamped_form(index, forms, definition)
+    if clamped is not None:
+        return clamped
     form = affine(index)
     if all(isinstance(atom, Var) and coefficient > 0 for atom, coefficient in form.terms):
         terms = tuple((atom.name, c) for atom, c in form.terms if isinstance(atom, Var))
         return _compose(BoxAxis(terms, form.constant, form.constant), forms)
     low, high = interval(index, {a.name: (0, a.extent - 1) for a in definition.all_axes})
     return BoxAxis((), low, high)
+
+
+def _clamped_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis | None:
+    """The values of `min(e, number)` or `max(e, number)`: those of e, and as much more as the clamp moves any of them."""
+    match index:
+        case Op(name="min" | "max" as name, args=(Const(value=limit), inner) | (inner, Const(value=limit))):
+            form = index_form(inner, forms, definition)
+            low, high = interval(inner, {a.name: (0, a.extent - 1) for a in definition.all_axes})
+            if not form.terms:
+                return None
+            if name == "max":
+                return replace(form, high=form.high + max(0, int(limit) - low))
+            return replace(form, low=form.low - max(0, high - int(limit)))
+    return None
 
 
 def box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAxis]:
@@ -238,11 +261,14 @@ def box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAx
 
 
 def _box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAxis]:
-    definition = tree.definition(stage)
+    readers = [(tree.definition(name), axis_forms(tree, name, at[0])) for name in consumers_inside(tree, stage, at)]
+    return needed_boxes(tree.definition(stage), readers)
+
+
+def needed_boxes(definition: Stage, readers: Sequence[tuple[Stage, dict[str, BoxAxis]]]) -> dict[str, BoxAxis]:
+    """What readers need of a stage, given what they cover themselves; reductions are whole."""
     needed: dict[str, BoxAxis] = {}
-    for consumer in consumers_inside(tree, stage, at):
-        forms = axis_forms(tree, consumer, at[0])
-        reader = tree.definition(consumer)
+    for reader, forms in readers:
         for number, tensor in enumerate(definition.tensors):
             for read in reader.reads():
                 if read.tensor != tensor.name:
