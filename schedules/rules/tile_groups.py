@@ -35,9 +35,14 @@ class TileGroup:
         boxes = [box for name in self.members for box in self.forms[name].values()]
         return max((box.high - box.low for box in boxes if axis in {term for term, _ in box.terms}), default=0)
 
+    @property
+    def has_halo(self) -> bool:
+        """Whether some member has points that several tiles need."""
+        return any(box.terms and box.high > box.low for name in self.members for box in self.forms[name].values())
+
 
 def tile_group(program: Program, root: Stage, taken: AbstractSet[str], widest: int) -> TileGroup | None:
-    """Returns the group of a root, or None where no member has points that several points of its readers share.
+    """Returns the group of a root; None for a stage that is no root of one.
 
     `taken`: stages that run elsewhere. `widest`: the halo of a member along each axis, at most.
     """
@@ -68,8 +73,7 @@ def tile_group(program: Program, root: Stage, taken: AbstractSet[str], widest: i
             forms[stage.name] = own
             members.append(stage.name)
             wait_for_producers(stage)
-    group = TileGroup(root.name, tuple(members), forms)
-    return group if any(group.halo(axis.name) for axis in root.axes) else None
+    return TileGroup(root.name, tuple(members), forms)
 
 
 def _covered(program: Program, stage: Stage, forms: dict[str, Forms], widest: int) -> Forms | None:

@@ -31,7 +31,9 @@ TERMS_AT_MOST = 512  # in the code of one block
 
 @dataclass(frozen=True, slots=True)
 class Overlapped:
-    """That groups run by tiles: noted down where it was chosen."""
+    """The roots of the groups that run by tiles: noted down where it was chosen."""
+
+    roots: frozenset[str]
 
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
@@ -40,7 +42,7 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
     if not groups or not s.variant("overlapped tiles", [False, True]):
         return decided
     kept = frozenset[str]().union(*(worth_keeping(s.program, group) for group in groups))
-    return decided.keeping(kept).noting(Overlapped())
+    return decided.keeping(kept).noting(Overlapped(frozenset(group.root for group in groups)))
 
 
 def _groups(program: Program, decided: Decided) -> list[TileGroup]:
@@ -48,9 +50,11 @@ def _groups(program: Program, decided: Decided) -> list[TileGroup]:
     taken = set(decided.taken | decided.alone | decided.nests)
     for stage in reversed(program.stages):
         group = None if stage.name in taken else tile_group(program, stage, taken, HALO)
-        if group is not None and _is_more_than_a_slide(program, group):
+        if group is None:
+            continue
+        taken |= {group.root, *group.members}
+        if group.has_halo and _is_more_than_a_slide(program, group):
             found.append(group)
-            taken |= {group.root, *group.members}
     return found
 
 
@@ -68,10 +72,11 @@ def _is_more_than_a_slide(program: Program, group: TileGroup) -> bool:
 
 
 def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
-    if decided.fact(Overlapped) is None:
+    chosen = decided.fact(Overlapped)
+    if chosen is None or stage.name not in chosen.roots:
         return None
     group = tile_group(program, stage, decided.taken | decided.nests, HALO)
-    return None if group is None or not group.members else stage.name
+    return stage.name if group is not None and group.has_halo else None
 
 
 def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
