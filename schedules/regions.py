@@ -40,6 +40,10 @@ class BoxAxis:
     low: int
     high: int
 
+    def step(self, axis: str) -> int:
+        """How far the points move when those of an outer axis move by one."""
+        return next((coefficient for outer, coefficient in self.terms if outer == axis), 0)
+
     def extent(self, sizes: dict[str, Extent]) -> Extent:
         """How many points, from how many points of each outer axis are covered."""
         total: Extent = self.high - self.low + 1 - sum(coefficient for _, coefficient in self.terms)
@@ -101,7 +105,43 @@ def opening(tree: LoopTree, stage: StageLoops) -> Opening:
         if axis not in related:
             unrelated = unrelated * reached(tree, outer, around, axis, depth)
     below = {axis: below_sizes(tree, outer, around, axis, depth) for axis in related}
-    return Opening(unrelated, {axis: _box_sizes(box, below) for axis, box in boxes.items()})
+    sizes = {axis: _box_sizes(box, below) for axis, box in boxes.items()}
+    loop = outer.loops[depth - 1]
+    for axis, kept in kept_points(tree, stage).items():
+        stored = below_sizes(tree, outer, around, loop.axis, depth - 1)
+        sizes[axis] = _new_sizes(stored, loop.stride, boxes[axis].step(loop.axis), kept)
+    return Opening(unrelated, sizes)
+
+
+def kept_points(tree: LoopTree, stage: StageLoops) -> dict[str, int]:
+    """Axis -> how many points of the box of the trip before are still needed, of a stage whose storage lives on.
+
+    Such a box moves by whole trips of the loop that the stage is attached to, so all that it needs beside them was computed
+    in trips before.
+    """
+    if stage.at is None or stage.stored is None:
+        return {}
+    moving = tree.by_stage[stage.at[0]].loop(stage.at[1]).axis
+    whole = {a.name: a.extent for a in tree.definition(stage.at[0]).reduction}
+    found = {}
+    for axis, box in box_axes(tree, stage.stage, stage.at).items():
+        others = [(outer, step) for outer, step in box.terms if outer != moving]
+        if box.step(moving) and all(outer in whole for outer, _ in others):
+            width = box.high - box.low + 1 + sum(step * (whole[outer] - 1) for outer, step in others)
+            found[axis] = width - box.step(moving)
+    return found
+
+
+def _new_sizes(stored: Sizes, stride: Extent, coefficient: int, kept: int) -> Sizes:
+    """What is new in each trip of a loop: in the first of each run what is kept from then on too."""
+    result: list[tuple[Extent, Extent]] = []
+    for size, count in stored:
+        first = minimum(size, stride)
+        left = size - first
+        result.append((coefficient * first + kept, count * minimum(size, 1)))
+        result.append((coefficient * stride, count * (left // stride)))
+        result.append((coefficient * (left % stride), count * minimum(left % stride, 1)))
+    return tuple(result)
 
 
 def _box_sizes(box: BoxAxis, below: dict[str, Sizes]) -> Sizes:

@@ -35,6 +35,16 @@ class TileGroup:
         boxes = [box for name in self.members for box in self.forms[name].values()]
         return max((box.high - box.low for box in boxes if axis in {term for term, _ in box.terms}), default=0)
 
+    def slides(self, stage: Stage, axis: str) -> bool:
+        """Tells whether blocks along an axis of the root need rows of a member again that the block before has needed."""
+        moved = {name: box for name, box in self.forms[stage.name].items() if axis in {term for term, _ in box.terms}}
+        rows = {axes[-1].name for n in range(len(stage.tensors)) if (axes := stage.axes_of(n))}
+        return (
+            bool(moved)
+            and rows.isdisjoint(moved)
+            and all(len(box.terms) == 1 and box.high - box.low + 1 >= box.terms[0][1] for box in moved.values())
+        )
+
     @property
     def has_halo(self) -> bool:
         """Whether some member has points that several tiles need."""

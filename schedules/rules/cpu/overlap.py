@@ -22,7 +22,9 @@ from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule
 from ..tile_groups import TileGroup, tile_group, worth_keeping
 from .slide import slide_of
+from .stream import perhaps_streaming
 
+APART, TILES, SLIDING = "apart", "tiles", "sliding"
 HALO = 32  # points that the border of a member has along one axis, both sides together, at most
 ROWS_AT_MOST = 8
 VECTORS_AT_MOST = 4
@@ -34,15 +36,17 @@ class Overlapped:
     """The roots of the groups that run by tiles: noted down where it was chosen."""
 
     roots: frozenset[str]
+    sliding: bool  # members slide along the rows of a tile: each row is computed once
 
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
-    """Decides whether groups run by tiles. What is read a few points apart, and is not computed at once, is kept then."""
-    groups = list(_groups(s.program, decided))
-    if not groups or not s.variant("overlapped tiles", [False, True]):
+    """Decides whether groups run by tiles, and how. What is read a few points apart stays a stage then."""
+    groups = _groups(s.program, decided)
+    how = s.variant("stages", [APART, TILES, SLIDING]) if groups else APART
+    if how == APART:
         return decided
     kept = frozenset[str]().union(*(worth_keeping(s.program, group) for group in groups))
-    return decided.keeping(kept).noting(Overlapped(frozenset(group.root for group in groups)))
+    return decided.keeping(kept).noting(Overlapped(frozenset(group.root for group in groups), how == SLIDING))
 
 
 def _groups(program: Program, decided: Decided) -> list[TileGroup]:
@@ -81,15 +85,17 @@ def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
 
 def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     group = tile_group(s.program, s.program.stage(root), decided.taken | decided.nests, HALO)
-    assert group is not None
-    return _Tiles(s, group).apply()
+    chosen = decided.fact(Overlapped)
+    assert group is not None and chosen is not None
+    return _Tiles(s, group, chosen.sliding).apply()
 
 
 class _Tiles:
     """The tunables of a group and the steps that schedule it."""
 
-    def __init__(self, s: Schedule, group: TileGroup) -> None:
-        self.s, self.group = s, group
+    def __init__(self, s: Schedule, group: TileGroup, sliding: bool) -> None:
+        self.s, self.group, self.sliding = s, group, sliding
+        self.moving = {group.root}  # stages that run block of rows by block of rows
         stages = [s.program.stage(name) for name in (group.root, *group.members)]
         self.rows = s.factor(f"{group.root}.rows", ROWS_AT_MOST, default=4)
         self.vectors = s.factor(f"{group.root}.vectors", VECTORS_AT_MOST, default=2)
@@ -122,8 +128,9 @@ class _Tiles:
         s.parallel(*ones, *outer, columns[0])
         s.unroll(*window, *block, columns[2])
         s.vectorize(columns[3])
+        perhaps_streaming(s, stage)
         for name in self.group.members:
-            self._member(s.compute_at(name, columns[0]))
+            self._attach(name, columns[0], inside[0] if inside and self.sliding else None)
         return {root, *self.group.members}
 
     def _tile(self, axis: str, loop: LoopHandle, last: bool) -> tuple[LoopHandle, list[LoopHandle]]:
@@ -134,6 +141,24 @@ class _Tiles:
         size = s.factor(f"{self.group.root}.{axis}.tile", loop.extent, at_most=256, default=8)
         pieces = s.split(loop, size, self.rows) if last else s.split(loop, size)
         return pieces[0], list(pieces[1:])
+
+    def _attach(self, name: str, tile: LoopHandle, rows: LoopHandle | None) -> None:
+        """Runs a member at a tile, or, where it slides, the rows of it that are new at each block of rows."""
+        s = self.s
+        if rows is None or not self._slides(s.program.stage(name), rows):
+            self._member(s.compute_at(name, tile))
+            return
+        self.moving.add(name)
+        s.compute_at(name, rows)
+        s.store_at(name, tile)
+        self._member(s.stage(name))
+
+    def _slides(self, stage: Stage, rows: LoopHandle) -> bool:
+        """Tells whether a member slides along blocks of rows: its readers do, and each block needs rows of it again."""
+        s = self.s
+        readers = {reader.name for tensor in stage.tensors for reader in s.program.consumers[tensor.name]}
+        axis = s.tree.owner(rows.name).loop(rows.name).axis
+        return readers <= self.moving and self.group.slides(stage, axis)
 
     def _member(self, stage: StageHandle) -> None:
         """Runs a member in its piece of a tile, by blocks of rows and vectors."""

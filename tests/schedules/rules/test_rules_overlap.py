@@ -12,6 +12,7 @@ from helpers.lowering.truth import check_case
 from helpers.pipeline.drawn import complaints
 from helpers.pipelines import drawn_pipeline
 from tilesmith.schedules.auto import derive
+from tilesmith.schedules.rules.cpu.overlap import SLIDING, TILES
 from tilesmith.schedules.rules.tile_groups import tile_group
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.targets.target import parse_target
@@ -20,6 +21,7 @@ from tilesmith.tensor.text.parse import parse
 
 NARROW = parse_target("x86:avx512;vector=128")
 
+LINE = "a line"  # has no rows along which anything slides
 SWEEPS = """
     input u: f32[15, 41]
     a[i: 13, j: 39] = (u[i, j + 1] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 1, j + 2]) * 0.25
@@ -58,7 +60,15 @@ PROGRAMS = {
             + a[2 * i + 2, 2 * j + 2] + a[2 * i + 2, 2 * j])
         return b
         """,
-    "a line": """
+    "a member that does not slide": """
+        input x: f32[20, 30]
+        a[i: 20, j: 28] = x[i, j] + x[i, j + 1] * 2 + x[i, j + 2]
+        b[i: 20, j: 26] = a[i, j] + a[i, j + 1] * 2 + a[i, j + 2]
+        c[i: 9, j: 26] = b[2 * i, j] * 2 + b[2 * i, j]
+        d[i: 9, j: 24] = c[i, j] + c[i, j + 2] + a[2 * i + 1, j]
+        return d
+        """,
+    LINE: """
         input x: f32[90]
         a[i: 88] = x[i] + x[i + 1] * 2 + x[i + 2]
         b[i: 86] = a[i] + a[i + 1] * 2 + a[i + 2]
@@ -73,16 +83,18 @@ PROGRAMS = {
 }
 
 
-def overlapped(program: Program) -> Sketch:
-    """The sketch that runs by tiles."""
-    (found,) = [sketch for sketch in derive(program) if ("overlapped tiles", True) in sketch.variants]
+def overlapped(program: Program, how: str) -> Sketch:
+    """The sketch that runs by tiles, or by windows that slide in them."""
+    (found,) = [sketch for sketch in derive(program) if ("stages", how) in sketch.variants]
     return found
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
-def test_tiles_are_counted_and_run(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "how"), [(n, h) for n in sorted(PROGRAMS) for h in (TILES, SLIDING) if (n, h) != (LINE, SLIDING)]
+)
+def test_tiles_are_counted_and_run(name: str, how: str) -> None:
     program = body_of(parse(PROGRAMS[name]))
-    sketch = overlapped(program)
+    sketch = overlapped(program, how)
     assert any(check_case(program, sketch, NARROW, Random(seed), 40_000) for seed in range(12))
     for number, values in enumerate(some_configs(program, sketch, 3)):
         assert_runs(program, sketch.apply(program, HOST, values), number)
@@ -92,7 +104,7 @@ def test_what_is_read_in_one_place_is_no_group() -> None:
     body = body_of(parse("input x: f32[9, 40]\na[i: 9, j: 40] = x[i, j] * 2\nb[i: 9, j: 40] = exp(a[i, j])\nreturn b"))
     group = tile_group(body, body.stages[-1], frozenset(), 32)
     assert group is None or not group.has_halo
-    assert not any("overlapped tiles" in dict(sketch.variants) for sketch in derive(body))
+    assert not any("stages" in dict(sketch.variants) for sketch in derive(body))
 
 
 def test_a_border_grows_from_stage_to_stage() -> None:

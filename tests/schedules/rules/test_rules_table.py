@@ -65,7 +65,7 @@ def test_each_rule_for_processors_schedules_what_it_is_for() -> None:
         "products": rules_of(finished, matrix_unit=True),
         "choice": rules_of(convolved(), first=4),
         "window": rules_of(convolved("nhwc"), first=0),
-        "overlap": rules_of(parse(FILTERED.strip()), first=True),
+        "overlap": rules_of(parse(FILTERED.strip()), first="tiles"),
         "slide": rules_of(ops.depthwise_conv2d(1, 8, 16, 16, padding=1)),
         "tile": rules_of(finished),
         "stream": rules_of(ops.softmax(64, 256)),
