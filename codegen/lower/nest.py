@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ...schedules.boxes import box_axes, kept_points
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ...schedules.plan.partial import parts_of
 from ...schedules.plan.stage import Plan
 from ...schedules.plan.threads import BOUND
-from ...schedules.regions import box_axes, full_tile, kept_points, opening
+from ...schedules.regions import full_tile, opening
 from ...schedules.steps.checks import wrong
 from ...targets.target import Target
 from ...tensor.dtype import boolean

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from ...schedules.boxes import kept_points
 from ...schedules.extents import Extent
 from ...schedules.loops import LoopKind, LoopTree, StageLoops, is_full
 from ...schedules.plan.stage import Plan
 from ...schedules.plan.storage import StoragePlan
-from ...schedules.regions import kept_points, storage_extent
+from ...schedules.regions import storage_extent
 from ...tensor.expr import Expr, Var, variables
 from ...tensor.indices.affine import affine
 from ..ir.index import Bounds, floor_div, minus, modulo, number, settled

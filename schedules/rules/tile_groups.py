@@ -13,7 +13,7 @@ from math import prod
 
 from ...tensor.program import Program, Stage
 from ..access import is_anchor, moves_data_only, operations_of, points_of, reads_of
-from ..regions import BoxAxis, identity_forms, needed_boxes
+from ..boxes import BoxAxis, identity_forms, needed_boxes
 
 WINDOW_AT_MOST = 128  # points of a reduction that a group takes in
 WHOLE_AT_MOST = 16  # points of an axis that each tile needs all of

@@ -8,10 +8,11 @@ from functools import lru_cache
 from ...common.errors import ScheduleError
 from ...tensor.expr import Expr, Read, rewrite
 from ...tensor.program import Axis, Program, Stage, Tensor
+from ..boxes import box_axes, kept_points
 from ..extents import Extent
 from ..inlining import inline_stages
 from ..loops import Loop, LoopKind, LoopTree, Scope, StageLoops
-from ..regions import box_axes, box_extents, kept_points
+from ..regions import box_extents
 from .checks import Context, attached_to, check_tile, wrong
 from .kind import StepKind
 

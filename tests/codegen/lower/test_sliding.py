@@ -16,7 +16,8 @@ from tilesmith.codegen.ir.parsing import parse_loops
 from tilesmith.codegen.ir.printing import print_loops
 from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.common.errors import ScheduleError
-from tilesmith.schedules.regions import kept_points, points
+from tilesmith.schedules.boxes import kept_points
+from tilesmith.schedules.regions import points
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.targets.target import parse_target
