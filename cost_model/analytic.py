@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from ..schedules.loops import LoopTree
 from ..schedules.plan.stage import Plan
-from ..targets.ceilings import LOADED, MATRIX, MATRIX_FLOPS, OWN_PAST, PAST, VISITED, Ceilings, Curve
+from ..targets.ceilings import LOADED, MATRIX, OWN_PAST, PAST, VISITED, Ceilings, Curve
+from ..targets.matrix_instructions import MATRIX_INSTRUCTIONS, MatrixInstruction
 from ..targets.target import Target
 from .cpu.analysis import SHARE, Analysis, Moved, NestAnalysis, analyse
-from .cpu.work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, TILE_CYCLES, WINDOW, InstructionCounts
+from .cpu.work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, WINDOW, InstructionCounts
 from .footprint import Value, total_of
 from .gpu.analytic import predict_gpu
 from .populations import for_each_plan
@@ -102,7 +103,8 @@ def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, thread
     ports = ports_norm(target, ceilings)
     computing: Value = 0.0
     for stage, work in nest.work:
-        slower = 1.0 if stage.loops.tensorized is None else clock / matrix_clock_of(ceilings, clock)
+        unit = MATRIX_INSTRUCTIONS.get(stage.loops.tensorized or "")
+        slower = 1.0 if unit is None else clock / matrix_clock_of(unit, ceilings, clock)
         seconds = slower * stage_cycles(work, target, ports) / (clock * threads)
         streams = nest.passes and any(a.tensor in nest.traffic.streamed for a in stage.writes)
         computing = computing + (_norm([seconds, storing]) if streams else seconds)
@@ -195,7 +197,7 @@ def resources(work: InstructionCounts, target: Target) -> tuple[Value, Value, Va
         work.stores / storing,
         work.instructions / ISSUE,
         work.steps * LATENCY / overlap,
-        work.products * TILE_CYCLES,
+        work.products * work.product_cycles,
     )
 
 
@@ -211,9 +213,10 @@ def clock_of(target: Target, ceilings: Ceilings) -> float:
     return ceilings.flops["f32"] / (ceilings.threads * lanes)
 
 
-def matrix_clock_of(ceilings: Ceilings, clock: float) -> float:
-    """The same where the matrix unit is at work, for which some cores run slower."""
-    return ceilings.flops.get(MATRIX, clock * ceilings.threads * MATRIX_FLOPS) / (ceilings.threads * MATRIX_FLOPS)
+def matrix_clock_of(unit: MatrixInstruction, ceilings: Ceilings, clock: float) -> float:
+    """The same where a matrix unit is at work, for which some cores run slower."""
+    flops = ceilings.threads * unit.operations / unit.cycles  # in a cycle
+    return ceilings.flops.get(MATRIX, clock * flops) / flops
 
 
 def memory_seconds(

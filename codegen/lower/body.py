@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...schedules.boxes import axis_forms
 from ...schedules.loops import LoopTree, StageLoops
-from ...schedules.regions import axis_forms
 from ...tensor.expr import Const, Expr, Op, Read, Var, const, rewrite
 from ...tensor.indices.affine import simplify
 from ..ir.index import both, inside, plus, times

@@ -62,12 +62,21 @@ class LoopLowering:
                 continue
             view, statement = self.nest.attached(name, view)
             before.append(statement)
-            buffers = [self.nest.storage[t.name].buffer for t in self.nest.tree.definition(name).tensors]
-            made += [buffer for buffer in buffers if buffer.scope is not Scope.OUTPUT]
+            if self.nest.tree.by_stage[name].stored is None:
+                made += self._buffers(name)
+        for inside in self.loops[self.stage.position(loop.name) + 1 :][:1]:
+            for name in self.nest.tree.attached.get((self.stage.stage, inside.name), ()):
+                if self.nest.tree.by_stage[name].stored == loop.name:
+                    made += self._buffers(name)
         body = Block((*before, inner(view))) if before else inner(view)
         for buffer in reversed(made):
             body = Allocate(buffer, body)
         return body
+
+    def _buffers(self, stage: str) -> list[Buffer]:
+        """The buffers of an attached stage that its loop allocates."""
+        buffers = [self.nest.storage[t.name].buffer for t in self.nest.tree.definition(stage).tensors]
+        return [buffer for buffer in buffers if buffer.scope is not Scope.OUTPUT]
 
     def clamped_loop(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
         """A loop that stops at the edge."""

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ...schedules.boxes import box_axes, kept_points
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ...schedules.plan.partial import parts_of
 from ...schedules.plan.stage import Plan
 from ...schedules.plan.threads import BOUND
-from ...schedules.regions import box_axes, full_tile, opening
+from ...schedules.regions import full_tile, opening
 from ...schedules.steps.checks import wrong
 from ...targets.target import Target
 from ...tensor.dtype import boolean
@@ -84,7 +85,8 @@ class NestLowering:
         """An attached stage opened in a view; the view that comes back knows where its box begins."""
         stage = self.tree.by_stage[name]
         assert stage.at is not None
-        outer = stage.at[0]
+        tree, outer = self.tree, stage.at[0]
+        kept = kept_points(tree, stage)
         origins: dict[str, Expr] = {}
         places = dict(view.places)
         for axis, box in box_axes(self.tree, name, stage.at).items():
@@ -95,6 +97,11 @@ class NestLowering:
                 position = plus(position, times(place.position, coefficient))
                 size = plus(size, times(plus(place.size, number(-1)), coefficient))
             origins[axis] = position
+            if axis in kept:
+                loop, trip = tree.by_stage[outer].loop(stage.at[1]), view.variables[stage.at[1]]
+                later = times(smaller(trip, number(1)), kept[axis])  # 0 in the first trip
+                origins[axis] = plus(position, times(trip, -box.step(loop.axis) * fixed(loop.stride)))
+                position, size = plus(position, later), plus(size, times(later, -1))
             places[name, axis] = AxisRange(position, size)
         known_boxes = {**view.origins, name: origins}
         around = replace(view, variables={}, edge=None, tail=False, lanes=None)

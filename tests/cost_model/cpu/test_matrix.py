@@ -19,6 +19,7 @@ from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.targets.ceilings import MATRIX, Ceilings, default_ceilings
+from tilesmith.targets.matrix_instructions import BF16_TILES
 from tilesmith.targets.matrix_registers import loads_of
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.rewrites.bf16_products import PAIRS
@@ -55,7 +56,7 @@ def test_products_and_stores_are_counted_tile_by_tile(rows: int, columns: int) -
 @pytest.mark.parametrize(("rows", "columns"), [(r, c) for r in (1, 2, 3) for c in range(1, 7) if r * c <= 6])
 def test_tiles_are_loaded_as_often_as_the_code_loads_them(rows: int, columns: int) -> None:
     work = work_of(products(16 * rows, 16 * columns, 320), rows, columns)
-    assert float(work.tile_loads) / 10 == pytest.approx(loads_of(rows, columns, PAIRS))
+    assert float(work.tile_loads) / 10 == pytest.approx(loads_of(rows, columns, PAIRS, BF16_TILES.registers))
     assert float(work.loads) == pytest.approx(16 * float(work.tile_loads))
 
 
