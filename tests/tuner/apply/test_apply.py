@@ -16,7 +16,7 @@ from tilesmith.measure.checking import verify
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import STAGES, Kernel
-from tilesmith.schedules.sketch import StoredSketch as ScheduleSketch
+from tilesmith.schedules.sketch import Sketch as ScheduleSketch
 from tilesmith.schedules.space import Population, Value
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target

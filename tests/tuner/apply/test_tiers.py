@@ -16,7 +16,7 @@ from tilesmith.codegen.backends.cpu import builder_version
 from tilesmith.common.errors import NoRecordError, ScheduleError
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import Kernel
-from tilesmith.schedules.sketch import StoredSketch as ScheduleSketch
+from tilesmith.schedules.sketch import Sketch as ScheduleSketch
 from tilesmith.schedules.space import Value
 from tilesmith.schedules.task import Task
 from tilesmith.targets.host import missing_here
