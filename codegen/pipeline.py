@@ -33,13 +33,13 @@ from .emulator.kernels import compile_emulated
 from .ir.loop_ir import LoopProgram
 from .ir.printing import print_loops
 from .lower.lower import lower
-from .passes.asked_apart import asked_apart
 from .passes.barriers import barriers
 from .passes.keep_small_serial import keep_small_serial
 from .passes.lift_branches import lift_branches
 from .passes.reciprocals import reciprocals
 from .passes.run import Pass, run_passes, verified
 from .passes.run_together import run_together
+from .passes.split_exceptional import split_exceptional
 from .passes.whole_copies import whole_copies
 from .passes.whole_ranges import whole_ranges
 
@@ -86,7 +86,7 @@ PROCESSOR = Backend(
     ),
     # Nests are compared here: one that another candidate had is compiled already, and what follows is not done again.
     nest=(
-        asked_apart,  # where nobody asks for exceptional values, the end of a tile chooses nothing
+        split_exceptional,  # where nobody asks for exceptional values, the end of a tile chooses nothing
         reciprocals,  # quotients by what stays the same in a loop become products
         lift_branches,  # branches move out of what is written out
         whole_copies,  # copies run without conditions that hold throughout

@@ -46,9 +46,11 @@ class Memory:
         kind, whole = memory_type(place.buffer.dtype), self.indices.kind
         address = place.base
         for symbol, times in index.terms:
-            walking = self.text.walk(symbol, address, times * place.buffer.dtype.bytes) if times > 0 else None
-            if walking is not None:
-                address = walking
+            moving = (
+                self.text.induction_pointer(symbol, address, times * place.buffer.dtype.bytes) if times > 0 else None
+            )
+            if moving is not None:
+                address = moving
             elif times > 0:
                 step = f"[{times} x {kind}]" if times > 1 else kind
                 address = self.text.pure(f"getelementptr {step}, ptr {address}, {whole} {symbol}", address, symbol)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ...schedules.loops import Loop
 from ...schedules.plan.storage import STACK_LIMIT
-from ...tensor.exceptional import asked_for
+from ...tensor.exceptional import exceptional_condition
 from ...tensor.expr import Expr, Read
 from ...tensor.identity import identity
 from ..ir.index import ceil_div, number, plus, smaller, times
@@ -46,7 +46,7 @@ def cut_of(lowering: StageLowering, start: int, held: Sequence[Loop]) -> Cut | N
     held: the loops whose trips have accumulators of their own.
     """
     definition, dtype = lowering.definition, lowering.definition.tensors[0].dtype
-    if definition.combiner != "sum" or not dtype.is_float or asked_for(definition) is not None:
+    if definition.combiner != "sum" or not dtype.is_float or exceptional_condition(definition) is not None:
         return None
     if lowering.nest.target.kind == "cuda" or prod(fixed(x.extent) for x in held) * dtype.bytes > STACK_LIMIT:
         return None

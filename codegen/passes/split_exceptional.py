@@ -21,7 +21,7 @@ from ..ir.index import known
 from ..ir.loop_ir import Allocate, Block, For, If, Let, LoopProgram, Scope, Statement, Store, Update, statements
 
 
-def asked_apart(program: LoopProgram) -> LoopProgram:
+def split_exceptional(program: LoopProgram) -> LoopProgram:
     """An equal program."""
     return program.with_bodies(_in_nest)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...tensor.exceptional import asked_for
+from ...tensor.exceptional import exceptional_condition
 from ...tensor.program import Program, Stage
 from ..access import identity_read, is_anchor, is_expensive, moves_data_only, points_of, reads_of
 from ..inlining import Inlining
@@ -52,7 +52,7 @@ def _chooses_elsewhere(program: Program, stage: Stage, consumers: Sequence[Stage
     That is so unless its readers are one pointwise stage in the same order, which the sum can run beside as well.
     """
     producers = [program.producers.get(read.tensor) for read in stage.reads()]
-    if not any(producer is not None and asked_for(producer) is not None for producer in producers):
+    if not any(producer is not None and exceptional_condition(producer) is not None for producer in producers):
         return False
     reader, *others = consumers
     return (
@@ -67,7 +67,7 @@ def _repeats(stage: Stage, consumers: Sequence[Stage]) -> float:
     size = max(1, prod(a.extent for a in stage.axes))
     total = 0.0
     for consumer in consumers:
-        if asked_for(consumer) is not None:
+        if exceptional_condition(consumer) is not None:
             continue
         total += points_of(consumer) * len(reads_of(consumer, stage.name)) / size
     return total
