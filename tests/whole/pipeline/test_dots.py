@@ -222,5 +222,5 @@ def test_numbers_below_the_least_normal_one_are_off_by_no_more_than_is_stated() 
     assert values is not None
     (found,) = run(build(task.program, sketch, values, HAVING, 1), task, arrays, at_end=True)
     bound = bits[0].shape[1] * 2.0**-126 * (2 + floats[0].max() + floats[1].max())
-    assert 0 < np.abs(truth).max() and (np.abs(found - truth) <= bound).all()
+    assert np.abs(truth).max() > 0 and (np.abs(found - truth) <= bound).all()
     assert not with_dots(Task.of(task.program, HAVING, 1, "strict"))
