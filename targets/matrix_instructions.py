@@ -20,6 +20,7 @@ from enum import Enum
 from types import MappingProxyType
 
 WORD_BITS = 32
+DOTS = "_dots"  # behind the names of two element types: sums of their products
 
 
 class InstructionScope(Enum):
@@ -62,6 +63,11 @@ class MatrixInstruction:
     cycles: float
     latency: float
     example: str
+
+    @property
+    def kind(self) -> str:
+        """The name of its speed in ceilings: what it multiplies and sums; nothing of who does it."""
+        return products_of(self.a, self.b)
 
     @property
     def words(self) -> int:
@@ -126,6 +132,16 @@ _VNNI = tuple(
 _BF16 = tuple(_vectors("vdpbf16ps", "bf16", "bf16", "f32", 2, "avx512bf16", bits, 6.0, "avx512") for bits in (512, 256))
 
 MATRIX_INSTRUCTIONS = MappingProxyType({row.name: row for row in (BF16_TILES, *_VNNI, *_BF16)})
+
+
+def products_of(a: str, b: str) -> str:
+    """The name, in counts of operations and in ceilings, of sums of products of elements of two narrow types."""
+    return f"{a}_{b}{DOTS}"
+
+
+def sum_of(kind: str) -> str:
+    """The type that sums of a kind have: that of `products_of`, or of a type by itself."""
+    return next((row.sum for row in MATRIX_INSTRUCTIONS.values() if row.kind == kind), kind)
 
 
 def instructions_of(features: Set[str], vector_bits: int) -> tuple[MatrixInstruction, ...]:
