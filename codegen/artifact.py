@@ -41,6 +41,7 @@ class Artifact:
         void <symbol>_prepare(void **arguments, void *prepared, void *workspace)    only if prepared_bytes > 0
         void <symbol>_repeat(void **arguments, void *prepared, void *workspace, int64_t count)
 
+    `_prepare` writes to `preparing_bytes` behind the prepared ones as well, which no call reads.
     `arguments` holds inputs (program order), then constants (program order; null but for _prepare), then outputs.
 
     Of a model `code` calls other artifacts, `kernels`, by names that `entry_name` gives: each of them is linked by itself, so
@@ -67,6 +68,7 @@ class Artifact:
     workspace_bytes: int
     launches: tuple[Launch, ...]
     prepare_launches: tuple[Launch, ...] = ()
+    preparing_bytes: int = 0
     runtime_symbols: tuple[str, ...] = ()
     builder: str = ""  # codegen and LLVM version
     parts: tuple[bytes, ...] = ()  # further objects, with functions that `code` calls

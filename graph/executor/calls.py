@@ -49,6 +49,7 @@ class CallPlan:
     calls: tuple[Call, ...]
     copies: tuple[Copy, ...]
     prepared_bytes: int
+    preparing_bytes: int  # behind those; calls prepare in order, so that what one leaves there the next may overwrite
     arena: Arena
 
     @property
@@ -66,7 +67,7 @@ def plan_calls(
     slots, copies, workspaces, arena = _places(program, kernels, artifacts, aliases)
     calls: list[Call] = []
     prepared: dict[tuple[int, tuple[Slot, ...]], int] = {}
-    end = 0
+    end = most = 0
     for kernel, artifact, workspace in zip(kernels, artifacts, workspaces, strict=True):
         of_constants = tuple(slots[root(tensor.name, aliases)] for tensor in kernel.constant_inputs)
         number = numbers[_identity(artifact)]
@@ -75,10 +76,11 @@ def plan_calls(
         if first:
             prepared[key] = end
             end += -(-artifact.prepared_bytes // ALIGNMENT) * ALIGNMENT
+            most = max(most, end + artifact.preparing_bytes)
         names = [tensor.name for tensor in kernel.dynamic_inputs], kernel.outputs
         inputs, outputs = (tuple(slots[root(name, aliases)] for name in part) for part in names)
         calls.append(Call(number, (*inputs, *of_constants, *outputs), prepared.get(key, 0), workspace, first))
-    return CallPlan(tuple(unique.values()), tuple(calls), copies, end, arena)
+    return CallPlan(tuple(unique.values()), tuple(calls), copies, end, max(0, most - end), arena)
 
 
 def _identity(artifact: Artifact) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import threading
 import time
@@ -30,7 +31,7 @@ from tilesmith.codegen.ir.loop_ir import Buffer, Scope
 from tilesmith.codegen.pipeline import assembled
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure, TargetError
 from tilesmith.runtime.devices.cpu.device import CpuDevice
-from tilesmith.runtime.devices.cpu.memory import LARGE_PAGE, address, aligned_array, kept_memory
+from tilesmith.runtime.devices.cpu.memory import LARGE_PAGE, address, aligned_array, kept_memory, release_behind
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.tensor.dtype import bf16, f32
 
@@ -239,6 +240,24 @@ def test_kept_memory() -> None:
         assert hasattr(mmap, "MADV_HUGEPAGE") is False or size < 1 << 17 or address(memory) % LARGE_PAGE == 0
     with pytest.raises(MemoryError):
         kept_memory(1 << 60)
+
+
+@pytest.mark.parametrize(("size", "behind"), [(5000, 300), (200_000, 0), (200_000, 1000), (4096, 5 << 20)])
+def test_memory_behind_what_is_kept_goes_back_to_the_system(size: int, behind: int) -> None:
+    memory = kept_memory(size, behind)
+    whole = np.ctypeslib.as_array((ctypes.c_uint8 * (size + behind)).from_address(address(memory)))
+    whole[:] = 7
+    release_behind(memory, behind)
+    assert (memory == 7).all()
+    assert size + behind < 1 << 20 or resident(address(memory) + (1 << 20), 4 << 20) == 0
+
+
+def resident(start: int, size: int) -> int:
+    """Pages of a range of addresses that lie in memory."""
+    pages = (ctypes.c_ubyte * (size // mmap.PAGESIZE))()
+    begin = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    assert ctypes.CDLL(None).mincore(ctypes.c_void_p(begin), ctypes.c_size_t(size), pages) == 0
+    return sum(page & 1 for page in pages)
 
 
 def test_artifacts_that_do_not_belong_here_are_refused() -> None:

@@ -24,7 +24,7 @@ from ..base import Array
 from .cold import evict
 from .fast_call import ArgumentSpec, Wanted, fast_call, fits
 from .jit import LINKING, jit
-from .memory import address, aligned_array, kept_memory
+from .memory import address, aligned_array, kept_memory, release_behind
 from .model_team import team_functions
 from .team import parallel
 
@@ -137,7 +137,8 @@ class CpuKernel:
         self._library = _link(artifact, self._linked)
         self.entry = _ENTRY(self._library[artifact.symbol])
         self._repeat = _REPEAT(self._library[f"{artifact.symbol}_repeat"])
-        self._prepared = kept_memory(artifact.prepared_bytes) if artifact.prepared_bytes else None
+        kept, passing = artifact.prepared_bytes, artifact.preparing_bytes
+        self._prepared = kept_memory(kept, behind=passing) if kept else None
         self.prepared = 0 if self._prepared is None else address(self._prepared)
         self._ready = not artifact.constants
         self._inputs = len(artifact.inputs)
@@ -172,7 +173,7 @@ class CpuKernel:
             raise InternalError(
                 "a wrong number of constants", expected=str(len(self.artifact.constants)), found=str(len(constants))
             )
-        if self.artifact.prepared_bytes:
+        if self._prepared is not None:
             frame = self.acquire()
             for slot, constant in enumerate(constants, self._inputs):
                 frame.arguments[slot] = address(constant)
@@ -180,6 +181,7 @@ class CpuKernel:
             for slot in range(self._inputs, self._outputs_at):
                 frame.arguments[slot] = 0
             self.release(frame)
+            release_behind(self._prepared, self.artifact.preparing_bytes)
         self._ready = True
 
     def kept(self) -> Sequence[Array]:

@@ -81,6 +81,33 @@ def test_equal_kernels_share_code_and_each_has_its_constants() -> None:
     assert complaint(NET, artifact, 1) is None
 
 
+TWICE = ts.parse("""
+    input a: f32[40, 4000]
+    constant w: f32[4000]
+    constant z: f32[4000]
+    long[i: 5, j: 4000] = w[j] * f32(i)
+    short[j: 4000] = long[1, j] + long[3, j]
+    t[i: 40, j: 4000] = a[i, j] + short[j]
+    wide[i: 60, j: 4000] = z[j] - f32(i)
+    narrow[j: 4000] = wide[5, j] * wide[7, j]
+    y[i: 40, j: 4000] = t[i, j] * narrow[j]
+    return y
+""")
+
+
+def test_what_only_preparation_reads_is_not_kept() -> None:
+    """Calls prepare one after the other, in memory that the next one may have."""
+    groups = [TWICE.stages[:3], TWICE.stages[3:]]
+    kernels = cut(TWICE, groups)
+    artifact = compose(TWICE, kernels, [BUILDS[1](kernel) for kernel in kernels], {})
+    assert artifact.prepared_bytes == 2 * 16_000 and 60 * 16_000 <= artifact.preparing_bytes < 61 * 16_000
+    for at_end in (True, False):
+        assert complaint(TWICE, artifact, 1, at_end) is None
+    again = pickle.loads(pickle.dumps(Kernel(artifact, random_inputs(TWICE, 2)[1:])))
+    a, w, z = random_inputs(TWICE, 2)
+    assert np.allclose(again(a), (a + 4 * w) * ((z - 5) * (z - 7)), atol=1e-4)
+
+
 def test_artifacts_that_came_from_a_disk_one_by_one_share_code() -> None:
     kernels = cut(NET)
     artifact = compose(NET, kernels, [from_bytes(to_bytes(PICKED(kernel))) for kernel in kernels], {})
