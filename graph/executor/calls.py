@@ -1,7 +1,8 @@
 """What the caller of a model's kernels does, as data: which kernel on which memory, one after the other.
 
 A `Slot` is an even number, the offset of memory in the workspace (a multiple of 64), or an odd one: 2 * n + 1 is argument n
-of the model. Constants are arguments too; they are there while kernels prepare, and no kernel reads them later.
+of the model. Constants are arguments too; they are there while kernels prepare, and later those that are `held`: what a kernel
+takes as an input it reads at each call.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class CallPlan:
     prepared_bytes: int
     preparing_bytes: int  # behind those; calls prepare in order, so that what one leaves there the next may overwrite
     arena: Arena
+    held: tuple[int, ...]
 
     @property
     def workspace_bytes(self) -> int:
@@ -80,7 +82,9 @@ def plan_calls(
         names = [tensor.name for tensor in kernel.dynamic_inputs], kernel.outputs
         inputs, outputs = (tuple(slots[root(name, aliases)] for name in part) for part in names)
         calls.append(Call(number, (*inputs, *of_constants, *outputs), prepared.get(key, 0), workspace, first))
-    return CallPlan(tuple(unique.values()), tuple(calls), copies, end, max(0, most - end), arena)
+    taken = {root(tensor.name, aliases) for kernel in kernels for tensor in kernel.dynamic_inputs}
+    held = tuple(number for number, tensor in enumerate(program.constant_inputs) if tensor.name in taken)
+    return CallPlan(tuple(unique.values()), tuple(calls), copies, end, max(0, most - end), arena, held)
 
 
 def _identity(artifact: Artifact) -> tuple[object, ...]:

@@ -78,6 +78,32 @@ def kept_memory(size: int, behind: int = 0) -> Array:
     return memory[start : start + size]
 
 
+def unchanging(array: Array) -> Array:
+    """The array itself if it is of a file that is mapped to be read; else a copy, as its owner may write to it."""
+    if _is_mapped(array):
+        return array
+    copy = aligned_array(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
+def release_mapped(array: Array) -> None:
+    """Gives the pages of an array back to the system, if it is of a file that is mapped to be read: who reads it again gets
+    them again."""
+    if _is_mapped(array):
+        first = -(-address(array) // mmap.PAGESIZE) * mmap.PAGESIZE
+        last = (address(array) + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+        if first < last:
+            release_pages(first, last - first)
+
+
+def _is_mapped(array: Array) -> bool:
+    memory: Any = array
+    while isinstance(memory, np.ndarray) and not memory.flags.writeable:
+        memory = memory.base
+    return isinstance(memory, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")
+
+
 def release_behind(memory: Array, behind: int) -> None:
     """Gives back to the system what `kept_memory` has behind an array: whole pages, where it took any."""
     if not _on_pages(memory.nbytes + behind):
@@ -85,7 +111,7 @@ def release_behind(memory: Array, behind: int) -> None:
     end = address(memory) + memory.nbytes
     first = -(-end // mmap.PAGESIZE) * mmap.PAGESIZE
     if first < end + behind:
-        _madvise(first, end + behind - first, mmap.MADV_DONTNEED)
+        release_pages(first, end + behind - first)
 
 
 def _on_pages(size: int) -> bool:
@@ -93,6 +119,6 @@ def _on_pages(size: int) -> bool:
     return size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE")
 
 
-def _madvise(start: int, size: int, advice: int) -> None:
-    """Advice on pages by their address; one that the system does not take changes nothing."""
-    ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), advice)
+def release_pages(start: int, size: int) -> None:
+    """Tells the system that what whole pages hold is needed no more, or is in their file. It may decline."""
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.MADV_DONTNEED)
