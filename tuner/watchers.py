@@ -11,7 +11,7 @@ def watchers_of(progress: bool | Watcher, count: int) -> list[Watcher]:
         return [progress] * count
     if not progress:
         return [Silent()] * count
-    from .progress import Board, Live
+    from .progress import Live, ProgressBoard
 
-    board = Board(shared=count > 1)
+    board = ProgressBoard(shared=count > 1)
     return [Live(board=board) for _ in range(count)]

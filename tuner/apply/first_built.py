@@ -11,7 +11,7 @@ from ...codegen.artifact import Artifact
 from ...codegen.backends.cpu import builder_version
 from ...codegen.cache import ArtifactCache, artifact_key
 from ...codegen.pipeline import build, kernel_name
-from ...common.debug import Level, wanted
+from ...common.debug import DebugLevel, wanted
 from ...common.settings import CACHE
 from ...schedules.sketch import UNSCHEDULED
 from ...schedules.task import Task
@@ -68,7 +68,7 @@ def built(task: Task, pick: Pick) -> Artifact:
         task.threads,
         f"{builder_version()}, {kernel_name(task.program)}",
     )
-    found = None if wanted(Level.OUTLINE) else cache.get(key)
+    found = None if wanted(DebugLevel.OUTLINE) else cache.get(key)
     if found is None:
         found = build(task.program, pick.sketch, pick.config, task.target, task.threads)
         cache.put(key, found)
