@@ -9,6 +9,7 @@ from pathlib import Path
 from ...graph.executor.compose import compose
 from ...graph.executor.provenance import call_origins
 from ...runtime.devices.choose import device_or_absent
+from ...runtime.devices.cpu.compiler_memory import release_compiler
 from ...runtime.kernel import Kernel
 from ...tensor.printing import print_program
 from ...tensor.program import Program
@@ -57,4 +58,6 @@ def compile_parts(
         for number, (task, (pick, _)) in enumerate(zip(kernels.tasks, chosen, strict=True))
     )
     device = device_or_absent(whole)
-    return Kernel(whole, constants, provenance=provenance, texts=ProgramTexts(program, texts), device=device)
+    kernel = Kernel(whole, constants, provenance=provenance, texts=ProgramTexts(program, texts), device=device)
+    release_compiler()
+    return kernel
