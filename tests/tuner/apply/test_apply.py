@@ -313,6 +313,8 @@ def test_a_structure_that_fails_in_a_draft_costs_itself_alone(tmp_path: Path, mo
         return real(space, population)
 
     monkeypatch.setattr(TaskSpace, "prior", prior)
+    assert served(tmp_path / "none.sqlite", program).sketch == best  # as it was drafted, and kept
+    monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path / "another"))
     found = served(tmp_path / "none.sqlite", program)
     assert found.tier == "analytic" and found.sketch not in (best, "unscheduled nest")
     assert f"{best} failed in the draft: FloatingPointError: planted" in found.note
