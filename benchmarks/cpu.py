@@ -126,7 +126,7 @@ def tune(row: Row, trials: int | None, threads: int, database: str | None, seed:
 
 def directly(s: Schedule) -> None:
     """The rules without convolutions by fewer products."""
-    automatic(s, matrix_unit=parse_target("host").has_matrix_unit, fast=False)
+    automatic(s, instructions=parse_target("host").matrix_instructions, fast=False)
 
 
 def database_of(row: Row, database: str | None) -> str | None:

@@ -34,7 +34,6 @@ LOADED = (
 PRODUCTS = "_products"  # behind a dtype's name in Ceilings.flops: sums of products on the matrix units of a GPU
 # what they do of each, beside floats of 16 bits
 _PRODUCTS = {"f16": 1.0, "bf16": 1.0, "i8": 2.0, "u8": 2.0, "f64": 1 / 16}
-MATRIX_FLOPS = 1024  # operations of such a unit in one cycle
 MATRIX_PRODUCTS = 6  # products of bfloat16 parts that make one of f32 (tensor/rewrites/bf16_products.py)
 _MATRIX_CLOCK = 0.92  # of the clock, while the matrix unit is at work
 _MEMORY = 12e9  # bytes per second that a core gets from memory
@@ -167,8 +166,9 @@ def _default_flops(target: Target, cycles: float) -> dict[str, float]:
         "i8": 8,
     }
     flops = {name: lane_bits / width for name, width in (bits | {"u8": 8, "bool": 8}).items()}
-    if "amx-bf16" in target.features:
-        flops[MATRIX] = MATRIX_FLOPS * _MATRIX_CLOCK * cycles
+    unit = target.matrix_unit
+    if unit is not None:
+        flops[MATRIX] = unit.operations / unit.cycles * _MATRIX_CLOCK * cycles
     if target.isa.gpu is not None:
         flops |= {name + PRODUCTS: target.isa.gpu.products * share * cycles for name, share in _PRODUCTS.items()}
     return flops

@@ -25,7 +25,7 @@ _BAR = 20
 _LINE, _SHORT_LINE = 78, 58  # columns of `State.line` with large numbers in it
 
 
-class Board:
+class ProgressBoard:
     """Where searches show themselves: on a terminal a line each, one below the other, as long as any of them runs.
 
     `shared`: they have one budget in common, so that a line cannot say how far it is.
@@ -62,18 +62,18 @@ class Board:
 class Live:
     """A `watch.Watcher` that shows what it is told on `console` (stderr by default), or on a board with others."""
 
-    def __init__(self, console: Console | None = None, *, board: Board | None = None) -> None:
-        self._board = board or Board(console)
+    def __init__(self, console: Console | None = None, *, board: ProgressBoard | None = None) -> None:
+        self._board = board or ProgressBoard(console)
         self._console = self._board.console
         self._bar: Progress | None = None
         self._row = TaskID(0)
         self._short = False  # whether words are left out
         self._said = ""
-        self._state: State | None = None
+        self._state: SearchState | None = None
 
     def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, before: Before = NOTHING) -> None:
         """Shows an empty bar, or one that stands where the run was cut."""
-        self._state = State(title, work, ceilings, None if self._board.shared else budget, before)
+        self._state = SearchState(title, work, ceilings, None if self._board.shared else budget, before)
         if self._console.is_terminal:
             room = self._console.width - _SPINNER - len(title)
             self._short = room < _LINE
@@ -105,14 +105,14 @@ class Live:
             self._say(self._state)
             self._state, self._said = None, ""
 
-    def _say(self, state: State) -> None:
+    def _say(self, state: SearchState) -> None:
         line = f"{state.title}: {state.line()}"
         if line != self._said:
             self._console.print(Text(line), soft_wrap=True)
         self._said = line
 
 
-class State:
+class SearchState:
     """What is known of a running search, and its line. `budget`: None where it is shared with other searches."""
 
     def __init__(self, title: str, work: Work, ceilings: Ceilings, budget: Budget | None, before: Before) -> None:

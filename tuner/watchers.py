@@ -18,7 +18,7 @@ def watchers_of(progress: bool | Watcher, count: int, whole: Whole | None = None
         from .models.progress import ModelProgress
 
         return ModelProgress(whole).watchers()
-    from .progress import Board, Live
+    from .progress import Live, ProgressBoard
 
-    board = Board(shared=count > 1)
+    board = ProgressBoard(shared=count > 1)
     return [Live(board=board) for _ in range(count)]

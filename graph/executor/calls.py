@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ...codegen.artifact import Artifact
 from ...tensor.program import Program
 from .check import root, tensor_bytes
-from .memory import ALIGNMENT, Arena, Block, plan_arena
+from .memory import ALIGNMENT, Arena, MemoryBlock, plan_arena
 
 Slot = int
 
@@ -95,7 +95,7 @@ def _places(
     """
     slots, copies = _of_arguments(program, aliases)
     blocks = _blocks(kernels, aliases, slots)
-    workspaces = [Block(a.workspace_bytes, n, n) for n, a in enumerate(artifacts) if a.workspace_bytes]
+    workspaces = [MemoryBlock(a.workspace_bytes, n, n) for n, a in enumerate(artifacts) if a.workspace_bytes]
     arena = plan_arena([*blocks.values(), *workspaces])
     slots.update(zip(blocks, arena.offsets[: len(blocks)], strict=True))
     offsets = iter(arena.offsets[len(blocks) :])
@@ -115,15 +115,17 @@ def _of_arguments(program: Program, aliases: Mapping[str, str]) -> tuple[dict[st
     return slots, tuple(copies)
 
 
-def _blocks(kernels: Sequence[Program], aliases: Mapping[str, str], placed: Mapping[str, Slot]) -> dict[str, Block]:
+def _blocks(
+    kernels: Sequence[Program], aliases: Mapping[str, str], placed: Mapping[str, Slot]
+) -> dict[str, MemoryBlock]:
     """The tensors between kernels, from the call that writes one to the last one that reads it or an alias of it."""
-    found: dict[str, Block] = {}
+    found: dict[str, MemoryBlock] = {}
     for number, kernel in enumerate(kernels):
         for tensor in kernel.dynamic_inputs:
             name = root(tensor.name, aliases)
             if name in found:
-                found[name] = Block(found[name].bytes, found[name].first, number)
+                found[name] = MemoryBlock(found[name].bytes, found[name].first, number)
         for name in kernel.outputs:
             if name not in placed:
-                found[name] = Block(tensor_bytes(kernel.tensors[name]), number, number)
+                found[name] = MemoryBlock(tensor_bytes(kernel.tensors[name]), number, number)
     return found

@@ -48,7 +48,7 @@ def from_onnx(source: str | os.PathLike[str] | Any, sizes: Mapping[str, int] | N
     """
     proto = file.read_model(source)
     called = name or (Path(source).stem if isinstance(source, str | os.PathLike) else proto.graph.name) or "model"
-    return _Import(proto, dict(sizes or {})).model(called)
+    return _OnnxImport(proto, dict(sizes or {})).model(called)
 
 
 def open_sizes(source: str | os.PathLike[str], shapes: Sequence[tuple[str, Sequence[int]]]) -> dict[str, int]:
@@ -92,7 +92,7 @@ _UNKNOWN = _Unknown()
 Scope = MutableMapping[str, Any]  # name -> Value, or _UNKNOWN
 
 
-class _Import:
+class _OnnxImport:
     """One file on its way to a model."""
 
     def __init__(self, proto: Any, sizes: dict[str, int]) -> None:

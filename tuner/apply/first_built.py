@@ -11,7 +11,7 @@ from ...codegen.artifact import Artifact
 from ...codegen.backends.cpu import builder_version
 from ...codegen.cache import ArtifactCache, artifact_key
 from ...codegen.pipeline import build, kernel_name
-from ...common.debug import Level, wanted
+from ...common.debug import DebugLevel, wanted
 from ...common.settings import CACHE
 from ...schedules.sketch import UNSCHEDULED
 from ...schedules.task import Task
@@ -76,7 +76,7 @@ def built(task: Task, pick: Pick) -> Artifact:
 
 
 def _cached(task: Task, pick: Pick) -> Artifact | None:
-    return None if wanted(Level.OUTLINE) else _cache().get(_key(task, pick))
+    return None if wanted(DebugLevel.OUTLINE) else _cache().get(_key(task, pick))
 
 
 def _cache() -> ArtifactCache:

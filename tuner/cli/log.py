@@ -12,7 +12,7 @@ from ...common.errors import ArgumentError
 from ...common.printable import printable
 from ...common.settings import DATABASE
 from ..records.database import Database, open_database
-from ..records.log import Report, check_log, export_log, import_log, merge_logs
+from ..records.log import LogReport, check_log, export_log, import_log, merge_logs
 
 log = typer.Typer(no_args_is_help=True, help="Records as JSON lines: export, import, merge, check.")
 
@@ -58,7 +58,7 @@ def check_file(file: LogFile) -> None:
     _tell(check_log(file), "records", "twice")
 
 
-def _tell(report: Report, new: str, known: str) -> None:
+def _tell(report: LogReport, new: str, known: str) -> None:
     """Says what came of it; ends with code 2 when lines had to be skipped."""
     print(f"{report.new} {new}, {report.known} {known}, {len(report.bad)} lines skipped")
     for bad in report.bad:

@@ -15,7 +15,7 @@ from rich.text import Text
 from ...measure.result import Measurement
 from ...targets.ceilings import Ceilings
 from ..budget import Budget
-from ..progress import State
+from ..progress import SearchState
 from ..roofline import Work
 from ..terminal import make_console
 from ..units import time_text
@@ -35,7 +35,7 @@ class ModelProgress:
         self._console = console or make_console(stderr=True)
         self._standing = Standing.of(whole.counts)
         self._began: list[tuple[Ceilings, Budget, Before]] = []
-        self._state: State | None = None
+        self._state: SearchState | None = None
         self._first = 0.0  # seconds of the model when each kernel had a time
         self._told = inf
         self._place = ""  # of the last trial
@@ -63,7 +63,7 @@ class ModelProgress:
             sum(one.failed for one in sittings),
             spent=max(one.spent for one in sittings),
         )
-        self._state = State(self._whole.name, _NO_WORK, ceilings, budget, together)
+        self._state = SearchState(self._whole.name, _NO_WORK, ceilings, budget, together)
         self._first = self._standing.seconds if self._standing.whole else 0.0
         if self._console.is_terminal:
             columns = SpinnerColumn(), TextColumn("{task.description}", markup=False)

@@ -16,7 +16,7 @@ from tilesmith.measure.checking import verify
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import STAGES, Kernel
-from tilesmith.schedules.sketch import Sketch as ScheduleSketch
+from tilesmith.schedules.sketch import StoredSketch as ScheduleSketch
 from tilesmith.schedules.space import Population, Value
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -28,7 +28,7 @@ from tilesmith.tuner.apply import first_built, tiers
 from tilesmith.tuner.apply.pick import Pick, Provenance
 from tilesmith.tuner.apply.tiers import analytic_pick
 from tilesmith.tuner.records import sources
-from tilesmith.tuner.records.data import Machine, Sketch, TaskIdentity, Trial, canonical_config
+from tilesmith.tuner.records.data import Machine, StoredSketch, TaskIdentity, Trial, canonical_config
 from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.records.log import export_log
 from tilesmith.tuner.task_space import TaskSpace
@@ -79,7 +79,7 @@ def remember(
     with Database(path) as database:
         database.add_task(identity)
         database.add_machine(Machine(machine, "a machine"))
-        database.add_sketches([Sketch(key, text)])
+        database.add_sketches([StoredSketch(key, text)])
         run = database.begin_run(identity.key, f"{seconds}").id
         measurement = Measurement(Status.OK, (seconds,), builder=builder or builder_version())
         trial = Trial(identity.key, key, canonical_config(config), machine, run, purpose, measurement, seconds)

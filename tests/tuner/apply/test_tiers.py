@@ -16,7 +16,7 @@ from tilesmith.codegen.backends.cpu import builder_version
 from tilesmith.common.errors import NoRecordError, ScheduleError
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import Kernel
-from tilesmith.schedules.sketch import Sketch as ScheduleSketch
+from tilesmith.schedules.sketch import StoredSketch as ScheduleSketch
 from tilesmith.schedules.space import Value
 from tilesmith.schedules.task import Task
 from tilesmith.targets.host import missing_here
@@ -31,7 +31,7 @@ from tilesmith.tuner.apply.pick import Provenance
 from tilesmith.tuner.apply.tiers import analytic_pick, picks
 from tilesmith.tuner.effort import Draft
 from tilesmith.tuner.records import sources
-from tilesmith.tuner.records.data import Machine, Sketch, TaskIdentity, Trial, canonical_config
+from tilesmith.tuner.records.data import Machine, StoredSketch, TaskIdentity, Trial, canonical_config
 from tilesmith.tuner.records.database import Database
 
 GPUS = ("cuda:sm_80", "cuda:sm_90a", "cuda:emulator")
@@ -66,7 +66,7 @@ def remember(path: Path, program: Program, target: str, threads: int, found: Can
     with Database(path) as database:
         database.add_task(identity)
         database.add_machine(Machine("m", "a machine"))
-        database.add_sketches([Sketch(sketch.key, sketch.text)])
+        database.add_sketches([StoredSketch(sketch.key, sketch.text)])
         run = database.begin_run(identity.key, f"{seconds}").id
         measurement = Measurement(Status.OK, (seconds,), builder=builder_version())
         database.add(
