@@ -39,10 +39,14 @@ def kernels_here(program: Program) -> tuple[ModelTask, ...]:
     return model_tasks(program, parse_target("host"), 1, "default")
 
 
+def program_keys(program: Program) -> set[str]:
+    """What the kernels of a program are in a database, whatever they are tuned for."""
+    return {program_key(one.task.program) for one in kernels_here(program)}
+
+
 def tuned_places(database: Database, program: Program, words: str) -> list[Tuned]:
     """What a database has of the kernels of a model, for each target and number of threads. Errors: NoRecordError."""
-    kernels = kernels_here(program)
-    wanted = {program_key(one.task.program) for one in kernels}
+    kernels, wanted = kernels_here(program), program_keys(program)
     places: dict[str, dict[str, TaskIdentity]] = {}
     for task in understood(database.tasks()):
         if task.program_key in wanted:

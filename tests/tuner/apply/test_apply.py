@@ -16,7 +16,7 @@ from tilesmith.measure.checking import verify
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import STAGES, Kernel
-from tilesmith.schedules.sketch import StoredSketch as ScheduleSketch
+from tilesmith.schedules.sketch import Sketch as ScheduleSketch
 from tilesmith.schedules.space import Population, Value
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -268,12 +268,15 @@ def test_shipped_logs_serve_behind_the_own_database(tmp_path: Path, monkeypatch:
     remember(db, product(), drafted(product()), 1e-3)
     log = as_log(tmp_path / "shipped.jsonl", db)
     monkeypatch.setattr(sources, "shipped_logs", lambda: (log,))
+    monkeypatch.setenv("TILESMITH_SHIPPED", "1")
     own = tmp_path / "own.sqlite"
     assert served(own, product()).log == "shipped.jsonl"
     remember(own, product(48, 40, 33), NEST, 1e-3)
     assert served(own, product()).log == "shipped.jsonl", "an exact record stands before one of another shape"
     remember(own, product(), NEST, 1.0)
     assert served(own, product()).log == ""
+    monkeypatch.setenv("TILESMITH_SHIPPED", "0")
+    assert served(tmp_path / "none.sqlite", product()).log == ""
 
 
 def test_what_the_rules_fail_on_runs_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
