@@ -9,7 +9,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-from tilesmith.common.settings import VERIFY
+from tilesmith.common.settings import SHIPPED, VERIFY
 
 # How long one example takes says how busy the machine is; whole tests have a limit of their own (pyproject.toml).
 # `make test` tries the same examples at every run; `make test-slow` looks for new ones.
@@ -18,6 +18,7 @@ settings.register_profile("new", deadline=None, print_blob=True)
 settings.load_profile("same")
 
 os.environ[VERIFY.name] = "1"  # loop IR after each pass, in the children of tests too
+os.environ[SHIPPED.name] = "0"  # what is picked must not depend on what was tuned elsewhere
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
