@@ -156,7 +156,7 @@ def _straight(stage: StageLoops, full: tuple[bool, ...]) -> int:
 
 
 def _runs_once(loop: Loop) -> bool:
-    """Whether it is no loop in the code: what splitting an axis by its own extent leaves."""
+    """Says whether it is no loop in the code: what splitting an axis by its own extent leaves."""
     return loop.kind is LoopKind.SERIAL and isinstance(loop.extent, int) and loop.extent == 1
 
 

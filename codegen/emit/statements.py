@@ -325,11 +325,11 @@ class Statements(Effects):
                 registers[name][key] = text.merge(value, [(value.text, entry), (final.text, latch)])
 
     def latch(self, body: Statement) -> str:
-        """What stands behind the branch that ends a trip of a loop with this body."""
+        """Returns what stands behind the branch that ends a trip of a loop with this body."""
         return ""
 
     def _innermost(self, body: Statement) -> bool:
-        """Whether no loop of the code stands in the body."""
+        """Says whether no loop of the code stands in the body."""
         if id(body) not in self._innermosts:
             loops = (node for node in statements(body) if isinstance(node, For))
             self._innermosts[id(body)] = not any(loop.kind in _WRITTEN_AS_LOOPS for loop in loops)

@@ -94,7 +94,7 @@ class FunctionText:
         return self._at(level, text)
 
     def compute(self, text: str, *operands: str) -> str:
-        """As `pure`, but never moved out of an arm of a branch, because it may be costly."""
+        """Works as `pure`, but never moved out of an arm of a branch, because it may be costly."""
         level = self._floor
         for operand in operands:
             level = max(level, self.levels.get(operand, 0))
@@ -151,7 +151,7 @@ class FunctionText:
         return name
 
     def recall(self, buffer: str, key: object) -> Value | None:
-        """What `remember` was told under this key, if the buffer cannot have changed since."""
+        """Returns what `remember` was told under this key, if the buffer cannot have changed since."""
         for scope in reversed(self.scopes):
             value = scope.loaded.get(buffer, {}).get(key)
             if value is not None:
@@ -267,7 +267,7 @@ class FunctionText:
     # Taking back
 
     def mark(self) -> Mark:
-        """Where the writing stands, for `reset`."""
+        """Says where the writing stands, for `reset`."""
         return len(self.chunks), self.block, self.scopes[-1].lines
 
     def reset(self, mark: Mark) -> None:

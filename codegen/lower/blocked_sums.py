@@ -34,14 +34,14 @@ BLOCK = 256  # terms of a block, about: more where there are so many that blocks
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where blocks begin: each trip of the loop at `depth` is one, or each so many `trips` of it."""
+    """Says where blocks begin: each trip of the loop at `depth` is one, or each so many `trips` of it."""
 
     depth: int
     trips: int | None
 
 
 def cut_of(lowering: StageLowering, start: int, held: Sequence[Loop]) -> Cut | None:
-    """Where the reduction loops from `start` on are cut; None for sums that are short enough.
+    """Says where the reduction loops from `start` on are cut; None for sums that are short enough.
 
     held: the loops whose trips have accumulators of their own.
     """
@@ -119,7 +119,7 @@ def summed_apart(
 def _pieces(
     lowering: StageLowering, view: View, loop: Loop, trips: int, inner: Callable[[View], Statement]
 ) -> Statement:
-    """So many trips of a loop at a time: what `inner` gives for each piece."""
+    """Runs so many trips of a loop at a time: what `inner` gives for each piece."""
     names, place = lowering.names, view.places[lowering.stage.stage, loop.axis]
     length = trips * fixed(loop.stride)
     variable = names.variable(f"{loop.name}.block", -(-fixed(loop.extent) // trips))

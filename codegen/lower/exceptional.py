@@ -46,7 +46,7 @@ def where_asked(lowering: StageLowering, view: View, depth: int, tile: Sequence[
 
 
 def _made_inside(lowering: StageLowering, depth: int, condition: Expr) -> bool:
-    """Whether something that a condition reads is attached inside of the loops from `depth` on."""
+    """Says whether something that a condition reads is attached inside of the loops from `depth` on."""
     tree = lowering.nest.tree
     inside = {
         name for loop in lowering.loops[depth:] for name in tree.attached.get((lowering.stage.stage, loop.name), ())

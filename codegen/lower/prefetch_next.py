@@ -104,7 +104,7 @@ def _hints(
 def _line_ranges(
     body: StageBody, stage: StageLoops, outer: Loop, depth: str, points: int, view: View, read: Read
 ) -> list[LineRange] | None:
-    """Which lines one trip of `outer` reads: one hint each."""
+    """Says which lines one trip of `outer` reads: one hint each."""
     storage = body.storage[read.tensor]
     moving = frozenset[str]().union(*(variables(index) for index in read.indices))
     if storage.buffer.scope is Scope.REGISTER or outer.axis not in moving or depth not in moving:

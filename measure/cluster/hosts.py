@@ -137,7 +137,7 @@ class Hired:
                 self.dismiss(key, f"no host was ready within {START:.0f} s: are its CPUs taken?", refused=False)
 
     def _after(self, answer: Any, use: Callable[[Any], None], key: str) -> None:
-        """What an answer brings about, done later by the pool's thread."""
+        """Does what an answer brings about, later, by the pool's thread."""
         when_done(
             answer,
             lambda value: self._events.put(partial(use, value)),

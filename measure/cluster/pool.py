@@ -128,7 +128,7 @@ class HostPool:
 
     @property
     def deadline(self) -> float:
-        """When `step` is to be called although nothing has happened."""
+        """Says when `step` is to be called although nothing has happened."""
         return min((lane.deadline for lane in self.lanes.values()), default=inf)
 
     # ---- what happens
@@ -236,7 +236,8 @@ class HostPool:
             self._check_twin(lane)
 
     def _pace(self, lane: HostLane) -> float | None:
-        """What times of a device are divided by; None: wait until it is known. Alone, or without an anchor: as it says."""
+        """Returns what times of a device are divided by; None: wait until it is known. Alone, or without an anchor: as it
+        says."""
         pace = self._pacing.pace(lane.gauge)
         return 1.0 if pace is None and (self._pacing.anchor is None or len(self.devices) == 1) else pace
 

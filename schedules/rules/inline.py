@@ -36,7 +36,8 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
 
 
 def grows(now: Inlining, stage: Stage, consumers: Sequence[Stage]) -> bool:
-    """Whether some reader would become too large to be looked at again and again: what is read twice doubles at each stage."""
+    """Says whether some reader would become too large to be looked at again and again: what is read twice doubles at each
+    stage."""
     most = NODES if moves_data_only(stage) or _repeats(stage, consumers) <= 1 else REPEATED
     nodes, depth = map(max, zip(*now.sizes(stage.name), strict=True))
     for consumer in consumers:
@@ -74,7 +75,7 @@ def _repeats(stage: Stage, consumers: Sequence[Stage]) -> float:
 
 
 def inlines_free(stage: Stage, consumers: Sequence[Stage]) -> bool:
-    """Whether nothing is lost: it only moves data, it is not computed more often than now, or it is cheap."""
+    """Says whether nothing is lost: it only moves data, it is not computed more often than now, or it is cheap."""
     if moves_data_only(stage):
         return True
     repeats = _repeats(stage, consumers)

@@ -27,7 +27,7 @@ class MadeModel:
 
 
 def is_model_file(what: str) -> bool:
-    """Whether WHAT names a file or folder of a model, be it there or not."""
+    """Says whether WHAT names a file or folder of a model, be it there or not."""
     return what.endswith((ONNX, *_OF_TORCH)) or Path(what).suffix == ".model" or (Path(what) / _ABOUT).is_file()
 
 
@@ -72,7 +72,7 @@ def _size(name: str, text: str) -> int:
 
 
 def _check_inputs(program: Program, inputs: Sequence[InputSpec]) -> None:
-    """Whether what a person says of the inputs is what the model has. Errors: ArgumentError."""
+    """Says whether what a person says of the inputs is what the model has. Errors: ArgumentError."""
     if not inputs:
         return
     has = {tensor.name: (tensor.dtype.name, tensor.shape) for tensor in program.dynamic_inputs}

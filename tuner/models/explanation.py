@@ -19,7 +19,7 @@ _WIDTH = 60  # columns of a kernel's name, so that layers stand below each other
 
 @dataclass(frozen=True, slots=True)
 class ModelCut:
-    """How a program is cut. `str` of it is a table of its kernels, those with the most operations first.
+    """Says how a program is cut. `str` of it is a table of its kernels, those with the most operations first.
 
     Attributes:
         kernels: equal ones once, with where they are called.
@@ -87,7 +87,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `explain` gives. `str` of it is for people.
+    """Holds what `explain` gives. `str` of it is for people.
 
     Attributes:
         graphs: of a module of torch: each graph that torch.compile makes of it.
@@ -105,7 +105,7 @@ class Explanation:
 
 
 def cut_of(program: Program, name: str) -> ModelCut:
-    """How a program is cut on this machine."""
+    """Says how a program is cut on this machine."""
     target = host_target()
     parts, found = parts_of(program, target), partition(program)
     given = constant_tensors(program)
