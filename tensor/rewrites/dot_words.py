@@ -163,12 +163,10 @@ def _words(program: Program, product: _Product, operand: _Operand, name: str) ->
         start = axes[operand.deep].var * dot.group
         deep = start + place if place else start
         indices = tuple(deep if d == operand.deep else axis.var for d, axis in enumerate(axes))
-        value = replace(operand.read, indices=indices).cast(wide)
-        if operand.moved:
-            value = value + operand.moved
-        if (count - 1) * dot.group + place < depth.extent:
-            return value
-        return call("select", deep < depth.extent, value, Const(0.0 if wide == f32 else 0, wide))
+        value: Expr = replace(operand.read, indices=indices).cast(wide)
+        if (count - 1) * dot.group + place >= depth.extent:
+            value = call("select", deep < depth.extent, value, Const(0.0 if wide == f32 else 0, wide))
+        return value + operand.moved if operand.moved else value  # beyond the depth the other operand is zero
 
     body = call(dot.pack, *(element(place) for place in range(dot.group)))
     tensor = Tensor(free_name(program, name), i32, tuple(axis.extent for axis in axes))
