@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Protocol
 
 from ..common.errors import TargetError
-from .isa import KINDS, Cache, Kind, Level
+from .isa import KINDS, Cache, Level, TargetKind
 from .matrix_instructions import MatrixInstruction, instructions_of, unit_of
 
 __all__ = ["Cache", "Target", "check_runs_here", "named_targets", "parse_target"]
@@ -194,7 +194,7 @@ def _host_in_words() -> str:
     return "+".join([f"{host.kind}:{host.level}", *host.extensions])
 
 
-def _parse_head(head: str) -> tuple[Kind, Level, tuple[str, ...]]:
+def _parse_head(head: str) -> tuple[TargetKind, Level, tuple[str, ...]]:
     kind_name, colon, rest = head.partition(":")
     kind = KINDS.get(kind_name)
     level_name, *wanted = rest.split("+")

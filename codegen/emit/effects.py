@@ -17,7 +17,7 @@ from ..ir.loop_ir import Buffer, Scope, Statement, Store, Update
 from .expressions import Expressions
 from .index import Index
 from .matrix.dots import add_dot
-from .memory import Place, held_type
+from .memory import BufferPointer, held_type
 from .module_text import ModuleText
 from .text import FunctionText
 from .types import Value, identity
@@ -86,7 +86,7 @@ class Effects:
             return
         self.at.memory.store(place, index, value, condition, node.streaming and self.streaming)
 
-    def _store_last(self, place: Place, index: Index, value: Value, condition: Value | None) -> None:
+    def _store_last(self, place: BufferPointer, index: Index, value: Value, condition: Value | None) -> None:
         """All lanes store to one element: the last real one counts."""
         lanes = self.indices.lanes
         if condition is not None and condition.lanes:
@@ -145,7 +145,7 @@ class Effects:
             value = self.arithmetic.select(mask, value, Value(identity(node.combiner, dtype), dtype))
         return self.arithmetic.reduce(node.combiner, value)
 
-    def _update_one_by_one(self, node: Update, place: Place, index: Index, condition: Value | None) -> None:
+    def _update_one_by_one(self, node: Update, place: BufferPointer, index: Index, condition: Value | None) -> None:
         """Lanes may meet in one element, so they take turns."""
         lanes = self.indices.lanes
         value = self.at.value(node.value)

@@ -19,7 +19,7 @@ from ..ir.loop_ir import Buffer, Scope
 from .bf16_words import pair
 from .gpu_memory import GpuMemory
 from .index import Index, IndexArithmetic
-from .memory import Memory, Place, Registers
+from .memory import BufferPointer, Memory, Registers
 from .module_text import ModuleText
 from .packing import PACKS, elements_of, is_bf16, load_words, spread_byte
 from .text import FunctionText
@@ -48,7 +48,7 @@ class Expressions:
         self.memory: Memory = (GpuMemory if target.kind == "cuda" else Memory)(text, self.arithmetic, self.indices)
         self.registers = Registers(self.arithmetic)
         self.bindings: dict[str, Binding] = {}
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, BufferPointer] = {}
         self.exact = False  # whether indices are those of the copy itself, real or not
         self.guard: Value | None = None  # a condition of select or of a masked branch under which reads stand
         self.mask: Value | None = None  # the real lanes
@@ -220,7 +220,7 @@ class Expressions:
         known = index.is_constant and 0 <= index.constant < buffer.elements
         return buffer.values[index.constant] if known else None
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> BufferPointer:
         """Finds the buffer of that name."""
         place = self.places.get(name)
         if place is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ...tensor.dtype import bf16, i32
 from ...tensor.expr import Cast, Const, Expr, Op, Read
 from .index import Index
-from .memory import Memory, Place
+from .memory import BufferPointer, Memory
 from .types import TRUE, Value, value_type, vector
 
 # name of what makes a word -> bits of an element in it
@@ -82,7 +82,7 @@ def spread_byte(added: int, bits: int) -> int | None:
 
 
 def load_words(
-    memory: Memory, place: Place, first: Index, mask: Value | None, guards: Sequence[Value | None]
+    memory: Memory, place: BufferPointer, first: Index, mask: Value | None, guards: Sequence[Value | None]
 ) -> Value | None:
     """Words of 32 bits that begin at an element of each lane; None where they do not lie side by side. `guards`: of the
     elements of a word, which are zero where these do not hold."""
@@ -106,7 +106,7 @@ def load_words(
 
 
 def _guarded_words(
-    memory: Memory, place: Place, first: Index, mask: Value | None, guards: Sequence[Value | None]
+    memory: Memory, place: BufferPointer, first: Index, mask: Value | None, guards: Sequence[Value | None]
 ) -> Value:
     """One load of all elements of all words, under the mask that their conditions make in the order of memory."""
     lanes, dtype = memory.indices.lanes, place.buffer.dtype
@@ -132,7 +132,7 @@ def _guarded_words(
     return Value(memory.text.compute(f"bitcast {kind} {loaded} to {words}", loaded), i32, lanes)
 
 
-def _masked_words(memory: Memory, place: Place, address: str, mask: Value, kind: str) -> str:
+def _masked_words(memory: Memory, place: BufferPointer, address: str, mask: Value, kind: str) -> str:
     name = f"llvm.masked.load.v{mask.lanes}i32.p0"
     call = memory.arithmetic.module.intrinsic(name, kind, "ptr", mask.type, kind)
     arguments = f"ptr align {place.buffer.dtype.bytes} {address}, {mask.typed}, {kind} zeroinitializer"

@@ -39,7 +39,7 @@ from ..ir.loop_ir import (
     Statement,
 )
 from .prefetch_next import prefetch_next
-from .view import Place, View, fixed
+from .view import AxisRange, View, fixed
 
 if TYPE_CHECKING:
     from .nest import StageLowering
@@ -170,7 +170,7 @@ class MatrixTile:
             position = places[self.stage.stage, loop.axis].position
             if moves.get(loop):
                 position = plus(position, number(moves[loop] * fixed(loop.stride)))
-            places[self.stage.stage, loop.axis] = Place(position, point)
+            places[self.stage.stage, loop.axis] = AxisRange(position, point)
         return replace(view, places=places)
 
     def _moves(self, view: View, tiles: str, height: int, width: int) -> list[Callable[[bool], Statement]]:

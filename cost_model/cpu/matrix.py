@@ -22,7 +22,7 @@ from ...targets.target import Target
 from ...tensor.matrix_pairs import matrix_pairs
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels
-from .work import StageWork, Work
+from .work import InstructionCounts, StageWork
 
 TILE_LOOPS = 3  # rows, columns, words
 
@@ -43,7 +43,7 @@ class MatrixWork(StageWork):
         found = matrix_pairs(stage.definition.bodies[0], *axes)
         self.pairs = () if found is None else found.pairs  # such a stage is refused where code is made
 
-    def work(self) -> Work:
+    def work(self) -> InstructionCounts:
         """Works out all counts of the stage."""
         stage = self.stage
         steps = stage.trips[stage.body]
@@ -56,7 +56,7 @@ class MatrixWork(StageWork):
         reloads = stores if any(stage.plan.loops.reduces[:held]) else 0.0
         used = np.minimum(self.sums + self.rows + self.columns, np.maximum(self.unit.registers, self.sums + 2.0))
         innermost, exits, unrolled = self._loops()
-        return Work(
+        return InstructionCounts(
             operations=0.0,
             loads=loads * self.unit.m + reloads,
             broadcasts=0.0,
@@ -96,7 +96,7 @@ class MatrixWork(StageWork):
         return loads
 
 
-def work_of(counted: Levels, stage: StageLevels, target: Target) -> Work:
+def work_of(counted: Levels, stage: StageLevels, target: Target) -> InstructionCounts:
     """Works out the work of a stage, on a matrix unit or not."""
     unit = MATRIX_INSTRUCTIONS.get(stage.loops.tensorized or "")
     return (StageWork(counted, stage, target) if unit is None else MatrixWork(counted, stage, target, unit)).work()

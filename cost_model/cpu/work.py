@@ -38,7 +38,7 @@ LOOP_INSTRUCTIONS = 3.0  # increment, comparison and jump
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class InstructionCounts:
     """The instructions of a stage. Counts are totals of a run.
 
     operations: cycles of one arithmetic port, a whole vector at a time. loads: all of them; broadcasts: those of one element
@@ -146,7 +146,7 @@ class StageWork:
             level -= 1
         return self.stage.trips[level] * self.copies(axes)
 
-    def work(self) -> Work:
+    def work(self) -> InstructionCounts:
         """Works out all counts of the stage."""
         stage = self.stage
         fused = self.target.kind != "x86" or "fma" in self.target.features
@@ -168,7 +168,7 @@ class StageWork:
         innermost, openings, unrolled = self._loops()
         lanes = 1.0 if self.vector is None else real(self.vector.extent)
         has_chain = stage.registers is not None and stage.registers <= stage.body
-        return Work(
+        return InstructionCounts(
             operations=operations + reads.gathered + reads.shuffles + reloads + self._finish(),
             loads=reads.loads + reloads + spilled,
             broadcasts=reads.broadcasts,

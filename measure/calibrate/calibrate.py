@@ -29,7 +29,7 @@ from ...targets.target import Target, check_runs_here, parse_target
 from ..machine import machine_identity, machine_key
 from ..process.child import Child, child_setup
 from ..process.environment import builder_environment
-from ..process.station import Answered, Station, Work
+from ..process.station import Answered, Station, WorkItem
 from ..process.worker import Link
 from .loops import (
     OPERATIONS,
@@ -123,7 +123,7 @@ def _in_child(target: Target, threads: int) -> Ceilings:
     setup = child_setup(f"{__package__}.calibrate:Calibrator", {})
     station = Station(lambda: Child(setup, builder_environment()), _LIMIT, 1, lambda _: False)
     try:
-        station.give(Work(None, (target.text, threads), {"calibrate": _LIMIT}))
+        station.give(WorkItem(None, (target.text, threads), {"calibrate": _LIMIT}))
         event = station.wait()
     finally:
         station.close()

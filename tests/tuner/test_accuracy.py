@@ -71,7 +71,7 @@ def remember(path: Path, program: Program, accuracy: Accuracy, sketch: Sketch, s
     with Database(path) as database:
         database.add_task(owner)
         database.add_machine(Machine("m", "a machine"))
-        database.add_sketches([records.Sketch(sketch.key, sketch.text)])
+        database.add_sketches([records.StoredSketch(sketch.key, sketch.text)])
         run = database.begin_run(owner.key, "{}").id
         measurement = Measurement(Status.OK, (seconds,), builder=builder_version())
         database.add(

@@ -13,6 +13,7 @@ from .exceptional import EXCEPTIONAL
 from .fold import FOLD
 from .matrix import CHOICES_APART, PACKED, PRODUCTS, PRODUCTS_APART
 from .online import ONLINE
+from .overlap import OVERLAP
 from .prepared import PREPARED
 from .rows import ROWS
 from .slide import SLIDE, SLIDE_DATA
@@ -41,6 +42,7 @@ CPU = Rules(
         WINDOW_DATA,  # what makes the data of a window: it runs where a piece of them is needed
         SLIDE_DATA,  # the same
         ROWS,  # products of products: perhaps by blocks of rows, unless a softmax runs by blocks
+        OVERLAP,  # what is read a few points apart, stage after stage: perhaps by tiles
         INLINE,  # what is cheap, and what only moves data, is written where it is read
         # Nothing is inlined after this. The rest follows from the stages that are left.
         CHOICES_APART,  # stages that choose between results and stand-in sums
@@ -60,6 +62,7 @@ CPU = Rules(
         CHOICE,  # a choice between the results of a transform and stand-in sums, with both
         TRANSFORM,  # sums with coefficients of the text, written out
         # From the most particular to the most general.
+        OVERLAP,  # stages that read one another a few points apart, where it was chosen
         WINDOW,  # a reduction with reuse whose data slide: convolutions
         SLIDE,  # a small window without reuse: depthwise, pooling, stencils
         TILE,  # a reduction with reuse, and what finishes it: multi-level tiling, register tiles, packed operands

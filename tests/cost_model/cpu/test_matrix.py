@@ -10,8 +10,8 @@ import pytest
 from helpers.modelling.matrix import MATRIX_TARGET, main_stage, on_tiles, pack, products, tiles_sketch
 from helpers.modelling.programs import drawn
 from tilesmith.cost_model.analytic import predict, seconds
-from tilesmith.cost_model.cpu.analysis import Analysis, Nest, analyse
-from tilesmith.cost_model.cpu.work import Work
+from tilesmith.cost_model.cpu.analysis import Analysis, NestAnalysis, analyse
+from tilesmith.cost_model.cpu.work import InstructionCounts
 from tilesmith.cost_model.features import FEATURE_NAMES, features
 from tilesmith.cost_model.operations import slots
 from tilesmith.cost_model.sketch_model import SketchModel
@@ -32,12 +32,12 @@ def tree_of(program: Program, rows: int, columns: int) -> LoopTree:
     return tiles_sketch(program).apply(program, MATRIX_TARGET, {"rows": rows, "columns": columns})
 
 
-def nest_of(analysis: Analysis, name: str) -> Nest:
+def nest_of(analysis: Analysis, name: str) -> NestAnalysis:
     (found,) = [nest for nest in analysis.nests if nest.root.name == name]
     return found
 
 
-def work_of(program: Program, rows: int, columns: int) -> Work:
+def work_of(program: Program, rows: int, columns: int) -> InstructionCounts:
     ((_, work),) = nest_of(analyse(tree_of(program, rows, columns), MATRIX_TARGET, 1), main_stage(program)).work
     return work
 

@@ -30,6 +30,12 @@ d[i: 64] = exp(c[i])
 y[i: 64, j: 64] = x[i] * d[j] + d[i]
 return y
 """
+FILTERED = """
+input x: f32[32, 64]
+a[i: 32, j: 62] = x[i, j] + x[i, j + 1] * 2 + x[i, j + 2]
+b[i: 30, j: 62] = a[i, j] + a[i + 1, j] * 2 + a[i + 2, j]
+return b
+"""
 FINISHED = """
 input A: f32[64, 64]
 input B: f32[64, 64]
@@ -62,6 +68,7 @@ def test_each_rule_for_processors_schedules_what_it_is_for() -> None:
         "products": rules_of(finished, instructions=(BF16_TILES,)),
         "choice": rules_of(convolved(), first=4),
         "window": rules_of(convolved("nhwc"), first=0),
+        "overlap": rules_of(parse(FILTERED.strip()), first="tiles"),
         "slide": rules_of(ops.depthwise_conv2d(1, 8, 16, 16, padding=1)),
         "tile": rules_of(finished),
         "stream": rules_of(ops.softmax(64, 256)),
