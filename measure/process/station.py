@@ -221,9 +221,12 @@ class Station:
         self.child.close()
 
 
-def wait_for(stations: Sequence[Station], end: float) -> None:
-    """Waits until one of them has something to say, or its deadline or `end` (a time of `monotonic`) has come."""
+def wait_for(stations: Sequence[Station], end: float, also: Sequence[int] = ()) -> None:
+    """Waits until one of them, or of `also`, descriptors, has something to say, or a deadline of theirs or `end` (a time of
+    `monotonic`) has come."""
     poller = select.poll()
+    for descriptor in also:
+        poller.register(descriptor, select.POLLIN)
     for station in stations:
         for descriptor in station.child.descriptors:
             poller.register(descriptor, select.POLLIN)

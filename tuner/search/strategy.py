@@ -15,7 +15,7 @@ A strategy proposes candidates and is told how they ended:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Protocol, runtime_checkable
@@ -61,8 +61,8 @@ class Judged(Protocol):
 class Prepared(Protocol):
     """A strategy with something to do that takes long and can wait until the first candidates are out."""
 
-    def prepare(self, meanwhile: Callable[[], None]) -> None:
-        """Does it. `meanwhile` is to be called now and then: trials go on in it."""
+    def prepare(self) -> None:
+        """Does it."""
         ...
 
 
