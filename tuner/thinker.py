@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from time import process_time
 from typing import Any
 
+from ..common.errors import TilesmithError
 from ..common.garbage import COLLECTED_RARELY
 from ..cost_model.learned.model import Samples
 from ..measure.process.worker import Link
@@ -80,7 +81,8 @@ Order = Begin | Ask | Tell | Prepare | Judge
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What came of an order: the candidates that were asked for, the rounds that are new, and the seconds that it took."""
+    """What came of an order: the candidates that were asked for, or an error; the rounds that are new, and the seconds that it
+    took."""
 
     value: Any
     rounds: tuple[Round, ...]
@@ -99,7 +101,10 @@ class Thinker:
         number, order = request
         start = process_time()
         with COLLECTED_RARELY:
-            value = self._done(number, order)
+            try:
+                value = self._done(number, order)
+            except TilesmithError as error:  # is the parent's to raise; anything else ends the child, and is shown
+                value = error
         return Thought(value, self._new_rounds(number), process_time() - start)
 
     def _done(self, number: int, order: Order) -> Any:
@@ -119,8 +124,8 @@ class Thinker:
         return None
 
     def _new_rounds(self, number: int) -> tuple[Round, ...]:
-        strategy = self._strategies[number]
-        if not isinstance(strategy, Judged):
+        strategy = self._strategies.get(number)
+        if strategy is None or not isinstance(strategy, Judged):
             return ()
         before = self._said.get(number, 0)
         self._said[number] = len(strategy.rounds)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..common.errors import EnvironmentFailure
+from ..common.errors import EnvironmentFailure, TilesmithError
 from ..cost_model.learned.model import Samples
 from ..measure.process.child import Child, child_setup
 from ..measure.process.environment import builder_environment
@@ -15,7 +15,7 @@ from ..measure.result import Runner, Tended
 from ..schedules.space import Candidate
 from .effort import Effort
 from .search.rounds import Round
-from .search.strategy import Result, Strategy, make_strategy
+from .search.strategy import Result, Strategy, check_strategy, make_strategy
 from .task_space import TaskSpace
 from .thinker import HANDLER, Ask, Begin, Judge, Order, Prepare, Tell, Thought
 
@@ -44,6 +44,7 @@ class ThinkingApart(Thinking):
         self, name: str, space: TaskSpace, seed: int, effort: Effort, known: tuple[Samples, ...] = ()
     ) -> Apart:
         """A strategy whose calls are orders to the child."""
+        check_strategy(name)
         task, sketches = space.task, tuple(sketch.text for sketch in space.sketches)
         made = Apart(self, len(self._strategies))
         self._strategies.append(made)
@@ -90,6 +91,8 @@ class ThinkingApart(Thinking):
         strategy = self._strategies[self._owed.pop(0)]
         strategy.rounds += thought.rounds
         strategy.seconds += thought.seconds
+        if isinstance(thought.value, TilesmithError):
+            raise thought.value
         self._last = thought.value
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from tilesmith.common.errors import EnvironmentFailure
+from tilesmith.common.errors import ArgumentError, EnvironmentFailure, ProgramError
 from tilesmith.measure.result import Beside, Measurement, Status
 from tilesmith.schedules.space import Candidate
 from tilesmith.schedules.task import Task
@@ -18,6 +18,7 @@ from tilesmith.tensor.ops import matmul
 from tilesmith.tuner.effort import NORMAL
 from tilesmith.tuner.search.strategy import Judged, Result, make_strategy
 from tilesmith.tuner.task_space import TaskSpace
+from tilesmith.tuner.thinker import Begin
 from tilesmith.tuner.thinking import Apart, Thinking, ThinkingApart, thinking_for
 
 CEILINGS = Ceilings({"f32": 1e11}, ((1 << 15, 1e11), (1 << 40, 1e10)), 1)
@@ -95,6 +96,15 @@ def test_what_a_strategy_raises_is_shown(space: TaskSpace, apart: ThinkingApart)
     with pytest.raises(EnvironmentFailure, match="thinks has ended") as caught:
         strategy.ask("many")  # type: ignore[arg-type]
     assert "TypeError" in str(caught.value)
+
+
+def test_an_error_of_the_person_is_raised_as_it_is(space: TaskSpace, apart: ThinkingApart) -> None:
+    with pytest.raises(ArgumentError, match="unknown strategy"):
+        apart.strategy("luck", space, 0, NORMAL)
+    number = apart.strategy("random", space, 0, NORMAL).number
+    apart.post(number, Begin("no program", "x86:avx2", 1, "default", (), CEILINGS, "random", 0, NORMAL, ()))
+    with pytest.raises(ProgramError):
+        apart._runner.tend(apart._child, apart._answered)
 
 
 def test_it_thinks_here_where_the_clock_is_elsewhere(space: TaskSpace) -> None:

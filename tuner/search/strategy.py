@@ -126,6 +126,12 @@ MODEL_BASED = ("guided", "surrogate", "descent")  # the others are yardsticks
 LEARNING = ("guided",)  # these can use the trials of other tasks
 
 
+def check_strategy(name: str) -> None:
+    """Raises ArgumentError where there is none of this name."""
+    if name not in STRATEGIES:
+        raise ArgumentError("unknown strategy", expected="one of " + ", ".join(STRATEGIES), found=repr(name))
+
+
 def make_strategy(
     name: str, space: Space, seed: int = 0, effort: Effort = NORMAL, known: Sequence[Samples] = ()
 ) -> Strategy:
@@ -134,8 +140,7 @@ def make_strategy(
     Raises:
         ArgumentError: there is none of this name.
     """
-    if name not in STRATEGIES:
-        raise ArgumentError("unknown strategy", expected="one of " + ", ".join(STRATEGIES), found=repr(name))
+    check_strategy(name)
     module, kind = STRATEGIES[name].split(":")
     options = {"known": known} if name in LEARNING else {}
     made: Strategy = getattr(import_module(f".{module}", __package__), kind)(space, seed, effort, **options)
