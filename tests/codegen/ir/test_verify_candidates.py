@@ -8,6 +8,7 @@ import pytest
 from helpers.pipeline.candidates import random_config
 from helpers.pipeline.drawn import drawn_program
 from tilesmith.codegen.ir.verify import faults
+from tilesmith.codegen.lower.lower import planned
 from tilesmith.codegen.pipeline import backend, loop_program
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -22,7 +23,8 @@ def check(task: Task, rng: np.random.Generator) -> int:
     if values is None:
         return 0
     steps = backend(task.target)
-    loops = [steps.lower(sketch.apply(task.body, task.target, values), task.target, "kernel")]
+    tree = sketch.apply(task.body, task.target, values)
+    loops = [steps.lower(tree, task.target, "kernel", planned(tree, task.target))]
     for one in steps.nest:
         loops.append(one(loops[-1]))
     for program in loops:
