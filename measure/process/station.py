@@ -232,3 +232,11 @@ def wait_for(stations: Sequence[Station], end: float, also: Sequence[int] = ()) 
             poller.register(descriptor, select.POLLIN)
     until = min(end, *(station.deadline for station in stations if not station.paused))
     poller.poll(max(0.0, min(until - monotonic(), 1.0)) * 1000)
+
+
+def wait_readable(descriptors: Sequence[int]) -> None:
+    """Waits until there is something to read from one of them."""
+    poller = select.poll()
+    for descriptor in descriptors:
+        poller.register(descriptor, select.POLLIN)
+    poller.poll()
