@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PERIOD = 0.01
-THINKER = "(Thinker"  # tilesmith.tuner.thinker
+THINKER = "(Thinker"  # tilesmith.tuner.thinking.thinker
 RENEWED = 5  # looks between two counts of the children: they are replaced now and then
 
 

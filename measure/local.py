@@ -8,7 +8,7 @@ The processors of this machine are one device, each of its GPUs is another.
 There is no thread here: `submit`, `collect` and `tend` move the works along. A clock is read only inside `collect` and `tend`,
 so the caller itself never disturbs it, while builders go on building between the calls. When the timer is about to read the
 clock, builders are stopped (SIGSTOP) until the kernel's threads have the cores for themselves, and so is the child in which a
-search thinks (tuner/thinker.py); loading, preparing and checking go on beside them.
+search thinks (tuner/thinking/thinker.py); loading, preparing and checking go on beside them.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from .records.database import is_found_out
 from .search.strategy import Judged, Prepared, Result, Strategy
 from .session import Session
 from .stopwatch import Stopwatch
-from .thinking import Apart
+from .thinking.place import Apart
 from .watch import Watcher
 
 NUMBERS = numbers()  # of jobs: unlike in one process, so that nobody mistakes an answer to a search that was dropped

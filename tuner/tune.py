@@ -34,7 +34,7 @@ from .scheduler import NUMBERS, TaskLane, TaskScheduler, check_different, checke
 from .search.strategy import MODEL_BASED
 from .session import Session
 from .task_space import TaskSpace
-from .thinking import thinking_for
+from .thinking.place import thinking_for
 from .transfer import Experience, experience
 from .watch import Watcher, Whole
 from .watchers import watchers_of

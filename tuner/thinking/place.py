@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..common.errors import EnvironmentFailure, TilesmithError
-from ..cost_model.learned.model import Samples
-from ..measure.process.child import Child, child_setup
-from ..measure.process.environment import builder_environment
-from ..measure.process.worker import Answer
-from ..measure.result import Runner, Tended
-from ..schedules.space import Candidate
-from .effort import Effort
-from .search.rounds import Round
-from .search.strategy import Result, Strategy, check_strategy, make_strategy
-from .task_space import TaskSpace
+from ...common.errors import EnvironmentFailure, TilesmithError
+from ...cost_model.learned.model import Samples
+from ...measure.process.child import Child, child_setup
+from ...measure.process.environment import builder_environment
+from ...measure.process.worker import Answer
+from ...measure.result import Runner, Tended
+from ...schedules.space import Candidate
+from ..effort import Effort
+from ..search.rounds import Round
+from ..search.strategy import Result, Strategy, check_strategy, make_strategy
+from ..task_space import TaskSpace
 from .thinker import HANDLER, Ask, Begin, Judge, Order, Prepare, Tell, Thought
 
 

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from time import process_time
 from typing import Any
 
-from ..common.errors import TilesmithError
-from ..common.garbage import COLLECTED_RARELY
-from ..cost_model.learned.model import Samples
-from ..measure.process.worker import Link
-from ..schedules.sketch import parse_sketch
-from ..schedules.task import Task
-from ..targets.ceilings import Ceilings
-from ..targets.target import parse_target
-from ..tensor.accuracy import Accuracy
-from ..tensor.text.parse import parse
-from .effort import Effort
-from .search.rounds import Round
-from .search.strategy import Judged, Prepared, Result, Strategy, make_strategy
-from .task_space import TaskSpace
+from ...common.errors import TilesmithError
+from ...common.garbage import COLLECTED_RARELY
+from ...cost_model.learned.model import Samples
+from ...measure.process.worker import Link
+from ...schedules.sketch import parse_sketch
+from ...schedules.task import Task
+from ...targets.ceilings import Ceilings
+from ...targets.target import parse_target
+from ...tensor.accuracy import Accuracy
+from ...tensor.text.parse import parse
+from ..effort import Effort
+from ..search.rounds import Round
+from ..search.strategy import Judged, Prepared, Result, Strategy, make_strategy
+from ..task_space import TaskSpace
 
 HANDLER = f"{__name__}:Thinker"
 

@@ -18,8 +18,8 @@ from tilesmith.tensor.ops import matmul
 from tilesmith.tuner.effort import NORMAL
 from tilesmith.tuner.search.strategy import Judged, Result, make_strategy
 from tilesmith.tuner.task_space import TaskSpace
-from tilesmith.tuner.thinker import Begin
-from tilesmith.tuner.thinking import Apart, Thinking, ThinkingApart, thinking_for
+from tilesmith.tuner.thinking.place import Apart, Thinking, ThinkingApart, thinking_for
+from tilesmith.tuner.thinking.thinker import Begin
 
 CEILINGS = Ceilings({"f32": 1e11}, ((1 << 15, 1e11), (1 << 40, 1e10)), 1)
 
