@@ -166,7 +166,7 @@ class LocalRunner(AtEnd):
         """See `Tended`: what chooses the next jobs thinks beside the trials, so that the timer need not wait for it."""
         self._beside = beside
         while not self._closed and (self._quiet or not done()):
-            self._step(float("inf"))
+            self._step(float("inf"), () if self._quiet else beside.descriptors)
 
     def _enough(self) -> bool:
         """While the clock is running the caller is kept waiting: its own work would be in the way."""
@@ -204,11 +204,10 @@ class LocalRunner(AtEnd):
 
     # ---- one step: give out work, wait for something to happen, take what is done
 
-    def _step(self, end: float) -> None:
-        """Waits until something happens or `end`, a time of `monotonic`, has come."""
+    def _step(self, end: float, also: Sequence[int] = ()) -> None:
+        """Waits until something happens, there is something to read from `also`, or `end`, a time of `monotonic`, has come."""
         self._feed_builders()
         self._feed_timers()
-        also = self._beside.descriptors if self._beside is not None and not self._quiet else ()
         wait_for([*self._timers, *self._builders.stations], end, also)
         for job, outcome in self._builders.poll():
             self._after_build(job, outcome)
