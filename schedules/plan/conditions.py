@@ -13,19 +13,19 @@ from ..extents import Condition, Extent, Sym
 
 
 def same(a: Extent, b: Extent) -> Condition:
-    """Whether two extents are equal."""
+    """Says whether two extents are equal."""
     if a is b:
         return True
     return settled(a == b)
 
 
 def at_most(a: Extent, b: Extent) -> Condition:
-    """Whether the first extent is no larger than the second."""
+    """Says whether the first extent is no larger than the second."""
     return settled(a <= b)
 
 
 def every(conditions: Iterable[Condition]) -> Condition:
-    """Whether all of them hold. Later ones are not looked at behind one that never does."""
+    """Says whether all of them hold. Later ones are not looked at behind one that never does."""
     total: Condition = True
     for condition in conditions:
         if condition is False:
@@ -37,12 +37,12 @@ def every(conditions: Iterable[Condition]) -> Condition:
 
 
 def some(conditions: Iterable[Condition]) -> Condition:
-    """Whether one of them holds at least."""
+    """Says whether one of them holds at least."""
     return opposite(every(opposite(condition) for condition in conditions))
 
 
 def opposite(condition: Condition) -> Condition:
-    """Whether a condition does not hold."""
+    """Says whether a condition does not hold."""
     if isinstance(condition, bool):
         return not condition
     return settled(condition == 0)
