@@ -47,16 +47,21 @@ from .storage import Storage, storages
 from .view import Names
 
 
-def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
-    """The loop IR of a tree to which one config has been applied.
-
-    ScheduleError: a schedule that has no code yet (refusals.py, fold.py), a vector whose length is no power of two.
-    """
+def planned(tree: LoopTree, target: Target) -> Plan:
+    """The plan of a tree to which one config has been applied. ScheduleError: a schedule that has no code yet (refusals.py)."""
     if target.kind == "cuda":
         check_lowers_for_gpu(tree)
     else:
         check_lowers(tree, target)
-    plan = plan_of(tree, target.kind == "cuda")
+    return plan_of(tree, target.kind == "cuda")
+
+
+def lower(tree: LoopTree, target: Target, name: str = "kernel", plan: Plan | None = None) -> LoopProgram:
+    """The loop IR of a tree to which one config has been applied. `plan`: that of the tree, if it is known already.
+
+    ScheduleError: a schedule that has no code yet (refusals.py, fold.py), a vector whose length is no power of two.
+    """
+    plan = planned(tree, target) if plan is None else plan
     storage = storages(tree, plan)
     if plan.gpu:
         check_storage(tree, storage)

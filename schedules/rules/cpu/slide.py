@@ -24,9 +24,9 @@ from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ...access import finished, identity_read, is_anchor, output_stride
 from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
-from ..rule import Decided, Rule, keeping, rewriting
+from ..rule import Rule, finishing, keeping, rewriting, scheduling
 from .exceptional import exceptional_checks
-from .window import is_shifted, shifting_axes, slides
+from .window import is_shifted, pieces_of, shifting_axes, slides
 
 POINTS_AT_MOST = 64  # of a window that is written out
 ROWS_AT_MOST = 16
@@ -85,15 +85,7 @@ def _has_border(program: Program, stage: Stage) -> bool:
 
 def _pieces_of_slides(program: Program) -> frozenset[str]:
     """Returns the pointwise stages that make the data of one sliding window and nothing else."""
-    found = set()
-    for stage in program.stages:
-        slide = slide_of(program, stage)
-        producer = None if slide is None else program.producers.get(slide.data.tensor)
-        if producer is None or producer.combiner is not None or producer.name in program.outputs:
-            continue
-        if len(program.consumers[producer.name]) == 1 and len(producer.tensors) == 1:
-            found.add(producer.name)
-    return frozenset(found)
+    return pieces_of(program, lambda stage: None if (slide := slide_of(program, stage)) is None else slide.data)
 
 
 def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
@@ -101,21 +93,6 @@ def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
     return finished(
         program, stage, taken, lambda read, p: identity_read(read, stage) and slide_of(program, p) is not None
     )
-
-
-def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
-    """Matches a stage that finishes a sliding reduction, or else one itself."""
-    slide = _finishes(program, stage, decided.taken)
-    if slide is not None:
-        return slide.name
-    return stage.name if slide_of(program, stage) is not None else None
-
-
-def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
-    """Schedules a sliding reduction and the pointwise stage that finishes it (or itself)."""
-    slide = slide_of(s.program, s.program.stage(name))
-    assert slide is not None
-    return _Sliding(s, root, name, slide).apply()
 
 
 class _Sliding:
@@ -208,5 +185,14 @@ class _Sliding:
         self.s.vectorize(pieces[-1])
 
 
-SLIDE = Rule("slide", rewriting(_rewrite), _matches, _apply)
+def _scheduled(s: Schedule, root: str, anchor: str, parts: Slide) -> set[str]:
+    return _Sliding(s, root, anchor, parts).apply()
+
+
+SLIDE = Rule(
+    "slide",
+    rewriting(_rewrite),
+    finishing(_finishes, slide_of),
+    scheduling(slide_of, _scheduled),
+)
 SLIDE_DATA = Rule("slide data", keeping(_pieces_of_slides))

@@ -19,7 +19,7 @@ in a near cache.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from ....tensor.expr import Expr, Read, Var
@@ -30,7 +30,7 @@ from ...access import depends, element_stride, finished, is_anchor, output_strid
 from ...extents import Extent, ceildiv
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
-from ..rule import Decided, Rule, keeping, rewriting
+from ..rule import Rule, finishing, keeping, rewriting, scheduling
 from .transpose import NARROWEST, square, square_side
 
 ROWS_AT_MOST = 28
@@ -131,32 +131,20 @@ def _reorder_one(s: Schedule) -> bool:
 
 def _pieces_of_data(program: Program) -> frozenset[str]:
     """Returns the pointwise stages that make the data of one anchor and nothing else: they run where a piece is needed."""
+    return pieces_of(program, lambda stage: None if (window := window_of(program, stage)) is None else window.data)
+
+
+def pieces_of(program: Program, data_of: Callable[[Stage], Read | None]) -> frozenset[str]:
+    """Returns the pointwise stages that make the data of one stage, which slide over it, and nothing else."""
     found = set()
     for stage in program.stages:
-        window = window_of(program, stage)
-        if window is None:
-            continue
-        producer = program.producers.get(window.data.tensor)
+        data = data_of(stage)
+        producer = None if data is None else program.producers.get(data.tensor)
         if producer is None or producer.combiner is not None or producer.name in program.outputs:
             continue
         if len(program.consumers[producer.name]) == 1 and len(producer.tensors) == 1:
             found.add(producer.name)
     return frozenset(found)
-
-
-def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
-    """Matches a stage that finishes an anchor, or else an anchor itself."""
-    anchor = _finishes(program, stage, decided.taken)
-    if anchor is not None:
-        return anchor.name
-    return stage.name if window_of(program, stage) is not None else None
-
-
-def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
-    """Schedules an anchor and the pointwise stage that finishes it (or itself)."""
-    window = window_of(s.program, s.program.stage(anchor))
-    assert window is not None
-    return _Tiling(s, root, anchor, window).apply()
 
 
 class _Tiling:
@@ -344,5 +332,14 @@ def _is_wide(stage: Stage, axis: str) -> bool:
     return stage.axis(axis).extent >= NARROWEST
 
 
-WINDOW = Rule("window", rewriting(_rewrite), _matches, _apply)
+def _scheduled(s: Schedule, root: str, anchor: str, parts: WindowRoles) -> set[str]:
+    return _Tiling(s, root, anchor, parts).apply()
+
+
+WINDOW = Rule(
+    "window",
+    rewriting(_rewrite),
+    finishing(_finishes, window_of),
+    scheduling(window_of, _scheduled),
+)
 WINDOW_DATA = Rule("window data", keeping(_pieces_of_data))
