@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ..targets.matrix_instructions import MatrixInstruction
 from ..tensor.accuracy import Accuracy
 from ..tensor.program import Program
 from .rules.cpu.table import CPU
@@ -23,18 +24,21 @@ WALKED = 6144  # stages of all sketches together
 
 
 def derive(
-    program: Program, kind: str = "", matrix_unit: bool = False, accuracy: Accuracy = "default"
+    program: Program,
+    kind: str = "",
+    instructions: tuple[MatrixInstruction, ...] = (),
+    accuracy: Accuracy = "default",
 ) -> tuple[Sketch, ...]:
     """Returns the sketches of a program in canonical, normalised form; the unscheduled nest comes first.
 
-    `kind`: of the target, which says whose rules these are. `matrix_unit`: whether its cores have one that takes bf16.
+    `kind`: of the target, which says whose rules these are. `instructions`: those of it that multiply matrices.
     `accuracy`: what they may do to the arithmetic.
     """
-    template = partial(automatic, matrix_unit=matrix_unit, kind=kind)
+    template = partial(automatic, instructions=instructions, kind=kind)
     most = min(MOST, max(FEWEST, WALKED // len(program.stages)))
     return (UNSCHEDULED, *trace(template, program, "auto", most, accuracy))
 
 
-def automatic(s: Schedule, matrix_unit: bool = False, fast: bool = True, kind: str = "") -> None:
+def automatic(s: Schedule, instructions: tuple[MatrixInstruction, ...] = (), fast: bool = True, kind: str = "") -> None:
     """The template behind `derive`. `fast`: whether convolutions may be done with fewer products."""
-    RULES.get(kind, CPU).run(s, Decided(matrix_unit=matrix_unit, fast=fast))
+    RULES.get(kind, CPU).run(s, Decided(instructions=instructions, fast=fast))

@@ -56,7 +56,7 @@ class Task:
     @cached_property
     def sketches(self) -> tuple[Sketch, ...]:
         """Returns the sketches that the rules derive; the unscheduled nest comes first."""
-        return derive(self.body, self.target.kind, self.target.has_matrix_unit, self.accuracy)
+        return derive(self.body, self.target.kind, self.target.matrix_instructions, self.accuracy)
 
     def sketches_of(self, template: Template) -> tuple[Sketch, ...]:
         """Returns the sketches of a person's template, after the unscheduled nest. TemplateError names the template."""

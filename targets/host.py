@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from ..common.errors import ArgumentError, TargetError
-from .isa import KINDS, Cache, Kind
+from .isa import KINDS, Cache, TargetKind
 from .matrix_unit import allow_matrix_unit
 from .target import MOST_THREADS, Target, parse_target
 
@@ -27,7 +27,7 @@ def host_target() -> Target:
     return describe(host_kind(), host_features(), cpuid_identity())
 
 
-def describe(kind: Kind, features: frozenset[str], identity: tuple[str, int]) -> Target:
+def describe(kind: TargetKind, features: frozenset[str], identity: tuple[str, int]) -> Target:
     """The target with the highest level that `features` (LLVM names) hold; sizes come from this machine's tables."""
     levels = [level for level in kind.levels if level.features <= features]
     if not levels:
@@ -48,7 +48,7 @@ def _with_ports(target: Target, identity: tuple[str, int]) -> Target:
     return target
 
 
-def host_kind() -> Kind:
+def host_kind() -> TargetKind:
     """The kind of this machine's processor. Errors: TargetError."""
     name = _MACHINES.get(platform.machine().lower())
     if name is None:

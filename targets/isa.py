@@ -64,7 +64,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TargetKind:
     """A family of processors: its levels from lowest to highest, and what extensions each level may carry."""
 
     name: str
@@ -94,7 +94,7 @@ def _caches(l1: int, l2: int, l3: int, cores: int, line: int = 64) -> tuple[Cach
     return Cache(l1, line, 1), Cache(l2, line, 1), Cache(l3, line, cores)
 
 
-X86 = Kind(
+X86 = TargetKind(
     "x86",
     "x86_64-unknown-linux-gnu",
     (
@@ -112,7 +112,7 @@ X86 = Kind(
     MappingProxyType({"amx": ("amx-tile", "amx-int8", "amx-bf16")}),
 )  # fmt: skip
 
-AARCH64 = Kind(
+AARCH64 = TargetKind(
     "aarch64",
     "aarch64-unknown-linux-gnu",
     (Level("neon", "generic", frozenset({"neon"}), 128, 32, 2, 2, 1, 16, _caches(64 * _K, _M, 32 * _M, 16)),),
@@ -120,7 +120,7 @@ AARCH64 = Kind(
 )
 
 _RVV = frozenset({"m", "a", "f", "d", "c", "v"})
-RISCV64 = Kind(
+RISCV64 = TargetKind(
     "riscv64",
     "riscv64-unknown-linux-gnu",
     (
@@ -151,7 +151,7 @@ _HOPPER = Multiprocessor(228 * _K, _REGISTERS, 2048, 32, products=4096)
 _BLACKWELL = Multiprocessor(228 * _K, _REGISTERS, 2048, 32, products=8192)
 
 # First "cache": the shared memory that one block may have. Second: the L2 of the largest usual part.
-CUDA = Kind(
+CUDA = TargetKind(
     "cuda",
     "nvptx64-nvidia-cuda",
     (

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ...common.debug import Level, show
+from ...common.debug import DebugLevel, show
 from ...common.errors import TargetError
 from ...targets.target import Target
 from ..artifact import Artifact, Launch
 from ..emit.cpu.module import plain_symbol, table, table_name
 from ..emit.gpu.narrow import is_narrow
 from ..emit.gpu.statements import GpuStatements
-from ..emit.memory import Place
+from ..emit.memory import BufferPointer
 from ..emit.module_text import ModuleText
 from ..emit.text import FunctionText
 from ..ir.facts import facts
@@ -61,13 +61,13 @@ def _kernel(
     for number, buffer in enumerate(program.arguments):
         readonly = "" if buffer.name in known.writes else "readonly "
         parameters.append(f"ptr noalias {readonly}align {ALIGNMENT} %p{number}")
-        statements.at.places[buffer.name] = Place(buffer, f"%p{number}")
+        statements.at.places[buffer.name] = BufferPointer(buffer, f"%p{number}")
     writes = {b.scope for b in program.globals if b.name in known.writes}
     for scope in (Scope.PREPARED, Scope.WORKSPACE):
         readonly = "" if scope in writes else "readonly "
         parameters.append(f"ptr noalias {readonly}align {ALIGNMENT} %{scope.value}")
     for buffer in program.globals:
-        statements.at.places[buffer.name] = Place(buffer, _global(buffer, plan, text))
+        statements.at.places[buffer.name] = BufferPointer(buffer, _global(buffer, plan, text))
     statements.emit(nest.body)
     # one block a multiprocessor is promised, or ptxas would keep to half of the registers and spill
     attributes = f'nounwind "nvvm.maxntid"="{nest.threads}" "nvvm.minctasm"="1"'
@@ -145,13 +145,13 @@ def assemble_kernels(
     passed = run_passes(program, passes)
     module, launches, prepare = emit_kernels(passed, target)
     ir = module.text()
-    show(Level.LLVM, program.name, ir)
+    show(DebugLevel.LLVM, program.name, ir)
     emitted = time.perf_counter()
     ptx = ""
     seconds: dict[str, float] = {}
     if texts or emulate is None:
         ptx, _, seconds = compile_ptx(ir, target)
-    show(Level.ASSEMBLY, program.name, ptx)
+    show(DebugLevel.ASSEMBLY, program.name, ptx)
     code = ptx.encode()
     if emulate is not None:
         compiled = emulate(ir)
@@ -167,7 +167,7 @@ def assemble_kernels(
         inputs=specs(program, Scope.INPUT),
         constants=specs(program, Scope.CONSTANT),
         outputs=specs(program, Scope.OUTPUT),
-        prepared_bytes=plan.prepared_bytes,
+        prepared_bytes=plan.prepared_bytes + plan.preparing_bytes,
         workspace_bytes=plan.shared_bytes,
         launches=launches,
         prepare_launches=prepare,

@@ -17,6 +17,7 @@ from tilesmith.schedules.auto import derive
 from tilesmith.schedules.schedule import Schedule
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.task import Task
+from tilesmith.targets.matrix_instructions import BF16_TILES
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.accuracy import Accuracy
 from tilesmith.tensor.printing import print_program
@@ -36,7 +37,7 @@ HOST = parse_target("host")
 CONVOLUTION = ops.conv2d(1, 16, 12, 12, 16, kernel=3, padding=1)
 ATTENTION = ops.attention(1, 512, 512, 32)
 PROGRAMS = {"convolution": CONVOLUTION, "attention": ATTENTION, "product": ops.matmul(64, 64, 64)}
-LOOSE = {"winograd", "bf16_products", "block_softmax", "online_softmax"}
+LOOSE = {"winograd", "bf16_products", "bf16_dots", "block_softmax", "online_softmax"}
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +71,7 @@ def remember(path: Path, program: Program, accuracy: Accuracy, sketch: Sketch, s
     with Database(path) as database:
         database.add_task(owner)
         database.add_machine(Machine("m", "a machine"))
-        database.add_sketches([records.Sketch(sketch.key, sketch.text)])
+        database.add_sketches([records.StoredSketch(sketch.key, sketch.text)])
         run = database.begin_run(owner.key, "{}").id
         measurement = Measurement(Status.OK, (seconds,), builder=builder_version())
         database.add(
@@ -95,9 +96,9 @@ def test_each_rewrite_says_whether_it_only_reorders() -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_strict_space_holds_nothing_else(name: str) -> None:
     body = Task.of(PROGRAMS[name], HOST, 1).body
-    strict = derive(body, "x86", matrix_unit=True, accuracy="strict")
+    strict = derive(body, "x86", instructions=(BF16_TILES,), accuracy="strict")
     assert len(strict) > 1 and all(REWRITES[found].only_reorders for found in names(strict))
-    assert names(derive(body, "x86", matrix_unit=True)) & LOOSE  # there is something to refuse
+    assert names(derive(body, "x86", instructions=(BF16_TILES,))) & LOOSE  # there is something to refuse
 
 
 def test_a_template_keeps_what_is_strict() -> None:
