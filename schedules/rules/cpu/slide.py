@@ -203,8 +203,7 @@ class _Sliding:
         s.vectorize(vectors[1])
 
     def _pack_coefficients(self) -> None:
-        """Puts what vectors would collect from many places in the order in which they read it: once and for all, or in a nest of
-        its own."""
+        """Puts what vectors would collect from many places in the order in which they read it, once or in its own nest."""
         s, constants = self.s, constant_tensors(self.s.program)
         reads = self.definition.reads()
         for read in reads:
