@@ -21,8 +21,9 @@ from math import prod
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
-from ...access import finished, identity_read, is_anchor, output_stride
+from ...access import element_stride, finished, identity_read, is_anchor, output_stride, plain_dimension
 from ...extents import Extent, ceildiv
+from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Rule, finishing, keeping, rewriting, scheduling
 from .exceptional import exceptional_checks
@@ -139,6 +140,7 @@ class _Sliding:
         at = [*others, *outside, *blocks][-1] if others or outside or blocks else None
         if self.root != self.name:
             self._attach([*others, *outside, *blocks, *around, *inside][-1])
+        self._pack_coefficients()
         data = slide.data.tensor
         if data in _pieces_of_slides(s.program) and at is not None:
             taken.add(data)
@@ -176,6 +178,25 @@ class _Sliding:
         s.reorder(*sums, *rest, *vectors)
         s.unroll(*sums[1::2], *rest, vectors[0])
         s.vectorize(vectors[1])
+
+    def _pack_coefficients(self) -> None:
+        """Puts what vectors would collect from many places in the order in which they read it, once or in its own nest."""
+        s, constants = self.s, constant_tensors(self.s.program)
+        reads = self.definition.reads()
+        for read in reads:
+            dimension = plain_dimension(read, self.slide.vector)
+            again = sum(other.tensor == read.tensor for other in reads) > 1
+            if read.tensor == self.slide.data.tensor or dimension is None or again:
+                continue
+            if element_stride(s.program, read, self.slide.vector) == 1:
+                continue
+            made = s.copy(read.tensor, self.name)
+            rest = [loop for n, loop in enumerate(made.loops) if n != dimension]
+            pieces = s.split(made.loops[dimension], self.lanes)
+            s.reorder(pieces[0], *rest, pieces[1])
+            if read.tensor not in constants:
+                s.parallel(pieces[0])
+            s.vectorize(pieces[1])
 
     def _piece(self, stage: StageHandle) -> None:
         """Copies the piece of the data that a block needs, in vectors."""
