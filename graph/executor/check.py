@@ -79,6 +79,7 @@ def _faults(program: Program, kernels: Sequence[Program], aliases: Mapping[str, 
         return
     constants = {tensor.name for tensor in program.constant_inputs}
     given = {tensor.name for tensor in program.dynamic_inputs}
+    arguments = given | constants
     written = _Written(program, aliases, inside)
     for number, kernel in enumerate(kernels):
         for tensor in (
@@ -88,7 +89,7 @@ def _faults(program: Program, kernels: Sequence[Program], aliases: Mapping[str, 
         ):
             yield from _same(number, tensor, program)
         for name in (tensor.name for tensor in kernel.dynamic_inputs if tensor.name in program.tensors):
-            if root(name, aliases) not in given | constants and not written.has(name):
+            if root(name, aliases) not in arguments and not written.has(name):
                 yield f"kernel {number} reads {root(name, aliases)}, which is not computed yet"
         for tensor in kernel.constant_inputs:
             if root(tensor.name, aliases) not in constants:

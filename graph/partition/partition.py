@@ -24,6 +24,7 @@ from ...schedules.rules.cpu.tile import parts_of
 from ...schedules.rules.row_groups import row_group
 from ...tensor.program import Program, Stage
 from ...tensor.rewrites.normalise import normalise
+from ..rewrites.table import rewritten
 from .epilogues import Epilogue, epilogues
 from .inline import inlined
 from .joins import Joins, joins_of
@@ -47,7 +48,7 @@ class Partition:
 
 def partition(program: Program) -> Partition:
     """Cuts a program into kernels."""
-    needed = _needed(program)
+    needed = rewritten(program)
     finished = epilogues(needed)
     given = constant_tensors(needed)
     prepared = frozenset(stage.name for stage in needed.stages if stage.name in given)
@@ -59,20 +60,6 @@ def partition(program: Program) -> Partition:
     groups = _groups(small, finished, prepared | frozenset(aliases) | joins.laid)
     kernels = tuple(kernel_of(small, members, prepared) for members in groups)
     return Partition(program, kernels, aliases, joins.inside)
-
-
-def _needed(program: Program) -> Program:
-    """The program without stages on which no output depends."""
-    wanted: set[str] = set()
-    pending = list(program.outputs)
-    while pending:
-        stage = program.producers.get(pending.pop())
-        if stage is not None and stage.name not in wanted:
-            wanted.add(stage.name)
-            pending.extend(read.tensor for read in stage.reads())
-    if len(wanted) == len(program.stages):
-        return program
-    return program.replacing(tuple(stage for stage in program.stages if stage.name in wanted))
 
 
 def _aliases(program: Program, prepared: frozenset[str]) -> dict[str, str]:

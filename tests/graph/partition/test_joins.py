@@ -101,6 +101,11 @@ e[i: 64] = c[63 - i] + d[i]
         ("f[i: 64] = select(i < 31, a[i], b[max(0, i - 32)])\nreturn e", {"a": ("c", 0), "b": ("c", 128)}),
         ("v[j: 8, i: 8] = c[j * 8 + i]\nw[i: 8] = sum[j: 8](v[j, i])\nreturn e, w", {"a": ("c", 0), "b": ("c", 128)}),
         (
+            "h[i: 32] = sum[k: 16](x[i, k] * x[i, k])\nf[i: 96] = select(i < 32, h[i], c[i - 32])\n"
+            "g[i: 96] = f[95 - i] * f[i]\nreturn e, g",
+            {"a": ("f", 128), "b": ("f", 256), "c": ("f", 128), "h": ("f", 0)},
+        ),
+        (
             "h[i: 32] = sum[k: 16](x[i, k] * x[i, k])\nf[i: 96] = select(i < 64, c[i], h[i - 64])\n"
             "g[i: 96] = f[95 - i] * f[i]\nreturn e, g",
             {"a": ("f", 0), "b": ("f", 128), "c": ("f", 0), "h": ("f", 256)},
