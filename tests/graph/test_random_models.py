@@ -24,7 +24,7 @@ BUILDS, PICKED = Builds(1), Builds(2, analytic=True)
 def complaint(program: Program, builds: Builds, at_end: bool) -> str | None:
     """What is wrong with the outputs of a program that was cut and joined, whose arguments lie beside guard pages."""
     found = partition(program)
-    made = compose(program, found.kernels, [builds(one) for one in found.kernels], found.aliases, found.inside)
+    made = compose(found.program, found.kernels, [builds(one) for one in found.kernels], found.aliases, found.inside)
     inputs = random_inputs(program, 4)
     return Checker(program, inputs, 4).check(run(made, Task(program, HOST, made.threads), inputs, at_end))
 

@@ -16,6 +16,7 @@ from ...tensor.program import Program
 from ..kernels import Kernels
 from ..roofline import program_work
 from .kernel_texts import KernelTexts
+from .profiler import Profiler
 from .together import first_built_of
 
 
@@ -46,7 +47,7 @@ def compile_parts(
     called = [chosen[number] for number in kernels.number]
     artifacts = [artifact for _, artifact in called]
     parts = kernels.partition
-    whole = compose(program, parts.kernels, artifacts, parts.aliases, parts.inside)
+    whole = compose(parts.program, parts.kernels, artifacts, parts.aliases, parts.inside)
     accuracy = kernels.tasks[0].accuracy
     provenance = call_origins(
         kernels.partition.kernels,
@@ -59,6 +60,9 @@ def compile_parts(
         for number, (task, (pick, _)) in enumerate(zip(kernels.tasks, chosen, strict=True))
     )
     device = device_or_absent(whole)
-    kernel = Kernel(whole, constants, provenance=provenance, texts=ProgramTexts(program, texts), device=device)
+    first = kernels.tasks[0]
+    profiler = Profiler(provenance.calls, kernels.partition.kernels, first.target, first.threads)
+    shown = ProgramTexts(program, texts)
+    kernel = Kernel(whole, constants, provenance=provenance, texts=shown, profiler=profiler, device=device)
     release_compiler()
     return kernel
