@@ -7,6 +7,9 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PACKAGES := common targets tensor schedules codegen cost_model runtime graph measure tuner logs
 
+# Hundreds of child processes start in tests: each would compile the package anew where the environment forbids to keep it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install demo test test-slow gpu-check lint format types wheel records clean
 
 # Type checkers cannot see that the top folders are installed as tilesmith.*: links show them the installed shape, and a .pth
@@ -42,10 +45,10 @@ demo: install
 	$(BIN)/python examples/demo.py
 
 test: lint types
-	$(BIN)/python -m pytest -q -n $(WORKERS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 test-slow: $(VENV)/.tested
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'slow or hypothesis' --hypothesis-profile new --timeout 900
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'slow or hypothesis' --hypothesis-profile new --timeout 900
 
 # Kernels on this machine's GPU: right by the oracle, and how fast next to torch, where that is installed. Under 8 minutes.
 gpu-check: install

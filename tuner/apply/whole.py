@@ -9,6 +9,7 @@ from pathlib import Path
 from ...graph.executor.compose import compose
 from ...graph.executor.provenance import call_origins
 from ...runtime.devices.choose import device_or_absent
+from ...runtime.devices.cpu.compiler_memory import release_compiler
 from ...runtime.kernel import Kernel
 from ...tensor.printing import print_program
 from ...tensor.program import Program
@@ -45,7 +46,7 @@ def compile_parts(
     chosen = first_built_of(kernels.tasks, db, strict=strict)
     called = [chosen[number] for number in kernels.number]
     artifacts = [artifact for _, artifact in called]
-    whole = compose(program, kernels.partition.kernels, artifacts, kernels.partition.aliases)
+    whole = compose(kernels.partition.program, kernels.partition.kernels, artifacts, kernels.partition.aliases)
     accuracy = kernels.tasks[0].accuracy
     provenance = call_origins(
         kernels.partition.kernels,
@@ -61,4 +62,6 @@ def compile_parts(
     first = kernels.tasks[0]
     profiler = Profiler(provenance.calls, kernels.partition.kernels, first.target, first.threads)
     shown = ProgramTexts(program, texts)
-    return Kernel(whole, constants, provenance=provenance, texts=shown, profiler=profiler, device=device)
+    kernel = Kernel(whole, constants, provenance=provenance, texts=shown, profiler=profiler, device=device)
+    release_compiler()
+    return kernel

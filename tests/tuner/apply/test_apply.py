@@ -16,7 +16,7 @@ from tilesmith.measure.checking import verify
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import STAGES, Kernel
-from tilesmith.schedules.sketch import Sketch as ScheduleSketch
+from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.space import Population, Value
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -353,7 +353,7 @@ def test_what_no_candidate_is_to_blame_for_ends_compile(
 def test_what_code_generation_fails_on_runs_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduled = first_built.build
 
-    def broken(program: Program, candidate: ScheduleSketch, *rest: Any, **options: Any) -> Artifact:
+    def broken(program: Program, candidate: Sketch, *rest: Any, **options: Any) -> Artifact:
         if candidate.steps:
             raise InternalError("a planted defect")
         return scheduled(program, candidate, *rest, **options)
