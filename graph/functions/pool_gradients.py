@@ -116,7 +116,7 @@ def adaptive_avg_pool_gradient(gradient: Tensor, x: Tensor) -> Tensor:
 
 
 def _given_back(gradient: Tensor, window: Window, held: Held) -> Tensor:
-    """Of each element of the image the sum over the windows that hold it; wide."""
+    """Sums, for each element of the image, over the windows that hold it; wide."""
     counts = window.counts
     reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, window.kernel, strict=True)]
     around = [min(n, -(-r // s)) for n, r, s in zip(counts, reach, window.stride, strict=True)]

@@ -263,7 +263,7 @@ def adapted(x: Tensor, counts: Sequence[int], combiner: str, first: bool = True)
 
 
 def range_of_adapted(position: Expr, size: int, count: int) -> tuple[Expr, Expr]:
-    """Where a window of `adapted` begins and ends."""
+    """Returns the begin and the end of a window of `adapted`."""
     return _start(position, size, count), _end(position, size, count)
 
 

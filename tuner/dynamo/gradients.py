@@ -61,7 +61,7 @@ def _of_image(
 def _of_weight(
     image: Any, sliding: Any, weight: Any, stride: list[int], padding: list[int], dilation: list[int], groups: int
 ) -> Any:
-    """Of weights [o, c / groups, ...] of a convolution that makes of `image` what has the gradient `sliding`."""
+    """The gradient of weights [o, c / groups, ...] of a convolution that makes of `image` what has the gradient `sliding`."""
     batch, sizes, windows = image.shape[0], image.shape[2:], sliding.shape[2:]
     channels, outputs = image.shape[1] // groups, sliding.shape[1] // groups
     # Groups side by side, each with the images of the batch as its channels.
