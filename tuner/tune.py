@@ -92,6 +92,8 @@ def tune(
 
     several = [program] if isinstance(program, Program | Model | str) else list(program)
     programs = [one.program if isinstance(one, Model) else one for one in several]
+    if (template is not None or inputs) and any(isinstance(one, Model) for one in several):
+        raise ArgumentError("a template and inputs are of one kernel", found="a model, which is cut into several")
     budget, shares = Budget.of(trials, seconds, preset), checked_weights(weights, len(programs))
     if strategy in MODEL_BASED:
         check_packages(strategy)
