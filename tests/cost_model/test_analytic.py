@@ -300,3 +300,24 @@ def test_an_operand_that_is_used_a_few_times_should_be_asked_for_ahead() -> None
     trip = 4 * 16 * usual["t0.vectors"] * usual["t0.unroll"]  # bytes
     assert none == 0 and 2048 <= some < 2048 + trip and 8192 <= far < 8192 + trip
     assert best_of_all < better < late
+
+
+VECTORS = """
+input x: f32[{k}]
+constant w: f32[{n}, {k}]
+constant b: f32[{n}]
+y[j: {n}] = sum[k: {k}](x[k] * w[j, k])
+z[j: {n}] = max(y[j] + b[j], 0)
+return z"""
+
+
+@pytest.mark.parametrize("blocks", [2, 6, 10, 60])
+def test_what_runs_inside_of_a_loop_of_one_trip_is_counted(blocks: int) -> None:
+    made = task(VECTORS.format(n=960, k=240), 2)
+    (found,) = [s for s in made.sketches if s.steps and "depth=false" in s.title]
+    arm, ceilings = found.arm(made.body, TARGET), default_ceilings(TARGET, 2)
+    chosen = {"t0.vectors": 6, "t0.unroll": 4, "t0.column_blocks": blocks, "t0.ahead": 0}
+    choices = np.array([[list(p.values).index(chosen[p.name]) for p in arm.parameters], arm.default], dtype=np.int32)
+    alone = predict(found.apply(made.body, TARGET, chosen), TARGET, 2, ceilings, 1)
+    together = predict(found.apply_population(made.body, TARGET, arm, choices), TARGET, 2, ceilings, 2)
+    assert alone[0] == pytest.approx(together[0])
