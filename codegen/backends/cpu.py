@@ -43,7 +43,7 @@ from ..ir.memory_plan import plan_memory
 from ..ir.nest_part import NestPart
 from ..passes.run import Pass, run_passes
 
-CODEGEN_VERSION = 18  # raise it when the code for the same loop IR changes: times of older code do not answer for it
+CODEGEN_VERSION = 19  # raise it when the code for the same loop IR changes: times of older code do not answer for it
 
 LLVM_PASSES = (
     "always_inliner",  # the vector math functions
@@ -233,6 +233,7 @@ def assemble(
         constants=specs(program, Scope.CONSTANT),
         outputs=specs(program, Scope.OUTPUT),
         prepared_bytes=plan.prepared_bytes,
+        preparing_bytes=plan.preparing_bytes,
         workspace_bytes=plan.workspace_bytes,
         launches=tuple(Launch(symbol) for symbol in caller.nests),
         runtime_symbols=tuple(sorted(frozenset().union(*(module.runtime_symbols for module in modules)))),
