@@ -97,7 +97,7 @@ def predict(tree: LoopTree, target: Target, threads: int, ceilings: Ceilings, co
 
 
 def seconds(analysis: Analysis, target: Target, threads: int, ceilings: Ceilings, count: int) -> NDArray[np.float64]:
-    """As `predict`, from an analysis that exists already."""
+    """Works as `predict`, from an analysis that exists already."""
     total = total_seconds(analysis, target, threads, ceilings)
     return np.broadcast_to(np.asarray(total, dtype=np.float64), (count,)).copy()
 
@@ -140,7 +140,7 @@ def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, thread
 
 
 def _together(nest: NestAnalysis, terms: list[Value], writing: Value, keeps_up: bool) -> Value:
-    """From the seconds of computing, caches and memory to those of the whole. `writing`: of memory, what is written.
+    """Makes the seconds of the whole of those of computing, caches and memory. `writing`: of memory, what is written.
     `keeps_up`: whether a core does so with its last cache."""
     if nest.passes:
         row = np.maximum(nest.moved[0].read / np.maximum(nest.rows, 1.0), 1.0)
@@ -159,8 +159,8 @@ def _together(nest: NestAnalysis, terms: list[Value], writing: Value, keeps_up: 
 
 
 def _in_time(nest: NestAnalysis, enough: float, keeps_up: bool) -> Value:
-    """The share of the bytes that come into the first cache in time: those that hints ask for `enough` bytes ahead, and those
-    that lie in the second cache anyway."""
+    """Returns the share of the bytes that come into the first cache in time: those that hints ask for `enough` bytes ahead,
+    and those that lie in the second cache anyway."""
     asked = np.minimum(nest.ahead / enough, 1.0)
     if len(nest.moved) < 3:
         return asked
@@ -173,7 +173,7 @@ def _in_time(nest: NestAnalysis, enough: float, keeps_up: bool) -> Value:
 
 
 def keeps_up(target: Target, threads: int, ceilings: Ceilings) -> bool:
-    """Whether the last cache is so fast that cores hardly wait for what they read from it in order."""
+    """Says whether the last cache is so fast that cores hardly wait for what they read from it in order."""
     sizes = [cache.bytes * -(-threads // cache.shared_by) for cache in target.caches]
     if len(sizes) < 3:
         return False
@@ -308,7 +308,7 @@ def far_costs(ceilings: Ceilings, bytes: Value) -> tuple[Value, Value, Value]:
 
 
 def _speed(curve: Curve, bytes: Value) -> Value:
-    """As Ceilings.bandwidth_at, of many sizes at once."""
+    """Works as Ceilings.bandwidth_at, for many sizes at once."""
     sizes, speeds = np.log(np.asarray(curve, dtype=np.float64)).T
     found: Value = np.exp(np.interp(np.log(np.maximum(bytes, 1.0)), sizes, speeds))
     return found

@@ -19,7 +19,7 @@ from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops
 from ..schedules.plan.loops import LoopPlan
 from ..schedules.plan.stage import Plan, StagePlan
 from ..schedules.useful import ends_early, share
-from ..tensor.exceptional import asked_for
+from ..tensor.exceptional import exceptional_condition
 from ..tensor.expr import Read, variables
 from ..tensor.indices.forms import affine
 from ..tensor.program import Stage
@@ -115,7 +115,9 @@ def levels(tree: LoopTree, plan: Plan | None = None) -> Levels:
     plan = one_plan(tree, gpu=False) if plan is None else plan
     boxes = {s.stage: box_axes(tree, s.stage, s.at) for s in tree.stages if s.at is not None}
     kept = [
-        name for name, stage in plan.stages.items() if not stage.prepared and asked_for(tree.definition(name)) is None
+        name
+        for name, stage in plan.stages.items()
+        if not stage.prepared and exceptional_condition(tree.definition(name)) is None
     ]
     return Levels(tree, plan, {name: _stage(tree, plan, name) for name in kept}, boxes)
 
@@ -147,8 +149,8 @@ def _run(own: StagePlan) -> StagePlan:
 
 
 def _straight(stage: StageLoops, full: tuple[bool, ...], holding: frozenset[str]) -> int:
-    """The level at which straight code begins. `holding`: loops inside of which other stages run, which no single trip makes
-    straight code: else their work and traffic would be nobody's."""
+    """Returns the level at which straight code begins. `holding`: loops inside of which other stages run: no single trip makes
+    these straight code, else their work and traffic would be nobody's."""
     depth = len(full) - (stage.tensorized is not None)  # the words of a tile are a reduction, but no loop
     while depth and (full[depth - 1] or (_runs_once(loop := stage.loops[depth - 1]) and loop.name not in holding)):
         depth -= 1
@@ -156,7 +158,7 @@ def _straight(stage: StageLoops, full: tuple[bool, ...], holding: frozenset[str]
 
 
 def _runs_once(loop: Loop) -> bool:
-    """Whether it is no loop in the code: what splitting an axis by its own extent leaves."""
+    """Says whether it is no loop in the code: what splitting an axis by its own extent leaves."""
     return loop.kind is LoopKind.SERIAL and isinstance(loop.extent, int) and loop.extent == 1
 
 

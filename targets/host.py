@@ -115,7 +115,7 @@ def usable_cores() -> int:
 
 
 def thread_count(threads: int | None, target: Target) -> int:
-    """How many threads a person means: as given, or all cores of the target; a GPU's kernels are started by one.
+    """Says how many threads a person means: as given, or all cores of the target; a GPU's kernels are started by one.
 
     Errors: ArgumentError for less than one.
     """
@@ -162,7 +162,7 @@ def cpu_list(text: str) -> tuple[int, ...]:
 
 
 def missing_here(target: Target) -> tuple[str, ...]:
-    """What this machine lacks to run code for `target`, in words; empty when it lacks nothing."""
+    """Returns what this machine lacks to run code for `target`, in words; empty when it lacks nothing."""
     if target.kind == "cuda":
         from .nvidia import missing_device
 

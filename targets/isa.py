@@ -24,7 +24,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Multiprocessor:
-    """What one multiprocessor of a GPU holds at a time, and what one block may have (CUDA C++ programming guide, table of
+    """Says what one multiprocessor of a GPU holds at a time, and what one block may have (CUDA C++ programming guide, table of
     compute capabilities). Memory in bytes; registers of 32 bits.
 
     products: operations that its matrix units do in a cycle on floats of 16 bits, a multiply-add counting two; never fewer
@@ -78,7 +78,7 @@ class TargetKind:
         return next((level for level in self.levels if level.name == name), None)
 
     def allows(self, extension: str, level: Level) -> bool:
-        """Whether `level` may carry `extension`."""
+        """Says whether `level` may carry `extension`."""
         lowest = self.level(self.extensions.get(extension, ""))
         return lowest is not None and self.levels.index(level) >= self.levels.index(lowest)
 

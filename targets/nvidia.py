@@ -59,7 +59,7 @@ def device_capabilities() -> tuple[tuple[int, int], ...]:
 
 
 def needs_gpu(target: Target) -> bool:
-    """Whether kernels for the target run on a device: those of the emulator run on processors."""
+    """Says whether kernels for the target run on a device: those of the emulator run on processors."""
     return target.kind == "cuda" and target.level.startswith("sm_")
 
 
@@ -87,14 +87,14 @@ def local_target() -> str:
 
 
 def missing_device(target: Target) -> tuple[str, ...]:
-    """What is missing to run code for a CUDA target: nothing when some device can run its architecture."""
+    """Returns what is missing to run code for a CUDA target: nothing when some device can run its architecture."""
     if not needs_gpu(target) or any(runs(target.level, capability) for capability in device_capabilities()):
         return ()
     return (f"an NVIDIA device that runs {target.level}, with its driver",)
 
 
 def runs(architecture: str, capability: tuple[int, int]) -> bool:
-    """Whether a device runs code for "sm_90": its own or an older one; "sm_90a" means exactly this one."""
+    """Says whether a device runs code for "sm_90": its own or an older one; "sm_90a" means exactly this one."""
     digits = architecture.removeprefix("sm_")
     wanted = int(digits.rstrip("a")[:-1]), int(digits.rstrip("a")[-1])
     return capability == wanted if digits.endswith("a") else capability >= wanted

@@ -27,7 +27,7 @@ __all__ = ["Cache", "Target", "check_runs_here", "named_targets", "parse_target"
 
 
 class Element(Protocol):
-    """What a target needs to know of an element type."""
+    """Holds what a target needs to know of an element type."""
 
     @property
     def bytes(self) -> int:
@@ -78,17 +78,17 @@ class Target:
 
     @property
     def vector_registers(self) -> int:
-        """How many vector registers a function can name."""
+        """Says how many vector registers a function can name."""
         return self.isa.vector_registers
 
     @property
     def has_masks(self) -> bool:
-        """Whether loads and stores under a mask cost no more than plain ones."""
+        """Says whether loads and stores under a mask cost no more than plain ones."""
         return self.isa.has_masks
 
     @cached_property
     def matrix_instructions(self) -> tuple[MatrixInstruction, ...]:
-        """What its cores can multiply at once (matrix_instructions.py)."""
+        """Returns what its cores can multiply at once (matrix_instructions.py)."""
         return instructions_of(frozenset(self.features), self.vector_bits)
 
     @property
@@ -98,12 +98,12 @@ class Target:
 
     @property
     def has_matrix_unit(self) -> bool:
-        """Whether its cores multiply tiles, with vectors as wide as a row of a tile."""
+        """Says whether its cores multiply tiles, with vectors as wide as a row of a tile."""
         return self.matrix_unit is not None
 
     @property
     def is_emulator(self) -> bool:
-        """Whether a processor plays this GPU."""
+        """Says whether a processor plays this GPU."""
         return self.kind == "cuda" and self.level == "emulator"
 
     def lanes(self, dtype: Element) -> int:

@@ -36,12 +36,12 @@ NARROWEST = 4  # bytes of an asynchronous copy
 
 
 def stages_of(stage: StageLoops, loop: str) -> int:
-    """For how many trips of a loop its copies exist."""
+    """Counts the trips of a loop for which its copies exist."""
     return fixed(stage.hints.pipeline(loop).depth)
 
 
 def has_asynchronous_copies(target: Target) -> bool:
-    """Whether there are instructions that copy to shared memory while others run: from sm_80 on."""
+    """Says whether there are instructions that copy to shared memory while others run: from sm_80 on."""
     return int(target.cpu.removeprefix("sm_").rstrip("a")) >= FIRST_ASYNCHRONOUS
 
 
@@ -52,14 +52,14 @@ def _widest_access(tree: LoopTree, stage: StageLoops) -> int:
 
 
 class PipelinedLoops(Protocol):
-    """What a pipeline needs of the stage that its loop belongs to."""
+    """Holds what a pipeline needs of the stage that its loop belongs to."""
 
     nest: Around
     names: Names
     stage: StageLoops
 
     def with_attached(self, view: View, loop: Loop, inner: Inner, skip: frozenset[str] = frozenset()) -> Statement:
-        """What stands in a loop."""
+        """Returns what stands in a loop."""
         ...
 
 

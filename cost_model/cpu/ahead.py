@@ -12,7 +12,7 @@ from ..levels import StageLevels
 
 
 def bytes_ahead(stages: list[StageLevels]) -> Value:
-    """The farthest prefetch of some stages, in bytes of the tensor that it asks for."""
+    """Returns the farthest prefetch of some stages, in bytes of the tensor that it asks for."""
     farthest: Value = 0.0
     for s in stages:
         for hint in s.loops.hints.of(PrefetchAhead):
@@ -21,7 +21,7 @@ def bytes_ahead(stages: list[StageLevels]) -> Value:
 
 
 def bytes_of_a_trip(stage: StageLevels, where: str, tensor: str) -> Value:
-    """How far in a tensor one trip of a loop moves on: what is written out in it, along the tensor's axes."""
+    """Says how far in a tensor one trip of a loop moves on: what is written out in it, along the tensor's axes."""
     definition = stage.definition
     reads = [read for read in definition.reads() if read.tensor == tensor]
     made = [t for t in definition.tensors if t.name == tensor]
@@ -37,7 +37,7 @@ def bytes_of_a_trip(stage: StageLevels, where: str, tensor: str) -> Value:
 
 
 def lines_asked(stages: list[StageLevels], line: int) -> Value:
-    """How many lines, of so many bytes, these prefetches ask for in a whole run."""
+    """Says how many lines, of so many bytes, these prefetches ask for in a whole run."""
     total: Value = 0.0
     for s in stages:
         for hint in s.loops.hints.of(PrefetchAhead):

@@ -79,7 +79,7 @@ class NestAnalysis:
 
     @property
     def on_matrix(self) -> bool:
-        """Whether a matrix unit does any of it."""
+        """Says whether a matrix unit does any of it."""
         return any(work.on_matrix for _, work in self.work)
 
 
@@ -146,7 +146,7 @@ def deepest(counted: Levels, stage: StageLevels) -> int:
 
 
 def brings_near(stages: list[StageLevels]) -> Value:
-    """How many operands are brought near by some stages."""
+    """Says how many operands are brought near by some stages."""
     total: Value = 0.0
     for s in stages:
         for hint in s.loops.hints.of(PrefetchNext):
@@ -190,7 +190,7 @@ def broken_lines(stages: list[StageLevels], traffic: NestTraffic, line: int) -> 
 
 
 def packed_tensors(stages: list[StageLevels]) -> frozenset[str]:
-    """What is read to be packed, inside of other stages' loops, and by nobody else."""
+    """Returns what is read to be packed, inside of other stages' loops, and by nobody else."""
     packing = [s.loops.tiled and s.loops.at is not None for s in stages]
     read = [{read.tensor for read in s.definition.reads()} for s in stages]
     packed = frozenset().union(*(names for names, packs in zip(read, packing, strict=True) if packs))
@@ -198,7 +198,7 @@ def packed_tensors(stages: list[StageLevels]) -> frozenset[str]:
 
 
 def walks_repeatedly(counted: Levels, stages: list[StageLevels]) -> bool:
-    """Whether stages without reuse follow each other inside of a loop, the first of them on inputs of the program.
+    """Says whether stages without reuse follow each other inside of a loop, the first of them on inputs of the program.
 
     What only finishes values that are in registers walks over nothing.
     """
@@ -212,7 +212,7 @@ def walks_repeatedly(counted: Levels, stages: list[StageLevels]) -> bool:
 
 
 def _in_registers(counted: Levels) -> frozenset[str]:
-    """The tensors that stay in registers."""
+    """Returns the tensors that stay in registers."""
     stored = {name: counted.plan.of_tensor(name) for name in counted.tree.program.producers}
     return frozenset(
         name for name, storage in stored.items() if storage is not None and storage.scope is Scope.REGISTER
@@ -237,8 +237,8 @@ def _moved(
     touched: Value,
     tensors: frozenset[str] | None = None,
 ) -> Moved:
-    """What moves in and out of a cache in one of many runs, of some tensors or of all: what is still there from the run before
-    does not.
+    """Returns what moves in and out of a cache in one of many runs, of some tensors or of all: what is still there from the run
+    before does not.
 
     A line that is written comes in before and goes out after; one that is streamed only goes out, to memory.
     """

@@ -60,8 +60,8 @@ def launches(tree: LoopTree, target: Target, plan: Plan | None = None) -> tuple[
 
 
 def resident_blocks(gpu: Multiprocessor, threads: Value, registers: Value, shared: Value) -> Value:
-    """How many blocks a multiprocessor holds at a time: by threads, registers, memory. Source: CUDA C++ best practices guide,
-    "Occupancy", and the occupancy calculator that NVIDIA ships with its profiler."""
+    """Says how many blocks a multiprocessor holds at a time: by threads, registers, memory. Source: CUDA C++ best practices
+    guide, "Occupancy", and the occupancy calculator that NVIDIA ships with its profiler."""
     warps = np.ceil(threads / WARP)
     by_threads = np.floor(gpu.threads / (warps * WARP))
     of_warp = np.maximum(np.ceil(registers * WARP / REGISTER_GRAIN) * REGISTER_GRAIN, REGISTER_GRAIN)
@@ -158,7 +158,7 @@ class _LaunchCount:
         return found
 
     def _repeats(self) -> Value:
-        """How many times a block goes over its memory: stages that walk over the same tensor one after another."""
+        """Says how many times a block goes over its memory: stages that walk over the same tensor one after another."""
         times: dict[str, int] = {}
         for stage in self.members:
             for tensor in dict.fromkeys(r.tensor for r in stage.definition.reads()):

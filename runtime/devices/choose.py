@@ -25,7 +25,7 @@ def device_again(artifact: Artifact, name: str) -> Device:
 
 
 def device_or_absent(artifact: Artifact) -> Device:
-    """As `device_for`; where there is no GPU that runs the artifact, one that only takes it to be looked at."""
+    """Works as `device_for`; where there is no GPU that runs the artifact, one that only takes it to be looked at."""
     if artifact.format != "ptx":
         return device_for(artifact)
     try:
