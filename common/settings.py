@@ -85,7 +85,11 @@ VERIFY = EnvironmentVariable(
     "TILESMITH_VERIFY", "1: loop IR is verified after each pass, as at debug level 4", _switch, lambda: False
 )
 
-VARIABLES: tuple[EnvironmentVariable[Any], ...] = (DATABASE, CACHE, DEBUG, DUMP, VERIFY)
+SHIPPED = EnvironmentVariable(
+    "TILESMITH_SHIPPED", "0: records that are shipped with the project are not looked at", _switch, lambda: True
+)
+
+VARIABLES: tuple[EnvironmentVariable[Any], ...] = (DATABASE, CACHE, DEBUG, DUMP, VERIFY, SHIPPED)
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import exp, inf, log
 from types import MappingProxyType
 
+from .matrix_instructions import InstructionScope, sum_of
 from .target import Target
 
 Curve = tuple[tuple[int, float], ...]  # (working set in bytes, bytes per second), sets ascending
@@ -46,8 +47,8 @@ _CUDA_L2 = 32  # bytes per cycle and multiprocessor that the L2 gives
 class Ceilings:
     """The highest speeds of `threads` threads together.
 
-    flops: dtype name -> operations per second, a fused multiply-add counting two; beside the dtypes MATRIX and LOADED, and
-        the PRODUCTS of a dtype.
+    flops: dtype name -> operations per second, a fused multiply-add counting two; beside the dtypes MATRIX and LOADED, the
+        PRODUCTS of a dtype, and sums of products of narrow elements (`products_of`).
     bandwidth: (working set, speed) in ascending order of working set. The set is all bytes that the threads touch together;
         the speed, bytes per second, counts each byte read or written once, and is the highest of all kinds of loops.
     streams: the same for each kind of loop by itself, by its name (see USES); empty where that was not told apart.
@@ -72,10 +73,15 @@ class Ceilings:
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (dict(self.flops), self.bandwidth, self.threads, dict(self.streams), self.visits)
 
-    def highest(self, dtype: str) -> float:
-        """Operations per second that no sum of products of a dtype exceeds, on whatever unit it is computed."""
-        tiles = self.flops.get(MATRIX, 0.0) / MATRIX_PRODUCTS if dtype == "f32" else 0.0
-        return max(self.flops[dtype], tiles, self.flops.get(dtype + PRODUCTS, 0.0))
+    def of(self, kind: str) -> float:
+        """Operations per second of a dtype, or of sums of products of narrow elements (`products_of`): on the vectors of their
+        sums where no instruction does them."""
+        return self.flops[kind] if kind in self.flops else self.flops[sum_of(kind)]
+
+    def highest(self, kind: str) -> float:
+        """Operations per second that no sum of products exceeds, on whatever unit it is computed; `kind` as for `of`."""
+        tiles = self.flops.get(MATRIX, 0.0) / MATRIX_PRODUCTS if kind == "f32" else 0.0
+        return max(self.of(kind), tiles, self.flops.get(kind + PRODUCTS, 0.0))
 
     def bandwidth_at(self, bytes: float) -> float:
         """Bytes per second at a working set of `bytes`: between two entries as a straight line on logarithmic scales."""
@@ -166,6 +172,9 @@ def _default_flops(target: Target, cycles: float) -> dict[str, float]:
         "i8": 8,
     }
     flops = {name: lane_bits / width for name, width in (bits | {"u8": 8, "bool": 8}).items()}
+    for row in target.matrix_instructions:
+        if row.scope is InstructionScope.VECTORS:
+            flops[row.kind] = row.operations / row.cycles * target.fma_ports * cycles
     unit = target.matrix_unit
     if unit is not None:
         flops[MATRIX] = unit.operations / unit.cycles * _MATRIX_CLOCK * cycles

@@ -20,6 +20,7 @@ from enum import Enum
 from types import MappingProxyType
 
 WORD_BITS = 32
+DOTS = "_dots"  # behind the names of two element types: sums of their products
 
 
 class InstructionScope(Enum):
@@ -64,6 +65,11 @@ class MatrixInstruction:
     example: str
 
     @property
+    def kind(self) -> str:
+        """The name of its speed in ceilings: what it multiplies and sums; nothing of who does it."""
+        return products_of(self.a, self.b)
+
+    @property
     def words(self) -> int:
         """Words of the depth."""
         return self.k // self.group
@@ -104,12 +110,49 @@ BF16_TILES = MatrixInstruction(
     "x86:avx512+amx",
 )
 
-MATRIX_INSTRUCTIONS = MappingProxyType({row.name: row for row in (BF16_TILES,)})
+
+def _vectors(
+    name: str, a: str, b: str, sum: str, group: int, feature: str, bits: int, latency: float, level: str
+) -> MatrixInstruction:
+    """A row of a dot of words in vectors; two ports take one each in a cycle."""
+    lanes = bits // WORD_BITS
+    example = f"x86:{level}+{feature};vector={bits}"
+    features = frozenset({feature, "avx512vl"} if level == "avx512" else {feature})
+    return MatrixInstruction(
+        f"{name}_{feature}_{bits}", 1, lanes, group, a, b, sum, group, InstructionScope.VECTORS, features, bits, 0, 1.0,
+        latency, example,
+    )  # fmt: skip
+
+
+_VNNI = tuple(
+    _vectors(name, a, b, "i32", group, feature, bits, 4.0, level)
+    for feature, bits, level in (("avx512vnni", 512, "avx512"), ("avx512vnni", 256, "avx512"), ("avxvnni", 256, "avx2"))
+    for name, a, b, group in (("vpdpbusd", "u8", "i8", 4), ("vpdpwssd", "i16", "i16", 2))
+)
+_BF16 = tuple(_vectors("vdpbf16ps", "bf16", "bf16", "f32", 2, "avx512bf16", bits, 6.0, "avx512") for bits in (512, 256))
+
+MATRIX_INSTRUCTIONS = MappingProxyType({row.name: row for row in (BF16_TILES, *_VNNI, *_BF16)})
+
+
+def products_of(a: str, b: str) -> str:
+    """The name, in counts of operations and in ceilings, of sums of products of elements of two narrow types."""
+    return f"{a}_{b}{DOTS}"
+
+
+def sum_of(kind: str) -> str:
+    """The type that sums of a kind have: that of `products_of`, or of a type by itself."""
+    return next((row.sum for row in MATRIX_INSTRUCTIONS.values() if row.kind == kind), kind)
 
 
 def instructions_of(features: Set[str], vector_bits: int) -> tuple[MatrixInstruction, ...]:
     """The rows that a processor has, in the order of the table."""
     return tuple(row for row in MATRIX_INSTRUCTIONS.values() if row.fits(features, vector_bits))
+
+
+def vector_instruction(rows: Iterable[MatrixInstruction], a: str, b: str) -> MatrixInstruction | None:
+    """The first of some rows that multiplies vectors of words of these element types."""
+    fits = (row for row in rows if row.scope is InstructionScope.VECTORS and (row.a, row.b) == (a, b))
+    return next(fits, None)
 
 
 def unit_of(rows: Iterable[MatrixInstruction]) -> MatrixInstruction | None:

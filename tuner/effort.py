@@ -185,6 +185,12 @@ class Sharing:
     hope: float = 0.5  # the best of n trials is hoped to become better by this share of itself, over n, with one more
     patience: int = 64  # trials without a single success after which a task has to wait for all others
 
+    def within(self, trials: int | None, tasks: int) -> Sharing:
+        """With slices so short that so many trials reach every task, and half of them can still go where it pays."""
+        if trials is None:
+            return self
+        return replace(self, slice=max(1, min(self.slice, trials // (2 * tasks))))
+
 
 LEARNING = Learning(
     members=4,  # with more the spread is finer and fitting slower

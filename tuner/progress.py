@@ -162,13 +162,20 @@ class SearchState:
 
     def line(self, *, short: bool = False) -> str:
         """`57/128 trials, best 312.4 GFLOP/s (84.1% of the ceiling), 3 failed, 0:21 left`, or `57/128, ... (84.1%), ...`."""
-        trials = f"{self.done}/{self._trials}" if self._trials else f"{self.done}"
-        parts = [trials if short else f"{trials} trials"]
+        parts = [self.trials_text(short=short)]
         if self._best < float("inf"):
             speed = self._work.speed(self._best, self._ceilings)
             parts.append(f"best {speed} ({speed.share:.1%}{'' if short else f' of {speed.of}'})")
-        parts.append(f"{self._failures} failed")
-        left = self.seconds_left()
-        if left is not None and self.share < 1:
-            parts.append(f"{int(left) // 60}:{int(left) % 60:02} left")
-        return ", ".join(parts)
+        return ", ".join([*parts, *self.rest_texts()])
+
+    def trials_text(self, *, short: bool = False) -> str:
+        """`57/128 trials`, or `57/128`."""
+        trials = f"{self.done}/{self._trials}" if self._trials else f"{self.done}"
+        return trials if short else f"{trials} trials"
+
+    def rest_texts(self) -> list[str]:
+        """`3 failed`, and `0:21 left` where that is known."""
+        left, failed = self.seconds_left(), f"{self._failures} failed"
+        if left is None or self.share >= 1:
+            return [failed]
+        return [failed, f"{int(left) // 60}:{int(left) % 60:02} left"]

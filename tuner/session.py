@@ -69,7 +69,8 @@ class Session:
         """What this run had done when it was cut short."""
         searched = [r.trial.measurement for r in self.records() if r.trial.purpose is Purpose.SEARCH]
         best = min((measurement.seconds for measurement in searched), default=inf)
-        return Before(len(searched), sum(not measurement.ok for measurement in searched), best, self.run.spent)
+        failed = sum(not measurement.ok for measurement in searched)
+        return Before(len(searched), failed, best, self.run.spent, self.fastest)
 
     def earlier_results(self) -> list[Result]:
         """What is known already, for the strategy: it learns from these and does not propose them again."""

@@ -25,6 +25,7 @@ from .effort import Effort, effort_named
 from .failures import search_failed
 from .inputs import packed_inputs
 from .kernels import tuned_apart
+from .models.tasks import place_of
 from .outcome import TuneResult
 from .packages import check_packages
 from .problem import problem_of
@@ -35,7 +36,7 @@ from .search.strategy import MODEL_BASED, make_strategy
 from .session import Session
 from .task_space import TaskSpace
 from .transfer import Experience, experience
-from .watch import Watcher
+from .watch import Watcher, Whole
 from .watchers import watchers_of
 
 
@@ -117,7 +118,7 @@ def tune(
         request["inputs"] = digest(given)
     if len(tasks) > 1:
         request |= {"together": sorted(task.key for task in tasks), "weights": shares}
-    watchers = watchers_of(progress, len(programs))
+    watchers = watchers_of(progress, len(programs), _whole(several, programs, shares))
     lanes: list[TaskLane] = []
     with open_database(db) as database, place_for(resolved, count, runner) as place, COLLECTED_RARELY, ONE_THREAD:
         for one, task, sketches, weight, watcher in zip(programs, tasks, spaces, shares, watchers, strict=True):
@@ -130,6 +131,14 @@ def tune(
             lanes.append(TaskLane(session, chooser, watcher, weight, known.seeds))
             space.meanwhile = partial(lanes[-1].look_up, place.runner)
         return search(lanes, place.runner, budget, preset)
+
+
+def _whole(given: Sequence[Program | Model], kernels: Sequence[Program], counts: Sequence[float]) -> Whole | None:
+    """What the kernels are together, where they are what given programs were cut into."""
+    if len(kernels) <= 1 or all(isinstance(one, Program) and any(one is kernel for kernel in kernels) for one in given):
+        return None
+    names = dict.fromkeys(one.name for one in given if isinstance(one, Model))
+    return Whole(", ".join(names) or "the program", counts, [place_of(kernel) for kernel in kernels])
 
 
 def search(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Effort) -> TuneResult:
@@ -158,7 +167,7 @@ def search(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Ef
 
 def explore(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Effort) -> None:
     """Asks, measures, records, tells, until the budget is used up or the spaces are exhausted."""
-    schedule = TaskScheduler(lanes, effort.sharing)
+    schedule = TaskScheduler(lanes, effort.sharing.within(budget.trials, len(lanes)))
     for lane in lanes:
         lane.begin(effort.opening)
         if not budget.over(sum(one.session.done for one in lanes), lane.session.spent):

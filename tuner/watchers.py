@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from .watch import Silent, Watcher
+from .watch import Silent, Watcher, Whole
 
 
-def watchers_of(progress: bool | Watcher, count: int) -> list[Watcher]:
-    """A person's choice as a watcher for each task; loads what draws on a terminal only if it is wanted."""
+def watchers_of(progress: bool | Watcher, count: int, whole: Whole | None = None) -> list[Watcher]:
+    """A person's choice as a watcher for each task; loads what draws on a terminal only if it is wanted.
+
+    `whole`: what the tasks are together, where they are one model.
+    """
     if not isinstance(progress, bool):
         return [progress] * count
     if not progress:
         return [Silent()] * count
+    if whole is not None:
+        from .models.progress import ModelProgress
+
+        return ModelProgress(whole).watchers()
     from .progress import Live, ProgressBoard
 
     board = ProgressBoard(shared=count > 1)

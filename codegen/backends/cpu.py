@@ -233,6 +233,7 @@ def assemble(
         constants=specs(program, Scope.CONSTANT),
         outputs=specs(program, Scope.OUTPUT),
         prepared_bytes=plan.prepared_bytes,
+        preparing_bytes=plan.preparing_bytes,
         workspace_bytes=plan.workspace_bytes,
         launches=tuple(Launch(symbol) for symbol in caller.nests),
         runtime_symbols=tuple(sorted(frozenset().union(*(module.runtime_symbols for module in modules)))),

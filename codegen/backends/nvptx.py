@@ -167,7 +167,7 @@ def assemble_kernels(
         inputs=specs(program, Scope.INPUT),
         constants=specs(program, Scope.CONSTANT),
         outputs=specs(program, Scope.OUTPUT),
-        prepared_bytes=plan.prepared_bytes,
+        prepared_bytes=plan.prepared_bytes + plan.preparing_bytes,
         workspace_bytes=plan.shared_bytes,
         launches=launches,
         prepare_launches=prepare,

@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...targets.target import Target
+from ...tensor.dots import dot_of
 from ...tensor.dtype import DType
 from ...tensor.expr import Expr, Op, variables
 from ..ir.facts import Facts, FactsKept
 from ..ir.loop_ir import Buffer, Scope, Statement, Store, Update
 from .expressions import Expressions
 from .index import Index
+from .matrix.dots import add_dot
 from .memory import BufferPointer, held_type
 from .module_text import ModuleText
 from .text import FunctionText
@@ -125,6 +127,9 @@ class Effects:
     def _accumulated(self, node: Update, old: Value) -> Value:
         """combiner(old, value); a sum of products is fused."""
         value = node.value
+        dot = dot_of(value) if node.combiner == "sum" else None
+        if dot is not None and isinstance(value, Op):
+            return add_dot(self.arithmetic, dot, old, *(self.at.value(arg) for arg in value.args))
         if node.combiner == "sum" and isinstance(value, Op) and value.name == "mul" and value.dtype.is_float:
             if self.at.is_no_term(value):
                 return old

@@ -14,7 +14,9 @@ import numpy as np
 
 from ...schedules.access import element_stride, output_stride
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
+from ...targets.matrix_instructions import vector_instruction
 from ...targets.target import Target
+from ...tensor.dots import DOTS
 from ...tensor.expr import Read, Var, variables
 from ...tensor.indices.affine import affine
 from ..footprint import Value, real
@@ -151,7 +153,7 @@ class StageWork:
         everything = frozenset(axis.name for axis in stage.definition.all_axes)
         operations: Value = 0.0
         text: Value = 0.0
-        for axes, cost in slots(stage.definition, fused, self._written_out()).items():
+        for axes, cost in slots(stage.definition, fused, self._written_out(), self._dots()).items():
             operations = operations + cost * self.times(axes)
             text = text + cost * self.copies(axes)
         reads = self._reads()
@@ -193,6 +195,11 @@ class StageWork:
         return self._values({axis.name: 1 for axis in self.stage.definition.all_axes})[0] / self.copies(
             frozenset(axis.name for axis in self.stage.definition.all_axes)
         )
+
+    def _dots(self) -> frozenset[str]:
+        """Operators on words that an instruction of the target adds to sums in vectors."""
+        rows = self.target.matrix_instructions
+        return frozenset(dot.name for dot in DOTS.values() if vector_instruction(rows, dot.left, dot.right) is not None)
 
     def _written_out(self) -> frozenset[str]:
         """Axes whose points are all written out, so that what depends on them alone is known when the code is made."""

@@ -87,7 +87,7 @@ def _kept(target: Target, threads: int) -> Ceilings | None:
     try:
         found = Ceilings.from_json((read_private(_path(target, threads)) or b"").decode())
         scaled = _scaled(target, threads, found.flops["f32"])
-        return replace(found, flops={MATRIX: scaled[MATRIX], **found.flops} if MATRIX in scaled else found.flops)
+        return replace(found, flops={**scaled, **found.flops})
     except (ValueError, KeyError):
         return None
 

@@ -89,7 +89,7 @@ def export_log(
             sketch, machine = database.sketch(record.trial.sketch), database.machine(record.trial.machine)
             if sketch is not None and machine is not None:
                 entries.append(LogEntry(task, sketch, machine, record.trial))
-    _write(path, entries)
+    write_entries(path, entries)
     return len(entries)
 
 
@@ -126,7 +126,7 @@ def merge_logs(paths: Sequence[Path], out: Path) -> LogReport:
         for entry in entries:
             if entry.key not in newest or newest[entry.key].trial.created < entry.trial.created:
                 newest[entry.key] = entry
-    _write(out, newest.values())
+    write_entries(out, newest.values())
     return LogReport(len(newest), total - len(newest), tuple(bad))
 
 
@@ -260,7 +260,7 @@ def _line(entry: LogEntry) -> Line:
     )
 
 
-def _write(path: Path, entries: Iterable[LogEntry]) -> None:
+def write_entries(path: Path, entries: Iterable[LogEntry]) -> None:
     """A file is written beside and renamed: a log is never half there. A link stays one, a pipe or a device is written to."""
     lines = [_line(entry).model_dump_json(exclude_defaults=True) for entry in sorted(entries, key=_order)]
     text = "".join(f'{{"format":1,{line[1:]}\n' for line in lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..few import FEW
 from ..inline import INLINE
 from ..rule import Rules
+from .dots import DOT_WORDS, DOTS
 from .exceptional import EXCEPTIONAL
 from .fold import FOLD
 from .matrix import CHOICES_APART, PACKED, PRODUCTS, PRODUCTS_APART
@@ -29,6 +30,7 @@ CPU = Rules(
         FOLD,  # a search along memory: in lanes
         TRANSFORM,  # a 3x3 window with reuse: perhaps fewer products. Before other rules write the borders of windows
         PRODUCTS,  # sums of products: words for a matrix unit, where the target has one, which then has them for itself
+        DOTS,  # sums of products of narrow elements: words for instructions that multiply these, where the target has some
         WINDOW,  # windows with reuse that read under guards: a border is written instead
         SLIDE,  # windows without reuse that do: the same, perhaps
         ONLINE,  # a softmax along a long axis: perhaps block by block
@@ -36,6 +38,7 @@ CPU = Rules(
         EXCEPTIONAL,  # what decides whether stand-in sums are asked for
         TRANSFORMS_APART,  # transforms, and the data that they read
         PRODUCTS_APART,  # products of a matrix unit, and their packed operands
+        DOT_WORDS,  # words of operands
         WINDOW_DATA,  # what makes the data of a window: it runs where a piece of them is needed
         SLIDE_DATA,  # the same
         ROWS,  # products of products: perhaps by blocks of rows, unless a softmax runs by blocks

@@ -16,7 +16,7 @@ from tilesmith.codegen.backends.cpu import builder_version
 from tilesmith.common.errors import NoRecordError, ScheduleError
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import Kernel
-from tilesmith.schedules.sketch import StoredSketch as ScheduleSketch
+from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.space import Value
 from tilesmith.schedules.task import Task
 from tilesmith.targets.host import missing_here
@@ -35,7 +35,7 @@ from tilesmith.tuner.records.data import Machine, StoredSketch, TaskIdentity, Tr
 from tilesmith.tuner.records.database import Database
 
 GPUS = ("cuda:sm_80", "cuda:sm_90a", "cuda:emulator")
-Candidate = tuple[ScheduleSketch, Mapping[str, Value]]
+Candidate = tuple[Sketch, Mapping[str, Value]]
 
 
 @pytest.fixture(autouse=True)
@@ -147,11 +147,11 @@ def test_records_of_processors_never_serve_gpus(tmp_path: Path) -> None:
     assert provenance_of(kernel).tier == "analytic"
 
 
-def breaking(monkeypatch: pytest.MonkeyPatch, *broken: ScheduleSketch) -> None:
+def breaking(monkeypatch: pytest.MonkeyPatch, *broken: Sketch) -> None:
     """Candidates of these sketches cannot be built any more."""
     right = first_built.build
 
-    def build(program: Program, sketch: ScheduleSketch, *rest: Any, **options: Any) -> Artifact:
+    def build(program: Program, sketch: Sketch, *rest: Any, **options: Any) -> Artifact:
         if sketch in broken:
             raise KeyError("a planted defect")
         return right(program, sketch, *rest, **options)
@@ -194,7 +194,7 @@ def test_what_does_not_build_gives_way_to_the_next_record_and_then_to_the_next_t
 def test_many_records_that_do_not_build_cost_a_few_tries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program, tried = product(), []
 
-    def build(program: Program, sketch: ScheduleSketch, *rest: Any, **options: Any) -> Artifact:
+    def build(program: Program, sketch: Sketch, *rest: Any, **options: Any) -> Artifact:
         tried.append(sketch)
         raise ScheduleError("a planted defect")
 
@@ -208,7 +208,7 @@ def test_many_records_that_do_not_build_cost_a_few_tries(tmp_path: Path, monkeyp
 
 def slow(program: Program, threads: int) -> Candidate:
     """A valid candidate that is predicted far slower than the best."""
-    return ScheduleSketch("default", ()), {}
+    return Sketch("default", ()), {}
 
 
 def test_a_record_of_one_thread_is_compared_with_the_analytic_pick_before_it_serves_two(tmp_path: Path) -> None:
