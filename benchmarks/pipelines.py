@@ -69,7 +69,7 @@ def raced(
             about[peer.name] = {key: value for key, value in peer.about.items() if key != "sample"}
         if OURS not in about:
             return None
-        rounds = method.compare(ready, MachineNoise(threads, [peer.process for peer in team]))
+        rounds = method.compare(ready, MachineNoise(threads, [peer.process for peer in ready]))
         return PipelineResult(name, about, rounds, missing)
     finally:
         for peer in team:

@@ -12,6 +12,7 @@ several of their points read is loaded once.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
@@ -25,7 +26,7 @@ from .slide import slide_of
 from .stream import perhaps_streaming
 
 APART, TILES, SLIDING = "apart", "tiles", "sliding"
-HALO = 32  # points that the border of a member has along one axis, both sides together, at most
+HALO = 16  # points that the border of a member has along one axis, both sides together, at most
 ROWS_AT_MOST = 8
 VECTORS_AT_MOST = 4
 HELD_AT_MOST = 4  # members whose values for a block are in registers
@@ -42,7 +43,7 @@ class Overlapped:
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
     """Decides whether groups run by tiles, and how. What is read a few points apart stays a stage then."""
-    groups = _groups(s.program, decided)
+    groups = groups_of(s.program, decided.taken | decided.alone | decided.nests)
     how = s.variant("stages", [APART, TILES, SLIDING]) if groups else APART
     if how == APART:
         return decided
@@ -50,9 +51,10 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
     return decided.keeping(kept).noting(Overlapped(frozenset(group.root for group in groups), how == SLIDING))
 
 
-def _groups(program: Program, decided: Decided) -> list[TileGroup]:
+def groups_of(program: Program, without: Collection[str]) -> list[TileGroup]:
+    """Returns the groups of a program that are worth tiles of their own, last ones first. `without`: stages to leave out."""
     found: list[TileGroup] = []
-    taken = set(decided.taken | decided.alone | decided.nests)
+    taken = set(without)
     for stage in reversed(program.stages):
         group = None if stage.name in taken else tile_group(program, stage, taken, HALO)
         if group is None:
@@ -117,6 +119,8 @@ class _Tiles:
         vector = next((a.name for a in reversed(axes) if output_stride(stage.definition, a.name) == 1), axes[-1].name)
         others = [a.name for a in axes if a.name != vector]
         outer, inside, block = [], [], []
+        again = [name for name in others if self.group.members and not self.group.moves(name)]
+        others = [name for name in others if name not in again]
         for name in others:
             tiles, rest = self._tile(name, loops[name], last=name == others[-1])
             outer.append(tiles)
@@ -127,7 +131,8 @@ class _Tiles:
         columns = s.split(loops[vector], width, self.vectors, lanes)
         window = self._window(stage)
         ones = [loops[a.name] for a in stage.definition.axes if a.extent == 1]
-        s.reorder(*ones, *outer, columns[0], *inside, columns[1], *window, *block, *columns[2:])
+        apart = [loops[name] for name in again]
+        s.reorder(*ones, *outer, columns[0], *inside, columns[1], *apart, *window, *block, *columns[2:])
         s.parallel(*ones, *outer, columns[0])
         s.unroll(*window[1::2], *block, columns[2])
         s.vectorize(columns[3])
