@@ -18,7 +18,7 @@ from statistics import median
 from tilesmith.measure.machine import machine_identity
 
 _CALIBRATION_BYTES = 1 << 21
-_LIBRARIES = ("numpy", "torch", "onnxruntime", "openvino", "llvmlite")
+_LIBRARIES = ("numpy", "torch", "onnxruntime", "openvino", "halide", "llvmlite")
 
 
 def describe() -> dict[str, object]:

@@ -72,6 +72,10 @@ class Child:
         self._child.stdout.close()
         self._child.wait(timeout=10)
 
+    def close_at_once(self) -> None:
+        """Ends the child in the middle of what it does."""
+        self._child.kill()
+
     def tell(self, request: dict[str, object]) -> None:
         """Sends a request."""
         assert self._child.stdin is not None
@@ -125,7 +129,9 @@ class Peer(Child):
 def _environment(threads: int) -> dict[str, str]:
     """The caller's, with the number of threads of every runtime, and an allocator that keeps its pages: large results would
     otherwise cost fresh page faults on each call, in libraries that allocate them."""
-    counts = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+    counts = dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "HL_NUM_THREADS"), str(threads)
+    )
     keep_pages = {"MALLOC_MMAP_THRESHOLD_": 1 << 32, "MALLOC_TRIM_THRESHOLD_": 1 << 33, "MALLOC_TOP_PAD_": 1 << 26}
     return {**os.environ, **counts, **{name: str(value) for name, value in keep_pages.items()}}
 

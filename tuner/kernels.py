@@ -1,6 +1,7 @@
 """The tasks of a program that is cut into several kernels.
 
-A program in which one product at most has reuse, and that is cut into few kernels, is one task: its records are of all of it.
+A program that is cut into few kernels, of which one at most has a product with reuse or runs by tiles, is one task: its records
+are of all of it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from ..graph.partition.partition import Partition, partition
 from ..schedules.access import is_anchor
+from ..schedules.rules.cpu.overlap import groups_of
 from ..schedules.task import Task
 from ..targets.target import Target
 from ..tensor.accuracy import Accuracy
@@ -23,8 +25,8 @@ def parts_of(program: Program, target: Target) -> Partition | None:
     if target.kind == "cuda" or len(program.stages) <= 1:
         return None
     found = partition(program)
-    products = sum(any(map(is_anchor, kernel.stages)) for kernel in found.kernels)
-    return found if len(found.kernels) > FEW or products > 1 else None
+    heavy = sum(any(map(is_anchor, kernel.stages)) or bool(groups_of(kernel, ())) for kernel in found.kernels)
+    return found if len(found.kernels) > FEW or heavy > 1 else None
 
 
 @dataclass(frozen=True)

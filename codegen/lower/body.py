@@ -9,6 +9,7 @@ from ...tensor.indices.affine import simplify
 from ..ir.index import both, inside, plus, times
 from ..ir.index import number as literal
 from ..ir.loop_ir import Block, Buffer, If, Scope, Statement, Store
+from .interior import Interior, interior_of
 from .storage import Storage, joined_loops
 from .view import Names, View, fixed
 
@@ -81,13 +82,18 @@ class StageBody:
 
     def value(self, stage: StageLoops, view: View, otherwise: Const, number: int = 0) -> Expr:
         """The expression of a stage at the current point; `otherwise` at points that are none of the stage's."""
-        return self.guarded(stage, self.tree.definition(stage.stage).bodies[number], view, otherwise)
+        bodies = self.interior(stage).bodies if view.inside else self.tree.definition(stage.stage).bodies
+        return self.guarded(stage, bodies[number], view, otherwise)
+
+    def interior(self, stage: StageLoops) -> Interior:
+        """What is asked of the points of a stage, and its bodies where all of that holds."""
+        return interior_of(self.tree.definition(stage.stage), self.leaving(stage))
 
     def guarded(self, stage: StageLoops, expr: Expr, view: View, otherwise: Const) -> Expr:
         """Any expression of a stage at the current point; `otherwise` at points that are none of the stage's."""
         value = self.at(stage, expr, view)
         guard = view.lanes
-        leaving = self._leaving(stage)
+        leaving = frozenset[str]() if view.inside else self.leaving(stage)
         for axis in self.tree.definition(stage.stage).axes:
             if axis.name in leaving:
                 position = view.places[stage.stage, axis.name].position
@@ -96,7 +102,7 @@ class StageBody:
             return value
         return Op("select", (guard, value, otherwise), otherwise.dtype)
 
-    def _leaving(self, stage: StageLoops) -> frozenset[str]:
+    def leaving(self, stage: StageLoops) -> frozenset[str]:
         """The axes along which the box of an attached stage can go over an end of its tensor.
 
         Boxes follow their consumers' clamped sizes; only a shifted read can push one out.

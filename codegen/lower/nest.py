@@ -104,7 +104,7 @@ class NestLowering:
                 position, size = plus(position, later), plus(size, times(later, -1))
             places[name, axis] = AxisRange(position, size)
         known_boxes = {**view.origins, name: origins}
-        around = replace(view, variables={}, edge=None, tail=False, lanes=None)
+        around = replace(view, variables={}, edge=None, inside=False, tail=False, lanes=None)
         inner = replace(around, places=places, origins=known_boxes)
         if self.target.kind != "cuda":
             inner = replace(inner, variables=view.variables)  # hints count the trips of the loops around
@@ -154,24 +154,51 @@ class StageLowering(LoopLowering):
         """The register tile, with a body of its own for the edge where there can be one."""
         if any(not f and not r for f, r in zip(self.full[depth:], self.reduces[depth:], strict=True)):
             return self._descend(replace(view, edge=True), depth)  # loops inside of it decide what is an edge
-        inner = replace(view, edge=False)
         edge = replace(view, edge=True)
-        is_whole: Expr | None = None
-        for axis in dict.fromkeys(
-            x.axis for x, f, r in zip(self.loops, self.full, self.reduces, strict=True) if f and not r
-        ):
-            tile = fixed(full_tile(self.nest.tree, self.stage, axis))
+        whole, can_be = self._whole(view)
+        if not can_be:
+            return self._descend(edge, depth)
+        inside, has_inside = self._inside(view)
+        inner = replace(view, edge=False, inside=has_inside)
+        condition = both(whole, inside)
+        if condition is None:
+            return self._descend(inner, depth)
+        if not has_inside and self._one_body():
+            return self._descend(edge, depth)
+        return If(condition, self._descend(inner, depth), self._descend(edge, depth))
+
+    def _tile_points(self) -> dict[str, int]:
+        """Points of the register tile along each axis that it has several of."""
+        loops = zip(self.loops, self.full, self.reduces, strict=True)
+        axes = dict.fromkeys(loop.axis for loop, full, reduces in loops if full and not reduces)
+        return {axis: fixed(full_tile(self.nest.tree, self.stage, axis)) for axis in axes}
+
+    def _whole(self, view: View) -> tuple[Expr | None, bool]:
+        """The condition for a tile to have all its points, None where it always has; and whether it can have them."""
+        condition: Expr | None = None
+        for axis, tile in self._tile_points().items():
             size = view.places[self.stage.stage, axis].size
             points = known(size)
             if points is not None and points < tile:
-                return self._descend(edge, depth)
+                return None, False
             if points is None and not self._always_whole(axis, tile):
-                is_whole = both(is_whole, less(number(tile - 1), size))
-        if is_whole is None:
-            return self._descend(inner, depth)
-        if self._one_body():
-            return self._descend(edge, depth)
-        return If(is_whole, self._descend(inner, depth), self._descend(edge, depth))
+                condition = both(condition, less(number(tile - 1), size))
+        return condition, True
+
+    def _inside(self, view: View) -> tuple[Expr | None, bool]:
+        """The condition for a whole tile to lie inside of all borders, and whether a body without guards is worth writing."""
+        if self.nest.target.kind == "cuda":
+            return None, False
+        interior = self.nest.body.interior(self.stage)
+        if not interior.bounds:
+            return None, False
+        span = {}
+        tile = self._tile_points()
+        for axis in self.definition.all_axes:
+            place = view.places[self.stage.stage, axis.name]
+            last = number(tile[axis.name] - 1) if axis.name in tile else plus(place.size, number(-1))
+            span[axis.name] = (place.position, plus(place.position, last))
+        return interior.asked(span, self.names.bounds)
 
     def _always_whole(self, axis: str, tile: int) -> bool:
         """Says whether tiles fill every box: the loops between step by multiples of the tile."""

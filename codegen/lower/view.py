@@ -41,6 +41,7 @@ class View:
     origins: stage -> axis -> where its stored box begins.
     variables: loop name -> its variable.
     edge: which body of a register tile is written: None before the choice, True the masked one.
+    inside: whether all points of the tile lie inside of the borders (interior.py).
     tail: True where a reduction in lanes may run over the end of its axis: in the last trip of the loops around the lanes.
     lanes: the condition that keeps a trip of a copy or of a reduction in lanes inside of its axis (None: always).
     team: the threads that run what is opened here.
@@ -54,6 +55,7 @@ class View:
     origins: dict[str, dict[str, Expr]]
     variables: dict[str, Expr] = field(default_factory=dict)
     edge: bool | None = None
+    inside: bool = False
     tail: bool = False
     lanes: Expr | None = None
     team: Team = ALONE

@@ -2,7 +2,8 @@
 
     layouts   the order of dimensions of what lies between kernels                         (layouts.py)
     inline    what is cheap, and what only moves data                                      (inline.py)
-    groups    a reduction with what finishes it (epilogues.py); what is computed row by row; the rest by itself
+    groups    what is computed tile by tile; a reduction with what finishes it (epilogues.py); what is computed row by row; the
+              rest by itself
     aliases   what is the same memory under another shape is no kernel at all               (places.py)
     joins     what is put side by side is written there                                     (joins.py)
     kernels   each group with its inputs and outputs                                        (kernels.py)
@@ -20,9 +21,11 @@ from math import prod
 
 from ...schedules.access import depends, is_anchor
 from ...schedules.prepared import constant_tensors
+from ...schedules.rules.cpu.overlap import groups_of
 from ...schedules.rules.cpu.rows import row_blocks_of
 from ...schedules.rules.cpu.tile import parts_of
 from ...schedules.rules.row_groups import row_group
+from ...schedules.rules.tile_groups import worth_keeping
 from ...tensor.program import Program, Stage
 from ...tensor.rewrites.normalise import normalise
 from ..rewrites.table import rewritten
@@ -57,7 +60,8 @@ def partition(program: Program) -> Partition:
     prepared = frozenset(stage.name for stage in needed.stages if stage.name in given)
     stored = frozenset(finished) | {stage.name for stage in needed.stages if stage.combiner is not None}
     kept = _joins(needed, {}, stored - prepared).laid
-    small = inlined(needed, frozenset(finished) | prepared | kept)
+    tiled = frozenset[str]().union(*(worth_keeping(needed, group) for group in groups_of(needed, prepared)))
+    small = inlined(needed, frozenset(finished) | prepared | kept | tiled)
     aliases = _aliases(small, prepared)
     joins = _joins(small, aliases, stored - prepared)
     groups = _groups(small, finished, prepared | frozenset(aliases) | joins.laid)
@@ -89,10 +93,15 @@ def _groups(program: Program, finished: Mapping[str, Epilogue], without: frozens
     """The stages of each kernel, in the order in which kernels run."""
     taken = set(without)
     ends = _ends(program, finished)
+    tiles = {group.root: group for group in groups_of(program, taken)}
     groups: list[list[str]] = []
     for stage in reversed(program.stages):
         if stage.name not in taken:
-            members = _group(program, stage, finished.get(stage.name), taken, ends)
+            tile = tiles.get(stage.name)
+            if tile is not None and taken.isdisjoint(tile.members):
+                members = [stage.name, *tile.members]
+            else:
+                members = _group(program, stage, finished.get(stage.name), taken, ends)
             taken.update(members)
             groups.append(members)
     return groups[::-1]

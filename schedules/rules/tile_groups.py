@@ -35,6 +35,12 @@ class TileGroup:
         boxes = [box for name in self.members for box in self.forms[name].values()]
         return max((box.high - box.low for box in boxes if axis in {term for term, _ in box.terms}), default=0)
 
+    def moves(self, axis: str) -> bool:
+        """Tells whether tiles along an axis of the root need other points of some member."""
+        return any(
+            axis in {term for term, _ in box.terms} for name in self.members for box in self.forms[name].values()
+        )
+
     def slides(self, stage: Stage, axis: str) -> bool:
         """Tells whether blocks along an axis of the root need rows of a member again that the block before has needed."""
         moved = {name: box for name, box in self.forms[stage.name].items() if axis in {term for term, _ in box.terms}}
@@ -44,6 +50,13 @@ class TileGroup:
             and rows.isdisjoint(moved)
             and all(len(box.terms) == 1 and box.high - box.low + 1 >= box.terms[0][1] for box in moved.values())
         )
+
+    def same_points(self, stage: Stage) -> bool:
+        """Tells whether each point of the root needs one point of a member, at the same place."""
+        return all(box.low == box.high == 0 and [c for _, c in box.terms] == [1] for box in self._spatial(stage))
+
+    def _spatial(self, stage: Stage) -> list[BoxAxis]:
+        return [self.forms[stage.name][axis.name] for axis in stage.axes if axis.extent > 1]
 
     @property
     def has_halo(self) -> bool:
@@ -115,8 +128,8 @@ def _has_small_window(stage: Stage) -> bool:
 
 
 def worth_keeping(program: Program, group: TileGroup) -> frozenset[str]:
-    """Returns the pointwise members that cost more to compute again at each use than to be kept for a tile."""
-    return frozenset(name for name in group.members if _is_worth_keeping(program, program.stage(name)))
+    """Returns the pointwise stages of a group that cost more to compute again at each use than to be kept."""
+    return frozenset(name for name in (group.root, *group.members) if _is_worth_keeping(program, program.stage(name)))
 
 
 def _is_worth_keeping(program: Program, stage: Stage) -> bool:

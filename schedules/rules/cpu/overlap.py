@@ -12,6 +12,7 @@ several of their points read is loaded once.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
@@ -25,9 +26,10 @@ from .slide import slide_of
 from .stream import perhaps_streaming
 
 APART, TILES, SLIDING = "apart", "tiles", "sliding"
-HALO = 32  # points that the border of a member has along one axis, both sides together, at most
+HALO = 16  # points that the border of a member has along one axis, both sides together, at most
 ROWS_AT_MOST = 8
 VECTORS_AT_MOST = 4
+HELD_AT_MOST = 4  # members whose values for a block are in registers
 TERMS_AT_MOST = 512  # in the code of one block
 
 
@@ -41,7 +43,7 @@ class Overlapped:
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
     """Decides whether groups run by tiles, and how. What is read a few points apart stays a stage then."""
-    groups = _groups(s.program, decided)
+    groups = groups_of(s.program, decided.taken | decided.alone | decided.nests)
     how = s.variant("stages", [APART, TILES, SLIDING]) if groups else APART
     if how == APART:
         return decided
@@ -49,9 +51,10 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
     return decided.keeping(kept).noting(Overlapped(frozenset(group.root for group in groups), how == SLIDING))
 
 
-def _groups(program: Program, decided: Decided) -> list[TileGroup]:
+def groups_of(program: Program, without: Collection[str]) -> list[TileGroup]:
+    """Returns the groups of a program that are worth tiles of their own, last ones first. `without`: stages to leave out."""
     found: list[TileGroup] = []
-    taken = set(decided.taken | decided.alone | decided.nests)
+    taken = set(without)
     for stage in reversed(program.stages):
         group = None if stage.name in taken else tile_group(program, stage, taken, HALO)
         if group is None:
@@ -95,13 +98,15 @@ class _Tiles:
 
     def __init__(self, s: Schedule, group: TileGroup, sliding: bool) -> None:
         self.s, self.group, self.sliding = s, group, sliding
-        self.moving = {group.root}  # stages that run block of rows by block of rows
         stages = [s.program.stage(name) for name in (group.root, *group.members)]
+        self.held = self._held(stages)
+        self.moving = {group.root, *self.held}  # stages that run block of rows by block of rows
         self.rows = s.factor(f"{group.root}.rows", ROWS_AT_MOST, default=4)
         self.vectors = s.factor(f"{group.root}.vectors", VECTORS_AT_MOST, default=2)
         block = self.rows * self.vectors
         if any(stage.reduction for stage in stages):
-            s.require(block + 2 <= s.target("vector_registers"), "the sums of a block fit in the vector registers")
+            together = max(1, len(self.held)) * block + 2
+            s.require(together <= s.target("vector_registers"), "the sums of a block fit in the vector registers")
         terms = max(prod(a.extent for a in stage.reduction) for stage in stages)
         s.require(block * terms <= TERMS_AT_MOST, "a block whose window is written out stays short code")
 
@@ -114,6 +119,8 @@ class _Tiles:
         vector = next((a.name for a in reversed(axes) if output_stride(stage.definition, a.name) == 1), axes[-1].name)
         others = [a.name for a in axes if a.name != vector]
         outer, inside, block = [], [], []
+        again = [name for name in others if self.group.members and not self.group.moves(name)]
+        others = [name for name in others if name not in again]
         for name in others:
             tiles, rest = self._tile(name, loops[name], last=name == others[-1])
             outer.append(tiles)
@@ -122,15 +129,19 @@ class _Tiles:
         lanes = s.lanes(stage.definition.tensors[0].dtype)
         width = s.factor(f"{root}.columns", ceildiv(loops[vector].extent, lanes), at_most=1024, default=16)
         columns = s.split(loops[vector], width, self.vectors, lanes)
-        window = [loops[a.name] for a in stage.definition.reduction]
+        window = self._window(stage)
         ones = [loops[a.name] for a in stage.definition.axes if a.extent == 1]
-        s.reorder(*ones, *outer, columns[0], *inside, columns[1], *window, *block, *columns[2:])
+        apart = [loops[name] for name in again]
+        s.reorder(*ones, *outer, columns[0], *inside, columns[1], *apart, *window, *block, *columns[2:])
         s.parallel(*ones, *outer, columns[0])
-        s.unroll(*window, *block, columns[2])
+        s.unroll(*window[1::2], *block, columns[2])
         s.vectorize(columns[3])
         perhaps_streaming(s, stage)
         for name in self.group.members:
-            self._attach(name, columns[0], inside[0] if inside and self.sliding else None)
+            if name in self.held:
+                self._hold(s.compute_at(name, columns[1]))
+            else:
+                self._attach(name, columns[0], inside[0] if inside and self.sliding else None)
         return {root, *self.group.members}
 
     def _tile(self, axis: str, loop: LoopHandle, last: bool) -> tuple[LoopHandle, list[LoopHandle]]:
@@ -141,6 +152,33 @@ class _Tiles:
         size = s.factor(f"{self.group.root}.{axis}.tile", loop.extent, at_most=256, default=8)
         pieces = s.split(loop, size, self.rows) if last else s.split(loop, size)
         return pieces[0], list(pieces[1:])
+
+    def _window(self, stage: StageHandle) -> list[LoopHandle]:
+        """Returns the loops of a window, each split by its whole extent, so that all of it is written out."""
+        loops = [stage.along(stage.definition, a.name) for a in stage.definition.reduction]
+        return [piece for loop in loops for piece in self.s.split(loop, loop.extent)]
+
+    def _held(self, stages: list[Stage]) -> frozenset[str]:
+        """Returns the members that readers in the same block finish, point by point: they are values in registers."""
+        root, *members = stages
+        held = {root.name}
+        for stage in members:
+            readers = {reader.name for tensor in stage.tensors for reader in self.s.program.consumers[tensor.name]}
+            alike = [a.name for a in stage.axes if a.extent > 1] and self.group.same_points(stage)
+            if alike and readers <= held and len(stage.tensors) == 1 and len(held) <= HELD_AT_MOST:
+                held.add(stage.name)
+        return frozenset(held - {root.name})
+
+    def _hold(self, stage: StageHandle) -> None:
+        """Computes a member for one block of the root."""
+        s, loops = self.s, _loops(stage)
+        *others, last = [a.name for a in stage.definition.axes if a.extent > 1]
+        pieces = s.split(loops[last], s.lanes(stage.definition.tensors[0].dtype))
+        window = self._window(stage)
+        rows = [loops[name] for name in others]
+        s.reorder(*window, *rows, *pieces)
+        s.unroll(*window[1::2], *rows, pieces[0])
+        s.vectorize(pieces[1])
 
     def _attach(self, name: str, tile: LoopHandle, rows: LoopHandle | None) -> None:
         """Runs a member at a tile, or, where it slides, the rows of it that are new at each block of rows."""
@@ -167,11 +205,11 @@ class _Tiles:
         if not axes:
             return
         pieces = s.split(loops[axes[-1]], self.vectors, s.lanes(stage.definition.tensors[0].dtype))
-        window = [loops[a.name] for a in stage.definition.reduction]
+        window = self._window(stage)
         outer = [loops[a.name] for a in stage.definition.axes if a.name not in axes[-2:]]
         rows = s.split(loops[axes[-2]], self.rows) if len(axes) > 1 else ()
         s.reorder(*outer, *rows[:1], pieces[0], *window, *rows[1:], *pieces[1:])
-        s.unroll(*window, *rows[1:], pieces[1])
+        s.unroll(*window[1::2], *rows[1:], pieces[1])
         s.vectorize(pieces[2])
 
 

@@ -41,7 +41,9 @@ def dense(layers: int, outer: int = 1, width: int = 16) -> Program:
 
 def made(program: Program) -> Artifact:
     found = partition(program)
-    return compose(found.program, found.kernels, [PICKED(kernel) for kernel in found.kernels], found.aliases, found.inside)
+    return compose(
+        found.program, found.kernels, [PICKED(kernel) for kernel in found.kernels], found.aliases, found.inside
+    )
 
 
 def is_right(program: Program) -> bool:

@@ -188,3 +188,23 @@ def test_a_program_of_many_stages_is_cut_in_linear_time(layers: int) -> None:
         value = ts.compute((16, 24), lambda i, j, p=product: ts.tanh(p[i, j]), axes=("i", "j"))
     found = partition(ts.program(value))
     assert len(found.kernels) == layers
+
+
+def _stencils(stages: int) -> Program:
+    lines, last, rows, columns = ["input x: f32[60, 90]"], "x", 60, 90
+    for n in range(stages):
+        rows, columns = rows - 2, columns - 2
+        lines.append(f"s{n}[i: {rows}, j: {columns}] = {last}[i, j] + {last}[i + 1, j + 2] * 2 + {last}[i + 2, j + 1]")
+        last = f"s{n}"
+    return ts.parse("\n".join([*lines, f"return {last}"]))
+
+
+def test_stencils_are_cut_where_their_borders_have_grown() -> None:
+    found = partition(_stencils(20))
+    assert [len(kernel.stages) for kernel in found.kernels] == [2, 9, 9]
+    assert not found.aliases
+
+
+def test_a_short_chain_of_stencils_is_one_kernel() -> None:
+    (kernel,) = partition(_stencils(6)).kernels
+    assert len(kernel.stages) == 6

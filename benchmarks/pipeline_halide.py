@@ -1,0 +1,238 @@
+"""The pipelines of pipeline_programs.py in Halide, scheduled by its autoschedulers or by hand, as the apps of its authors are.
+
+`by hand`: the last stage in strips of 32 rows for the threads, the stages before it kept in a strip and computed row by row as
+windows that slide, all in vectors. That is how Halide's apps schedule blur, unsharp and harris; a long chain has tiles instead
+(stencil_chain).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import halide as hl
+import numpy as np
+from pipeline_programs import BINOMIAL, COLOUR, GAUSS, HEIGHT, WIDTH
+
+X, Y, Z, C = (hl.Var(name) for name in ("x", "y", "z", "c"))
+
+
+@dataclass
+class Pipeline:
+    """A pipeline in Halide: input, output, the stages between in order, the shape of the output (outermost first)."""
+
+    source: Any
+    output: Any
+    stages: list[Any]
+    shape: tuple[int, ...]
+
+
+def _total(terms: Sequence[Any]) -> Any:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def _f32(value: float) -> Any:
+    return hl.f32(value)
+
+
+def _image(kind: Any = None, dimensions: int = 2) -> Any:
+    return hl.ImageParam(kind or hl.Float(32), dimensions)
+
+
+def blur3() -> Pipeline:
+    """A box of 3x3, separable."""
+    source, a, b = _image(), hl.Func("a"), hl.Func("b")
+    a[X, Y] = (source[X, Y] + source[X + 1, Y] + source[X + 2, Y]) * _f32(0.3333)
+    b[X, Y] = (a[X, Y] + a[X, Y + 1] + a[X, Y + 2]) * _f32(0.3333)
+    return Pipeline(source, b, [a], (HEIGHT - 2, WIDTH - 2))
+
+
+def blur3_bytes() -> Pipeline:
+    """The same of bytes, with sums of 16 bits."""
+    source, a, b = _image(hl.UInt(8)), hl.Func("a"), hl.Func("b")
+
+    def wide(dx: int) -> Any:
+        return hl.cast(hl.Int(16), source[X + dx, Y])
+
+    a[X, Y] = wide(0) + wide(1) * hl.i16(2) + wide(2)
+    b[X, Y] = hl.cast(hl.UInt(8), (a[X, Y] + a[X, Y + 1] * hl.i16(2) + a[X, Y + 2]) / hl.i16(16))
+    return Pipeline(source, b, [a], (HEIGHT - 2, WIDTH - 2))
+
+
+def blur9() -> Pipeline:
+    """Nine binomial weights along each axis."""
+    source, a, b = _image(), hl.Func("a"), hl.Func("b")
+    a[X, Y] = _total([source[X + n, Y] * _f32(weight / 256) for n, weight in enumerate(BINOMIAL)])
+    b[X, Y] = _total([a[X, Y + n] * _f32(weight / 256) for n, weight in enumerate(BINOMIAL)])
+    return Pipeline(source, b, [a], (HEIGHT - 8, WIDTH - 8))
+
+
+def unsharp() -> Pipeline:
+    """Unsharp masking of three colours."""
+    source, g, a, b, r, y = _image(dimensions=3), *(hl.Func(name) for name in "gabry")
+    g[X, Y] = _total([source[X, Y, n] * _f32(weight) for n, weight in enumerate(COLOUR)])
+    a[X, Y] = _total([g[X, Y + n] * _f32(weight) for n, weight in enumerate(GAUSS)])
+    b[X, Y] = _total([a[X + n, Y] * _f32(weight) for n, weight in enumerate(GAUSS)])
+    r[X, Y] = (_f32(2) * g[X + 3, Y + 3] - b[X, Y]) / g[X + 3, Y + 3]
+    y[X, Y, C] = r[X, Y] * source[X + 3, Y + 3, C]
+    return Pipeline(source, y, [g, a, b, r], (3, HEIGHT - 6, WIDTH - 6))
+
+
+def _gradients(source: Any) -> tuple[Any, Any]:
+    p, q = hl.Func("p"), hl.Func("q")
+
+    def at(dx: int, dy: int) -> Any:
+        return source[X + dx, Y + dy]
+
+    p[X, Y] = at(2, 0) - at(0, 0) + _f32(2) * (at(2, 1) - at(0, 1)) + at(2, 2) - at(0, 2)
+    q[X, Y] = at(0, 2) - at(0, 0) + _f32(2) * (at(1, 2) - at(1, 0)) + at(2, 2) - at(2, 0)
+    return p, q
+
+
+def harris() -> Pipeline:
+    """Corners."""
+    source, y = _image(), hl.Func("y")
+    p, q = _gradients(source)
+    sums = []
+    for name, one, other in (("a", p, p), ("b", q, q), ("c", p, q)):
+        f = hl.Func(name)
+        f[X, Y] = _total([one[X + s, Y + r] * other[X + s, Y + r] for r in range(3) for s in range(3)])
+        sums.append(f)
+    a, b, c = (f[X, Y] for f in sums)
+    y[X, Y] = a * b - c * c - _f32(0.04) * (a + b) * (a + b)
+    return Pipeline(source, y, [p, q], (HEIGHT - 4, WIDTH - 4))
+
+
+def sobel() -> Pipeline:
+    """The length of the gradient."""
+    source, y = _image(), hl.Func("y")
+    p, q = _gradients(source)
+    y[X, Y] = hl.sqrt(p[X, Y] * p[X, Y] + q[X, Y] * q[X, Y])
+    return Pipeline(source, y, [], (HEIGHT - 2, WIDTH - 2))
+
+
+def largest() -> Pipeline:
+    """The largest of 9x9, separable."""
+    source, a, b = _image(), hl.Func("a"), hl.Func("b")
+
+    def most(values: Sequence[Any]) -> Any:
+        found = values[0]
+        for value in values[1:]:
+            found = hl.max(found, value)
+        return found
+
+    a[X, Y] = most([source[X + s, Y] for s in range(9)])
+    b[X, Y] = most([a[X, Y + r] for r in range(9)])
+    return Pipeline(source, b, [a], (HEIGHT - 8, WIDTH - 8))
+
+
+def chain(stages: int) -> Pipeline:
+    """Stencils of five points, one after another."""
+    source = _image()
+    last, made = source, []
+    for n in range(stages):
+        f = hl.Func(f"s{n}")
+        terms = [last[X, Y], last[X + 2, Y], last[X + 1, Y + 1] * _f32(4), last[X, Y + 2], last[X + 2, Y + 2]]
+        f[X, Y] = _total(terms) * _f32(0.125)
+        made.append(f)
+        last = f
+    return Pipeline(source, made[-1], made[:-1], (HEIGHT - 2 * stages, WIDTH - 2 * stages))
+
+
+def jacobi(sweeps: int, size: int = 2048) -> Pipeline:
+    """Sweeps over a plane; zero outside."""
+    source = _image(hl.Float(64))
+    last, made = source, []
+    for n in range(sweeps):
+        around = hl.BoundaryConditions.constant_exterior(last, hl.f64(0), [(0, size), (0, size)])
+        f = hl.Func(f"s{n}")
+        f[X, Y] = (around[X, Y - 1] + around[X, Y + 1] + around[X - 1, Y] + around[X + 1, Y]) * hl.f64(0.25)
+        made.append(f)
+        last = f
+    return Pipeline(source, made[-1], made[:-1], (size, size))
+
+
+def jacobi3(sweeps: int, size: int = 200) -> Pipeline:
+    """Sweeps over a volume, which loses its surface."""
+    source = _image(dimensions=3)
+    last, made = source, []
+    moves = [(1, 1, 0), (1, 1, 2), (1, 0, 1), (1, 2, 1), (0, 1, 1), (2, 1, 1)]
+    for n in range(sweeps):
+        f = hl.Func(f"s{n}")
+        f[X, Y, Z] = _total([last[X + dx, Y + dy, Z + dz] for dx, dy, dz in moves]) * _f32(0.166667)
+        made.append(f)
+        last = f
+    return Pipeline(source, made[-1], made[:-1], (size - 2 * sweeps,) * 3)
+
+
+PIPELINES: dict[str, Callable[[], Pipeline]] = {
+    "blur 3x3": blur3,
+    "blur 3x3 u8": blur3_bytes,
+    "blur 9x9": blur9,
+    "unsharp": unsharp,
+    "harris": harris,
+    "sobel": sobel,
+    "max 9x9": largest,
+    "chain of 8": lambda: chain(8),
+    "chain of 32": lambda: chain(32),
+    "jacobi 1": lambda: jacobi(1),
+    "jacobi 4": lambda: jacobi(4),
+    "jacobi 16": lambda: jacobi(16),
+    "jacobi 3-D 1": lambda: jacobi3(1),
+    "jacobi 3-D 4": lambda: jacobi3(4),
+}
+LONG = 4  # stages beyond which a chain is tiled
+
+
+def by_hand(pipeline: Pipeline, target: Any) -> None:
+    """Schedules a pipeline as the head of this file says."""
+    lanes = target.natural_vector_size(hl.Float(32))
+    output, last = pipeline.output, pipeline.output.args()
+    if len(last) == 3 and last[2].name() == Z.name():
+        _strips(pipeline, output, Z, 8, lanes)
+    elif len(pipeline.stages) >= LONG and last[-1].name() != C.name():
+        xi, yi = hl.Var("xi"), hl.Var("yi")
+        output.tile(X, Y, xi, yi, 512, 64).parallel(Y).vectorize(xi, lanes)
+        for stage in pipeline.stages:
+            stage.store_at(output, X).compute_at(output, yi).vectorize(X, lanes)
+    else:
+        if last[-1].name() == C.name():
+            output.reorder(X, C, Y)
+        _strips(pipeline, output, Y, 32, lanes)
+
+
+def _strips(pipeline: Pipeline, output: Any, axis: Any, rows: int, lanes: int) -> None:
+    strip = hl.Var("strip")
+    output.split(axis, strip, axis, rows).parallel(strip).vectorize(X, lanes)
+    for stage in pipeline.stages:
+        stage.store_at(output, strip).compute_at(output, axis).vectorize(X, lanes)
+
+
+def automatically(pipeline: Pipeline, scheduler: str, target: Any, threads: int) -> None:
+    """Lets one of Halide's own schedulers do it. Errors: RuntimeError where it cannot."""
+    hl.load_plugin(str(Path(hl.__file__).parent / "lib64" / f"libautoschedule_{scheduler.lower()}.so"))
+    hl.Pipeline(pipeline.output).apply_autoscheduler(
+        target, hl.AutoschedulerParams(scheduler, {"parallelism": str(threads)})
+    )
+
+
+def prepared(name: str, way: str, array: np.ndarray, output: np.ndarray, threads: int) -> Callable[[], object]:
+    """A pipeline on these arrays, compiled: what runs it."""
+    pipeline, target = PIPELINES[name](), hl.get_host_target()
+    for number, extent in enumerate(reversed(array.shape)):
+        pipeline.source.dim(number).set_estimate(0, extent)
+    for variable, extent in zip(pipeline.output.args(), reversed(pipeline.shape), strict=True):
+        pipeline.output.set_estimate(variable, 0, extent)
+    if way == "by hand":
+        by_hand(pipeline, target)
+    else:
+        automatically(pipeline, way, target, threads)
+    pipeline.source.set(hl.Buffer(array))
+    pipeline.output.compile_jit(target)
+    buffer = hl.Buffer(output)
+    return lambda: pipeline.output.realize(buffer)

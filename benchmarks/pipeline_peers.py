@@ -1,0 +1,99 @@
+"""A pipeline in the way of one contender, in a process of its own (peers.py says why and how they talk)."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from threading import Timer
+from typing import Any
+
+import numpy as np
+from peers import OURS, SAMPLES, Child, Missing, Prepared, aligned, serve, time_calls
+from pipeline_programs import PROGRAMS
+
+HALIDE = {"halide by hand": "by hand", "halide Mullapudi2016": "Mullapudi2016", "halide Adams2019": "Adams2019"}
+PATIENCE = 120.0  # seconds: some schedules of long chains take Halide longer to compile
+LOOP = "single sweeps"  # ours, one kernel for each sweep, called one after another
+
+
+class PipelinePeer(Child):
+    """The parent's side. `about`: the last answer."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        super().__init__(name, threads, __file__)
+        self.about: dict[str, Any] = {}
+
+    def prepare(self, name: str, trials: int, database: str) -> None:
+        """Prepares a pipeline. Errors: Missing, RuntimeError where that takes longer than PATIENCE and its trials do."""
+        request = {"name": name, "way": self.name, "threads": self.threads, "trials": trials, "database": database}
+        stop = Timer(PATIENCE, self.close_at_once)
+        stop.start()
+        self.tell({"prepare": request})
+        try:
+            self.about = self.answer()
+        finally:
+            stop.cancel()
+
+
+# the child
+
+
+def prepare(request: dict[str, Any]) -> Prepared:
+    """Makes what the request asks for; the answer has a sample of the output and the seconds until it was ready."""
+    import tilesmith
+    from tilesmith.tensor.oracle.random_inputs import random_inputs
+
+    name, way, threads = request["name"], request["way"], request["threads"]
+    program = tilesmith.parse(PROGRAMS[name]())
+    given = aligned(
+        program.inputs[0].tensor.shape, program.inputs[0].tensor.dtype.numpy, *random_inputs(program, seed=1)
+    )
+    tensor = program.tensors[program.outputs[0]]
+    output = aligned(tensor.shape, tensor.dtype.numpy)
+    about: dict[str, object] = {}
+    begin = time.perf_counter()
+    if way in HALIDE:
+        try:
+            from pipeline_halide import prepared
+
+            call = prepared(name, HALIDE[way], given, output, threads)
+        except RuntimeError as error:
+            raise Missing(str(error).splitlines()[0]) from error
+    elif way == OURS:
+        if request["trials"]:
+            tilesmith.tune(program, trials=request["trials"], threads=threads, db=request["database"], progress=False)
+            about["tuning_seconds"] = time.perf_counter() - begin
+            begin = time.perf_counter()
+        kernel = tilesmith.compile(program, db=request["database"], threads=threads)
+        about["provenance"] = str(kernel.provenance)
+        call = partial(kernel, given, out=output)
+    else:
+        call = _single_sweeps(name, threads, given, output)
+    about["ready_seconds"] = time.perf_counter() - begin
+    call()
+    points = np.random.default_rng(2).integers(0, output.size, SAMPLES)
+    about["sample"] = [float(value) for value in output.reshape(-1)[points]]
+    return partial(time_calls, call), about, (given, output)
+
+
+def _single_sweeps(name: str, threads: int, given: np.ndarray, output: np.ndarray) -> Any:
+    import tilesmith
+
+    family, _, count = name.rpartition(" ")
+    if family != "jacobi" or int(count) == 1:
+        raise Missing("not a number of sweeps")
+    kernel = tilesmith.compile(tilesmith.parse(PROGRAMS["jacobi 1"]()), threads=threads)
+    between = [aligned(given.shape, given.dtype) for _ in range(2)]
+
+    def call() -> None:
+        last = given
+        for sweep in range(int(count)):
+            target = output if sweep + 1 == int(count) else between[sweep % 2]
+            kernel(last, out=target)
+            last = target
+
+    return call
+
+
+if __name__ == "__main__":
+    serve(prepare)

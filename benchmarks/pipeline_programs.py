@@ -1,0 +1,164 @@
+"""The pipelines that are raced (pipelines.py), as programs. The same definitions stand in Halide in pipeline_halide.py.
+
+Each is written from its definition, at sizes of Halide's own apps; a stage is as large as its inputs leave it (no borders), so
+that nobody gains by another treatment of them. The one of the stencils that keeps the size reads zeros outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+HEIGHT, WIDTH = 1536, 2560
+COLOUR = (0.299, 0.587, 0.114)
+BINOMIAL = (1, 8, 28, 56, 70, 56, 28, 8, 1)
+GAUSS = (0.0702, 0.1311, 0.1907, 0.2161, 0.1907, 0.1311, 0.0702)
+
+
+def blur3() -> str:
+    """A box of 3x3, separable."""
+    return f"""
+        input x: f32[{HEIGHT}, {WIDTH}]
+        a[i: {HEIGHT}, j: {WIDTH - 2}] = (x[i, j] + x[i, j + 1] + x[i, j + 2]) * 0.3333
+        b[i: {HEIGHT - 2}, j: {WIDTH - 2}] = (a[i, j] + a[i + 1, j] + a[i + 2, j]) * 0.3333
+        return b
+        """
+
+
+def blur3_bytes() -> str:
+    """The same of bytes: sums of 16 bits, rounded down."""
+    return f"""
+        input x: u8[{HEIGHT}, {WIDTH}]
+        a[i: {HEIGHT}, j: {WIDTH - 2}] = i16(x[i, j]) + i16(x[i, j + 1]) * 2 + i16(x[i, j + 2])
+        b[i: {HEIGHT - 2}, j: {WIDTH - 2}] = u8((a[i, j] + a[i + 1, j] * 2 + a[i + 2, j]) // 16)
+        return b
+        """
+
+
+def blur9() -> str:
+    """Nine binomial weights along each axis."""
+    along, down = (_weighted(BINOMIAL, place, 256) for place in ("x[i, j + {}]", "a[i + {}, j]"))
+    return f"""
+        input x: f32[{HEIGHT}, {WIDTH}]
+        a[i: {HEIGHT}, j: {WIDTH - 8}] = {along}
+        b[i: {HEIGHT - 8}, j: {WIDTH - 8}] = {down}
+        return b
+        """
+
+
+def _weighted(weights: tuple[float, ...], place: str, of: float = 1) -> str:
+    return " + ".join(f"{place.format(n)} * {weight / of}" for n, weight in enumerate(weights))
+
+
+def unsharp() -> str:
+    """Grey, blurred along both axes, taken from itself; each colour is scaled by what that changes."""
+    height, width = HEIGHT - 6, WIDTH - 6
+    grey = " + ".join(f"x[{n}, i, j] * {weight}" for n, weight in enumerate(COLOUR))
+    return f"""
+        input x: f32[3, {HEIGHT}, {WIDTH}]
+        g[i: {HEIGHT}, j: {WIDTH}] = {grey}
+        a[i: {height}, j: {WIDTH}] = {_weighted(GAUSS, "g[i + {}, j]")}
+        b[i: {height}, j: {width}] = {_weighted(GAUSS, "a[i, j + {}]")}
+        r[i: {height}, j: {width}] = (2 * g[i + 3, j + 3] - b[i, j]) / g[i + 3, j + 3]
+        y[c: 3, i: {height}, j: {width}] = r[i, j] * x[c, i + 3, j + 3]
+        return y
+        """
+
+
+def harris() -> str:
+    """Corners: products of gradients, summed over 3x3."""
+    sums = "\n".join(
+        f"        {name}[i: {HEIGHT - 4}, j: {WIDTH - 4}] = sum[r: 3, s: 3]({one}[i + r, j + s] * {other}[i + r, j + s])"
+        for name, one, other in (("a", "p", "p"), ("b", "q", "q"), ("c", "p", "q"))
+    )
+    return f"""
+        input x: f32[{HEIGHT}, {WIDTH}]
+        p[i: {HEIGHT - 2}, j: {WIDTH - 2}] = (x[i, j + 2] - x[i, j] + 2 * (x[i + 1, j + 2] - x[i + 1, j])
+            + x[i + 2, j + 2] - x[i + 2, j])
+        q[i: {HEIGHT - 2}, j: {WIDTH - 2}] = (x[i + 2, j] - x[i, j] + 2 * (x[i + 2, j + 1] - x[i, j + 1])
+            + x[i + 2, j + 2] - x[i, j + 2])
+{sums}
+        y[i: {HEIGHT - 4}, j: {WIDTH - 4}] = (a[i, j] * b[i, j] - c[i, j] * c[i, j]
+            - 0.04 * (a[i, j] + b[i, j]) * (a[i, j] + b[i, j]))
+        return y
+        """
+
+
+def sobel() -> str:
+    """The length of the gradient."""
+    return f"""
+        input x: f32[{HEIGHT}, {WIDTH}]
+        p[i: {HEIGHT - 2}, j: {WIDTH - 2}] = (x[i, j + 2] - x[i, j] + 2 * (x[i + 1, j + 2] - x[i + 1, j])
+            + x[i + 2, j + 2] - x[i + 2, j])
+        q[i: {HEIGHT - 2}, j: {WIDTH - 2}] = (x[i + 2, j] - x[i, j] + 2 * (x[i + 2, j + 1] - x[i, j + 1])
+            + x[i + 2, j + 2] - x[i, j + 2])
+        y[i: {HEIGHT - 2}, j: {WIDTH - 2}] = sqrt(p[i, j] * p[i, j] + q[i, j] * q[i, j])
+        return y
+        """
+
+
+def largest() -> str:
+    """The largest of 9x9, separable."""
+    return f"""
+        input x: f32[{HEIGHT}, {WIDTH}]
+        a[i: {HEIGHT}, j: {WIDTH - 8}] = max[s: 9](x[i, j + s])
+        b[i: {HEIGHT - 8}, j: {WIDTH - 8}] = max[r: 9](a[i + r, j])
+        return b
+        """
+
+
+def chain(stages: int) -> str:
+    """Stencils of five points, one after another."""
+    lines, last, height, width = [f"input x: f32[{HEIGHT}, {WIDTH}]"], "x", HEIGHT, WIDTH
+    for n in range(stages):
+        height, width = height - 2, width - 2
+        body = f"({last}[i, j] + {last}[i, j + 2] + {last}[i + 1, j + 1] * 4 + {last}[i + 2, j] + {last}[i + 2, j + 2]) * 0.125"
+        lines.append(f"s{n}[i: {height}, j: {width}] = {body}")
+        last = f"s{n}"
+    return "\n".join([*lines, f"return {last}"])
+
+
+def jacobi(sweeps: int, size: int = 2048) -> str:
+    """Sweeps of Jacobi's method over a plane; zero outside."""
+    lines, last = [f"input x: f64[{size}, {size}]"], "x"
+    for n in range(sweeps):
+        reads = [
+            f"select(i - 1 >= 0, {last}[i - 1, j], 0)",
+            f"select(i + 1 < {size}, {last}[i + 1, j], 0)",
+            f"select(j - 1 >= 0, {last}[i, j - 1], 0)",
+            f"select(j + 1 < {size}, {last}[i, j + 1], 0)",
+        ]
+        lines.append(f"s{n}[i: {size}, j: {size}] = ({' + '.join(reads)}) * 0.25")
+        last = f"s{n}"
+    return "\n".join([*lines, f"return {last}"])
+
+
+def jacobi3(sweeps: int, size: int = 200) -> str:
+    """The same over a volume, which loses its surface in each sweep."""
+    lines, last = [f"input x: f32[{size}, {size}, {size}]"], "x"
+    for n in range(sweeps):
+        size -= 2
+        places = ["i, j + 1, k + 1", "i + 2, j + 1, k + 1", "i + 1, j, k + 1", "i + 1, j + 2, k + 1",
+                  "i + 1, j + 1, k", "i + 1, j + 1, k + 2"]  # fmt: skip
+        lines.append(
+            f"s{n}[i: {size}, j: {size}, k: {size}] = ({' + '.join(f'{last}[{place}]' for place in places)}) * 0.166667"
+        )
+        last = f"s{n}"
+    return "\n".join([*lines, f"return {last}"])
+
+
+PROGRAMS: dict[str, Callable[[], str]] = {
+    "blur 3x3": blur3,
+    "blur 3x3 u8": blur3_bytes,
+    "blur 9x9": blur9,
+    "unsharp": unsharp,
+    "harris": harris,
+    "sobel": sobel,
+    "max 9x9": largest,
+    "chain of 8": lambda: chain(8),
+    "chain of 32": lambda: chain(32),
+    "jacobi 1": lambda: jacobi(1),
+    "jacobi 4": lambda: jacobi(4),
+    "jacobi 16": lambda: jacobi(16),
+    "jacobi 3-D 1": lambda: jacobi3(1),
+    "jacobi 3-D 4": lambda: jacobi3(4),
+}
