@@ -122,7 +122,7 @@ class Beside(Protocol):
 
     @property
     def descriptors(self) -> list[int]:
-        """What is readable when it has said something or has ended."""
+        """Returns what is readable when it has said something or has ended."""
         ...
 
     def pause(self) -> None:

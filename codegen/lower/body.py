@@ -86,7 +86,7 @@ class StageBody:
         return self.guarded(stage, bodies[number], view, otherwise)
 
     def interior(self, stage: StageLoops) -> Interior:
-        """What is asked of the points of a stage, and its bodies where all of that holds."""
+        """Returns what is asked of the points of a stage, and its bodies where all of that holds."""
         return interior_of(self.tree.definition(stage.stage), self.leaving(stage))
 
     def guarded(self, stage: StageLoops, expr: Expr, view: View, otherwise: Const) -> Expr:

@@ -70,7 +70,7 @@ def _without_guards(stage: Stage) -> tuple[tuple[Bound, ...], tuple[Expr, ...]]:
     axes = {axis.name for axis in stage.all_axes}
 
     def holds(*conditions: Expr) -> bool:
-        """Whether these are comparisons of axes, which are noted down then."""
+        """Tells whether these are comparisons of axes, which are noted down then."""
         asked = [bound for one in conditions if (bound := bound_of(one)) is not None and axes >= {*bound.coefficients}]
         if len(asked) == len(conditions):
             bounds.extend(asked)

@@ -63,7 +63,7 @@ class _Written:
         return before
 
     def has(self, name: str) -> bool:
-        """Whether all of a tensor was written: no byte is written twice, so that sizes tell."""
+        """Says whether all of a tensor was written: no byte is written twice, so that sizes tell."""
         spans, start, end = self._span(name)
         return sum(max(0, min(last, end) - max(first, start)) for first, last, _ in spans) >= end - start
 

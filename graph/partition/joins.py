@@ -67,7 +67,7 @@ class Joins:
 
 
 def joins_of(program: Program, root: Callable[[str], str], is_stored: Callable[[str], bool]) -> Joins:
-    """Where tensors lie, the largest joins first.
+    """Tells where tensors lie, the largest joins first.
 
     Args:
         root: the tensor whose memory another one has as a whole.
@@ -96,6 +96,6 @@ def joins_of(program: Program, root: Callable[[str], str], is_stored: Callable[[
 
 
 def _around(known: Sequence[Place | None], parts: Sequence[tuple[str, int]]) -> Place | None:
-    """Where a join lies if all its parts lie somewhere already and the first is at its beginning."""
+    """Tells where a join lies if all its parts lie somewhere already and the first is at its beginning."""
     first = known[0]
     return (first[0], first[1] - parts[0][1]) if first is not None and all(known) else None

@@ -80,7 +80,7 @@ def _aliases(program: Program, prepared: frozenset[str]) -> dict[str, str]:
 
 
 def _joins(program: Program, aliases: Mapping[str, str], stored: AbstractSet[str]) -> Joins:
-    """What is put side by side without a kernel. `stored`: stages that no other one takes in."""
+    """Finds what is put side by side without a kernel. `stored`: stages that no other one takes in."""
 
     def is_stored(name: str) -> bool:
         producer = program.producers.get(name)

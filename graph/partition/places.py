@@ -18,8 +18,8 @@ def same_place(program: Program, stage: Stage, read: Read) -> bool:
 
 
 def distance(program: Program, stage: Stage, read: Read) -> int | None:
-    """How many elements behind the place of the element written the element read lies, each in its own tensor; None where
-    that differs from element to element."""
+    """Counts how many elements behind the place of the element written the element read lies, each in its own tensor; None
+    where that differs from element to element."""
     own = _flat(tuple(a.var for a in stage.axes), tuple(a.extent for a in stage.axes), stage)
     apart = _flat(read.indices, program.tensors[read.tensor].shape, stage).minus(own)
     return apart.constant if apart.is_constant else None

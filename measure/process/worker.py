@@ -149,7 +149,7 @@ def _confine(setup: Setup) -> None:
 
 
 def _be_named(name: str) -> None:
-    """What tools that list processes call this one: Builder, Timer, ..."""
+    """Sets what tools that list processes call this one: Builder, Timer, ..."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 

@@ -119,7 +119,7 @@ def _product(stage: Stage, depth: str, moved: str) -> _Product:
 
 
 def _is_signed(operand: _Packed) -> bool:
-    """Whether the packed bytes have a sign."""
+    """Says whether the packed bytes have a sign."""
     return (operand.read.dtype == i8) != bool(operand.moved)
 
 
@@ -197,13 +197,13 @@ def _read(stage: Stage) -> Read:
 
 
 def is_packed(stage: Stage) -> bool:
-    """Whether a stage makes words of narrow elements."""
+    """Says whether a stage makes words of narrow elements."""
     packs = {dot.pack for dot in DOTS.values()}
     return stage.combiner is None and any(isinstance(body, Op) and body.name in packs for body in stage.bodies)
 
 
 def can_dot(program: Program, stage: str, depth: str) -> bool:
-    """Whether the words of a stage can be made along an axis."""
+    """Says whether the words of a stage can be made along an axis."""
     try:
         found = find_stage(program, stage)
         dot = dot_of_stage(found)

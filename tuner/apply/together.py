@@ -73,7 +73,7 @@ def _serve(
 
 
 def _answer(helper: Child) -> Built | None:
-    """What a helper says to its task; None where it failed, or is gone."""
+    """Returns what a helper says to its task; None where it failed, or is gone."""
     while not helper.ended:
         wait_readable(helper.descriptors)
         for message in helper.messages():

@@ -75,7 +75,7 @@ class ThinkingApart(Thinking):
         return self._last
 
     def _answered(self) -> bool:
-        """Whether all is answered. Raises EnvironmentFailure where the child is gone: it is no candidate that ended it."""
+        """Says whether all is answered. Raises EnvironmentFailure where the child is gone: it is no candidate that ended it."""
         for message in self._child.messages():
             if isinstance(message, Answer):
                 self._take(message.value)
@@ -131,7 +131,7 @@ class Apart:
 
 @contextmanager
 def thinking_for(runner: Runner) -> Iterator[Thinking]:
-    """Where the strategies of a search think that measures with this runner."""
+    """Tells where the strategies of a search think that measures with this runner."""
     if not isinstance(runner, Tended):
         yield Thinking()
         return

@@ -81,8 +81,8 @@ Order = Begin | Ask | Tell | Prepare | Judge
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What came of an order: the candidates that were asked for, or an error; the rounds that are new, and the seconds that it
-    took."""
+    """Holds what came of an order: the candidates that were asked for, or an error; the rounds that are new, and the seconds
+    that it took."""
 
     value: Any
     rounds: tuple[Round, ...]

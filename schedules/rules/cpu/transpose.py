@@ -55,8 +55,8 @@ def crossing(program: Program, stage: Stage) -> Crossing | None:
 
 
 def _is_placed(read: Read) -> bool:
-    """Whether all indices are sums of axes. Where one is gathered, a quotient or a remainder, a square would hold all rows that
-    it may read, and registers cannot be looked up by a number that is not known when the code is written."""
+    """Says whether all indices are sums of axes. Where one is gathered, a quotient or a remainder, a square would hold all rows
+    that it may read, and registers cannot be looked up by a number that is not known when the code is written."""
     return all(isinstance(term, Var) for index in read.indices for term, _ in affine(index).terms)
 
 

@@ -159,7 +159,7 @@ def test_explain_shows_the_code(call: Call, db: Path) -> None:
         (("show", "matmul", "m=8", "n=8", "k=8", "--db", "DB"), "no records of matmul m=8 n=8 k=8"),
         (("show", "ffffff", "--db", "DB"), "no records of ffffff"),
         (("show", "matmull", "--db", "DB"), "unknown operator"),
-        (("explain", "two", "--db", "DB"), "valid integer"),
+        (("explain", "two", "--db", "DB"), "unknown operator 'two'"),
         (("nonsense",), "No such command"),
     ],
 )
