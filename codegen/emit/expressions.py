@@ -43,7 +43,7 @@ class Expressions:
         self.target = target
         self.arithmetic = Arithmetic(text, module, target)
         self.indices = IndexArithmetic(text, self.arithmetic)
-        self.memory: Memory = (GpuMemory if target.kind == "cuda" else Memory)(text, self.arithmetic, self.indices)
+        self.memory: Memory = (GpuMemory if target.is_gpu else Memory)(text, self.arithmetic, self.indices)
         self.registers = Registers(self.arithmetic)
         self.bindings: dict[str, Binding] = {}
         self.places: dict[str, Place] = {}

@@ -52,20 +52,20 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
 
     ScheduleError: a schedule that has no code yet (refusals.py, fold.py), a vector whose length is no power of two.
     """
-    if target.kind == "cuda":
-        check_lowers_for_gpu(tree)
+    if target.is_gpu:
+        check_lowers_for_gpu(tree, target)
     else:
         check_lowers(tree, target)
-    plan = plan_of(tree, target.kind == "cuda")
+    plan = plan_of(tree, target.is_gpu)
     storage = storages(tree, plan)
     if plan.gpu:
-        check_storage(tree, storage)
+        check_storage(tree, storage, target)
     raw = _constants_read_at_run_time(tree, plan)
     for constant in raw:
         old = storage[constant].buffer
         storage[constant] = Storage(Buffer(f"{constant}.raw", old.dtype, old.shape, Scope.PREPARED))
     lowering = NestLowering(tree, plan, storage, target)
-    copied = _copy_in_threads if target.kind == "cuda" else _plain_copy
+    copied = _copy_in_threads if target.is_gpu else _plain_copy
     prepare = [copied(tree, storage, constant, lowering.names) for constant in raw]
     nests: list[Nest] = []
     for stage in tree.stages:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.emulator import kernels
-from helpers.emulator.launching import Array, code_of, run
+from helpers.emulator.launching import EMULATOR, Array, code_of, run
 from tilesmith.codegen.emulator.kernels import compile_emulated
 from tilesmith.codegen.emulator.layout import STRUCTS, struct_bytes
 from tilesmith.common.errors import InternalError, KernelFault, OutOfDeviceMemory, TargetError
@@ -196,12 +196,12 @@ def test_write_to_an_input() -> None:
 
 def test_unknown_instruction_is_named() -> None:
     with pytest.raises(InternalError, match=r"(?s)does not know.*asm"):
-        compile_emulated(kernels.inline_assembly())
+        compile_emulated(kernels.inline_assembly(), EMULATOR.emission)
 
 
 def test_invalid_text_is_refused() -> None:
     with pytest.raises(InternalError, match="not valid"):
-        compile_emulated("define ptx_kernel void @x(ptr %a) { ret i32 0 }")
+        compile_emulated("define ptx_kernel void @x(ptr %a) { ret i32 0 }", EMULATOR.emission)
 
 
 def test_no_memory_left() -> None:
@@ -220,6 +220,6 @@ def test_code_of_another_kind_is_refused() -> None:
 
 
 def test_compiles_in_well_under_a_second() -> None:
-    seconds = compile_emulated(kernels.matmul(size=48)).seconds
+    seconds = compile_emulated(kernels.matmul(size=48), EMULATOR.emission).seconds
     assert sum(seconds.values()) < 5  # about 0.2 s on a quiet machine
     assert code_of(kernels.reverse()) == code_of(kernels.reverse())

@@ -11,7 +11,7 @@ from tilesmith.codegen.ir.loop_ir import (
     LoopProgram,
 )
 from tilesmith.codegen.ir.verify import faults
-from tilesmith.codegen.pipeline import assembled, backend, loop_program
+from tilesmith.codegen.pipeline import assembled, loop_program, steps_of
 from tilesmith.common.errors import InternalError
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -33,7 +33,7 @@ def check(task: Task, rng: np.random.Generator) -> int:
     values = random_config(task, sketch, rng)
     if values is None:
         return 0
-    steps = backend(task.target)
+    steps = steps_of(task.target)
     loops = [steps.lower(sketch.apply(task.body, task.target, values), task.target, "kernel")]
     for one in steps.nest:
         loops.append(one(loops[-1]))

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from tilesmith.codegen.artifact import Artifact, BufferSpec, Launch
 from tilesmith.codegen.emulator.kernels import compile_emulated
 from tilesmith.runtime.devices.emulator import emulator
+from tilesmith.targets.target import parse_target
 
 Array = NDArray[Any]
+EMULATOR = parse_target("cuda:emulator")
 
 
 @cache
 def code_of(ir: str) -> bytes:
-    return compile_emulated(ir).code
+    return compile_emulated(ir, EMULATOR.emission).code
 
 
 def artifact(

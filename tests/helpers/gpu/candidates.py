@@ -35,9 +35,9 @@ def body_of(program: Program) -> Program:
 
 
 @cache
-def sketches(body: Program) -> tuple[Sketch, ...]:
+def sketches(body: Program, target: Target = EMULATOR) -> tuple[Sketch, ...]:
     """What the rules derive, the unscheduled nest left out."""
-    return derive(body, "cuda")[1:]
+    return derive(body, target)[1:]
 
 
 def drawn(body: Program, sketch: Sketch, target: Target, seed: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:

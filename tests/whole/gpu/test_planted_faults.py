@@ -14,7 +14,7 @@ import pytest
 
 from helpers.gpu.candidates import EMULATOR, body_of, fault
 from tilesmith.codegen import pipeline
-from tilesmith.codegen.backends.nvptx import assemble_kernels
+from tilesmith.codegen.backends.gpu import assemble_kernels
 from tilesmith.codegen.emulator.kernels import compile_emulated
 from tilesmith.codegen.ir.loop_ir import (
     Allocate,
@@ -51,7 +51,7 @@ TILE: dict[str, Value] = {
 def matmul(stages: int, staged: int = 0) -> tuple[Program, Sketch, dict[str, Value]]:
     """A product in tiles of 16 by 32, some steps of depth each."""
     body = body_of(ops.matmul(32, 32, 16))
-    sketch = derive(body, "cuda")[1]
+    sketch = derive(body, EMULATOR)[1]
     own = {f"t0.{name}": value for name, value in TILE.items()} | {"t0.stages": stages, "t0.staged": staged}
     copies: dict[str, Value] = {"copy0.swizzle": 2, "copy0.vector": 4, "copy1.swizzle": 1, "copy1.vector": 4}
     return body, sketch, own | copies
@@ -60,20 +60,20 @@ def matmul(stages: int, staged: int = 0) -> tuple[Program, Sketch, dict[str, Val
 def softmax() -> tuple[Program, Sketch, dict[str, Value]]:
     """A block a row, whose exponentials are in shared memory."""
     body = body_of(ops.softmax(2, 300))
-    sketch = next(s for s in derive(body, "cuda") if "shared" in s.title)
+    sketch = next(s for s in derive(body, EMULATOR) if "shared" in s.title)
     return body, sketch, {"t3.threads": 64, "t3.vector": 4, "t3.items": 1}
 
 
 def transpose() -> tuple[Program, Sketch, dict[str, Value]]:
     """Tiles through shared memory."""
     body = body_of(ops.transpose(64, 64))
-    return body, derive(body, "cuda")[1], {"t0.vector": 4, "t0.columns": 32, "t0.rows": 8, "copy0.swizzle": 3}
+    return body, derive(body, EMULATOR)[1], {"t0.vector": 4, "t0.columns": 32, "t0.rows": 8, "copy0.swizzle": 3}
 
 
 def points(size: int = 203) -> tuple[Program, Sketch, dict[str, Value]]:
     """Blocks of 32 threads with two points each."""
     body = body_of(ops.add(size))
-    return body, derive(body, "cuda")[1], {"t0.vector": 1, "t0.threads": 32, "t0.items": 2}
+    return body, derive(body, EMULATOR)[1], {"t0.vector": 1, "t0.threads": 32, "t0.items": 2}
 
 
 # ---- planting ----------------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def in_text(
     results = []
     for place in re.finditer(pattern, text):
         other = text[: place.start()] + place.expand(instead) + text[place.end() :]
-        code = partial(assemble_kernels, emulate=lambda _, other=other: compile_emulated(other))
+        code = partial(assemble_kernels, emulate=lambda _, emission, other=other: compile_emulated(other, emission))
         with monkeypatch.context() as patch:
             patch.setattr(pipeline, "EMULATOR", replace(pipeline.EMULATOR, code=code))
             artifact = build(case[0], case[1], case[2], EMULATOR, 1)
