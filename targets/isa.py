@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from .amdgpu.backend import AMDGPU
 from .backend import FUSED, HALF_ARITHMETIC, HALF_CONVERSIONS, ROUNDING, Backend, Cache, Level
 from .cuda.backend import CUDA
 
@@ -72,4 +73,4 @@ RISCV64 = Backend(
 )
 
 
-BACKENDS = MappingProxyType({one.name: one for one in (X86, AARCH64, RISCV64, CUDA)})
+BACKENDS = MappingProxyType({one.name: one for one in (X86, AARCH64, RISCV64, CUDA, AMDGPU)})
