@@ -7,7 +7,10 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PACKAGES := common targets tensor schedules codegen cost_model runtime graph measure tuner logs
 
-.PHONY: install demo test test-slow gpu-check lint format types wheel clean
+# Hundreds of child processes start in tests: each would compile the package anew where the environment forbids to keep it.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: install demo test test-slow gpu-check lint format types wheel records clean
 
 # Type checkers cannot see that the top folders are installed as tilesmith.*: links show them the installed shape, and a .pth
 # file shows the links to those that look at this environment.
@@ -42,10 +45,10 @@ demo: install
 	$(BIN)/python examples/demo.py
 
 test: lint types
-	$(BIN)/python -m pytest -q -n $(WORKERS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 test-slow: $(VENV)/.tested
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'slow or hypothesis' --hypothesis-profile new --timeout 900
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'slow or hypothesis' --hypothesis-profile new --timeout 900
 
 # Kernels on this machine's GPU: right by the oracle, and how fast next to torch, where that is installed. Under 8 minutes.
 gpu-check: install
@@ -65,6 +68,12 @@ types: $(VENV)/.tested
 
 wheel: $(VENV)/.tested
 	$(BIN)/python -m build --wheel --no-isolation
+
+# Tunes models on this machine, and adds the best records of their kernels to those that the project ships; see CONTRIBUTING.md.
+MODELS ?= resnet18 resnet50 mobilenet_v2 squeezenet1_1
+SECONDS_EACH ?= 240
+records: install
+	$(BIN)/python benchmarks/ship_records.py --seconds $(SECONDS_EACH) $(MODELS)
 
 clean:
 	rm -rf $(VENV) .types build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

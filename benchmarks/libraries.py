@@ -226,11 +226,19 @@ def openvino_call(
     return call
 
 
+def onednn_call(
+    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names, sizes: Sizes
+) -> Call | None:
+    """oneDNN by torch, with packed weights: of narrow elements alone (narrow.py)."""
+    return None
+
+
 LIBRARIES: dict[str, Callable[[str, Arrays, Sequence[np.ndarray], int, Names, Sizes], Call | None]] = {
     "numpy": numpy_call,
     "torch": torch_call,
     "torch.channels_last": torch_channels_last_call,
     "torch.compile": torch_compile_call,
+    "torch.onednn": onednn_call,
     "onnxruntime": onnxruntime_call,
     "openvino": openvino_call,
 }
@@ -242,3 +250,4 @@ PEERS = (
     "onnxruntime",
     "openvino",
 )
+NARROW_PEERS = ("torch", "torch.onednn", "onnxruntime")  # the same of products of narrow elements

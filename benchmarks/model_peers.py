@@ -54,7 +54,7 @@ class ModelPeer(Child):
 
 def _ours(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> Way:
     import tilesmith
-    from tilesmith.graph.executor.provenance import ModelProvenance, profile
+    from tilesmith.graph.executor.provenance import ModelProvenance
 
     threads, database, about = request["threads"], request["database"], {}
     model = tilesmith.load(Path(request["folder"]) / "ours")
@@ -72,7 +72,7 @@ def _ours(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> Way:
     about |= {"calls": max(1, len(calls)), "kernels": max(1, len({call.name for call in calls}))}
     about["served"] = sorted({str(call.provenance) for call in calls} or {str(made)})
     if request["profile"] and calls:
-        about["profile"] = str(profile(kernel, *inputs))
+        about["profile"] = str(kernel.profile(*inputs))
     out = outputs[0] if len(outputs) == 1 else tuple(outputs)
     return Way(lambda: kernel(*inputs, out=out), lambda: outputs, about)
 

@@ -10,6 +10,7 @@ from drafts import workload
 
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
+from tilesmith.tensor.text.parse import parse
 
 Sizes = Mapping[str, int | str | bool]
 OPTIONS = (
@@ -21,11 +22,13 @@ OPTIONS = (
     "layout",
     "residual",
     "causal",
+    "a",
+    "b",
 )  # shown with their names
 DRAWN_LESS = 0.05  # how much less is asked at drawn sizes
 MEANS = {  # the geometric mean of the ratios that is asked of a group
     "matmul": 1.10, "ragged": 1.15, "skinny": 1.15, "batch": 1.15, "fused": 1.25, "memory": 1.10, "conv": 1.15,
-    "conv-other": 1.10, "depthwise": 1.30, "pooling": 1.50, "any": 1.20,
+    "bf16": 1.15, "int8": 1.20, "conv-other": 1.10, "depthwise": 1.30, "pooling": 1.50, "any": 1.20,
 }  # fmt: skip
 
 
@@ -60,6 +63,8 @@ class Row:
         """The program that is tuned."""
         if self.operator.startswith("draft:"):
             return workload(self.operator).program()
+        if self.operator == "product":
+            return product(**self.sizes, constants=self.constants)  # type: ignore[arg-type]
         return ops.OPERATORS[self.operator](**self.sizes, constants=self.constants)
 
 
@@ -69,6 +74,21 @@ class Beside:
 
     row: Row
     share: float
+
+
+def product(m: int, n: int, k: int, a: str, b: str, constants: tuple[str, ...]) -> Program:
+    """C = A B of narrow elements: integers in i32, bfloat16 summed in f32 and rounded once."""
+    wide = "f32" if a == "bf16" else "i32"
+    second = "constant" if "B" in constants else "input"
+    lines = [f"input A: {a}[{m}, {k}]", f"{second} B: {b}[{k}, {n}]"]
+    lines += [f"S[i: {m}, j: {n}] = sum[k: {k}]({wide}(A[i, k]) * {wide}(B[k, j]))"]
+    lines += [f"C[i: {m}, j: {n}] = bf16(S[i, j])", "return C"] if a == "bf16" else ["return S"]
+    return parse("\n".join(lines))
+
+
+def narrow(group: str, m: int, n: int, k: int, a: str, b: str) -> Row:
+    """A product of narrow elements with constant weights."""
+    return Row(group, "product", {"m": m, "n": n, "k": k, "a": a, "b": b}, constants=("B",), bar=1.0)
 
 
 def matmul(group: str, m: int, n: int, k: int, **options: object) -> Row:
@@ -184,16 +204,23 @@ ROWS: tuple[Row, ...] = (
     *(Row("any", f"draft:{seed}", {}, bar=0.8) for seed in range(20)),
 )  # fmt: skip
 
+# Products of narrow elements. They stand apart from `ROWS`, of which other benchmarks draw programs by a seed.
+NARROW: tuple[Row, ...] = tuple(
+    narrow(group, *sizes, a, b)
+    for group, a, b in (("bf16", "bf16", "bf16"), ("int8", "u8", "i8"))
+    for sizes in ((512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (128, 768, 3072), (1009, 1013, 1019))
+)
+
 
 def groups() -> tuple[str, ...]:
     """The names of all groups, in order."""
-    return tuple(dict.fromkeys(row.group for row in ROWS))
+    return tuple(dict.fromkeys(row.group for row in (*ROWS, *NARROW)))
 
 
 def drawn(group: str, seed: int, count: int = 5) -> tuple[Row, ...]:
     """Rows of the group's own operators at sizes drawn by `seed`: what was tuned for the named sizes alone would show."""
     generator = random.Random(f"{group} {seed}")
-    models = [row for row in ROWS if row.group == group]
+    models = [row for row in (*ROWS, *NARROW) if row.group == group]
     return tuple(_redrawn(generator.choice(models), generator) for _ in range(count))
 
 

@@ -41,7 +41,9 @@ class Artifact:
         void <symbol>_prepare(void **arguments, void *prepared, void *workspace)    only if prepared_bytes > 0
         void <symbol>_repeat(void **arguments, void *prepared, void *workspace, int64_t count)
 
-    `arguments` holds inputs (program order), then constants (program order; null but for _prepare), then outputs.
+    `_prepare` writes to `preparing_bytes` behind the prepared ones as well, which no call reads.
+    `arguments` holds inputs (program order), then constants (program order; null but for _prepare, and for those whose numbers
+    are in `held`, which calls read where they are), then outputs.
 
     Of a model `code` calls other artifacts, `kernels`, by names that `entry_name` gives: each of them is linked by itself, so
     that their symbols need not differ. `launches` has one for each call, and `times` gets the nanoseconds of each, then those
@@ -67,6 +69,8 @@ class Artifact:
     workspace_bytes: int
     launches: tuple[Launch, ...]
     prepare_launches: tuple[Launch, ...] = ()
+    preparing_bytes: int = 0
+    held: tuple[int, ...] = ()  # numbers of constants that must stay where they are; of models alone
     runtime_symbols: tuple[str, ...] = ()
     builder: str = ""  # codegen and LLVM version
     parts: tuple[bytes, ...] = ()  # further objects, with functions that `code` calls

@@ -38,7 +38,9 @@ def check_size(program: LoopProgram, threads: int) -> None:
         _check(f"the unrolled code of {nest.name}", operations(nest.body), OPERATIONS, "operations")
         _check(f"the arrays of {nest.name} on the stack", stack_bytes(nest.body), STACK, "bytes")
     plan = plan_memory(program, threads)
-    _check("the memory of the kernel", plan.workspace_bytes + plan.prepared_bytes, MEMORY, "bytes")
+    _check(
+        "the memory of the kernel", plan.workspace_bytes + plan.prepared_bytes + plan.preparing_bytes, MEMORY, "bytes"
+    )
 
 
 def _check(what: str, size: int, most: int, unit: str) -> None:

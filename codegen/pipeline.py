@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from ..common.debug import Level, show
+from ..common.debug import DebugLevel, show
 from ..common.errors import ScheduleError
 from ..schedules.access import points_of
 from ..schedules.loops import LoopTree
@@ -45,7 +45,7 @@ from .passes.whole_ranges import whole_ranges
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PassContext:
     """What passes over a whole program may ask for."""
 
     tree: LoopTree
@@ -53,15 +53,15 @@ class Candidate:
     threads: int
 
 
-def _whole_ranges(loops: LoopProgram, of: Candidate) -> LoopProgram:
+def _whole_ranges(loops: LoopProgram, of: PassContext) -> LoopProgram:
     return whole_ranges(loops) if useful(of.tree.program) else loops
 
 
-def _run_together(loops: LoopProgram, of: Candidate) -> LoopProgram:
+def _run_together(loops: LoopProgram, of: PassContext) -> LoopProgram:
     return run_together(loops, of.target, of.threads) if of.threads > 1 else loops
 
 
-def _keep_small_serial(loops: LoopProgram, of: Candidate) -> LoopProgram:
+def _keep_small_serial(loops: LoopProgram, of: PassContext) -> LoopProgram:
     return keep_small_serial(loops, of.target) if of.threads > 1 else loops
 
 
@@ -70,7 +70,7 @@ class Steps:
     """From a loop tree to machine code, for one kind of backend. The fields stand in the order in which things are done."""
 
     lower: Callable[[LoopTree, Target, str], LoopProgram]
-    program: tuple[Callable[[LoopProgram, Candidate], LoopProgram], ...]  # what comes out is what people are shown
+    program: tuple[Callable[[LoopProgram, PassContext], LoopProgram], ...]  # what comes out is what people are shown
     nest: tuple[Pass, ...]  # what comes out is written as code
     code: Callable[
         [LoopProgram, Target, int, tuple[Pass, ...], bool], Artifact
@@ -146,7 +146,7 @@ def loop_ir(tree: LoopTree, target: Target, threads: int = 1, name: str = "kerne
     """The loop IR of a loop tree, as people are shown it. ScheduleError: a schedule that has no code yet."""
     steps = steps_of(target)
     loops = verified(steps.lower(tree, target, name), "after lowering")
-    return run_passes(loops, steps.program, Candidate(tree, target, threads))
+    return run_passes(loops, steps.program, PassContext(tree, target, threads))
 
 
 def assembled(loops: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
@@ -169,10 +169,10 @@ def build(
     """
     started, name = time.perf_counter(), kernel_name(program)
     tree = loop_tree(program, sketch, config, target)
-    show(Level.OUTLINE, name, lambda: outline(tree))
+    show(DebugLevel.OUTLINE, name, lambda: outline(tree))
     loops = loop_ir(tree, target, threads, name)
     check_size(loops, threads)
-    show(Level.LOOPS, name, lambda: print_loops(loops))
+    show(DebugLevel.LOOPS, name, lambda: print_loops(loops))
     lowered = time.perf_counter() - started
     artifact = assembled(loops, target, threads, texts)
     more = {"outline": outline(tree), "loops": print_loops(loops)} if texts else {}

@@ -51,6 +51,8 @@ def from_bytes(content: bytes) -> Artifact:
         constants=_each(facts["constants"], _spec),
         outputs=_each(facts["outputs"], _spec),
         prepared_bytes=_count(facts["prepared_bytes"]),
+        preparing_bytes=_count(facts["preparing_bytes"]),
+        held=_each(facts["held"], _count),
         workspace_bytes=_count(facts["workspace_bytes"]),
         launches=_each(facts["launches"], _launch),
         prepare_launches=_each(facts["prepare_launches"], _launch),

@@ -26,7 +26,7 @@ from .printable import printable
 from .settings import DEBUG, DUMP
 
 
-class Level(IntEnum):
+class DebugLevel(IntEnum):
     """What a text tells; see the head of this file."""
 
     TASK = 1
@@ -37,15 +37,15 @@ class Level(IntEnum):
     ASSEMBLY = 6
 
 
-_SUFFIX = {Level.LLVM: "ll", Level.ASSEMBLY: "s"}
+_SUFFIX = {DebugLevel.LLVM: "ll", DebugLevel.ASSEMBLY: "s"}
 
 
-def wanted(level: Level) -> bool:
+def wanted(level: DebugLevel) -> bool:
     """Whether `show` at this level would do anything: ask before work that only `show` needs."""
     return level <= DEBUG.value() or _folder(level) is not None
 
 
-def show(level: Level, title: str, text: str | Callable[[], str]) -> None:
+def show(level: DebugLevel, title: str, text: str | Callable[[], str]) -> None:
     """Tells `text` on stderr and dumps it, as far as the settings want it. A callable is called only if so.
 
     Errors: EnvironmentFailure when the dump cannot be written.
@@ -56,16 +56,16 @@ def show(level: Level, title: str, text: str | Callable[[], str]) -> None:
     content = printable((text if isinstance(text, str) else text()).rstrip())
     if shown:
         framed = f"---- {level.name.lower()}: {title}\n{content}\n"
-        print(content if level <= Level.TRIAL else framed, file=sys.stderr, flush=True)
+        print(content if level <= DebugLevel.TRIAL else framed, file=sys.stderr, flush=True)
     if folder is not None:
         _dump(folder, level, title, content)
 
 
-def _folder(level: Level) -> Path | None:
-    return DUMP.value() if level > Level.TRIAL else None
+def _folder(level: DebugLevel) -> Path | None:
+    return DUMP.value() if level > DebugLevel.TRIAL else None
 
 
-def _dump(folder: Path, level: Level, title: str, text: str) -> None:
+def _dump(folder: Path, level: DebugLevel, title: str, text: str) -> None:
     """Writes a new file under the next number; of two processes that choose one name, one moves on."""
     name = re.sub(r"[^A-Za-z0-9_.]+", "-", title).strip("-")[:80]
     ending = f"-{level.name.lower()}-{name}.{_SUFFIX.get(level, 'txt')}"

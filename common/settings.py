@@ -15,7 +15,7 @@ PREFIX = "TILESMITH_"
 
 
 @dataclass(frozen=True)
-class Variable(Generic[T]):
+class EnvironmentVariable(Generic[T]):
     """One environment variable: `read` makes its value of its text; `default` makes it where the variable is unset or empty."""
 
     name: str
@@ -73,15 +73,23 @@ def _nowhere() -> Path | None:
     return None
 
 
-DATABASE = Variable("TILESMITH_DB", "the tuning database", _path, lambda: _data_folder() / "tuning.sqlite")
-CACHE = Variable("TILESMITH_CACHE", "the folder of compiled artifacts and measured ceilings", _path, _cache_folder)
-DEBUG = Variable("TILESMITH_DEBUG", "how much is told on stderr, 0 to 6 (see debug.py)", _level, lambda: 0)
-DUMP: Variable[Path | None] = Variable("TILESMITH_DUMP", "a folder for numbered files of every stage", _path, _nowhere)
-VERIFY = Variable(
+DATABASE = EnvironmentVariable("TILESMITH_DB", "the tuning database", _path, lambda: _data_folder() / "tuning.sqlite")
+CACHE = EnvironmentVariable(
+    "TILESMITH_CACHE", "the folder of compiled artifacts and measured ceilings", _path, _cache_folder
+)
+DEBUG = EnvironmentVariable("TILESMITH_DEBUG", "how much is told on stderr, 0 to 6 (see debug.py)", _level, lambda: 0)
+DUMP: EnvironmentVariable[Path | None] = EnvironmentVariable(
+    "TILESMITH_DUMP", "a folder for numbered files of every stage", _path, _nowhere
+)
+VERIFY = EnvironmentVariable(
     "TILESMITH_VERIFY", "1: loop IR is verified after each pass, as at debug level 4", _switch, lambda: False
 )
 
-VARIABLES: tuple[Variable[Any], ...] = (DATABASE, CACHE, DEBUG, DUMP, VERIFY)
+SHIPPED = EnvironmentVariable(
+    "TILESMITH_SHIPPED", "0: records that are shipped with the project are not looked at", _switch, lambda: True
+)
+
+VARIABLES: tuple[EnvironmentVariable[Any], ...] = (DATABASE, CACHE, DEBUG, DUMP, VERIFY, SHIPPED)
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:

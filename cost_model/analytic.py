@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from ..schedules.loops import LoopTree
 from ..schedules.plan.stage import Plan
 from ..targets.backend import FUSED
-from ..targets.ceilings import LOADED, MATRIX, MATRIX_FLOPS, OWN_PAST, PAST, VISITED, Ceilings, Curve
+from ..targets.ceilings import LOADED, MATRIX, OWN_PAST, PAST, VISITED, Ceilings, Curve
+from ..targets.matrix_instructions import MATRIX_INSTRUCTIONS, MatrixInstruction
 from ..targets.target import Target
-from .cpu.analysis import SHARE, Analysis, Moved, Nest, analyse
-from .cpu.work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, TILE_CYCLES, WINDOW, Work
+from .cpu.analysis import SHARE, Analysis, Moved, NestAnalysis, analyse
+from .cpu.work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, WINDOW, InstructionCounts
 from .footprint import Value, total_of
 from .gpu.analytic import predict_gpu
 from .populations import for_each_plan
@@ -96,14 +97,15 @@ def total_seconds(analysis: Analysis, target: Target, threads: int, ceilings: Ce
     return CALL + total_of([_nest_seconds(nest, analysis, target, threads, ceilings) for nest in analysis.nests])
 
 
-def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> Value:
+def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> Value:
     clock = clock_of(target, ceilings)
     read, written, past = far_costs(ceilings, MEMORY)
     storing = nest.moved[-1].past * past
     ports = ports_norm(target, ceilings)
     computing: Value = 0.0
     for stage, work in nest.work:
-        slower = 1.0 if stage.loops.tensorized is None else clock / matrix_clock_of(ceilings, clock)
+        unit = MATRIX_INSTRUCTIONS.get(stage.loops.tensorized or "")
+        slower = 1.0 if unit is None else clock / matrix_clock_of(unit, ceilings, clock)
         seconds = slower * stage_cycles(work, target, ports) / (clock * threads)
         streams = nest.passes and any(a.tensor in nest.traffic.streamed for a in stage.writes)
         computing = computing + (_norm([seconds, storing]) if streams else seconds)
@@ -126,7 +128,7 @@ def _nest_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, 
     return np.where(instructions < SMALL, total * threads, total * nest.balance + started)
 
 
-def _together(nest: Nest, terms: list[Value], writing: Value) -> Value:
+def _together(nest: NestAnalysis, terms: list[Value], writing: Value) -> Value:
     """From the seconds of computing, caches and memory to those of the whole. `writing`: of memory, what is written."""
     if nest.passes:
         row = np.maximum(nest.moved[0].read / np.maximum(nest.rows, 1.0), 1.0)
@@ -152,7 +154,7 @@ def _norm(terms: list[Value], power: float = NORM) -> Value:
     return total ** (1.0 / power)
 
 
-def stage_cycles(work: Work, target: Target, ports: float = NORM_PORTS) -> Value:
+def stage_cycles(work: InstructionCounts, target: Target, ports: float = NORM_PORTS) -> Value:
     """Cycles of one core for a whole stage, if all data lay in the first-level cache.
 
     Loads may get into the way of arithmetic before they fill their own ports: multiply-adds on registers alone run at 219
@@ -180,7 +182,7 @@ def ports_norm(target: Target, ceilings: Ceilings) -> float:
     return high
 
 
-def resources(work: Work, target: Target) -> tuple[Value, Value, Value, Value, Value, Value]:
+def resources(work: InstructionCounts, target: Target) -> tuple[Value, Value, Value, Value, Value, Value]:
     """Cycles that a stage keeps each resource busy: arithmetic, loads, stores, instructions, chains of additions, the matrix
     unit."""
     arithmetic = _per_cycle(target.fma_ports, work.width)
@@ -196,7 +198,7 @@ def resources(work: Work, target: Target) -> tuple[Value, Value, Value, Value, V
         work.stores / storing,
         work.instructions / ISSUE,
         work.steps * LATENCY / overlap,
-        work.products * TILE_CYCLES,
+        work.products * work.product_cycles,
     )
 
 
@@ -211,12 +213,15 @@ def clock_of(target: Target, ceilings: Ceilings) -> float:
     return ceilings.flops["f32"] / (ceilings.threads * lanes)
 
 
-def matrix_clock_of(ceilings: Ceilings, clock: float) -> float:
-    """The same where the matrix unit is at work, for which some cores run slower."""
-    return ceilings.flops.get(MATRIX, clock * ceilings.threads * MATRIX_FLOPS) / (ceilings.threads * MATRIX_FLOPS)
+def matrix_clock_of(unit: MatrixInstruction, ceilings: Ceilings, clock: float) -> float:
+    """The same where a matrix unit is at work, for which some cores run slower."""
+    flops = ceilings.threads * unit.operations / unit.cycles  # in a cycle
+    return ceilings.flops.get(MATRIX, clock * flops) / flops
 
 
-def memory_seconds(nest: Nest, analysis: Analysis, target: Target, threads: int, ceilings: Ceilings) -> list[Value]:
+def memory_seconds(
+    nest: NestAnalysis, analysis: Analysis, target: Target, threads: int, ceilings: Ceilings
+) -> list[Value]:
     """Seconds that the traffic of a nest with each cache takes, nearest first, all threads together.
 
     What does not survive from run to run comes from memory, even where the last cache is larger: see `SHARE`. What is fetched

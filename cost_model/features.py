@@ -17,8 +17,8 @@ from ..schedules.loops import LoopKind, LoopTree
 from ..schedules.plan.stage import Plan
 from ..targets.target import Target
 from .analytic import REGION, resources, stage_cycles
-from .cpu.analysis import LEVELS, Analysis, Nest, analyse
-from .cpu.work import LATENCY, LOOP_INSTRUCTIONS, Work
+from .cpu.analysis import LEVELS, Analysis, NestAnalysis, analyse
+from .cpu.work import LATENCY, LOOP_INSTRUCTIONS, InstructionCounts
 from .footprint import Value, log_ratio, total_of
 from .gpu.features import gpu_features
 from .levels import StageLevels
@@ -77,7 +77,7 @@ def feature_values(analysis: Analysis, target: Target, threads: int) -> Iterator
         yield total_of([of_stage[number] for of_stage in busy]) / total
     yield from _memory(analysis, total)
 
-    def mean(property_: Callable[[StageLevels, Work], Value]) -> Value:
+    def mean(property_: Callable[[StageLevels, InstructionCounts], Value]) -> Value:
         weighed = [w * property_(s, work) for w, (_, s, work) in zip(cycles, stages, strict=True)]
         return total_of(weighed) / total
 
@@ -103,7 +103,10 @@ def _memory(analysis: Analysis, cycles: Value) -> Iterator[Value]:
 
 
 def _of_stages(
-    analysis: Analysis, target: Target, works: list[Work], mean: Callable[[Callable[[StageLevels, Work], Value]], Value]
+    analysis: Analysis,
+    target: Target,
+    works: list[InstructionCounts],
+    mean: Callable[[Callable[[StageLevels, InstructionCounts], Value]], Value],
 ) -> Iterator[Value]:
     operations = total_of([w.arithmetic for w in works]) + 1.0
     loads = total_of([w.loads for w in works])
@@ -128,7 +131,7 @@ def _of_stages(
 
 
 def _of_program(
-    analysis: Analysis, target: Target, threads: int, cycles: Value, stages: list[tuple[StageLevels, Work]]
+    analysis: Analysis, target: Target, threads: int, cycles: Value, stages: list[tuple[StageLevels, InstructionCounts]]
 ) -> Iterator[Value]:
     copies = [work.instructions for s, work in stages if s.loops.copies is not None]
     yield total_of(copies) / total_of([work.instructions for _, work in stages])
@@ -152,7 +155,7 @@ def _of_program(
     yield np.log2(1.0 + ahead)
 
 
-def _least_operations(stage: StageLevels, work: Work, points: float, target: Target) -> Value:
+def _least_operations(stage: StageLevels, work: InstructionCounts, points: float, target: Target) -> Value:
     """Cycles of arithmetic for the points that a program asks for, in full vectors or tiles; 0 for copies."""
     if stage.loops.copies is not None:
         return 0.0
@@ -164,7 +167,7 @@ def _least_operations(stage: StageLevels, work: Work, points: float, target: Tar
     return per_point * points / (lanes * target.fma_ports)
 
 
-def _parallelism(nests: tuple[Nest, ...], threads: int) -> Iterator[Value]:
+def _parallelism(nests: tuple[NestAnalysis, ...], threads: int) -> Iterator[Value]:
     """Trips of parallel loops for each thread, threads without work, longest share over mean: each of the worst nest."""
     trips: Value = nests[0].trips
     used: Value = nests[0].threads

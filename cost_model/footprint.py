@@ -1,7 +1,7 @@
 """Which part of each tensor a piece of a loop nest touches, in bytes of whole cache lines.
 
 An `Access` is a read or a write of one stage. From the sizes of the stage's axes inside some loop follow the points touched
-along each dimension (`Span`), and from these the cache lines:
+along each dimension (`IndexSpan`), and from these the cache lines:
 
     contiguous runs     the innermost dimension, and the next one too where the inner one is covered whole, ...
     moved bytes         runs * lines of a run: what must travel
@@ -42,19 +42,19 @@ def real(extent: Extent) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class IndexSpan:
     """How many values an index takes over a box: 1 + sum(|coefficient| * (size of the axis - 1)) + the inner spans.
 
     `inner`: (|coefficient|, span, divisor, kept): the span of `x // divisor` (kept = 0) or of `x % kept`.
     """
 
     terms: tuple[tuple[str, int], ...]
-    inner: tuple[tuple[int, Span, int, int], ...] = ()
+    inner: tuple[tuple[int, IndexSpan, int, int], ...] = ()
     fixed: int = 0  # values beyond the first that do not depend on the box: data-dependent indices
     apart: int = 0  # from the first to the last of `several` such spans that one access takes
     several: int = 1
 
-    def moved_by(self, distances: Sequence[int]) -> Span:
+    def moved_by(self, distances: Sequence[int]) -> IndexSpan:
         """This one and the same at some distances together, of which 0 is one."""
         apart = max(distances) - min(distances)
         return replace(self, apart=apart, several=len(set(distances))) if apart else self
@@ -75,7 +75,7 @@ class Span:
         return total
 
 
-def _blocks(span: Span, steps: Value, divisor: int) -> Value:
+def _blocks(span: IndexSpan, steps: Value, divisor: int) -> Value:
     """How many more values than one x // divisor takes while x moves by `steps`.
 
     The pieces of an axis begin at multiples of their size: one that is a multiple of the divisor, or divides it, begins where
@@ -89,10 +89,10 @@ def _blocks(span: Span, steps: Value, divisor: int) -> Value:
     return np.where(np.equal(size % divisor, 0.0), size / divisor - 1.0, inside)
 
 
-def span_of(index: Expr, extent: int) -> Span:
+def span_of(index: Expr, extent: int) -> IndexSpan:
     """The span of an index into a dimension of `extent` points."""
     terms: list[tuple[str, int]] = []
-    inner: list[tuple[int, Span, int, int]] = []
+    inner: list[tuple[int, IndexSpan, int, int]] = []
     fixed = 0
     for atom, coefficient in affine(index).terms:
         match atom:
@@ -109,7 +109,7 @@ def span_of(index: Expr, extent: int) -> Span:
                 inner.append((abs(coefficient), span_of(x, extent), 1, 0))
             case _:
                 fixed = extent - 1
-    return Span(tuple(terms), tuple(inner), fixed)
+    return IndexSpan(tuple(terms), tuple(inner), fixed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ class Access:
     """
 
     tensor: str
-    spans: tuple[Span, ...]
+    spans: tuple[IndexSpan, ...]
     shape: tuple[Value, ...]
     axes: frozenset[str]
     element: int

@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from ..schedules import regions
+from ..schedules.boxes import BoxAxis, box_axes
 from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops
 from ..schedules.plan.loops import LoopPlan
 from ..schedules.plan.stage import Plan, StagePlan
@@ -80,7 +81,7 @@ class Levels:
     tree: LoopTree
     plan: Plan
     stages: dict[str, StageLevels]
-    boxes: dict[str, dict[str, regions.BoxAxis]]  # of attached stages
+    boxes: dict[str, dict[str, BoxAxis]]  # of attached stages
 
     @property
     def roots(self) -> tuple[StageLevels, ...]:
@@ -112,7 +113,7 @@ def levels(tree: LoopTree, plan: Plan | None = None) -> Levels:
     Trips of loops that end before their axes do are counted on average.
     """
     plan = one_plan(tree, gpu=False) if plan is None else plan
-    boxes = {s.stage: regions.box_axes(tree, s.stage, s.at) for s in tree.stages if s.at is not None}
+    boxes = {s.stage: box_axes(tree, s.stage, s.at) for s in tree.stages if s.at is not None}
     kept = [
         name for name, stage in plan.stages.items() if not stage.prepared and asked_for(tree.definition(name)) is None
     ]

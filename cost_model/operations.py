@@ -19,14 +19,18 @@ Axes = frozenset[str]
 
 
 @lru_cache(maxsize=512)
-def slots(stage: Stage, fused: bool, written_out: Axes = frozenset()) -> dict[Axes, float]:
-    """Axes -> slots of arithmetic for one point. `fused`: a product that is added costs nothing by itself.
+def slots(
+    stage: Stage, fused: bool, written_out: Axes = frozenset(), dots: frozenset[str] = frozenset()
+) -> dict[Axes, float]:
+    """Axes -> slots of arithmetic for one point. `fused`: a product that is added costs nothing by itself. `dots`: names of
+    operators that an instruction adds to a sum.
 
     `written_out`: axes that the code has no loop for; choices that depend on them alone are made when the code is.
     """
     found: dict[Axes, float] = defaultdict(float)
     seen: dict[Expr, Axes] = {}
     everything = frozenset(axis.name for axis in stage.all_axes)
+    one_with_sum = dots | ({"mul"} if fused else frozenset())
 
     def visit(node: Expr, is_added: bool) -> Axes:
         if node in seen:
@@ -46,7 +50,7 @@ def slots(stage: Stage, fused: bool, written_out: Axes = frozenset()) -> dict[Ax
                 axes = frozenset().union(*(visit(arg, adds) for arg in args))
                 chosen = name == "select" and (_known(args[0], written_out) or _is_guarded(args))
                 chosen = chosen or (name in ("and", "or", "not") and not any(map(reads, args)))  # of masks
-                if node.dtype != i64 and not (name == "mul" and is_added and fused) and not chosen:
+                if node.dtype != i64 and not (name in one_with_sum and is_added) and not chosen:
                     found[axes] += _cost(name, args)
             case Cast():
                 axes = frozenset().union(*(visit(child, False) for child in children(node)))

@@ -29,7 +29,7 @@ from .process.builder import Built
 from .process.builders import DEPTH, Builders
 from .process.child import Child, child_setup
 from .process.environment import builder_environment, timer_environment, visible_devices
-from .process.station import Answered, Event, Lost, Station, Work, wait_for
+from .process.station import Answered, Event, Lost, Station, WorkItem, wait_for
 from .requests import ConfirmRequest, ReferenceKernel, TimeLimits, TimeRequest, default_limits
 from .result import DEVICE, AtEnd, Failure, Job, Measurement, Purpose, Status
 from .timing.leaders import Leaders
@@ -199,7 +199,7 @@ class LocalRunner(AtEnd):
     def _run(self, contest: _Contest) -> None:
         items = tuple(contender.request(None) for contender in contest.running.values())
         timer = self._timers[0]  # one device for all that is compared
-        timer.give(Work(contest, ConfirmRequest(items), self._limits.of_run(items=len(items))))
+        timer.give(WorkItem(contest, ConfirmRequest(items), self._limits.of_run(items=len(items))))
         while timer.load:
             self._step(float("inf"))
 
@@ -249,7 +249,7 @@ class LocalRunner(AtEnd):
             if self._built and not timer.load and not self._waits():
                 contender = self._built.popleft()
                 limit, reference = self._limit_of(contender.job), self._references.of(contender.job)
-                timer.give(Work(contender, contender.request(limit, reference), self._limits.of_run(limit)))
+                timer.give(WorkItem(contender, contender.request(limit, reference), self._limits.of_run(limit)))
 
     def _waits(self) -> bool:
         """Whether the reference of the next contender is still being built."""

@@ -22,7 +22,7 @@ Give = Callable[[Array, str], object]  # an output and its dtype's name in progr
 _BFLOAT16 = "bfloat16"  # NumPy's name of the dtype that ml_dtypes registers; other libraries' arrays of it follow
 
 
-class _Memory:
+class _ForeignMemory:
     """Somebody's memory as NumPy takes it; NumPy keeps this object, and so the memory."""
 
     def __init__(self, found: Borrowed) -> None:
@@ -69,7 +69,7 @@ def taken(value: Any) -> tuple[Array, bool]:
     ):  # of bfloat16, which NumPy has not; what else is wrong is found again
         pass
     found = borrow_host(value)
-    return np.asarray(_Memory(found)), found.dtype == "bf16"
+    return np.asarray(_ForeignMemory(found)), found.dtype == "bf16"
 
 
 def giver(value: Any) -> Give | None:

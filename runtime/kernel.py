@@ -55,6 +55,7 @@ class Kernel:
         constants: the values of the program's constants, in its order or by name.
         provenance: where the configuration comes from (which record, which tier); kept for people to see.
         texts: called with one of `stages_of` the artifact for a text that the artifact did not keep.
+        profiler: called with the seconds of each call of a run for what `profile` gives.
         kept: of a kernel that was pickled: takes the place of the constants.
         device: where to run; by default this machine's processors, its first GPU, or the emulator, as the artifact needs.
     """
@@ -66,12 +67,14 @@ class Kernel:
         *,
         provenance: object = None,
         texts: Callable[[str], str] | None = None,
+        profiler: Callable[[Sequence[float]], Any] | None = None,
         device: Device | None = None,
         kept: Sequence[Array] | None = None,
     ) -> None:
         self.artifact = artifact
         self.provenance = provenance
         self._texts = texts
+        self._profiler = profiler
         self.device = device = device or device_for(artifact)
         self._inputs = tuple(argument(f"argument {n}", spec) for n, spec in enumerate(artifact.inputs))
         several = len(artifact.outputs) > 1
@@ -217,6 +220,17 @@ class Kernel:
         rounds = [self._loaded.run_timed(arrays) for _ in range(_PROFILED)][1:]
         return tuple(map(statistics.median, zip(*rounds, strict=True)))
 
+    def profile(self, *inputs: object) -> Any:
+        """Where the time goes (graph.executor.profile.Profile): a row for each kernel that a run calls, with its layers, share,
+        speed, and what bounds it. `inputs`: by default random ones.
+
+        Kernels of a model are timed while all of it runs, in its team: each finds the caches as those before it leave them. A
+        clock is read after each, which takes some 20 ns. Raises ArgumentError for a kernel that `compile` did not make.
+        """
+        if self._profiler is None:
+            raise ArgumentError(f"nothing is known of what {self.artifact.name} does", advice="tilesmith.compile says")
+        return self._profiler(self.call_seconds(*inputs) if self.artifact.kernels else (self.time(*inputs),))
+
     def _random_inputs(self) -> tuple[Array, ...]:
         """Indices among them are in the ranges that the program declares, where its text is known."""
         if self._texts is not None:
@@ -253,7 +267,8 @@ class Kernel:
 
     def __reduce__(self) -> tuple[object, ...]:
         """A pickle holds the machine code: it runs on machines that have what the target says, and errors elsewhere."""
-        return _again, (self.artifact, self._loaded.kept(), self.provenance, self._texts, self.device.name)
+        known = self.provenance, self._texts, self._profiler
+        return _again, (self.artifact, self._loaded.kept(), *known, self.device.name)
 
     def __copy__(self) -> Kernel:
         """Itself: nothing of a kernel ever changes."""
@@ -329,7 +344,13 @@ def _laid_as_usual(array: Array) -> Array:
 
 
 def _again(
-    artifact: Artifact, kept: Sequence[Array], provenance: object, texts: Callable[[str], str] | None, device: str
+    artifact: Artifact,
+    kept: Sequence[Array],
+    provenance: object,
+    texts: Callable[[str], str] | None,
+    profiler: Callable[[Sequence[float]], Any] | None,
+    device: str,
 ) -> Kernel:
     """A pickled kernel in another process."""
-    return Kernel(artifact, kept=kept, provenance=provenance, texts=texts, device=device_again(artifact, device))
+    there = device_again(artifact, device)
+    return Kernel(artifact, kept=kept, provenance=provenance, texts=texts, profiler=profiler, device=there)

@@ -76,6 +76,13 @@ def points_of(stage: Stage) -> int:
     return prod(a.extent for a in stage.all_axes)
 
 
+def operations_of(stage: Stage) -> int:
+    """Counts the operations of a body on values: what indices and guards compute is left out."""
+    return sum(
+        isinstance(n, Op) and n.dtype.name not in ("i64", "bool") for e in stage.expressions for n in set(walk(e))
+    )
+
+
 def is_expensive(stage: Stage) -> bool:
     """Tells whether the body has a division or a function in it."""
     return any(isinstance(n, Op) and n.name in EXPENSIVE for e in stage.expressions for n in walk(e))

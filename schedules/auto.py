@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ..targets.matrix_instructions import MatrixInstruction
 from ..targets.target import Target
 from ..tensor.accuracy import Accuracy
 from ..tensor.program import Program
@@ -26,19 +27,21 @@ WALKED = 6144  # stages of all sketches together
 def derive(program: Program, target: Target | None = None, accuracy: Accuracy = "default") -> tuple[Sketch, ...]:
     """Returns the sketches of a program in canonical, normalised form; the unscheduled nest comes first.
 
-    `target`: whose backend says which rules these are; by default a processor without a matrix unit. `accuracy`: what they may
-    do to the arithmetic.
+    `target`: whose backend says which rules these are; by default a processor that multiplies no matrices.
+    `accuracy`: what they may do to the arithmetic.
     """
     template: Template = automatic
     gpu = None
     if target is not None:
         rules = RULES[target.backend.rules]
-        template = partial(automatic, matrix_unit=target.has_matrix_unit, rules=rules)
+        template = partial(automatic, instructions=target.matrix_instructions, rules=rules)
         gpu = target.isa.gpu
     most = min(MOST, max(FEWEST, WALKED // len(program.stages)))
     return (UNSCHEDULED, *trace(template, program, "auto", most, accuracy, gpu))
 
 
-def automatic(s: Schedule, matrix_unit: bool = False, fast: bool = True, rules: Rules = CPU) -> None:
+def automatic(
+    s: Schedule, instructions: tuple[MatrixInstruction, ...] = (), fast: bool = True, rules: Rules = CPU
+) -> None:
     """The template behind `derive`. `fast`: whether convolutions may be done with fewer products."""
-    rules.run(s, Decided(matrix_unit=matrix_unit, fast=fast))
+    rules.run(s, Decided(instructions=instructions, fast=fast))

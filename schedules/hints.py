@@ -1,12 +1,12 @@
 """What a schedule says of how a stage uses memory: frozen data on its loops, and the one place that says what it means.
 
-    Streaming(on)                      stores go past the caches
-    Align(on)                          vectors along a row begin where lines of memory do
-    Prefetch(tensor, loop, distance)   a loop asks for what it will use of a tensor `distance` trips later
-    PrefetchNext(tensor, loop, on)     what the next trip of a loop around will read is asked for, a little at a time
-    Pipeline(loop, stages, staged)     copies inside of a loop run `stages` - 1 trips ahead, through registers if `staged`
-    PadLayout(elements)                each row of a copy has room for so many more
-    Swizzle(bits)                      chunks of the lines of a copy are exchanged
+    Streaming(on)                            stores go past the caches
+    Align(on)                                vectors along a row begin where lines of memory do
+    PrefetchAhead(tensor, loop, distance)    a loop asks for what it will use of a tensor `distance` trips later
+    PrefetchNext(tensor, loop, on)           what the next trip of a loop around will read is asked for, a little at a time
+    Pipeline(loop, stages, staged)           copies inside of a loop run `stages` - 1 trips ahead, through registers if `staged`
+    PadLayout(elements)                      each row of a copy has room for so many more
+    Swizzle(bits)                            chunks of the lines of a copy are exchanged
 
 The names in a hint say what it is about; its numbers are extents in any of their lives. Who reads hints asks `Hints`, so that
 all readers mean the same:
@@ -85,7 +85,7 @@ class Align(Hint):
 
 
 @dataclass(frozen=True, slots=True)
-class Prefetch(Hint):
+class PrefetchAhead(Hint):
     """Each trip of a loop asks for what the stage uses of a tensor so many trips later."""
 
     WORD: ClassVar[str] = "prefetch"

@@ -70,12 +70,14 @@ class StageLoops:
 
     `box`: for each axis, how many points of it one instance of these loops covers at most (the axis extent at the root).
     `tiled`: storage order is the order of the loops (copies), else the order of the axes.
+    `stored`: the loop right outside of `at` in which the storage lives on from trip to trip; each trip computes what is new.
     """
 
     stage: str
     loops: tuple[Loop, ...]
     box: dict[str, Extent]
     at: tuple[str, str] | None = None
+    stored: str | None = None
     scope: Scope | None = None
     copies: str | None = None
     tiled: bool = False

@@ -54,6 +54,7 @@ def _headline(tree: LoopTree, stage: StageLoops) -> str:
     names = ", ".join(t.name for t in definition.tensors)
     what = f"copy of {stage.copies}" if stage.copies else (definition.combiner or "pointwise")
     where = f" in {stage.scope}" if stage.scope else ""
+    where += f", kept in {stage.stored}" if stage.stored else ""
     hints = "".join(f", {_phrase(phrase)}" for hint in stage.hints.said for phrase in hint.phrases)
     return f"{names}: {what}{where}{hints}{f', as {stage.tensorized}' if stage.tensorized else ''}"
 

@@ -131,7 +131,7 @@ class Player:
     """
 
     def __init__(self, recording: Recording, results: Sequence[object]) -> None:
-        reader = _Reader(recording, results)
+        reader = _RecordingReader(recording, results)
         self._slots, self._results = reader.slots, reader.results
         self._program = _with_ends(reader.steps, {*reader.results, *range(len(recording.domains))})
 
@@ -152,7 +152,7 @@ class Player:
         return [_one_each(values[r], len(choices)) for r in self._results]
 
 
-class _Reader:
+class _RecordingReader:
     """Turns a recording into what a player does. `slots`: what stands in them at first; `results`: where the results will."""
 
     def __init__(self, recording: Recording, results: Sequence[object]) -> None:

@@ -3,12 +3,8 @@
 All arithmetic is on extents in any of their four lives, so one walk analyses one config or 100,000. The lowering reads the
 same numbers, and a test counts them in the lowered code.
 
-Boxes. A stage attached inside a loop of T covers a box: along each of its axes the points
-
-    low + sum(coefficient * position)  ..  high + sum(coefficient * (position + size - 1))
-
-where position and size say which points of an axis of T the loop's current trip covers (`BoxAxis`). Sizes are clamped at the
-edge of T, so boxes are too: nothing is computed for points that no consumer asks for.
+Which points an attached stage covers stands in boxes.py. Sizes are clamped at the edge of the stage around, so boxes are too:
+nothing is computed for points that no consumer asks for.
 
 Counting. At a clamped piece the sizes below take few values: the full stride many times, and a rest. A *size distribution*
 is that short list of (size, how many times). Because axes of T feed different axes of the attached stage, the axes count
@@ -20,32 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product as cartesian
 
-from ..common.errors import ScheduleError
 from ..tensor.expr import Expr, Var
-from ..tensor.indices.affine import affine, interval
-from ..tensor.program import Stage
+from ..tensor.indices.affine import affine
+from .boxes import BoxAxis, box_axes, kept_points
 from .extents import Extent, ceildiv, maximum, minimum, product, round_up
 from .hints import PadLayout
 from .loops import Loop, LoopTree, StageLoops, is_full
 
 Sizes = tuple[tuple[Extent, Extent], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BoxAxis:
-    """The points of one axis that an instance covers, as a function of the axes of the stage it is attached to."""
-
-    terms: tuple[tuple[str, int], ...]  # (axis of the outer stage, coefficient >= 1), sorted
-    low: int
-    high: int
-
-    def extent(self, sizes: dict[str, Extent]) -> Extent:
-        """How many points, from how many points of each outer axis are covered."""
-        total: Extent = self.high - self.low + 1 - sum(coefficient for _, coefficient in self.terms)
-        for axis, coefficient in self.terms:
-            size = sizes[axis] if coefficient == 1 else coefficient * sizes[axis]
-            total = size if isinstance(total, int) and total == 0 else size + total
-        return total
 
 
 def after(sizes: Sizes, stride: Extent) -> Sizes:
@@ -100,7 +78,24 @@ def opening(tree: LoopTree, stage: StageLoops) -> Opening:
         if axis not in related:
             unrelated = unrelated * reached(tree, outer, around, axis, depth)
     below = {axis: below_sizes(tree, outer, around, axis, depth) for axis in related}
-    return Opening(unrelated, {axis: _box_sizes(box, below) for axis, box in boxes.items()})
+    sizes = {axis: _box_sizes(box, below) for axis, box in boxes.items()}
+    loop = outer.loops[depth - 1]
+    for axis, kept in kept_points(tree, stage).items():
+        stored = below_sizes(tree, outer, around, loop.axis, depth - 1)
+        sizes[axis] = _new_sizes(stored, loop.stride, boxes[axis].step(loop.axis), kept)
+    return Opening(unrelated, sizes)
+
+
+def _new_sizes(stored: Sizes, stride: Extent, coefficient: int, kept: int) -> Sizes:
+    """What is new in each trip of a loop: in the first of each run what is kept from then on too."""
+    result: list[tuple[Extent, Extent]] = []
+    for size, count in stored:
+        first = minimum(size, stride)
+        left = size - first
+        result.append((coefficient * first + kept, count * minimum(size, 1)))
+        result.append((coefficient * stride, count * (left // stride)))
+        result.append((coefficient * (left % stride), count * minimum(left % stride, 1)))
+    return tuple(result)
 
 
 def _box_sizes(box: BoxAxis, below: dict[str, Sizes]) -> Sizes:
@@ -165,118 +160,6 @@ def stride_at(stage: StageLoops, axis: str, depth: int) -> Extent:
         if loop.axis == axis:
             size = loop.stride
     return size
-
-
-# ---- boxes -----------------------------------------------------------------------------------------------------------
-
-
-def consumers_inside(tree: LoopTree, stage: str, at: tuple[str, str]) -> tuple[str, ...]:
-    """The stages that read `stage`, all of which must run inside of the loop `at`; ScheduleError if one does not."""
-    names = [t.name for t in tree.definition(stage).tensors]
-    found = []
-    for name in dict.fromkeys(c.name for t in names for c in tree.program.consumers[t]):
-        if name != at[0] and not _runs_inside(tree, name, at):
-            raise ScheduleError(
-                f"{stage} cannot be attached inside of {at[1]}: {name} reads it too and does not run there",
-                expected=f"a loop inside of which everything runs that reads {stage}",
-                advice=f"attach {name} inside of {at[1]} first, or attach {stage} further out",
-            )
-        found.append(name)
-    if not found:
-        raise ScheduleError(f"{stage} cannot be attached: nothing reads it", expected="a stage that others read")
-    return tuple(found)
-
-
-def _runs_inside(tree: LoopTree, stage: str, at: tuple[str, str]) -> bool:
-    depth = tree.by_stage[at[0]].position(at[1]) + 1
-    return any(outer.stage == at[0] and around >= depth for outer, around in tree.chain(stage))
-
-
-def axis_forms(tree: LoopTree, stage: str, outer: str) -> dict[str, BoxAxis]:
-    """What one opening of `stage` covers along each of its axes, as a function of the axes of `outer` around it."""
-    definition = tree.definition(stage)
-    if stage == outer:
-        return {a.name: BoxAxis(((a.name, 1),), 0, 0) for a in definition.all_axes}
-    at = tree.by_stage[stage].at
-    if at is None:
-        raise ScheduleError(f"{stage} does not run inside of {outer}")
-    forms = axis_forms(tree, at[0], outer)
-    return {axis: _compose(box, forms) for axis, box in box_axes(tree, stage, at).items()}
-
-
-def _compose(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis:
-    terms: dict[str, int] = {}
-    low, high = box.low, box.high
-    for axis, coefficient in box.terms:
-        inner = forms[axis]
-        low += coefficient * inner.low
-        high += coefficient * inner.high
-        for outer_axis, factor in inner.terms:
-            terms[outer_axis] = terms.get(outer_axis, 0) + coefficient * factor
-    return BoxAxis(tuple(sorted(terms.items())), low, high)
-
-
-def index_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis:
-    """The values of an index expression of a stage, given those of its axes."""
-    form = affine(index)
-    if all(isinstance(atom, Var) and coefficient > 0 for atom, coefficient in form.terms):
-        terms = tuple((atom.name, c) for atom, c in form.terms if isinstance(atom, Var))
-        return _compose(BoxAxis(terms, form.constant, form.constant), forms)
-    low, high = interval(index, {a.name: (0, a.extent - 1) for a in definition.all_axes})
-    return BoxAxis((), low, high)
-
-
-def box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAxis]:
-    """The box that `stage` covers when attached at a loop: what its consumers inside read of it; reductions are whole.
-
-    An axis of the stage around moves one axis of the box at most: what reads a diagonal gets whole rows of it.
-    """
-    known: dict[str, BoxAxis] | None = tree.boxes.get((stage, at))
-    if known is None:
-        known = tree.boxes[stage, at] = _box_axes(tree, stage, at)
-    return known
-
-
-def _box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAxis]:
-    definition = tree.definition(stage)
-    needed: dict[str, BoxAxis] = {}
-    for consumer in consumers_inside(tree, stage, at):
-        forms = axis_forms(tree, consumer, at[0])
-        reader = tree.definition(consumer)
-        for number, tensor in enumerate(definition.tensors):
-            for read in reader.reads():
-                if read.tensor != tensor.name:
-                    continue
-                for axis, index in zip(definition.axes_of(number), read.indices, strict=True):
-                    form = index_form(index, forms, reader)
-                    old = needed.get(axis.name)
-                    needed[axis.name] = form if old is None else _hull(old, form, axis.extent)
-    result = {}
-    for axis in definition.axes:
-        form = needed.get(axis.name, BoxAxis((), 0, axis.extent - 1))
-        result[axis.name] = form if form.terms else BoxAxis((), max(form.low, 0), min(form.high, axis.extent - 1))
-    _separate(result, {a.name: a.extent for a in definition.axes})
-    for axis in definition.reduction:
-        result[axis.name] = BoxAxis((), 0, axis.extent - 1)
-    return result
-
-
-def _separate(boxes: dict[str, BoxAxis], extents: dict[str, int]) -> None:
-    """Makes axes whole until no two of them move with one axis of the stage around, because counting takes them for
-    independent (see the head of this file). Those that move with the fewest axes keep them."""
-    taken: set[str] = set()
-    for axis in sorted(boxes, key=lambda name: len(boxes[name].terms)):
-        moving = {outer for outer, _ in boxes[axis].terms}
-        if moving & taken:
-            boxes[axis] = BoxAxis((), 0, extents[axis] - 1)
-        else:
-            taken |= moving
-
-
-def _hull(a: BoxAxis, b: BoxAxis, extent: int) -> BoxAxis:
-    if a.terms == b.terms:
-        return BoxAxis(a.terms, min(a.low, b.low), max(a.high, b.high))
-    return BoxAxis((), 0, extent - 1)
 
 
 def box_extents(

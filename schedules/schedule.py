@@ -238,6 +238,10 @@ class Schedule(HintMethods):
         self._do("compute_at", stage, loop)
         return self.stage(_name(stage))
 
+    def store_at(self, stage: str | StageHandle, loop: LoopHandle) -> None:
+        """Keeps what an attached stage has computed from trip to trip, in the loop right outside of the one it runs in."""
+        self._do("store_at", stage, loop)
+
     def inline(self, *stages: str | StageHandle) -> None:
         """Writes the bodies of stages where they are read, one after another."""
         self.check_factors()

@@ -10,6 +10,7 @@ from math import exp, inf, log
 from types import MappingProxyType
 
 from .backend import FUSED, HALF_ARITHMETIC
+from .matrix_instructions import InstructionScope, sum_of
 from .target import Target
 
 Curve = tuple[tuple[int, float], ...]  # (working set in bytes, bytes per second), sets ascending
@@ -35,7 +36,6 @@ LOADED = (
 PRODUCTS = "_products"  # behind a dtype's name in Ceilings.flops: sums of products on the matrix units of a GPU
 # what they do of each, beside floats of 16 bits
 _PRODUCTS = {"f16": 1.0, "bf16": 1.0, "i8": 2.0, "u8": 2.0, "f64": 1 / 16}
-MATRIX_FLOPS = 1024  # operations of such a unit in one cycle
 MATRIX_PRODUCTS = 6  # products of bfloat16 parts that make one of f32 (tensor/rewrites/bf16_products.py)
 _MATRIX_CLOCK = 0.92  # of the clock, while the matrix unit is at work
 _MEMORY = 12e9  # bytes per second that a core gets from memory
@@ -46,8 +46,8 @@ _VISITS = tuple(zip(VISITED, (1.0, 1.3, 2.4), strict=True))  # pages -> how much
 class Ceilings:
     """The highest speeds of `threads` threads together.
 
-    flops: dtype name -> operations per second, a fused multiply-add counting two; beside the dtypes MATRIX and LOADED, and
-        the PRODUCTS of a dtype.
+    flops: dtype name -> operations per second, a fused multiply-add counting two; beside the dtypes MATRIX and LOADED, the
+        PRODUCTS of a dtype, and sums of products of narrow elements (`products_of`).
     bandwidth: (working set, speed) in ascending order of working set. The set is all bytes that the threads touch together;
         the speed, bytes per second, counts each byte read or written once, and is the highest of all kinds of loops.
     streams: the same for each kind of loop by itself, by its name (see USES); empty where that was not told apart.
@@ -72,10 +72,15 @@ class Ceilings:
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (dict(self.flops), self.bandwidth, self.threads, dict(self.streams), self.visits)
 
-    def highest(self, dtype: str) -> float:
-        """Operations per second that no sum of products of a dtype exceeds, on whatever unit it is computed."""
-        tiles = self.flops.get(MATRIX, 0.0) / MATRIX_PRODUCTS if dtype == "f32" else 0.0
-        return max(self.flops[dtype], tiles, self.flops.get(dtype + PRODUCTS, 0.0))
+    def of(self, kind: str) -> float:
+        """Operations per second of a dtype, or of sums of products of narrow elements (`products_of`): on the vectors of their
+        sums where no instruction does them."""
+        return self.flops[kind] if kind in self.flops else self.flops[sum_of(kind)]
+
+    def highest(self, kind: str) -> float:
+        """Operations per second that no sum of products exceeds, on whatever unit it is computed; `kind` as for `of`."""
+        tiles = self.flops.get(MATRIX, 0.0) / MATRIX_PRODUCTS if kind == "f32" else 0.0
+        return max(self.of(kind), tiles, self.flops.get(kind + PRODUCTS, 0.0))
 
     def bandwidth_at(self, bytes: float) -> float:
         """Bytes per second at a working set of `bytes`: between two entries as a straight line on logarithmic scales."""
@@ -163,8 +168,12 @@ def _default_flops(target: Target, cycles: float) -> dict[str, float]:
         "i8": 8,
     }
     flops = {name: lane_bits / width for name, width in (bits | {"u8": 8, "bool": 8}).items()}
-    if "amx-bf16" in target.features:
-        flops[MATRIX] = MATRIX_FLOPS * _MATRIX_CLOCK * cycles
+    for row in target.matrix_instructions:
+        if row.scope is InstructionScope.VECTORS:
+            flops[row.kind] = row.operations / row.cycles * target.fma_ports * cycles
+    unit = target.matrix_unit
+    if unit is not None:
+        flops[MATRIX] = unit.operations / unit.cycles * _MATRIX_CLOCK * cycles
     if target.isa.gpu is not None:
         flops |= {name + PRODUCTS: target.isa.gpu.products * share * cycles for name, share in _PRODUCTS.items()}
     return flops

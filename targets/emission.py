@@ -24,7 +24,7 @@ FUNCTION = "function "  # of one float, its name follows
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class IntrinsicCall:
     """A call of an intrinsic. Arguments are types and values, such as "i32 {mask}"."""
 
     name: str
@@ -38,14 +38,14 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffle:
+class LaneExchange:
     """How a thread gets the value of the lane whose number differs by the xor of {mask}.
 
     before: instructions without effects, whose results the call finds as {0}, {1}, ...; {thread} is the number of the thread.
     calls: what moves 32 bits ({value}), by LLVM type: "i32", and "float" where it need not become bits first.
     """
 
-    calls: Mapping[str, Call]
+    calls: Mapping[str, IntrinsicCall]
     before: tuple[str, ...] = ()
 
 
@@ -58,8 +58,8 @@ class Copies:
 
     by_size: Mapping[int, str]
     partly_by_size: Mapping[int, str]
-    commit: Call
-    wait: Call  # {groups}
+    commit: IntrinsicCall
+    wait: IntrinsicCall  # {groups}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class Emission:
     scopes: Mapping[str, MemoryScope]
     block_index: str
     thread_index: str
-    barrier: tuple[Call | str, ...]
-    shuffle: Shuffle
+    barrier: tuple[IntrinsicCall | str, ...]
+    shuffle: LaneExchange
     meanings: Mapping[str, str]
     copies: Copies | None = None
     explicit_spaces: bool = False

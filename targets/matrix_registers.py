@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .matrix_unit import TILES
-
 Operand = tuple[int, int, int]  # 0 for rows, 1 for columns; which of its tiles; which part
 
 
@@ -35,12 +33,12 @@ class OperandRegisters:
 
 def products(rows: int, columns: int, pairs: Sequence[tuple[int, int]]) -> list[tuple[Operand, Operand]]:
     """All products of tiles in the order in which they are done: as far from each other as can be where they add to the same
-    tile, because each takes 52 cycles and the next may begin after 16 (Sapphire Rapids)."""
+    tile, because each takes longer than it is until the next may begin (`latency` and `cycles` of the instruction)."""
     return [((0, r, p), (1, c, q)) for p, q in pairs for r in range(rows) for c in range(columns)]
 
 
-def loads_of(rows: int, columns: int, pairs: Sequence[tuple[int, int]]) -> int:
-    """Tiles loaded for the products of one step."""
+def loads_of(rows: int, columns: int, pairs: Sequence[tuple[int, int]], registers: int) -> int:
+    """Tiles loaded for the products of one step, on a unit of so many registers."""
     uses = products(rows, columns, pairs)
-    held = OperandRegisters(range(rows * columns, TILES), [operand for use in uses for operand in use])
+    held = OperandRegisters(range(rows * columns, registers), [operand for use in uses for operand in use])
     return sum(held.take(operand, keep=use)[1] for use in uses for operand in use)

@@ -1,5 +1,5 @@
-"""The matrix unit of x86 (AMX): its tiles, and leave to use them. Linux lets a process use the tile registers only once it has
-asked for them.
+"""The matrix unit of x86 (AMX): the shapes of its tiles, and leave to use them. Linux lets a process use the tile
+registers only once it has asked for them.
 
 The state of the tiles is 8 KB for each thread that uses them, so the kernel gives it out on demand (Linux 5.16,
 Documentation/arch/x86/xstate.rst). An instruction on tiles without the permission ends the process.
@@ -13,9 +13,7 @@ import struct
 import sys
 from functools import cache
 
-TILES = 8  # registers
-SIDE = 16  # rows of a tile, and 32-bit elements of a row
-ROW_BYTES = 4 * SIDE
+from .matrix_instructions import MatrixInstruction
 
 _ARCH_PRCTL = 158  # the number of the system call on x86-64
 _ARCH_REQ_XCOMP_PERM = 0x1023
@@ -39,6 +37,6 @@ def allow_matrix_unit() -> bool:
         return False
 
 
-def tile_configuration() -> bytes:
+def tile_configuration(row: MatrixInstruction) -> bytes:
     """64 bytes: palette 1, and for each tile its rows and the bytes of one (Intel's manual, LDTILECFG)."""
-    return struct.pack("<BB14x8H16x8B8x", 1, 0, *[ROW_BYTES] * TILES, *[SIDE] * TILES)
+    return struct.pack("<BB14x8H16x8B8x", 1, 0, *[row.row_bytes] * row.registers, *[row.m] * row.registers)

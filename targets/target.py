@@ -24,6 +24,7 @@ from ..common.errors import TargetError
 from .backend import Backend, Cache, Level, Multiprocessor
 from .emission import Emission
 from .isa import BACKENDS
+from .matrix_instructions import MatrixInstruction, instructions_of, unit_of
 
 __all__ = ["Cache", "Target", "check_runs_here", "named_targets", "names_gpu", "parse_target"]
 
@@ -70,7 +71,7 @@ class Target:
 
     @cached_property
     def features(self) -> tuple[str, ...]:
-        """All LLVM features of the level and the extensions, sorted: "avx512f", "fma", "amx-bf16", ..."""
+        """All LLVM features of the level and the extensions, sorted: "avx512f", "avx512vnni", "fma", ..."""
         return tuple(sorted(self.isa.features.union(self.extensions)))
 
     @property
@@ -93,10 +94,20 @@ class Target:
         """Whether loads and stores under a mask cost no more than plain ones."""
         return self.isa.has_masks
 
+    @cached_property
+    def matrix_instructions(self) -> tuple[MatrixInstruction, ...]:
+        """What its cores can multiply at once (matrix_instructions.py)."""
+        return instructions_of(frozenset(self.features), self.vector_bits)
+
+    @property
+    def matrix_unit(self) -> MatrixInstruction | None:
+        """The instruction that multiplies tiles in a unit of its own, if its cores have one."""
+        return unit_of(self.matrix_instructions)
+
     @property
     def has_matrix_unit(self) -> bool:
-        """Whether its cores multiply tiles of bf16, with vectors as wide as a row of a tile."""
-        return "amx-bf16" in self.features and self.vector_bits == 512
+        """Whether its cores multiply tiles, with vectors as wide as a row of a tile."""
+        return self.matrix_unit is not None
 
     @property
     def is_gpu(self) -> bool:

@@ -27,15 +27,21 @@ from .language import (
     enter,
 )
 from .oracle.errors import (
+    bf16_dot,
+    bf16_dot_error,
     bf16_error,
     bf16_half,
     bf16_pair,
+    byte_quad,
     divided,
     extreme_error,
+    half_pair,
+    joined_error,
     product_error,
     selected,
     sizes,
     undecided,
+    word_dot,
 )
 from .oracle.roundings import FACTOR
 
@@ -85,6 +91,22 @@ for _entry in (
              lambda v, e: np.maximum(bf16_error(v[0], e[0]), bf16_error(v[1], e[1])), operand_slots=6.0),
     Operator("bf16_low", 1, Signature(frozenset((i32,)), f32), lambda x: bf16_half(x, 16), lambda v, e: e[0]),
     Operator("bf16_high", 1, Signature(frozenset((i32,)), f32), lambda x: bf16_half(x, 0), lambda v, e: e[0]),
+):  # fmt: skip
+    enter(_entry, WORDS)
+
+# byte_quad and half_pair put the low bytes of four i32, and the low halves of two, side by side, the first one lowest. quad_dot
+# sums the products of unsigned bytes with signed ones, pair_dot those of signed halves, modulo 2^32; bf16_dot those of halves
+# that are bfloat16, in f32: there numbers below the least normal one may count as zero. Where a processor has an instruction
+# that adds such a sum to another one, this is all it costs (targets/matrix_instructions.py).
+for _entry in (
+    Operator("byte_quad", 4, Signature(frozenset((i32,))), byte_quad, lambda v, e: joined_error(e), slots=8.0),
+    Operator("half_pair", 2, Signature(frozenset((i32,))), half_pair, lambda v, e: joined_error(e), slots=3.0),
+    Operator("quad_dot", 2, Signature(frozenset((i32,))), lambda x, y: word_dot(x, y, "u1", "i1"),
+             lambda v, e: joined_error(e), slots=23.0),
+    Operator("pair_dot", 2, Signature(frozenset((i32,))), lambda x, y: word_dot(x, y, "i2", "i2"),
+             lambda v, e: joined_error(e), slots=9.0),
+    Operator("bf16_dot", 2, Signature(frozenset((i32,)), f32), bf16_dot,
+             lambda v, e: bf16_dot_error(*v) + joined_error(e), slots=6.0),
 ):  # fmt: skip
     enter(_entry, WORDS)
 

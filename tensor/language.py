@@ -114,7 +114,9 @@ ARITHMETIC: dict[str, Operator] = {}
 COMPARISONS: dict[str, Operator] = {}
 LOGIC: dict[str, Operator] = {}
 MATHEMATICS: dict[str, Operator] = {}
-WORDS: dict[str, Operator] = {}  # two bfloat16 in the halves of an i32, as matrix units take them
+WORDS: dict[
+    str, Operator
+] = {}  # narrow elements side by side in an i32, as matrix instructions take them, and their products
 OPERATORS: dict[str, Operator] = {}
 INFIX: dict[str, Infix] = {}
 

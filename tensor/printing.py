@@ -123,6 +123,8 @@ def _show_op(expr: Op, known: bool) -> tuple[str, int]:
     if len(args) == 2:
         left, right = _operands(args[0], args[1], known)
         return f"{name}({left[0]}, {right[0]})", ATOM
+    if len(args) > 2:
+        return f"{name}({', '.join(_show(arg, False)[0] for arg in args)})", ATOM
     return f"{name}({_show(args[0], known)[0]})", ATOM
 
 

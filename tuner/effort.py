@@ -16,7 +16,7 @@ from ..cost_model.learned.smooth import Smoothing
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class SearchParts:
     """Which ideas a guided search uses. All of them, except where their worth is measured."""
 
     draft: bool = (
@@ -120,7 +120,7 @@ class Surrogates:
 
 
 @dataclass(frozen=True, slots=True)
-class Evolution:
+class EvolutionSettings:
     """The search by crossover and mutation, without a model."""
 
     founders: int = 24  # random trials before the first child
@@ -133,7 +133,7 @@ class Evolution:
 
 
 @dataclass(frozen=True, slots=True)
-class Annealing:
+class AnnealingSettings:
     """Random moves, accepted more and more strictly."""
 
     chains: int = 8  # so that a whole batch can be in flight
@@ -154,7 +154,7 @@ class Portions:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class OpeningTrials:
     """What is measured without asking the strategy: the best from elsewhere first, the unscheduled nest where nothing runs."""
 
     seeds: int = 4  # the best of this task on other machines or by older builders
@@ -184,6 +184,12 @@ class Sharing:
     recent: float = 0.5  # weight of that gain; the rest is hope
     hope: float = 0.5  # the best of n trials is hoped to become better by this share of itself, over n, with one more
     patience: int = 64  # trials without a single success after which a task has to wait for all others
+
+    def within(self, trials: int | None, tasks: int) -> Sharing:
+        """With slices so short that so many trials reach every task, and half of them can still go where it pays."""
+        if trials is None:
+            return self
+        return replace(self, slice=max(1, min(self.slice, trials // (2 * tasks))))
 
 
 LEARNING = Learning(
@@ -233,17 +239,17 @@ class Effort:
 
     name: str
     trials: int
-    parts: Parts = Parts()
+    parts: SearchParts = SearchParts()
     draft: Draft = Draft()
     learning: Learning = LEARNING
     rounds: Rounds = Rounds()
     spread: Spread = Spread()
     surrogates: Surrogates = Surrogates()
     smoothness: Smoothness = SMOOTHNESS
-    evolution: Evolution = Evolution()
-    annealing: Annealing = Annealing()
+    evolution: EvolutionSettings = EvolutionSettings()
+    annealing: AnnealingSettings = AnnealingSettings()
     portions: Portions = Portions()
-    opening: Opening = Opening()
+    opening: OpeningTrials = OpeningTrials()
     sharing: Sharing = Sharing()
     transfer: Transfer = Transfer()
     confirm: int = 12  # contenders measured again, interleaved, before a winner is named
@@ -270,12 +276,12 @@ FULL = Effort(
 EFFORTS = {effort.name: effort for effort in (QUICK, NORMAL, FULL)}
 
 ABLATIONS = {
-    "without draft": Parts(draft=False),
-    "without learned model": Parts(model=False),
-    "divisors only": Parts(ragged=False),
-    "without diversity": Parts(diversity=False),
-    "without descent": Parts(descent=False),
-    "random until 100 samples": Parts(blind=100),
+    "without draft": SearchParts(draft=False),
+    "without learned model": SearchParts(model=False),
+    "divisors only": SearchParts(ragged=False),
+    "without diversity": SearchParts(diversity=False),
+    "without descent": SearchParts(descent=False),
+    "random until 100 samples": SearchParts(blind=100),
 }
 
 

@@ -14,7 +14,7 @@ from ..targets.ceilings import Ceilings
 from ..tensor.program import Program
 from ..tensor.text.canonical import family_key, program_key
 from .display import display_text
-from .records.data import Machine, Sketch, TaskIdentity, canonical_config
+from .records.data import Machine, StoredSketch, TaskIdentity, canonical_config
 from .roofline import Work, program_work
 from .task_space import TaskSpace
 
@@ -55,10 +55,10 @@ class Problem:
         """Seconds that no kernel can beat on this machine."""
         return self.work.least_seconds(self.ceilings)
 
-    def sketch(self, arm: int) -> Sketch:
+    def sketch(self, arm: int) -> StoredSketch:
         """An arm's sketch as stored. The unscheduled nest has no text and no key."""
         text = self.space.sketch_text(arm)
-        return Sketch(self.space.arms[arm].key if text else "", text)
+        return StoredSketch(self.space.arms[arm].key if text else "", text)
 
     def names(self, candidate: Candidate) -> tuple[str, str]:
         """The sketch's key and the canonical config: what a candidate is in the database."""

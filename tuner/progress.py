@@ -25,7 +25,7 @@ _BAR = 20
 _LINE, _SHORT_LINE = 78, 58  # columns of `State.line` with large numbers in it
 
 
-class Board:
+class ProgressBoard:
     """Where searches show themselves: on a terminal a line each, one below the other, as long as any of them runs.
 
     `shared`: they have one budget in common, so that a line cannot say how far it is.
@@ -62,18 +62,18 @@ class Board:
 class Live:
     """A `watch.Watcher` that shows what it is told on `console` (stderr by default), or on a board with others."""
 
-    def __init__(self, console: Console | None = None, *, board: Board | None = None) -> None:
-        self._board = board or Board(console)
+    def __init__(self, console: Console | None = None, *, board: ProgressBoard | None = None) -> None:
+        self._board = board or ProgressBoard(console)
         self._console = self._board.console
         self._bar: Progress | None = None
         self._row = TaskID(0)
         self._short = False  # whether words are left out
         self._said = ""
-        self._state: State | None = None
+        self._state: SearchState | None = None
 
     def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, before: Before = NOTHING) -> None:
         """Shows an empty bar, or one that stands where the run was cut."""
-        self._state = State(title, work, ceilings, None if self._board.shared else budget, before)
+        self._state = SearchState(title, work, ceilings, None if self._board.shared else budget, before)
         if self._console.is_terminal:
             room = self._console.width - _SPINNER - len(title)
             self._short = room < _LINE
@@ -105,14 +105,14 @@ class Live:
             self._say(self._state)
             self._state, self._said = None, ""
 
-    def _say(self, state: State) -> None:
+    def _say(self, state: SearchState) -> None:
         line = f"{state.title}: {state.line()}"
         if line != self._said:
             self._console.print(Text(line), soft_wrap=True)
         self._said = line
 
 
-class State:
+class SearchState:
     """What is known of a running search, and its line. `budget`: None where it is shared with other searches."""
 
     def __init__(self, title: str, work: Work, ceilings: Ceilings, budget: Budget | None, before: Before) -> None:
@@ -162,13 +162,20 @@ class State:
 
     def line(self, *, short: bool = False) -> str:
         """`57/128 trials, best 312.4 GFLOP/s (84.1% of the ceiling), 3 failed, 0:21 left`, or `57/128, ... (84.1%), ...`."""
-        trials = f"{self.done}/{self._trials}" if self._trials else f"{self.done}"
-        parts = [trials if short else f"{trials} trials"]
+        parts = [self.trials_text(short=short)]
         if self._best < float("inf"):
             speed = self._work.speed(self._best, self._ceilings)
             parts.append(f"best {speed} ({speed.share:.1%}{'' if short else f' of {speed.of}'})")
-        parts.append(f"{self._failures} failed")
-        left = self.seconds_left()
-        if left is not None and self.share < 1:
-            parts.append(f"{int(left) // 60}:{int(left) % 60:02} left")
-        return ", ".join(parts)
+        return ", ".join([*parts, *self.rest_texts()])
+
+    def trials_text(self, *, short: bool = False) -> str:
+        """`57/128 trials`, or `57/128`."""
+        trials = f"{self.done}/{self._trials}" if self._trials else f"{self.done}"
+        return trials if short else f"{trials} trials"
+
+    def rest_texts(self) -> list[str]:
+        """`3 failed`, and `0:21 left` where that is known."""
+        left, failed = self.seconds_left(), f"{self._failures} failed"
+        if left is None or self.share >= 1:
+            return [failed]
+        return [failed, f"{int(left) // 60}:{int(left) % 60:02} left"]

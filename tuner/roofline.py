@@ -23,7 +23,8 @@ from ..tensor.program import Program, Tensor
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Operations by dtype name (a multiply and an add are two), bytes that must move, and how many of them are written."""
+    """Operations (a multiply and an add are two) by dtype name, or by that of narrow products (`products_of`); bytes that must
+    move, and how many of them are written."""
 
     operations: tuple[tuple[str, int], ...]
     bytes: int
@@ -53,13 +54,13 @@ class Work:
         arithmetic, memory = self.arithmetic_seconds(ceilings), self.memory_seconds(ceilings)
         if memory >= arithmetic:
             return Speed(self.bytes / seconds / 1e9, "GB/s", memory / seconds)
-        beyond = any(ceilings.highest(dtype) > ceilings.flops[dtype] for dtype, _ in self.operations)
+        beyond = any(ceilings.highest(dtype) > ceilings.of(dtype) for dtype, _ in self.operations)
         share = arithmetic / seconds
         return Speed(self.flops / seconds / 1e9, "GFLOP/s", share, "the FMA peak" if beyond else "the ceiling")
 
     def arithmetic_seconds(self, ceilings: Ceilings) -> float:
         """The least time for the operations alone, on vectors."""
-        return sum(count / ceilings.flops[dtype] for dtype, count in self.operations)
+        return sum(count / ceilings.of(dtype) for dtype, count in self.operations)
 
     def memory_seconds(self, ceilings: Ceilings) -> float:
         """The least time for moving the bytes alone."""

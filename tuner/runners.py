@@ -19,7 +19,7 @@ from .records.data import Machine
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunnerSite:
     """A runner, the machine that records of it belong to, and what that machine can do."""
 
     runner: Runner
@@ -59,7 +59,7 @@ def check_threads(threads: int) -> None:
 
 
 @contextmanager
-def place_for(target: Target, threads: int, runner: str | Runner) -> Iterator[Place]:
+def place_for(target: Target, threads: int, runner: str | Runner) -> Iterator[RunnerSite]:
     """A new runner, closed at the end, or the caller's own, which is not.
 
     Raises:
@@ -81,8 +81,8 @@ def place_for(target: Target, threads: int, runner: str | Runner) -> Iterator[Pl
             yield _place(local, target, threads)
 
 
-def _place(runner: Runner, target: Target, threads: int) -> Place:
+def _place(runner: Runner, target: Target, threads: int) -> RunnerSite:
     """The runner's own machine if it has one, else this one."""
     identity: str = getattr(runner, "machine", "") or identity_for(target)
     known: Ceilings = getattr(runner, "ceilings", None) or ceilings(target, threads)
-    return Place(runner, Machine(machine_key(identity), identity, known.to_json()), known)
+    return RunnerSite(runner, Machine(machine_key(identity), identity, known.to_json()), known)

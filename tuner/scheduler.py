@@ -19,7 +19,7 @@ from ..common.errors import ArgumentError
 from ..measure.result import Continuing, Measurement, Purpose, Runner, Tended
 from ..schedules.space import Candidate
 from ..schedules.task import Task
-from .effort import Effort, Opening, Sharing
+from .effort import Effort, OpeningTrials, Sharing
 from .outcome import Spent, TaskResult
 from .records.database import is_found_out
 from .search.strategy import Judged, Prepared, Result, Strategy
@@ -31,7 +31,7 @@ NUMBERS = numbers()  # of jobs: unlike in one process, so that nobody mistakes a
 
 
 @dataclass(eq=False)
-class Lane:
+class TaskLane:
     """One task of a search: who chooses its candidates, and how it went. `weight`: how often the kernel is needed."""
 
     session: Session
@@ -48,7 +48,7 @@ class Lane:
     open: bool = True  # False when the strategy has no more
     _last: list[Candidate] = field(default_factory=list)  # for when all else fails, or there is nothing else
 
-    def begin(self, opening: Opening) -> None:
+    def begin(self, opening: OpeningTrials) -> None:
         """Tells the strategy what is known already."""
         with self.thinking:
             earlier = self._earlier = self.session.earlier_results()
@@ -62,7 +62,7 @@ class Lane:
             self._extend(measurement.seconds)
         self._before = len(self.curve)
 
-    def go_on(self, runner: Runner, opening: Opening) -> None:
+    def go_on(self, runner: Runner, opening: OpeningTrials) -> None:
         """Trials that follow earlier ones are timed in their units. The middle one of the best tells them, as the least of many
         is a lucky one."""
         ran = sorted((result for result in self._earlier if result[1].ok), key=lambda result: result[1].seconds)
@@ -180,15 +180,15 @@ def expected_gain(curve: Sequence[float], tried: int, floor: float, settings: Sh
     return settings.recent * seen + (1.0 - settings.recent) * hoped
 
 
-class Schedule:
+class TaskScheduler:
     """Gives out trials, a slice at a time, to the lane that is expected to gain most."""
 
-    def __init__(self, lanes: Sequence[Lane], settings: Sharing) -> None:
+    def __init__(self, lanes: Sequence[TaskLane], settings: Sharing) -> None:
         self._lanes, self._settings = lanes, settings
-        self._current: Lane | None = None
+        self._current: TaskLane | None = None
         self._left = 0  # of the slice
 
-    def ask(self, count: int) -> list[tuple[Lane, Candidate]]:
+    def ask(self, count: int) -> list[tuple[TaskLane, Candidate]]:
         """1 to `count` candidates and whose they are; none when no lane has any more."""
         while (lane := self._turn()) is not None:
             alone = sum(other.open for other in self._lanes) == 1
@@ -198,7 +198,7 @@ class Schedule:
                 return [(lane, candidate) for candidate in asked]
         return []
 
-    def _turn(self) -> Lane | None:
+    def _turn(self) -> TaskLane | None:
         if self._current is None or not self._current.open or self._left <= 0:
             open_lanes = [lane for lane in self._lanes if lane.open]
             self._current = max(open_lanes, key=lambda lane: lane.gain(self._settings), default=None)
@@ -228,7 +228,7 @@ def check_different(tasks: Sequence[Task]) -> None:
         )
 
 
-def results_of(lanes: Sequence[Lane], *, interrupted: bool) -> tuple[TaskResult, ...]:
+def results_of(lanes: Sequence[TaskLane], *, interrupted: bool) -> tuple[TaskResult, ...]:
     """What each lane leaves. The wall time of lanes that shared it is parted by their trials."""
     total = max(sum(lane.session.done for lane in lanes), 1)
     results = []

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from ..common.debug import Level, show
+from ..common.debug import DebugLevel, show
 from ..measure.checking.verify import YARDSTICK_SECONDS
 from ..measure.given import digest
 from ..measure.result import Job, Measurement, Purpose, Status
 from ..schedules.space import Candidate
 from ..schedules.space_ops import population
-from .effort import Opening
+from .effort import OpeningTrials
 from .problem import Problem
 from .records.data import Record, Run, Trial
 from .records.database import Database, rank
@@ -52,7 +52,7 @@ class Session:
         database.add_task(problem.identity)
         database.add_machine(problem.machine)
         database.add_sketches({problem.sketch(arm) for arm in range(len(problem.space.arms))})
-        show(Level.TASK, problem.title, f"task {problem.identity.key[:12]}: {problem.title}")
+        show(DebugLevel.TASK, problem.title, f"task {problem.identity.key[:12]}: {problem.title}")
         run = database.begin_run(problem.identity.key, json.dumps(request, sort_keys=True))
         apart = _of_other_inputs(database, problem)
         known = database.records(problem.identity.key, machine=problem.machine.key, builder=problem.builder)
@@ -69,7 +69,8 @@ class Session:
         """What this run had done when it was cut short."""
         searched = [r.trial.measurement for r in self.records() if r.trial.purpose is Purpose.SEARCH]
         best = min((measurement.seconds for measurement in searched), default=inf)
-        return Before(len(searched), sum(not measurement.ok for measurement in searched), best, self.run.spent)
+        failed = sum(not measurement.ok for measurement in searched)
+        return Before(len(searched), failed, best, self.run.spent, self.fastest)
 
     def earlier_results(self) -> list[Result]:
         """What is known already, for the strategy: it learns from these and does not propose them again."""
@@ -89,7 +90,7 @@ class Session:
         place = (record.trial.machine, record.trial.measurement.builder)
         return place != (self.problem.machine.key, self.problem.builder)
 
-    def last(self, opening: Opening) -> list[Candidate]:
+    def last(self, opening: OpeningTrials) -> list[Candidate]:
         """What is measured where nothing else runs: the unscheduled nest, if that does not take too long."""
         unscheduled = self.problem.unscheduled()
         return [unscheduled] if unscheduled and self._is_affordable(unscheduled, opening.affordable) else []
@@ -138,7 +139,7 @@ class Session:
             elapsed=self.spent,
         )
         self.database.add(trial)
-        show(Level.TRIAL, self.problem.title, lambda: _line(sketch, config, measurement, purpose))
+        show(DebugLevel.TRIAL, self.problem.title, lambda: _line(sketch, config, measurement, purpose))
         if purpose is Purpose.SEARCH:
             self.done += 1
             self.fastest = min(self.fastest, measurement.seconds)

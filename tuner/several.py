@@ -8,6 +8,7 @@ from threading import Event
 from typing import Any
 
 from ..common.errors import ArgumentError
+from ..graph.model import Model
 from ..measure.cluster.ray_runner import RayRunner, address_of
 from ..measure.result import AtEnd, Job, Measurement
 from ..targets.host import thread_count
@@ -52,7 +53,7 @@ class Stoppable(AtEnd):
 
 
 def tune_targets(
-    programs: Sequence[Program],
+    programs: Sequence[Program | Model],
     targets: Sequence[str],
     *,
     runner: str = "local",

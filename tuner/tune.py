@@ -25,17 +25,18 @@ from .effort import Effort, effort_named
 from .failures import search_failed
 from .inputs import packed_inputs
 from .kernels import tuned_apart
+from .models.tasks import place_of
 from .outcome import TuneResult
 from .packages import check_packages
 from .problem import problem_of
 from .records.database import open_database
 from .runners import check_runner, place_for
-from .scheduler import NUMBERS, Lane, Schedule, check_different, checked_weights, results_of
+from .scheduler import NUMBERS, TaskLane, TaskScheduler, check_different, checked_weights, results_of
 from .search.strategy import MODEL_BASED, make_strategy
 from .session import Session
 from .task_space import TaskSpace
 from .transfer import Experience, experience
-from .watch import Watcher
+from .watch import Watcher, Whole
 from .watchers import watchers_of
 
 
@@ -117,8 +118,8 @@ def tune(
         request["inputs"] = digest(given)
     if len(tasks) > 1:
         request |= {"together": sorted(task.key for task in tasks), "weights": shares}
-    watchers = watchers_of(progress, len(programs))
-    lanes: list[Lane] = []
+    watchers = watchers_of(progress, len(programs), _whole(several, programs, shares))
+    lanes: list[TaskLane] = []
     with open_database(db) as database, place_for(resolved, count, runner) as place, COLLECTED_RARELY, ONE_THREAD:
         for one, task, sketches, weight, watcher in zip(programs, tasks, spaces, shares, watchers, strict=True):
             space = TaskSpace(task, place.ceilings, sketches, ragged=preset.parts.ragged)
@@ -127,12 +128,20 @@ def tune(
             uses = strategy in MODEL_BASED  # the others are yardsticks
             known = experience(task, problem, database, sketches_of, preset.transfer) if uses else Experience()
             chooser = make_strategy(strategy, space, seed, preset, known.samples)
-            lanes.append(Lane(session, chooser, watcher, weight, known.seeds))
+            lanes.append(TaskLane(session, chooser, watcher, weight, known.seeds))
             space.meanwhile = partial(lanes[-1].look_up, place.runner)
         return search(lanes, place.runner, budget, preset)
 
 
-def search(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effort) -> TuneResult:
+def _whole(given: Sequence[Program | Model], kernels: Sequence[Program], counts: Sequence[float]) -> Whole | None:
+    """What the kernels are together, where they are what given programs were cut into."""
+    if len(kernels) <= 1 or all(isinstance(one, Program) and any(one is kernel for kernel in kernels) for one in given):
+        return None
+    names = dict.fromkeys(one.name for one in given if isinstance(one, Model))
+    return Whole(", ".join(names) or "the program", counts, [place_of(kernel) for kernel in kernels])
+
+
+def search(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Effort) -> TuneResult:
     """Runs sessions to their end: explore, then compare the leaders of each. Raises SearchFailed when nothing ever ran."""
     finished = interrupted = False
     for lane in lanes:
@@ -156,14 +165,14 @@ def search(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effort
     return TuneResult(results)
 
 
-def explore(lanes: Sequence[Lane], runner: Runner, budget: Budget, effort: Effort) -> None:
+def explore(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Effort) -> None:
     """Asks, measures, records, tells, until the budget is used up or the spaces are exhausted."""
-    schedule = Schedule(lanes, effort.sharing)
+    schedule = TaskScheduler(lanes, effort.sharing.within(budget.trials, len(lanes)))
     for lane in lanes:
         lane.begin(effort.opening)
         if not budget.over(sum(one.session.done for one in lanes), lane.session.spent):
             lane.go_on(runner, effort.opening)
-    flying, more = dict[int, tuple[Lane, Candidate]](), True
+    flying, more = dict[int, tuple[TaskLane, Candidate]](), True
     while more or flying:
         done, spent = sum(lane.session.done for lane in lanes), max(lane.session.spent for lane in lanes)
         more = more and not budget.over(done + len(flying), spent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
@@ -20,9 +21,19 @@ class Before:
     failed: int = 0
     best: float = inf  # seconds
     spent: float = 0.0  # seconds of work
+    known: float = inf  # seconds of the best of all runs before
 
 
 NOTHING = Before()
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Several kernels that are one model: how often each is called, and where, in words."""
+
+    name: str
+    counts: Sequence[float]
+    places: Sequence[str]
 
 
 class Watcher(Protocol):

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from .watch import Silent, Watcher
+from .watch import Silent, Watcher, Whole
 
 
-def watchers_of(progress: bool | Watcher, count: int) -> list[Watcher]:
-    """A person's choice as a watcher for each task; loads what draws on a terminal only if it is wanted."""
+def watchers_of(progress: bool | Watcher, count: int, whole: Whole | None = None) -> list[Watcher]:
+    """A person's choice as a watcher for each task; loads what draws on a terminal only if it is wanted.
+
+    `whole`: what the tasks are together, where they are one model.
+    """
     if not isinstance(progress, bool):
         return [progress] * count
     if not progress:
         return [Silent()] * count
-    from .progress import Board, Live
+    if whole is not None:
+        from .models.progress import ModelProgress
 
-    board = Board(shared=count > 1)
+        return ModelProgress(whole).watchers()
+    from .progress import Live, ProgressBoard
+
+    board = ProgressBoard(shared=count > 1)
     return [Live(board=board) for _ in range(count)]

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
-from ...common.debug import Level, show, wanted
+from ...common.debug import DebugLevel, show, wanted
 from ...common.errors import InternalError
 from ...targets.target import Target
 from ..artifact import Artifact, BufferSpec, Launch
@@ -43,7 +43,7 @@ from ..ir.memory_plan import plan_memory
 from ..ir.nest_part import NestPart
 from ..passes.run import Pass, run_passes
 
-CODEGEN_VERSION = 18  # raise it when the code for the same loop IR changes: times of older code do not answer for it
+CODEGEN_VERSION = 19  # raise it when the code for the same loop IR changes: times of older code do not answer for it
 
 LLVM_PASSES = (
     "always_inliner",  # the vector math functions
@@ -193,7 +193,7 @@ def assemble(
     own. Candidates share these, and the object that calls nests; only the table of the nests is a candidate's own.
     """
     started = time.perf_counter()
-    keeps = texts or wanted(Level.LLVM)
+    keeps = texts or wanted(DebugLevel.LLVM)
     plan = plan_memory(program, threads)
     caller, parts = emit_parts(program, plan)
     seconds = {"emit": time.perf_counter() - started, "parse": 0.0, "optimize": 0.0, "code": 0.0}
@@ -219,8 +219,8 @@ def assemble(
     modules = [module for module, _ in made]
     written = "\n".join(module.llvm for module in modules)
     asm = "\n".join(module.compiled.asm for module in modules)
-    show(Level.LLVM, program.name, written)
-    show(Level.ASSEMBLY, program.name, asm)
+    show(DebugLevel.LLVM, program.name, written)
+    show(DebugLevel.ASSEMBLY, program.name, asm)
     code, *others = (module.compiled.code for module in modules)
     return Artifact(
         name=program.name,
@@ -233,6 +233,7 @@ def assemble(
         constants=specs(program, Scope.CONSTANT),
         outputs=specs(program, Scope.OUTPUT),
         prepared_bytes=plan.prepared_bytes,
+        preparing_bytes=plan.preparing_bytes,
         workspace_bytes=plan.workspace_bytes,
         launches=tuple(Launch(symbol) for symbol in caller.nests),
         runtime_symbols=tuple(sorted(frozenset().union(*(module.runtime_symbols for module in modules)))),

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ...common.debug import Level, show
+from ...common.debug import DebugLevel, show
 from ...common.errors import TargetError
 from ...targets.emission import Emission
 from ...targets.target import Target
@@ -22,7 +22,7 @@ from ..artifact import Artifact, Launch
 from ..emit.cpu.module import plain_symbol, table, table_name
 from ..emit.gpu.narrow import is_narrow
 from ..emit.gpu.statements import GpuStatements
-from ..emit.memory import Place
+from ..emit.memory import BufferPointer
 from ..emit.module_text import ModuleText
 from ..emit.text import FunctionText
 from ..ir.facts import facts
@@ -68,7 +68,7 @@ def _kernel(
 
     for number, buffer in enumerate(program.arguments):
         parameters.append(parameter(f"%p{number}", buffer.name in known.writes))
-        statements.at.places[buffer.name] = Place(buffer, f"%p{number}", pointer)
+        statements.at.places[buffer.name] = BufferPointer(buffer, f"%p{number}", pointer)
     writes = {b.scope for b in program.globals if b.name in known.writes}
     own = (Scope.PREPARED, Scope.WORKSPACE)
     parameters += [parameter(f"%{scope.value}", scope in writes) for scope in own]
@@ -81,15 +81,17 @@ def _kernel(
     return Launch(symbol, (nest.blocks,), (nest.threads,), statements.shared_bytes)
 
 
-def _global(buffer: Buffer, plan: MemoryPlan, text: FunctionText, emission: Emission) -> Place:
+def _global(buffer: Buffer, plan: MemoryPlan, text: FunctionText, emission: Emission) -> BufferPointer:
     if buffer.scope is Scope.TABLE:
-        return Place(buffer, table_name(buffer), emission.pointer("table"))
+        return BufferPointer(buffer, table_name(buffer), emission.pointer("table"))
     base, pointer, offset = (
         f"%{buffer.scope.value}",
         emission.pointer("global"),
         (plan.prepared | plan.workspace)[buffer.name],
     )
-    return Place(buffer, text.pure(f"getelementptr i8, {pointer} {base}, i64 {offset}") if offset else base, pointer)
+    return BufferPointer(
+        buffer, text.pure(f"getelementptr i8, {pointer} {base}, i64 {offset}") if offset else base, pointer
+    )
 
 
 @lru_cache(maxsize=8)
@@ -157,10 +159,10 @@ def assemble_kernels(
     passed = run_passes(program, passes)
     module, launches, prepare = emit_kernels(passed, target)
     ir = module.text()
-    show(Level.LLVM, program.name, ir)
+    show(DebugLevel.LLVM, program.name, ir)
     emitted = time.perf_counter()
     real = compile_kernels(ir, target, texts) if texts or emulate is None else None
-    show(Level.ASSEMBLY, program.name, real.asm if real is not None else "")
+    show(DebugLevel.ASSEMBLY, program.name, real.asm if real is not None else "")
     made = real if emulate is None else emulate(ir, target.emission)
     assert made is not None
     plan = plan_memory(passed, 1)
@@ -174,7 +176,7 @@ def assemble_kernels(
         inputs=specs(program, Scope.INPUT),
         constants=specs(program, Scope.CONSTANT),
         outputs=specs(program, Scope.OUTPUT),
-        prepared_bytes=plan.prepared_bytes,
+        prepared_bytes=plan.prepared_bytes + plan.preparing_bytes,
         workspace_bytes=plan.shared_bytes,
         launches=launches,
         prepare_launches=prepare,

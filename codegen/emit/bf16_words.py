@@ -18,11 +18,12 @@ def round_bf16(arithmetic: Arithmetic, value: Value) -> Value:
     return _bitcast(arithmetic, _operate(arithmetic, "and", _rounded(arithmetic, value), _HIGH), bf16)
 
 
-def pair(arithmetic: Arithmetic, low: Value, high: Value) -> Value:
-    """Two f32, rounded, as one word."""
+def pair(arithmetic: Arithmetic, low: Value, high: Value, exact: bool = False) -> Value:
+    """Two f32, rounded, as one word. `exact`: they are bfloat16 already."""
     _, (low, high) = arithmetic.together(low, high)
-    under = _operate(arithmetic, "lshr", _rounded(arithmetic, low), 16)
-    return _operate(arithmetic, "or", _operate(arithmetic, "and", _rounded(arithmetic, high), _HIGH), under)
+    first, second = (_bitcast(arithmetic, v, i32) if exact else _rounded(arithmetic, v) for v in (low, high))
+    under = _operate(arithmetic, "lshr", first, 16)
+    return _operate(arithmetic, "or", second if exact else _operate(arithmetic, "and", second, _HIGH), under)
 
 
 def half(arithmetic: Arithmetic, name: str, word: Value) -> Value:

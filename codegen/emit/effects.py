@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...targets.target import Target
+from ...tensor.dots import dot_of
 from ...tensor.dtype import DType
 from ...tensor.expr import Expr, Op, variables
 from ..ir.facts import Facts, FactsKept
 from ..ir.loop_ir import Buffer, Scope, Statement, Store, Update
 from .expressions import Expressions
 from .index import Index
-from .memory import Place, held_type
+from .matrix.dots import add_dot
+from .memory import BufferPointer, held_type
 from .module_text import ModuleText
 from .text import FunctionText
 from .types import Value, identity
@@ -84,7 +86,7 @@ class Effects:
             return
         self.at.memory.store(place, index, value, condition, node.streaming and self.streaming)
 
-    def _store_last(self, place: Place, index: Index, value: Value, condition: Value | None) -> None:
+    def _store_last(self, place: BufferPointer, index: Index, value: Value, condition: Value | None) -> None:
         """All lanes store to one element: the last real one counts."""
         lanes = self.indices.lanes
         if condition is not None and condition.lanes:
@@ -125,6 +127,9 @@ class Effects:
     def _accumulated(self, node: Update, old: Value) -> Value:
         """combiner(old, value); a sum of products is fused."""
         value = node.value
+        dot = dot_of(value) if node.combiner == "sum" else None
+        if dot is not None and isinstance(value, Op):
+            return add_dot(self.arithmetic, dot, old, *(self.at.value(arg) for arg in value.args))
         if node.combiner == "sum" and isinstance(value, Op) and value.name == "mul" and value.dtype.is_float:
             if self.at.is_no_term(value):
                 return old
@@ -140,7 +145,7 @@ class Effects:
             value = self.arithmetic.select(mask, value, Value(identity(node.combiner, dtype), dtype))
         return self.arithmetic.reduce(node.combiner, value)
 
-    def _update_one_by_one(self, node: Update, place: Place, index: Index, condition: Value | None) -> None:
+    def _update_one_by_one(self, node: Update, place: BufferPointer, index: Index, condition: Value | None) -> None:
         """Lanes may meet in one element, so they take turns."""
         lanes = self.indices.lanes
         value = self.at.value(node.value)

@@ -16,10 +16,12 @@ from ...tensor.language import COMPARISONS
 from ...tensor.stage_edits import factors
 from ...tensor.wholes import whole
 from ..ir.loop_ir import Buffer, Scope
+from .bf16_words import pair
 from .gpu_memory import GpuMemory
 from .index import Index, IndexArithmetic
-from .memory import Memory, Place, Registers
+from .memory import BufferPointer, Memory, Registers
 from .module_text import ModuleText
+from .packing import PACKS, elements_of, is_bf16, spread_byte
 from .text import FunctionText
 from .types import Value, literal
 from .values import Arithmetic
@@ -46,7 +48,7 @@ class Expressions:
         self.memory: Memory = (GpuMemory if target.is_gpu else Memory)(text, self.arithmetic, self.indices)
         self.registers = Registers(self.arithmetic)
         self.bindings: dict[str, Binding] = {}
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, BufferPointer] = {}
         self.exact = False  # whether indices are those of the copy itself, real or not
         self.guard: Value | None = None  # a condition of select or of a masked branch under which reads stand
         self.mask: Value | None = None  # the real lanes
@@ -144,10 +146,28 @@ class Expressions:
                     return self.indices.value(self.index(expr))
                 if name in COMPARISONS and args[0].dtype == i64:
                     return self.indices.compare(name, self.index(args[0]), self.index(args[1]))
+                if name in PACKS and (packed := self._packed(expr)) is not None:
+                    return packed
                 if (found := whole(expr)) is not None:
                     return self.arithmetic.apply(found[0], [self.value(found[1])], dtype)
                 return self.arithmetic.apply(name, [self.value(arg) for arg in args], dtype)
         raise InternalError(f"no code for the expression node {type(expr).__name__}")
+
+    def _packed(self, node: Op) -> Value | None:
+        """A word of elements that lie side by side is loaded as it is; one of two bfloat16 needs no rounding."""
+        elements = None if self.guard is not None else elements_of(node)
+        if elements is not None and not self.target.is_gpu:
+            place, flip = self.place(elements.reads[0].tensor), spread_byte(elements.added, PACKS[node.name])
+            if flip is not None and place.buffer.scope not in (Scope.REGISTER, Scope.TABLE):
+                first, *others = (self.locate(read.indices, place.buffer) for read in elements.reads)
+                if others == [first.shifted(n + 1) for n in range(len(others))]:
+                    word = self.memory.load_words(place, first, self.mask)
+                    if word is not None:
+                        return self.arithmetic.flipped(word, flip) if flip else word
+        if node.name == "bf16_pair" and all(map(is_bf16, node.args)):
+            low, high = (self.value(arg) for arg in node.args)
+            return pair(self.arithmetic, low, high, exact=True)
+        return None
 
     def _select(self, condition: Expr, yes: Expr, no: Expr) -> Value:
         chosen = self.value(condition)
@@ -199,7 +219,7 @@ class Expressions:
         known = index.is_constant and 0 <= index.constant < buffer.elements
         return buffer.values[index.constant] if known else None
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> BufferPointer:
         """Finds the buffer of that name."""
         place = self.places.get(name)
         if place is None:

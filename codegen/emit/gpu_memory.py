@@ -11,7 +11,7 @@ from math import gcd
 from ...tensor.dtype import i64
 from ..ir.loop_ir import Scope
 from .index import Index
-from .memory import Memory, Place
+from .memory import BufferPointer, Memory
 from .types import Value, memory_type
 
 WIDEST = 16  # bytes of one access
@@ -23,7 +23,7 @@ class GpuMemory(Memory):
     written: frozenset[str] = frozenset()
     updated: str = ""  # the shared buffer that an update is at, and so each thread at an element of its own
 
-    def pointer(self, place: Place, index: Index) -> str:
+    def pointer(self, place: BufferPointer, index: Index) -> str:
         """As everywhere; in a swizzled buffer the address of a chunk depends on the line it is in."""
         bits = place.buffer.swizzle
         if not bits:
@@ -45,7 +45,7 @@ class GpuMemory(Memory):
         where = text.pure(f"xor {kind} {element}, {chunk}", element, chunk)
         return super().pointer(place, Index(outside.constant, (*outside.terms, (where, 1))))
 
-    def alignment(self, place: Place, index: Index, lanes: int) -> int:
+    def alignment(self, place: BufferPointer, index: Index, lanes: int) -> int:
         """Bytes, at most 16, that the address of lane 0 is surely a multiple of. All buffers begin at multiples of 16."""
         size = place.buffer.dtype.bytes
         if place.buffer.scope is Scope.TABLE:
@@ -53,7 +53,7 @@ class GpuMemory(Memory):
         steps = gcd(WIDEST, size * index.constant, *(size * times for _, times in index.terms))
         return max(size, min(steps, WIDEST))
 
-    def _load(self, place: Place, index: Index, condition: Value | None) -> Value:
+    def _load(self, place: BufferPointer, index: Index, condition: Value | None) -> Value:
         lanes = 0 if index.is_scalar else self.indices.lanes
         if not lanes:
             return self._one(place, index, condition)
@@ -68,7 +68,7 @@ class GpuMemory(Memory):
             result = self.text.compute(insert, result, element)
         return self._from_memory(result, place, lanes)
 
-    def _together(self, place: Place, index: Index, lanes: int) -> bool:
+    def _together(self, place: BufferPointer, index: Index, lanes: int) -> bool:
         """Whether the lanes lie side by side."""
         if index.lane != 1 or index.vector:
             return False
@@ -76,17 +76,17 @@ class GpuMemory(Memory):
             lanes * place.buffer.dtype.bytes <= self.alignment(place, Index(index.constant, index.terms), lanes)
         )
 
-    def _wide(self, place: Place, index: Index, lanes: int) -> str:
+    def _wide(self, place: BufferPointer, index: Index, lanes: int) -> str:
         base = Index(index.constant, index.terms)
         address = self.pointer(place, base)
         kind, align = memory_type(place.buffer.dtype, lanes), self.alignment(place, base, lanes)
         text = f"load {kind}, {place.pointer} {address}, align {align}"
         return self.text.read(text, place.buffer.name, address, movable=True)
 
-    def _one(self, place: Place, index: Index, condition: Value | None) -> Value:
+    def _one(self, place: BufferPointer, index: Index, condition: Value | None) -> Value:
         return self._from_memory(self._one_raw(place, index, condition), place, 0)
 
-    def _one_raw(self, place: Place, index: Index, condition: Value | None) -> str:
+    def _one_raw(self, place: BufferPointer, index: Index, condition: Value | None) -> str:
         """An element as it is in memory."""
         address, align = self.pointer(place, index), self.alignment(place, index, 0)
         if condition is not None and condition.text != "true":
@@ -101,7 +101,7 @@ class GpuMemory(Memory):
         text = f"load {memory_type(place.buffer.dtype)}, {place.pointer} {address}, align {align}"
         return self.text.read(text, place.buffer.name, address, movable=condition is None)
 
-    def _one_in_branch(self, place: Place, address: str, align: int, condition: Value) -> str:
+    def _one_in_branch(self, place: BufferPointer, address: str, align: int, condition: Value) -> str:
         """An element of a buffer whose first one may just be written; 0 where the condition does not hold."""
         text, kind = self.text, memory_type(place.buffer.dtype)
         before = text.block
@@ -112,7 +112,7 @@ class GpuMemory(Memory):
         text.start_block(after)
         return text.effect(f"phi {kind} [ {loaded}, %{yes} ], [ zeroinitializer, %{before} ]")
 
-    def _harmless(self, place: Place, index: Index) -> str:
+    def _harmless(self, place: BufferPointer, index: Index) -> str:
         """Where to read when there is nothing to read: the first element, of the slot that nobody fills meanwhile."""
         slots = place.buffer.slots
         if slots == 1:
@@ -130,7 +130,9 @@ class GpuMemory(Memory):
         own = self.indices.from_value(self.arithmetic.lane(whole, lane))
         return self.indices.total(((Index(index.constant + index.lane * lane, index.terms), 1), (own, 1)))
 
-    def store(self, place: Place, index: Index, value: Value, condition: Value | None, streaming: bool = False) -> None:
+    def store(
+        self, place: BufferPointer, index: Index, value: Value, condition: Value | None, streaming: bool = False
+    ) -> None:
         """As everywhere; what is not stored in every lane is stored one by one."""
         lanes = 0 if index.is_scalar else self.indices.lanes
         if value.lanes != lanes:
@@ -150,7 +152,7 @@ class GpuMemory(Memory):
         if condition is None:
             self.text.remember(place.buffer.name, (index, lanes), value)
 
-    def _store(self, place: Place, index: Index, bits: str, lanes: int, condition: Value | None) -> None:
+    def _store(self, place: BufferPointer, index: Index, bits: str, lanes: int, condition: Value | None) -> None:
         address, align = self.pointer(place, index), self.alignment(place, index, lanes)
         line = f"store {memory_type(place.buffer.dtype, lanes)} {bits}, {place.pointer} {address}, align {align}"
         if condition is None:
@@ -168,12 +170,14 @@ class GpuMemory(Memory):
         text.close(f"br label %{after}")
         text.start_block(after)
 
-    def prefetch(self, place: Place, index: Index, locality: int) -> None:
+    def prefetch(self, place: BufferPointer, index: Index, locality: int) -> None:
         """Warps hide latency; there is no instruction that LLVM selects."""
 
     # Asynchronous copies
 
-    def copy_later(self, place: Place, index: Index, source: Place, start: Index, condition: Value | None) -> bool:
+    def copy_later(
+        self, place: BufferPointer, index: Index, source: BufferPointer, start: Index, condition: Value | None
+    ) -> bool:
         """Copies elements of an argument to shared memory without waiting; zeros where the condition does not hold.
 
         False where there is no instruction for it, and nothing is done: for less than 4 bytes.
@@ -195,7 +199,7 @@ class GpuMemory(Memory):
         self.text.forget(place.buffer.name)
         return True
 
-    def _pieces(self, place: Place, index: Index, source: Place, start: Index, lanes: int) -> int:
+    def _pieces(self, place: BufferPointer, index: Index, source: BufferPointer, start: Index, lanes: int) -> int:
         """How many lanes one instruction may copy."""
         size = place.buffer.dtype.bytes
         side_by_side = index.lane == start.lane == 1 and not index.vector and not start.vector
@@ -208,7 +212,9 @@ class GpuMemory(Memory):
         )
         return max(1, whole // size)
 
-    def _copy(self, place: Place, to: Index, source: Place, start: Index, size: int, real: Value | None) -> None:
+    def _copy(
+        self, place: BufferPointer, to: Index, source: BufferPointer, start: Index, size: int, real: Value | None
+    ) -> None:
         text = self.text
         address, origin = self.pointer(place, to), self.pointer(source, start)
         if real is not None:

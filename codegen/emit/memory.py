@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...common.errors import InternalError
-from ...tensor.dtype import DType, bf16, boolean, f32
+from ...tensor.dtype import DType, bf16, boolean, f32, i32
 from ..ir.loop_ir import Buffer
 from .index import Index, IndexArithmetic
 from .text import FunctionText
@@ -26,7 +26,7 @@ STRIDED_AT_MOST = 4  # elements from lane to lane that are loaded as whole vecto
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BufferPointer:
     """A buffer and the pointer to its first element. `pointer`: the type of pointers into it."""
 
     buffer: Buffer
@@ -42,7 +42,7 @@ class Memory:
         self.arithmetic = arithmetic
         self.indices = indices
 
-    def pointer(self, place: Place, index: Index) -> str:
+    def pointer(self, place: BufferPointer, index: Index) -> str:
         """The address of lane 0 (without the vector part): one step for each term, outermost loop first, constant last."""
         kind, whole = memory_type(place.buffer.dtype), self.indices.kind
         address = place.base
@@ -64,7 +64,7 @@ class Memory:
             address = self.text.pure(f"getelementptr {kind}, {place.pointer} {address}, i64 {index.constant}", address)
         return address
 
-    def _pointers(self, place: Place, index: Index) -> str:
+    def _pointers(self, place: BufferPointer, index: Index) -> str:
         """The addresses of all lanes."""
         base = self.pointer(place, Index(index.constant, index.terms))
         lanes = self.indices.value(Index(0, (), index.lane, index.vector))
@@ -73,7 +73,7 @@ class Memory:
 
     # Loads
 
-    def load(self, place: Place, index: Index, guard: Value | None, mask: Value | None) -> Value:
+    def load(self, place: BufferPointer, index: Index, guard: Value | None, mask: Value | None) -> Value:
         """The element, or the elements of all lanes. Where `guard` or, in a vector, `mask` does not hold nothing is read.
 
         `guard` stands for a select, `mask` for the real lanes, of which there always is at least one.
@@ -91,7 +91,7 @@ class Memory:
             self.text.remember(name, key if condition is None else (key, condition.text), known)
         return known
 
-    def _load(self, place: Place, index: Index, condition: Value | None) -> Value:
+    def _load(self, place: BufferPointer, index: Index, condition: Value | None) -> Value:
         lanes = 0 if index.is_scalar else self.indices.lanes
         dtype = place.buffer.dtype
         kind = memory_type(dtype, lanes)
@@ -113,14 +113,38 @@ class Memory:
         loaded = self.text.read(text, place.buffer.name, address, movable=condition is None)
         return self._from_memory(loaded, place, lanes)
 
-    def _masked_load(self, place: Place, address: str, condition: Value, kind: str) -> str:
+    def load_words(self, place: BufferPointer, first: Index, mask: Value | None) -> Value | None:
+        """Words of 32 bits that begin at an element of each lane; None where they do not lie side by side."""
+        group, lanes = 32 // place.buffer.dtype.bits, 0 if first.is_scalar else self.indices.lanes
+        if lanes and (first.lane != group or first.vector):
+            return None
+        key = ("words", first, lanes)
+        known = self.text.recall(place.buffer.name, key)
+        if known is None:
+            kind, address = value_type(i32, lanes), self.pointer(place, first)
+            if mask is not None and mask.lanes and lanes:
+                loaded = self._masked_words(place, address, mask, kind)
+            else:
+                text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
+                loaded = self.text.read(text, place.buffer.name, address, movable=True)
+            known = Value(loaded, i32, lanes)
+            self.text.remember(place.buffer.name, key if mask is None else (key, mask.text), known)
+        return known
+
+    def _masked_words(self, place: BufferPointer, address: str, mask: Value, kind: str) -> str:
+        name = f"llvm.masked.load.v{mask.lanes}i32.p0"
+        call = self.arithmetic.module.intrinsic(name, kind, "ptr", mask.type, kind)
+        arguments = f"ptr align {place.buffer.dtype.bytes} {address}, {mask.typed}, {kind} zeroinitializer"
+        return self.text.read(f"{call}({arguments})", place.buffer.name, address, mask.text, movable=True)
+
+    def _masked_load(self, place: BufferPointer, address: str, condition: Value, kind: str) -> str:
         dtype = place.buffer.dtype
         name = f"llvm.masked.load.{_memory_suffix(place.buffer, condition.lanes)}.p0"
         call = self.arithmetic.module.intrinsic(name, kind, "ptr", condition.type, kind)
         arguments = f"ptr align {dtype.bytes} {address}, {condition.typed}, {kind} zeroinitializer"
         return self.text.read(f"{call}({arguments})", place.buffer.name, address, condition.text, movable=True)
 
-    def _strided(self, place: Place, index: Index, condition: Value | None, kind: str) -> str:
+    def _strided(self, place: BufferPointer, index: Index, condition: Value | None, kind: str) -> str:
         """Every second (third, fourth) element: the vectors that lie from the first to the last, then shuffles.
 
         A mask goes to the lanes where its elements lie, so that none is read that does not count.
@@ -140,7 +164,9 @@ class Memory:
             total = self.text.compute(f"shufflevector {kind} {total}, {kind} {loaded}, {picked}", total, loaded)
         return total
 
-    def _part(self, place: Place, address: str, condition: Value | None, taken: dict[int, int], kind: str) -> str:
+    def _part(
+        self, place: BufferPointer, address: str, condition: Value | None, taken: dict[int, int], kind: str
+    ) -> str:
         """A vector of which the lanes `taken` (lane of the result -> lane here) are needed where the condition holds."""
         if condition is None:
             text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
@@ -151,7 +177,7 @@ class Memory:
         mask = Value(self.text.compute(spread, condition.text), boolean, condition.lanes)
         return self._masked_load(place, address, mask, kind)
 
-    def _gather(self, place: Place, index: Index, condition: Value | None, kind: str) -> str:
+    def _gather(self, place: BufferPointer, index: Index, condition: Value | None, kind: str) -> str:
         lanes = self.indices.lanes
         addresses = self._pointers(place, index)
         mask = self.arithmetic.spread(condition or TRUE, lanes)
@@ -168,7 +194,7 @@ class Memory:
         call = self.arithmetic.module.intrinsic(f"llvm.vector.reduce.or.v{condition.lanes}i1", "i1", condition.type)
         return Value(self.text.pure(f"{call}({condition.typed})", condition.text), boolean)
 
-    def _from_memory(self, loaded: str, place: Place, lanes: int) -> Value:
+    def _from_memory(self, loaded: str, place: BufferPointer, lanes: int) -> Value:
         dtype = place.buffer.dtype
         kind = memory_type(dtype, lanes)
         if dtype.name == "bool":
@@ -184,7 +210,9 @@ class Memory:
 
     # Stores
 
-    def store(self, place: Place, index: Index, value: Value, condition: Value | None, streaming: bool = False) -> None:
+    def store(
+        self, place: BufferPointer, index: Index, value: Value, condition: Value | None, streaming: bool = False
+    ) -> None:
         """buffer[index] = value where the condition holds (in each lane, for a vector). A vector index needs lanes."""
         lanes = 0 if index.is_scalar else self.indices.lanes
         if condition == FALSE:
@@ -244,7 +272,7 @@ class Memory:
         text = f"shufflevector <{lanes} x i1> {mask}, <{lanes} x i1> {behind}, <{count} x i32> <{places}>"
         return self.text.pure(text, mask, behind)
 
-    def _streaming_hint(self, place: Place, index: Index, lanes: int) -> str:
+    def _streaming_hint(self, place: BufferPointer, index: Index, lanes: int) -> str:
         """How a streaming store is marked, "" if it cannot be one: it has to be aligned to its size. The function is run only
         when its streamed buffers begin at a multiple of that; see emit/cpu/module.py."""
         size = place.buffer.dtype.bytes
@@ -254,7 +282,7 @@ class Memory:
         )
         return f"align {step}, !nontemporal !0" if aligned and step >= 16 else ""
 
-    def _scatter(self, place: Place, index: Index, bits: str, condition: Value | None) -> None:
+    def _scatter(self, place: BufferPointer, index: Index, bits: str, condition: Value | None) -> None:
         lanes = self.indices.lanes
         addresses = self._pointers(place, index)
         mask = self.arithmetic.spread(condition or TRUE, lanes)
@@ -282,7 +310,7 @@ class Memory:
             return self.text.compute(f"trunc {wide} {bits} to {kind}", bits)
         return value.text
 
-    def prefetch(self, place: Place, index: Index, locality: int) -> None:
+    def prefetch(self, place: BufferPointer, index: Index, locality: int) -> None:
         """A hint for the line of lane 0."""
         address = self.pointer(place, Index(index.constant, index.terms))
         call = self.arithmetic.module.intrinsic("llvm.prefetch.p0", "void", "ptr", "i32", "i32", "i32")

@@ -33,7 +33,7 @@ from .effects import Effects, Predicate
 from .expressions import Binding
 from .index import Index
 from .matrix.amx import MatrixText
-from .memory import Key, Place
+from .memory import BufferPointer, Key
 from .text import Walks
 from .types import Value, memory_type
 
@@ -106,13 +106,13 @@ class Statements(Effects):
         if buffer.scope is Scope.TILE:
             if any(place.buffer.scope is Scope.TILE for place in self.at.places.values()):
                 raise InternalError(f"the tiles {buffer.name!r} are made while others hold the matrix unit's registers")
-            self.at.places[buffer.name] = Place(buffer, "")
+            self.at.places[buffer.name] = BufferPointer(buffer, "")
             self.emit(node.body)
         elif buffer.scope is Scope.REGISTER:
             held = self.at.registers.values.get(buffer.name)
             self.at.registers.values[buffer.name] = {}
             self.births[buffer.name] = len(self.at.bindings)
-            self.at.places[buffer.name] = Place(buffer, "")
+            self.at.places[buffer.name] = BufferPointer(buffer, "")
             if self.indices.lanes:
                 self.at.private = private | {buffer.name}
             self.emit(node.body)
@@ -130,9 +130,9 @@ class Statements(Effects):
         else:
             self.at.places[buffer.name] = before
 
-    def placed(self, buffer: Buffer) -> Place:
+    def placed(self, buffer: Buffer) -> BufferPointer:
         """A buffer in memory of this thread."""
-        return Place(buffer, self.base(buffer))
+        return BufferPointer(buffer, self.base(buffer))
 
     def base(self, buffer: Buffer) -> str:
         """Memory of this thread."""

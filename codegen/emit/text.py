@@ -36,7 +36,7 @@ class Walks:
         self.found: dict[tuple[str, int], tuple[str, str]] = {}
 
 
-class Scope:
+class CodeScope:
     """Code being written. `lines` grows until the scope's next block begins.
 
     branch: an arm, of which perhaps another is run instead. certain: run at least once whenever its parent is.
@@ -62,7 +62,7 @@ class FunctionText:
         self._count = first_name
         self.entry: list[str] = []  # allocas stand before everything else
         self.chunks: list[list[str]] = []
-        self.scopes: list[Scope] = [Scope(self._chunk(), False, True, frozenset())]
+        self.scopes: list[CodeScope] = [CodeScope(self._chunk(), False, True, frozenset())]
         self.block = "entry"
         self._floor = 0  # the innermost scope that is an arm of a branch
         self.levels: dict[str, int] = {}  # the scope that a name belongs to; literals and parameters have no entry
@@ -111,7 +111,7 @@ class FunctionText:
                 self.levels[known] = level
         return known
 
-    def scope_of(self, names: Iterable[str]) -> Scope:
+    def scope_of(self, names: Iterable[str]) -> CodeScope:
         """The innermost scope that one of the names belongs to: what is pure and made of them can be remembered there."""
         return self.scopes[max([self.levels.get(name, 0) for name in names], default=0)]
 
@@ -199,7 +199,7 @@ class FunctionText:
         scope whose code begins in block `label`. Returns the lines at the top of that block, for phis."""
         top = self._chunk()
         top += [f"  {terminator}", f"{label}:"] if terminator else [f"{label}:"]
-        self.scopes.append(Scope(self._chunk(), branch, certain, writes))
+        self.scopes.append(CodeScope(self._chunk(), branch, certain, writes))
         if branch:
             self._floor = len(self.scopes) - 1
         self.block = label

@@ -15,11 +15,12 @@ from ...tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64
 from ...tensor.language import COMPARISONS, LOGIC, WORDS
 from ..math import functions as math
 from ..math.intrinsics import INTRINSICS
-from .bf16_words import half, pair, round_bf16
+from .bf16_words import round_bf16
 from .module_text import ModuleText
 from .rounding import ROUNDING, rounded
 from .text import FunctionText
 from .types import FALSE, TRUE, Value, literal, suffix, value_type, vector
+from .words import words
 
 _FLOAT_TESTS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _SIGNED_TESTS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
@@ -121,7 +122,7 @@ class Arithmetic:
         if name in LOGIC:
             return self._logic(name, args)
         if name in WORDS:
-            return pair(self, *args) if name == "bf16_pair" else half(self, name, *args)
+            return words(self, name, args)
         if dtype.is_float and dtype.bits == 16:
             wide = self.apply(name, [self.cast(arg, f32) for arg in args], f32)
             return self.cast(wide, dtype)
@@ -219,6 +220,11 @@ class Arithmetic:
             return args[0]
         lanes, (left, right) = self.together(*args)
         return Value(self._instruct(f"{name} {left.typed}, {right.text}", left, right), boolean, lanes)
+
+    def flipped(self, word: Value, bits: int) -> Value:
+        """An integer with some bits the other way round."""
+        other = self.spread(Value(literal(bits, word.dtype), word.dtype), word.lanes)
+        return Value(self._instruct(f"xor {word.typed}, {other.text}", word), word.dtype, word.lanes)
 
     def both(self, left: Value | None, right: Value | None) -> Value | None:
         """The conjunction of two conditions; None holds always."""

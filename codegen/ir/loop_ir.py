@@ -44,8 +44,8 @@ Meaning
   sum. A quotient by what stays the same in a loop over vectors may be a product with its reciprocal, where that is an
   ordinary number (passes/reciprocals.py).
 * The bytes of a buffer with `swizzle` b are exchanged within lines of 128: byte o is at o ^ (((o >> 7) & (2^b - 1)) << 4).
-* A TILE buffer is [row tiles, column tiles, 16, 16]: registers of a matrix unit, touched by Matrix statements alone. A tile in
-  memory is 16 rows of 16 elements of 32 bits that lie side by side, the rows `pitch` elements apart.
+* A TILE buffer is [row tiles, column tiles, m, n]: registers of a matrix unit, touched by Matrix
+  statements alone. A tile in memory is m rows of n elements of 32 bits that lie side by side, the rows `pitch` elements apart.
 * An asynchronous store copies from an argument to a SHARED buffer; nobody reads it before a Wait and a Barrier.
 """
 
@@ -250,7 +250,7 @@ class MatrixMove(Statement):
 class MatrixMultiply(Statement):
     """Adds products of tiles of words, each word two bf16 (bf16_pair):
 
-        tiles[r, c, m, n] += sum over pairs (p, q), k < 16 of  low(X[m, k]) * low(Y[k, n]) + high(X[m, k]) * high(Y[k, n])
+        tiles[r, c, m, n] += sum over pairs (p, q), all k of  low(X[m, k]) * low(Y[k, n]) + high(X[m, k]) * high(Y[k, n])
 
     X = rows[r][p], Y = columns[c][q]: the first elements of tiles in memory, whose rows are the pitches apart. Sums are those
     of the unit: in f32, numbers below the normal ones taken as zero.

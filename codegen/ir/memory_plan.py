@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .facts import facts
 from .loop_ir import Allocate, Buffer, LoopProgram, Scope, Statement, substatements
 
 ALIGNMENT = 64
@@ -14,11 +16,15 @@ STAGGER = 5 * ALIGNMENT  # buffers of the same rows begin at different places of
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Byte offsets of PREPARED and WORKSPACE buffers by name. Each thread's private bytes follow the shared ones."""
+    """Byte offsets of PREPARED and WORKSPACE buffers by name. Each thread's private bytes follow the shared ones.
+
+    What only the prepare nests read lies behind all else that is prepared: nobody needs it when they have run.
+    """
 
     prepared: dict[str, int]
     workspace: dict[str, int]
-    prepared_bytes: int
+    prepared_bytes: int  # that calls read
+    preparing_bytes: int  # behind those, while the kernel is prepared
     shared_bytes: int
     private_bytes: int  # of the nest that needs most; each has its own at the same place
     threads: int
@@ -31,15 +37,21 @@ class MemoryPlan:
 
 def plan_memory(program: LoopProgram, threads: int) -> MemoryPlan:
     """Lays out a program that runs on `threads` threads."""
-    prepared: dict[str, int] = {}
-    workspace: dict[str, int] = {}
-    ends = {Scope.PREPARED: 0, Scope.WORKSPACE: 0}
-    for buffer in program.globals:
-        if buffer.scope in ends:
-            offsets = prepared if buffer.scope is Scope.PREPARED else workspace
-            offsets[buffer.name], ends[buffer.scope] = place_scratch(ends[buffer.scope], buffer)
+    ahead = [buffer for buffer in program.globals if buffer.scope is Scope.PREPARED]
+    called = frozenset().union(*(facts(nest.body).buffers for nest in program.nests)) if ahead else frozenset()
+    prepared, kept = _laid(0, [buffer for buffer in ahead if buffer.name in called])
+    passing, end = _laid(kept, [buffer for buffer in ahead if buffer.name not in called])
+    workspace, shared = _laid(0, [buffer for buffer in program.globals if buffer.scope is Scope.WORKSPACE])
     private = max((private_bytes(nest.body) for nest in (*program.prepare, *program.nests)), default=0)
-    return MemoryPlan(prepared, workspace, _up(ends[Scope.PREPARED]), _up(ends[Scope.WORKSPACE]), private, threads)
+    return MemoryPlan(prepared | passing, workspace, kept, end - kept, shared, private, threads)
+
+
+def _laid(used: int, buffers: Sequence[Buffer]) -> tuple[dict[str, int], int]:
+    """The offsets of buffers behind `used` bytes, and the bytes used then."""
+    offsets: dict[str, int] = {}
+    for buffer in buffers:
+        offsets[buffer.name], used = place_scratch(used, buffer)
+    return offsets, _up(used)
 
 
 def place_scratch(used: int, buffer: Buffer) -> tuple[int, int]:

@@ -83,14 +83,14 @@ class _Line:
 
 def parse_loops(text: str) -> LoopProgram:
     """The program that `print_loops` printed. ProgramError marks the line that is not as the grammar says."""
-    reader = _Reader(text)
+    reader = _LoopReader(text)
     try:
         return reader.program()
     except (ValueError, KeyError, IndexError) as error:  # a number that is none, a tile before the first one
         _wrong(reader.lines[max(reader.at - 1, 0)], f"loop IR as print_loops prints it ({error})")
 
 
-class _Reader:
+class _LoopReader:
     """Reads lines from top to bottom; `tensors` is what may be indexed where it stands."""
 
     def __init__(self, text: str) -> None:

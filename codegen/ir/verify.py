@@ -44,7 +44,7 @@ from .loop_ir import LoopProgram
 from .verify_indices import Corners
 from .verify_names import buffer_faults
 from .verify_nest import GIVEN, SHARED, NestVerifier
-from .verify_report import Fault, Report
+from .verify_report import VerifierReport, Violation
 
 SHOWN = 8  # faults that an error tells
 
@@ -60,9 +60,9 @@ def verify(program: LoopProgram, when: str = "") -> None:
         )
 
 
-def faults(program: LoopProgram) -> list[Fault]:
+def faults(program: LoopProgram) -> list[Violation]:
     """All broken invariants of a program."""
-    report = Report()
+    report = VerifierReport()
     for buffers, scopes in ((program.arguments, GIVEN), (program.globals, SHARED)):
         for buffer in buffers:
             buffer_faults(buffer, scopes, report)

@@ -39,7 +39,7 @@ from .loop_ir import (
     Store,
     Update,
 )
-from .verify_report import Report
+from .verify_report import VerifierReport
 
 BITS = 5
 CORNERS = 1 << BITS
@@ -59,7 +59,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 class Corners:
     """Executes one nest in its corners."""
 
-    def __init__(self, program: LoopProgram, nest: Nest, report: Report) -> None:
+    def __init__(self, program: LoopProgram, nest: Nest, report: VerifierReport) -> None:
         self.report = report
         self.nest = nest
         self.buffers = {buffer.name: buffer for buffer in (*program.arguments, *program.globals)}

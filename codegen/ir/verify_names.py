@@ -11,7 +11,7 @@ from ...tensor.expr import Expr, Op, Read, Var, children
 from .facts import differs
 from .loop_ir import BLOCK_INDEX, THREAD_INDEX, Buffer, LoopKind, LoopProgram, Nest, Scope
 from .verify_operands import type_fault
-from .verify_report import Report
+from .verify_report import VerifierReport
 
 READ_ONLY = (Scope.INPUT, Scope.CONSTANT, Scope.TABLE)
 TILE = 16  # rows of a tile of a matrix unit, and elements of a row
@@ -26,7 +26,7 @@ class Variable:
 
 
 @dataclass(slots=True)
-class Made:
+class Allocation:
     """An allocated buffer: how many PARALLEL loops and conditions were around, whether something has been written to it, and is
     read at all."""
 
@@ -36,17 +36,17 @@ class Made:
     read: bool = False
 
 
-class Names:
+class SymbolTable:
     """What is in scope at one place of a nest."""
 
-    def __init__(self, program: LoopProgram, nest: Nest, report: Report) -> None:
+    def __init__(self, program: LoopProgram, nest: Nest, report: VerifierReport) -> None:
         self.program = program
         self.nest = nest
         self.report = report
         self.gpu = nest.threads > 0
         self.buffers = {buffer.name: buffer for buffer in (*program.arguments, *program.globals)}
         self.variables = {v.name: Variable(False, v is THREAD_INDEX) for v in (BLOCK_INDEX, THREAD_INDEX) if self.gpu}
-        self.made: dict[str, Made] = {}
+        self.made: dict[str, Allocation] = {}
         self.reads: set[str] = set()
         self.kinds: list[LoopKind] = []  # of the loops around
         self.apart = False  # whether only some threads come here
@@ -171,7 +171,7 @@ class Names:
         return self.gpu and differs(expr, frozenset(name for name, v in self.variables.items() if v.differs))
 
 
-def buffer_faults(buffer: Buffer, scopes: tuple[Scope, ...], report: Report) -> None:
+def buffer_faults(buffer: Buffer, scopes: tuple[Scope, ...], report: VerifierReport) -> None:
     """What is wrong with a buffer that is to be in one of some scopes."""
     if buffer.scope not in scopes:
         report.add(f"the buffer {buffer.name!r} is in {buffer.scope} memory, not in {' or '.join(scopes)}")

@@ -27,7 +27,7 @@ from .loop_ir import (
     Wait,
     statements,
 )
-from .verify_names import Made, Names, Variable, buffer_faults
+from .verify_names import Allocation, SymbolTable, Variable, buffer_faults
 
 GIVEN = (Scope.INPUT, Scope.CONSTANT, Scope.OUTPUT)
 SHARED = (Scope.PREPARED, Scope.WORKSPACE, Scope.TABLE)
@@ -36,7 +36,7 @@ BOUND = (LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
 COMBINERS = ("sum", "prod", "max", "min")
 
 
-class NestVerifier(Names):
+class NestVerifier(SymbolTable):
     """Verifies one nest; what is wrong goes to `report`."""
 
     def run(self) -> None:
@@ -164,7 +164,7 @@ class NestVerifier(Names):
             self.report.add("tiles are made while others hold the registers of the matrix unit")
         outer = self.buffers.get(name)
         self.buffers[name] = buffer
-        made = self.made[name] = Made(self.kinds.count(LoopKind.PARALLEL), self.guards)
+        made = self.made[name] = Allocation(self.kinds.count(LoopKind.PARALLEL), self.guards)
         self.statement(body)
         self.made.pop(name, None)
         if made.read and not made.written:

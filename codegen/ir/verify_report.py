@@ -9,7 +9,7 @@ from .printing import statement_lines
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Violation:
     """One broken invariant. `place`: the nest, and the statements around, from the outermost inward."""
 
     place: tuple[str, ...]
@@ -19,16 +19,16 @@ class Fault:
         return "\n".join([self.text, *("  " * (depth + 1) + line for depth, line in enumerate(self.place))])
 
 
-class Report:
+class VerifierReport:
     """Collects faults. `path`: where the verifier is now."""
 
     def __init__(self) -> None:
-        self.faults: list[Fault] = []
+        self.faults: list[Violation] = []
         self.path: list[Nest | Statement] = []
 
     def add(self, text: str) -> None:
         """A fault at this place."""
-        self.faults.append(Fault(tuple(_head(node) for node in self.path if not isinstance(node, Block)), text))
+        self.faults.append(Violation(tuple(_head(node) for node in self.path if not isinstance(node, Block)), text))
 
 
 def _head(node: Nest | Statement) -> str:

@@ -24,7 +24,7 @@ from ...tensor.expr import Expr, Op, Read
 from ..ir.index import ceil_div, floor_div, known, minus, number, plus, times
 from ..ir.loop_ir import Block, Buffer, For, If, Let, Scope, Statement
 from .loops import Leaf, LoopLowering, Next
-from .view import Place, View, fixed
+from .view import AxisRange, View, fixed
 
 ARGUMENTS = (Scope.INPUT, Scope.OUTPUT)  # what begins at a line, if the caller wants speed
 
@@ -53,8 +53,8 @@ def aligned_points(
     def most(inner: View) -> Statement:
         place = inner.places[stage.stage, vector.axis]
         tiles = times(floor_div(place.size, tile, names.bounds), tile)
-        after = Place(plus(place.position, tiles), minus(place.size, tiles))
-        whole = rest(inner.moved(stage.stage, vector.axis, Place(place.position, tiles)), depth)
+        after = AxisRange(plus(place.position, tiles), minus(place.size, tiles))
+        whole = rest(inner.moved(stage.stage, vector.axis, AxisRange(place.position, tiles)), depth)
         end = inner.moved(stage.stage, vector.axis, after).opening(outer.name, number(0))
         return Block((whole, lowering.with_attached(end, outer, vectors)))
 
@@ -62,10 +62,10 @@ def aligned_points(
         place = inner.places[stage.stage, vector.axis]
         count = floor_div(place.size, lanes, names.bounds)
         variable = names.variable(vector.name, max(1, tile // lanes))
-        here = Place(plus(place.position, times(variable, lanes)), number(lanes))
+        here = AxisRange(plus(place.position, times(variable, lanes)), number(lanes))
         one = lowering.alone(replace(inner.moved(stage.stage, vector.axis, here), edge=False), [vector], leaf)
         left = minus(place.size, times(count, lanes))
-        last = few(inner.moved(stage.stage, vector.axis, Place(plus(place.position, times(count, lanes)), left)))
+        last = few(inner.moved(stage.stage, vector.axis, AxisRange(plus(place.position, times(count, lanes)), left)))
         return Block((For(variable.name, count, one), If(Op("lt", (number(0), left), boolean), last)))
 
     return _in_two(lowering, view, few, most)
@@ -102,8 +102,8 @@ def _in_two(
         return rest(view)
     first = names.variable("first", lanes)
     distance = minus(times(ceil_div(start, lanes, names.bounds), lanes), start)
-    few = view.moved(stage.stage, vector.axis, Place(place.position, first))
-    most = view.moved(stage.stage, vector.axis, Place(plus(place.position, first), minus(place.size, first)))
+    few = view.moved(stage.stage, vector.axis, AxisRange(place.position, first))
+    most = view.moved(stage.stage, vector.axis, AxisRange(plus(place.position, first), minus(place.size, first)))
     some = Op("lt", (number(0), first), boolean)
     return Let(first.name, distance, Block((If(some, head(few)), rest(most))))
 
@@ -149,7 +149,7 @@ def _moves(
 ) -> bool:
     """Whether neighbours along an axis are neighbours in memory."""
     place = view.places[lowering.stage.stage, axis]
-    later = view.moved(lowering.stage.stage, axis, Place(plus(place.position, number(1)), place.size))
+    later = view.moved(lowering.stage.stage, axis, AxisRange(plus(place.position, number(1)), place.size))
     return known(minus(_linear(*at(later)), start)) == 1
 
 

@@ -23,7 +23,7 @@ from ...tensor.identity import identity
 from ..ir.index import ceil_div, number, plus, smaller, times
 from ..ir.loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement, Store, Update
 from .loops import Next
-from .view import Place, View, fixed
+from .view import AxisRange, View, fixed
 
 if TYPE_CHECKING:
     from .nest import StageLowering
@@ -127,5 +127,5 @@ def _pieces(
     least = smaller(number(length), plus(place.size, times(variable, -length)))
     names.multiples[size.name] = names.multiple(least)
     position = plus(place.position, times(variable, length))
-    body = inner(view.moved(lowering.stage.stage, loop.axis, Place(position, size)))
+    body = inner(view.moved(lowering.stage.stage, loop.axis, AxisRange(position, size)))
     return For(variable.name, ceil_div(place.size, length, names.bounds), Let(size.name, least, body))

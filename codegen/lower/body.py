@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...schedules.boxes import axis_forms
 from ...schedules.loops import LoopTree, StageLoops
-from ...schedules.regions import axis_forms
 from ...tensor.expr import Const, Expr, Op, Read, Var, const, rewrite
 from ...tensor.indices.affine import simplify
 from ..ir.index import both, inside, plus, times
@@ -22,7 +22,7 @@ def stored(buffer: Buffer, view: View, statement: Statement) -> Statement:
     return If(view.only, statement)
 
 
-class Body:
+class StageBody:
     """Writes values and stores of the stages of a tree."""
 
     def __init__(self, tree: LoopTree, storage: dict[str, Storage], names: Names) -> None:

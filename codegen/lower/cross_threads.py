@@ -25,7 +25,7 @@ from ..ir.loop_ir import (
     Store,
     Update,
 )
-from .thread_groups import Piece
+from .thread_groups import BoundLoop
 from .threads import BoundLoops
 from .view import Names, View
 
@@ -67,7 +67,7 @@ class CrossThreads:
         pieces = [piece for group in self.threads.groups for piece in group.pieces]
         return all(piece.loop.name in crossing or piece.extent == 1 for piece in pieces)
 
-    def _shuffled(self, crossing: set[str]) -> list[Piece]:
+    def _shuffled(self, crossing: set[str]) -> list[BoundLoop]:
         """The reducing loops that xor of lane numbers reaches: powers of two inside of a warp."""
         found = []
         for piece in self.threads.flat().pieces:
@@ -76,7 +76,7 @@ class CrossThreads:
                 found.append(piece)
         return found
 
-    def _rest(self, crossing: set[str]) -> list[Piece]:
+    def _rest(self, crossing: set[str]) -> list[BoundLoop]:
         done = self._shuffled(crossing)
         return [p for p in self.threads.flat().pieces if p.loop.name in crossing and p not in done]
 

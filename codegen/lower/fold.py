@@ -32,7 +32,7 @@ from ..ir.loop_ir import Allocate, Block, Buffer, If, Scope, Statement, Store
 from .body import stored
 from .loops import Around, LoopLowering
 from .useful import shortened
-from .view import ALONE, Place, Team, View, fixed
+from .view import ALONE, AxisRange, Team, View, fixed
 
 
 class FoldLowering(LoopLowering):
@@ -191,11 +191,11 @@ class FoldLowering(LoopLowering):
         def leaf(v: View) -> Statement:
             box = v.places[self.stage.stage, found.axis]
             position = self.nest.body.at(self.stage, found.place, v)
-            at = v.moved(self.stage.stage, found.axis, Place(position, literal(1)))
+            at = v.moved(self.stage.stage, found.axis, AxisRange(position, literal(1)))
             buffer, indices = self.nest.body.place(self.stage, number, at)
             value = self._value(at, found.value, initial)
             store = stored(buffer, at, Store(buffer.name, indices, value))
-            if box == Place(literal(0), literal(self.definition.axis(found.axis).extent)):
+            if box == AxisRange(literal(0), literal(self.definition.axis(found.axis).extent)):
                 return store
             return If((position >= box.position) & (position < plus(box.position, box.size)), store)
 

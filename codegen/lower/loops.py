@@ -13,11 +13,11 @@ from ...targets.target import Target
 from ...tensor.program import Stage
 from ..ir.index import both, ceil_div, floor_div, known, less, number, plus, smaller, times
 from ..ir.loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement
-from .body import Body
+from .body import StageBody
 from .prefetch import prefetches
 from .storage import Storage
 from .threads import BoundLoops
-from .view import ALONE, Inner, Names, Place, Team, View, fixed
+from .view import ALONE, AxisRange, Inner, Names, Team, View, fixed
 
 Leaf = Callable[[View], Statement]
 Next = Callable[[View, int], Statement]
@@ -31,7 +31,7 @@ class Around(Protocol):
     target: Target
     storage: dict[str, Storage]
     names: Names
-    body: Body
+    body: StageBody
 
     def attached(self, name: str, view: View) -> tuple[View, Statement]:
         """An attached stage opened in a view; the view that comes back knows where its box begins."""
@@ -62,12 +62,21 @@ class LoopLowering:
                 continue
             view, statement = self.nest.attached(name, view)
             before.append(statement)
-            buffers = [self.nest.storage[t.name].buffer for t in self.nest.tree.definition(name).tensors]
-            made += [buffer for buffer in buffers if buffer.scope is not Scope.OUTPUT]
+            if self.nest.tree.by_stage[name].stored is None:
+                made += self._buffers(name)
+        for inside in self.loops[self.stage.position(loop.name) + 1 :][:1]:
+            for name in self.nest.tree.attached.get((self.stage.stage, inside.name), ()):
+                if self.nest.tree.by_stage[name].stored == loop.name:
+                    made += self._buffers(name)
         body = Block((*before, inner(view))) if before else inner(view)
         for buffer in reversed(made):
             body = Allocate(buffer, body)
         return body
+
+    def _buffers(self, stage: str) -> list[Buffer]:
+        """The buffers of an attached stage that its loop allocates."""
+        buffers = [self.nest.storage[t.name].buffer for t in self.nest.tree.definition(stage).tensors]
+        return [buffer for buffer in buffers if buffer.scope is not Scope.OUTPUT]
 
     def clamped_loop(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
         """A loop that stops at the edge."""
@@ -83,14 +92,14 @@ class LoopLowering:
         # an unrolled reduction piece that could not be merged with the loop around it runs as a loop
         kind = LoopKind.PARALLEL if loop.kind is LoopKind.PARALLEL else LoopKind.SERIAL
         if self.names.multiple(place.size) % stride == 0:
-            body = inner(view.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
+            body = inner(view.moved(self.stage.stage, loop.axis, AxisRange(position, number(stride))))
         else:
             size = self.names.variable(f"{loop.name}.size", stride + 1)
             left = plus(place.size, times(variable, -stride))
             least = smaller(number(stride), left)
             self.names.multiples[size.name] = self.names.multiple(least)
             self.threads.sized(size, loop, left)
-            body = inner(view.moved(self.stage.stage, loop.axis, Place(position, size)))
+            body = inner(view.moved(self.stage.stage, loop.axis, AxisRange(position, size)))
             body = Let(size.name, least, body)
         if self.threads.binds(loop):
             return self.threads.branch(view, loop, variable, extent, body)
@@ -117,12 +126,12 @@ class LoopLowering:
         # without a loop around the lanes nobody has peeled off the last trip
         ragged = (view.tail or loop is self.stage.pieces(loop.axis)[0]) if reduces else view.edge
         if not ragged or (points is not None and points >= stride * extent):
-            body = inner(below.moved(self.stage.stage, loop.axis, Place(position, number(stride))))
+            body = inner(below.moved(self.stage.stage, loop.axis, AxisRange(position, number(stride))))
             return self.threads.trips(view, loop, variable, body, None, label)
         # a GPU's lanes are few: often each trip is there as a whole or not at all
         whole = self.nest.target.is_gpu and self.names.multiple(place.size) % stride == 0
         left = number(stride) if whole else plus(place.size, times(variable, -stride))
-        below = below.moved(self.stage.stage, loop.axis, Place(position, left))
+        below = below.moved(self.stage.stage, loop.axis, AxisRange(position, left))
         below = replace(below, tail=True) if reduces else below
         if reduces or self.stage.copies is not None:
             # zeros fill the overhang of a copy, the identity that of a reduction

@@ -1,4 +1,4 @@
-"""A tensorized stage: sums of products of bf16 pairs on a matrix unit whose tiles are 16 x 16.
+"""A tensorized stage: sums of products of bf16 pairs on a matrix unit, here one of tiles of 16 rows and columns.
 
     for k: 32 { unroll r < 2, c < 2 { unroll m < 16, vector n < 16, unroll l < 16 { acc += low * low + high * high } } }
     ->  tiles = 0;  for k: 32 { multiply tiles };  store tiles
@@ -19,7 +19,7 @@ from ...common.errors import ScheduleError
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ...schedules.regions import opening
 from ...schedules.steps.checks import wrong
-from ...targets.matrix_unit import SIDE
+from ...targets.matrix_instructions import MATRIX_INSTRUCTIONS, InstructionScope, MatrixInstruction
 from ...targets.target import Target
 from ...tensor.expr import Expr, Read
 from ...tensor.indices.affine import affine, simplify
@@ -39,12 +39,12 @@ from ..ir.loop_ir import (
     Statement,
 )
 from .prefetch_next import prefetch_next
-from .view import Place, View, fixed
+from .view import AxisRange, View, fixed
 
 if TYPE_CHECKING:
     from .nest import StageLowering
 
-INTRINSICS = frozenset(("amx_bf16",))
+INTRINSICS = {name: row for name, row in MATRIX_INSTRUCTIONS.items() if row.scope is InstructionScope.TILES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,9 @@ class TileLoops:
 def tile_loops(tree: LoopTree, stage: StageLoops) -> TileLoops:
     """The loops, if they are as the head of this file says. ScheduleError otherwise."""
     kinds = [LoopKind.UNROLL, LoopKind.UNROLL, LoopKind.UNROLL, LoopKind.VECTOR, LoopKind.UNROLL]
-    found = stage.loops[-5:]
-    fits = [loop.kind for loop in found] == kinds and all(fixed(loop.extent) == SIDE for loop in found[2:])
+    unit, found = INTRINSICS[stage.tensorized or ""], stage.loops[-5:]
+    fits = [loop.kind for loop in found] == kinds
+    fits = fits and tuple(fixed(loop.extent) for loop in found[2:]) == (unit.m, unit.n, unit.words)
     reductions = {a.name for a in tree.definition(stage.stage).reduction}
     if fits:
         loops = TileLoops(*found)
@@ -74,8 +75,8 @@ def tile_loops(tree: LoopTree, stage: StageLoops) -> TileLoops:
     if not fits:
         raise wrong(
             tree, stage.stage, f"the loops of {stage.stage} are not those of {stage.tensorized}",
-            expected="innermost: a loop of the reduction, unroll rows in tiles, unroll columns in tiles, unroll 16 rows, "
-            "vectorize 16 columns, unroll an axis of 16 words",
+            expected="innermost: a loop of the reduction, unroll rows in tiles, unroll columns in tiles, "
+            f"unroll {unit.m} rows, vectorize {unit.n} columns, unroll an axis of {unit.words} words",
         )  # fmt: skip
     return loops
 
@@ -90,6 +91,7 @@ class MatrixTile:
         self.depth = depth
         self.inner = len(lowering.loops) - 5
         self.loops = tile_loops(self.tree, self.stage)
+        self.unit: MatrixInstruction = INTRINSICS[self.stage.tensorized or ""]
         definition = lowering.definition
         pairs = matrix_pairs(definition.bodies[0], self.loops.row.axis, self.loops.column.axis)
         if pairs is None:
@@ -102,7 +104,8 @@ class MatrixTile:
 
     def statement(self, view: View) -> Statement:
         """The whole accumulation, with a body for each number of tiles that there can be."""
-        rows, columns = (self._counts(view, loop) for loop in (self.loops.rows, self.loops.columns))
+        rows = self._counts(view, self.loops.rows, self.unit.m)
+        columns = self._counts(view, self.loops.columns, self.unit.n)
         statement: Statement | None = None
         whole = self._body(view, rows[0], columns[0])
         for height, width in reversed(list(product(rows, columns))):
@@ -113,33 +116,34 @@ class MatrixTile:
                 statement = body
                 continue
             condition: Expr | None = None
-            for loop, count, counts in ((self.loops.rows, height, rows), (self.loops.columns, width, columns)):
+            sides = (self.loops.rows, height, rows, self.unit.m), (self.loops.columns, width, columns, self.unit.n)
+            for loop, count, counts, side in sides:
                 if count != counts[-1]:
                     fewer = counts[counts.index(count) + 1]
                     size = view.places[self.stage.stage, loop.axis].size
-                    condition = both(condition, less(number(fewer * SIDE), size))
+                    condition = both(condition, less(number(fewer * side), size))
             assert condition is not None
             statement = If(condition, body, statement)
         assert statement is not None
         return statement
 
-    def _counts(self, view: View, loop: Loop) -> list[int]:
-        """How many tiles there can be along the axis of a loop over tiles, in descending order."""
+    def _counts(self, view: View, loop: Loop, side: int) -> list[int]:
+        """How many tiles of a side there can be along the axis of a loop over tiles, in descending order."""
         most = fixed(loop.extent)
         size = known(view.places[self.stage.stage, loop.axis].size)
         if size is not None:
-            return [min(most, -(-size // SIDE))]
+            return [min(most, -(-size // side))]
         found = {most}
         for points, count in opening(self.tree, self.stage).sizes[loop.axis]:
-            rest = fixed(points) % (most * SIDE)
+            rest = fixed(points) % (most * side)
             if fixed(count) and rest:
-                found.add(-(-rest // SIDE))
+                found.add(-(-rest // side))
         return sorted(found, reverse=True)
 
     def _body(self, view: View, height: int, width: int) -> Statement:
         name = self.lowering.names.fresh(f"{self.stage.stage}.tiles")
         dtype = self.lowering.definition.tensors[0].dtype
-        tiles = Buffer(name, dtype, (height, width, SIDE, SIDE), Scope.TILE)
+        tiles = Buffer(name, dtype, (height, width, self.unit.m, self.unit.n), Scope.TILE)
         moves = self._moves(view, name, height, width)
         start: Statement = MatrixClear(name)
         first = self.lowering.first_trip(view)
@@ -166,7 +170,7 @@ class MatrixTile:
             position = places[self.stage.stage, loop.axis].position
             if moves.get(loop):
                 position = plus(position, number(moves[loop] * fixed(loop.stride)))
-            places[self.stage.stage, loop.axis] = Place(position, point)
+            places[self.stage.stage, loop.axis] = AxisRange(position, point)
         return replace(view, places=places)
 
     def _moves(self, view: View, tiles: str, height: int, width: int) -> list[Callable[[bool], Statement]]:
@@ -209,7 +213,8 @@ class MatrixTile:
         pitch, step = (self._distance(shape, first, other) for other in (below, beside))
         if pitch is None or step != 1:
             raise wrong(
-                self.tree, self.stage.stage, f"a tile of {first.tensor} is no 16 rows of 64 bytes in memory",
+                self.tree, self.stage.stage,
+                f"a tile of {first.tensor} is no {self.unit.m} rows of {self.unit.row_bytes} bytes in memory",
                 expected="elements side by side along a row, rows at equal distances",
             )  # fmt: skip
         return pitch
@@ -257,10 +262,11 @@ def check_intrinsic(tree: LoopTree, stage: StageLoops, target: Target) -> Schedu
             tree, stage.stage, f"there is no code generator for the instruction {stage.tensorized}",
             expected=", ".join(sorted(INTRINSICS)),
         )  # fmt: skip
-    if not target.has_matrix_unit:
+    row = INTRINSICS[stage.tensorized]
+    if row not in target.matrix_instructions:
         return wrong(
             tree, stage.stage, f"{stage.stage} needs the instruction {stage.tensorized}, which the target does not have",
-            expected="a target with amx-bf16 and vectors of 512 bits, as x86:avx512+amx",
+            expected=f"a target with {', '.join(sorted(row.features))} and vectors of {row.vector_bits} bits, as {row.example}",
         )  # fmt: skip
     try:
         tile_loops(tree, stage)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ...schedules.boxes import box_axes, kept_points
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ...schedules.plan.partial import parts_of
 from ...schedules.plan.stage import Plan
 from ...schedules.plan.threads import BOUND
-from ...schedules.regions import box_axes, full_tile, opening
+from ...schedules.regions import full_tile, opening
 from ...schedules.steps.checks import wrong
 from ...targets.target import Target
 from ...tensor.dtype import boolean
@@ -33,7 +34,7 @@ from ..ir.loop_ir import (
 )
 from .aligned import aligned_points, aligned_reduction, aligned_start
 from .blocked_sums import cut_of, summed_apart
-from .body import Body, stored
+from .body import StageBody, stored
 from .cross_threads import CrossThreads
 from .exceptional import where_asked
 from .fold import FoldLowering
@@ -41,11 +42,11 @@ from .loops import Around, LoopLowering, Next
 from .matrix import MatrixTile
 from .prefetch_next import prefetch_next
 from .refusals_gpu import check_launch, check_shared
-from .software_pipeline import Pipeline, stages_of
+from .software_pipeline import SoftwarePipeline, stages_of
 from .storage import Storage
 from .thread_groups import blocks, threads_of, whole_block
 from .useful import shortened
-from .view import ALONE, Names, Place, Team, View, fixed
+from .view import ALONE, AxisRange, Names, Team, View, fixed
 
 
 class NestLowering:
@@ -57,7 +58,7 @@ class NestLowering:
         self.target = target
         self.storage = storage
         self.names = Names()
-        self.body = Body(tree, storage, self.names)
+        self.body = StageBody(tree, storage, self.names)
 
     def nest(self, stage: StageLoops) -> Nest:
         """The whole nest of a stage at the root."""
@@ -74,7 +75,9 @@ class NestLowering:
 
     def root(self, stage: StageLoops, team: Team) -> Statement:
         """What a nest does."""
-        places = {(stage.stage, axis): Place(number(0), number(fixed(extent))) for axis, extent in stage.box.items()}
+        places = {
+            (stage.stage, axis): AxisRange(number(0), number(fixed(extent))) for axis, extent in stage.box.items()
+        }
         origin: dict[str, Expr] = {axis: number(0) for axis in stage.box}
         return self._stage(stage, View(places, {stage.stage: origin}, team=team))
 
@@ -82,7 +85,8 @@ class NestLowering:
         """An attached stage opened in a view; the view that comes back knows where its box begins."""
         stage = self.tree.by_stage[name]
         assert stage.at is not None
-        outer = stage.at[0]
+        tree, outer = self.tree, stage.at[0]
+        kept = kept_points(tree, stage)
         origins: dict[str, Expr] = {}
         places = dict(view.places)
         for axis, box in box_axes(self.tree, name, stage.at).items():
@@ -93,7 +97,12 @@ class NestLowering:
                 position = plus(position, times(place.position, coefficient))
                 size = plus(size, times(plus(place.size, number(-1)), coefficient))
             origins[axis] = position
-            places[name, axis] = Place(position, size)
+            if axis in kept:
+                loop, trip = tree.by_stage[outer].loop(stage.at[1]), view.variables[stage.at[1]]
+                later = times(smaller(trip, number(1)), kept[axis])  # 0 in the first trip
+                origins[axis] = plus(position, times(trip, -box.step(loop.axis) * fixed(loop.stride)))
+                position, size = plus(position, later), plus(size, times(later, -1))
+            places[name, axis] = AxisRange(position, size)
         known_boxes = {**view.origins, name: origins}
         around = replace(view, variables={}, edge=None, tail=False, lanes=None)
         inner = replace(around, places=places, origins=known_boxes)
@@ -191,7 +200,7 @@ class StageLowering(LoopLowering):
         loop = self.loops[depth]
         if self.full[depth]:
             return self.full_loop(view, loop, lambda v: inner(v, depth + 1), loop.name)
-        pipeline = Pipeline(self, loop) if stages_of(self.stage, loop.name) > 1 else None
+        pipeline = SoftwarePipeline(self, loop) if stages_of(self.stage, loop.name) > 1 else None
         if pipeline is not None and pipeline.ahead:
             return pipeline.statement(view, lambda v: inner(v, depth + 1))
         if self.reduces[depth]:
@@ -236,7 +245,7 @@ class StageLowering(LoopLowering):
         place = view.places[self.stage.stage, loop.axis]
         variable = self.names.variable(loop.name, fixed(loop.extent) * fixed(loop.stride))
         below = view.opening(loop.name, variable)
-        below = below.moved(self.stage.stage, loop.axis, Place(plus(place.position, variable), number(1)))
+        below = below.moved(self.stage.stage, loop.axis, AxisRange(plus(place.position, variable), number(1)))
         near = tuple(prefetch_next(self.nest.body, self.names, self.stage, loop, fixed(piece.extent), view, variable))
         label = f"{loop.name}+{piece.name}"
         body = self.with_attached(below, loop, lambda v: inner(v, depth + 2))
@@ -256,7 +265,7 @@ class StageLowering(LoopLowering):
             trip = plus(first, variable)
             position = plus(place.position, times(trip, stride))
             below = replace(view.opening(loop.name, trip), tail=tail or view.tail)
-            below = below.moved(self.stage.stage, loop.axis, Place(position, size))
+            below = below.moved(self.stage.stage, loop.axis, AxisRange(position, size))
             body = self.with_attached(below, loop, lambda v: inner(v, depth + 1))
             return For(variable.name, extent, body, label=loop.name)
 

@@ -20,21 +20,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from ...schedules.hints import Prefetch as PrefetchHint
+from ...schedules.hints import PrefetchAhead as PrefetchHint
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
 from ...tensor.expr import Expr, Read, Var, reads, variables
 from ...tensor.indices.affine import affine
 from ..ir.index import known, number, plus, times
 from ..ir.loop_ir import For, Prefetch, Scope, Statement
-from .body import Body
-from .view import Names, Place, View, fixed
+from .body import StageBody
+from .view import AxisRange, Names, View, fixed
 
 LINE = 64  # bytes
 NEAR, LATER = 3, 2  # localities: the first cache, the second
 SOON = 2048  # bytes of one tensor
 
 
-def prefetches(body: Body, names: Names, stage: StageLoops, loop: Loop, view: View) -> Iterator[Statement]:
+def prefetches(body: StageBody, names: Names, stage: StageLoops, loop: Loop, view: View) -> Iterator[Statement]:
     """The hints of one trip of a loop; `view` is that inside of the trip."""
     for hint in stage.hints.of(PrefetchHint):
         if hint.loop != loop.name or not fixed(hint.asked) or _made_inside(body, stage, loop, hint.tensor):
@@ -55,7 +55,7 @@ def depends_on_data(read: Read) -> bool:
     return any(reads(index) for index in read.indices)
 
 
-def _made_inside(body: Body, stage: StageLoops, loop: Loop, tensor: str) -> bool:
+def _made_inside(body: StageBody, stage: StageLoops, loop: Loop, tensor: str) -> bool:
     """Whether the tensor lives in registers, or each trip makes its own part of it: there is nothing to ask for."""
     storage = body.storage[tensor].buffer
     producer = body.tree.program.producers.get(tensor)
@@ -67,7 +67,7 @@ def _made_inside(body: Body, stage: StageLoops, loop: Loop, tensor: str) -> bool
     )
 
 
-def accesses(body: Body, stage: StageLoops, tensor: str) -> list[Read]:
+def accesses(body: StageBody, stage: StageLoops, tensor: str) -> list[Read]:
     """What a stage reads of a tensor, and, of its own ones, where it stores."""
     definition = body.tree.definition(stage.stage)
     found = [read for read in definition.reads() if read.tensor == tensor]
@@ -80,17 +80,17 @@ def accesses(body: Body, stage: StageLoops, tensor: str) -> list[Read]:
 def _ahead(view: View, stage: StageLoops, loop: Loop, distance: int) -> View:
     place = view.places[stage.stage, loop.axis]
     position = plus(place.position, times(number(fixed(loop.stride)), distance))
-    return view.moved(stage.stage, loop.axis, Place(position, place.size))
+    return view.moved(stage.stage, loop.axis, AxisRange(position, place.size))
 
 
-def _locality(body: Body, tile: list[Loop], tensor: str, distance: int) -> int:
+def _locality(body: StageBody, tile: list[Loop], tensor: str, distance: int) -> int:
     """Where to: by how much of the tensor is read until then."""
     points = prod(fixed(loop.extent) for loop in tile if loop.kind in WRITTEN_OUT)
     return NEAR if distance * points * body.storage[tensor].buffer.dtype.bytes <= SOON else LATER
 
 
 def _hints(
-    body: Body, names: Names, stage: StageLoops, loops: list[Loop], read: Read, view: View, locality: int
+    body: StageBody, names: Names, stage: StageLoops, loops: list[Loop], read: Read, view: View, locality: int
 ) -> Statement:
     opened: list[tuple[Var, int]] = []
     for loop in loops:
@@ -102,7 +102,7 @@ def _hints(
         variable = names.variable(loop.name, count)
         place = view.places[stage.stage, loop.axis]
         position: Expr = plus(place.position, times(variable, together * fixed(loop.stride)))
-        view = view.moved(stage.stage, loop.axis, Place(position, place.size))
+        view = view.moved(stage.stage, loop.axis, AxisRange(position, place.size))
         opened.append((variable, count))
     found = body.at(stage, read, view)
     assert isinstance(found, Read)
@@ -112,11 +112,11 @@ def _hints(
     return statement
 
 
-def apart(body: Body, stage: StageLoops, read: Read, axis: str, view: View) -> int:
+def apart(body: StageBody, stage: StageLoops, read: Read, axis: str, view: View) -> int:
     """Elements between neighbours along the axis, 0 where they do not lie in one row."""
     place = view.places[stage.stage, axis]
     a = body.at(stage, read, view)
-    b = body.at(stage, read, view.moved(stage.stage, axis, Place(plus(place.position, number(1)), place.size)))
+    b = body.at(stage, read, view.moved(stage.stage, axis, AxisRange(plus(place.position, number(1)), place.size)))
     assert isinstance(a, Read) and isinstance(b, Read)
     further = affine(b.indices[-1]).plus(affine(a.indices[-1]).times(-1))
     return 0 if a.indices[:-1] != b.indices[:-1] or further.terms else further.constant

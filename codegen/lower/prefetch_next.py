@@ -23,9 +23,9 @@ from ...tensor.dtype import boolean
 from ...tensor.expr import Expr, Op, Read, variables
 from ..ir.index import floor_div, modulo, number, plus, times
 from ..ir.loop_ir import For, If, Let, Prefetch, Scope, Statement
-from .body import Body
+from .body import StageBody
 from .prefetch import LATER, LINE, NEAR, apart, depends_on_data
-from .view import Names, Place, View, fixed
+from .view import AxisRange, Names, View, fixed
 
 FITTING = 16384  # bytes for the next trip that have a place in the first cache, beside those of this trip
 
@@ -40,7 +40,7 @@ class Walk:
 
 
 def prefetch_next(
-    body: Body, names: Names, stage: StageLoops, depth: Loop, unroll: int, view: View, variable: Expr
+    body: StageBody, names: Names, stage: StageLoops, depth: Loop, unroll: int, view: View, variable: Expr
 ) -> Iterator[Statement]:
     """The hints of one trip of the reduction loop `depth` (of `unroll` points). `view` is that around the loop, `variable` the
     point that the loop has come to."""
@@ -58,7 +58,7 @@ def prefetch_next(
 
 
 def _hints(
-    body: Body, names: Names, stage: StageLoops, outer: Loop, depth: Loop, unroll: int, view: View,
+    body: StageBody, names: Names, stage: StageLoops, outer: Loop, depth: Loop, unroll: int, view: View,
     variable: Expr, read: Read,
 ) -> Statement | None:  # fmt: skip
     points = fixed(depth.extent) * unroll
@@ -72,7 +72,9 @@ def _hints(
     locality = NEAR if stage.tensorized is None and lines * LINE <= FITTING else LATER
     each, rest = max(1, -(-lines // trips)), max(1, trips // lines)
     place = view.places[stage.stage, outer.axis]
-    ahead = view.moved(stage.stage, outer.axis, Place(plus(place.position, number(fixed(outer.stride))), place.size))
+    ahead = view.moved(
+        stage.stage, outer.axis, AxisRange(plus(place.position, number(fixed(outer.stride))), place.size)
+    )
     share = names.variable("ahead", lines + each)
     one = names.variable("line", each)
     here = plus(times(share, each), one) if each > 1 else share
@@ -84,7 +86,7 @@ def _hints(
         lets.append((at, left if last else modulo(left, walk.count, names.bounds)))
         left = left if last else floor_div(left, walk.count, names.bounds)
         place = ahead.places[stage.stage, walk.axis]
-        ahead = ahead.moved(stage.stage, walk.axis, Place(plus(place.position, times(at, walk.step)), place.size))
+        ahead = ahead.moved(stage.stage, walk.axis, AxisRange(plus(place.position, times(at, walk.step)), place.size))
     found = body.at(stage, read, ahead)
     assert isinstance(found, Read)
     statement: Statement = Prefetch(found.tensor, found.indices, locality)
@@ -100,7 +102,7 @@ def _hints(
 
 
 def _walks(
-    body: Body, stage: StageLoops, outer: Loop, depth: str, points: int, view: View, read: Read
+    body: StageBody, stage: StageLoops, outer: Loop, depth: str, points: int, view: View, read: Read
 ) -> list[Walk] | None:
     """Which lines one trip of `outer` reads: one hint each."""
     storage = body.storage[read.tensor]
@@ -120,7 +122,7 @@ def _walks(
     return [*found, Walk(depth, -(-points // step), step)]
 
 
-def _trip(body: Body, stage: StageLoops, outer: Loop, view: View, inner: Expr, count: int) -> tuple[Expr, int]:
+def _trip(body: StageBody, stage: StageLoops, outer: Loop, view: View, inner: Expr, count: int) -> tuple[Expr, int]:
     """(number of this trip among all those inside of `outer`, how many there are)."""
     opened = list(view.variables)
     trip, trips = inner, count
@@ -130,11 +132,11 @@ def _trip(body: Body, stage: StageLoops, outer: Loop, view: View, inner: Expr, c
     return trip, trips
 
 
-def _loop(body: Body, name: str) -> Loop:
+def _loop(body: StageBody, name: str) -> Loop:
     return body.tree.owner(name).loop(name)
 
 
-def _enclosing(body: Body, stage: StageLoops, name: str) -> Loop | None:
+def _enclosing(body: StageBody, stage: StageLoops, name: str) -> Loop | None:
     """A loop around the stage, its own or that of a stage that it runs inside of, whose axes are its own by position.
 
     None for a loop over an axis that the stage has not.

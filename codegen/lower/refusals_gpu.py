@@ -88,6 +88,11 @@ def _refusals(tree: LoopTree, stage: StageLoops, warp: int) -> Iterator[Schedule
             tree, stage.stage, f"{stage.stage} lives in shared memory, and no block makes it",
             expected="a copy attached outside of the loops over warps and threads, in a nest of blocks",
         )  # fmt: skip
+    if stage.stored is not None:
+        yield wrong(
+            tree, stage.stage, f"there is no code generator for GPUs that keeps {stage.stage} from trip to trip yet",
+            expected="no store_at", advice="compute_at alone runs the whole box in each trip",
+        )  # fmt: skip
     if stage.scope is Scope.TILE or stage.tensorized:
         yield wrong(
             tree, stage.stage, f"there is no code generator for the matrix unit that {stage.stage} asks for yet",

@@ -28,7 +28,7 @@ from ..ir.index import ceil_div, known, less, modulo, number, plus, smaller, tim
 from ..ir.loop_ir import Allocate, Block, Buffer, Commit, For, If, Let, LoopKind, Statement, Wait
 from .loops import Around
 from .staged import MOST, staged
-from .view import Inner, Names, Place, View, fixed
+from .view import AxisRange, Inner, Names, View, fixed
 
 NARROWEST = 4  # bytes of an asynchronous copy
 
@@ -56,7 +56,7 @@ class PipelinedLoops(Protocol):
         ...
 
 
-class Pipeline:
+class SoftwarePipeline:
     """One loop of a stage with copies that run ahead."""
 
     def __init__(self, lowering: PipelinedLoops, loop: Loop) -> None:
@@ -131,11 +131,11 @@ class Pipeline:
         below = replace(below, slots={**below.slots, **dict.fromkeys(self.ahead, slot)})
         points = known(place.size)
         if stride == 1 or (points is not None and points % stride == 0):
-            return inner(below.moved(stage, loop.axis, Place(position, number(stride))))
+            return inner(below.moved(stage, loop.axis, AxisRange(position, number(stride))))
         size = names.variable(f"{loop.name}.size", stride + 1)
         least = smaller(number(stride), plus(place.size, times(trip, -stride)))
         names.multiples[size.name] = names.multiple(least)
-        return Let(size.name, least, inner(below.moved(stage, loop.axis, Place(position, size))))
+        return Let(size.name, least, inner(below.moved(stage, loop.axis, AxisRange(position, size))))
 
     def _copies(self, view: View) -> Statement:
         made: list[Statement] = []

@@ -34,7 +34,7 @@ def staged(copies: Statement, dtypes: dict[str, DType], names: Names) -> Staged 
 
     dtypes: of the buffers that are stored to.
     """
-    split = _Split(dtypes, names)
+    split = _LoadStoreSplit(dtypes, names)
     halves = split.halves(copies, ())
     if halves is None or sum(buffer.elements for buffer in split.registers) > MOST:
         return None
@@ -42,7 +42,7 @@ def staged(copies: Statement, dtypes: dict[str, DType], names: Names) -> Staged 
 
 
 @dataclass
-class _Split:
+class _LoadStoreSplit:
     """The walk over the copies."""
 
     dtypes: dict[str, DType]

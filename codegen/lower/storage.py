@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from ...schedules.boxes import kept_points
 from ...schedules.extents import Extent
 from ...schedules.loops import LoopKind, LoopTree, StageLoops, is_full
 from ...schedules.plan.stage import Plan
@@ -27,6 +28,7 @@ class Storage:
     dimensions: Dimensions = ()
     single: bool = False  # one element, whatever the point
     slots: int = 1  # how often it exists; the first index of the buffer says which is meant, if more than once
+    rings: frozenset[str] = frozenset()  # axes along which it is used again and again, from its beginning
 
     def indices(
         self, axes: tuple[str, ...], points: tuple[Expr, ...], origin: dict[str, Expr], bounds: Bounds
@@ -41,7 +43,10 @@ class Storage:
             for axis, point in zip(axes, points, strict=True)
         }
         if not self.dimensions:
-            return tuple(relative[axis] for axis in axes)
+            return tuple(
+                modulo(relative[axis], extent, bounds) if axis in self.rings else relative[axis]
+                for axis, extent in zip(axes, self.buffer.shape, strict=True)
+            )
         found = []
         for axis, stride, extent in self.dimensions:
             index = floor_div(settled(relative[axis], bounds), stride, bounds)
@@ -83,7 +88,7 @@ def _made(tree: LoopTree, stage: StageLoops, planned: StoragePlan, gpu: bool) ->
     slots = fixed(planned.slots)
     shape = (slots, *shape) if slots > 1 else shape
     buffer = Buffer(tensor.name, tensor.dtype, shape, scope, _padded(tree, tensor.name), swizzle=swizzle, slots=slots)
-    return Storage(buffer, dimensions, single, slots)
+    return Storage(buffer, dimensions, single, slots, frozenset(kept_points(tree, stage)))
 
 
 def _padded(tree: LoopTree, tensor: str) -> bool:

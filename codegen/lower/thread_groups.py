@@ -22,7 +22,7 @@ from .view import Team, fixed
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BoundLoop:
     """A bound loop: trip = (index of the group // divisor) % extent."""
 
     loop: Loop
@@ -36,7 +36,7 @@ class Group:
 
     index: Expr
     size: int
-    pieces: tuple[Piece, ...]  # fastest first
+    pieces: tuple[BoundLoop, ...]  # fastest first
 
     @property
     def items(self) -> int:
@@ -69,10 +69,10 @@ def groups(stage: StageLoops, team: Team, bounds: Bounds, warp: int) -> tuple[Gr
 
 
 def _group(index: Expr, size: int, loops: list[Loop]) -> Group:
-    pieces: list[Piece] = []
+    pieces: list[BoundLoop] = []
     divisor = 1
     for loop in loops:
-        pieces.append(Piece(loop, divisor, fixed(loop.extent)))
+        pieces.append(BoundLoop(loop, divisor, fixed(loop.extent)))
         divisor *= fixed(loop.extent)
     return Group(index, size, tuple(pieces))
 

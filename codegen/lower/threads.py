@@ -18,7 +18,7 @@ from ...tensor.dtype import boolean
 from ...tensor.expr import Expr, Op, Var, variables
 from ..ir.index import both, floor_div, known, less, modulo, number, plus, smaller, times
 from ..ir.loop_ir import BLOCK_INDEX, For, If, Let, Statement
-from .thread_groups import Group, Piece, blocks, groups
+from .thread_groups import BoundLoop, Group, blocks, groups
 from .view import ALONE, Inner, Names, Team, View, fixed
 
 UNROLLED = 8  # trips over groups of items that are written out
@@ -33,7 +33,7 @@ class BoundLoops:
         self.team = team
         self.warp = gpu.warp if gpu is not None else 1
         self.groups = groups(stage, team, names.bounds, self.warp)
-        self._of: dict[str, tuple[Group, Piece]] = {
+        self._of: dict[str, tuple[Group, BoundLoop]] = {
             piece.loop.name: (group, piece)
             for group in ((*self.groups, blocks(stage, BLOCK_INDEX)) if gpu else ())
             for piece in group.pieces
@@ -169,7 +169,7 @@ class BoundLoops:
         first, *more = self.groups
         if not more:
             return first
-        warps = tuple(Piece(p.loop, p.divisor * self.warp, p.extent) for group in more for p in group.pieces)
+        warps = tuple(BoundLoop(p.loop, p.divisor * self.warp, p.extent) for group in more for p in group.pieces)
         return Group(self.team.index, self.team.size, (*first.pieces, *warps))
 
 

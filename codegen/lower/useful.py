@@ -19,7 +19,7 @@ from ...tensor.indices.affine import Affine, affine, interval, to_expr
 from ...tensor.indices.bounds import Bound
 from ..ir.index import ceil_div, floor_div, known, minus, number, plus, smaller, times
 from ..ir.loop_ir import Let, Statement
-from .view import Names, Place, View, fixed
+from .view import AxisRange, Names, View, fixed
 
 
 def shortened(
@@ -48,7 +48,7 @@ def _narrowed(
         return None
     variable = names.variable(f"{loop.axis}.of_use", interval(place.size, names.bounds)[1] + 1)
     names.multiples[variable.name] = names.multiple(size)
-    return variable, size, view.moved(stage.stage, loop.axis, Place(place.position, variable))
+    return variable, size, view.moved(stage.stage, loop.axis, AxisRange(place.position, variable))
 
 
 def _needed(names: Names, stage: StageLoops, axis: str, bound: Bound, view: View) -> Expr:

@@ -14,7 +14,7 @@ from ..ir.loop_ir import Statement
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AxisRange:
     """How far the loops opened so far have come along one axis: points position .. position + size - 1 are to be covered."""
 
     position: Expr
@@ -36,7 +36,7 @@ ALONE = Team(1, number(0))
 class View:
     """What is known inside of some loops.
 
-    places: (stage, axis) -> Place, for every stage around.
+    places: (stage, axis) -> AxisRange, for every stage around.
     origins: stage -> axis -> where its stored box begins.
     variables: loop name -> its variable.
     edge: which body of a register tile is written: None before the choice, True the masked one.
@@ -49,7 +49,7 @@ class View:
     only: the condition for this thread of a team to store to memory that others see (None: always).
     """
 
-    places: dict[tuple[str, str], Place]
+    places: dict[tuple[str, str], AxisRange]
     origins: dict[str, dict[str, Expr]]
     variables: dict[str, Expr] = field(default_factory=dict)
     edge: bool | None = None
@@ -61,7 +61,7 @@ class View:
     slots: dict[str, Expr] = field(default_factory=dict)
     later: bool = False
 
-    def moved(self, stage: str, axis: str, place: Place) -> View:
+    def moved(self, stage: str, axis: str, place: AxisRange) -> View:
         """The view with one place changed."""
         return replace(self, places={**self.places, (stage, axis): place})
 

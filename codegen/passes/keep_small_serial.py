@@ -35,7 +35,7 @@ from ..ir.loop_ir import (
 )
 
 SMALL = 6000.0  # instructions: about 2 us
-TILE = 32.0  # of a product of two tiles of a matrix unit, which takes 16 cycles; of a tile loaded or stored
+CYCLE = 2.0  # instructions that a cycle of a matrix unit stands for: one product of tiles takes many, a load as long
 FUNCTION = 12.0  # instructions of an exponential, a square root, a division, ...
 
 
@@ -86,10 +86,15 @@ def instructions(node: Statement, bounds: Bounds, target: Target) -> float:
         case Prefetch():
             return 1.0
         case MatrixClear() | MatrixMove():
-            return TILE
+            return _tile(target)
         case MatrixMultiply(rows=rows, columns=columns, pairs=pairs):
-            return TILE * len(rows) * len(columns) * len(pairs)
+            return _tile(target) * len(rows) * len(columns) * len(pairs)
     raise TypeError(f"unknown statement {type(node).__name__}")
+
+
+def _tile(target: Target) -> float:
+    """Instructions that one of a matrix unit stands for."""
+    return 1.0 if target.matrix_unit is None else CYCLE * target.matrix_unit.cycles
 
 
 def _operations(value: Expr) -> float:

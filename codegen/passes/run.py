@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ...common.debug import Level, show, wanted
+from ...common.debug import DebugLevel, show, wanted
 from ...common.settings import VERIFY
 from ..ir.loop_ir import LoopProgram
 from ..ir.printing import print_loops
@@ -23,12 +23,12 @@ def run_passes(program: LoopProgram, passes: Sequence[Callable[..., LoopProgram]
 
     InternalError: a pass broke an invariant (ir/verify.py), where that is looked for.
     """
-    looks = wanted(Level.LOOPS) or VERIFY.value()
+    looks = wanted(DebugLevel.LOOPS) or VERIFY.value()
     for one in passes:
         changed = one(program, *given)
         if looks and changed != program:
             name = one.__name__.strip("_")
-            show(Level.LOOPS, f"{program.name} after {name}", partial(print_loops, changed))
+            show(DebugLevel.LOOPS, f"{program.name} after {name}", partial(print_loops, changed))
             verified(changed, f"after {name}")
         program = changed
     return program
@@ -36,6 +36,6 @@ def run_passes(program: LoopProgram, passes: Sequence[Callable[..., LoopProgram]
 
 def verified(program: LoopProgram, when: str) -> LoopProgram:
     """The same program, whose invariants are verified where that is asked for. InternalError: one is broken."""
-    if wanted(Level.LOOPS) or VERIFY.value():
+    if wanted(DebugLevel.LOOPS) or VERIFY.value():
         verify(program, when)
     return program

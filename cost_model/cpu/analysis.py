@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...schedules.access import is_anchor
-from ...schedules.hints import Prefetch, PrefetchNext
+from ...schedules.hints import PrefetchAhead, PrefetchNext
 from ...schedules.loops import WRITTEN_OUT, LoopKind, LoopTree
 from ...schedules.plan.stage import Plan
 from ...targets.target import Cache, Target
@@ -20,7 +20,7 @@ from ..levels import PARALLEL, Levels, StageLevels, levels
 from ..populations import one_plan
 from ..traffic import NestTraffic, TrafficWalk, survives
 from .matrix import work_of
-from .work import Work
+from .work import InstructionCounts
 
 LEVELS = 3  # caches that features tell apart
 # Of the last cache, what a program finds there of its last run. Neighbours on other cores use it too: on an EPYC 9004 they
@@ -44,7 +44,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class NestAnalysis:
     """One nest. `trips`: of its parallel loops; `threads`: how many of them work; `balance`: the longest share of a thread
     over the mean share of all threads, so that 1 is perfect. `moved`: what enters or leaves each cache.
     `ahead`: how many bytes ahead memory is asked for by prefetches, 0 without any. `asks`: there is a place for them, whether
@@ -61,7 +61,7 @@ class Nest:
     trips: Value
     threads: Value
     balance: Value
-    work: tuple[tuple[StageLevels, Work], ...]
+    work: tuple[tuple[StageLevels, InstructionCounts], ...]
     moved: tuple[Moved, ...]
     traffic: NestTraffic
     ahead: Value = 0.0
@@ -88,7 +88,7 @@ class Analysis:
     `real_points`: stage -> points that the program asks for; what is evaluated twice or beyond an edge is not among them.
     """
 
-    nests: tuple[Nest, ...]
+    nests: tuple[NestAnalysis, ...]
     caches: tuple[Cache, ...]
     touched: Value
     real_points: dict[str, float]
@@ -115,14 +115,14 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         moved = tuple(_moved(traffic, n, caches, used, touched) for n in range(len(caches)))
         inside = [s for s, _ in work]
         ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)
-        asks = any(s.loops.hints.of(Prefetch) for s in inside)
+        asks = any(s.loops.hints.of(PrefetchAhead) for s in inside)
         rows, streams = root.trips[deepest(counted, root)], not any(is_anchor(s.definition) for s in inside)
         late = traffic.late * (1.0 - survives(touched / (caches[min(1, len(caches) - 1)].bytes * used)))
         near, edges = brings_near(inside), streamed_edges(inside, traffic)
         broken = broken_lines(inside, traffic, caches[0].line)
         about = (root, trips, used, balance, work, moved, traffic)
         packed = _moved(traffic, len(caches) - 1, caches, used, touched, packed_tensors(inside)).read
-        nests.append(Nest(*about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed))
+        nests.append(NestAnalysis(*about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed))
     points = {name: s.asked for name, s in counted.stages.items()}
     return Analysis(tuple(nests), caches, touched, points)
 
@@ -145,7 +145,7 @@ def bytes_ahead(stages: list[StageLevels]) -> Value:
     """The farthest prefetch of some stages, in bytes of the tensor that it asks for."""
     farthest: Value = 0.0
     for s in stages:
-        for hint in s.loops.hints.of(Prefetch):
+        for hint in s.loops.hints.of(PrefetchAhead):
             farthest = np.maximum(farthest, real(hint.distance) * bytes_of_a_trip(s, hint.loop, hint.tensor))
     return farthest
 

@@ -15,7 +15,9 @@ import numpy as np
 from ...schedules.access import element_stride, output_stride
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
 from ...targets.backend import FUSED
+from ...targets.matrix_instructions import vector_instruction
 from ...targets.target import Target
+from ...tensor.dots import DOTS
 from ...tensor.expr import Read, Var, variables
 from ...tensor.indices.affine import affine
 from ..footprint import Value, real
@@ -26,7 +28,6 @@ LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that ne
 WINDOW = 200.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
 SCALAR_PORTS = 2.0  # scalars per cycle, also where only one vector of full width is done per cycle
 SCALAR_LOADS = 3.0  # the same of loads, also those that fill all lanes with one scalar
-TILE_CYCLES = 16.0  # of the matrix unit for one product of tiles: a row each
 STRIDED = (
     4  # elements from lane to lane up to which whole vectors are loaded and their lanes picked (codegen/emit/memory.py)
 )
@@ -38,7 +39,7 @@ LOOP_INSTRUCTIONS = 3.0  # increment, comparison and jump
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class InstructionCounts:
     """The instructions of a stage. Counts are totals of a run.
 
     operations: cycles of one arithmetic port, a whole vector at a time. loads: all of them; broadcasts: those of one element
@@ -50,7 +51,8 @@ class Work:
     chains: independent accumulators; length: steps from setting the accumulators to storing them.
     registers: vector registers needed at one time; code: instructions in the text of the innermost loop.
     width: the part of a vector register that is used; points: evaluations of the stage's body.
-    products, tile_loads: of whole tiles on a matrix unit (matrix.py), whose loads are among `loads`, a line each.
+    products, tile_loads: of whole tiles on a matrix unit (matrix.py), whose loads are among `loads`, a line each;
+    product_cycles: what the unit takes for one product.
     apart: broadcasts from rows of which neighbours lie at strides near a page, and not packed next to each other.
     """
 
@@ -72,13 +74,14 @@ class Work:
     points: Value
     masked: Value = 0.0
     products: Value = 0.0
+    product_cycles: float = 0.0
     tile_loads: Value = 0.0
     apart: Value = 0.0
 
     @property
     def arithmetic(self) -> Value:
         """Cycles of one port or of the matrix unit."""
-        return self.operations + TILE_CYCLES * self.products
+        return self.operations + self.product_cycles * self.products
 
     @property
     def on_matrix(self) -> bool:
@@ -144,14 +147,14 @@ class StageWork:
             level -= 1
         return self.stage.trips[level] * self.copies(axes)
 
-    def work(self) -> Work:
+    def work(self) -> InstructionCounts:
         """Works out all counts of the stage."""
         stage = self.stage
         fused = self.target.has(FUSED)
         everything = frozenset(axis.name for axis in stage.definition.all_axes)
         operations: Value = 0.0
         text: Value = 0.0
-        for axes, cost in slots(stage.definition, fused, self._written_out()).items():
+        for axes, cost in slots(stage.definition, fused, self._written_out(), self._dots()).items():
             operations = operations + cost * self.times(axes)
             text = text + cost * self.copies(axes)
         reads = self._reads()
@@ -166,7 +169,7 @@ class StageWork:
         innermost, openings, unrolled = self._loops()
         lanes = 1.0 if self.vector is None else real(self.vector.extent)
         has_chain = stage.registers is not None and stage.registers <= stage.body
-        return Work(
+        return InstructionCounts(
             operations=operations + reads.gathered + reads.shuffles + reloads + self._finish(),
             loads=reads.loads + reloads + spilled,
             broadcasts=reads.broadcasts,
@@ -193,6 +196,11 @@ class StageWork:
         return self._values({axis.name: 1 for axis in self.stage.definition.all_axes})[0] / self.copies(
             frozenset(axis.name for axis in self.stage.definition.all_axes)
         )
+
+    def _dots(self) -> frozenset[str]:
+        """Operators on words that an instruction of the target adds to sums in vectors."""
+        rows = self.target.matrix_instructions
+        return frozenset(dot.name for dot in DOTS.values() if vector_instruction(rows, dot.left, dot.right) is not None)
 
     def _written_out(self) -> frozenset[str]:
         """Axes whose points are all written out, so that what depends on them alone is known when the code is made."""

@@ -21,7 +21,7 @@ from ...targets.ceilings import Ceilings
 from ...targets.target import Target
 from ..footprint import Value
 from ..populations import for_each_plan
-from .launch import Launch, launches
+from .launch import LaunchCost, launches
 
 NORM = 3.0  # of the terms of a launch: 1 would be their sum, infinity the largest
 OVERLAP = 3.0  # the same for work and waiting on a multiprocessor, which other blocks fill only in part
@@ -51,7 +51,7 @@ def predict_gpu(tree: LoopTree, target: Target, ceilings: Ceilings, count: int) 
     return for_each_plan(tree, True, count, walk)
 
 
-def gpu_seconds(found: tuple[Launch, ...], target: Target, ceilings: Ceilings, count: int) -> NDArray[np.float64]:
+def gpu_seconds(found: tuple[LaunchCost, ...], target: Target, ceilings: Ceilings, count: int) -> NDArray[np.float64]:
     """As `predict_gpu`, from launches that are counted already."""
     total: Value = 0.0
     for launch in found:
@@ -59,7 +59,7 @@ def gpu_seconds(found: tuple[Launch, ...], target: Target, ceilings: Ceilings, c
     return np.broadcast_to(np.maximum(np.asarray(total, dtype=np.float64), START), (count,)).copy()
 
 
-def launch_seconds(launch: Launch, target: Target, ceilings: Ceilings) -> Value:
+def launch_seconds(launch: LaunchCost, target: Target, ceilings: Ceilings) -> Value:
     """Seconds of one launch."""
     clock = gpu_clock(target, ceilings)
     busiest, waiting = processor_cycles(launch, target)
@@ -74,7 +74,7 @@ def launch_seconds(launch: Launch, target: Target, ceilings: Ceilings) -> Value:
     return np.where(launch.resident < 1.0, CANNOT_RUN, total + START)
 
 
-def _is_ragged(launch: Launch, kind: LoopKind) -> NDArray[np.bool_]:
+def _is_ragged(launch: LaunchCost, kind: LoopKind) -> NDArray[np.bool_]:
     """Whether blocks at the edge, or the last steps of a loop in the code, do less than a whole one, so that all of them ask
     where they are."""
     found: NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
@@ -88,7 +88,7 @@ def _is_ragged(launch: Launch, kind: LoopKind) -> NDArray[np.bool_]:
     return found
 
 
-def processor_cycles(launch: Launch, target: Target) -> tuple[Value, Value]:
+def processor_cycles(launch: LaunchCost, target: Target) -> tuple[Value, Value]:
     """(cycles of the busiest multiprocessor's units, cycles of all waves of blocks that wait for what they need)."""
     blocks = np.maximum(launch.blocks, 1.0)
     arithmetic, issue, shared, lines = (value / blocks for value in unit_cycles(launch, target))
@@ -99,7 +99,7 @@ def processor_cycles(launch: Launch, target: Target) -> tuple[Value, Value]:
     return busiest, waves * (BLOCK_START + _alone(launch, block, target.gpu))
 
 
-def unit_cycles(launch: Launch, target: Target) -> tuple[Value, Value, Value, Value]:
+def unit_cycles(launch: LaunchCost, target: Target) -> tuple[Value, Value, Value, Value]:
     """Cycles, of all multiprocessors together, that a launch keeps busy: arithmetic, schedulers, shared memory, accesses."""
     arithmetic: Value = 0.0
     issue: Value = 0.0
@@ -113,7 +113,7 @@ def unit_cycles(launch: Launch, target: Target) -> tuple[Value, Value, Value, Va
     return arithmetic / target.fma_ports, issue / target.gpu.schedulers, shared, lines / LINES
 
 
-def _alone(launch: Launch, block: Value, gpu: Multiprocessor) -> Value:
+def _alone(launch: LaunchCost, block: Value, gpu: Multiprocessor) -> Value:
     """Cycles from the start to the end of one block, when it has a multiprocessor to itself."""
     warps = np.maximum(np.ceil(launch.threads / gpu.warp), 1.0)
     schedulers = float(gpu.schedulers)
@@ -134,7 +134,7 @@ def _alone(launch: Launch, block: Value, gpu: Multiprocessor) -> Value:
     return working + waiting
 
 
-def sector_waste(launch: Launch) -> Value:
+def sector_waste(launch: LaunchCost) -> Value:
     """Sectors that the accesses of a launch touch over those that they need, as far as no cache line is used again."""
     total: Value = 0.0
     weight: Value = 0.0

@@ -18,7 +18,7 @@ from ...targets.target import Target
 from ..footprint import Value, log_ratio, total_of
 from ..populations import for_each_plan
 from .analytic import launch_seconds, processor_cycles, sector_waste, unit_cycles
-from .launch import Launch, launches
+from .launch import LaunchCost, launches
 from .stage import StageCost
 
 GPU_FEATURE_NAMES: tuple[str, ...] = (
@@ -38,7 +38,7 @@ def gpu_features(tree: LoopTree, target: Target, count: int) -> NDArray[np.float
     return for_each_plan(tree, True, count, walk)
 
 
-def _table(found: tuple[Launch, ...], target: Target, count: int) -> NDArray[np.float32]:
+def _table(found: tuple[LaunchCost, ...], target: Target, count: int) -> NDArray[np.float32]:
     ceilings = default_ceilings(target, 1)
     table = np.empty((count, len(GPU_FEATURE_NAMES)), dtype=np.float32)
     seconds = [np.maximum(launch_seconds(x, target, ceilings), 1e-9) for x in found]
@@ -51,7 +51,7 @@ def _table(found: tuple[Launch, ...], target: Target, count: int) -> NDArray[np.
     return table
 
 
-def _of_launch(launch: Launch, target: Target, ceilings: Ceilings) -> Iterator[Value]:
+def _of_launch(launch: LaunchCost, target: Target, ceilings: Ceilings) -> Iterator[Value]:
     gpu = target.gpu
     arithmetic, issue, shared, lines = unit_cycles(launch, target)
     busiest, waiting = processor_cycles(launch, target)
@@ -87,7 +87,7 @@ def _of_launch(launch: Launch, target: Target, ceilings: Ceilings) -> Iterator[V
     yield total_of(copies) / np.maximum(total_of([cost.instructions for cost in launch.stages]), 1.0)
 
 
-def _points(launch: Launch) -> tuple[Value, Value]:
+def _points(launch: LaunchCost) -> tuple[Value, Value]:
     """(evaluations of the bodies of all stages, those that the program asks for); copies are left out."""
     done: Value = 0.0
     asked: Value = 0.0
@@ -98,7 +98,7 @@ def _points(launch: Launch) -> tuple[Value, Value]:
     return done, asked
 
 
-def _mean(launch: Launch, of: Callable[[StageCost], Value], weight: Callable[[StageCost], Value]) -> Value:
+def _mean(launch: LaunchCost, of: Callable[[StageCost], Value], weight: Callable[[StageCost], Value]) -> Value:
     """A property of the stages, each weighed by something that it does."""
     total: Value = 0.0
     weights: Value = 0.0

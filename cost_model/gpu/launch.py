@@ -27,7 +27,7 @@ from .stage import StageCost, StageCounter
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Launch:
+class LaunchCost:
     """One root with all that runs inside of it. `ahead`: stages of the software pipeline (1: none).
 
     `grid` blocks of `width` threads are started; `blocks` of them have something to do, in `threads` of theirs.
@@ -49,7 +49,7 @@ class Launch:
     touched: Value  # bytes of all tensors, each counted once
 
 
-def launches(tree: LoopTree, target: Target, plan: Plan | None = None) -> tuple[Launch, ...]:
+def launches(tree: LoopTree, target: Target, plan: Plan | None = None) -> tuple[LaunchCost, ...]:
     """All launches of a call, in order, for candidates that have one plan. TypeError while extents are symbolic."""
     counted = levels(tree, plan=one_plan(tree, gpu=True) if plan is None else plan)
     return tuple(_LaunchCount(counted, root, target).launch() for root in counted.roots)
@@ -89,7 +89,7 @@ class _LaunchCount:
     def _inside(self, stage: StageLevels) -> bool:
         return any(outer.stage == self.root.name for outer, _ in self.tree.chain(stage.name))
 
-    def launch(self) -> Launch:
+    def launch(self) -> LaunchCost:
         """Works out all numbers of the launch."""
         counter = StageCounter(self.counted, self.places, self.threads, self.blocks, self.gpu.warp)
         stages = tuple(counter.cost(s) for s in self.members)
@@ -105,7 +105,7 @@ class _LaunchCount:
         registers = np.minimum(needed, most)
         resident = np.maximum(resident_blocks(self.gpu, self.width, registers, shared), 0.0)
         l2, dram, touched = self._bytes(shared * np.maximum(resident, 1.0))
-        return Launch(
+        return LaunchCost(
             self.root, self.blocks, self.grid, self.threads, self.width, registers, needed / most, shared, resident, ahead,
             stages, l2, dram, touched,
         )  # fmt: skip

@@ -41,7 +41,7 @@ Cost = Callable[[Integers, NDArray[np.bool_], Integers], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece:
+class DimensionPart:
     """Storage of one piece of a dimension: position // stride % extent (0: no end), `bytes` apart."""
 
     dimension: int
@@ -55,7 +55,7 @@ class Pattern:
     """`loops`: (trips, moves: (dimension, points)), the fastest first. `width`: bytes of one lane's access."""
 
     loops: tuple[tuple[Extent, tuple[tuple[int, Extent], ...]], ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[DimensionPart, ...]
     width: Value
     swizzle: Extent = 0
 
@@ -90,7 +90,9 @@ class Pattern:
 
         return for_each_pattern(compute, columns)
 
-    def _addresses(self, rows: list[Integers], used: list[Piece], warp: int) -> tuple[Integers, NDArray[np.bool_]]:
+    def _addresses(
+        self, rows: list[Integers], used: list[DimensionPart], warp: int
+    ) -> tuple[Integers, NDArray[np.bool_]]:
         bits, rest = rows[0], rows[1:]
         count = len(self.loops)
         indices, active = lane_indices(rest[:count], warp)
@@ -133,7 +135,7 @@ def bound_loops(stage: StageLoops, inside: int = 0) -> list[Loop]:
     return sorted(found, key=lambda loop: loop.dimension)
 
 
-def storage_pieces(tree: LoopTree, stage: StageLoops) -> tuple[Piece, ...]:
+def storage_pieces(tree: LoopTree, stage: StageLoops) -> tuple[DimensionPart, ...]:
     """How the tensor of a stage is stored: a copy in the order of its loops, else along its axes."""
     definition = tree.definition(stage.stage)
     shape = regions.storage_shape(tree, stage)
@@ -145,11 +147,11 @@ def storage_pieces(tree: LoopTree, stage: StageLoops) -> tuple[Piece, ...]:
         strides.insert(0, step)
         step = step * extent
     if not stage.tiled:
-        return tuple(Piece(n, 1, 0, apart) for n, apart in enumerate(strides))
+        return tuple(DimensionPart(n, 1, 0, apart) for n, apart in enumerate(strides))
     found = []
     for loop, apart in zip(stage.loops, strides, strict=True):
         outermost = stage.pieces(loop.axis)[0] is loop
-        found.append(Piece(names.index(loop.axis), loop.stride, 0 if outermost else loop.extent, apart))
+        found.append(DimensionPart(names.index(loop.axis), loop.stride, 0 if outermost else loop.extent, apart))
     return tuple(found)
 
 
@@ -166,7 +168,7 @@ def global_pattern(tree: LoopTree, stage: StageLoops, read: Read) -> Pattern:
         # where the index is no sum of axes (a window, a remainder) neighbours mostly lie together
         points = (1 if step is None else abs(step)) * loop.stride
         loops.append((loop.extent, ((0, points),)))
-    return Pattern(tuple(loops), (Piece(0, 1, 0, element),), global_width(tree, stage, read) * element)
+    return Pattern(tuple(loops), (DimensionPart(0, 1, 0, element),), global_width(tree, stage, read) * element)
 
 
 def global_width(tree: LoopTree, stage: StageLoops, read: Read) -> Value:

@@ -1,7 +1,8 @@
 """What the caller of a model's kernels does, as data: which kernel on which memory, one after the other.
 
 A `Slot` is an even number, the offset of memory in the workspace (a multiple of 64), or an odd one: 2 * n + 1 is argument n
-of the model. Constants are arguments too; they are there while kernels prepare, and no kernel reads them later.
+of the model. Constants are arguments too; they are there while kernels prepare, and later those that are `held`: what a kernel
+takes as an input it reads at each call.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from ...codegen.artifact import Artifact
 from ...tensor.program import Program
 from .check import root, tensor_bytes
-from .memory import ALIGNMENT, Arena, Block, plan_arena
+from .memory import ALIGNMENT, Arena, MemoryBlock, plan_arena
 
 Slot = int
 
@@ -49,7 +50,9 @@ class CallPlan:
     calls: tuple[Call, ...]
     copies: tuple[Copy, ...]
     prepared_bytes: int
+    preparing_bytes: int  # behind those; calls prepare in order, so that what one leaves there the next may overwrite
     arena: Arena
+    held: tuple[int, ...]
 
     @property
     def workspace_bytes(self) -> int:
@@ -66,7 +69,7 @@ def plan_calls(
     slots, copies, workspaces, arena = _places(program, kernels, artifacts, aliases)
     calls: list[Call] = []
     prepared: dict[tuple[int, tuple[Slot, ...]], int] = {}
-    end = 0
+    end = most = 0
     for kernel, artifact, workspace in zip(kernels, artifacts, workspaces, strict=True):
         of_constants = tuple(slots[root(tensor.name, aliases)] for tensor in kernel.constant_inputs)
         number = numbers[_identity(artifact)]
@@ -75,10 +78,13 @@ def plan_calls(
         if first:
             prepared[key] = end
             end += -(-artifact.prepared_bytes // ALIGNMENT) * ALIGNMENT
+            most = max(most, end + artifact.preparing_bytes)
         names = [tensor.name for tensor in kernel.dynamic_inputs], kernel.outputs
         inputs, outputs = (tuple(slots[root(name, aliases)] for name in part) for part in names)
         calls.append(Call(number, (*inputs, *of_constants, *outputs), prepared.get(key, 0), workspace, first))
-    return CallPlan(tuple(unique.values()), tuple(calls), copies, end, arena)
+    taken = {root(tensor.name, aliases) for kernel in kernels for tensor in kernel.dynamic_inputs}
+    held = tuple(number for number, tensor in enumerate(program.constant_inputs) if tensor.name in taken)
+    return CallPlan(tuple(unique.values()), tuple(calls), copies, end, max(0, most - end), arena, held)
 
 
 def _identity(artifact: Artifact) -> tuple[object, ...]:
@@ -95,7 +101,7 @@ def _places(
     """
     slots, copies = _of_arguments(program, aliases)
     blocks = _blocks(kernels, aliases, slots)
-    workspaces = [Block(a.workspace_bytes, n, n) for n, a in enumerate(artifacts) if a.workspace_bytes]
+    workspaces = [MemoryBlock(a.workspace_bytes, n, n) for n, a in enumerate(artifacts) if a.workspace_bytes]
     arena = plan_arena([*blocks.values(), *workspaces])
     slots.update(zip(blocks, arena.offsets[: len(blocks)], strict=True))
     offsets = iter(arena.offsets[len(blocks) :])
@@ -115,15 +121,17 @@ def _of_arguments(program: Program, aliases: Mapping[str, str]) -> tuple[dict[st
     return slots, tuple(copies)
 
 
-def _blocks(kernels: Sequence[Program], aliases: Mapping[str, str], placed: Mapping[str, Slot]) -> dict[str, Block]:
+def _blocks(
+    kernels: Sequence[Program], aliases: Mapping[str, str], placed: Mapping[str, Slot]
+) -> dict[str, MemoryBlock]:
     """The tensors between kernels, from the call that writes one to the last one that reads it or an alias of it."""
-    found: dict[str, Block] = {}
+    found: dict[str, MemoryBlock] = {}
     for number, kernel in enumerate(kernels):
         for tensor in kernel.dynamic_inputs:
             name = root(tensor.name, aliases)
             if name in found:
-                found[name] = Block(found[name].bytes, found[name].first, number)
+                found[name] = MemoryBlock(found[name].bytes, found[name].first, number)
         for name in kernel.outputs:
             if name not in placed:
-                found[name] = Block(tensor_bytes(kernel.tensors[name]), number, number)
+                found[name] = MemoryBlock(tensor_bytes(kernel.tensors[name]), number, number)
     return found

@@ -54,9 +54,7 @@ def _faults(program: Program, kernels: Sequence[Program], aliases: Mapping[str, 
         ):
             yield from _same(number, tensor, program)
         for name in (root(tensor.name, aliases) for tensor in kernel.dynamic_inputs):
-            if name in constants:
-                yield f"kernel {number} takes the constant {name} as an input"
-            elif name not in given and name not in written:
+            if name not in given and name not in constants and name not in written:
                 yield f"kernel {number} reads {name}, which is not computed yet"
         for tensor in kernel.constant_inputs:
             if root(tensor.name, aliases) not in constants:

@@ -57,6 +57,8 @@ def compose(
         constants=_specs(program.constant_inputs),
         outputs=_specs([program.tensors[output] for output in program.outputs]),
         prepared_bytes=plan.prepared_bytes,
+        preparing_bytes=plan.preparing_bytes,
+        held=plan.held,
         workspace_bytes=plan.workspace_bytes,
         launches=tuple(Launch(plan.kernels[call.kernel].symbol) for call in plan.calls),
         runtime_symbols=(TEAM,) if team > 1 else (),

@@ -23,7 +23,7 @@ _WORK = 2_500_000  # neighbours looked at while an order is varied: some 0.5 s
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MemoryBlock:
     """Memory that is needed from call `first` to call `last`, both included."""
 
     bytes: int
@@ -44,7 +44,7 @@ class Arena:
         return f"{self.peak_bytes} bytes, {over:.1%} over the {self.lower_bound} that are alive at once"
 
 
-def plan_arena(blocks: Sequence[Block]) -> Arena:
+def plan_arena(blocks: Sequence[MemoryBlock]) -> Arena:
     """Offsets for all blocks, multiples of 64 each."""
     sizes = [_aligned(block.bytes) for block in blocks]
     beside = _neighbours(blocks)
@@ -74,7 +74,7 @@ def _aligned(size: int) -> int:
     return -(-max(1, size) // ALIGNMENT) * ALIGNMENT
 
 
-def _neighbours(blocks: Sequence[Block]) -> list[list[int]]:
+def _neighbours(blocks: Sequence[MemoryBlock]) -> list[list[int]]:
     """For each block those that are alive at some time when it is."""
     beside: list[list[int]] = [[] for _ in blocks]
     alive: list[int] = []
@@ -87,7 +87,7 @@ def _neighbours(blocks: Sequence[Block]) -> list[list[int]]:
     return beside
 
 
-def _lower_bound(blocks: Sequence[Block], sizes: Sequence[int]) -> int:
+def _lower_bound(blocks: Sequence[MemoryBlock], sizes: Sequence[int]) -> int:
     """The most bytes alive at one time."""
     changes = [(block.first, size) for block, size in zip(blocks, sizes, strict=True)]
     changes += [(block.last + 1, -size) for block, size in zip(blocks, sizes, strict=True)]
@@ -98,7 +98,7 @@ def _lower_bound(blocks: Sequence[Block], sizes: Sequence[int]) -> int:
     return most
 
 
-def _orders(blocks: Sequence[Block], sizes: Sequence[int]) -> list[list[int]]:
+def _orders(blocks: Sequence[MemoryBlock], sizes: Sequence[int]) -> list[list[int]]:
     """Orders of blocks in which to place them, mostly the best first."""
 
     def lifetime(n: int) -> int:

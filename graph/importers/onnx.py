@@ -48,7 +48,40 @@ def from_onnx(source: str | os.PathLike[str] | Any, sizes: Mapping[str, int] | N
     """
     proto = file.read_model(source)
     called = name or (Path(source).stem if isinstance(source, str | os.PathLike) else proto.graph.name) or "model"
-    return _Import(proto, dict(sizes or {})).model(called)
+    return _OnnxImport(proto, dict(sizes or {})).model(called)
+
+
+def open_sizes(source: str | os.PathLike[str], shapes: Sequence[tuple[str, Sequence[int]]]) -> dict[str, int]:
+    """The sizes that a file leaves open, as shapes of its inputs say them.
+
+    `shapes`: an input's name, or "" for the next one in order, and its shape. Errors: ArgumentError for inputs that there are
+    not, of another rank, and for one size with two values.
+    """
+    graph = file.read_model(source).graph
+    held = {one.name for one in graph.initializer}
+    declared = {one.name: one for one in graph.input if one.name not in held}
+    order = iter(declared)
+    found: dict[str, int] = {}
+    for name, shape in shapes:
+        value = declared.get(name or next(order, ""))
+        dims = list(value.type.tensor_type.shape.dim) if value is not None else []
+        if value is None or len(dims) != len(shape):
+            known = ", ".join(f"{one.name}[{', '.join(_dims(one))}]" for one in declared.values())
+            raise ArgumentError(
+                f"{source} has other inputs", expected=known, found=f"{name or 'an input'} of {list(shape)}"
+            )
+        for axis, (dim, size) in enumerate(zip(dims, shape, strict=True)):
+            key = dim.dim_param or f"{value.name}.{axis}"
+            if not dim.HasField("dim_value") and found.setdefault(key, size) != size:
+                raise ArgumentError(f"the size {key} has two values", found=f"{found[key]} and {size}")
+    return found
+
+
+def _dims(value: Any) -> list[str]:
+    """The sizes of an input as the file has them."""
+    return [
+        str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in value.type.tensor_type.shape.dim
+    ]
 
 
 class _Unknown:
@@ -59,7 +92,7 @@ _UNKNOWN = _Unknown()
 Scope = MutableMapping[str, Any]  # name -> Value, or _UNKNOWN
 
 
-class _Import:
+class _OnnxImport:
     """One file on its way to a model."""
 
     def __init__(self, proto: Any, sizes: dict[str, int]) -> None:

@@ -29,10 +29,10 @@ def from_torch(
     torch.export refuses; one that lists all operators that are not covered, with their nodes; UserError without torch.
     """
     program = exported(module, args, kwargs)
-    return _Import(program).model(name or type(module).__name__)
+    return _TorchImport(program).model(name or type(module).__name__)
 
 
-class _Import:
+class _TorchImport:
     """One exported program on its way to a model."""
 
     def __init__(self, program: Any) -> None:

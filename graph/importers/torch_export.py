@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
@@ -69,7 +71,8 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
         found = module
     else:
         try:
-            with torch.no_grad():
+            with torch.no_grad(), catch_warnings():
+                simplefilter("ignore", FutureWarning)  # torch warns of its own code
                 found = export.export(module, tuple(args), dict(kwargs or {}), strict=False)
         except Exception as error:
             first = str(error).strip().partition("\n")[0]
@@ -77,7 +80,8 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
                 "torch.export cannot trace the module", expected="shapes and control flow that do not depend on data",
                 found=f"{type(error).__name__}: {first[:300]}", advice="call torch.export.export on it to see why",
             ) from error  # fmt: skip
-    with torch.no_grad():
+    with torch.no_grad(), catch_warnings():
+        simplefilter("ignore", FutureWarning)
         return found.run_decompositions(dict(_decompositions()))
 
 
@@ -89,6 +93,41 @@ def _decompositions() -> dict[Any, Any]:
     for operator in [op for op in table if operator_name(op) in WHOLE]:
         del table[operator]
     return dict(table)
+
+
+def is_module(value: object) -> bool:
+    """Whether a value is a torch.nn.Module; torch is not imported for it where nobody has."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, getattr(torch.nn, "Module", ()))
+
+
+def example_tensor(dtype: DType, shape: Sequence[int]) -> Any:
+    """A tensor to export a module with: drawn by a fixed seed; ones where it may hold indices."""
+    torch = torch_module()
+    kind = getattr(torch, dtype_text(dtype))
+    if not kind.is_floating_point:
+        return torch.ones(tuple(shape), dtype=kind)
+    return torch.randn(tuple(shape), generator=torch.Generator().manual_seed(0)).to(kind)
+
+
+def dtype_text(dtype: DType) -> str:
+    """What torch calls a dtype: "float32"."""
+    return next(name for name, known in _DTYPES.items() if known == dtype)
+
+
+def run_once(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], what: str) -> None:
+    """Calls a module as torch would, so that wrong inputs are told in its words. Errors: ArgumentError."""
+    torch = torch_module()
+    try:
+        with torch.no_grad():
+            module(*args, **kwargs)
+    except Exception as error:
+        shown = [f"{one.dtype}{list(one.shape)}".removeprefix("torch.") for one in args if hasattr(one, "shape")]
+        first = str(error).strip().partition("\n")[0]
+        raise ArgumentError(
+            f"{what} does not take these inputs", expected="inputs that the module can be called with",
+            found=f"{', '.join([*shown, *kwargs])}: {type(error).__name__}: {first[:300]}",
+        ) from error  # fmt: skip
 
 
 def operator_name(target: Any) -> str:

@@ -209,7 +209,7 @@ def _origin(node: Any, name: str) -> Origin:
     layer = list(stack.values())[-1][0] if stack else ""
     file, line = _place(node.meta.get("stack_trace") or "")
     plain = name.partition(".")[0].lstrip("_").removeprefix("native_").removesuffix("_legit_no_training")
-    return Origin(plain, re.sub(r"^L\['self'\]\.?", "", str(layer)), file, line)
+    return Origin(plain, re.sub(r"^L\['\w+'\]\.?", "", str(layer)), file, line)
 
 
 @lru_cache(maxsize=4096)

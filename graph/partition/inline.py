@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...schedules.access import is_anchor, moves_data_only
 from ...schedules.inlining import Inlining
+from ...schedules.rules.cpu.window import slides
 from ...schedules.rules.inline import grows, inlines_free
 from ...tensor.expr import Var
 from ...tensor.indices.affine import affine
@@ -19,7 +20,12 @@ def inlined(program: Program, kept: frozenset[str]) -> Program:
         if name in kept or not now.can_inline(stage):
             continue
         readers = now.consumers(name)
-        if _stays(program, stage, readers) or not inlines_free(stage, readers) or grows(now, stage, readers):
+        if (
+            _stays(program, stage, readers)
+            or _stays_before_windows(stage, readers)
+            or not inlines_free(stage, readers)
+            or grows(now, stage, readers)
+        ):
             continue
         now.inline(name)
     return now.program()
@@ -33,6 +39,21 @@ def _stays(program: Program, stage: Stage, readers: list[Stage]) -> bool:
     if not moves_data_only(stage) or (_is_affine(stage) and len({read.tensor for read in stage.reads()}) <= 1):
         return False
     return any(is_anchor(reader) for reader in readers)
+
+
+def _stays_before_windows(stage: Stage, readers: list[Stage]) -> bool:
+    """Whether the points of a window would compute again what each of them shares with its neighbours."""
+    return not moves_data_only(stage) and any(
+        is_window(reader) and any(read.tensor == stage.name and slides(reader, read) for read in reader.reads())
+        for reader in readers
+    )
+
+
+def is_window(stage: Stage) -> bool:
+    """A reduction without reuse whose data slide: a depthwise convolution, a pool."""
+    if stage.combiner in (None, "fold") or is_anchor(stage):
+        return False
+    return any(slides(stage, read) for read in stage.reads())
 
 
 def is_reshape(program: Program, stage: Stage) -> bool:

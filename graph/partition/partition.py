@@ -1,5 +1,6 @@
 """One program becomes kernels: programs again, which are tuned and compiled apart, and equal ones once.
 
+    layouts   the order of dimensions of what lies between kernels                         (layouts.py)
     inline    what is cheap, and what only moves data                                      (inline.py)
     groups    a reduction with what finishes it (epilogues.py); what is computed row by row; the rest by itself
     aliases   what is the same memory under another shape is no kernel at all               (places.py)
@@ -24,14 +25,16 @@ from ...schedules.rules.row_groups import row_group
 from ...tensor.program import Program, Stage
 from ...tensor.rewrites.normalise import normalise
 from .epilogues import Epilogue, epilogues
-from .inline import inlined
+from .inline import inlined, is_window
 from .kernels import kernel_of
+from .layouts import laid_out
 from .places import copied
 
 
 @dataclass(frozen=True)
 class Partition:
-    """The kernels of a program, each after those whose results it reads. Tensors have the program's names in all of them.
+    """The kernels of a program, each after those whose results it reads. Tensors have the program's names in all of them, and
+    the shapes that `program` has for them: it is the program that was cut, in the orders of dimensions chosen for it.
 
     `aliases`: of a tensor that no kernel writes, the one whose memory it shares, which is itself no alias.
     """
@@ -43,7 +46,7 @@ class Partition:
 
 def partition(program: Program) -> Partition:
     """Cuts a program into kernels."""
-    needed = _needed(program)
+    needed = laid_out(_needed(program))
     finished = epilogues(needed)
     given = constant_tensors(needed)
     prepared = frozenset(stage.name for stage in needed.stages if stage.name in given)
@@ -51,7 +54,7 @@ def partition(program: Program) -> Partition:
     aliases = _aliases(small, prepared)
     groups = _groups(small, finished, prepared | frozenset(aliases))
     kernels = tuple(kernel_of(small, members, prepared) for members in groups)
-    return Partition(program, kernels, aliases)
+    return Partition(needed, kernels, aliases)
 
 
 def _needed(program: Program) -> Program:
@@ -81,7 +84,7 @@ def _aliases(program: Program, prepared: frozenset[str]) -> dict[str, str]:
 def _groups(program: Program, finished: Mapping[str, Epilogue], without: frozenset[str]) -> list[list[str]]:
     """The stages of each kernel, in the order in which kernels run."""
     taken = set(without)
-    ends = frozenset(name for name, epilogue in finished.items() if is_anchor(program.stage(epilogue.reduction)))
+    ends = _ends(program, finished)
     groups: list[list[str]] = []
     for stage in reversed(program.stages):
         if stage.name not in taken:
@@ -91,10 +94,19 @@ def _groups(program: Program, finished: Mapping[str, Epilogue], without: frozens
     return groups[::-1]
 
 
+def _ends(program: Program, finished: Mapping[str, Epilogue]) -> frozenset[str]:
+    """What no row takes in: the end of what needs a register tile of its own, a product with reuse or a sliding window."""
+    windows = frozenset(stage.name for stage in program.stages if is_window(stage))
+    heavy = (
+        name for name, one in finished.items() if one.reduction in windows or is_anchor(program.stage(one.reduction))
+    )
+    return windows | frozenset(heavy)
+
+
 def _group(
     program: Program, root: Stage, epilogue: Epilogue | None, taken: AbstractSet[str], ends: frozenset[str]
 ) -> list[str]:
-    """A root with the producers that it takes in. `ends`: what finishes a product with reuse, while that is in registers."""
+    """A root with the producers that it takes in. `ends`: see `_ends`."""
     if root.fold is not None:
         return [root.name]
     if epilogue is not None and epilogue.reduction not in taken:

@@ -23,12 +23,13 @@ from ...common.private import make_private_folder, read_private
 from ...common.settings import CACHE
 from ...targets.ceilings import LOADED, MATRIX, VISITED, Ceilings, Curve, default_ceilings
 from ...targets.host import usable_cores
+from ...targets.matrix_instructions import BF16_TILES
 from ...targets.matrix_unit import allow_matrix_unit, tile_configuration
 from ...targets.target import Target, check_runs_here, parse_target
 from ..machine import machine_identity, machine_key
 from ..process.child import Child, child_setup
 from ..process.environment import builder_environment
-from ..process.station import Answered, Station, Work
+from ..process.station import Answered, Station, WorkItem
 from ..process.worker import Link
 from .loops import (
     OPERATIONS,
@@ -86,7 +87,7 @@ def _kept(target: Target, threads: int) -> Ceilings | None:
     try:
         found = Ceilings.from_json((read_private(_path(target, threads)) or b"").decode())
         scaled = _scaled(target, threads, found.flops["f32"])
-        return replace(found, flops={MATRIX: scaled[MATRIX], **found.flops} if MATRIX in scaled else found.flops)
+        return replace(found, flops={**scaled, **found.flops})
     except (ValueError, KeyError):
         return None
 
@@ -122,7 +123,7 @@ def _in_child(target: Target, threads: int) -> Ceilings:
     setup = child_setup(f"{__package__}.calibrate:Calibrator", {})
     station = Station(lambda: Child(setup, builder_environment()), _LIMIT, 1, lambda _: False)
     try:
-        station.give(Work(None, (target.text, threads), {"calibrate": _LIMIT}))
+        station.give(WorkItem(None, (target.text, threads), {"calibrate": _LIMIT}))
         event = station.wait()
     finally:
         station.close()
@@ -136,7 +137,7 @@ def measure_ceilings(target: Target, threads: int) -> Ceilings:
     sizes = _sizes(target, threads)
     with Loops(target, threads, _SHORTEST, _SAMPLES) as loops:
         flops = {dtype: loops.arithmetic(dtype) for dtype in _MEASURED} | {LOADED: loops.arithmetic("f32", loaded=True)}
-        if "amx-bf16" in target.features and allow_matrix_unit():
+        if target.has_matrix_unit and allow_matrix_unit():
             flops[MATRIX] = loops.matrix()
         found = {(stream, size): loops.speed(stream, size) for size in reversed(sizes) for stream in STREAMS}
         visits = tuple((pages, loops.visit(pages)) for pages in VISITED)
@@ -199,7 +200,7 @@ class Loops:
         buffers = [_touched((3 + SUMS) * TILE_BYTES) for _ in range(self._threads)]
         numbers = np.random.default_rng(0).standard_normal(TILE_BYTES, np.float32)  # two tiles of bfloat16
         for buffer in buffers:
-            buffer[:64] = np.frombuffer(tile_configuration(), np.uint8)
+            buffer[:64] = np.frombuffer(tile_configuration(BF16_TILES), np.uint8)
             buffer[TILE_BYTES : 3 * TILE_BYTES].view(np.uint16)[:] = numbers.view(np.uint32) >> 16
 
         def sample(times: int) -> NDArray[np.float64]:

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 from ...targets.backend import FUSED
 from ...targets.ceilings import OWN_PAST
-from ...targets.matrix_unit import ROW_BYTES, SIDE
+from ...targets.matrix_instructions import BF16_TILES
 from ...targets.target import Target
 
 STEP = 8  # vectors of each stream that one trip of the inner loop handles
 OPERATIONS = 64  # vector operations of each accumulator in one trip of the arithmetic loop
-SUMS = 6  # tile registers of sums in the loop of the matrix unit; the two others are operands
+SUMS = BF16_TILES.registers - 2  # tile registers of sums in the loop of the matrix unit; the two others are operands
 TILE_PRODUCTS = 8  # of each sum in one trip of that loop
-TILE_BYTES = SIDE * ROW_BYTES
+TILE_BYTES = BF16_TILES.m * BF16_TILES.row_bytes
 VISIT_STRIDE = 16384  # bytes from page to page, as between rows of 4,096 float32
-TILE_FLOPS = 2 * SIDE * SIDE * 2 * SIDE  # of one product of tiles
+TILE_FLOPS = BF16_TILES.operations  # of one product of tiles
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import Any
 from ...targets.target import parse_target
 from ..result import Job
 from .host import Errand, HostFacts, Order
-from .messages import Call
-from .nodes import Choice, NodeFacts
-from .pool import Pool
+from .messages import ConnectRequest
+from .nodes import NodeFacts, NodeSelection
+from .pool import HostPool
 from .ray_pool import kill, start_host, when_done
 from .roster import Roster
 
@@ -40,16 +40,16 @@ class _Member:
 class Hired:
     """Hosts of a cluster (implements `pool.Crew`); what happens is put into `events`, to be run by the pool's thread."""
 
-    def __init__(self, call: Call, events: queue.SimpleQueue[Happening]) -> None:
+    def __init__(self, call: ConnectRequest, events: queue.SimpleQueue[Happening]) -> None:
         self._call, self._events = call, events
         self._gpu = parse_target(call.target).needs_device
         self.members: dict[str, _Member] = {}
         self.roster = Roster()
-        self.pool: Pool | None = None
+        self.pool: HostPool | None = None
         self.tell: Callable[[str], None] = print
         self._count = 0
 
-    def hire(self, choice: Choice) -> None:
+    def hire(self, choice: NodeSelection) -> None:
         """Asks nodes for the hosts that they have room for: devices first, and builders on what they leave."""
         for facts in choice.devices:
             for _ in range(self._wanted(facts)):

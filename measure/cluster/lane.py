@@ -22,7 +22,7 @@ class Ticket:
 
 
 @dataclass
-class Lane:
+class HostLane:
     """One host as the pool sees it."""
 
     key: str

@@ -14,7 +14,7 @@ BUILD_HOST = f"{__package__}.host:build_runner"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ConnectRequest:
     """What to connect to, and what to look for there.
 
     Attributes:
@@ -45,7 +45,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class ClusterReady:
     """The cluster has a device that is ready: its machine, and what that can do (JSON, "" where it was not measured)."""
 
     machine: str

@@ -50,7 +50,7 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class NodeSelection:
     """The nodes that measure (all alike), those that only build, and why each other one is left out."""
 
     devices: tuple[NodeFacts, ...]
@@ -99,7 +99,7 @@ def unfit(facts: NodeFacts, target: Target, threads: int) -> str:
 
 def choose(
     nodes: Iterable[NodeFacts], versions: Mapping[str, str], target: Target, threads: int, machine: str = ""
-) -> Choice:
+) -> NodeSelection:
     """Sorts nodes. Times are compared within one kind of machine only: of several, one measures.
 
     It is the one that is the target itself, or has its level; of equals the most numerous.
@@ -130,7 +130,7 @@ def choose(
         if kind != chosen:
             left_out += [(facts, "it is another kind of machine: it builds, and times nothing") for facts in members]
             builders += members
-    return Choice(tuple(kinds.get(chosen, ())), tuple(builders), tuple(left_out))
+    return NodeSelection(tuple(kinds.get(chosen, ())), tuple(builders), tuple(left_out))
 
 
 def nothing_fits(target: Target, threads: int, left_out: Sequence[tuple[NodeFacts, str]]) -> Exception:

@@ -21,7 +21,7 @@ from typing import Protocol
 from ..process.builder import Built
 from ..result import Failure, Job, Measurement, Status
 from .host import Errand, HostFacts, Outcome
-from .lane import Lane, Ticket
+from .lane import HostLane, Ticket
 from .pace import Pacing, normalised
 
 PATIENCE = 1.0  # seconds that a host waits for a first result before it says that it is alive
@@ -57,7 +57,7 @@ class Contest:
     answers: Sequence[tuple[int, Measurement]] | None = None
 
 
-class Pool:
+class HostPool:
     """See the head of this file.
 
     Args:
@@ -75,7 +75,7 @@ class Pool:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._crew, self._silence, self._tell, self._clock = crew, silence, tell, clock
-        self.lanes: dict[str, Lane] = {}
+        self.lanes: dict[str, HostLane] = {}
         self.refused: dict[str, str] = {}  # place -> why its times are not taken
         self._waiting: deque[Ticket] = deque()
         self._built: deque[Ticket] = deque()
@@ -114,7 +114,7 @@ class Pool:
         return sum(lane.depth for lane in self.lanes.values())
 
     @property
-    def devices(self) -> list[Lane]:
+    def devices(self) -> list[HostLane]:
         """The hosts that measure."""
         return [lane for lane in self.lanes.values() if not lane.builds]
 
@@ -135,7 +135,7 @@ class Pool:
 
     def joined(self, key: str, facts: HostFacts, *, builds: bool) -> None:
         """Takes in a host that is ready."""
-        self.lanes[key] = Lane(key, facts, builds, facts.depth)
+        self.lanes[key] = HostLane(key, facts, builds, facts.depth)
         self._twins = self._twins or len(self.devices) > 1
 
     def returned(self, key: str, outcomes: Iterable[tuple[int, Outcome]]) -> None:
@@ -166,7 +166,7 @@ class Pool:
                 self._judge(lane, ticket, outcome)
         self._settle()
 
-    def _adapt(self, lane: Lane, count: int) -> None:
+    def _adapt(self, lane: HostLane, count: int) -> None:
         """Short jobs are held in greater number, so that the host never waits for a message."""
         spent = self._clock() - lane.asked
         if count and not lane.builds:
@@ -188,7 +188,7 @@ class Pool:
         if lane is not None:
             self._remove(lane, why, refused=False)
 
-    def _remove(self, lane: Lane, why: str, *, refused: bool) -> None:
+    def _remove(self, lane: HostLane, why: str, *, refused: bool) -> None:
         del self.lanes[lane.key]
         self._crew.dismiss(lane.key, why, refused=refused)
         if self._contest is not None and self._contest.lane == lane.key:
@@ -219,7 +219,7 @@ class Pool:
 
     # ---- what is believed
 
-    def _judge(self, lane: Lane, ticket: Ticket, measurement: Measurement) -> None:
+    def _judge(self, lane: HostLane, ticket: Ticket, measurement: Measurement) -> None:
         if self._twins:
             self._pacing.offer(ticket.job, measurement, self._clock())
         lane.held.append((ticket, measurement))
@@ -235,23 +235,23 @@ class Pool:
                     self._believe(lane, ticket, measurement, pace)
             self._check_twin(lane)
 
-    def _pace(self, lane: Lane) -> float | None:
+    def _pace(self, lane: HostLane) -> float | None:
         """What times of a device are divided by; None: wait until it is known. Alone, or without an anchor: as it says."""
         pace = self._pacing.pace(lane.gauge)
         return 1.0 if pace is None and (self._pacing.anchor is None or len(self.devices) == 1) else pace
 
-    def pace_of(self, lane: Lane) -> float:
+    def pace_of(self, lane: HostLane) -> float:
         """The same for people: 1.0 where it is not known."""
         return self._pacing.pace(lane.gauge) or 1.0
 
-    def _believe(self, lane: Lane, ticket: Ticket, measurement: Measurement, pace: float) -> None:
+    def _believe(self, lane: HostLane, ticket: Ticket, measurement: Measurement, pace: float) -> None:
         if lane.gauge.steady or ticket.again or len(self.devices) == 1 or not measurement.times:
             self._deliver(ticket, normalised(measurement, pace))
         else:
             ticket.again = True
             self._back([ticket])
 
-    def _check_twin(self, lane: Lane) -> None:
+    def _check_twin(self, lane: HostLane) -> None:
         why = self._pacing.far(lane.gauge)
         if why and len(self.devices) > 1 and lane.key in self.lanes:
             self.refused[lane.facts.place] = why
@@ -282,14 +282,14 @@ class Pool:
                 self._send(lane, now)
         self._run_contest(now)
 
-    def _ask_for_readings(self, devices: Sequence[Lane], now: float) -> None:
+    def _ask_for_readings(self, devices: Sequence[HostLane], now: float) -> None:
         for lane in devices:
             if self._pacing.anchor and len(self.devices) > 1 and self._pacing.due(lane.gauge, now):
                 self._anchors += 1
                 lane.gauge.asked = True
                 lane.outgoing.append(Ticket(replace(self._pacing.anchor, number=-self._anchors)))
 
-    def _hand_out(self, builders: Sequence[Lane], devices: Sequence[Lane]) -> None:
+    def _hand_out(self, builders: Sequence[HostLane], devices: Sequence[HostLane]) -> None:
         elsewhere = any(lane.builds for lane in self.lanes.values())
         steady = [lane for lane in devices if lane.gauge.steady]
         usable = steady or (devices if not any(lane.gauge.steady for lane in self.devices) else [])
@@ -302,7 +302,7 @@ class Pool:
             builder.outgoing.append(self._waiting.popleft())
             room -= 1
 
-    def _hand_out_suspects(self, devices: Sequence[Lane]) -> list[Lane]:
+    def _hand_out_suspects(self, devices: Sequence[HostLane]) -> list[HostLane]:
         """Each gets a device alone. Returns those that may have other jobs: some are left to run empty for suspects."""
         ours = sorted((lane for lane in devices if not lane.suspect), key=lambda lane: lane.load)
         kept = ours[: min(len(self._suspects), max(1, len(self.devices) // 2))]
@@ -311,7 +311,7 @@ class Pool:
                 lane.outgoing.append(self._suspects.popleft())
         return ours[len(kept) :]
 
-    def _next(self, devices: Sequence[Lane], *, builds_here: bool) -> tuple[Ticket, Lane] | None:
+    def _next(self, devices: Sequence[HostLane], *, builds_here: bool) -> tuple[Ticket, HostLane] | None:
         """The next job for a device: a built one; a device that has nothing builds for itself."""
         lane = _least_loaded(devices)
         if lane is None:
@@ -322,7 +322,7 @@ class Pool:
             return self._waiting.popleft(), lane
         return None
 
-    def _send(self, lane: Lane, now: float) -> None:
+    def _send(self, lane: HostLane, now: float) -> None:
         tickets, lane.outgoing = lane.outgoing, []
         lane.holding.update({ticket.job.number: ticket for ticket in tickets})
         lane.asked, lane.deadline = now, now + PATIENCE + self._silence
@@ -344,12 +344,12 @@ class Pool:
             lane.asked, lane.deadline = now, now + self._silence * (2 + len(contest.jobs))
             self._crew.confirm(lane.key, contest.jobs)
 
-    def _doubt(self, lane: Lane) -> tuple[bool, float, int]:
+    def _doubt(self, lane: HostLane) -> tuple[bool, float, int]:
         """Contenders are compared on the device that is nearest to the median and has done most."""
         return not lane.gauge.steady, abs(self.pace_of(lane) - 1), -lane.done
 
 
-def _least_loaded(lanes: Sequence[Lane]) -> Lane | None:
+def _least_loaded(lanes: Sequence[HostLane]) -> HostLane | None:
     """The lane with the most room, if any has room."""
     lane = min(lanes, key=lambda lane: lane.load / lane.depth, default=None)
     return lane if lane is not None and lane.load < lane.depth else None

@@ -26,9 +26,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ...common.errors import EnvironmentFailure, TilesmithError
 from .host import Host, Order
-from .messages import Call
+from .messages import ConnectRequest
 from .nodes import NodeFacts
-from .status import Board, RunStatus
+from .status import RunStatus, StatusBoard
 
 NAMESPACE = "tilesmith"
 PROBE_SECONDS = 60.0
@@ -36,7 +36,7 @@ _STORE = 128 << 20  # bytes of the object store of a Ray on this machine: nothin
 
 
 @contextlib.contextmanager
-def connected(call: Call) -> Iterator[None]:
+def connected(call: ConnectRequest) -> Iterator[None]:
     """A connection to a cluster, or to a Ray that is started here. Errors: EnvironmentFailure."""
     options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": "error"}
     try:
@@ -215,7 +215,7 @@ def kill(handle: Any) -> None:
 
 def start_board(name: str) -> Any:
     """An actor that keeps the status of a run."""
-    actor: Any = ray.remote(num_cpus=0)(Board)
+    actor: Any = ray.remote(num_cpus=0)(StatusBoard)
     return actor.options(name=name).remote()
 
 

@@ -23,9 +23,9 @@ from ...common.errors import ArgumentError, EnvironmentFailure, MissingExtra
 from ...targets.ceilings import Ceilings
 from ..machine import machine_key
 from ..process.child import Child, child_setup
-from ..process.station import Answered, Station, Work
+from ..process.station import Answered, Station, WorkItem
 from ..result import AtEnd, Job, Measurement
-from .messages import Call, Compare, Compared, Goodbye, Note, Opened, Refused, Results, Submit
+from .messages import ClusterReady, Compare, Compared, ConnectRequest, Goodbye, Note, Refused, Results, Submit
 
 RETURN = 180.0  # seconds in which a cluster that went away must be back
 _ROOM = 1 << 30  # bytes that Ray needs for its session
@@ -91,7 +91,7 @@ class RayRunner(AtEnd):
         target: the target's text.
         threads: threads of the kernels.
         tell: called with a sentence when a node is left out, lost or set aside.
-        options: other fields of `talk.Call`.
+        options: other fields of `messages.ConnectRequest`.
 
     Attributes:
         machine: identity of the machines that measure (all are of one kind).
@@ -117,14 +117,14 @@ class RayRunner(AtEnd):
         if threads < 1:
             raise ArgumentError("a runner needs at least one thread", found=str(threads))
         check_ray(address)
-        self._call = Call(address, target, threads, **options)
+        self._call = ConnectRequest(address, target, threads, **options)
         self._tell, self._back_within = tell, back_within
         self._waiting: list[Job] = []
         self._flying: dict[int, Job] = {}
         self._finished: list[tuple[int, Measurement]] = []
         self._contest: tuple[Job, ...] | None = None
         self._compared: Sequence[tuple[int, Measurement]] | None = None
-        self._opened: Opened | None = None
+        self._opened: ClusterReady | None = None
         self._closed = False
         self._lost_at: float | None = None
         self.capacity = 1
@@ -143,7 +143,7 @@ class RayRunner(AtEnd):
         child.send(self._call)
         return child
 
-    def _wait_for_device(self) -> Opened:
+    def _wait_for_device(self) -> ClusterReady:
         while True:
             if self._opened is not None:
                 return self._opened
@@ -207,7 +207,7 @@ class RayRunner(AtEnd):
                 self._finished += [(n, m) for n, m in finished if self._flying.pop(n, None) is not None]
             case Compared(answers=answers):
                 self._compared = answers
-            case Opened(capacity=capacity):
+            case ClusterReady(capacity=capacity):
                 self._opened, self.capacity, self._lost_at = message, max(1, capacity), None
             case Note(text=text):
                 self._tell(text)
@@ -264,13 +264,13 @@ class RayRunner(AtEnd):
                 return
 
 
-def ask_cluster(what: str, call: Call) -> Any:
+def ask_cluster(what: str, call: ConnectRequest) -> Any:
     """What `bridge.Inspector` answers. Errors: those that it gives back."""
     check_ray(call.address)
     setup = child_setup(_INSPECTOR, {})
     station = Station(lambda: Child(setup, _ENVIRONMENT), 60.0, 1, lambda _: False)
     try:
-        station.give(Work(None, (what, call), {"ask": 180.0}))
+        station.give(WorkItem(None, (what, call), {"ask": 180.0}))
         event = station.wait()
     finally:
         station.close()

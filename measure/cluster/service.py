@@ -16,9 +16,9 @@ from ...targets.target import parse_target
 from ..machine import machine_key
 from ..process.worker import Link
 from .hosts import START, Happening, Hired
-from .messages import Call, Compare, Compared, Goodbye, Note, Opened, Refused, Results, Submit
-from .nodes import Choice, NodeFacts, choose, nothing_fits, own_versions
-from .pool import Pool
+from .messages import ClusterReady, Compare, Compared, ConnectRequest, Goodbye, Note, Refused, Results, Submit
+from .nodes import NodeFacts, NodeSelection, choose, nothing_fits, own_versions
+from .pool import HostPool
 from .ray_pool import alive_nodes, connected, first_line, kill, probe_nodes, publish, read_boards, start_board
 from .status import status_of
 
@@ -28,9 +28,9 @@ DESERTED = 60.0  # seconds without any host after which a run is given up
 
 
 class ClusterService:
-    """One call, from `Call` to `Goodbye` (a `worker.Handler`)."""
+    """One call, from `ConnectRequest` to `Goodbye` (a `worker.Handler`)."""
 
-    def handle(self, request: Call, link: Link) -> None:
+    def handle(self, request: ConnectRequest, link: Link) -> None:
         """Serves a runner until it says goodbye or is gone."""
         try:
             with connected(request):
@@ -44,11 +44,11 @@ class ClusterService:
 class _Service:
     """The pool's thread: it runs what happens, one after the other, and talks to the parent."""
 
-    def __init__(self, call: Call, link: Link) -> None:
+    def __init__(self, call: ConnectRequest, link: Link) -> None:
         self._call, self._link = call, link
         self._events: queue.SimpleQueue[Happening] = queue.SimpleQueue()
         self._crew = Hired(call, self._events)
-        self._pool = self._crew.pool = Pool(self._crew, silence=call.silence, tell=self._note)
+        self._pool = self._crew.pool = HostPool(self._crew, silence=call.silence, tell=self._note)
         self._crew.tell = self._note
         self._target = parse_target(call.target)
         self._facts: dict[str, NodeFacts] = {}
@@ -98,7 +98,7 @@ class _Service:
         if not self._open and self._pool.devices:
             self._open = True
             facts = self._pool.devices[0].facts
-            self._link.tell(Opened(facts.machine, facts.ceilings, self._pool.capacity))
+            self._link.tell(ClusterReady(facts.machine, facts.ceilings, self._pool.capacity))
 
     def _check_deserted(self) -> None:
         """Raises EnvironmentFailure when there has been no host for too long."""
@@ -165,7 +165,7 @@ class _Service:
     def _meet(self) -> None:
         self._choose()
 
-    def _choose(self) -> Choice:
+    def _choose(self) -> NodeSelection:
         """Sorts the nodes, hires what is missing, and tells once why a node is left out."""
         choice = choose(self._facts.values(), own_versions(), self._target, self._call.threads, self._machine)
         self._useful = [facts.node for facts in choice.devices]
@@ -191,7 +191,7 @@ class _Service:
 class Inspector:
     """Answers `tune cluster` (a `worker.Handler`)."""
 
-    def handle(self, request: tuple[str, Call], link: Link) -> Any:
+    def handle(self, request: tuple[str, ConnectRequest], link: Link) -> Any:
         """ "status": the runs on the cluster; "check": the nodes. Errors come as values."""
         what, call = request
         link.stage("ask")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from time import time
 
-from .pool import Pool
+from .pool import HostPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class RunStatus:
         return sum(host.done for host in self.hosts if not host.builds) / max(1e-3, self.at - self.started)
 
 
-def status_of(pool: Pool, reasons: Mapping[str, str], target: str, started: float) -> RunStatus:
+def status_of(pool: HostPool, reasons: Mapping[str, str], target: str, started: float) -> RunStatus:
     """Gives the status at this moment."""
     hosts = tuple(
         HostStatus(
@@ -53,7 +53,7 @@ def status_of(pool: Pool, reasons: Mapping[str, str], target: str, started: floa
     return RunStatus(f"{platform.node()} pid {os.getpid()}", target, started, time(), hosts, refused)
 
 
-class Board:
+class StatusBoard:
     """Keeps the last status of a run where others can read it; an actor that ends with the run."""
 
     def __init__(self) -> None:

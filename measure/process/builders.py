@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from ..result import Failure, Job, Measurement
 from .builder import Built
 from .child import Child, Ending
-from .station import Answered, Event, Lost, Returned, Station, Work
+from .station import Answered, Event, Lost, Returned, Station, WorkItem
 
 DEPTH = 2  # jobs a builder holds: one it works on, one so that it need not wait for us
 LIFETIME = 500  # builds after which a builder is replaced
@@ -61,7 +61,7 @@ class Builders:
             if station is None or station.load >= DEPTH:
                 return
             job = self._waiting.popleft()
-            station.give(Work(job, job, self._limits))
+            station.give(WorkItem(job, job, self._limits))
             room -= 1
 
     def poll(self) -> list[Outcome]:

@@ -17,13 +17,13 @@ from typing import Any
 from ...common.errors import EnvironmentFailure
 from ..result import Status
 from .child import Child, Ending
-from .worker import Answer, Go, QuietPlease, Ready, Stage
+from .worker import Answer, Go, QuietPlease, Ready, StageBegun
 
 _STARTS = 3  # children that may fail to start, one after the other, before the machine is at fault
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkItem:
     """A request and the seconds that its stages may take; `tag` is the giver's own."""
 
     tag: Any
@@ -35,7 +35,7 @@ class Work:
 class Answered:
     """A work that was done."""
 
-    work: Work
+    work: WorkItem
     value: Any
 
 
@@ -43,7 +43,7 @@ class Answered:
 class Lost:
     """A work whose child ended, in that stage, at that item."""
 
-    work: Work
+    work: WorkItem
     stage: str
     item: int
     ending: Ending
@@ -53,7 +53,7 @@ class Lost:
 class Returned:
     """A work that was not begun."""
 
-    work: Work
+    work: WorkItem
 
 
 Event = Answered | Lost | Returned
@@ -76,7 +76,7 @@ class Station:
     lifetime: int
     worn: Callable[[Any], bool]
     wants_quiet: bool = field(default=False, init=False)
-    _works: deque[Work] = field(default_factory=deque, init=False)
+    _works: deque[WorkItem] = field(default_factory=deque, init=False)
 
     def __post_init__(self) -> None:
         self._failed_starts = 0
@@ -100,12 +100,12 @@ class Station:
         return len(self._works)
 
     @property
-    def works(self) -> tuple[Work, ...]:
+    def works(self) -> tuple[WorkItem, ...]:
         """Gives the works that are waiting or under way, in their order."""
         return tuple(self._works)
 
     @property
-    def current(self) -> Work:
+    def current(self) -> WorkItem:
         """The work that the child is busy with."""
         return self._works[0]
 
@@ -114,7 +114,7 @@ class Station:
         """Whether the child is stopped."""
         return self._paused_at is not None
 
-    def give(self, work: Work) -> None:
+    def give(self, work: WorkItem) -> None:
         """One more work. It may come before the child is ready."""
         self._works.append(work)
         if self._ready and len(self._works) == 1:
@@ -176,7 +176,7 @@ class Station:
             case Ready():
                 self._ready, self._failed_starts = True, 0
                 self._begin()
-            case Stage(name=name, item=item):
+            case StageBegun(name=name, item=item):
                 self._enter(name, item, self._works[0].limits[name])
             case QuietPlease():
                 self.wants_quiet, self.deadline = True, inf

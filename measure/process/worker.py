@@ -52,7 +52,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StageBegun:
     """The child enters a part of its work: the deadline of that part begins, and a crash is said to be there."""
 
     name: str
@@ -84,7 +84,7 @@ class Link:
 
     def stage(self, name: str, item: int = 0) -> None:
         """Tells what comes next."""
-        send(self._connection, Stage(name, item))
+        send(self._connection, StageBegun(name, item))
 
     def quiet(self) -> None:
         """Waits until the machine is quiet."""

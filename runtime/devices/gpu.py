@@ -91,7 +91,7 @@ class Port(Protocol):
 
 
 @dataclass(slots=True)
-class _Memory:
+class _DeviceMemory:
     """An allocation: where, of which generation of the device, and the stream of its last use."""
 
     pointer: int
@@ -111,7 +111,7 @@ class DeviceArray:
         self.nbytes = prod(self.shape) * self.dtype.itemsize
         self.device = port.name
         self.port = port
-        self._memory = _Memory(port.allocate(max(1, self.nbytes), stream), port.generation, stream)
+        self._memory = _DeviceMemory(port.allocate(max(1, self.nbytes), stream), port.generation, stream)
         weakref.finalize(self, _free, port, self._memory)
 
     @property
@@ -168,7 +168,7 @@ class DeviceArray:
         return f"<DeviceArray {self.dtype}{list(self.shape)} on {self.device}>"
 
 
-def _free(port: Port, memory: _Memory) -> None:
+def _free(port: Port, memory: _DeviceMemory) -> None:
     if memory.generation == port.generation:  # else it is gone, and the address may be somebody else's
         port.free(memory.pointer, memory.stream)
 

@@ -113,6 +113,8 @@ def _storage(
 def _cpu_homes(tree: LoopTree, stage: StageLoops, size: Extent, tensor: Tensor) -> tuple[Home, ...]:
     if stage.scope is not None:
         return (Home(stage.scope),)
+    if stage.stored is not None:  # which of its rows is meant is known when the code runs
+        return Home(Scope.STACK, at_most(size * tensor.dtype.bytes, STACK_LIMIT)), Home(Scope.SCRATCH)
     small = at_most(size * tensor.dtype.bytes, STACK_LIMIT)
     return (_tile(tree, stage, size, tensor), Home(Scope.STACK, small), Home(Scope.SCRATCH))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ...common.errors import InternalError
+from ...targets.matrix_instructions import MatrixInstruction
 from ...tensor.program import Program, Stage
 from ..schedule import Schedule
 
@@ -22,7 +23,7 @@ T = TypeVar("T")
 class Decided:
     """What was decided before a root is matched. Rules see it and never change it: one that decides returns another one."""
 
-    matrix_unit: bool = False  # whether the target's cores have one that takes bf16
+    instructions: tuple[MatrixInstruction, ...] = ()  # those of the target that multiply matrices
     fast: bool = True  # whether convolutions may be done with fewer products
     few: bool = False  # whether several stages multiply, so that only the usual structures of each are tried
     kept: frozenset[str] = frozenset()  # stages that are not written where they are read

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ..extents import Extent
 from ..handles import LoopHandle, StageHandle, Tracer
-from ..hints import SWIZZLED, Align, Hint, PadLayout, Pipeline, Prefetch, PrefetchNext, Streaming, Swizzle
+from ..hints import SWIZZLED, Align, Hint, PadLayout, Pipeline, PrefetchAhead, PrefetchNext, Streaming, Swizzle
 from ..loops import LoopTree
 from .checks import Context, wrong
 from .kind import StepKind
@@ -52,7 +52,7 @@ def prefetch(tree: LoopTree, context: Context, tensor: str, loop: str, distance:
     used = dict.fromkeys([*(r.tensor for r in definition.reads()), *(t.name for t in definition.tensors)])
     if tensor not in used:
         raise wrong(tree, loop, f"{stage.stage} does not use {tensor}", expected=f"one of {', '.join(used)}")
-    return _said(tree, stage.stage, Prefetch(tensor, loop, distance))
+    return _said(tree, stage.stage, PrefetchAhead(tensor, loop, distance))
 
 
 def bring(tree: LoopTree, context: Context, stage: str, tensor: str, loop: str, on: Extent = 1) -> LoopTree:

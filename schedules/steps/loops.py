@@ -89,6 +89,12 @@ def _mark(tree: LoopTree, context: Context, kind: LoopKind, loops: tuple[str, ..
 
 
 def _check_kind(tree: LoopTree, stage: StageLoops, name: str, kind: LoopKind) -> None:
+    kept = [other for other in tree.attached.get((stage.stage, name), ()) if tree.by_stage[other].stored is not None]
+    if kept:
+        raise wrong(
+            tree, name, f"{kept[0]} is kept from trip to trip of {name}",
+            expected="a loop that runs its trips in order", advice="leave store_at out",
+        )  # fmt: skip
     check = _CHECKS.get(kind)
     if check is not None:
         check(tree, stage, stage.loop(name))

@@ -8,10 +8,11 @@ from functools import lru_cache
 from ...common.errors import ScheduleError
 from ...tensor.expr import Expr, Read, rewrite
 from ...tensor.program import Axis, Program, Stage, Tensor
+from ..boxes import box_axes, kept_points
 from ..extents import Extent
 from ..inlining import inline_stages
 from ..loops import Loop, LoopKind, LoopTree, Scope, StageLoops
-from ..regions import box_axes, box_extents
+from ..regions import box_extents
 from .checks import Context, attached_to, check_tile, wrong
 from .kind import StepKind
 
@@ -42,6 +43,48 @@ def compute_at(tree: LoopTree, context: Context, stage: str, loop: str) -> LoopT
     tree = tree.replacing(replace(moved, loops=loops, box=box, at=at))
     check_tile(tree, outer)
     return tree
+
+
+def store_at(tree: LoopTree, context: Context, stage: str, loop: str) -> LoopTree:
+    """Keeps what a stage has computed from trip to trip: a window that slides, of which each trip computes what is new.
+
+    C i.p0: 8                    C i.p0: 8
+      C i.p1: 16                   C i.p1: 16
+        P i: 5           ->          P i: 5, kept in C.i.p0            store_at(P, C.i.p0)
+
+    Its storage is a ring: as many points as a trip needs at once, along the axis that the loop moves. The loop is the one
+    right outside of the loop that the stage is attached to.
+    """
+    moved = tree.loops_of(stage)
+    if moved.at is None or moved.stored is not None or moved.tiled or any(not _untouched(moved, a) for a in moved.box):
+        raise wrong(
+            tree, stage, f"{stage} cannot be kept from trip to trip",
+            expected="a stage that was attached just now, and is no copy", advice="store_at right after compute_at",
+        )  # fmt: skip
+    outer = tree.by_stage[moved.at[0]]
+    place = outer.position(moved.at[1])
+    inner = outer.loops[place]
+    if place == 0 or outer.loops[place - 1].name != loop or inner.kind is not LoopKind.SERIAL:
+        raise wrong(
+            tree, loop, f"{stage} cannot be kept in {loop}",
+            expected=f"the loop right outside of {inner.name}, which runs its trips in order",
+        )  # fmt: skip
+    tree = tree.replacing(replace(moved, stored=loop))
+    _check_window(tree, stage, inner)
+    return tree
+
+
+def _check_window(tree: LoopTree, stage: str, loop: Loop) -> None:
+    """The box moves along axes that are no rows of memory, and leaves no point out between two trips."""
+    kept = kept_points(tree, tree.by_stage[stage])
+    definition = tree.definition(stage)
+    innermost = {definition.axes_of(n)[-1].name for n in range(len(definition.tensors)) if definition.axes_of(n)}
+    outputs = {t.name for t in definition.tensors} & set(tree.program.outputs)
+    if not kept or outputs or min(kept.values()) < 0 or not innermost.isdisjoint(kept):
+        raise wrong(
+            tree, loop.name, f"what {loop.name} needs of {stage} does not slide",
+            expected="a stage whose rows the loop moves, some of which the next trip needs again", advice="leave store_at out",
+        )  # fmt: skip
 
 
 def _check_output(tree: LoopTree, stage: str, at: tuple[str, str]) -> None:
@@ -163,6 +206,7 @@ def _tensor_extent(tree: LoopTree, context: Context, tensor: str, dimension: int
 
 STAGE_STEPS = {
     "compute_at": StepKind(compute_at, "sl"),
+    "store_at": StepKind(store_at, "sl"),
     "inline": StepKind(inline, "s"),
     "copy": StepKind(copy, "ntsw?"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import emission
-from ..emission import Call, Emission, MemoryScope, Shuffle, by_axis, table
+from ..emission import Emission, IntrinsicCall, LaneExchange, MemoryScope, by_axis, table
 
 _WITHOUT = (
     "dispatch-ptr", "queue-ptr", "implicitarg-ptr", "dispatch-id", "workgroup-id-y", "workgroup-id-z", "workitem-id-y",
@@ -41,12 +41,12 @@ EMISSION = Emission(
     # the instruction waits for threads alone: what they wrote is seen by the fences
     barrier=(
         'fence syncscope("workgroup") release',
-        Call("llvm.amdgcn.s.barrier"),
+        IntrinsicCall("llvm.amdgcn.s.barrier"),
         'fence syncscope("workgroup") acquire',
     ),
     # bytes of a register of all lanes count the lanes; what lies above them is left out
-    shuffle=Shuffle(
-        {"i32": Call("llvm.amdgcn.ds.bpermute", "i32", ("i32 {1}", "i32 {value}"))},
+    shuffle=LaneExchange(
+        {"i32": IntrinsicCall("llvm.amdgcn.ds.bpermute", "i32", ("i32 {1}", "i32 {value}"))},
         before=("xor i32 {thread}, {mask}", "shl i32 {0}, 2"),
     ),
     meanings=_MEANINGS,

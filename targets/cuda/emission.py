@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from .. import emission
-from ..emission import Call, Copies, Emission, MemoryScope, Shuffle, by_axis, table
+from ..emission import Copies, Emission, IntrinsicCall, LaneExchange, MemoryScope, by_axis, table
 
 _SREG = "nvvm.read.ptx.sreg."
 _EVERY_LANE = "i32 -1"
 _SIZES = (4, 8, 16)  # bytes of an asynchronous copy
 
 
-def _shuffle(kind: str, type_: str) -> Call:
+def _shuffle(kind: str, type_: str) -> IntrinsicCall:
     """shfl.sync of all lanes: to the lane whose number differs by a mask, in segments of the whole warp."""
     arguments = (_EVERY_LANE, f"{type_} {{value}}", "i32 {mask}", "i32 31")
-    return Call(f"llvm.nvvm.shfl.sync.bfly.{kind}", type_, arguments)
+    return IntrinsicCall(f"llvm.nvvm.shfl.sync.bfly.{kind}", type_, arguments)
 
 
 def _copy(size: int) -> str:
@@ -82,13 +82,13 @@ EMISSION = Emission(
     },
     block_index=f"llvm.{_SREG}ctaid.x",
     thread_index=f"llvm.{_SREG}tid.x",
-    barrier=(Call("llvm.nvvm.barrier0"),),
-    shuffle=Shuffle({"i32": _shuffle("i32", "i32"), "float": _shuffle("f32", "float")}),
+    barrier=(IntrinsicCall("llvm.nvvm.barrier0"),),
+    shuffle=LaneExchange({"i32": _shuffle("i32", "i32"), "float": _shuffle("f32", "float")}),
     copies=Copies(
         by_size={size: f"llvm.{_copy(size)}" for size in _SIZES},
         partly_by_size={size: f"llvm.{_copy(size)}.s" for size in _SIZES},
-        commit=Call("llvm.nvvm.cp.async.commit.group"),
-        wait=Call("llvm.nvvm.cp.async.wait.group", arguments=("i32 {groups}",)),
+        commit=IntrinsicCall("llvm.nvvm.cp.async.commit.group"),
+        wait=IntrinsicCall("llvm.nvvm.cp.async.wait.group", arguments=("i32 {groups}",)),
     ),
     meanings=_MEANINGS,
     unknown="\n.version 3.",  # what LLVM falls back to; every architecture of ours needs 6.0

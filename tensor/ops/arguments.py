@@ -25,7 +25,7 @@ Equation = str  # "ij,jk->ik"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ArgumentKind:
     """How texts are read as values (ValueError where they are none), which are right, how both are told, and one of them."""
 
     read: Callable[[str], object]
@@ -127,39 +127,39 @@ def _shapes(text: str) -> tuple[tuple[int, ...], ...]:
     return tuple(_integers(part) for part in re.split(r"\s*,\s*", text))
 
 
-def _one(least: float, rule: str, sample: int) -> Kind:
-    return Kind(int, lambda v: _is_integer(v, least), "an integer", rule, rule, sample)
+def _one(least: float, rule: str, sample: int) -> ArgumentKind:
+    return ArgumentKind(int, lambda v: _is_integer(v, least), "an integer", rule, rule, sample)
 
 
-def _several(least: float, rule: str, sample: int) -> Kind:
-    return Kind(
+def _several(least: float, rule: str, sample: int) -> ArgumentKind:
+    return ArgumentKind(
         _one_or_several,
         lambda v: _is_integer(v, least) or (_are_integers(v, least) and v != ()),
         "an integer, or several as in 3x5", rule, f"{rule}, or several as in 3x5", sample,
     )  # fmt: skip
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, ArgumentKind] = {
     "Size": _one(1, "a positive integer", 8),
     "Offset": _one(0, "an integer >= 0", 1),
     "Index": _one(-math.inf, "an integer", 1),
     "Sizes": _several(1, "a positive integer", 4),
     "Offsets": _several(0, "an integer >= 0", 1),
-    "Shape": Kind(
+    "Shape": ArgumentKind(
         _integers, lambda v: _are_integers(v, 1), "sizes as in 64x32", "positive integers", "sizes as in 64x32", (8, 8)
     ),
-    "Integers": Kind(
+    "Integers": ArgumentKind(
         _integers, lambda v: _are_integers(v, -math.inf), "integers as in 1x0x2", "integers", "integers as in 1x0x2", (1, 0)
     ),
-    "Shapes": Kind(
+    "Shapes": ArgumentKind(
         _shapes,
         lambda v: isinstance(v, Sequence) and len(v) > 0 and all(_are_integers(shape, 1) for shape in v),
         "shapes as in 4x5,5x6", "several shapes", "shapes as in 4x5,5x6", ((8, 8), (8, 8)),
     ),
-    "bool": Kind(_truth, lambda v: isinstance(v, bool), "true or false", "True or False", "true or false"),
-    "float": Kind(
+    "bool": ArgumentKind(_truth, lambda v: isinstance(v, bool), "true or false", "True or False", "true or false"),
+    "float": ArgumentKind(
         float, lambda v: isinstance(v, int | float) and not isinstance(v, bool), "a number", "a number", "a number"
     ),
-    "Equation": Kind(str, lambda v: isinstance(v, str), "an equation", "an equation", "ij,jk->ik", "ij,jk->ik"),
-    "str": Kind(str, lambda v: isinstance(v, str), "a word", "a word", "a word"),
+    "Equation": ArgumentKind(str, lambda v: isinstance(v, str), "an equation", "an equation", "ij,jk->ik", "ij,jk->ik"),
+    "str": ArgumentKind(str, lambda v: isinstance(v, str), "a word", "a word", "a word"),
 }  # fmt: skip

@@ -91,6 +91,56 @@ def bf16_half(word: Array, shift: int) -> Array:
     return bits.view(np.float32).astype(np.float64)
 
 
+def byte_quad(*bytes_: Array) -> Array:
+    """The low bytes of four i32, the first one lowest."""
+    return _joined(bytes_, 8)
+
+
+def half_pair(*halves: Array) -> Array:
+    """The low halves of two i32, the first one lowest."""
+    return _joined(halves, 16)
+
+
+def joined_error(errors: list[Array]) -> Array:
+    """Of what is exact or may be anything: integers and words of them."""
+    wrong = np.zeros(())
+    for error in errors:
+        wrong = np.maximum(wrong, np.where(np.asarray(error) > 0, 2.0**32, 0.0))
+    return wrong
+
+
+def _joined(parts: tuple[Array, ...], bits: int) -> Array:
+    mask = np.uint32((1 << bits) - 1)
+    total = np.zeros((), np.uint32)
+    for place, part in enumerate(parts):
+        total = total | (np.asarray(part, np.int32).view(np.uint32) & mask) << np.uint32(bits * place)
+    return np.asarray(total).view(np.int32)
+
+
+def word_dot(x: Array, y: Array, left: str, right: str) -> Array:
+    """The sum of the products of what two words hold, `left` and `right` being its NumPy dtypes; modulo 2^32."""
+    a, b = (_parts(word, kind).astype(np.int64) for word, kind in ((x, left), (y, right)))
+    return np.asarray((a * b).sum(axis=-1).astype(np.int32))
+
+
+def _parts(word: Array, kind: str) -> Array:
+    """[..., elements of a word]"""
+    whole = np.asarray(word, np.int32)
+    return np.ascontiguousarray(whole).reshape(*whole.shape, 1).view(kind)
+
+
+def bf16_dot(x: Array, y: Array) -> Array:
+    """The sum of the products of both halves, each a bfloat16."""
+    return np.asarray(bf16_half(x, 16) * bf16_half(y, 16) + bf16_half(x, 0) * bf16_half(y, 0))
+
+
+def bf16_dot_error(x: Array, y: Array) -> Array:
+    """Of two products and their sum in float32."""
+    parts = [np.abs(bf16_half(x, shift) * bf16_half(y, shift)) for shift in (16, 0)]
+    total = parts[0] + parts[1]
+    return np.where(np.isfinite(total), total * 2.0**-23, 0.0)
+
+
 def bf16_error(value: Array, error: Array) -> Array:
     """How far a value that is off by `error` may be from the true one after both are rounded to bfloat16: rounding is
     monotonic, so the ends of the interval say it. Nothing while they round alike."""

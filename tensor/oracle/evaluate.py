@@ -40,7 +40,7 @@ Pair = tuple[Array, Array | None]
 
 
 @dataclass(slots=True)
-class Scope:
+class EvaluationScope:
     """The points at which expressions are evaluated, and where the tensors they read come from.
 
     Args:
@@ -69,7 +69,7 @@ class Scope:
     _done: dict[int, tuple[Expr, Pair]] = field(default_factory=dict)
 
 
-def evaluate_expr(expr: Expr, scope: Scope) -> Pair:
+def evaluate_expr(expr: Expr, scope: EvaluationScope) -> Pair:
     """The pair of an expression at all points of the scope; it broadcasts against the axes."""
     done = scope._done.get(id(expr))
     if done is not None and done[0] is expr:
@@ -95,7 +95,7 @@ def evaluate_expr(expr: Expr, scope: Scope) -> Pair:
     return found
 
 
-def _settled(expr: Expr, pair: Pair, scope: Scope) -> Pair:
+def _settled(expr: Expr, pair: Pair, scope: EvaluationScope) -> Pair:
     """A narrow float as every kernel has it, where that is certain: sums, differences and products of numbers that are exact,
     conversions and literals are the nearest number. Other operations may be off by more than a rounding of their results, and
     products of products may be taken in another order."""
@@ -144,12 +144,12 @@ def multiply(left: Pair, right: Pair, dtype: DType, errors: bool) -> Pair:
     return apply_operator(OPERATORS["mul"], [left, right], dtype, errors)
 
 
-def _constant(value: int | float | bool, dtype: DType, scope: Scope) -> Pair:
+def _constant(value: int | float | bool, dtype: DType, scope: EvaluationScope) -> Pair:
     array = np.asarray(value, dtype=store_type(dtype))
     return array, literal_error(array, dtype) if scope.errors else None
 
 
-def _read(expr: Read, scope: Scope) -> Pair:
+def _read(expr: Read, scope: EvaluationScope) -> Pair:
     if expr.tensor in scope.own:
         return scope.own[expr.tensor]
     if scope.window is not None:
@@ -159,7 +159,7 @@ def _read(expr: Read, scope: Scope) -> Pair:
     return scope.fetch(expr.tensor, [evaluate_expr(index, scope)[0] for index in expr.indices])
 
 
-def _read_window(expr: Read, scope: Scope) -> Pair | None:
+def _read_window(expr: Read, scope: EvaluationScope) -> Pair | None:
     """A read whose indices are distinct axes, shifted, and constants: a slice of the array, no copy."""
     assert scope.window is not None
     parts: list[slice | int] = []
@@ -198,7 +198,7 @@ def _read_window(expr: Read, scope: Scope) -> Pair | None:
     return spread(value), None if error is None else spread(error)
 
 
-def _cast(pair: Pair, source: DType, dtype: DType, scope: Scope) -> Pair:
+def _cast(pair: Pair, source: DType, dtype: DType, scope: EvaluationScope) -> Pair:
     value, error = pair
     if dtype.name == "bool":
         return value != 0, None if error is None else undecided(value, zero(), error)
@@ -227,7 +227,7 @@ def _holds(dtype: DType, source: DType) -> bool:
     return 2.0 ** (source.bits - (source.kind is Kind.SIGNED)) <= 2 / dtype.eps
 
 
-def _apply(name: str, args: list[Pair], dtype: DType, scope: Scope) -> Pair:
+def _apply(name: str, args: list[Pair], dtype: DType, scope: EvaluationScope) -> Pair:
     return apply_operator(OPERATORS[name], args, dtype, scope.errors)
 
 

@@ -14,7 +14,7 @@ from ..expr import Expr, Read, variables
 from ..program import Axis, Program, Stage, Tensor
 from .blocks import Box, accumulate, boxes, finished, reduced, sizes_of
 from .contract import contract, factor_groups
-from .evaluate import Pair, Scope, combine_errors, evaluate_expr, from_memory, multiply, store_type
+from .evaluate import EvaluationScope, Pair, combine_errors, evaluate_expr, from_memory, multiply, store_type
 from .roundings import Array, literal_error, lost_below, rounding
 
 Groups = tuple[tuple[Expr, ...], tuple[Expr, ...]]
@@ -99,7 +99,7 @@ class Evaluator:
             accumulate(value, error, place, part, stage.combiner, all(start == 0 for start, _ in box[spatial:]))
         return value, finished(value, error, stage)
 
-    def _contracted(self, groups: Groups, stage: Stage, scope: Scope, sizes: list[int]) -> Pair:
+    def _contracted(self, groups: Groups, stage: Stage, scope: EvaluationScope, sizes: list[int]) -> Pair:
         """The sum over one block of the product of two groups of factors."""
         dtype, spatial = stage.bodies[0].dtype, len(stage.axes)
         (a, ea), (b, eb) = (self._product(group, scope, len(sizes)) for group in groups)
@@ -118,7 +118,7 @@ class Evaluator:
         some = magnitude > 0 if passed is None else (magnitude > 0) | (passed > 0)
         return value, combine_errors(own + lost_below(dtype) * prod(sizes[spatial:]) * some, passed)
 
-    def _asked(self, stage: Stage, scope: Callable[[], Scope]) -> Pair | None:
+    def _asked(self, stage: Stage, scope: Callable[[], EvaluationScope]) -> Pair | None:
         """The terms of a sum of narrow floats as the program's own arithmetic gives them; None where it is told otherwise."""
         (body,) = stage.bodies
         wide = accumulator(body.dtype) == body.dtype
@@ -126,7 +126,7 @@ class Evaluator:
             return None
         return evaluate_expr(body, replace(scope(), asked=True))
 
-    def _product(self, group: tuple[Expr, ...], scope: Scope, rank: int) -> Pair:
+    def _product(self, group: tuple[Expr, ...], scope: EvaluationScope, rank: int) -> Pair:
         total = evaluate_expr(group[0], scope)
         for factor in group[1:]:
             total = multiply(total, evaluate_expr(factor, scope), factor.dtype, self._errors)
@@ -153,7 +153,7 @@ class Evaluator:
         return list(results)
 
     def _run_fold(
-        self, stage: Stage, shapes: Mapping[int, tuple[int, ...]], scope_at: Callable[[dict[str, int]], Scope]
+        self, stage: Stage, shapes: Mapping[int, tuple[int, ...]], scope_at: Callable[[dict[str, int]], EvaluationScope]
     ) -> dict[str, Pair]:
         """The last values of some tensors of a fold (the keys of `shapes`), in the order of its steps."""
         fold, (ordered,) = stage.fold, stage.reduction
@@ -178,7 +178,7 @@ class Evaluator:
         value = np.empty(tensor.shape, dtype=store_type(tensor.dtype))
         return value, np.zeros(tensor.shape) if self._errors else None
 
-    def _mesh(self, axes: Sequence[Axis], box: Box, fixed: Mapping[str, int] | None = None) -> Scope:
+    def _mesh(self, axes: Sequence[Axis], box: Box, fixed: Mapping[str, int] | None = None) -> EvaluationScope:
         """All points of a box as an open mesh; `fixed` axes have one value and no dimension."""
         rank = len(axes)
         values: dict[str, Array] = {name: np.asarray(v) for name, v in (fixed or {}).items()}
@@ -186,7 +186,7 @@ class Evaluator:
         for d, (axis, (start, end)) in enumerate(zip(axes, box, strict=True)):
             values[axis.name] = np.arange(start, end).reshape([-1 if e == d else 1 for e in range(rank)])
             dimensions[axis.name] = d, start, end
-        return Scope(values, self._gather, self._window, dimensions, rank, fixed or {}, errors=self._errors)
+        return EvaluationScope(values, self._gather, self._window, dimensions, rank, fixed or {}, errors=self._errors)
 
     def _window(self, name: str, parts: Sequence[slice | int]) -> Pair | None:
         for part, size in zip(parts, self._whole[name][0].shape, strict=True):
@@ -244,10 +244,10 @@ class Evaluator:
         axes = {name: place.reshape([-1] + [1] * (rank - 1)) for name, place in coordinates.items()}
         for d, (axis, (start, end)) in enumerate(zip(stage.reduction, box[1:], strict=True), 1):
             axes[axis.name] = np.arange(start, end).reshape([-1 if e == d else 1 for e in range(rank)])
-        pair = evaluate_expr(stage.bodies[number], Scope(axes, self.fetch, errors=self._errors))
+        pair = evaluate_expr(stage.bodies[number], EvaluationScope(axes, self.fetch, errors=self._errors))
         if not stage.reduction:
             return pair
-        asked = self._asked(stage, lambda: Scope(axes, self.fetch, errors=True))
+        asked = self._asked(stage, lambda: EvaluationScope(axes, self.fetch, errors=True))
         return reduced(pair, stage, sizes_of(box), self._errors, asked)
 
     def _fold_at(self, stage: Stage, number: int, coordinates: Mapping[str, Array]) -> Pair:
@@ -256,8 +256,8 @@ class Evaluator:
         rank = len(stage.axes_of(number))
         shapes = {n: (count,) for n in range(len(stage.tensors)) if len(stage.axes_of(n)) <= rank}
 
-        def scope_at(step: dict[str, int]) -> Scope:
-            return Scope(
+        def scope_at(step: dict[str, int]) -> EvaluationScope:
+            return EvaluationScope(
                 {**coordinates, **{n: np.asarray(v) for n, v in step.items()}}, self.fetch, errors=self._errors
             )
 

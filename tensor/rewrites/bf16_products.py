@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...common.errors import ProgramError
+from ...targets.matrix_instructions import BF16_TILES
 from ..dtype import f32, i32, i64
 from ..expr import Const, Expr, Read, Var, call, variables
 from ..indices.affine import simplify
@@ -37,8 +38,8 @@ from ..stage_edits import factors, find_axis, find_stage, free_axis_name, free_n
 
 PARTS = 3
 PAIRS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))  # neighbours share a part: one alone is taken twice
-WORDS = 16  # words of a row of a matrix register: two elements of the depth each
-TILE = 16  # rows of a matrix register, and columns
+WORDS = BF16_TILES.words  # words of a row of a matrix register: two elements of the depth each
+TILE = BF16_TILES.m  # rows of a matrix register, and columns: bf16_products is of units whose tiles are square
 SCALE = 2.0**24  # of either operand: what makes subnormal numbers, and their parts, normal
 LARGEST = 2.0**127  # products below are right: nothing in them has become infinite or NaN
 

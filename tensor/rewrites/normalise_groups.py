@@ -21,7 +21,7 @@ from ..stage_edits import free_axis_name, map_stage, simplified
 def split_groups(program: Program) -> Program:
     """The program with all such axes split."""
     for number, axis, size in _groups(program):
-        found = _Split(program, size).of_axis(number, axis)
+        found = _AxisSplit(program, size).of_axis(number, axis)
         if found is not None:
             return split_groups(found)
     return program
@@ -51,7 +51,7 @@ def _group_of(index: Expr) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
+class _AxisSplit:
     """Splits an axis into groups of `size`, with all that must follow."""
 
     program: Program

@@ -18,6 +18,7 @@ from ..program import Program
 from .axes import merge_axes, pad_axis, split_k
 from .bf16_products import bf16_products
 from .block_softmax import block_softmax
+from .dot_words import bf16_dots, dot_words
 from .fold_lanes import fold_lanes
 from .im2col import im2col
 from .normalise import normalise
@@ -30,8 +31,10 @@ __all__ = [
     "REWRITES",
     "Registered",
     "apply_rewrite",
+    "bf16_dots",
     "bf16_products",
     "block_softmax",
+    "dot_words",
     "fold_lanes",
     "im2col",
     "is_allowed",
@@ -56,8 +59,10 @@ class Registered:
 
 
 REWRITES: dict[str, Registered] = {
+    "bf16_dots": Registered(bf16_dots, only_reorders=False),  # numbers below the least normal one count as zero
     "bf16_products": Registered(bf16_products, only_reorders=False),  # leaves out products below a rounding of float32
     "block_softmax": Registered(block_softmax, only_reorders=False),  # exponentials are products of exponentials
+    "dot_words": Registered(dot_words, only_reorders=True),
     "fold_lanes": Registered(fold_lanes, only_reorders=True),
     "im2col": Registered(im2col, only_reorders=True),
     "merge_axes": Registered(merge_axes, only_reorders=True),

@@ -33,7 +33,7 @@ from ..language import COMPARED, INFIX, MULTIPLIED, SUMMED
 from ..limits import DEPTH, DIGITS, SMALLER, excess
 from ..program import COMBINERS
 from ..reserved import RESERVED
-from .source import Source, Span, Token, tokens
+from .source import SourceText, Span, Token, tokens
 from .syntax import (
     Applied,
     AxisText,
@@ -65,7 +65,7 @@ _LITERALS: dict[str, float | bool] = {"inf": math.inf, "nan": math.nan, "true": 
 class Parser:
     """Reads one text from left to right."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self._tokens = tokens(source)
         self._position = 0

@@ -20,13 +20,13 @@ from ..language import COMPARISONS, OPERATORS
 from ..program import Axis, Fold, Input, Origin, Program, Stage, Table, Tensor
 from ..reserved import FUNCTIONS
 from .grammar import Parser
-from .source import BYTE_ORDER_MARK, Source, Span
+from .source import BYTE_ORDER_MARK, SourceText, Span
 from .syntax import Applied, AxisText, DeclarationText, FoldText, Indexed, Name, Node, Number, ReturnText, StageText
 
 
 def parse(text: str) -> Program:
     """The program that a text says. Errors: ProgramError with the place marked, for whatever is wrong with it."""
-    return _ProgramReader(Source(text.removeprefix(BYTE_ORDER_MARK))).program()
+    return _ProgramReader(SourceText(text.removeprefix(BYTE_ORDER_MARK))).program()
 
 
 def parse_expr(
@@ -38,7 +38,7 @@ def parse_expr(
         variables: names and their dtypes: an i64 one is a `Var`, any other a `Local`. None: every free name is a `Var`.
         tensors: what may be indexed.
     """
-    reader = _ProgramReader(Source(text))
+    reader = _ProgramReader(SourceText(text))
     reader.tensors.update(tensors or {})
     names = (
         None
@@ -51,7 +51,7 @@ def parse_expr(
 class _ProgramReader:
     """Collects what the statements of one text declare, and where each thing stands."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.tensors: dict[str, Tensor] = {}
         self.inputs: list[Input] = []

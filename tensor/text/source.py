@@ -44,7 +44,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """A text, and the errors found in it."""
 
     text: str
@@ -73,7 +73,7 @@ class Source:
         return f"{margin}{line}\n{' ' * len(margin)}{indent}^{'~' * (width - 1)}"
 
 
-def tokens(source: Source) -> list[Token]:
+def tokens(source: SourceText) -> list[Token]:
     """The tokens of a text; line ends inside ( ) and [ ] do not count. Errors: a character that starts no token."""
     if len(source.text) > TEXT:
         raise ProgramError("the text is too long", expected=f"at most {TEXT} characters", found=f"{len(source.text)}")

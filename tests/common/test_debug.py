@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tilesmith.codegen.pipeline import build
-from tilesmith.common.debug import Level, show, wanted
+from tilesmith.common.debug import DebugLevel, show, wanted
 from tilesmith.common.errors import EnvironmentFailure
 from tilesmith.schedules.sketch import parse_sketch
 from tilesmith.targets.target import parse_target
@@ -24,20 +24,20 @@ def test_each_level_shows_what_the_lower_ones_show(
     chosen: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TILESMITH_DEBUG", str(chosen))
-    for level in Level:
+    for level in DebugLevel:
         show(level, "matmul", f"text {level}")
         assert wanted(level) == (level <= chosen)
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert [level for level in Level if f"text {level}" in captured.err] == list(Level)[:chosen]
+    assert [level for level in DebugLevel if f"text {level}" in captured.err] == list(DebugLevel)[:chosen]
 
 
 def test_a_text_that_nobody_wants_is_not_made() -> None:
     def expensive() -> str:
         raise AssertionError("was made")
 
-    show(Level.ASSEMBLY, "matmul", expensive)
-    assert not wanted(Level.ASSEMBLY)
+    show(DebugLevel.ASSEMBLY, "matmul", expensive)
+    assert not wanted(DebugLevel.ASSEMBLY)
 
 
 def test_dumps_are_numbered_and_take_every_stage(
@@ -45,9 +45,9 @@ def test_dumps_are_numbered_and_take_every_stage(
 ) -> None:
     folder = tmp_path / "new" / "dumps"
     monkeypatch.setenv("TILESMITH_DUMP", str(folder))
-    for level in Level:
+    for level in DebugLevel:
         show(level, "matmul 64/a b", lambda level=level: f"text {level}")
-    show(Level.LLVM, "matmul 64/a b", "again")
+    show(DebugLevel.LLVM, "matmul 64/a b", "again")
     assert sorted(path.name for path in folder.iterdir()) == [
         "0001-outline-matmul-64-a-b.txt",
         "0002-loops-matmul-64-a-b.txt",
@@ -63,7 +63,7 @@ def test_a_dump_goes_on_where_an_earlier_process_ended(tmp_path: Path, monkeypat
     (tmp_path / "0041-llvm-old.ll").touch()
     (tmp_path / "notes.txt").touch()
     monkeypatch.setenv("TILESMITH_DUMP", str(tmp_path))
-    show(Level.LOOPS, "new", "text")
+    show(DebugLevel.LOOPS, "new", "text")
     assert (tmp_path / "0042-loops-new.txt").exists()
 
 
@@ -71,14 +71,14 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: py
     (tmp_path / "file").touch()
     monkeypatch.setenv("TILESMITH_DUMP", str(tmp_path / "file"))
     with pytest.raises(EnvironmentFailure, match="cannot write a dump"):
-        show(Level.LOOPS, "new", "text")
+        show(DebugLevel.LOOPS, "new", "text")
 
 
 MARKS = {
-    Level.OUTLINE: "vector t0.a0.p1: 4",
-    Level.LOOPS: "nest t0:",
-    Level.LLVM: "define",
-    Level.ASSEMBLY: ".text",
+    DebugLevel.OUTLINE: "vector t0.a0.p1: 4",
+    DebugLevel.LOOPS: "nest t0:",
+    DebugLevel.LLVM: "define",
+    DebugLevel.ASSEMBLY: ".text",
 }
 
 

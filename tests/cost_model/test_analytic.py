@@ -11,7 +11,7 @@ import pytest
 from helpers.modelling.programs import SOFTMAX, TARGET, drawn, elementwise, matmul, program, register_tile, sketch, task
 from tilesmith.cost_model.analytic import again_seconds, ports_norm, predict, seconds, visit_seconds
 from tilesmith.cost_model.cpu.analysis import analyse
-from tilesmith.cost_model.cpu.work import Work
+from tilesmith.cost_model.cpu.work import InstructionCounts
 from tilesmith.cost_model.features import feature_table
 from tilesmith.schedules.loops import LoopKind
 from tilesmith.schedules.schedule import Schedule
@@ -254,7 +254,7 @@ y[c: 64, i: {rows}, j: {columns}] = sum[k: 3, l: 3](x[c, {step}i + k, {step}j + 
 return y"""
 
 
-def window_work(step: int, rows: int, tile: int) -> Work:
+def window_work(step: int, rows: int, tile: int) -> InstructionCounts:
     text = WINDOW.format(rows=rows, columns=56 // step, step=f"{step} * " if step > 1 else "")
 
     def tiled(s: Schedule) -> None:

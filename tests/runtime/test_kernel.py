@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
+import re
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,7 +33,14 @@ from tilesmith.codegen.ir.loop_ir import Buffer, Scope
 from tilesmith.codegen.pipeline import assembled
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure, TargetError
 from tilesmith.runtime.devices.cpu.device import CpuDevice
-from tilesmith.runtime.devices.cpu.memory import LARGE_PAGE, address, aligned_array, kept_memory
+from tilesmith.runtime.devices.cpu.memory import (
+    LARGE_PAGE,
+    address,
+    aligned_array,
+    kept_memory,
+    release_behind,
+    release_mapped,
+)
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.tensor.dtype import bf16, f32
 
@@ -239,6 +249,48 @@ def test_kept_memory() -> None:
         assert hasattr(mmap, "MADV_HUGEPAGE") is False or size < 1 << 17 or address(memory) % LARGE_PAGE == 0
     with pytest.raises(MemoryError):
         kept_memory(1 << 60)
+
+
+@pytest.mark.parametrize(("size", "behind"), [(5000, 300), (200_000, 0), (200_000, 1000), (4096, 5 << 20)])
+def test_memory_behind_what_is_kept_goes_back_to_the_system(size: int, behind: int) -> None:
+    memory = kept_memory(size, behind)
+    whole = np.ctypeslib.as_array((ctypes.c_uint8 * (size + behind)).from_address(address(memory)))
+    whole[:] = 7
+    release_behind(memory, behind)
+    assert (memory == 7).all()
+    assert size + behind < 1 << 20 or resident(address(memory) + (1 << 20), 4 << 20) == 0
+
+
+def test_pages_of_a_file_that_is_mapped_go_back_and_come_again(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).random(1 << 20)
+    values.tofile(tmp_path / "values")
+    mapped = np.memmap(tmp_path / "values", np.float64, "r", 0, (1 << 20,))
+    part = mapped[100:-100]
+    assert np.array_equal(part, values[100:-100]) and rss(address(part)) > 4 << 20
+    release_mapped(part)
+    assert rss(address(part)) < 64 << 10
+    assert np.array_equal(part, values[100:-100])
+    release_mapped(values)  # which is no file: nothing happens
+    assert np.array_equal(part, values[100:-100])
+
+
+def rss(place: int) -> int:
+    """Bytes in memory of the mapping that an address lies in."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(found[1], 16) <= place < int(found[2], 16)
+        elif inside and line.startswith("Rss:"):
+            return int(line.split()[1]) << 10
+    raise AssertionError("no such mapping")
+
+
+def resident(start: int, size: int) -> int:
+    """Pages of a range of addresses that lie in memory."""
+    pages = (ctypes.c_ubyte * (size // mmap.PAGESIZE))()
+    begin = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    assert ctypes.CDLL(None).mincore(ctypes.c_void_p(begin), ctypes.c_size_t(size), pages) == 0
+    return sum(page & 1 for page in pages)
 
 
 def test_artifacts_that_do_not_belong_here_are_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 from helpers.gpu.candidates import EMULATOR, body_of, fault, sketches, some_configs
 from helpers.pipeline.candidates import complaint, random_config
 from tilesmith.codegen.pipeline import build
-from tilesmith.schedules.regions import BoxAxis, box_axes
+from tilesmith.schedules.boxes import BoxAxis, box_axes
 from tilesmith.schedules.schedule import Schedule
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target

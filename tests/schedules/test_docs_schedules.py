@@ -18,15 +18,19 @@ from tilesmith.tensor.text.parse import parse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "schedules.md").read_text()
 PAIRS = re.findall(r"^```python\n(.*?)^```\n```text\n(.*?)^```", PAGE, re.S | re.M)
+SECTIONS = re.split(r"^## ", PAGE, flags=re.M)
 
 
-def program() -> Program:
-    (text,) = re.findall(r"^```tensor\n(.*?)^```", PAGE, re.S | re.M)
-    return canonical(parse(text))
+def program(code: str) -> Program:
+    """The program of the section that the code stands in, or else that of the whole page."""
+    (section,) = [section for section in SECTIONS if code in section]
+    texts = re.findall(r"^```tensor\n(.*?)^```", section, re.S | re.M)
+    texts = texts or re.findall(r"^```tensor\n(.*?)^```", SECTIONS[0], re.S | re.M)
+    return canonical(parse(texts[0]))
 
 
 def scheduled(code: str) -> Schedule:
-    schedule = Schedule(program())
+    schedule = Schedule(program(code))
     exec(code, {"s": schedule, "f32": f32})
     return schedule
 

@@ -12,13 +12,13 @@ from helpers.gpu.trees import matmul as gpu_matmul
 from tilesmith.codegen.ir.loop_ir import LoopProgram, Prefetch, Store, Wait, statements
 from tilesmith.codegen.lower.lower import allocated, lower
 from tilesmith.common.errors import ScheduleError
-from tilesmith.cost_model.cpu.analysis import Nest, analyse
+from tilesmith.cost_model.cpu.analysis import NestAnalysis, analyse
 from tilesmith.cost_model.gpu.launch import launches
 from tilesmith.cost_model.gpu.patterns import shared_write
 from tilesmith.schedules import hints
 from tilesmith.schedules.extents import evaluate, leaf
 from tilesmith.schedules.hints import Align, Hint, Hints, PadLayout, Pipeline, PrefetchNext, Streaming, Swizzle
-from tilesmith.schedules.hints import Prefetch as Ahead
+from tilesmith.schedules.hints import PrefetchAhead as Ahead
 from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.outline import outline
 from tilesmith.schedules.recording import Recording
@@ -43,7 +43,7 @@ def found(loops: LoopProgram, kind: type[Any]) -> list[Any]:
     return [node for nest in loops.nests for node in statements(nest.body) if isinstance(node, kind)]
 
 
-def nest_of(tree: LoopTree) -> Nest:
+def nest_of(tree: LoopTree) -> NestAnalysis:
     (nest,) = analyse(tree, CPU, 1).nests
     return nest
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tilesmith.targets.ceilings import MATRIX, PRODUCTS, Ceilings, default_ceilings
+from tilesmith.targets.matrix_instructions import DOTS
 from tilesmith.targets.target import named_targets, parse_target
 from tilesmith.tensor.dtype import DTYPES
 
@@ -36,7 +37,7 @@ def test_entries_must_ascend(entries: tuple[tuple[int, float], ...]) -> None:
 @pytest.mark.parametrize("name", named_targets())
 def test_defaults_cover_every_dtype_and_fall_with_the_working_set(name: str) -> None:
     ceilings = default_ceilings(parse_target(name), 2)
-    assert {name for name in ceilings.flops if not name.endswith(PRODUCTS)} - {MATRIX} == set(DTYPES)
+    assert {name for name in ceilings.flops if not name.endswith((PRODUCTS, DOTS))} - {MATRIX} == set(DTYPES)
     speeds = [speed for _, speed in ceilings.bandwidth]
     assert speeds == sorted(speeds, reverse=True)
     assert ceilings.flops["f64"] * 2 == ceilings.flops["f32"]
@@ -57,6 +58,15 @@ def test_a_matrix_unit_may_be_the_highest_for_f32() -> None:
     assert ceilings.highest("f64") == ceilings.flops["f64"]
     slow = Ceilings({"f32": 4e11, MATRIX: 1e12}, ((1024, 1e9),), 1)
     assert slow.highest("f32") == 4e11
+
+
+def test_products_of_narrow_elements_have_the_speed_of_their_instruction_or_of_their_sums() -> None:
+    with_dots = default_ceilings(parse_target("x86:avx512+avx512vnni+avx512bf16"), 1)
+    f32, i32 = with_dots.flops["f32"], with_dots.flops["i32"]
+    assert (with_dots.of("u8_i8_dots"), with_dots.of("bf16_bf16_dots")) == (4 * i32, 2 * f32)
+    assert with_dots.highest("u8_i8_dots") == 4 * i32 and with_dots.highest("i32") == i32
+    without = default_ceilings(parse_target("x86:avx512"), 1)
+    assert (without.of("i16_i16_dots"), without.of("bf16_bf16_dots")) == (i32, f32)
 
 
 def test_each_use_of_memory_has_a_ceiling_of_its_own() -> None:

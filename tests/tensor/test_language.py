@@ -29,7 +29,8 @@ RULES: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(("and", "or", "not"), (("bool",), "same")),
     **dict.fromkeys(("div", *MATHEMATICS), (FLOATS, "same")),
     "bf16_pair": (("f32",), "i32"),
-    **dict.fromkeys(("bf16_low", "bf16_high"), (("i32",), "f32")),
+    **dict.fromkeys(("bf16_low", "bf16_high", "bf16_dot"), (("i32",), "f32")),
+    **dict.fromkeys(("byte_quad", "half_pair", "quad_dot", "pair_dot"), (("i32",), "same")),
 }  # fmt: skip
 
 

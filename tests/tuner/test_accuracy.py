@@ -37,7 +37,7 @@ AMX = parse_target("x86:avx512+amx")
 CONVOLUTION = ops.conv2d(1, 16, 12, 12, 16, kernel=3, padding=1)
 ATTENTION = ops.attention(1, 512, 512, 32)
 PROGRAMS = {"convolution": CONVOLUTION, "attention": ATTENTION, "product": ops.matmul(64, 64, 64)}
-LOOSE = {"winograd", "bf16_products", "block_softmax", "online_softmax"}
+LOOSE = {"winograd", "bf16_products", "bf16_dots", "block_softmax", "online_softmax"}
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def remember(path: Path, program: Program, accuracy: Accuracy, sketch: Sketch, s
     with Database(path) as database:
         database.add_task(owner)
         database.add_machine(Machine("m", "a machine"))
-        database.add_sketches([records.Sketch(sketch.key, sketch.text)])
+        database.add_sketches([records.StoredSketch(sketch.key, sketch.text)])
         run = database.begin_run(owner.key, "{}").id
         measurement = Measurement(Status.OK, (seconds,), builder=builder_version())
         database.add(

@@ -28,7 +28,7 @@ from tilesmith.tuner.problem import Problem
 from tilesmith.tuner.records.data import Machine, TaskIdentity
 from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.roofline import Work
-from tilesmith.tuner.scheduler import Lane, expected_gain
+from tilesmith.tuner.scheduler import TaskLane, expected_gain
 from tilesmith.tuner.search.rounds import Round
 from tilesmith.tuner.search.strategy import Result, candidates, make_strategy
 from tilesmith.tuner.session import Session
@@ -112,7 +112,7 @@ def run(path: Path, trials: int, runner: ToyRunner, weights: dict[str, float], s
             identity = TaskIdentity(name * 64, "f" * 64, name, "display", "t" * 64, "x86:avx2", 1)
             given = Problem(name, identity, SPACE, Machine("m1", "a test"), "toy", CEILINGS, Work((), 0))
             session = Session.begin(database, given, {"trials": trials})
-            lanes.append(Lane(session, make_strategy(strategy, SPACE, 0), Silent(), weight))
+            lanes.append(TaskLane(session, make_strategy(strategy, SPACE, 0), Silent(), weight))
         return search(lanes, runner, Budget(trials), NORMAL)
 
 
@@ -169,15 +169,15 @@ def test_a_task_in_which_nothing_runs_leaves_the_budget_to_the_others(tmp_path: 
 def test_a_task_without_more_candidates_leaves_the_rest_to_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Lane.ask
+    ask = TaskLane.ask
 
-    def limited(lane: Lane, count: int) -> list[Candidate]:
+    def limited(lane: TaskLane, count: int) -> list[Candidate]:
         if lane.session.problem.title == "a" and lane.asked >= 20:
             lane.open = False
             return []
         return ask(lane, count)
 
-    monkeypatch.setattr(Lane, "ask", limited)
+    monkeypatch.setattr(TaskLane, "ask", limited)
     runner = ToyRunner({"a": 100.0, "b": 1.0})
     run(tmp_path / "a.sqlite", 100, runner, {"a": 1.0, "b": 1.0})
     assert len(runner.order) == 100 and runner.order.count("a") <= 24
@@ -208,7 +208,7 @@ def test_the_unscheduled_nest_is_tried_only_where_nothing_runs(tmp_path: Path, r
         identity = TaskIdentity(name * 64, "f" * 64, name, "display", "t" * 64, "x86:avx2", 1)
         given = Problem(name, identity, space, Machine("m1", "a test"), "toy", CEILINGS, Work((), 0))
         session = Session.begin(database, given, {})
-        search([Lane(session, Tiled(), Silent())], runner, Budget(40), NORMAL)
+        search([TaskLane(session, Tiled(), Silent())], runner, Budget(40), NORMAL)
         places = [n for n, r in enumerate(session.records()) if not r.trial.sketch]
     assert not places if runs else len(places) == 1 and NORMAL.opening.failing <= places[0] < 24
 
@@ -270,7 +270,7 @@ def test_there_is_no_winner_where_all_are_found_out(tmp_path: Path) -> None:
         identity = TaskIdentity("a" * 64, "f" * 64, "a", "display", "t" * 64, "x86:avx2", 1)
         given = Problem("a", identity, SPACE, Machine("m1", "a test"), "toy", CEILINGS, Work((), 0), sampled=True)
         session = Session.begin(database, given, {})
-        lane = Lane(session, make_strategy("random", SPACE, 0), Silent())
+        lane = TaskLane(session, make_strategy("random", SPACE, 0), Silent())
         with pytest.raises(SearchFailed):
             search([lane], FindingOut({"a": 1.0}), Budget(9), NORMAL)
         assert session.best() is None

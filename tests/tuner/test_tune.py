@@ -23,7 +23,7 @@ from tilesmith.tuner.problem import Problem
 from tilesmith.tuner.records.data import Machine, TaskIdentity
 from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.roofline import Work
-from tilesmith.tuner.scheduler import Lane
+from tilesmith.tuner.scheduler import TaskLane
 from tilesmith.tuner.search.strategy import make_strategy
 from tilesmith.tuner.session import Session
 from tilesmith.tuner.terminal import make_console
@@ -146,7 +146,7 @@ def run(
         session = Session.begin(database, given, {"trials": trials, "strategy": strategy})
         chooser = make_strategy(strategy, given.space, 0)
         worker = runner or ReplayRunner(SPACE.table)
-        lane = Lane(session, chooser, watcher or Silent())
+        lane = TaskLane(session, chooser, watcher or Silent())
         return search([lane], worker, Budget(trials, seconds), effort).tasks[0]
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...codegen.artifact import Artifact, BufferSpec
+from ...graph.executor.provenance import call_origins
 from ...graph.model import Model
 from ...runtime.devices.choose import device_or_absent
 from ...runtime.kernel import Kernel
@@ -22,9 +23,11 @@ from ...tensor.accuracy import Accuracy, accuracy_named
 from ...tensor.program import Program
 from ...tensor.text.canonical import canonical_names
 from ..kernels import Kernels, parts_of
+from ..roofline import program_work
 from .first_built import first_built
 from .kernel_texts import KernelTexts
 from .pick import Pick
+from .profiler import Profiler
 from .whole import compile_parts
 
 
@@ -83,7 +86,11 @@ def kernel_of(
     device = device_or_absent(artifact)
     texts = KernelTexts(program, pick.sketch, pick.config, task.target, task.threads)
     provenance = replace(pick.provenance, accuracy=task.accuracy)
-    return Kernel(artifact, constants, provenance=provenance, texts=texts, device=device)
+    profiler = Profiler(
+        call_origins([program], [artifact.name], lambda kernel: program_work(kernel).flops, [provenance]).calls,
+        (program,), task.target, task.threads,
+    )  # fmt: skip
+    return Kernel(artifact, constants, provenance=provenance, texts=texts, profiler=profiler, device=device)
 
 
 def _with_names(artifact: Artifact, program: Program) -> Artifact:

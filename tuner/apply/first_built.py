@@ -11,14 +11,14 @@ from ...codegen.artifact import Artifact
 from ...codegen.backends.cpu import builder_version
 from ...codegen.cache import ArtifactCache, artifact_key
 from ...codegen.pipeline import build, kernel_name
-from ...common.debug import Level, wanted
+from ...common.debug import DebugLevel, wanted
 from ...common.settings import CACHE
 from ...schedules.sketch import UNSCHEDULED
 from ...schedules.task import Task
 from ..records.data import canonical_config
 from .pick import Pick, Provenance
 from .strict import no_record
-from .tiers import Failed, picks
+from .tiers import Failed, is_draft_known, picks
 
 FAILURES = 8  # of a tier: candidates that do not build, until the next tier is asked
 
@@ -57,10 +57,34 @@ def default_pick(note: str) -> Pick:
     return Pick(UNSCHEDULED, {}, Provenance("default", None, UNSCHEDULED.title, {}, None, note))
 
 
+def first_known(task: Task, db: str | Path | None, *, strict: bool) -> tuple[Pick, Artifact] | None:
+    """As `first_built`, where it takes neither a draft nor a build to say so; None elsewhere."""
+    at_once = strict or not is_draft_known(task)  # what else may serve is compared with a draft
+    with closing(picks(task, db, strict=at_once, failed=[])) as offered:
+        pick = next(offered, None)
+    found = None if pick is None else _cached(task, pick)
+    return None if pick is None or found is None else (pick, found)
+
+
 def built(task: Task, pick: Pick) -> Artifact:
     """The artifact of a pick: from the cache, if it was built before and nobody wants to see how it is built."""
-    cache = ArtifactCache(CACHE.value() / "artifacts")
-    key = artifact_key(
+    found = _cached(task, pick)
+    if found is None:
+        found = build(task.program, pick.sketch, pick.config, task.target, task.threads)
+        _cache().put(_key(task, pick), found)
+    return found
+
+
+def _cached(task: Task, pick: Pick) -> Artifact | None:
+    return None if wanted(DebugLevel.OUTLINE) else _cache().get(_key(task, pick))
+
+
+def _cache() -> ArtifactCache:
+    return ArtifactCache(CACHE.value() / "artifacts")
+
+
+def _key(task: Task, pick: Pick) -> str:
+    return artifact_key(
         task.text,
         pick.sketch.text,
         canonical_config(pick.config),
@@ -68,8 +92,3 @@ def built(task: Task, pick: Pick) -> Artifact:
         task.threads,
         f"{builder_version()}, {kernel_name(task.program)}",
     )
-    found = None if wanted(Level.OUTLINE) else cache.get(key)
-    if found is None:
-        found = build(task.program, pick.sketch, pick.config, task.target, task.threads)
-        cache.put(key, found)
-    return found

@@ -43,6 +43,7 @@ from ..records.sources import sources
 from ..search.draft import best_choices
 from ..task_space import TaskSpace
 from ..units import time_text
+from .drafted import Drafted, is_kept, keep_draft, kept_draft
 from .moved import moved_config, shape_distance, sizes
 from .pick import Pick, Provenance
 
@@ -96,6 +97,11 @@ def _as_far_as(what: str, offered: Iterator[Pick], failed: Failed | None) -> Ite
         yield pick
 
 
+def is_draft_known(task: Task) -> bool:
+    """Whether what the analytic model drafts for a task was kept."""
+    return AnalyticModel(task).is_known
+
+
 def analytic_pick(task: Task) -> Pick:
     """The best of a large draft by the analytic model: no measurement, no record."""
     return AnalyticModel(task).picks()[0]
@@ -107,7 +113,8 @@ class AnalyticModel:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._ceilings = known_ceilings(task.target, task.threads)
-        self._picks: list[tuple[float, Pick]] | None = None
+        self._picks: list[tuple[float, Pick]] = []
+        self._rest: Iterator[tuple[float, Pick]] | None = None
         self._slower: list[str] = []  # records that are not served, in words
         self._failed: list[str] = []  # structures that the draft cannot do, in words
 
@@ -117,16 +124,15 @@ class AnalyticModel:
 
     def offered(self) -> Iterator[Pick]:
         """As `picks`, worked out when the first one is asked for."""
-        own = self._own()
-        note = "; ".join([*self._slower[:1], *self._failed[:1]])
-        for _, pick in own:
+        for _, pick in self._own():
+            note = "; ".join([*self._slower[:1], *self._failed[:1]])
             yield pick.noting(note) if note else pick
 
     def weighed(self, pick: Pick, seconds: float | None = None) -> Pick | None:
         """A record's candidate with a note of what was compared, or None where it is predicted clearly slower than the analytic
         pick. `seconds`: as predicted for it, if that is known. Where the rules fail there is nothing to compare with."""
         try:
-            least = self._own()[0][0]
+            least = next(self._own())[0]
         except Exception:  # the record may do without what failed; if it does not, the analytic tier says why
             return pick
         try:
@@ -139,16 +145,29 @@ class AnalyticModel:
         self._slower.append(f"record {pick.provenance.record} is not served: {pick.provenance.note}; {said}")
         return None
 
-    def _own(self) -> list[tuple[float, Pick]]:
-        if self._picks is None:
-            self._picks = []
-            for seconds, sketch, config in self._drafted()[:STRUCTURES]:
-                if self._picks and not sketch.steps:
-                    continue  # the unscheduled nest comes last of all, with a warning
-                self._picks.append(
-                    (seconds, Pick(sketch, config, Provenance("analytic", None, sketch.title, config, None)))
-                )
-        return self._picks
+    @property
+    def is_known(self) -> bool:
+        """Whether it takes no draft to say what the model picks."""
+        return is_kept(self._task, self._ceilings)
+
+    def _own(self) -> Iterator[tuple[float, Pick]]:
+        """What the model picks with its predicted seconds, the best first; each is read when it is asked for."""
+        if self._rest is None:
+            self._rest = self._read()
+        yield from tuple(self._picks)
+        for one in self._rest:
+            self._picks.append(one)
+            yield one
+
+    def _read(self) -> Iterator[tuple[float, Pick]]:
+        kept = kept_draft(self._task, self._ceilings)
+        if kept is None:
+            kept = Drafted.of(self._drafted()[:STRUCTURES])
+            if not self._failed:  # which may go better the next time
+                keep_draft(self._task, self._ceilings, kept)
+        for number, (seconds, sketch, config) in enumerate(kept.read()):
+            if sketch.steps or number == 0:  # the unscheduled nest comes last of all, with a warning
+                yield seconds, Pick(sketch, config, Provenance("analytic", None, sketch.title, config, None))
 
     def _drafted(self) -> list[tuple[float, Sketch, dict[str, Value]]]:
         """The best of each structure, the best of all first; structures that fail in a draft cost themselves alone."""

@@ -21,7 +21,7 @@ from ...codegen.artifact import Artifact
 from ...common.interpreters import interpreter
 from ...schedules.task import Task
 from ...targets.host import usable_cores
-from .first_built import first_built
+from .first_built import first_built, first_known
 from .pick import Pick
 
 Built = tuple[Pick, Artifact]
@@ -30,11 +30,13 @@ WORTH = 4  # tasks: a helper takes about a second to start, a task about as long
 
 def first_built_of(tasks: Sequence[Task], db: str | Path | None, *, strict: bool) -> list[Built]:
     """`first_built` of each task, in order. Errors: those of `first_built`."""
-    helpers = min(len(tasks) // WORTH, usable_cores() - 1)
-    found: dict[int, Built] = {}
+    known = {number: first_known(task, db, strict=strict) for number, task in enumerate(tasks)}
+    found: dict[int, Built] = {number: built for number, built in known.items() if built is not None}
+    left = [number for number in range(len(tasks)) if number not in found]
+    helpers = min(len(left) // WORTH, usable_cores() - 1)
     if helpers > 0:
         waiting: SimpleQueue[int] = SimpleQueue()
-        for number in range(len(tasks)):
+        for number in left:
             waiting.put(number)
         threads = [Thread(target=_serve, args=(tasks, db, strict, waiting, found), daemon=True) for _ in range(helpers)]
         for thread in threads:

@@ -9,12 +9,14 @@ from pathlib import Path
 from ...graph.executor.compose import compose
 from ...graph.executor.provenance import call_origins
 from ...runtime.devices.choose import device_or_absent
+from ...runtime.devices.cpu.compiler_memory import release_compiler
 from ...runtime.kernel import Kernel
 from ...tensor.printing import print_program
 from ...tensor.program import Program
 from ..kernels import Kernels
 from ..roofline import program_work
 from .kernel_texts import KernelTexts
+from .profiler import Profiler
 from .together import first_built_of
 
 
@@ -44,7 +46,7 @@ def compile_parts(
     chosen = first_built_of(kernels.tasks, db, strict=strict)
     called = [chosen[number] for number in kernels.number]
     artifacts = [artifact for _, artifact in called]
-    whole = compose(program, kernels.partition.kernels, artifacts, kernels.partition.aliases)
+    whole = compose(kernels.partition.program, kernels.partition.kernels, artifacts, kernels.partition.aliases)
     accuracy = kernels.tasks[0].accuracy
     provenance = call_origins(
         kernels.partition.kernels,
@@ -57,4 +59,9 @@ def compile_parts(
         for number, (task, (pick, _)) in enumerate(zip(kernels.tasks, chosen, strict=True))
     )
     device = device_or_absent(whole)
-    return Kernel(whole, constants, provenance=provenance, texts=ProgramTexts(program, texts), device=device)
+    first = kernels.tasks[0]
+    profiler = Profiler(provenance.calls, kernels.partition.kernels, first.target, first.threads)
+    shown = ProgramTexts(program, texts)
+    kernel = Kernel(whole, constants, provenance=provenance, texts=shown, profiler=profiler, device=device)
+    release_compiler()
+    return kernel

@@ -10,7 +10,7 @@ from typing import Annotated, Optional
 import typer
 
 from ...common.errors import TilesmithError
-from ...measure.cluster.messages import Call
+from ...measure.cluster.messages import ConnectRequest
 from ...measure.cluster.nodes import NodeFacts, own_versions, refusal, unfit
 from ...measure.cluster.ray_runner import RayRunner, address_of, ask_cluster
 from ...measure.cluster.status import RunStatus
@@ -38,7 +38,7 @@ Address = Annotated[
 def status(address: Address = "ray") -> None:
     """Shows the runs on a cluster: their devices, what each is doing, trials a second, failures."""
     console = make_console()
-    runs: Sequence[RunStatus] = ask_cluster("status", Call(_running(address), parse_target("host").text, 1))
+    runs: Sequence[RunStatus] = ask_cluster("status", ConnectRequest(_running(address), parse_target("host").text, 1))
     if not runs:
         console.print("no run is going on there")
     for run in runs:
@@ -65,7 +65,7 @@ def check(
     wanted = parse_target(target)
     count = thread_count(threads, wanted)
     place = address_of(address)
-    nodes: Sequence[NodeFacts] = ask_cluster("check", Call(place, wanted.text, count))
+    nodes: Sequence[NodeFacts] = ask_cluster("check", ConnectRequest(place, wanted.text, count))
     rows = table("node", ">CPUs", ">GPUs", ">cores", "tilesmith", "llvmlite", "target", "verdict")
     for facts in nodes:
         versions = [facts.versions.get(package) or "none" for package in own_versions()]

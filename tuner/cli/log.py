@@ -12,7 +12,10 @@ from ...common.errors import ArgumentError
 from ...common.printable import printable
 from ...common.settings import DATABASE
 from ..records.database import Database, open_database
-from ..records.log import Report, check_log, export_log, import_log, merge_logs
+from ..records.log import LogReport, check_log, export_log, import_log, merge_logs
+from ..records.ship import BEST, ship
+from .model_report import program_keys
+from .what import read_whats
 
 log = typer.Typer(no_args_is_help=True, help="Records as JSON lines: export, import, merge, check.")
 
@@ -58,7 +61,31 @@ def check_file(file: LogFile) -> None:
     _tell(check_log(file), "records", "twice")
 
 
-def _tell(report: Report, new: str, known: str) -> None:
+@log.command("ship")
+def ship_records(
+    file: LogFile,
+    what: Annotated[list[str] | None, typer.Argument(help="models whose kernels are meant; default: all tasks")] = None,
+    best: Annotated[int, typer.Option(min=1, help="how many candidates of each task")] = BEST,
+    *,
+    db: DatabasePath = None,
+) -> None:
+    """Adds the best records to a file that the project ships (logs/), small and without duplicates, and checks all of it."""
+    wanted = {key for one in read_whats(what) for key in program_keys(one.program)} if what else None
+    with Database(db or DATABASE.value(), read_only=True) as database:
+        tasks = [task for task in database.tasks() if wanted is None or task.program_key in wanted]
+        if not tasks:
+            raise ArgumentError(
+                "the database has no records of these", found=", ".join(what or ()) or str(database.path)
+            )
+        shipped = ship(database, file, tasks, best)
+    print(f"{shipped.records} records of {shipped.tasks} tasks, {shipped.bytes} bytes, in {file}")
+    for wrong in shipped.wrong:
+        print(printable(f"  {wrong}"), file=sys.stderr)
+    if shipped.wrong:
+        sys.exit(2)
+
+
+def _tell(report: LogReport, new: str, known: str) -> None:
     """Says what came of it; ends with code 2 when lines had to be skipped."""
     print(f"{report.new} {new}, {report.known} {known}, {len(report.bad)} lines skipped")
     for bad in report.bad:

@@ -22,8 +22,9 @@ from ..records.data import Record, TaskIdentity
 from ..records.database import Database, rank
 from ..terminal import guarded_output, make_console
 from .cluster import cluster
+from .input_specs import read_inputs_given
 from .log import log
-from .what import load_function, read_what, read_whats
+from .what import What, load_function, read_what, read_whats
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
@@ -35,11 +36,18 @@ app.add_typer(cluster, name="cluster")
 
 INTERRUPTED = 130  # exit code after ctrl-C, as shells have it
 
-WHAT_HELP = "an operator (`tune ops` lists them), a .tensor file, or package.module:function"
-What = Annotated[str, typer.Argument(help=WHAT_HELP)]
+WHAT_HELP = (
+    "an operator (`tune ops` lists them), a .tensor file, an .onnx file, a saved model, or package.module:function, "
+    "which makes a program, a model or a module of PyTorch"
+)
+Named = Annotated[str, typer.Argument(help=WHAT_HELP)]
 Selection = Annotated[Optional[str], typer.Argument(help=WHAT_HELP + ", or the first digits of a task")]  # noqa: UP045
 Sizes = Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")]  # noqa: UP045
 Constants = Annotated[Optional[list[str]], typer.Option("--constant", help="an input known when compiling")]  # noqa: UP045
+Inputs = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--input", help="of a model, once for each input: 1x3x224x224, i64[1,128], or mask=bool[1,128]"),
+]
 DatabasePath = Annotated[Optional[Path], typer.Option("--db", help="the tuning database")]  # noqa: UP045
 RecordId = Annotated[int, typer.Argument(help="a record's number, as `tune show` prints it")]
 
@@ -77,13 +85,14 @@ def options(
 
 @app.command(short_help="Searches for the fastest kernel of WHAT, or of several.")
 def run(
-    what: What,
+    what: Named,
     sizes: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Argument(help="sizes and options, as in m=1024; then, if wanted, more WHATs with theirs"),
     ] = None,
     *,
     constant: Constants = None,
+    input: Inputs = None,
     trials: Annotated[Optional[int], typer.Option(help="new measurements to make")] = None,  # noqa: UP045
     time: Annotated[Optional[str], typer.Option(help="when to end: 90s, 2m, 1.5h")] = None,  # noqa: UP045
     target: Annotated[str, typer.Option(help="what to make kernels for; on a cluster several, with commas")] = "host",
@@ -112,23 +121,22 @@ def run(
 ) -> None:
     """Searches for the fastest kernel of WHAT, and keeps everything that it measures."""
     from ..several import tune_targets
-    from . import report
+    from .outcomes import tell_outcomes
 
-    found = read_whats([what, *(sizes or ())], constant or ())
+    found = read_whats([what, *(sizes or ())], constant or (), read_inputs_given(input or ()))
+    if (template or inputs) and any(one.made for one in found):
+        raise ArgumentError("--template and --inputs are of one kernel", found="a model, which is cut into several")
+    targets = target.split(",")
     result = tune_targets(
-        [one.program for one in found], target.split(","), trials=trials, seconds=None if time is None else read_time(time),
-        threads=threads, strategy=strategy, runner=runner, db=db, seed=seed, progress=progress, effort=effort,
-        template=None if template is None else load_function(template),
+        [one.made.model if one.made else one.program for one in found], targets, trials=trials,
+        seconds=None if time is None else read_time(time), threads=threads, strategy=strategy, runner=runner, db=db,
+        seed=seed, progress=progress, effort=effort, template=None if template is None else load_function(template),
         weights=None if weights is None else read_weights(weights), accuracy=accuracy_named(accuracy),
         inputs=None if inputs is None else read_inputs(inputs),
     )  # fmt: skip
     console = make_console()
     with _open(db) as database:
-        for number, task in enumerate(result.tasks):  # all programs for the first target, then for the next
-            console.print(report.outcome(database, task))
-            console.print(Text(report.paste_lines(task.task, found[number % len(found)], db)), soft_wrap=True)
-        if len(found) > 1:
-            console.print(report.titled("\nall together", report.together(database, result)))
+        tell_outcomes(console, database, found, result, whole=bool(template or inputs), db=db)
     if result.interrupted:
         console.print("\ninterrupted: the same command continues it")
         sys.exit(INTERRUPTED)
@@ -140,16 +148,22 @@ def show(
     sizes: Sizes = None,
     *,
     constant: Constants = None,
+    input: Inputs = None,
     limit: Annotated[int, typer.Option(min=1, help="how many records of each task")] = 20,
     model: Annotated[bool, typer.Option("--model", help="how good the cost model was, batch by batch")] = False,
     db: DatabasePath = None,
 ) -> None:
-    """Lists tasks; for WHAT or one task its records, best first, and failures by kind."""
+    """Lists tasks; for WHAT or one task its records, best first, and failures by kind; for a model its kernels."""
     from . import report
+    from .outcomes import tell_model
 
     console = make_console()
+    found = _named(what, sizes, constant, input)
     with _open(db) as database:
-        tasks = _tasks(database, what, sizes, constant)
+        if found is not None and found.is_cut:
+            tell_model(console, database, found, _words(what, sizes, constant, input))
+            return
+        tasks = _tasks(database, what, found, _words(what, sizes, constant, input))
         if what is None and not model:
             console.print(report.task_tables(database, tasks))
             return
@@ -166,32 +180,55 @@ def show(
 
 
 @app.command(short_help="Shows the best records, with the lines to paste.")
-def best(what: Selection = None, sizes: Sizes = None, *, constant: Constants = None, db: DatabasePath = None) -> None:
-    """Shows the best record of each task, with the lines to paste."""
+def best(
+    what: Selection = None,
+    sizes: Sizes = None,
+    *,
+    constant: Constants = None,
+    input: Inputs = None,
+    db: DatabasePath = None,
+) -> None:
+    """Shows the best record of each task, with the lines to paste; for a model what it would run at now."""
     from . import report
+    from .outcomes import tell_best
 
     console = make_console()
+    found = _named(what, sizes, constant, input)
     with _open(db) as database:
-        program = read_what(what, sizes or (), constant or ()) if what and not _is_key(what) else None
-        for task in _tasks(database, what, sizes, constant):
-            found = database.best(task.key)
-            console.print(report.titled(report.task_title(task), report.best_facts(database, task, found)))
-            console.print(Text(f"{report.paste_lines(task, program, db)}\n"), soft_wrap=True)
+        if found is not None and found.is_cut:
+            tell_best(console, database, found, _words(what, sizes, constant, input), db)
+            return
+        for task in _tasks(database, what, found, _words(what, sizes, constant, input)):
+            records = database.best(task.key)
+            console.print(report.titled(report.task_title(task), report.best_facts(database, task, records)))
+            console.print(Text(f"{report.paste_lines(task, found, db)}\n"), soft_wrap=True)
 
 
-@app.command(short_help="Tells all about one record.")
+@app.command(short_help="Tells all about one record, or how a model is cut into kernels.")
 def explain(
-    record: RecordId,
+    what: Annotated[str, typer.Argument(help="a record's number, as `tune show` prints it, or a model")],
+    sizes: Sizes = None,
     *,
+    input: Inputs = None,
     compile_time: Annotated[
         bool, typer.Option("--compile-time", help="compile it again: seconds of each pass")
     ] = False,
     code: Annotated[bool, typer.Option("--code", help="build it again: assembly, or PTX and SASS")] = False,
     db: DatabasePath = None,
 ) -> None:
-    """Tells all about one record: program, schedule, config, what was measured and what bounds it."""
+    """Tells all about one record: program, schedule, config, what was measured and what bounds it. Of a model, or a program of
+    several kernels: which those are, and which layers they come from."""
     from .explain import code_text, compile_table, explanation
 
+    if not what.isdecimal():
+        from ..explain import explain as explain_program
+
+        if code or compile_time:
+            raise ArgumentError("--code and --compile-time are of one record", found=what)
+        made = read_what(what, sizes or (), (), read_inputs_given(input or ()))
+        make_console().print(Text(str(explain_program(made.made.model if made.made else made.program))), soft_wrap=True)
+        return
+    record = int(what)
     with _open(db) as database:
         if code:
             print(printable(code_text(database, *_record(database, record))))
@@ -247,24 +284,38 @@ def _is_key(what: str) -> bool:
     return re.fullmatch(r"[0-9a-f]{4,64}", what) is not None
 
 
-def _tasks(
-    database: Database, what: str | None, sizes: Sequence[str] | None, constants: Sequence[str] | None
-) -> list[TaskIdentity]:
+def _named(
+    what: str | None, sizes: Sequence[str] | None, constants: Sequence[str] | None, inputs: Sequence[str] | None
+) -> What | None:
+    """The program or model that a person names; None for all tasks, and for one by its key."""
+    if what is None or _is_key(what):
+        return None
+    return read_what(what, sizes or (), constants or (), read_inputs_given(inputs or ()))
+
+
+def _words(
+    what: str | None, sizes: Sequence[str] | None, constants: Sequence[str] | None, inputs: Sequence[str] | None
+) -> str:
+    """The same as a person typed it."""
+    options = [f"--constant {name}" for name in constants or ()] + [f"--input {one}" for one in inputs or ()]
+    return " ".join([what or "", *(sizes or ()), *options])
+
+
+def _tasks(database: Database, what: str | None, found: What | None, words: str) -> list[TaskIdentity]:
     """Tasks that a person means: all, those of a program, or those whose key begins so. Errors: NoRecordError for none."""
     tasks = understood(database.tasks())
     if what is None:
         return tasks
-    if _is_key(what):
+    if found is None:
         tasks = [task for task in tasks if task.key.startswith(what)]
     else:
-        key = program_key(read_what(what, sizes or (), constants or ()).program)
+        key = program_key(found.program)
         tasks = [task for task in tasks if task.program_key == key]
     if not tasks:
-        words = " ".join([what, *(sizes or ()), *(f"--constant {name}" for name in constants or ())])
         raise NoRecordError(
             f"the database has no records of {words}",
             found=str(database.path),
-            advice="`tune show` lists all tasks" if _is_key(what) else f"tune run {words}",
+            advice="`tune show` lists all tasks" if found is None else f"tune run {words}",
         )
     return tasks
 

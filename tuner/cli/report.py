@@ -261,7 +261,7 @@ def best_facts(database: Database, task: TaskIdentity, found: Sequence[Record]) 
 def paste_lines(task: TaskIdentity, what: What | None, db: Path | None) -> str:
     """Python that compiles the best known kernel of a task; without `what`, the program stands there as text.
 
-    It runs as it is: constants are given as zeros, to be replaced.
+    It runs as it is: constants are given as zeros, to be replaced; those of a model have their values.
     """
     options = f", threads={task.threads}"
     if task.target != parse_target("host").text:
@@ -273,8 +273,12 @@ def paste_lines(task: TaskIdentity, what: What | None, db: Path | None) -> str:
     lines = ["import tilesmith"]
     if what is not None and what.module:
         lines.append(f"import {what.module}")
+    made = what.made if what is not None else None
+    if made is not None:
+        lines += ["import torch"] if any("torch." in line for line in made.lines) else []
+        lines += made.lines
     constants = (what.program if what is not None else parse(task.display)).constant_inputs
-    if constants:
+    if constants and made is None:
         lines.insert(0, "import numpy")
         lines += ["constants = {", *(f"    {one.name!r}: {_zeros(one)}" for one in constants), "}"]
         options += ", constants=constants"

@@ -1,4 +1,4 @@
-"""WHAT on the command line: an operator with sizes, a `.tensor` file, or a function that makes a program."""
+"""WHAT on the command line: an operator with sizes, a `.tensor` file, a model (models.py), or a function that makes one."""
 
 from __future__ import annotations
 
@@ -8,43 +8,69 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ...common.errors import ArgumentError, ProgramError, TilesmithError
+from ...graph.importers.torch_export import is_module
 from ...tensor.program import Program
+from .input_specs import InputSpec
+from .models import Made, is_model_file, model_of_file, model_of_value
 
 
 @dataclass(frozen=True, slots=True)
 class What:
-    """A program, and the Python expression that makes it again, with the module that it is in: for the lines to paste."""
+    """A program, and the Python expression that makes it again, with the module that it is in: for the lines to paste.
+
+    `made`: of a model, whose program it is.
+    """
 
     program: Program
     python: str
     module: str = ""
+    made: Made | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it is a model, or a program of several kernels, each of which is a task of its own."""
+        from ...targets.target import parse_target
+        from ..kernels import parts_of
+
+        return self.made is not None or parts_of(self.program, parse_target("host")) is not None
 
 
-def read_what(what: str, settings: Sequence[str] = (), constants: Sequence[str] = ()) -> What:
-    """The program that a person names.
+def read_what(
+    what: str, settings: Sequence[str] = (), constants: Sequence[str] = (), inputs: Sequence[InputSpec] = ()
+) -> What:
+    """The program or model that a person names.
 
     Args:
-        what: "matmul", "path/to/file.tensor", or "package.module:function".
-        settings: "name=value" each: sizes and options, for an operator or a function.
+        what: "matmul", "path/to/file.tensor", "model.onnx", a folder of a saved model, or "package.module:function".
+        settings: "name=value" each: sizes and options, for an operator or a function; sizes that an ONNX file leaves open.
         constants: names of inputs that are known when the program is compiled.
+        inputs: of a model.
 
     Raises:
         ArgumentError: an unknown operator, file, function or input; a missing, unknown or wrong value.
         ProgramError: the file's text is wrong.
     """
     values = _split(settings)
+    if is_model_file(what):
+        if constants:
+            raise ArgumentError("a model says itself what is constant", found=", ".join(constants))
+        made = model_of_file(what, values, inputs)
+        return What(made.model.program, "model", made=made)
+    if ":" in what and ".tensor" not in what:
+        return _from_function(what, values, constants, inputs)
+    if inputs:
+        raise ArgumentError(f"{what} is no model", found=f"--input {inputs[0]}", advice="operators take sizes: m=1024")
     if what.endswith(".tensor") or ("/" in what and ".py:" not in what):
         return _from_file(Path(what), values, constants)
-    if ":" in what:
-        return _from_function(what, values, constants)
     return _from_operator(what, values, constants)
 
 
-def read_whats(words: Sequence[str], constants: Sequence[str] = ()) -> list[What]:
+def read_whats(words: Sequence[str], constants: Sequence[str] = (), inputs: Sequence[InputSpec] = ()) -> list[What]:
     """All programs that a person names, each with its settings after it: ["a.tensor", "matmul", "m=64", ...].
 
     Errors: as `read_what`.
@@ -55,7 +81,9 @@ def read_whats(words: Sequence[str], constants: Sequence[str] = ()) -> list[What
         if names_a_program or not groups:
             groups.append([])
         groups[-1].append(word)
-    return [read_what(first, settings, constants) for first, *settings in groups]
+    if inputs and len(groups) > 1:
+        raise ArgumentError("--input is of one model", found=f"{len(groups)} WHATs", advice="tune one after the other")
+    return [read_what(first, settings, constants, inputs) for first, *settings in groups]
 
 
 def _split(settings: Sequence[str]) -> dict[str, str]:
@@ -111,44 +139,83 @@ def _from_operator(name: str, values: Mapping[str, str], constants: Sequence[str
     return What(OPERATORS[name](**arguments), f"tilesmith.ops.{name}({_arguments_text(arguments)})")
 
 
-def _from_function(what: str, values: Mapping[str, str], constants: Sequence[str]) -> What:
-    function = load_function(what)
-    arguments = _arguments(values, constants)
+def _from_function(
+    what: str, values: Mapping[str, str], constants: Sequence[str], inputs: Sequence[InputSpec] = ()
+) -> What:
+    function = load_function(what, of_torch=bool(inputs))
+    module, arguments = what.partition(":")[0], _arguments(values, constants)
+    found: Any
+    name = what.replace(":", ".")
+    if is_module(function):
+        found, call = function, name
+    else:
+        found, call = _called(what, function, arguments), f"{name}({_arguments_text(arguments)})"
+    made = model_of_value(what, found, call, inputs)
+    if made is not None:
+        return What(made.model.program, "model", module, made)
+    if not isinstance(found, Program):
+        raise ArgumentError(
+            f"{what} gave no program",
+            expected="a Program, a Model, or a module of PyTorch",
+            found=type(found).__name__,
+        )
+    if inputs:
+        raise ArgumentError(f"{what} gave a program, which has its inputs already", found=f"--input {inputs[0]}")
+    return What(found, call, module)
+
+
+def _called(what: str, function: Callable[..., Any], arguments: Mapping[str, object]) -> Any:
+    """What a person's function gives. Errors: ArgumentError for wrong arguments, ProgramError for what it raises."""
     try:
-        inspect.signature(function).bind(**arguments)
+        signature = inspect.signature(function)
+        signature.bind(**arguments)
     except TypeError as error:
         expected = f"{what.partition(':')[2]}{inspect.signature(function)}"
         raise ArgumentError(f"{what} cannot be called so: {error}", expected=expected) from None
+    except ValueError:  # of a function that does not tell its arguments
+        pass
     try:
-        program = function(**arguments)
+        return function(**arguments)
     except TilesmithError:
         raise
     except Exception as error:
         raise ProgramError(f"{what} raised {type(error).__name__}", found=str(error)) from error
-    if not isinstance(program, Program):
-        raise ArgumentError(f"{what} gave no program", expected="a Program", found=type(program).__name__)
-    return What(program, f"{what.replace(':', '.')}({_arguments_text(arguments)})", what.partition(":")[0])
 
 
-def load_function(what: str) -> Callable[..., Any]:
-    """The function that "package.module:function" names. Errors: ArgumentError."""
+def load_function(what: str, *, of_torch: bool = False) -> Callable[..., Any]:
+    """The function that "package.module:function" names. `of_torch`: it makes a module of PyTorch. Errors: ArgumentError."""
     place, _, name = what.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` does: modules of the folder that the command is called from
+    if of_torch or place.partition(".")[0] == "torchvision":
+        from ...graph.importers.torchvision import declare_operators
+
+        declare_operators()
     try:
-        function: Callable[..., Any] | None = getattr(importlib.import_module(place), name, None)
-    except (ImportError, ValueError) as error:
-        module = place.removesuffix(".py").replace("/", ".")
-        advice = f"name the module, not the file: {module}:{name}" if place.endswith(".py") else ""
-        raise ArgumentError(
-            f"cannot import the module {place!r}",
-            expected="the name of one that is installed, or lies in this folder",
-            found=str(error),
-            advice=advice,
-        ) from error
+        module = importlib.import_module(place)
+    except Exception as error:
+        raise _not_imported(place, name, error) from error
+    function: Callable[..., Any] | None = getattr(module, name, None)
     if function is None or not callable(function):
-        raise ArgumentError(f"the module {place!r} has no function {name!r}")
+        close = get_close_matches(name, [one for one in dir(module) if callable(getattr(module, one, None))], 1)
+        advice = f"did you mean {place}:{close[0]}?" if close else ""
+        raise ArgumentError(f"the module {place!r} has no function {name!r}", advice=advice)
     return function
+
+
+def _not_imported(place: str, name: str, error: Exception) -> ArgumentError:
+    advice = ""
+    if place.endswith(".py"):
+        advice = f"name the module, not the file: {place.removesuffix('.py').replace('/', '.')}:{name}"
+    elif isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        advice = "pip install 'tilesmith[torch]'"
+    elif isinstance(error, ModuleNotFoundError) and error.name == place.partition(".")[0]:
+        advice = f"pip install {error.name}, if it is a package of others"
+    said = str(error) if isinstance(error, ImportError | ValueError) else f"{type(error).__name__}: {error}"
+    return ArgumentError(
+        f"cannot import the module {place!r}", expected="the name of one that is installed, or lies in this folder",
+        found=said, advice=advice,
+    )  # fmt: skip
 
 
 def _arguments(values: Mapping[str, str], constants: Sequence[str]) -> dict[str, object]:

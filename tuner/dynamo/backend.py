@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from ...common.debug import Level, show
+from ...common.debug import DebugLevel, show
 from ...common.errors import ArgumentError, TilesmithError
 from ...graph.importers.torch_export import operator_name, torch_module
 from ...graph.importers.torch_graph import model_of_graph
@@ -87,7 +87,7 @@ def _compiled(module: Any, options: Options, title: str, known: Sequence[Any]) -
             continue
         delattr(fused, name)  # a module, which makes place for what is none
         setattr(fused, name, part)
-    show(Level.TASK, title, lambda: _told(module, models, reasons, failed))
+    show(DebugLevel.TASK, title, lambda: _told(module, models, reasons, failed))
     return import_module("functorch.compile").make_boxed_func(fused.forward)
 
 

@@ -21,7 +21,8 @@ _APART = ("native_layer_norm", "native_layer_norm_backward", "native_group_norm_
 def _table() -> dict[Any, Any]:
     decomposing, torch = import_module("torch._decomp"), torch_module()
     apart = [getattr(torch.ops.aten, name) for name in _APART if hasattr(torch.ops.aten, name)]
-    table = decomposing.core_aten_decompositions() | decomposing.get_decompositions(apart)
+    core = decomposing.core_aten_decompositions()  # a class of its own, whose | leaves out what it has
+    table = {**dict(core.items()), **decomposing.get_decompositions(apart)}
     return {operator: function for operator, function in table.items() if operator_name(operator) not in _KEPT}
 
 

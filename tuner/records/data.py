@@ -44,7 +44,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Sketch:
+class StoredSketch:
     """A stored sketch; the unscheduled nest has the text "" and the key ""."""
 
     key: str

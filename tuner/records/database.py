@@ -29,7 +29,7 @@ from ...common.settings import DATABASE
 from ...measure.result import Failure, Measurement, Purpose, Status
 from ...targets.target import MOST_THREADS
 from ...tensor.accuracy import Accuracy
-from .data import Machine, Record, Run, Sketch, TaskIdentity, Trial
+from .data import Machine, Record, Run, StoredSketch, TaskIdentity, Trial
 from .schema import connect, explain
 
 MESSAGE_LIMIT = 4000  # characters kept of an error message
@@ -85,7 +85,7 @@ class Database:
             self._connection.execute("INSERT OR IGNORE INTO target VALUES (?, ?)", (task.target_key, task.target))
         self._tasks[task.key] = task
 
-    def add_sketches(self, sketches: Iterable[Sketch]) -> None:
+    def add_sketches(self, sketches: Iterable[StoredSketch]) -> None:
         """Makes sketches known. Domains are not part of a key: the newest text, with the newest domains, stays."""
         with self._errors():
             self._connection.executemany(
@@ -244,11 +244,11 @@ class Database:
         found = self._identities("WHERE record.task = ? LIMIT 1", (key,))
         return found[0] if found else None
 
-    def sketch(self, key: str) -> Sketch | None:
+    def sketch(self, key: str) -> StoredSketch | None:
         """The sketch of this key."""
         with self._errors():
             row = self._connection.execute("SELECT key, text FROM sketch WHERE key = ?", (key,)).fetchone()
-        return Sketch(*row) if row and isinstance(row[1], str) else None
+        return StoredSketch(*row) if row and isinstance(row[1], str) else None
 
     def machine(self, key: str) -> Machine | None:
         """The machine of this key."""

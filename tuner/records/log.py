@@ -28,7 +28,7 @@ from ...tensor.printing import print_program
 from ...tensor.text.canonical import canonical, family_key, program_key
 from ...tensor.text.parse import parse
 from .claims import believed
-from .data import Machine, Record, Sketch, TaskIdentity, Trial, canonical_config
+from .data import Machine, Record, StoredSketch, TaskIdentity, Trial, canonical_config
 from .database import Database
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ LONGEST = 1 << 24  # bytes of a line
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """A line, understood."""
 
     task: TaskIdentity
-    sketch: Sketch
+    sketch: StoredSketch
     machine: Machine
     trial: Trial
 
@@ -67,7 +67,7 @@ class BadLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LogReport:
     """What came of reading logs: records that were new, records that were there already, lines that were skipped."""
 
     new: int
@@ -88,12 +88,12 @@ def export_log(
         for record in records:
             sketch, machine = database.sketch(record.trial.sketch), database.machine(record.trial.machine)
             if sketch is not None and machine is not None:
-                entries.append(Entry(task, sketch, machine, record.trial))
-    _write(path, entries)
+                entries.append(LogEntry(task, sketch, machine, record.trial))
+    write_entries(path, entries)
     return len(entries)
 
 
-def import_log(path: Path, database: Database) -> Report:
+def import_log(path: Path, database: Database) -> LogReport:
     """Adds what the database lacks. Doing it twice changes nothing; of two records of one candidate the newer stays."""
     entries, bad = read_log(path)
     known: dict[str, dict[tuple[str, ...], float]] = {}
@@ -112,12 +112,12 @@ def import_log(path: Path, database: Database) -> Report:
         database.add(entry.trial)
         there[entry.key] = entry.trial.created
         new += 1
-    return Report(new, len(entries) - new, tuple(bad))
+    return LogReport(new, len(entries) - new, tuple(bad))
 
 
-def merge_logs(paths: Sequence[Path], out: Path) -> Report:
+def merge_logs(paths: Sequence[Path], out: Path) -> LogReport:
     """Writes one log of all records of several; of two records of one candidate the newer stays."""
-    newest: dict[tuple[str, ...], Entry] = {}
+    newest: dict[tuple[str, ...], LogEntry] = {}
     total, bad = 0, []
     for path in paths:
         entries, wrong = read_log(path)
@@ -126,18 +126,18 @@ def merge_logs(paths: Sequence[Path], out: Path) -> Report:
         for entry in entries:
             if entry.key not in newest or newest[entry.key].trial.created < entry.trial.created:
                 newest[entry.key] = entry
-    _write(out, newest.values())
-    return Report(len(newest), total - len(newest), tuple(bad))
+    write_entries(out, newest.values())
+    return LogReport(len(newest), total - len(newest), tuple(bad))
 
 
-def check_log(path: Path) -> Report:
+def check_log(path: Path) -> LogReport:
     """Reads a log and changes nothing: how many records it has, how many of them twice, which lines are wrong."""
     entries, bad = read_log(path)
     different = len({entry.key for entry in entries})
-    return Report(different, len(entries) - different, tuple(bad))
+    return LogReport(different, len(entries) - different, tuple(bad))
 
 
-def read_log(path: Path) -> tuple[list[Entry], list[BadLine]]:
+def read_log(path: Path) -> tuple[list[LogEntry], list[BadLine]]:
     """All records of a log, and the lines that are none. Raises ArgumentError if there is no such file."""
     try:
         lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
@@ -166,14 +166,14 @@ def _problem(error: Exception) -> str:
     return problem if isinstance(error, ValueError | TilesmithError) else f"{type(error).__name__}: {problem}"
 
 
-def _entry(text: bytes) -> Entry:
+def _entry(text: bytes) -> LogEntry:
     from .log_line import Line
 
     if len(text) > LONGEST:
         raise ValueError(f"the line has {len(text)} bytes, more than {LONGEST}")
     line = Line.model_validate_json(text)
     task = _task(line.program, line.target, line.threads, line.accuracy)
-    sketch = Sketch(_sketch_key(line.sketch), line.sketch)
+    sketch = StoredSketch(_sketch_key(line.sketch), line.sketch)
     machine = Machine(machine_key(line.machine.identity), line.machine.identity, line.machine.ceilings)
     if line.status is Status.OK and not line.times:
         raise ValueError("status ok without times")
@@ -200,7 +200,7 @@ def _entry(text: bytes) -> Entry:
         elapsed=line.elapsed,
     )
     trial = replace(trial, measurement=believed(measurement, task, machine))
-    return Entry(task, sketch, machine, trial)
+    return LogEntry(task, sketch, machine, trial)
 
 
 @lru_cache(maxsize=256)
@@ -224,15 +224,15 @@ def _sketch_key(text: str) -> str:
     return parse_sketch(text).key if text else ""
 
 
-def _known(database: Database, entry: Entry) -> dict[tuple[str, ...], float]:
+def _known(database: Database, entry: LogEntry) -> dict[tuple[str, ...], float]:
     """Candidate -> when its record was made, for all records of the entry's task; the task is known from now on."""
     database.add_task(entry.task)
     records: Sequence[Record] = database.records(entry.task.key)
-    entries = (Entry(entry.task, entry.sketch, entry.machine, record.trial) for record in records)
+    entries = (LogEntry(entry.task, entry.sketch, entry.machine, record.trial) for record in records)
     return {e.key: e.trial.created for e in entries}
 
 
-def _line(entry: Entry) -> Line:
+def _line(entry: LogEntry) -> Line:
     from .log_line import FailureLine, Line, MachineLine
 
     trial, m = entry.trial, entry.trial.measurement
@@ -260,7 +260,7 @@ def _line(entry: Entry) -> Line:
     )
 
 
-def _write(path: Path, entries: Iterable[Entry]) -> None:
+def write_entries(path: Path, entries: Iterable[LogEntry]) -> None:
     """A file is written beside and renamed: a log is never half there. A link stays one, a pipe or a device is written to."""
     lines = [_line(entry).model_dump_json(exclude_defaults=True) for entry in sorted(entries, key=_order)]
     text = "".join(f'{{"format":1,{line[1:]}\n' for line in lines)
@@ -294,7 +294,7 @@ def _umask() -> int:
     return mask
 
 
-def _order(entry: Entry) -> tuple[object, ...]:
+def _order(entry: LogEntry) -> tuple[object, ...]:
     """Tasks together, their records in the order of measurement: new ones are appended, and a diff shows only them."""
     return (
         entry.task.program,

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from ...common.errors import ArgumentError, EnvironmentFailure
 from ...common.printable import printable
 from ...common.private import is_private, make_private_folder
-from ...common.settings import CACHE, DATABASE
+from ...common.settings import CACHE, DATABASE, SHIPPED
 from .database import Database
 from .schema import VERSION
 
@@ -39,7 +39,11 @@ def sources(db: str | Path | None = None) -> tuple[Source, ...]:
     skipped with a warning. ArgumentError, EnvironmentFailure: see `log_database`.
     """
     own = Path(db) if db is not None else DATABASE.value()
-    there = [place for place in (own, *shipped_logs()) if place.exists() and not _is_empty(place)]
+    there = [
+        place
+        for place in (own, *(shipped_logs() if SHIPPED.value() else ()))
+        if place.exists() and not _is_empty(place)
+    ]
     return tuple(
         Source(log_database(place), place.name) if place.suffix == LOG_SUFFIX else Source(place) for place in there
     )

@@ -18,7 +18,7 @@ from ...schedules.space import Candidate, Space
 from ...schedules.space_ops import neighbours, swaps
 from ..effort import NORMAL, Effort
 from .draft import draft
-from .pool import Pool, pool_of, scales, spread_out
+from .pool import CandidatePool, pool_of, scales, spread_out
 from .random import shuffled
 from .strategy import History, Result
 
@@ -76,7 +76,7 @@ class Descent:
         best = np.argsort(pool.prior, kind="stable")[: rounds.batch]
         return [pool.candidate(int(row)) for row in best]
 
-    def _fresh(self, pool: Pool) -> Pool:
+    def _fresh(self, pool: CandidatePool) -> CandidatePool:
         """Without what was proposed already."""
         new = [self._history.seen.missing(part) for part in pool.parts]
         return pool.rows(np.flatnonzero(np.concatenate(new))) if new else pool

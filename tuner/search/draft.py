@@ -11,12 +11,12 @@ import numpy as np
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import codes, concatenate, defaults, mutate, population, sample, shares, take, unique
 from ..effort import Draft
-from .pool import Pool, Vector, described, joined, pool_of, prior_of
+from .pool import CandidatePool, Vector, described, joined, pool_of, prior_of
 
 Scored = tuple[Population, Vector]
 
 
-def draft(space: Space, rng: np.random.Generator, settings: Draft) -> Pool:
+def draft(space: Space, rng: np.random.Generator, settings: Draft) -> CandidatePool:
     """About `settings.keep` candidates: the best by the prior of `settings.population` samples and their descendants.
 
     Arms whose best is close to the best of all share the places evenly. The prior tells good from bad, but many
@@ -27,7 +27,7 @@ def draft(space: Space, rng: np.random.Generator, settings: Draft) -> Pool:
     quota = settings.keep // max(sum(close), 1)
     places = [max(quota, settings.least) if c else settings.least for c in close]
     kept = [_least(p, prior, count) for (p, prior), count in zip(best, places, strict=True)]
-    return joined([Pool((p,), described(space, p), prior) for p, prior in kept if len(p)])
+    return joined([CandidatePool((p,), described(space, p), prior) for p, prior in kept if len(p)])
 
 
 def best_choices(space: Space, rng: np.random.Generator, settings: Draft) -> list[tuple[float, Candidate]]:
@@ -52,7 +52,7 @@ def _best_of_arms(space: Space, rng: np.random.Generator, settings: Draft) -> li
     return best
 
 
-def drawn(space: Space, rng: np.random.Generator, settings: Draft) -> Pool:
+def drawn(space: Space, rng: np.random.Generator, settings: Draft) -> CandidatePool:
     """As many candidates as a draft keeps, drawn at random: what a draft is compared with."""
     parts = [sample(space, rng, arm, count) for arm, count in enumerate(shares(space, settings.keep)) if count]
     return pool_of(space, [part for part in parts if len(part)])

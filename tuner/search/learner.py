@@ -14,7 +14,7 @@ from ...measure.result import Status
 from ...schedules.space import Candidate, Space
 from ...schedules.space_ops import group
 from ..effort import Effort
-from .pool import Pool, Vector, described, prior_of
+from .pool import CandidatePool, Vector, described, prior_of
 from .rounds import Round, judged
 from .strategy import Result
 
@@ -84,7 +84,7 @@ class Learner:
             samples.append(Samples(features, prior, seconds, batch, np.zeros(len(rows), dtype=np.int64)))
         return samples
 
-    def score(self, pool: Pool) -> Vector:
+    def score(self, pool: CandidatePool) -> Vector:
         """float64[n]: log(seconds) that a candidate might reach; what probably fails is put back."""
         predicted = self._model.predict(pool.features, pool.prior)
         hope = np.log(predicted.seconds) - self._settings.hope * predicted.spread

@@ -19,7 +19,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pool:
+class CandidatePool:
     """n candidates, part by part. Row i of `features` (float32[n, f]) and `prior` (float64[n]) is one of them."""
 
     parts: tuple[Population, ...]
@@ -42,7 +42,7 @@ class Pool:
             row -= len(part)
         raise IndexError(row)
 
-    def rows(self, chosen: Rows) -> Pool:
+    def rows(self, chosen: Rows) -> CandidatePool:
         """The chosen rows, in ascending order."""
         chosen = np.sort(chosen)
         parts, start = [], 0
@@ -50,14 +50,14 @@ class Pool:
             inside = chosen[(chosen >= start) & (chosen < start + len(part))] - start
             parts.append(take(part, inside))
             start += len(part)
-        return Pool(tuple(parts), self.features[chosen], self.prior[chosen])
+        return CandidatePool(tuple(parts), self.features[chosen], self.prior[chosen])
 
 
-def pool_of(space: Space, populations: Sequence[Population]) -> Pool:
+def pool_of(space: Space, populations: Sequence[Population]) -> CandidatePool:
     """A pool of all rows; populations of the same arm are joined. Where the space has no prior it is NaN."""
     arms = sorted({p.arm for p in populations})
     parts = [concatenate([p for p in populations if p.arm == arm]) for arm in arms]
-    return joined([Pool((p,), described(space, p), prior_of(space, p)) for p in parts if len(p)])
+    return joined([CandidatePool((p,), described(space, p), prior_of(space, p)) for p in parts if len(p)])
 
 
 def described(space: Space, population: Population, like: Space | None = None) -> NDArray[np.float32]:
@@ -86,12 +86,12 @@ def _table(parameter: Parameter) -> NDArray[np.float32]:
     return np.arange(len(values), dtype=np.float32)
 
 
-def joined(pools: Sequence[Pool]) -> Pool:
+def joined(pools: Sequence[CandidatePool]) -> CandidatePool:
     """All rows of all pools; nothing is calculated again."""
     pools = [pool for pool in pools if len(pool)]
     if not pools:
-        return Pool((), np.zeros((0, 0), dtype=np.float32), np.zeros(0))
-    return Pool(
+        return CandidatePool((), np.zeros((0, 0), dtype=np.float32), np.zeros(0))
+    return CandidatePool(
         tuple(part for pool in pools for part in pool.parts),
         np.concatenate([pool.features for pool in pools]),
         np.concatenate([pool.prior for pool in pools]),

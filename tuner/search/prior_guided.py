@@ -6,7 +6,7 @@
                     neighbours of the leaders; different from each other; a few that the model would not choose
     no more gains   mostly neighbours of the leaders: coordinate descent                               (Droplet search)
 
-`effort.Parts` tells which of these ideas may be taken away.
+`effort.SearchParts` tells which of these ideas may be taken away.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..effort import Effort
 from .draft import draft, drawn
 from .learner import Learner
 from .options import missing, mixed, telling
-from .pool import Pool, Vector, joined, pool_of, prior_of, scales, spread_out
+from .pool import CandidatePool, Vector, joined, pool_of, prior_of, scales, spread_out
 from .random import shuffled
 from .rounds import Round
 from .strategy import History, Result
@@ -43,7 +43,7 @@ class PriorGuided:
         self._plan: Iterator[Candidate] = iter(())
         self._batches: dict[Candidate, int] = {}  # in which batch a candidate was chosen; below 0: not by this search
         self._number = self._others = 0  # of batches, and of candidates that others chose
-        self._draft: Pool | None = None
+        self._draft: CandidatePool | None = None
         self._scales: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
         self._best_by_round: list[float] = []
 
@@ -103,7 +103,7 @@ class PriorGuided:
         self._learner.learn(self._history.results, self._batches)
         return self._next(self._draft)
 
-    def _first(self, pool: Pool) -> list[Candidate]:
+    def _first(self, pool: CandidatePool) -> list[Candidate]:
         """The best of the draft, spread out; each arm that the prior does not rule out is among them, and at the end what the
         prior may be wrong about."""
         settings = self._effort.draft
@@ -126,7 +126,7 @@ class PriorGuided:
         doubted = [] if self._learner.ready else self._doubted(fine, first)
         return first[: settings.first - len(doubted)] + doubted
 
-    def _doubted(self, pool: Pool, first: Sequence[Candidate]) -> list[Candidate]:
+    def _doubted(self, pool: CandidatePool, first: Sequence[Candidate]) -> list[Candidate]:
         """What tells whether the prior is right about the options that none of the first trials has."""
         settings, most = self._effort.draft, self._effort.rounds.options
         arm, ranked = first[0].arm, np.argsort(pool.prior, kind="stable")
@@ -138,7 +138,7 @@ class PriorGuided:
         rows = telling(members, prior_of(self._space, members), options, price, settings.close)
         return [members.candidate(row) for row in rows[: settings.doubted]]
 
-    def _next(self, pool: Pool) -> list[Candidate]:
+    def _next(self, pool: CandidatePool) -> list[Candidate]:
         settings = self._effort.rounds
         known, ranked = len(self._history.results), self._history.leaders(settings.parents)
         self._best_by_round.append(ranked[0][1].seconds if ranked else np.inf)
@@ -180,7 +180,7 @@ class PriorGuided:
         recent = self._best_by_round[-1 - settings.patience :]
         return len(recent) > settings.patience and recent[-1] > (1.0 - settings.gain) * recent[0]
 
-    def _choose(self, pool: Pool, count: int, *, apart: bool) -> list[Candidate]:
+    def _choose(self, pool: CandidatePool, count: int, *, apart: bool) -> list[Candidate]:
         if not len(pool) or count < 1:
             return []
         score = self._learner.score(pool)
@@ -190,13 +190,13 @@ class PriorGuided:
             best = list(dict.fromkeys([*greedy, *self._apart(pool, score, count)]))[:count]
         return [pool.candidate(row) for row in best]
 
-    def _apart(self, pool: Pool, score: Vector, count: int) -> list[int]:
+    def _apart(self, pool: CandidatePool, score: Vector, count: int) -> list[int]:
         """Rows of the pool with low scores that differ from each other, the best first."""
         if not self._effort.parts.diversity:
             return [int(r) for r in np.argsort(score, kind="stable")[:count]]
         return spread_out(pool.features, self._scales, score, count, self._effort.spread)
 
-    def _around(self, leaders: Sequence[Candidate]) -> Pool:
+    def _around(self, leaders: Sequence[Candidate]) -> CandidatePool:
         near = [
             near
             for c in leaders
@@ -204,12 +204,12 @@ class PriorGuided:
         ]
         return self._fresh(pool_of(self._space, near))
 
-    def _children(self, leaders: Sequence[Candidate]) -> list[Pool]:
+    def _children(self, leaders: Sequence[Candidate]) -> list[CandidatePool]:
         """Descendants of the leaders, each generation's parents being the model's choice among the last one."""
         settings = self._effort.rounds
         if not leaders:
             return []
-        generations: list[Pool] = []
+        generations: list[CandidatePool] = []
         parents = [members for _, members in group(self._space, leaders)]
         for _ in range(settings.generations if len(self._history.results) >= settings.grown else 1):
             total = sum(len(p) for p in parents)
@@ -232,7 +232,7 @@ class PriorGuided:
         brood = unique(self._space, brood)
         return take(brood, self._space.valid(brood))
 
-    def _explore(self, pool: Pool, count: int) -> list[Candidate]:
+    def _explore(self, pool: CandidatePool, count: int) -> list[Candidate]:
         """Arms with equal chances, then any candidate of the arm's draft."""
         if not len(pool):
             return []
@@ -240,7 +240,7 @@ class PriorGuided:
         chosen = [self._rng.choice(np.flatnonzero(arms == self._rng.choice(np.unique(arms)))) for _ in range(count)]
         return [pool.candidate(int(row)) for row in chosen]
 
-    def _fresh(self, pool: Pool) -> Pool:
+    def _fresh(self, pool: CandidatePool) -> CandidatePool:
         """Without what was proposed already."""
         new = [self._history.seen.missing(part) for part in pool.parts]
         return pool.rows(np.flatnonzero(np.concatenate(new))) if new else pool

@@ -26,7 +26,7 @@ from ...ir.loop_ir import statements as all_statements
 from ...ir.memory_plan import MemoryPlan, plan_memory
 from ...ir.nest_part import NestPart, part_of
 from ..half import HALF_FUNCTIONS, needs_half_functions
-from ..memory import SAFE, SAFE_BYTES, Place
+from ..memory import SAFE, SAFE_BYTES, BufferPointer
 from ..module_text import ModuleText
 from ..text import FunctionText
 from ..types import memory_literal, memory_type
@@ -190,9 +190,9 @@ def _write_nest(module: ModuleText, part: NestPart, target: Target, linkage: str
         statements = RegionStatements(text, module, target, "%scratch", name, part.threads, part.private_bytes)
         statements.streaming, statements.known = streaming, kept
         for buffer in part.tables:
-            statements.at.places[buffer.name] = Place(buffer, table_name(buffer))
+            statements.at.places[buffer.name] = BufferPointer(buffer, table_name(buffer))
         for buffer in part.buffers:
-            statements.at.places[buffer.name] = Place(buffer, names[buffer.name])
+            statements.at.places[buffer.name] = BufferPointer(buffer, names[buffer.name])
         statements.emit(part.nest.body)
         statements.finish()
         module.functions.append(f"define {linkage}void @{name}{head}{text.text()}\n  ret void\n}}")

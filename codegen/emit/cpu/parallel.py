@@ -15,7 +15,7 @@ from ....tensor.dtype import i64
 from ...ir.facts import Facts, depends
 from ...ir.loop_ir import Buffer, For, LoopKind, Scope
 from ..index import Index, IndexArithmetic
-from ..memory import Place
+from ..memory import BufferPointer
 from ..module_text import ModuleText
 from ..statements import Statements
 from ..text import FunctionText
@@ -112,7 +112,7 @@ class RegionStatements(Statements):
                 used += [binding.exact, binding.real]
         return {symbol for index in used for symbol, _ in index.terms}
 
-    def _write_region(self, symbol: str, shared: list[Place], numbers: list[str], known: Facts) -> None:
+    def _write_region(self, symbol: str, shared: list[BufferPointer], numbers: list[str], known: Facts) -> None:
         lines, arguments = [], []
         slots = [*(("ptr", place.base) for place in shared), ("ptr", "%all"), *(("i64", name) for name in numbers)]
         for number, (kind, name) in enumerate(slots):
@@ -139,8 +139,8 @@ class RegionStatements(Statements):
         symbol: str,
         loops: list[For],
         extents: list[Index],
-        shared: list[Place],
-        buffers: list[Place],
+        shared: list[BufferPointer],
+        buffers: list[BufferPointer],
         numbers: list[str],
     ) -> None:
         known = self.facts(loops[0])
@@ -168,14 +168,14 @@ class RegionStatements(Statements):
 
     # In the function of the body
 
-    def adopt(self, place: Place, known: Facts) -> None:
+    def adopt(self, place: BufferPointer, known: Facts) -> None:
         """A buffer that was made around the parallel loop."""
         buffer = place.buffer
         base = place.base
         if is_private(buffer, known):
             stack = buffer.scope is Scope.STACK
             base = self.base(buffer) if stack else self.scratch_pointer(self.scratch_offsets[buffer.name])
-        self.at.places[buffer.name] = Place(buffer, base)
+        self.at.places[buffer.name] = BufferPointer(buffer, base)
 
     def run_share(self, loops: list[For], extents: list[Index]) -> None:
         """Loops over the trips of thread %thread of %threads."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....common.errors import InternalError
-from ....targets.emission import Call
+from ....targets.emission import IntrinsicCall
 from ....targets.target import Target
 from ....tensor.dtype import DType
 from ....tensor.expr import Op, Read, Var, const, walk
@@ -30,7 +30,7 @@ from ..effects import Predicate
 from ..expressions import Binding
 from ..gpu_memory import GpuMemory
 from ..index import Index
-from ..memory import Place
+from ..memory import BufferPointer
 from ..module_text import ModuleText
 from ..statements import Statements
 from ..text import FunctionText
@@ -165,7 +165,7 @@ class GpuStatements(Statements):
         if predicates or not self.at.memory.copy_later(place, target, source, start, condition):
             super().store(node)
 
-    def placed(self, buffer: Buffer) -> Place:
+    def placed(self, buffer: Buffer) -> BufferPointer:
         """A buffer in memory of the block or of this thread."""
         if buffer.scope is Scope.SHARED:
             if buffer.name not in self.shared:
@@ -176,10 +176,10 @@ class GpuStatements(Statements):
             start = self.text.cast(f"ptr {space}".rstrip(), SHARED, pointer)
             offset = self.shared[buffer.name]
             base = self.text.pure(f"getelementptr i8, {pointer} {start}, i64 {offset}", start) if offset else start
-            return Place(buffer, base, pointer)
+            return BufferPointer(buffer, base, pointer)
         if buffer.scope in (Scope.STACK, Scope.SCRATCH):
             kind, space = f"[{max(1, buffer.elements)} x {memory_type(buffer.dtype)}]", self.emission.space("private")
-            return Place(buffer, self.text.alloca(kind, 16, space.rstrip()), self.emission.pointer("private"))
+            return BufferPointer(buffer, self.text.alloca(kind, 16, space.rstrip()), self.emission.pointer("private"))
         raise InternalError(f"a {buffer.scope} buffer ({buffer.name!r}) cannot be allocated in a GPU nest")
 
     # Lanes of a warp
@@ -229,7 +229,7 @@ class GpuStatements(Statements):
         return self.text.effect(called(self.module, shuffle.calls[kind], *made, value=raw, mask=mask))
 
 
-def called(module: ModuleText, call: Call, *made: str, **values: object) -> str:
+def called(module: ModuleText, call: IntrinsicCall, *made: str, **values: object) -> str:
     """The text of a call, its intrinsic declared."""
     arguments = (argument.format(*made, **values) for argument in call.arguments)
     return f"{module.intrinsic(call.name, call.result, *call.types)}({', '.join(arguments)})"

@@ -1,4 +1,4 @@
-"""The matrix unit of x86 processors (AMX): eight tile registers, each of 16 rows of 64 bytes.
+"""The matrix unit of x86 processors (AMX): tile registers, each of some rows of one line.
 
 The first registers are the accumulators; the others hold operands (targets/matrix_registers.py). The instructions name
 registers by constants, so LLVM allocates nothing. A function tells the unit the shape of the tiles once, at its entry, and
@@ -8,13 +8,15 @@ gives the unit back at its end: once for each product of panels, that would be 7
 from __future__ import annotations
 
 from ....common.errors import InternalError
+from ....targets.matrix_instructions import BF16_TILES
 from ....targets.matrix_registers import OperandRegisters, products
-from ....targets.matrix_unit import TILES, tile_configuration
+from ....targets.matrix_unit import tile_configuration
 from ....tensor.expr import Read
 from ...ir.loop_ir import MatrixClear, MatrixMove, MatrixMultiply
 from ..expressions import Expressions
 
 CONFIG = "@tile_shapes"
+TILES = BF16_TILES.registers
 
 
 class MatrixText:
@@ -23,7 +25,7 @@ class MatrixText:
     def __init__(self, at: Expressions) -> None:
         self.at = at
         module = at.module
-        shapes = ", ".join(f"i8 {value}" for value in tile_configuration())
+        shapes = ", ".join(f"i8 {value}" for value in tile_configuration(BF16_TILES))
         module.globals[CONFIG] = f"{CONFIG} = internal constant [64 x i8] [{shapes}], align 64"
         load = module.intrinsic("llvm.x86.ldtilecfg", "void", "ptr")
         at.text.entry.append(f"  {load}(ptr {CONFIG})")

@@ -24,7 +24,7 @@ from ..base import Array
 from .cold import evict
 from .fast_call import ArgumentSpec, Wanted, fast_call, fits
 from .jit import LINKING, jit
-from .memory import address, aligned_array, kept_memory
+from .memory import address, aligned_array, kept_memory, release_behind, release_mapped, unchanging
 from .model_team import team_functions
 from .team import parallel
 
@@ -121,8 +121,10 @@ class Frame:
 
     __slots__ = ("arguments", "keep", "pointer", "workspace")
 
-    def __init__(self, count: int, workspace_bytes: int) -> None:
+    def __init__(self, count: int, workspace_bytes: int, held: Mapping[int, Array]) -> None:
         self.arguments = (ctypes.c_void_p * max(1, count))()
+        for slot, array in held.items():
+            self.arguments[slot] = address(array)
         self.pointer = ctypes.addressof(self.arguments)
         self.keep = kept_memory(workspace_bytes) if workspace_bytes else None
         self.workspace = 0 if self.keep is None else address(self.keep)
@@ -137,8 +139,10 @@ class CpuKernel:
         self._library = _link(artifact, self._linked)
         self.entry = _ENTRY(self._library[artifact.symbol])
         self._repeat = _REPEAT(self._library[f"{artifact.symbol}_repeat"])
-        self._prepared = kept_memory(artifact.prepared_bytes) if artifact.prepared_bytes else None
+        kept, passing = artifact.prepared_bytes, artifact.preparing_bytes
+        self._prepared = kept_memory(kept, behind=passing) if kept else None
         self.prepared = 0 if self._prepared is None else address(self._prepared)
+        self._held: dict[int, Array] = {}  # constants that calls read, by their places among the arguments
         self._ready = not artifact.constants
         self._inputs = len(artifact.inputs)
         self._outputs_at = self._inputs + len(artifact.constants)
@@ -160,7 +164,7 @@ class CpuKernel:
         try:
             return self._frames.pop()
         except IndexError:
-            return Frame(self._count, self.artifact.workspace_bytes)
+            return Frame(self._count, self.artifact.workspace_bytes, self._held)
 
     def release(self, frame: Frame) -> None:
         """Makes a frame free again."""
@@ -172,24 +176,31 @@ class CpuKernel:
             raise InternalError(
                 "a wrong number of constants", expected=str(len(self.artifact.constants)), found=str(len(constants))
             )
-        if self.artifact.prepared_bytes:
+        if self._prepared is not None:
             frame = self.acquire()
             for slot, constant in enumerate(constants, self._inputs):
                 frame.arguments[slot] = address(constant)
             _ENTRY(self._library[f"{self.artifact.symbol}_prepare"])(frame.pointer, self.prepared, frame.workspace)
-            for slot in range(self._inputs, self._outputs_at):
-                frame.arguments[slot] = 0
-            self.release(frame)
-        self._ready = True
+            release_behind(self._prepared, self.artifact.preparing_bytes)
+        for number, constant in enumerate(constants):
+            if number not in self.artifact.held:
+                release_mapped(constant)
+        self._hold([unchanging(constants[number]) for number in self.artifact.held])
 
     def kept(self) -> Sequence[Array]:
         """See LoadedKernel: what was prepared of the constants."""
-        return [] if self._prepared is None else [self._prepared.copy()]
+        return [*([] if self._prepared is None else [self._prepared.copy()]), *self._held.values()]
 
     def restore(self, kept: Sequence[Array]) -> None:
         """See LoadedKernel."""
         if self._prepared is not None:
             self._prepared[:] = kept[0]
+        self._hold(kept[len(kept) - len(self.artifact.held) :])
+
+    def _hold(self, constants: Sequence[Array]) -> None:
+        """Keeps the constants that calls read; from now on there may be calls."""
+        self._held = {self._inputs + n: array for n, array in zip(self.artifact.held, constants, strict=True)}
+        self._frames.clear()
         self._ready = True
 
     def run(self, arrays: Sequence[Array], stream: int = 0) -> None:
@@ -229,7 +240,7 @@ class CpuKernel:
 
     def evict(self, arrays: Sequence[Array]) -> None:
         """See LoadedKernel."""
-        evict([*arrays, *([] if self._prepared is None else [self._prepared])])
+        evict([*arrays, *([] if self._prepared is None else [self._prepared]), *self._held.values()])
 
     def _filled(self, arrays: Sequence[Array]) -> Frame:
         if not self._ready:

@@ -58,18 +58,67 @@ def usual_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return aligned_array(shape, dtype, behind=_BEHIND)
 
 
-def kept_memory(size: int) -> Array:
+def kept_memory(size: int, behind: int = 0) -> Array:
     """uint8[size] for a kernel's own use, for as long as it lives; the first byte is at a multiple of `ALIGNMENT`, of
-    `LARGE_PAGE` where it is much and the system has such pages. Raises MemoryError."""
-    if size < _LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
-        return aligned_array((size,), np.dtype(np.uint8))
-    whole = -(-size // LARGE_PAGE) * LARGE_PAGE
+    `LARGE_PAGE` where it is much and the system has such pages. Raises MemoryError.
+
+    behind: so many bytes more may be used behind the array, until `release_behind`.
+    """
+    if not _on_pages(size + behind):
+        return aligned_array((size + behind,), np.dtype(np.uint8))[:size]
+    whole = -(-(size + behind) // LARGE_PAGE) * LARGE_PAGE
     try:
         region = mmap.mmap(-1, whole + LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError) as error:
-        raise MemoryError(f"{size} bytes for a kernel's own use: {error}") from error
+        raise MemoryError(f"{size + behind} bytes for a kernel's own use: {error}") from error
     memory = np.frombuffer(region, np.uint8)
     start = -address(memory) % LARGE_PAGE
     with contextlib.suppress(OSError):  # a system without them: small pages do too
         region.madvise(mmap.MADV_HUGEPAGE)
     return memory[start : start + size]
+
+
+def unchanging(array: Array) -> Array:
+    """The array itself if it is of a file that is mapped to be read; else a copy, as its owner may write to it."""
+    if _is_mapped(array):
+        return array
+    copy = aligned_array(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
+def release_mapped(array: Array) -> None:
+    """Gives the pages of an array back to the system, if it is of a file that is mapped to be read: who reads it again gets
+    them again."""
+    if _is_mapped(array):
+        first = -(-address(array) // mmap.PAGESIZE) * mmap.PAGESIZE
+        last = (address(array) + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+        if first < last:
+            release_pages(first, last - first)
+
+
+def _is_mapped(array: Array) -> bool:
+    memory: Any = array
+    while isinstance(memory, np.ndarray) and not memory.flags.writeable:
+        memory = memory.base
+    return isinstance(memory, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")
+
+
+def release_behind(memory: Array, behind: int) -> None:
+    """Gives back to the system what `kept_memory` has behind an array: whole pages, where it took any."""
+    if not _on_pages(memory.nbytes + behind):
+        return
+    end = address(memory) + memory.nbytes
+    first = -(-end // mmap.PAGESIZE) * mmap.PAGESIZE
+    if first < end + behind:
+        release_pages(first, end + behind - first)
+
+
+def _on_pages(size: int) -> bool:
+    """Whether memory of this size is mapped for itself."""
+    return size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE")
+
+
+def release_pages(start: int, size: int) -> None:
+    """Tells the system that what whole pages hold is needed no more, or is in their file. It may decline."""
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.MADV_DONTNEED)

@@ -20,7 +20,7 @@ from ..gpu import GpuDevice, Pointers
 from . import flush
 from .occupancy import blocks_of
 from .opening import open_driver
-from .pool import Pool, rounded
+from .pool import MemoryPool, rounded
 
 _STATIC = 48 << 10  # bytes of dynamic shared memory that need no permission
 _KEPT = 1 << 30  # bytes of freed memory that are kept for the next allocation of their size
@@ -53,7 +53,7 @@ class CudaPort:
         self._driver = driver
         self._lock = threading.RLock()
         self._here = threading.local()
-        self._pool = Pool(_KEPT)
+        self._pool = MemoryPool(_KEPT)
         self._unused: list[Any] = []  # modules that nobody starts any more
         self._held: list[tuple[Any, Sequence[Any]]] = []  # events, and what is used until they happen
         self._flying: dict[int, str] = {}

@@ -17,7 +17,7 @@ def rounded(size: int) -> int:
     return -(-size // GRAIN) * GRAIN
 
 
-class Pool:
+class MemoryPool:
     """Allocations that nobody uses, by stream and size; at most `most` bytes of them are kept."""
 
     def __init__(self, most: int) -> None:

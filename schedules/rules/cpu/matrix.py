@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ....common.errors import ProgramError
-from ....targets.matrix_unit import SIDE, TILES
+from ....targets.matrix_instructions import MATRIX_INSTRUCTIONS, InstructionScope, MatrixInstruction, unit_of
 from ....tensor.exceptional import asked_for
 from ....tensor.expr import Read
 from ....tensor.indices.affine import affine
@@ -32,17 +32,18 @@ from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule, nests_of_their_own
 from .tile import tiles_of_blocks
 
-INTRINSIC = "amx_bf16"
 LEAST = {"rows": 8, "columns": 16, "depth": 32}  # extents from which on the unit may pay
 HEIGHT = 16  # sliding rows that are packed together
 STRIP = 8  # tiles of columns that are
-MOST_TILES = TILES - 2  # accumulators: what one operand each leaves
+_UNITS = tuple(row for row in MATRIX_INSTRUCTIONS.values() if row.scope is InstructionScope.TILES)
+OPERANDS = 2  # registers that are no accumulators: one operand each at least
 
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """The parts of a stage for the matrix unit: the axes of its tiles, and what it reads."""
+    """The parts of a stage for a matrix unit: its instruction, the axes of its tiles, and what it reads."""
 
+    unit: MatrixInstruction
     rows: Axis
     columns: Axis
     word: Axis
@@ -50,7 +51,7 @@ class Products:
 
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
-    if decided.matrix_unit:
+    if unit_of(decided.instructions) is not None:
         _rewrite(s)
     return decided
 
@@ -123,10 +124,18 @@ def products_of(stage: Stage) -> Products | None:
     if stage.combiner != "sum" or len(stage.axes) < 2 or not stage.reduction:
         return None
     rows, columns, word = stage.axes[-2], stage.axes[-1], stage.reduction[-1]
-    if rows.extent % SIDE or columns.extent % SIDE or word.extent != SIDE:
-        return None
-    pairs = matrix_pairs(stage.bodies[0], rows.name, columns.name)
-    return None if pairs is None else Products(rows, columns, word, pairs)
+    unit = next(
+        (u for u in _UNITS if not rows.extent % u.m and not columns.extent % u.n and word.extent == u.words), None
+    )
+    pairs = None if unit is None else matrix_pairs(stage.bodies[0], rows.name, columns.name)
+    return None if unit is None or pairs is None else Products(unit, rows, columns, word, pairs)
+
+
+def _products(program: Program, name: str) -> Products:
+    """Returns the parts of a stage that is one of products."""
+    found = products_of(program.stage(name))
+    assert found is not None
+    return found
 
 
 def _kept_products(program: Program) -> frozenset[str]:
@@ -190,21 +199,22 @@ def _pack(s: Schedule, stage: StageHandle) -> list[LoopHandle]:
     instead of 0.85 ms).
     """
     *outer, part, row, word = stage.axes
-    read = _read_of(s.program, stage.name)
-    if _is_tiled(read) and _side(s.program, stage.name) == "columns":
+    read, products = _read_of(s.program, stage.name), _products(s.program, s.program.consumers[stage.name][0].name)
+    columns, width = not any(read.tensor == stage.name for read in products.pairs.rows), products.unit.n
+    if _is_tiled(read) and columns:
         tiles, *others, block = outer
         strip, tile = s.split(tiles, minimum(STRIP, tiles.extent))
-        lanes = s.split(word, SIDE)[1]
+        lanes = s.split(word, width)[1]
         around, inside = [*others, block, strip], [row, tile]
-    elif _side(s.program, stage.name) == "columns":
-        tile, lanes = s.split(word, SIDE)
+    elif columns:
+        tile, lanes = s.split(word, width)
         around, inside = outer, [row, tile]
     elif _is_tiled(read):
-        lanes = s.split(word, SIDE)[1]
+        lanes = s.split(word, width)[1]
         around, inside = outer[:-1], [outer[-1], row]
     else:
         high, low = s.split(row, HEIGHT)
-        lanes = s.split(word, SIDE)[1]
+        lanes = s.split(word, width)[1]
         around, inside = [*outer[:-1], high], [outer[-1], low]
     s.reorder(*around, *inside, part, lanes)
     s.unroll(part)
@@ -222,13 +232,6 @@ def _is_tiled(read: Read) -> bool:
     return not all(affine(index).is_linear for index in read.indices)
 
 
-def _side(program: Program, name: str) -> str:
-    """Tells whether the products that read a packed operand take it as their rows or as their columns."""
-    found = products_of(program.consumers[name][0])
-    assert found is not None
-    return "rows" if any(read.tensor == name for read in found.pairs.rows) else "columns"
-
-
 def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
     """Matches products, or else a stage that finishes some."""
     products = stage if products_of(stage) is not None else _finishes_products(program, stage, decided.taken)
@@ -237,11 +240,12 @@ def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
 
 def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
     """Schedules products, with the stage that finishes them if that is another one."""
-    rows, columns = (ceildiv(loop.extent, SIDE) for loop in s.stage(name).axes[-2:])
+    unit = _products(s.program, name).unit
+    rows, columns = (ceildiv(loop.extent, n) for loop, n in zip(s.stage(name).axes[-2:], (unit.m, unit.n), strict=True))
     high = s.factor(f"{name}.rows", rows, at_most=3, default=2)
-    wide = s.factor(f"{name}.columns", columns, at_most=MOST_TILES, default=2)
+    wide = s.factor(f"{name}.columns", columns, at_most=unit.registers - OPERANDS, default=2)
     s.require(s.target("has_matrix_unit") >= 1, "the target has a matrix unit")
-    s.require(high * wide + 2 <= TILES, "accumulators and an operand each fit in the tile registers")
+    s.require(high * wide + OPERANDS <= unit.registers, "accumulators and an operand each fit in the tile registers")
     several = sum(products_of(stage) is not None for stage in s.program.stages) > 1
     columns_inside = several or s.variant(f"{name} columns inside", [True, False])
     inside = _packed_inside(s, name)
@@ -253,15 +257,14 @@ def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
     for one in exact:
         _apart(s, one, vector)
     stage = s.compute_at(name, at)
-    pieces = s.split(stage.axes[-2], high, SIDE), s.split(stage.axes[-1], wide, SIDE)
+    pieces = s.split(stage.axes[-2], high, unit.m), s.split(stage.axes[-1], wide, unit.n)
     _tile(s, stage, list(stage.axes[:-2]), *pieces, columns_inside, inside)
     return {root, name, *exact, *inside}
 
 
 def _packed_inside(s: Schedule, name: str) -> list[str]:
     """Returns the operands that the rewrite has left flat: blocks of products pack their parts of them."""
-    found = products_of(s.program.stage(name))
-    assert found is not None
+    found = _products(s.program, name)
     ready = constant_tensors(s.program)
     sides = ((found.pairs.rows[0], found.rows), (found.pairs.columns[0], found.columns))
     return [read.tensor for read, axis in sides if read.tensor not in ready and axis.var in read.indices]
@@ -269,12 +272,12 @@ def _packed_inside(s: Schedule, name: str) -> list[str]:
 
 def _alone(s: Schedule, name: str, high: Extent, wide: Extent, columns_inside: bool, inside: list[str]) -> None:
     """Makes a nest of the products alone, which no stage finishes at once."""
-    stage = s.stage(name)
+    stage, unit = s.stage(name), _products(s.program, name).unit
     *others, row_loop, column_loop = stage.axes
-    tall = tiles_of_blocks(s, f"{name}.row_blocks", row_loop.extent, high * SIDE, 2 * SIDE)
-    broad = tiles_of_blocks(s, f"{name}.column_blocks", column_loop.extent, wide * SIDE, 2 * SIDE)
-    rows = s.split(row_loop, tall, high, SIDE)
-    columns = s.split(column_loop, broad, wide, SIDE)
+    tall = tiles_of_blocks(s, f"{name}.row_blocks", row_loop.extent, high * unit.m, 2 * unit.m)
+    broad = tiles_of_blocks(s, f"{name}.column_blocks", column_loop.extent, wide * unit.n, 2 * unit.n)
+    rows = s.split(row_loop, tall, high, unit.m)
+    columns = s.split(column_loop, broad, wide, unit.n)
     around = [*others, rows[0], columns[0]]
     _tile(s, stage, around, rows[1:], columns[1:], columns_inside, inside)
     s.parallel(*around)
@@ -282,13 +285,13 @@ def _alone(s: Schedule, name: str, high: Extent, wide: Extent, columns_inside: b
 
 def _finishing(s: Schedule, root: str, name: str, high: Extent, wide: Extent) -> tuple[LoopHandle, LoopHandle]:
     """Schedules the stage that finishes the products, in blocks. Returns the loops of a block of products and of a vector."""
-    stage = s.stage(root)
+    stage, unit = s.stage(root), _products(s.program, name).unit
     *others, row_loop, column_loop = stage.axes
-    tall = tiles_of_blocks(s, f"{name}.row_blocks", row_loop.extent, high * SIDE, 2 * SIDE)
-    broad = tiles_of_blocks(s, f"{name}.column_blocks", column_loop.extent, wide * SIDE, 2 * SIDE)
+    tall = tiles_of_blocks(s, f"{name}.row_blocks", row_loop.extent, high * unit.m, 2 * unit.m)
+    broad = tiles_of_blocks(s, f"{name}.column_blocks", column_loop.extent, wide * unit.n, 2 * unit.n)
     lanes = s.lanes(stage.definition.tensors[0].dtype)
-    rows = s.split(row_loop, tall * high * SIDE)
-    columns = s.split(column_loop, ceildiv(broad * wide * SIDE, lanes), lanes)
+    rows = s.split(row_loop, tall * high * unit.m)
+    columns = s.split(column_loop, ceildiv(broad * wide * unit.n, lanes), lanes)
     s.reorder(*others, rows[0], columns[0], rows[1], *columns[1:])
     s.vectorize(columns[-1])
     s.parallel(*others, rows[0], columns[0])
@@ -316,9 +319,8 @@ def _tile(
     s.reorder(*around, pieces[0], *tiles, *others, pieces[1], rows[1], columns[1], rows[2], columns[2], word)
     s.unroll(rows[1], columns[1], rows[2], word)
     s.vectorize(columns[2])
-    s.tensorize(name, INTRINSIC)
-    found = products_of(s.program.stage(name))
-    assert found is not None
+    found = _products(s.program, name)
+    s.tensorize(name, found.unit.name)
     first, second = found.pairs.rows[0].tensor, found.pairs.columns[0].tensor
     moved = first if columns_inside else second
     if moved not in inside:

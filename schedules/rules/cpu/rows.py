@@ -105,7 +105,7 @@ def run_row_blocks(s: Schedule, members: list[str], at: LoopHandle) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tile:
+class _RegisterTile:
     """The numbers of a register tile."""
 
     rows: Extent
@@ -114,7 +114,7 @@ class _Tile:
     unroll: Extent
 
 
-def _tile(s: Schedule, stage: StageHandle, rows: LoopHandle, vector: LoopHandle, depth: LoopHandle) -> _Tile:
+def _tile(s: Schedule, stage: StageHandle, rows: LoopHandle, vector: LoopHandle, depth: LoopHandle) -> _RegisterTile:
     name, lanes = stage.name, s.lanes(stage.definition.tensors[0].dtype)
     height = s.factor(f"{name}.rows", s.most(rows), at_most=ROWS_AT_MOST, default=6)
     width = s.factor(f"{name}.vectors", ceildiv(s.most(vector), lanes), at_most=VECTORS_AT_MOST, default=4)
@@ -123,7 +123,7 @@ def _tile(s: Schedule, stage: StageHandle, rows: LoopHandle, vector: LoopHandle,
         "accumulators, one row of vectors and a broadcast fit in the vector registers",
     )
     unroll = s.factor(f"{name}.unroll", depth.extent, at_most=UNROLL_AT_MOST, default=4)
-    return _Tile(height, width, lanes, unroll)
+    return _RegisterTile(height, width, lanes, unroll)
 
 
 def _root(s: Schedule, stage: StageHandle) -> LoopHandle:
@@ -167,7 +167,7 @@ def _product(s: Schedule, stage: StageHandle) -> None:
     _pack(s, stage.name, parts.vector, parts.depth, tile)
 
 
-def _pack(s: Schedule, anchor: str, vector: str, depth: str, tile: _Tile) -> None:
+def _pack(s: Schedule, anchor: str, vector: str, depth: str, tile: _RegisterTile) -> None:
     """Turns an operand whose vectors lie along another dimension, in a nest of its own, once for all rows."""
     for read in s.program.stage(anchor).reads():
         dimension = plain_dimension(read, vector)

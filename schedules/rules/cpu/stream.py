@@ -37,7 +37,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     across = None if group else crossing(s.program, stage.definition)
     if across is not None:
         s.parallel(*transpose(s, stage, across, few))
-        _perhaps_streaming(s, stage)
+        perhaps_streaming(s, stage)
         return {root}
     rows = list(stage.axes[:shared]) if group else []
     axis = contiguous_axis(s.program, stage.definition)
@@ -117,7 +117,7 @@ def _streamed(
     _perhaps_prefetching(s, definition, axis, pieces[-3], unrolled * lanes, waiting)
     if root:
         _parallel(s, outer, rows)
-        _perhaps_streaming(s, stage)
+        perhaps_streaming(s, stage)
 
 
 def _perhaps_prefetching(
@@ -181,7 +181,7 @@ def _parallel(s: Schedule, outer: list[LoopHandle], rows: list[LoopHandle]) -> N
         s.parallel(*loops)
 
 
-def _perhaps_streaming(s: Schedule, stage: StageHandle) -> None:
+def perhaps_streaming(s: Schedule, stage: StageHandle) -> None:
     """Lets the stores of a large output go past the caches, perhaps."""
     definition = stage.definition
     if not definition.reduction and definition.name in s.program.outputs and _is_large(definition):

@@ -8,10 +8,12 @@ from __future__ import annotations
 from ..few import FEW
 from ..inline import INLINE
 from ..rule import Rules
+from .dots import DOT_WORDS, DOTS
 from .exceptional import EXCEPTIONAL
 from .fold import FOLD
 from .matrix import CHOICES_APART, PACKED, PRODUCTS, PRODUCTS_APART
 from .online import ONLINE
+from .overlap import OVERLAP
 from .prepared import PREPARED
 from .rows import ROWS
 from .slide import SLIDE, SLIDE_DATA
@@ -28,6 +30,7 @@ CPU = Rules(
         FOLD,  # a search along memory: in lanes
         TRANSFORM,  # a 3x3 window with reuse: perhaps fewer products. Before other rules write the borders of windows
         PRODUCTS,  # sums of products: words for a matrix unit, where the target has one, which then has them for itself
+        DOTS,  # sums of products of narrow elements: words for instructions that multiply these, where the target has some
         WINDOW,  # windows with reuse that read under guards: a border is written instead
         SLIDE,  # windows without reuse that do: the same, perhaps
         ONLINE,  # a softmax along a long axis: perhaps block by block
@@ -35,9 +38,11 @@ CPU = Rules(
         EXCEPTIONAL,  # what decides whether stand-in sums are asked for
         TRANSFORMS_APART,  # transforms, and the data that they read
         PRODUCTS_APART,  # products of a matrix unit, and their packed operands
+        DOT_WORDS,  # words of operands
         WINDOW_DATA,  # what makes the data of a window: it runs where a piece of them is needed
         SLIDE_DATA,  # the same
         ROWS,  # products of products: perhaps by blocks of rows, unless a softmax runs by blocks
+        OVERLAP,  # what is read a few points apart, stage after stage: perhaps by tiles
         INLINE,  # what is cheap, and what only moves data, is written where it is read
         # Nothing is inlined after this. The rest follows from the stages that are left.
         CHOICES_APART,  # stages that choose between results and stand-in sums
@@ -57,6 +62,7 @@ CPU = Rules(
         CHOICE,  # a choice between the results of a transform and stand-in sums, with both
         TRANSFORM,  # sums with coefficients of the text, written out
         # From the most particular to the most general.
+        OVERLAP,  # stages that read one another a few points apart, where it was chosen
         WINDOW,  # a reduction with reuse whose data slide: convolutions
         SLIDE,  # a small window without reuse: depthwise, pooling, stencils
         TILE,  # a reduction with reuse, and what finishes it: multi-level tiling, register tiles, packed operands

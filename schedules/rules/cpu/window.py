@@ -40,7 +40,7 @@ FEWEST_COLUMNS = 8  # points along the vector axis that are worth a vector
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowRoles:
     """The parts that the axes of an anchor play, and which of its reads are the data and the weights."""
 
     vector: str
@@ -53,7 +53,7 @@ class Window:
     weights: Read
 
 
-def window_of(program: Program, anchor: Stage) -> Window | None:
+def window_of(program: Program, anchor: Stage) -> WindowRoles | None:
     """Returns the parts of the axes, or None where the rule does not apply."""
     if not is_anchor(anchor) or len(anchor.tensors) != 1:
         return None
@@ -76,7 +76,7 @@ def window_of(program: Program, anchor: Stage) -> Window | None:
     others = tuple(a.name for a in anchor.axes if a.name not in (vector.name, pixels[-1], lines))
     windows = tuple(a.name for a in anchor.reduction if a.name in shifts)
     depth = tuple(a.name for a in anchor.reduction if a.name not in shifts)
-    return Window(vector.name, pixels[-1], lines, others, windows, depth, data, weights)
+    return WindowRoles(vector.name, pixels[-1], lines, others, windows, depth, data, weights)
 
 
 def shifting_axes(index: Expr) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
 class _Tiling:
     """The tunables of a window and the steps that schedule it."""
 
-    def __init__(self, s: Schedule, root: str, anchor: str, window: Window) -> None:
+    def __init__(self, s: Schedule, root: str, anchor: str, window: WindowRoles) -> None:
         self.s, self.root, self.anchor, self.window = s, root, anchor, window
         self.definition = s.program.stage(anchor)
         self.lines_outside = s.variant(f"{anchor} lines outside", [False, True])

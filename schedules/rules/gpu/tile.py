@@ -66,7 +66,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     """Schedules the reduction and the pointwise stage that finishes it (or itself)."""
     parts = parts_of(s.program, s.program.stage(root), s.program.stage(anchor))
     assert parts is not None
-    _Tile(s, anchor, parts, decided.few).apply(root)
+    _BlockTile(s, anchor, parts, decided.few).apply(root)
     return {root, anchor}
 
 
@@ -81,7 +81,7 @@ def _operands(program: Program, anchor: Stage, parts: Parts) -> list[tuple[Read,
     return found
 
 
-class _Tile:
+class _BlockTile:
     """The tunables of a tile and the steps that make it."""
 
     def __init__(self, s: Schedule, anchor: str, parts: Parts, few: bool) -> None:

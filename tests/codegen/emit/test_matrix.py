@@ -23,12 +23,13 @@ from tilesmith.codegen.ir.loop_ir import (
 )
 from tilesmith.codegen.ir.parsing import parse_loops
 from tilesmith.codegen.ir.printing import print_loops
+from tilesmith.targets.matrix_instructions import BF16_TILES
 from tilesmith.targets.matrix_registers import loads_of, products
 from tilesmith.tensor.dtype import f32, i32
 from tilesmith.tensor.expr import Var
 
 SIX = ((0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (0, 2))
-has_unit = pytest.mark.skipif("amx-bf16" not in HOST.features, reason="this processor has no matrix unit")
+has_unit = pytest.mark.skipif(not HOST.has_matrix_unit, reason="this processor has no matrix unit")
 
 
 def pairs(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -118,7 +119,7 @@ def test_every_product_once() -> None:
 
 
 def test_operands_that_stay_are_not_loaded_again() -> None:
-    assert loads_of(1, 1, SIX) == 6  # each part once
-    assert loads_of(2, 2, ((0, 0),)) == 4
-    assert loads_of(2, 2, SIX) <= 16
-    assert loads_of(3, 1, ((0, 0),)) == 4
+    assert loads_of(1, 1, SIX, BF16_TILES.registers) == 6  # each part once
+    assert loads_of(2, 2, ((0, 0),), BF16_TILES.registers) == 4
+    assert loads_of(2, 2, SIX, BF16_TILES.registers) <= 16
+    assert loads_of(3, 1, ((0, 0),), BF16_TILES.registers) == 4

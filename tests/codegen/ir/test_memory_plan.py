@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from helpers.emission.loops import ZERO, block, names, parallel, program, result, store
+from helpers.emission.loops import ZERO, block, names, parallel, program, read, result, serial, store
 from tilesmith.codegen.ir.loop_ir import Allocate, Buffer, Scope
 from tilesmith.codegen.ir.memory_plan import ALIGNMENT, PAGE, place_scratch, plan_memory
 from tilesmith.tensor.dtype import f32
@@ -29,7 +30,18 @@ def test_shared_buffers_are_aligned_and_apart() -> None:
     assert all(start % ALIGNMENT == 0 for start, _ in spans)
     assert all(end <= start for (_, end), (start, _) in pairwise(spans))
     assert plan.shared_bytes >= spans[-1][1] and plan.private_bytes == 0
-    assert plan.workspace_bytes == plan.shared_bytes and plan.prepared_bytes == ALIGNMENT
+    assert plan.workspace_bytes == plan.shared_bytes
+    assert (plan.prepared_bytes, plan.preparing_bytes) == (0, ALIGNMENT)  # no nest reads p
+
+
+def test_what_only_preparation_reads_lies_behind_what_calls_read() -> None:
+    first, kept, last = (buffer(name, size, Scope.PREPARED) for name, size in (("a", 3000), ("b", 40), ("c", 500)))
+    prepare = block(store(first, (I,), ZERO), store(last, (I,), read(first, I)), store(kept, (I,), read(last, I)))
+    made = program((Z,), store(Z, (0,), read(kept, 0)), globals=(first, kept, last))
+    plan = plan_memory(replace(made, prepare=(replace(made.nests[0], body=serial(I, 10, prepare)),)), 1)
+    assert plan.prepared["b"] == 0 and plan.prepared_bytes == 192
+    assert min(plan.prepared["a"], plan.prepared["c"]) >= plan.prepared_bytes
+    assert plan.prepared_bytes + plan.preparing_bytes >= plan.prepared["c"] + last.bytes
 
 
 def test_large_buffers_do_not_begin_at_the_same_place_of_a_page() -> None:

@@ -30,6 +30,7 @@ RIGHT = [T, U, V]
 def test_what_is_right_passes() -> None:
     check_calls(PROGRAM, RIGHT, ALIASES)
     check_calls(PROGRAM, [T, V, FLAT, U], {})
+    check_calls(PROGRAM, [constant(T, "w", False), U, V], ALIASES)  # which is read where it is
 
 
 def constant(kernel: Program, name: str, is_constant: bool) -> Program:
@@ -55,7 +56,6 @@ INTO_A = ts.parse("input t: f32[4, 6]\na[i: 4, j: 6] = t[i, j] * 2\nreturn a")
         ([T, T, U, V], ALIASES, "kernels 0 and 1 both write t"),
         ([T, FLAT, U, V], ALIASES, "kernel 1 writes flat, which is an alias"),
         ([T, INTO_A, U, V], ALIASES, "kernel 1 writes a, which is an input"),
-        ([constant(T, "w", False), U, V], ALIASES, "kernel 0 takes the constant w as an input"),
         ([T, constant(U, "flat", True), V], ALIASES, "kernel 1 takes flat as a constant, which is none"),
         ([T, U, OTHER], ALIASES, r"kernel 2 has t: f32\[6, 4\], in the program it is f32\[4, 6\]"),
         ([T, U, UNKNOWN], ALIASES, r"kernel 2 has z: f32\[4, 6\], in the program there is none"),

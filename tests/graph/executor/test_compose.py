@@ -21,6 +21,7 @@ from tilesmith.codegen.pipeline import build
 from tilesmith.codegen.stored import from_bytes, to_bytes
 from tilesmith.common.errors import InternalError, TargetError
 from tilesmith.graph.executor.compose import compose
+from tilesmith.graph.partition.partition import partition
 from tilesmith.measure.checking.verify import Checker
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.schedules.sketch import UNSCHEDULED
@@ -79,6 +80,65 @@ def test_equal_kernels_share_code_and_each_has_its_constants() -> None:
     product = artifact.kernels[0]
     assert product.prepared_bytes and artifact.prepared_bytes == 2 * product.prepared_bytes
     assert complaint(NET, artifact, 1) is None
+
+
+TABLE = ts.parse("""
+    input n: i64[5]
+    constant w: f32[7, 30]
+    constant b: f32[30]
+    t[i: 5, j: 30] = w[min(6, max(0, n[i])), j] + b[j]
+    y[i: 5] = max[j: 30](t[i, j])
+    return y, t
+""")
+
+
+def test_constants_that_are_inputs_of_kernels_stay_where_they_are(tmp_path: Path) -> None:
+    """Mapped ones are not copied; what its owner may change is."""
+    kernels = partition(TABLE).kernels
+    assert [tensor.name for kernel in kernels for tensor in kernel.constant_inputs] == ["b"]
+    artifact = from_bytes(to_bytes(compose(TABLE, kernels, [BUILDS[2](kernel) for kernel in kernels], {})))
+    assert artifact.held == (0,) and artifact.prepared_bytes == 128
+    n, w, b = random_inputs(TABLE, 3)
+    n %= 7
+    w.tofile(tmp_path / "w")
+    mapped = np.memmap(tmp_path / "w", np.float32, "r", 0, w.shape)
+    changed = w.copy()
+    for value in (mapped, changed):
+        kernel = Kernel(artifact, {"w": value, "b": b})
+        if value is changed:
+            changed[:] = 0
+        assert np.shares_memory(kernel._loaded.kept()[1], value) == (value is mapped)
+        for one in (kernel, pickle.loads(pickle.dumps(kernel))):
+            assert np.allclose(one(n)[1], w[n] + b) and np.allclose(one(n)[0], (w[n] + b).max(1))
+    for at_end in (True, False):
+        assert complaint(TABLE, artifact, 2, at_end) is None
+
+
+TWICE = ts.parse("""
+    input a: f32[40, 4000]
+    constant w: f32[4000]
+    constant z: f32[4000]
+    long[i: 5, j: 4000] = w[j] * f32(i)
+    short[j: 4000] = long[1, j] + long[3, j]
+    t[i: 40, j: 4000] = a[i, j] + short[j]
+    wide[i: 60, j: 4000] = z[j] - f32(i)
+    narrow[j: 4000] = wide[5, j] * wide[7, j]
+    y[i: 40, j: 4000] = t[i, j] * narrow[j]
+    return y
+""")
+
+
+def test_what_only_preparation_reads_is_not_kept() -> None:
+    """Calls prepare one after the other, in memory that the next one may have."""
+    groups = [TWICE.stages[:3], TWICE.stages[3:]]
+    kernels = cut(TWICE, groups)
+    artifact = compose(TWICE, kernels, [BUILDS[1](kernel) for kernel in kernels], {})
+    assert artifact.prepared_bytes == 2 * 16_000 and 60 * 16_000 <= artifact.preparing_bytes < 61 * 16_000
+    for at_end in (True, False):
+        assert complaint(TWICE, artifact, 1, at_end) is None
+    again = pickle.loads(pickle.dumps(Kernel(artifact, random_inputs(TWICE, 2)[1:])))
+    a, w, z = random_inputs(TWICE, 2)
+    assert np.allclose(again(a), (a + 4 * w) * ((z - 5) * (z - 7)), atol=1e-4)
 
 
 def test_artifacts_that_came_from_a_disk_one_by_one_share_code() -> None:

@@ -72,7 +72,7 @@ def fill(path: Path, sketch: Sketch = SKETCH) -> TaskIdentity:
     with Database(path) as database:
         database.add_task(task)
         database.add_machine(Machine("m1", "a machine", CEILINGS.to_json()))
-        database.add_sketches([records.Sketch(sketch.key, sketch.text), records.Sketch("", "")])
+        database.add_sketches([records.StoredSketch(sketch.key, sketch.text), records.StoredSketch("", "")])
         run = database.begin_run(task.key, "{}").id
         crash = Measurement(Status.CRASH, failure=Failure("time", "signal 11\nmore"), builder="b")
         invalid = Measurement(Status.INVALID, failure=Failure("lower", "too many registers"), builder="b")

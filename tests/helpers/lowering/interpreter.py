@@ -34,13 +34,22 @@ from tilesmith.codegen.ir.loop_ir import (
 )
 from tilesmith.tensor.dtype import bf16
 from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var
-from tilesmith.tensor.language import MATHEMATICS
+from tilesmith.tensor.language import MATHEMATICS, OPERATORS
 
 
 def _bf16(value: float) -> np.uint32:
     """The bits of a number, not NaN, rounded to bfloat16."""
     bits = int(np.float32(value).view(np.uint32))
     return np.uint32(bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000)
+
+
+def _of_words(name: str) -> Callable[..., Any]:
+    """An operator on words as the oracle has it, of single numbers."""
+
+    def apply(*args: int) -> float:
+        return OPERATORS[name].value(*(np.int64(arg).astype(np.int32) for arg in args)).item()  # type: ignore[no-any-return]
+
+    return apply
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -50,6 +59,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
     "and": lambda a, b: bool(a) and bool(b), "or": lambda a, b: bool(a) or bool(b), "not": lambda a: not a,
     **{name: entry.value for name, entry in MATHEMATICS.items()},
+    **{name: _of_words(name) for name in ("byte_quad", "half_pair", "quad_dot", "pair_dot", "bf16_dot")},
     "bf16_pair": lambda a, b: int((_bf16(a) >> 16 | _bf16(b)).view(np.int32)),
     "bf16_low": lambda a: (np.uint32(a & 0xFFFFFFFF) << np.uint32(16)).view(np.float32),
     "bf16_high": lambda a: np.uint32(a & 0xFFFF0000).view(np.float32),

@@ -26,7 +26,8 @@ from tilesmith.measure.calibrate.loops import (
 )
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.runtime.devices.cpu.memory import aligned_array
-from tilesmith.targets.ceilings import MATRIX, MATRIX_FLOPS, Ceilings, default_ceilings
+from tilesmith.targets.ceilings import MATRIX, Ceilings, default_ceilings
+from tilesmith.targets.matrix_instructions import BF16_TILES
 from tilesmith.targets.matrix_unit import allow_matrix_unit, tile_configuration
 from tilesmith.targets.target import parse_target
 
@@ -91,7 +92,7 @@ def test_the_arithmetic_is_done(dtype: str, loaded: bool) -> None:
     assert np.allclose(buffer[2 * lanes :], 1.0, atol=1e-6), "x * 0.5 + 0.5, again and again, goes to 1"
 
 
-HAS_MATRIX_UNIT = "amx-bf16" in HOST.features and allow_matrix_unit()
+HAS_MATRIX_UNIT = HOST.has_matrix_unit and allow_matrix_unit()
 
 
 @pytest.mark.skipif(not HAS_MATRIX_UNIT, reason="no matrix unit here")
@@ -100,7 +101,7 @@ def test_the_products_of_tiles_are_made() -> None:
     rng = np.random.default_rng(2)
     rows, words = (rng.integers(-8, 9, (16, 32)).astype(np.float32) for _ in range(2))  # exact in bfloat16
     buffer = aligned_array(((3 + SUMS) * 1024,), np.dtype(np.uint8))
-    buffer[:64] = np.frombuffer(tile_configuration(), np.uint8)
+    buffer[:64] = np.frombuffer(tile_configuration(BF16_TILES), np.uint8)
     for tile, values in ((1, rows), (2, words)):
         buffer[tile * 1024 : (tile + 1) * 1024].view(np.uint16)[:] = values.reshape(-1).view(np.uint32) >> 16
     kernel.run([buffer, np.array([0, 3], np.int64)])
@@ -132,7 +133,8 @@ def test_figures_kept_without_a_matrix_unit_get_its_usual_one(monkeypatch: pytes
     found = calibrate.known_ceilings(target, 1)
     assert found.flops["f32"] == older.flops["f32"] and found.flops[MATRIX] == pytest.approx(1.5 * usual.flops[MATRIX])
     assert (
-        usual.flops[MATRIX] < 3e9 * MATRIX_FLOPS and MATRIX not in default_ceilings(parse_target("x86:avx512"), 1).flops
+        usual.flops[MATRIX] < 3e9 * BF16_TILES.operations / BF16_TILES.cycles
+        and MATRIX not in default_ceilings(parse_target("x86:avx512"), 1).flops
     )
 
 

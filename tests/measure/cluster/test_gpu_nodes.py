@@ -15,7 +15,7 @@ from contracts.ray_hosts import SLEEPER, sleep_job
 from contracts.runner import gather
 from tilesmith.common.errors import TargetError
 from tilesmith.measure.cluster.about_node import gpu_report, node_report
-from tilesmith.measure.cluster.messages import Call
+from tilesmith.measure.cluster.messages import ConnectRequest
 from tilesmith.measure.cluster.nodes import NodeFacts, choose, nothing_fits, own_versions
 from tilesmith.measure.cluster.ray_runner import ask_cluster
 from tilesmith.measure.machine import identity_for, machine_identity
@@ -105,7 +105,7 @@ def test_each_worker_owns_one_gpu(driver: None, new_cluster: Callable[[int], Clu
             places |= {m.device.rpartition(" GPU ")[2] for m in gather(runner, 30).values()}
         assert '"gpu"' in runner.machine and "132" in runner.machine
     assert places == {"0", "1"}, "the two GPUs of the only node that runs the target"
-    nodes = ask_cluster("check", Call(cluster.ray.address, WANTED.text, 1))
+    nodes = ask_cluster("check", ConnectRequest(cluster.ray.address, WANTED.text, 1))
     assert sorted(facts.gpus for facts in nodes) == [0, 0, 1, 2]
     with pytest.raises(TargetError, match="no device for the target") as caught:
         cluster.runner(SLEEPER, target="cuda:sm_100")

@@ -8,7 +8,7 @@ import pytest
 
 from contracts.measure_fakes import fake_job
 from tilesmith.measure.cluster.host import Errand, HostFacts
-from tilesmith.measure.cluster.pool import LOSSES, Pool
+from tilesmith.measure.cluster.pool import LOSSES, HostPool
 from tilesmith.measure.process.builder import Built
 from tilesmith.measure.result import Job, Measurement, Purpose, Status
 
@@ -42,7 +42,7 @@ class World:
         self.now = 100.0
         self.crew = FakeCrew()
         self.said: list[str] = []
-        self.pool = Pool(self.crew, silence=10.0, tell=self.said.append, clock=lambda: self.now)
+        self.pool = HostPool(self.crew, silence=10.0, tell=self.said.append, clock=lambda: self.now)
         self.speed = devices
         self.held: dict[str, list[Errand]] = {}
         for key in devices:

@@ -15,7 +15,7 @@ from contracts.ray_cluster import HOST, Cluster, pid_of
 from contracts.ray_hosts import SLEEPER, sleep_job
 from contracts.runner import RunnerContract, gather
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure, TargetError
-from tilesmith.measure.cluster.messages import Call
+from tilesmith.measure.cluster.messages import ConnectRequest
 from tilesmith.measure.cluster.ray_runner import RayRunner, ask_cluster
 from tilesmith.measure.result import Job, Measurement, Purpose
 from tilesmith.targets.target import parse_target
@@ -89,9 +89,9 @@ def test_status_and_check(cluster: Cluster) -> None:
     with cluster.runner(SLEEPER) as runner:
         one(runner, sleep_job(1))
         time.sleep(3.5)
-        (status,) = ask_cluster("status", Call(cluster.ray.address, HOST, 1))
+        (status,) = ask_cluster("status", ConnectRequest(cluster.ray.address, HOST, 1))
         assert sum(host.done for host in status.hosts) == 1 and status.target == HOST
-    nodes = ask_cluster("check", Call(cluster.ray.address, HOST, 1))
+    nodes = ask_cluster("check", ConnectRequest(cluster.ray.address, HOST, 1))
     assert sorted(facts.processors for facts in nodes) == [0.0, 2.0]
     assert all(facts.problem == "" and facts.missing == () for facts in nodes)
 

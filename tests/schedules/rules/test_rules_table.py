@@ -15,6 +15,7 @@ from tilesmith.schedules.rules.cpu.table import CPU
 from tilesmith.schedules.rules.gpu.table import GPU
 from tilesmith.schedules.rules.rule import Decided, Rule, Rules
 from tilesmith.schedules.schedule import Schedule, trace
+from tilesmith.targets.matrix_instructions import BF16_TILES, MatrixInstruction
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.expr import Op
@@ -31,6 +32,12 @@ d[i: 64] = exp(c[i])
 y[i: 64, j: 64] = x[i] * d[j] + d[i]
 return y
 """
+FILTERED = """
+input x: f32[32, 64]
+a[i: 32, j: 62] = x[i, j] + x[i, j + 1] * 2 + x[i, j + 2]
+b[i: 30, j: 62] = a[i, j] + a[i + 1, j] * 2 + a[i + 2, j]
+return b
+"""
 FINISHED = """
 input A: f32[64, 64]
 input B: f32[64, 64]
@@ -40,11 +47,13 @@ return D
 """
 
 
-def rules_of(program: Program, rules: Rules = CPU, matrix_unit: bool = False, first: object = None) -> list[str]:
+def rules_of(
+    program: Program, rules: Rules = CPU, instructions: tuple[MatrixInstruction, ...] = (), first: object = None
+) -> list[str]:
     """The rules that schedule the roots of a program, from its outputs back. `first`: the first variant's option."""
     options = () if first is None else (first,)
     schedule = Schedule(body_of(program), options, gpu=GPU_TARGET.gpu)  # type: ignore[arg-type]
-    return [name for _, name in rules.run(schedule, Decided(matrix_unit=matrix_unit))]
+    return [name for _, name in rules.run(schedule, Decided(instructions=instructions))]
 
 
 def convolved(layout: str = "nchw") -> Program:
@@ -58,9 +67,10 @@ def test_each_rule_for_processors_schedules_what_it_is_for() -> None:
         "rows": rules_of(attention),
         "prepared": rules_of(parse(PREPARED.strip())),
         "fold": rules_of(ops.cumsum((64, 64))),
-        "products": rules_of(finished, matrix_unit=True),
+        "products": rules_of(finished, instructions=(BF16_TILES,)),
         "choice": rules_of(convolved(), first=4),
         "window": rules_of(convolved("nhwc"), first=0),
+        "overlap": rules_of(parse(FILTERED.strip()), first="tiles"),
         "slide": rules_of(ops.depthwise_conv2d(1, 8, 16, 16, padding=1)),
         "tile": rules_of(finished),
         "stream": rules_of(ops.softmax(64, 256)),

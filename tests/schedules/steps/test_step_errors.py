@@ -173,6 +173,43 @@ def a_tile_around_what_is_attached(s: Schedule) -> None:
     s.unroll(i)
 
 
+@case("t1 cannot be kept from trip to trip", "a stage that was attached just now", "t1: pointwise")
+def kept_at_the_root(s: Schedule) -> None:
+    s.store_at("t1", s.stage("t2").loops[0])
+
+
+@case("t1 cannot be kept from trip to trip", "a stage that was attached just now", "t1: pointwise, kept in t2.a1")
+def kept_twice(s: Schedule) -> None:
+    i, j = s.stage("t2").loops
+    s.reorder(j, i)
+    s.compute_at("t1", i)
+    s.store_at("t1", j)
+    s.store_at("t1", j)
+
+
+@case("t1 cannot be kept in t2.a1", "the loop right outside of t2.a0", "for t2.a1:")
+def kept_inside(s: Schedule) -> None:
+    i, j = s.stage("t2").loops
+    s.compute_at("t1", i)
+    s.store_at("t1", j)
+
+
+@case("what t2.a1 needs of t1 does not slide", "a stage whose rows the loop moves", "for t2.a1:")
+def kept_along_memory(s: Schedule) -> None:
+    i, j = s.stage("t2").loops
+    s.compute_at("t1", j)
+    s.store_at("t1", i)
+
+
+@case("t1 is kept from trip to trip of t2.a0", "a loop that runs its trips in order", "parallel t2.a0:")
+def kept_in_parallel(s: Schedule) -> None:
+    i, j = s.stage("t2").loops
+    s.reorder(j, i)
+    s.compute_at("t1", i)
+    s.store_at("t1", j)
+    s.parallel(j, i)
+
+
 @case("t2 cannot be attached: nothing reads it", "a stage that others read", "t2: pointwise")
 def attached_output(s: Schedule) -> None:
     s.compute_at("t2", s.stage("t1").loops[0])

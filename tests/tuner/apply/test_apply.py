@@ -16,7 +16,7 @@ from tilesmith.measure.checking import verify
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import STAGES, Kernel
-from tilesmith.schedules.sketch import Sketch as ScheduleSketch
+from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.space import Population, Value
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -28,7 +28,7 @@ from tilesmith.tuner.apply import first_built, tiers
 from tilesmith.tuner.apply.pick import Pick, Provenance
 from tilesmith.tuner.apply.tiers import analytic_pick
 from tilesmith.tuner.records import sources
-from tilesmith.tuner.records.data import Machine, Sketch, TaskIdentity, Trial, canonical_config
+from tilesmith.tuner.records.data import Machine, StoredSketch, TaskIdentity, Trial, canonical_config
 from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.records.log import export_log
 from tilesmith.tuner.task_space import TaskSpace
@@ -79,7 +79,7 @@ def remember(
     with Database(path) as database:
         database.add_task(identity)
         database.add_machine(Machine(machine, "a machine"))
-        database.add_sketches([Sketch(key, text)])
+        database.add_sketches([StoredSketch(key, text)])
         run = database.begin_run(identity.key, f"{seconds}").id
         measurement = Measurement(Status.OK, (seconds,), builder=builder or builder_version())
         trial = Trial(identity.key, key, canonical_config(config), machine, run, purpose, measurement, seconds)
@@ -268,12 +268,15 @@ def test_shipped_logs_serve_behind_the_own_database(tmp_path: Path, monkeypatch:
     remember(db, product(), drafted(product()), 1e-3)
     log = as_log(tmp_path / "shipped.jsonl", db)
     monkeypatch.setattr(sources, "shipped_logs", lambda: (log,))
+    monkeypatch.setenv("TILESMITH_SHIPPED", "1")
     own = tmp_path / "own.sqlite"
     assert served(own, product()).log == "shipped.jsonl"
     remember(own, product(48, 40, 33), NEST, 1e-3)
     assert served(own, product()).log == "shipped.jsonl", "an exact record stands before one of another shape"
     remember(own, product(), NEST, 1.0)
     assert served(own, product()).log == ""
+    monkeypatch.setenv("TILESMITH_SHIPPED", "0")
+    assert served(tmp_path / "none.sqlite", product()).log == ""
 
 
 def test_what_the_rules_fail_on_runs_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,6 +316,8 @@ def test_a_structure_that_fails_in_a_draft_costs_itself_alone(tmp_path: Path, mo
         return real(space, population)
 
     monkeypatch.setattr(TaskSpace, "prior", prior)
+    assert served(tmp_path / "none.sqlite", program).sketch == best  # as it was drafted, and kept
+    monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path / "another"))
     found = served(tmp_path / "none.sqlite", program)
     assert found.tier == "analytic" and found.sketch not in (best, "unscheduled nest")
     assert f"{best} failed in the draft: FloatingPointError: planted" in found.note
@@ -348,7 +353,7 @@ def test_what_no_candidate_is_to_blame_for_ends_compile(
 def test_what_code_generation_fails_on_runs_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduled = first_built.build
 
-    def broken(program: Program, candidate: ScheduleSketch, *rest: Any, **options: Any) -> Artifact:
+    def broken(program: Program, candidate: Sketch, *rest: Any, **options: Any) -> Artifact:
         if candidate.steps:
             raise InternalError("a planted defect")
         return scheduled(program, candidate, *rest, **options)

@@ -16,7 +16,7 @@ from tilesmith.codegen.backends.cpu import builder_version
 from tilesmith.common.errors import NoRecordError, ScheduleError
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import Kernel
-from tilesmith.schedules.sketch import Sketch as ScheduleSketch
+from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.space import Value
 from tilesmith.schedules.task import Task
 from tilesmith.targets.host import missing_here
@@ -31,11 +31,11 @@ from tilesmith.tuner.apply.pick import Provenance
 from tilesmith.tuner.apply.tiers import analytic_pick, picks
 from tilesmith.tuner.effort import Draft
 from tilesmith.tuner.records import sources
-from tilesmith.tuner.records.data import Machine, Sketch, TaskIdentity, Trial, canonical_config
+from tilesmith.tuner.records.data import Machine, StoredSketch, TaskIdentity, Trial, canonical_config
 from tilesmith.tuner.records.database import Database
 
 GPUS = ("cuda:sm_80", "cuda:sm_90a", "cuda:emulator")
-Candidate = tuple[ScheduleSketch, Mapping[str, Value]]
+Candidate = tuple[Sketch, Mapping[str, Value]]
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def remember(path: Path, program: Program, target: str, threads: int, found: Can
     with Database(path) as database:
         database.add_task(identity)
         database.add_machine(Machine("m", "a machine"))
-        database.add_sketches([Sketch(sketch.key, sketch.text)])
+        database.add_sketches([StoredSketch(sketch.key, sketch.text)])
         run = database.begin_run(identity.key, f"{seconds}").id
         measurement = Measurement(Status.OK, (seconds,), builder=builder_version())
         database.add(
@@ -147,11 +147,11 @@ def test_records_of_processors_never_serve_gpus(tmp_path: Path) -> None:
     assert provenance_of(kernel).tier == "analytic"
 
 
-def breaking(monkeypatch: pytest.MonkeyPatch, *broken: ScheduleSketch) -> None:
+def breaking(monkeypatch: pytest.MonkeyPatch, *broken: Sketch) -> None:
     """Candidates of these sketches cannot be built any more."""
     right = first_built.build
 
-    def build(program: Program, sketch: ScheduleSketch, *rest: Any, **options: Any) -> Artifact:
+    def build(program: Program, sketch: Sketch, *rest: Any, **options: Any) -> Artifact:
         if sketch in broken:
             raise KeyError("a planted defect")
         return right(program, sketch, *rest, **options)
@@ -194,7 +194,7 @@ def test_what_does_not_build_gives_way_to_the_next_record_and_then_to_the_next_t
 def test_many_records_that_do_not_build_cost_a_few_tries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program, tried = product(), []
 
-    def build(program: Program, sketch: ScheduleSketch, *rest: Any, **options: Any) -> Artifact:
+    def build(program: Program, sketch: Sketch, *rest: Any, **options: Any) -> Artifact:
         tried.append(sketch)
         raise ScheduleError("a planted defect")
 
@@ -208,7 +208,7 @@ def test_many_records_that_do_not_build_cost_a_few_tries(tmp_path: Path, monkeyp
 
 def slow(program: Program, threads: int) -> Candidate:
     """A valid candidate that is predicted far slower than the best."""
-    return ScheduleSketch("default", ()), {}
+    return Sketch("default", ()), {}
 
 
 def test_a_record_of_one_thread_is_compared_with_the_analytic_pick_before_it_serves_two(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Every example runs to its end in a fresh process, with few trials."""
 
+import importlib.util
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,21 +13,45 @@ import pytest
 from helpers.source import ROOT
 
 ARGUMENTS = {"demo.py": ["64", "4"], "own_operator.py": ["4"], "own_template.py": ["4"]}
+MODELS = {"onnx_model.py": "onnx", "torch_model.py": "torch"}  # -> what they need
 
 
 def test_every_example_is_run() -> None:
-    assert sorted(ARGUMENTS) == sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+    assert sorted([*ARGUMENTS, *MODELS]) == sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_the_example_runs(name: str, tmp_path: Path, kept_ceilings: Path) -> None:
-    settings = {"TILESMITH_DB": str(tmp_path / "records.sqlite"), "TILESMITH_CACHE": str(kept_ceilings)}
-    # Where other work has the cores, a team that waits without spinning loses microseconds and not its turn.
-    command = [sys.executable, str(ROOT / "examples" / name), *ARGUMENTS[name]]
-    environment = {**os.environ, **settings, "OMP_WAIT_POLICY": "passive"}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False)
+    done = example(name, ARGUMENTS[name], tmp_path, kept_ceilings)
     assert done.returncode == 0, done.stderr
     assert "4/4 trials" in done.stderr and "exact: record" in done.stdout
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_example_of_a_model_runs(name: str, tmp_path: Path, kept_ceilings: Path) -> None:
+    done = example(name, ["12"], tmp_path, kept_ceilings)
+    if MODELS[name] == "torch" and importlib.util.find_spec("torch") is None:
+        assert done.returncode == 0 and "pip install 'tilesmith[torch]'" in done.stdout
+        return
+    pytest.importorskip(MODELS[name])
+    assert done.returncode == 0, done.stderr
+    assert "12/12 trials" in done.stderr and "of the time still open" in done.stdout
+
+
+def test_the_example_of_torch_ends_well_without_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    runpy.run_path(str(ROOT / "examples" / "torch_model.py"), run_name="example")["main"]()
+    assert "pip install 'tilesmith[torch]'" in capsys.readouterr().out
+
+
+def example(name: str, arguments: list[str], folder: Path, cache: Path) -> subprocess.CompletedProcess[str]:
+    settings = {"TILESMITH_DB": str(folder / "records.sqlite"), "TILESMITH_CACHE": str(cache)}
+    # Where other work has the cores, a team that waits without spinning loses microseconds and not its turn.
+    command = [sys.executable, str(ROOT / "examples" / name), *arguments]
+    environment = {**os.environ, **settings, "OMP_WAIT_POLICY": "passive"}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
 
 
 def test_the_code_of_the_readme_runs(tmp_path: Path, kept_ceilings: Path) -> None:

@@ -9,7 +9,7 @@ from tilesmith.measure.result import Failure, Measurement, Status
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tuner import progress
 from tilesmith.tuner.budget import Budget
-from tilesmith.tuner.progress import Live, State
+from tilesmith.tuner.progress import Live, SearchState
 from tilesmith.tuner.roofline import Work
 from tilesmith.tuner.watch import NOTHING, Before
 
@@ -30,7 +30,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_the_line_counts_trials_failures_and_the_best(clock: list[float]) -> None:
-    state = State("matmul", WORK, CEILINGS, Budget(8), NOTHING)
+    state = SearchState("matmul", WORK, CEILINGS, Budget(8), NOTHING)
     assert state.line() == "0/8 trials, 0 failed"
     assert state.take(CRASH) is False
     clock[0] = 10.0
@@ -41,7 +41,7 @@ def test_the_line_counts_trials_failures_and_the_best(clock: list[float]) -> Non
 
 
 def test_a_continued_run_counts_from_where_it_was_cut(clock: list[float]) -> None:
-    state = State("matmul", WORK, CEILINGS, Budget(100), Before(60))
+    state = SearchState("matmul", WORK, CEILINGS, Budget(100), Before(60))
     assert state.seconds_left() is None and state.share == 0.6
     clock[0] = 5.0
     state.take(ok(0.02))
@@ -49,7 +49,7 @@ def test_a_continued_run_counts_from_where_it_was_cut(clock: list[float]) -> Non
 
 
 def test_a_continued_run_keeps_its_failures_its_best_and_the_time_that_it_took(clock: list[float]) -> None:
-    state = State("matmul", WORK, CEILINGS, Budget(100, 60.0), Before(60, failed=7, best=0.01, spent=45.0))
+    state = SearchState("matmul", WORK, CEILINGS, Budget(100, 60.0), Before(60, failed=7, best=0.01, spent=45.0))
     assert state.share == 0.75
     assert state.line() == "60/100 trials, best 200.0 GFLOP/s (50.0% of the ceiling), 7 failed, 0:15 left"
     assert state.take(ok(0.02)) is False and state.take(CRASH) is False
@@ -58,11 +58,11 @@ def test_a_continued_run_keeps_its_failures_its_best_and_the_time_that_it_took(c
 
 
 def test_of_two_limits_the_nearer_one_counts(clock: list[float]) -> None:
-    state = State("matmul", WORK, CEILINGS, Budget(1000, 60.0), NOTHING)
+    state = SearchState("matmul", WORK, CEILINGS, Budget(1000, 60.0), NOTHING)
     clock[0] = 45.0
     state.take(ok(0.02))
     assert state.share == 0.75 and state.seconds_left() == 15.0
-    assert State("m", WORK, CEILINGS, Budget(None, 60.0), NOTHING).line() == "0 trials, 0 failed, 1:00 left"
+    assert SearchState("m", WORK, CEILINGS, Budget(None, 60.0), NOTHING).line() == "0 trials, 0 failed, 1:00 left"
 
 
 def test_a_file_gets_a_line_for_each_improvement_and_one_at_the_end() -> None:

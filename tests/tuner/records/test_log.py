@@ -16,7 +16,7 @@ from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.printing import print_program
 from tilesmith.tensor.text.canonical import family_key, program_key
-from tilesmith.tuner.records.data import Machine, Sketch, TaskIdentity, Trial, canonical_config
+from tilesmith.tuner.records.data import Machine, StoredSketch, TaskIdentity, Trial, canonical_config
 from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.records.log import check_log, export_log, import_log, merge_logs, read_log
 
@@ -31,7 +31,7 @@ IDENTITY = TaskIdentity(
     TASK.target.text,
     2,
 )
-SKETCH = Sketch(TASK.sketches[1].key, TASK.sketches[1].text)
+SKETCH = StoredSketch(TASK.sketches[1].key, TASK.sketches[1].text)
 MACHINE = Machine(machine_key("a processor"), "a processor", '{"flops": {}}')
 
 
@@ -49,7 +49,7 @@ def trial(run: str, number: int, seconds: float | None = 1e-3, purpose: Purpose 
 def filled(path: Path, *numbers: int, seconds: float = 1e-3) -> Database:
     database = Database(path)
     database.add_task(IDENTITY)
-    database.add_sketches([SKETCH, Sketch("", "")])
+    database.add_sketches([SKETCH, StoredSketch("", "")])
     database.add_machine(MACHINE)
     run = database.begin_run(IDENTITY.key, "{}").id
     for number in numbers:

@@ -19,7 +19,7 @@ from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
-from tilesmith.tuner.effort import ABLATIONS, EFFORTS, NORMAL, Effort, Parts, ablated, effort_named
+from tilesmith.tuner.effort import ABLATIONS, EFFORTS, NORMAL, Effort, SearchParts, ablated, effort_named
 from tilesmith.tuner.search.guided import Guided
 from tilesmith.tuner.task_space import TaskSpace
 
@@ -47,7 +47,7 @@ def test_presets_differ_in_thoroughness_alone() -> None:
     assert quick.trials < normal.trials < full.trials
     assert 100_000 <= quick.draft.population <= normal.draft.population < full.draft.population
     assert quick.draft.generations < normal.draft.generations < full.draft.generations
-    assert quick.parts == normal.parts == full.parts == Parts()
+    assert quick.parts == normal.parts == full.parts == SearchParts()
 
 
 def test_an_effort_is_given_by_name_or_as_it_is() -> None:
@@ -78,7 +78,7 @@ def test_without_a_draft_the_first_trials_are_no_better_than_chance() -> None:
 
 def test_a_blind_start_asks_no_model_for_so_many_trials() -> None:
     space = ToySpace()
-    search = Guided(space, 0, replace(NORMAL, parts=Parts(blind=40)))
+    search = Guided(space, 0, replace(NORMAL, parts=SearchParts(blind=40)))
     drive(search, space, 40)
     assert not search.rounds
     drive(search, space, 16)

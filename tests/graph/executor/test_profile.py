@@ -12,11 +12,15 @@ import tilesmith as ts
 from helpers.graph.cut import Builds, cut
 from tilesmith.common.errors import ArgumentError
 from tilesmith.graph.executor.compose import compose
-from tilesmith.graph.executor.provenance import ModelProvenance, call_origins, profile
+from tilesmith.graph.executor.profile import Cost, Profile, profile_of
+from tilesmith.graph.executor.provenance import CallOrigin, ModelProvenance, call_origins
 from tilesmith.runtime.devices.cpu.device import CpuDevice
 from tilesmith.runtime.kernel import Kernel
+from tilesmith.targets.ceilings import default_ceilings
+from tilesmith.targets.target import parse_target
 from tilesmith.tensor.origins import originating
 from tilesmith.tensor.program import Origin
+from tilesmith.tuner.apply.profiler import Profiler, cost_of
 from tilesmith.tuner.roofline import program_work
 
 BUILDS = Builds()
@@ -41,15 +45,17 @@ def model() -> Kernel:
         lambda kernel: program_work(kernel).flops,
         ["exact", "default", "exact"],
     )
-    return Kernel(artifact, [np.eye(160, dtype=np.float32)], provenance=origins)
+    target = parse_target("host")
+    profiler = Profiler(origins.calls, tuple(kernels), target, 1)
+    return Kernel(artifact, [np.eye(160, dtype=np.float32)], provenance=origins, profiler=profiler)
 
 
 def test_the_calls_of_a_profile() -> None:
     kernel = model()
     a = np.ones((160, 160), np.float32)
-    found = profile(kernel, a)
+    found = kernel.profile(a)
     assert len(found.rows) == 3 and all(row.seconds > 0 for row in found.rows) and found.copies > 0
-    assert [row.call.operations for row in found.rows] == [160**2, 2 * 160**3, 160**2]
+    assert [row.cost.operations for row in found.rows] == [160**2, 2 * 160**3, 160**2]
     assert found.rows[1].share > 0.5 and sum(
         row.share for row in found.rows
     ) + found.copies / found.seconds == pytest.approx(1)
@@ -79,10 +85,48 @@ def test_a_provenance_counts_kernels_and_goes_with_a_pickle() -> None:
     assert isinstance(kernel.provenance, ModelProvenance)
     assert str(kernel.provenance).splitlines()[0] == "3 calls of 3 kernels"
     assert "    1 x " in str(kernel.provenance) and ": default" in str(kernel.provenance)
-    assert len(profile(kernel).rows) == 3
+    assert len(kernel.profile().rows) == 3
 
 
-def test_other_kernels_have_no_profile() -> None:
+def test_the_profile_of_a_kernel_that_is_no_model_is_one_row() -> None:
     kernel = ts.compile(ts.parse("input a: f32[8]\nt[i: 8] = a[i] + 1\nreturn t"))
-    with pytest.raises(ArgumentError, match="is no model"):
-        profile(kernel)
+    found = pickle.loads(pickle.dumps(kernel)).profile(np.ones(8, np.float32))
+    assert isinstance(found, Profile) and len(found.rows) == 1 and found.rows[0].share == 1
+    assert found.rows[0].cost.operations == 8 and found.copies == 0
+    assert str(found).splitlines()[-1].strip().startswith("100.0%") and "1 call," in str(found)
+
+
+def test_of_what_nobody_knows_there_is_no_profile() -> None:
+    kernel = Kernel(BUILDS(ts.parse("input a: f32[8]\nt[i: 8] = a[i] + 1\nreturn t")))
+    with pytest.raises(ArgumentError, match="nothing is known of what"):
+        kernel.profile()
+
+
+def test_a_cost_says_what_bounds_it() -> None:
+    target = parse_target("x86:avx512;cores=2")
+    ceilings = default_ceilings(target, 2)
+    product = cost_of(ts.ops.matmul(m=512, n=512, k=512), target, ceilings)
+    assert product.bound == "arithmetic" and product.least == pytest.approx(2 * 512**3 / ceilings.flops["f32"])
+    bounds = [
+        cost_of(ts.ops.relu(shape=(1024 * kilobytes // 8,)), target, ceilings) for kilobytes in (16, 1024, 1 << 18)
+    ]
+    assert [cost.bound for cost in bounds] == ["L1", "L2", "memory"]
+    assert all(
+        cost.least == pytest.approx(cost.bytes / ceilings.speed_of_use(cost.bytes, cost.bytes / 2)) for cost in bounds
+    )
+
+
+@pytest.mark.parametrize(
+    ("layers", "shown"),
+    [
+        (["layer1.0.conv1", "layer1.0.bn1", "layer1.0.relu"], "layer1.0: conv1, bn1, relu"),
+        (["conv1", "bn1"], "conv1, bn1"),
+        (["layer4.0.conv3"], "layer4.0.conv3"),
+        (["a.b.c", "a.b.d", "a.e", "a.b.f"], "a: b.c, ..., b.f"),
+        ([], ""),
+    ],
+)
+def test_layers_are_told_by_what_they_have_in_common(layers: list[str], shown: str) -> None:
+    origins = tuple(Origin("op", layer) for layer in layers)
+    (row,) = profile_of([CallOrigin("k", origins, 1)], [Cost(1, 1, 1.0, "L1")], [2.0]).rows
+    assert row.layers == shown

@@ -1,0 +1,70 @@
+"""Words of narrow elements by operations on i32: packing them, taking them out, and sums of their products.
+
+No processor needs an instruction of its own for these; one that has some multiplies vectors of words at once (matrix/dots.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...tensor.dtype import i32
+from .bf16_words import half, pair
+from .types import Value
+
+if TYPE_CHECKING:
+    from .values import Arithmetic
+
+
+def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
+    """An operator of `WORDS`."""
+    _, args = arithmetic.together(*args)
+    match name:
+        case "bf16_pair":
+            low, high = args
+            return pair(arithmetic, low, high)
+        case "bf16_low" | "bf16_high":
+            return half(arithmetic, name, *args)
+        case "byte_quad" | "half_pair":
+            return joined(arithmetic, args)
+        case "bf16_dot":
+            parts = [[half(arithmetic, part, arg) for arg in args] for part in ("bf16_low", "bf16_high")]
+        case "quad_dot":
+            x, y = args
+            parts = [[_unsigned(arithmetic, x, 8 * n), _signed(arithmetic, y, 8 * n, 8)] for n in range(4)]
+        case _:
+            parts = [[_signed(arithmetic, arg, 16 * n, 16) for arg in args] for n in range(2)]
+    total, *rest = [arithmetic.apply("mul", part, part[0].dtype) for part in parts]
+    for product in rest:
+        total = arithmetic.apply("add", [total, product], total.dtype)
+    return total
+
+
+def joined(arithmetic: Arithmetic, parts: list[Value]) -> Value:
+    """The low bits of some i32 side by side, the first one lowest."""
+    bits = 32 // len(parts)
+    total: Value | None = None
+    for n, part in enumerate(parts):
+        low = part if n == len(parts) - 1 else _operate(arithmetic, "and", part, (1 << bits) - 1)
+        moved = _operate(arithmetic, "shl", low, bits * n) if n else low
+        total = moved if total is None else _operate(arithmetic, "or", total, moved)
+    assert total is not None
+    return total
+
+
+def _unsigned(arithmetic: Arithmetic, word: Value, start: int) -> Value:
+    """The byte from a bit on, as an i32."""
+    return _operate(arithmetic, "and", _operate(arithmetic, "lshr", word, start) if start else word, 255)
+
+
+def _signed(arithmetic: Arithmetic, word: Value, start: int, bits: int) -> Value:
+    """So many bits from a bit on, with their sign, as an i32."""
+    above = 32 - start - bits
+    top = _operate(arithmetic, "shl", word, above) if above else word
+    return _operate(arithmetic, "ashr", top, 32 - bits)
+
+
+def _operate(arithmetic: Arithmetic, name: str, left: Value, right: Value | int) -> Value:
+    other = Value(str(right), i32) if isinstance(right, int) else right
+    lanes, (left, other) = arithmetic.together(left, other)
+    text = arithmetic.text.compute(f"{name} {left.typed}, {other.text}", left.text, other.text)
+    return Value(text, i32, lanes)

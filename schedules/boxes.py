@@ -1,0 +1,194 @@
+"""Boxes: which points a stage covers that runs inside of a loop of another one.
+
+A stage attached inside a loop of T covers a box: along each of its axes the points
+
+    low + sum(coefficient * position)  ..  high + sum(coefficient * (position + size - 1))
+
+where position and size say which points of an axis of T the loop's current trip covers (`BoxAxis`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..common.errors import ScheduleError
+from ..tensor.expr import Const, Expr, Op, Var
+from ..tensor.indices.affine import affine, interval
+from ..tensor.program import Stage
+from .extents import Extent
+from .loops import LoopTree, StageLoops
+
+
+@dataclass(frozen=True, slots=True)
+class BoxAxis:
+    """The points of one axis that an instance covers, as a function of the axes of the stage it is attached to."""
+
+    terms: tuple[tuple[str, int], ...]  # (axis of the outer stage, coefficient >= 1), sorted
+    low: int
+    high: int
+
+    def step(self, axis: str) -> int:
+        """How far the points move when those of an outer axis move by one."""
+        return next((coefficient for outer, coefficient in self.terms if outer == axis), 0)
+
+    def extent(self, sizes: dict[str, Extent]) -> Extent:
+        """How many points, from how many points of each outer axis are covered."""
+        total: Extent = self.high - self.low + 1 - sum(coefficient for _, coefficient in self.terms)
+        for axis, coefficient in self.terms:
+            size = sizes[axis] if coefficient == 1 else coefficient * sizes[axis]
+            total = size if isinstance(total, int) and total == 0 else size + total
+        return total
+
+
+def consumers_inside(tree: LoopTree, stage: str, at: tuple[str, str]) -> tuple[str, ...]:
+    """The stages that read `stage`, all of which must run inside of the loop `at`; ScheduleError if one does not."""
+    names = [t.name for t in tree.definition(stage).tensors]
+    found = []
+    for name in dict.fromkeys(c.name for t in names for c in tree.program.consumers[t]):
+        if name != at[0] and not _runs_inside(tree, name, at):
+            raise ScheduleError(
+                f"{stage} cannot be attached inside of {at[1]}: {name} reads it too and does not run there",
+                expected=f"a loop inside of which everything runs that reads {stage}",
+                advice=f"attach {name} inside of {at[1]} first, or attach {stage} further out",
+            )
+        found.append(name)
+    if not found:
+        raise ScheduleError(f"{stage} cannot be attached: nothing reads it", expected="a stage that others read")
+    return tuple(found)
+
+
+def _runs_inside(tree: LoopTree, stage: str, at: tuple[str, str]) -> bool:
+    depth = tree.by_stage[at[0]].position(at[1]) + 1
+    return any(outer.stage == at[0] and around >= depth for outer, around in tree.chain(stage))
+
+
+def axis_forms(tree: LoopTree, stage: str, outer: str) -> dict[str, BoxAxis]:
+    """What one opening of `stage` covers along each of its axes, as a function of the axes of `outer` around it."""
+    definition = tree.definition(stage)
+    if stage == outer:
+        return identity_forms(definition)
+    at = tree.by_stage[stage].at
+    if at is None:
+        raise ScheduleError(f"{stage} does not run inside of {outer}")
+    forms = axis_forms(tree, at[0], outer)
+    return {axis: _compose(box, forms) for axis, box in box_axes(tree, stage, at).items()}
+
+
+def identity_forms(stage: Stage) -> dict[str, BoxAxis]:
+    """What a stage covers of itself."""
+    return {a.name: BoxAxis(((a.name, 1),), 0, 0) for a in stage.all_axes}
+
+
+def _compose(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis:
+    terms: dict[str, int] = {}
+    low, high = box.low, box.high
+    for axis, coefficient in box.terms:
+        inner = forms[axis]
+        low += coefficient * inner.low
+        high += coefficient * inner.high
+        for outer_axis, factor in inner.terms:
+            terms[outer_axis] = terms.get(outer_axis, 0) + coefficient * factor
+    return BoxAxis(tuple(sorted(terms.items())), low, high)
+
+
+def index_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis:
+    """The values of an index expression of a stage, given those of its axes."""
+    clamped = _clamped_form(index, forms, definition)
+    if clamped is not None:
+        return clamped
+    form = affine(index)
+    if all(isinstance(atom, Var) and coefficient > 0 for atom, coefficient in form.terms):
+        terms = tuple((atom.name, c) for atom, c in form.terms if isinstance(atom, Var))
+        return _compose(BoxAxis(terms, form.constant, form.constant), forms)
+    low, high = interval(index, {a.name: (0, a.extent - 1) for a in definition.all_axes})
+    return BoxAxis((), low, high)
+
+
+def _clamped_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis | None:
+    """The values of `min(e, number)` or `max(e, number)`: those of e, and as much more as the clamp moves any of them."""
+    match index:
+        case Op(name="min" | "max" as name, args=(Const(value=limit), inner) | (inner, Const(value=limit))):
+            form = index_form(inner, forms, definition)
+            low, high = interval(inner, {a.name: (0, a.extent - 1) for a in definition.all_axes})
+            if not form.terms:
+                return None
+            if name == "max":
+                return replace(form, high=form.high + max(0, int(limit) - low))
+            return replace(form, low=form.low - max(0, high - int(limit)))
+    return None
+
+
+def box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAxis]:
+    """The box that `stage` covers when attached at a loop: what its consumers inside read of it; reductions are whole.
+
+    An axis of the stage around moves one axis of the box at most: what reads a diagonal gets whole rows of it.
+    """
+    known: dict[str, BoxAxis] | None = tree.boxes.get((stage, at))
+    if known is None:
+        known = tree.boxes[stage, at] = _box_axes(tree, stage, at)
+    return known
+
+
+def _box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAxis]:
+    readers = [(tree.definition(name), axis_forms(tree, name, at[0])) for name in consumers_inside(tree, stage, at)]
+    return needed_boxes(tree.definition(stage), readers)
+
+
+def needed_boxes(definition: Stage, readers: Sequence[tuple[Stage, dict[str, BoxAxis]]]) -> dict[str, BoxAxis]:
+    """What readers need of a stage, given what they cover themselves; reductions are whole."""
+    needed: dict[str, BoxAxis] = {}
+    for reader, forms in readers:
+        for number, tensor in enumerate(definition.tensors):
+            for read in reader.reads():
+                if read.tensor != tensor.name:
+                    continue
+                for axis, index in zip(definition.axes_of(number), read.indices, strict=True):
+                    form = index_form(index, forms, reader)
+                    old = needed.get(axis.name)
+                    needed[axis.name] = form if old is None else _hull(old, form, axis.extent)
+    result = {}
+    for axis in definition.axes:
+        form = needed.get(axis.name, BoxAxis((), 0, axis.extent - 1))
+        result[axis.name] = form if form.terms else BoxAxis((), max(form.low, 0), min(form.high, axis.extent - 1))
+    _separate(result, {a.name: a.extent for a in definition.axes})
+    for axis in definition.reduction:
+        result[axis.name] = BoxAxis((), 0, axis.extent - 1)
+    return result
+
+
+def _separate(boxes: dict[str, BoxAxis], extents: dict[str, int]) -> None:
+    """Makes axes whole until no two of them move with one axis of the stage around, because counting takes them for
+    independent (see the head of this file). Those that move with the fewest axes keep them."""
+    taken: set[str] = set()
+    for axis in sorted(boxes, key=lambda name: len(boxes[name].terms)):
+        moving = {outer for outer, _ in boxes[axis].terms}
+        if moving & taken:
+            boxes[axis] = BoxAxis((), 0, extents[axis] - 1)
+        else:
+            taken |= moving
+
+
+def _hull(a: BoxAxis, b: BoxAxis, extent: int) -> BoxAxis:
+    if a.terms == b.terms:
+        return BoxAxis(a.terms, min(a.low, b.low), max(a.high, b.high))
+    return BoxAxis((), 0, extent - 1)
+
+
+def kept_points(tree: LoopTree, stage: StageLoops) -> dict[str, int]:
+    """Axis -> how many points of the box of the trip before are still needed, of a stage whose storage lives on.
+
+    Such a box moves by whole trips of the loop that the stage is attached to, so all that it needs beside them was computed
+    in trips before.
+    """
+    if stage.at is None or stage.stored is None:
+        return {}
+    moving = tree.by_stage[stage.at[0]].loop(stage.at[1]).axis
+    whole = {a.name: a.extent for a in tree.definition(stage.at[0]).reduction}
+    found = {}
+    for axis, box in box_axes(tree, stage.stage, stage.at).items():
+        others = [(outer, step) for outer, step in box.terms if outer != moving]
+        if box.step(moving) and all(outer in whole for outer, _ in others):
+            width = box.high - box.low + 1 + sum(step * (whole[outer] - 1) for outer, step in others)
+            found[axis] = width - box.step(moving)
+    return found

@@ -1,0 +1,84 @@
+"""The rule of dots: sums of products of narrow elements on instructions that multiply words of them, where the target has some.
+
+A rewrite (tensor/rewrites/dot_words.py) makes words of both operands along the depth, and a sum over words, which other rules
+schedule as any sum of products: register tiles to whose vectors an instruction adds, masked at edges; windows; blocks of packed
+operands. The words are made in nests of their own, once each, and once for all where an operand is constant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ....targets.matrix_instructions import MatrixInstruction, vector_instruction
+from ....tensor.program import Program, Stage
+from ....tensor.rewrites.dot_words import can_dot, dot_of_stage, is_packed
+from ...access import depends, output_stride
+from ...prepared import constant_tensors
+from ...schedule import Schedule
+from ..rule import Decided, Rule, nests_of_their_own
+
+LEAST_DEPTH = 16  # elements from which on making words of them may pay
+LEAST_USES = 8  # of each element of an operand that is no constant
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A stage that an instruction fits, and how it is rewritten."""
+
+    stage: str
+    rewrite: str
+    depth: str
+    moved: str
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """Those of the rewrite."""
+        arguments = {"stage": self.stage, "depth": self.depth}
+        return {**arguments, "moved": self.moved} if self.moved else arguments
+
+
+def _prepare(s: Schedule, decided: Decided) -> Decided:
+    if decided.instructions and _next(s, decided.instructions) and s.variant("dots", [True, False]):
+        while (found := _next(s, decided.instructions)) is not None:
+            s.rewrite(found.rewrite, **found.arguments)
+    return decided
+
+
+def _next(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> Found | None:
+    """Returns the next stage that the target has an instruction for."""
+    found = (dot_for(s.program, stage, instructions) for stage in s.program.stages)
+    return next((one for one in found if one is not None and s.allows(one.rewrite)), None)
+
+
+def dot_for(program: Program, stage: Stage, instructions: tuple[MatrixInstruction, ...]) -> Found | None:
+    """Returns how the words of a stage are made, or None where no instruction fits, or none would pay."""
+    found = dot_of_stage(stage)
+    if found is None or len(stage.reads()) != 2:
+        return None
+    dot, reads, alike = found
+    if vector_instruction(instructions, dot.left, dot.right) is None:
+        return None
+    constants = constant_tensors(program)
+    if all(read.tensor in constants for read in reads) or not any(
+        output_stride(stage, a.name) == 1 for a in stage.axes
+    ):
+        return None
+    for read in reads:
+        uses = prod(axis.extent for axis in stage.axes if not depends(read, axis.name))
+        if read.tensor not in constants and uses < LEAST_USES:
+            return None
+    moved = next(read.tensor for read in reads if read.tensor not in constants) if alike else ""
+    for axis in sorted(stage.reduction, key=lambda a: -a.extent):
+        if axis.extent >= LEAST_DEPTH and can_dot(program, stage.name, axis.name):
+            return Found(stage.name, "bf16_dots" if dot.name == "bf16_dot" else "dot_words", axis.name, moved)
+    return None
+
+
+def _words(program: Program) -> frozenset[str]:
+    """Returns the stages that make words."""
+    return frozenset(stage.name for stage in program.stages if is_packed(stage) and stage.axes)
+
+
+DOTS = Rule("dots", _prepare)
+DOT_WORDS = Rule("words of dots", nests_of_their_own(_words))

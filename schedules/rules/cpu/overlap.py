@@ -1,0 +1,182 @@
+"""The overlap rule: stages that read one another a few points apart run tile by tile of the last of them.
+
+    t1[i, j] = t0[i, j] + t0[i + 1, j] + ...        t2[i, j] = sum[r](t1[i + r, j])        stencils, filters, image pipelines
+
+Without it, each stage is a pass over memory, or is computed again wherever it is read. Here a tile of the last stage is
+computed from tiles of the others, which have a border around and stay in a near cache (overlapped tiling: Ragan-Kelley
+et al. 2013). Each stage goes through a tile by small blocks of rows and vectors, which are written out: a number that
+several of their points read is loaded once.
+
+    loops    others, blocks of rows, blocks of columns, [members], blocks, window, rows, vectors, lanes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ....tensor.program import Program, Stage
+from ...access import output_stride
+from ...extents import ceildiv
+from ...schedule import LoopHandle, Schedule, StageHandle
+from ..rule import Decided, Rule
+from ..tile_groups import TileGroup, tile_group, worth_keeping
+from .slide import slide_of
+from .stream import perhaps_streaming
+
+APART, TILES, SLIDING = "apart", "tiles", "sliding"
+HALO = 32  # points that the border of a member has along one axis, both sides together, at most
+ROWS_AT_MOST = 8
+VECTORS_AT_MOST = 4
+TERMS_AT_MOST = 512  # in the code of one block
+
+
+@dataclass(frozen=True, slots=True)
+class Overlapped:
+    """The roots of the groups that run by tiles: noted down where it was chosen."""
+
+    roots: frozenset[str]
+    sliding: bool  # members slide along the rows of a tile: each row is computed once
+
+
+def _prepare(s: Schedule, decided: Decided) -> Decided:
+    """Decides whether groups run by tiles, and how. What is read a few points apart stays a stage then."""
+    groups = _groups(s.program, decided)
+    how = s.variant("stages", [APART, TILES, SLIDING]) if groups else APART
+    if how == APART:
+        return decided
+    kept = frozenset[str]().union(*(worth_keeping(s.program, group) for group in groups))
+    return decided.keeping(kept).noting(Overlapped(frozenset(group.root for group in groups), how == SLIDING))
+
+
+def _groups(program: Program, decided: Decided) -> list[TileGroup]:
+    found: list[TileGroup] = []
+    taken = set(decided.taken | decided.alone | decided.nests)
+    for stage in reversed(program.stages):
+        group = None if stage.name in taken else tile_group(program, stage, taken, HALO)
+        if group is None:
+            continue
+        taken |= {group.root, *group.members}
+        if group.has_halo and _is_more_than_a_slide(program, group):
+            found.append(group)
+    return found
+
+
+def _is_more_than_a_slide(program: Program, group: TileGroup) -> bool:
+    """Whether some member is more than the data of one sliding window, which runs in pieces anyway (slide.py)."""
+    kept = worth_keeping(program, group)
+    for name in group.members:
+        readers = program.consumers[name]
+        if program.stage(name).combiner is not None:
+            if any(reader.combiner is not None for reader in readers):
+                return True
+        elif name in kept and (len(readers) > 1 or slide_of(program, readers[0]) is None):
+            return True
+    return False
+
+
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    chosen = decided.fact(Overlapped)
+    if chosen is None or stage.name not in chosen.roots:
+        return None
+    group = tile_group(program, stage, decided.taken | decided.nests, HALO)
+    return stage.name if group is not None and group.has_halo else None
+
+
+def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
+    group = tile_group(s.program, s.program.stage(root), decided.taken | decided.nests, HALO)
+    chosen = decided.fact(Overlapped)
+    assert group is not None and chosen is not None
+    return _Tiles(s, group, chosen.sliding).apply()
+
+
+class _Tiles:
+    """The tunables of a group and the steps that schedule it."""
+
+    def __init__(self, s: Schedule, group: TileGroup, sliding: bool) -> None:
+        self.s, self.group, self.sliding = s, group, sliding
+        self.moving = {group.root}  # stages that run block of rows by block of rows
+        stages = [s.program.stage(name) for name in (group.root, *group.members)]
+        self.rows = s.factor(f"{group.root}.rows", ROWS_AT_MOST, default=4)
+        self.vectors = s.factor(f"{group.root}.vectors", VECTORS_AT_MOST, default=2)
+        block = self.rows * self.vectors
+        if any(stage.reduction for stage in stages):
+            s.require(block + 2 <= s.target("vector_registers"), "the sums of a block fit in the vector registers")
+        terms = max(prod(a.extent for a in stage.reduction) for stage in stages)
+        s.require(block * terms <= TERMS_AT_MOST, "a block whose window is written out stays short code")
+
+    def apply(self) -> set[str]:
+        """Takes all steps; returns the stages taken."""
+        s, root = self.s, self.group.root
+        stage = s.stage(root)
+        loops = _loops(stage)
+        axes = [a for a in stage.definition.axes if a.extent > 1]
+        vector = next((a.name for a in reversed(axes) if output_stride(stage.definition, a.name) == 1), axes[-1].name)
+        others = [a.name for a in axes if a.name != vector]
+        outer, inside, block = [], [], []
+        for name in others:
+            tiles, rest = self._tile(name, loops[name], last=name == others[-1])
+            outer.append(tiles)
+            inside += rest[:1]
+            block += rest[1:]
+        lanes = s.lanes(stage.definition.tensors[0].dtype)
+        width = s.factor(f"{root}.columns", ceildiv(loops[vector].extent, lanes), at_most=1024, default=16)
+        columns = s.split(loops[vector], width, self.vectors, lanes)
+        window = [loops[a.name] for a in stage.definition.reduction]
+        ones = [loops[a.name] for a in stage.definition.axes if a.extent == 1]
+        s.reorder(*ones, *outer, columns[0], *inside, columns[1], *window, *block, *columns[2:])
+        s.parallel(*ones, *outer, columns[0])
+        s.unroll(*window, *block, columns[2])
+        s.vectorize(columns[3])
+        perhaps_streaming(s, stage)
+        for name in self.group.members:
+            self._attach(name, columns[0], inside[0] if inside and self.sliding else None)
+        return {root, *self.group.members}
+
+    def _tile(self, axis: str, loop: LoopHandle, last: bool) -> tuple[LoopHandle, list[LoopHandle]]:
+        """Cuts an axis of the root in tiles; returns the loop over tiles and those inside: blocks, and the rows of one."""
+        s = self.s
+        if not self.group.halo(axis) and not last:
+            return loop, []
+        size = s.factor(f"{self.group.root}.{axis}.tile", loop.extent, at_most=256, default=8)
+        pieces = s.split(loop, size, self.rows) if last else s.split(loop, size)
+        return pieces[0], list(pieces[1:])
+
+    def _attach(self, name: str, tile: LoopHandle, rows: LoopHandle | None) -> None:
+        """Runs a member at a tile, or, where it slides, the rows of it that are new at each block of rows."""
+        s = self.s
+        if rows is None or not self._slides(s.program.stage(name), rows):
+            self._member(s.compute_at(name, tile))
+            return
+        self.moving.add(name)
+        s.compute_at(name, rows)
+        s.store_at(name, tile)
+        self._member(s.stage(name))
+
+    def _slides(self, stage: Stage, rows: LoopHandle) -> bool:
+        """Tells whether a member slides along blocks of rows: its readers do, and each block needs rows of it again."""
+        s = self.s
+        readers = {reader.name for tensor in stage.tensors for reader in s.program.consumers[tensor.name]}
+        axis = s.tree.owner(rows.name).loop(rows.name).axis
+        return readers <= self.moving and self.group.slides(stage, axis)
+
+    def _member(self, stage: StageHandle) -> None:
+        """Runs a member in its piece of a tile, by blocks of rows and vectors."""
+        s, loops = self.s, _loops(stage)
+        axes = [a.name for a in stage.definition.axes if a.extent > 1]
+        if not axes:
+            return
+        pieces = s.split(loops[axes[-1]], self.vectors, s.lanes(stage.definition.tensors[0].dtype))
+        window = [loops[a.name] for a in stage.definition.reduction]
+        outer = [loops[a.name] for a in stage.definition.axes if a.name not in axes[-2:]]
+        rows = s.split(loops[axes[-2]], self.rows) if len(axes) > 1 else ()
+        s.reorder(*outer, *rows[:1], pieces[0], *window, *rows[1:], *pieces[1:])
+        s.unroll(*window, *rows[1:], pieces[1])
+        s.vectorize(pieces[2])
+
+
+def _loops(stage: StageHandle) -> dict[str, LoopHandle]:
+    return {axis.name: loop for axis, loop in zip(stage.definition.all_axes, stage.loops, strict=True)}
+
+
+OVERLAP = Rule("overlap", _prepare, _matches, _apply)

@@ -1,0 +1,126 @@
+"""What is computed tile by tile: a stage, and the producers of which each tile needs a bounded piece, with a border around.
+
+A chain of stencils is such a group, and so are filters after filters. Producers run inside of the tiles of the last stage;
+points near an edge are computed for both tiles that need them (overlapped tiling: Ragan-Kelley et al. 2013, Halide).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import prod
+
+from ...tensor.program import Program, Stage
+from ..access import is_anchor, moves_data_only, operations_of, points_of, reads_of
+from ..boxes import BoxAxis, identity_forms, needed_boxes
+
+WINDOW_AT_MOST = 128  # points of a reduction that a group takes in
+WHOLE_AT_MOST = 16  # points of an axis that each tile needs all of
+WORTH_KEEPING = 2  # operations: what has fewer is computed again at each use
+
+Forms = dict[str, BoxAxis]
+
+
+@dataclass(frozen=True, slots=True)
+class TileGroup:
+    """A root with the producers that run inside of its tiles, consumers first, and what each of them covers of a tile."""
+
+    root: str
+    members: tuple[str, ...]
+    forms: dict[str, Forms]
+
+    def halo(self, axis: str) -> int:
+        """Returns how many points beyond a tile the members need along an axis of the root, at most."""
+        boxes = [box for name in self.members for box in self.forms[name].values()]
+        return max((box.high - box.low for box in boxes if axis in {term for term, _ in box.terms}), default=0)
+
+    def slides(self, stage: Stage, axis: str) -> bool:
+        """Tells whether blocks along an axis of the root need rows of a member again that the block before has needed."""
+        moved = {name: box for name, box in self.forms[stage.name].items() if axis in {term for term, _ in box.terms}}
+        rows = {axes[-1].name for n in range(len(stage.tensors)) if (axes := stage.axes_of(n))}
+        return (
+            bool(moved)
+            and rows.isdisjoint(moved)
+            and all(len(box.terms) == 1 and box.high - box.low + 1 >= box.terms[0][1] for box in moved.values())
+        )
+
+    @property
+    def has_halo(self) -> bool:
+        """Whether some member has points that several tiles need."""
+        return any(box.terms and box.high > box.low for name in self.members for box in self.forms[name].values())
+
+
+def tile_group(program: Program, root: Stage, taken: AbstractSet[str], widest: int) -> TileGroup | None:
+    """Returns the group of a root; None for a stage that is no root of one.
+
+    `taken`: stages that run elsewhere. `widest`: the halo of a member along each axis, at most.
+    """
+    if (
+        root.fold is not None
+        or is_anchor(root)
+        or not any(a.extent > 1 for a in root.axes)
+        or not _has_small_window(root)
+    ):
+        return None
+    forms: dict[str, Forms] = {root.name: _of_root(root)}
+    members: list[str] = []
+    waiting: list[int] = []
+    seen: set[str] = set()
+
+    def wait_for_producers(stage: Stage) -> None:
+        for read in stage.reads():
+            producer = program.producers.get(read.tensor)
+            if producer is not None and producer.name not in seen:
+                seen.add(producer.name)
+                heappush(waiting, -program.places[producer.name])
+
+    wait_for_producers(root)
+    while waiting:
+        stage = program.stages[-heappop(waiting)]
+        own = None if stage.name in taken else _covered(program, stage, forms, widest)
+        if own is not None:
+            forms[stage.name] = own
+            members.append(stage.name)
+            wait_for_producers(stage)
+    return TileGroup(root.name, tuple(members), forms)
+
+
+def _covered(program: Program, stage: Stage, forms: dict[str, Forms], widest: int) -> Forms | None:
+    """Returns what a tile needs of a producer; None for one that cannot run inside of it."""
+    readers = [reader for tensor in stage.tensors for reader in program.consumers[tensor.name]]
+    if any(tensor.name in program.outputs for tensor in stage.tensors) or any(r.name not in forms for r in readers):
+        return None
+    if stage.fold is not None or is_anchor(stage) or not _has_small_window(stage):
+        return None
+    boxes = needed_boxes(stage, [(reader, forms[reader.name]) for reader in dict.fromkeys(readers)])
+    for axis in stage.axes:
+        box = boxes[axis.name]
+        if (
+            len(box.terms) > 1
+            or (not box.terms and axis.extent > WHOLE_AT_MOST)
+            or (box.terms and box.high - box.low > widest)
+        ):
+            return None
+    return boxes
+
+
+def _of_root(root: Stage) -> Forms:
+    """Returns what a tile of the root is: a piece of each axis, and the whole of its window."""
+    return identity_forms(root) | {a.name: BoxAxis((), 0, a.extent - 1) for a in root.reduction}
+
+
+def _has_small_window(stage: Stage) -> bool:
+    return prod(a.extent for a in stage.reduction) <= WINDOW_AT_MOST
+
+
+def worth_keeping(program: Program, group: TileGroup) -> frozenset[str]:
+    """Returns the pointwise members that cost more to compute again at each use than to be kept for a tile."""
+    return frozenset(name for name in group.members if _is_worth_keeping(program, program.stage(name)))
+
+
+def _is_worth_keeping(program: Program, stage: Stage) -> bool:
+    if stage.combiner is not None or len(stage.tensors) > 1 or moves_data_only(stage):
+        return False
+    reads = sum(points_of(c) * len(reads_of(c, stage.name)) for c in program.consumers[stage.name])
+    return reads > points_of(stage) and operations_of(stage) >= WORTH_KEEPING

@@ -1,0 +1,215 @@
+"""dot_words: a sum of products of narrow elements becomes one over words, each of which holds some elements of the depth.
+
+    C[i, j] = sum[k](i32(A[i, k]) * i32(B[k, j]))                 A of u8, B of i8
+    ->  A_words[i, l] = byte_quad(A[i, 4 l], A[i, 4 l + 1], ..)   B_words[l, j] = byte_quad(B[4 l, j], ..)
+        C[i, j] = sum[l](quad_dot(A_words[i, l], B_words[l, j]))
+
+All other dimensions stay where they are, so that a window still slides and a batch is still one; whoever schedules it meets an
+ordinary sum of products. Beyond the depth there are zeros. Sums are those of i32, modulo 2^32, whatever their order.
+
+An instruction takes bytes without a sign from one operand, and with a sign from the other. Of two operands that both have one,
+one is moved by 128, which adds 128 times the sum of the other one's elements to each result, and is taken back:
+
+    C[i, j] = C_dots[i, j] - 128 * C_sums[j],  C_sums[j] = sum[k](i32(B[k, j]))
+
+The same holds, with the signs turned, of two that both have none. `bf16_dots` is this of bfloat16, whose sums are of f32: there
+numbers below the least normal one count as zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...common.errors import ProgramError
+from ..dots import DOTS, Dot
+from ..dtype import bf16, f32, i8, i16, i32, u8
+from ..expr import Cast, Const, Expr, Op, Read, call, variables
+from ..indices.forms import affine
+from ..program import Axis, Program, Stage, Tensor
+from ..stage_edits import factors, find_axis, find_stage, free_axis_name, free_name, refuse, with_stages
+
+MOVE = 128  # takes a byte with a sign to one without, and back
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """A read, the dimension of the depth in it, and what is added to its elements before they are packed."""
+
+    read: Read
+    deep: int
+    moved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A sum of products: the left and the right operand of a dot."""
+
+    stage: Stage
+    depth: Axis
+    dot: Dot
+    left: _Operand
+    right: _Operand
+
+
+def dot_words(program: Program, stage: str, depth: str, moved: str = "") -> Program:
+    """A sum of products of two reads of integers of 8 or 16 bits, cast to i32, becomes one over words.
+
+    Args:
+        stage: a sum whose body is the product of two casts of reads.
+        depth: a reduction axis that is one index of each.
+        moved: of two reads of bytes that have both a sign, or both none: the tensor that is moved.
+
+    Errors: ProgramError where the stage is no such product.
+    """
+    found = _product(find_stage(program, stage), depth, moved)
+    if found.dot.name == "bf16_dot":
+        raise refuse(found.stage, "this stage sums products of floats", expected="integers of 8 or 16 bits")
+    return _rewritten(program, found)
+
+
+def bf16_dots(program: Program, stage: str, depth: str) -> Program:
+    """The same of two reads of bf16, cast to f32. Errors: as `dot_words`."""
+    found = _product(find_stage(program, stage), depth, "")
+    if found.dot.name != "bf16_dot":
+        raise refuse(found.stage, "this stage sums products of integers", expected="bf16")
+    return _rewritten(program, found)
+
+
+def dot_of_stage(stage: Stage) -> tuple[Dot, tuple[Read, Read], bool] | None:
+    """The dot that computes a stage, its two reads in the order in which they stand, and whether one has to be moved.
+
+    None for a stage that is no sum of products of narrow elements.
+    """
+    if stage.combiner != "sum" or len(stage.bodies) != 1:
+        return None
+    match factors(stage.bodies[0]):
+        case [Cast(arg=Read() as one, dtype=first), Cast(arg=Read() as two, dtype=second)] if first == second:
+            kinds = {one.dtype, two.dtype}
+        case _:
+            return None
+    if first == f32 and kinds == {bf16}:
+        return DOTS["bf16_dot"], (one, two), False
+    if first == i32 and kinds <= {u8, i8}:
+        return DOTS["quad_dot"], (one, two), len(kinds) == 1
+    if first == i32 and kinds <= {u8, i8, i16}:
+        return DOTS["pair_dot"], (one, two), False
+    return None
+
+
+def _product(stage: Stage, depth: str, moved: str) -> _Product:
+    found = dot_of_stage(stage)
+    if found is None:
+        raise refuse(
+            stage, "this stage is no sum of products of narrow elements", expected="sum(i32(x) * i32(y)) of integers of "
+            "8 or 16 bits, or sum(f32(x) * f32(y)) of bf16"
+        )  # fmt: skip
+    dot, reads, alike = found
+    axis = find_axis(stage, depth)
+    if axis not in stage.reduction:
+        raise refuse(stage, f"{depth} is no reduction axis", expected=", ".join(a.name for a in stage.reduction))
+    operands = [_Operand(read, _plain(stage, read, axis)) for read in reads]
+    if alike and moved not in {read.tensor for read in reads}:
+        raise refuse(stage, "both operands have a sign, or none", expected="`moved`: the one that is moved")
+    if alike:
+        n = next(n for n, read in enumerate(reads) if read.tensor == moved)
+        operands[n] = replace(operands[n], moved=MOVE if reads[n].dtype == i8 else -MOVE)
+    if dot.name == "quad_dot" and _is_signed(operands[0]):
+        operands.reverse()
+    return _Product(stage, axis, dot, *operands)
+
+
+def _is_signed(operand: _Operand) -> bool:
+    """Whether the packed bytes have a sign."""
+    return (operand.read.dtype == i8) != bool(operand.moved)
+
+
+def _plain(stage: Stage, read: Read, axis: Axis) -> int:
+    """The one dimension of a read whose index is the axis."""
+    found = [d for d, index in enumerate(read.indices) if axis.name in variables(index)]
+    if len(found) != 1 or affine(read.indices[found[0]]) != affine(axis.var):
+        raise refuse(
+            stage, f"{axis.name} does not walk along {read.tensor}", expected="it as one index, and in no other"
+        )
+    return found[0]
+
+
+def _rewritten(program: Program, product: _Product) -> Program:
+    stage, dot = product.stage, product.dot
+    word = Axis(free_axis_name(stage, "word"), -(-product.depth.extent // dot.group))
+    made: list[Stage] = []
+    reads: list[Expr] = []
+    for side, operand in (("left", product.left), ("right", product.right)):
+        words = _words(program, product, operand, f"{stage.name}_{side}")
+        indices = [word.var if d == operand.deep else index for d, index in enumerate(operand.read.indices)]
+        made.append(words)
+        reads.append(Read(words.name, tuple(indices), i32))
+    reduction = tuple(word if axis == product.depth else axis for axis in stage.reduction)
+    summed = replace(stage, bodies=(call(dot.name, *reads),), reduction=reduction)
+    for operand, other in ((product.left, product.right), (product.right, product.left)):
+        if operand.moved:
+            return with_stages(program, {stage.name: (*made, *_taken_back(program, summed, stage, operand, other))})
+    return with_stages(program, {stage.name: (*made, summed)})
+
+
+def _words(program: Program, product: _Product, operand: _Operand, name: str) -> Stage:
+    """W[dimensions of the operand, those of the depth divided] = its elements, some of them in each word"""
+    dot, depth = product.dot, product.depth
+    shape = program.tensors[operand.read.tensor].shape
+    count = -(-depth.extent // dot.group)
+    axes = tuple(Axis(f"d{d}", count if d == operand.deep else size) for d, size in enumerate(shape))
+    wide = f32 if dot.name == "bf16_dot" else i32
+
+    def element(place: int) -> Expr:
+        start = axes[operand.deep].var * dot.group
+        deep = start + place if place else start
+        indices = tuple(deep if d == operand.deep else axis.var for d, axis in enumerate(axes))
+        value = replace(operand.read, indices=indices).cast(wide)
+        if operand.moved:
+            value = value + operand.moved
+        if (count - 1) * dot.group + place < depth.extent:
+            return value
+        return call("select", deep < depth.extent, value, Const(0.0 if wide == f32 else 0, wide))
+
+    body = call(dot.pack, *(element(place) for place in range(dot.group)))
+    tensor = Tensor(free_name(program, name), i32, tuple(axis.extent for axis in axes))
+    return Stage((tensor,), axes, (body,), origin=product.stage.origin)
+
+
+def _taken_back(
+    program: Program, summed: Stage, stage: Stage, operand: _Operand, other: _Operand
+) -> tuple[Stage, Stage, Stage]:
+    """D = the sums of what was moved; S = the sums of the other operand; C = D - moved * S"""
+    names = set().union(*(variables(index) for index in other.read.indices))
+    axes = tuple(axis for axis in stage.axes if axis.name in names)
+    if {axis.name for axis in stage.reduction} - names:
+        raise refuse(stage, f"{other.read.tensor} does not move with all reduction axes", expected="no moved operand")
+    dots = _named(program, summed, f"{stage.name}_dots")
+    sums = _named(program, replace(stage, axes=axes, bodies=(other.read.cast(i32),)), f"{stage.name}_sums", axes)
+    total = _read(dots) - _read(sums) * operand.moved
+    return dots, sums, replace(stage, bodies=(total,), reduction=(), combiner=None)
+
+
+def _named(program: Program, stage: Stage, name: str, axes: tuple[Axis, ...] | None = None) -> Stage:
+    shape = tuple(axis.extent for axis in (stage.axes if axes is None else axes))
+    return replace(stage, tensors=(Tensor(free_name(program, name), stage.tensors[0].dtype, shape),))
+
+
+def _read(stage: Stage) -> Read:
+    return Read(stage.name, tuple(axis.var for axis in stage.axes), stage.tensors[0].dtype)
+
+
+def is_packed(stage: Stage) -> bool:
+    """Whether a stage makes words of narrow elements."""
+    packs = {dot.pack for dot in DOTS.values()}
+    return stage.combiner is None and any(isinstance(body, Op) and body.name in packs for body in stage.bodies)
+
+
+def can_dot(program: Program, stage: str, depth: str) -> bool:
+    """Whether the words of a stage can be made along an axis."""
+    try:
+        found = find_stage(program, stage)
+        dot = dot_of_stage(found)
+        _product(found, depth, dot[1][0].tensor if dot is not None else "")
+    except ProgramError:
+        return False
+    return True

@@ -1,0 +1,96 @@
+"""The rule of dots: which products it sees, and what becomes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers.pipeline.candidates import random_config
+from tilesmith.codegen.pipeline import build
+from tilesmith.cost_model.analytic import predict
+from tilesmith.schedules.rules.cpu.dots import LEAST_DEPTH, LEAST_USES, dot_for
+from tilesmith.schedules.sketch import Sketch
+from tilesmith.schedules.task import Task
+from tilesmith.targets.ceilings import default_ceilings
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.text.parse import parse
+
+TARGET = parse_target("x86:avx512+avx512vnni+avx512bf16")
+VNNI = parse_target("x86:avx512+avx512vnni")
+
+
+def product(m: int = 64, n: int = 64, k: int = 64, a: str = "u8", b: str = "i8", kind: str = "input") -> str:
+    wide = "f32" if a == "bf16" else "i32"
+    return f"""
+        input A: {a}[{m}, {k}]
+        {kind} B: {b}[{k}, {n}]
+        C[i: {m}, j: {n}] = sum[k: {k}]({wide}(A[i, k]) * {wide}(B[k, j]))
+        return C
+        """
+
+
+def found(text: str, target: str = TARGET.text) -> bool:
+    program = parse(text)
+    return dot_for(program, program.stages[-1], parse_target(target).matrix_instructions) is not None
+
+
+def dotted(task: Task) -> list[Sketch]:
+    return [sketch for sketch in task.sketches if "dots=true" in sketch.title]
+
+
+def test_it_sees_products_that_the_target_has_an_instruction_for() -> None:
+    assert found(product()) and found(product(a="bf16", b="bf16")) and found(product(a="i16", b="u8"))
+    assert not found(product(a="bf16", b="bf16"), VNNI.text) and found(product(), VNNI.text)
+    assert not found(product(), "x86:avx512")
+
+
+def test_it_leaves_alone_what_would_not_pay() -> None:
+    assert not found(product(k=LEAST_DEPTH - 1)) and found(product(k=LEAST_DEPTH))
+    assert not found(product(m=LEAST_USES - 1)), "each word of B would be used a few times only"
+    assert found(product(m=LEAST_USES - 1, kind="constant")), "unless it is packed once"
+
+
+def test_what_is_no_constant_is_moved_where_both_operands_have_a_sign() -> None:
+    for kind, moved in (("constant", "A"), ("input", "A")):
+        program = parse(product(a="i8", b="i8", kind=kind))
+        one = dot_for(program, program.stages[0], TARGET.matrix_instructions)
+        assert one is not None and one.moved == moved
+
+
+def texts_of(text: str) -> dict[str, str]:
+    """What becomes of the first sketch with dots."""
+    task = Task.of(parse(text), TARGET, 1)
+    sketch = dotted(task)[0]
+    values = random_config(task, sketch, np.random.default_rng(0))
+    assert values is not None
+    return build(task.program, sketch, values, TARGET, 1, texts=True).texts
+
+
+def test_constant_words_and_their_sums_are_made_once() -> None:
+    loops = texts_of(product(a="i8", b="i8", kind="constant"))["loops"]
+    prepared, called = loops.index("prepare "), loops.index("nest ")
+    assert prepared < loops.index("byte_quad(i32(x1[") < called < loops.index("byte_quad(i32(x0[")
+    assert prepared < loops.index("+= i32(x1[") < called and "x1" not in loops[called:]
+
+
+def test_words_that_lie_side_by_side_are_loaded_as_they_are() -> None:
+    """A row of bytes is a row of words already: no byte is loaded by itself, none is shuffled."""
+    functions = texts_of(product(a="i8", b="i8"))["llvm"].split("define ")
+    first, *others = [each for each in functions if "noalias readonly align 1" in each]
+    assert "load <16 x i32>" in first and "xor <16 x i32>" in first
+    assert "<16 x i8>" not in first.split("declare")[0] and any("load <16 x i8>" in other for other in others)
+
+
+@pytest.mark.parametrize(("a", "b", "times"), [("u8", "i8", 3.0), ("bf16", "bf16", 1.5)])
+def test_the_model_predicts_what_the_instruction_gains(a: str, b: str, times: float) -> None:
+    task = Task.of(parse(product(512, 512, 512, a, b, "constant")), TARGET, 1)
+    ceilings, seconds = default_ceilings(TARGET, 1), {True: np.inf, False: np.inf}
+    rng = np.random.default_rng(0)
+    for sketch in task.sketches[1:]:
+        for _ in range(8):
+            values = random_config(task, sketch, rng)
+            assert values is not None
+            tree = sketch.apply(task.body, TARGET, values)
+            uses = "dots=true" in sketch.title
+            seconds[uses] = min(seconds[uses], float(predict(tree, TARGET, 1, ceilings, 1)[0]))
+    assert times * seconds[True] < seconds[False]

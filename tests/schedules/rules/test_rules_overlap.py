@@ -1,0 +1,126 @@
+"""The overlap rule: pipelines by tiles, counted and run at sizes that nothing divides."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from helpers.emission.loops import HOST
+from helpers.lowering.derived import assert_runs, body_of, some_configs
+from helpers.lowering.truth import check_case
+from helpers.pipeline.drawn import complaints
+from helpers.pipelines import drawn_pipeline
+from tilesmith.schedules.auto import derive
+from tilesmith.schedules.rules.cpu.overlap import SLIDING, TILES
+from tilesmith.schedules.rules.tile_groups import tile_group
+from tilesmith.schedules.sketch import Sketch
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.text.parse import parse
+
+NARROW = parse_target("x86:avx512;vector=128")
+
+LINE = "a line"  # has no rows along which anything slides
+SWEEPS = """
+    input u: f32[15, 41]
+    a[i: 13, j: 39] = (u[i, j + 1] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 1, j + 2]) * 0.25
+    b[i: 11, j: 37] = (a[i, j + 1] + a[i + 2, j + 1] + a[i + 1, j] + a[i + 1, j + 2]) * 0.25
+    c[i: 9, j: 35] = (b[i, j + 1] + b[i + 2, j + 1] + b[i + 1, j] + b[i + 1, j + 2]) * 0.25
+    return c
+    """
+PROGRAMS = {
+    "sweeps": SWEEPS,
+    "separable": """
+        input x: f32[14, 30]
+        a[i: 14, j: 26] = sum[s: 5](x[i, j + s])
+        b[i: 10, j: 26] = sum[r: 5](a[i + r, j])
+        return b
+        """,
+    "corners": """
+        input x: f32[13, 23]
+        p[i: 11, j: 21] = x[i, j + 2] - x[i, j] + 2 * (x[i + 1, j + 2] - x[i + 1, j]) + x[i + 2, j + 2] - x[i + 2, j]
+        q[i: 11, j: 21] = x[i + 2, j] - x[i, j] + 2 * (x[i + 2, j + 1] - x[i, j + 1]) + x[i + 2, j + 2] - x[i, j + 2]
+        a[i: 9, j: 19] = sum[r: 3, s: 3](p[i + r, j + s] * p[i + r, j + s])
+        b[i: 9, j: 19] = sum[r: 3, s: 3](q[i + r, j + s] * q[i + r, j + s])
+        c[i: 9, j: 19] = sum[r: 3, s: 3](p[i + r, j + s] * q[i + r, j + s])
+        y[i: 9, j: 19] = a[i, j] * b[i, j] - c[i, j] * c[i, j] - 0.04 * (a[i, j] + b[i, j])
+        return y
+        """,
+    "clamped": """
+        input x: f32[9, 20]
+        a[i: 9, j: 20] = x[max(i - 1, 0), j] + x[i, j] * 2 + x[min(i + 1, 8), j]
+        b[i: 9, j: 20] = a[i, max(j - 1, 0)] + a[i, j] * 2 + a[i, min(j + 1, 19)]
+        return b
+        """,
+    "half": """
+        input x: f32[18, 44]
+        a[i: 18, j: 42] = x[i, j] + x[i, j + 1] * 2 + x[i, j + 2]
+        b[i: 8, j: 20] = (a[2 * i, 2 * j] + a[2 * i + 1, 2 * j] + a[2 * i, 2 * j + 1]
+            + a[2 * i + 2, 2 * j + 2] + a[2 * i + 2, 2 * j])
+        return b
+        """,
+    "a member that does not slide": """
+        input x: f32[20, 30]
+        a[i: 20, j: 28] = x[i, j] + x[i, j + 1] * 2 + x[i, j + 2]
+        b[i: 20, j: 26] = a[i, j] + a[i, j + 1] * 2 + a[i, j + 2]
+        c[i: 9, j: 26] = b[2 * i, j] * 2 + b[2 * i, j]
+        d[i: 9, j: 24] = c[i, j] + c[i, j + 2] + a[2 * i + 1, j]
+        return d
+        """,
+    LINE: """
+        input x: f32[90]
+        a[i: 88] = x[i] + x[i + 1] * 2 + x[i + 2]
+        b[i: 86] = a[i] + a[i + 1] * 2 + a[i + 2]
+        return b
+        """,
+    "volumes": """
+        input x: f32[7, 8, 21]
+        a[i: 5, j: 6, k: 19] = x[i, j + 1, k + 1] + x[i + 2, j + 1, k + 1] + x[i + 1, j, k] + x[i + 1, j + 2, k + 2]
+        b[i: 3, j: 4, k: 17] = a[i, j + 1, k + 1] + a[i + 2, j + 1, k + 1] + a[i + 1, j, k] + a[i + 1, j + 2, k + 2]
+        return b
+        """,
+}
+
+
+def overlapped(program: Program, how: str) -> Sketch:
+    """The sketch that runs by tiles, or by windows that slide in them."""
+    (found,) = [sketch for sketch in derive(program) if ("stages", how) in sketch.variants]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [(n, h) for n in sorted(PROGRAMS) for h in (TILES, SLIDING) if (n, h) != (LINE, SLIDING)]
+)
+def test_tiles_are_counted_and_run(name: str, how: str) -> None:
+    program = body_of(parse(PROGRAMS[name]))
+    sketch = overlapped(program, how)
+    assert any(check_case(program, sketch, NARROW, Random(seed), 40_000) for seed in range(12))
+    for number, values in enumerate(some_configs(program, sketch, 3)):
+        assert_runs(program, sketch.apply(program, HOST, values), number)
+
+
+def test_what_is_read_in_one_place_is_no_group() -> None:
+    body = body_of(parse("input x: f32[9, 40]\na[i: 9, j: 40] = x[i, j] * 2\nb[i: 9, j: 40] = exp(a[i, j])\nreturn b"))
+    group = tile_group(body, body.stages[-1], frozenset(), 32)
+    assert group is None or not group.has_halo
+    assert not any("stages" in dict(sketch.variants) for sketch in derive(body))
+
+
+def test_a_border_grows_from_stage_to_stage() -> None:
+    body = body_of(parse(SWEEPS))
+    group = tile_group(body, body.stages[-1], frozenset(), 32)
+    assert group is not None and len(group.members) == 2
+    assert [group.forms[name]["a0"].high for name in group.members] == [2, 4]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_drawn_pipelines_are_right_by_all_sketches(seed: int) -> None:
+    assert not complaints(drawn_pipeline(seed), seed, most=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 2000, 50))
+def test_two_thousand_pipelines(first: int) -> None:
+    for seed in range(first, first + 50):
+        assert not complaints(drawn_pipeline(seed, most=12), seed), f"seed {seed}"

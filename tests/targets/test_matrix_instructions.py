@@ -1,0 +1,49 @@
+"""The table of matrix instructions: rows are right in themselves, targets have those that fit, nobody else knows a shape."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from helpers.source import ROOT, modules
+from tilesmith.targets.matrix_instructions import MATRIX_INSTRUCTIONS, WORD_BITS, MatrixInstruction
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.dtype import DTYPES
+
+# Who may name an instruction of the matrix unit of x86: its row, its permission, what writes its code, and targets as people
+# write them.
+KNOWING = {
+    "targets/isa.py", "targets/host.py", "targets/matrix_instructions.py", "targets/matrix_unit.py",
+    "codegen/emit/matrix/amx.py", "codegen/emit/statements.py", "measure/calibrate/loops.py",
+}  # fmt: skip
+NAMES = re.compile(r"(?i:\bamx|\btdp|tileload|tilestore|tilezero)|\bSIDE\b|\bROW_BYTES\b|\bTILE_CYCLES\b|\b16 x 16\b")
+
+
+@pytest.mark.parametrize("row", MATRIX_INSTRUCTIONS.values(), ids=lambda row: row.name)
+def test_a_row_is_right_in_itself(row: MatrixInstruction) -> None:
+    a, b = DTYPES[row.a], DTYPES[row.b]
+    assert a.bits * row.group == b.bits * row.group == WORD_BITS == DTYPES[row.sum].bits
+    assert row.k % row.group == 0 and row.n * WORD_BITS == row.vector_bits, "a row of sums is a vector"
+    assert row in parse_target(row.example).matrix_instructions
+
+
+def test_a_target_has_the_rows_whose_features_and_vectors_it_has() -> None:
+    assert [row.name for row in parse_target("x86:avx512+amx").matrix_instructions] == ["amx_bf16"]
+    assert [(row.a, row.b, row.n) for row in parse_target("x86:avx512+avx512vnni+avx512bf16").matrix_instructions] == [
+        ("u8", "i8", 16), ("i16", "i16", 16), ("bf16", "bf16", 16),
+    ]  # fmt: skip
+    assert [(row.a, row.n) for row in parse_target("x86:avx2+avxvnni").matrix_instructions] == [("u8", 8), ("i16", 8)]
+    assert not parse_target("x86:avx512+avx512vnni").has_matrix_unit
+    for text in ("x86:avx512", "x86:avx512+amx;vector=256", "x86:avx2", "aarch64:neon", "cuda:sm_90a"):
+        assert parse_target(text).matrix_instructions == () and not parse_target(text).has_matrix_unit
+
+
+def test_rows_are_found_by_the_names_that_sketches_say() -> None:
+    assert all(name == row.name for name, row in MATRIX_INSTRUCTIONS.items())
+
+
+def test_only_the_table_and_what_writes_code_name_an_instruction() -> None:
+    found = {str(path.relative_to(ROOT)) for path in modules().values() if NAMES.search(path.read_text("utf-8"))}
+    assert found - KNOWING == set()
+    assert len(found) >= 4, "the names are looked for"

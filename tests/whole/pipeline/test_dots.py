@@ -1,0 +1,226 @@
+"""Products of narrow elements on instructions that multiply words of them, at sizes that nothing divides, against the oracle.
+
+The sketches are those that targets with the instructions have; they run with these, where this machine has them, and without.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import strategies as st
+
+from helpers.pipeline.candidates import complaint, random_config, run
+from tilesmith.codegen.pipeline import build
+from tilesmith.schedules.sketch import Sketch
+from tilesmith.schedules.task import Task
+from tilesmith.targets.host import missing_here
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.dtype import DTYPES
+from tilesmith.tensor.text.parse import parse
+
+HAVING = parse_target("x86:avx512+avx512vnni+avx512bf16")  # whose sketches are tried
+TARGETS = {
+    text: parse_target(text)
+    for text in (
+        "x86:avx512+avx512vnni+avx512bf16", "x86:avx512+avx512vnni+avx512bf16;vector=256", "x86:avx2+avxvnni",
+        "x86:avx512", "x86:avx2", "x86:sse2",
+    )
+}  # fmt: skip
+KINDS = ("u8 i8", "i8 i8", "u8 u8", "i16 i8", "bf16 bf16")
+MOST = 6  # sketches of a program that are tried
+
+
+def product(a: str, b: str, m: int = 21, n: int = 37, k: int = 43, kind: str = "input") -> str:
+    """C = A B of elements of two types, in the type that their sums have."""
+    wide = "f32" if a == "bf16" else "i32"
+    return f"""
+        input A: {a}[{m}, {k}]
+        {kind} B: {b}[{k}, {n}]
+        C[i: {m}, j: {n}] = sum[k: {k}]({wide}(A[i, k]) * {wide}(B[k, j]))
+        return C
+        """
+
+
+PROGRAMS = {
+    "u8 s8": product("u8", "i8"),
+    "s8 u8": product("i8", "u8", k=40),
+    "s8 s8": product("i8", "i8", n=32, kind="constant"),
+    "u8 u8": product("u8", "u8", k=33),
+    "s16 s16": product("i16", "i16", k=41),
+    "s16 u8": product("i16", "u8", kind="constant"),
+    "bf16": product("bf16", "bf16"),
+    "bf16, constant": product("bf16", "bf16", k=64, kind="constant"),
+    "transposed": """
+        input A: u8[40, 19]
+        input B: i8[33, 40]
+        C[i: 19, j: 33] = sum[k: 40](i32(A[k, i]) * i32(B[j, k]))
+        return C
+        """,
+    "batch": """
+        input A: i8[3, 20, 40]
+        input B: i8[3, 40, 33]
+        C[b: 3, i: 20, j: 33] = sum[k: 40](i32(A[b, i, k]) * i32(B[b, k, j]))
+        return C
+        """,
+    "requantised": """
+        input A: u8[33, 64]
+        constant B: i8[64, 50]
+        constant scale: f32[50]
+        constant bias: i32[50]
+        C[i: 33, j: 50] = sum[k: 64](i32(A[i, k]) * i32(B[k, j]))
+        D[i: 33, j: 50] = u8(min(max(round(f32(C[i, j] + bias[j]) * (scale[j] * 0.001)) + 3, 0), 255))
+        return D
+        """,
+    "bf16, with an epilogue": """
+        input A: bf16[33, 64]
+        constant B: bf16[64, 50]
+        input bias: bf16[50]
+        C[i: 33, j: 50] = sum[k: 64](f32(A[i, k]) * f32(B[k, j]))
+        D[i: 33, j: 50] = bf16(max(C[i, j] + f32(bias[j]), 0))
+        return D
+        """,
+    "window": """
+        input X: u8[9, 21, 32]
+        constant W: i8[3, 3, 32, 24]
+        Y[p: 7, q: 19, o: 24] = sum[r: 3, s: 3, c: 32](i32(X[p + r, q + s, c]) * i32(W[r, s, c, o]))
+        return Y
+        """,
+    "window with signs": """
+        input X: i8[32, 9, 37]
+        constant W: i8[24, 32, 3, 3]
+        Y[o: 24, p: 4, q: 18] = sum[c: 32, r: 3, s: 3](i32(X[c, 2 * p + r, 2 * q + s]) * i32(W[o, c, r, s]))
+        return Y
+        """,
+}
+
+
+def with_dots(task: Task) -> list[Sketch]:
+    return [
+        sketch for sketch in task.sketches if "rewrite(dot_words" in sketch.text or "rewrite(bf16_dots" in sketch.text
+    ]
+
+
+def llvm_of(name: str, target: str) -> str:
+    task = Task.of(parse(PROGRAMS[name]), TARGETS[target], 1)
+    sketch = with_dots(Task.of(parse(PROGRAMS[name]), HAVING, 1))[0]
+    values = random_config(task, sketch, np.random.default_rng(0))
+    assert values is not None
+    return build(task.program, sketch, values, task.target, 1, texts=True).texts["llvm"]
+
+
+@pytest.mark.parametrize("text", TARGETS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sketches_are_right(name: str, text: str) -> None:
+    target = TARGETS[text]
+    if missing_here(target):
+        pytest.skip(f"this machine has no {', '.join(missing_here(target))}")
+    rng = np.random.default_rng(0)
+    found = with_dots(Task.of(parse(PROGRAMS[name]), HAVING, 1))
+    assert found
+    for sketch in [found[n] for n in rng.permutation(len(found))[:MOST]]:
+        task = Task.of(parse(PROGRAMS[name]), target, int(rng.integers(1, 3)))
+        values = random_config(task, sketch, rng)
+        assert values is not None, sketch.title
+        wrong = complaint(task, sketch, values, 1, at_end=bool(rng.integers(2)))
+        assert wrong is None, f"{sketch.title} {values}: {wrong}"
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.integers(8, 50), st.integers(16, 90), st.integers(16, 100), st.sampled_from(KINDS),
+    st.booleans(), st.integers(0, 2**32),
+)  # fmt: skip
+def test_products_of_any_size_are_right(m: int, n: int, k: int, kinds: str, constant: bool, seed: int) -> None:
+    target = next(target for target in (HAVING, *TARGETS.values()) if not missing_here(target))
+    rng = np.random.default_rng(seed)
+    program = parse(product(*kinds.split(), m=m, n=n, k=k, kind="constant" if constant else "input"))
+    found = with_dots(Task.of(program, HAVING, 1))
+    assume(found)
+    task, sketch = Task.of(program, target, int(rng.integers(1, 3))), found[rng.integers(len(found))]
+    values = random_config(task, sketch, rng)
+    assert values is not None, sketch.title
+    note(f"{sketch.title} {values}, {task.threads} threads")
+    assert complaint(task, sketch, values, seed % 1000, at_end=bool(rng.integers(2))) is None
+
+
+def exactly(kinds: str, left: np.ndarray, right: np.ndarray) -> None:
+    """All results are those of NumPy in i64, modulo 2^32."""
+    target = next(target for target in (HAVING, *TARGETS.values()) if not missing_here(target))
+    task = Task.of(parse(product(*kinds.split(), left.shape[0], right.shape[1], left.shape[1])), target, 2)
+    sketch = with_dots(Task.of(task.program, HAVING, 2))[0]
+    values = random_config(task, sketch, np.random.default_rng(3))
+    assert values is not None
+    (found,) = run(build(task.program, sketch, values, target, 2), task, [left, right], at_end=True)
+    truth = (left.astype(np.int64) @ right.astype(np.int64)).astype(np.int32)
+    np.testing.assert_array_equal(found, truth)
+
+
+@pytest.mark.parametrize("kinds", ["u8 i8", "i8 i8", "u8 u8", "i8 u8"])
+def test_every_product_of_two_bytes_is_exact(kinds: str) -> None:
+    """Row i has one byte in all places but for its shift by place, column j another one: all 65,536 pairs meet."""
+    a, b = (np.arange(256).astype(np.uint8).view(DTYPES[kind].numpy) for kind in kinds.split())
+    exactly(kinds, np.repeat(a[:, None], 17, axis=1), np.repeat(b[None, :], 17, axis=0))
+
+
+@pytest.mark.parametrize("kinds", ["u8 i8", "i8 i8", "u8 u8", "i8 u8", "i16 i16"])
+def test_nothing_saturates_at_the_ends_of_a_type(kinds: str) -> None:
+    """Four products of 255 and -128, or two of -32768 with itself, are more than a half of 16 bits, or a sum of 32, holds."""
+    ends = [np.array([np.iinfo(DTYPES[kind].numpy).min, np.iinfo(DTYPES[kind].numpy).max]) for kind in kinds.split()]
+    rng = np.random.default_rng(0)
+    left = ends[0][rng.integers(0, 2, (16, 130))]
+    right = ends[1][rng.integers(0, 2, (130, 48))]
+    left[0], right[:, 0], left[1], right[:, 1] = ends[0][0], ends[1][0], ends[0][1], ends[1][1]
+    first, second = (DTYPES[kind].numpy for kind in kinds.split())
+    exactly(kinds, left.astype(first), right.astype(second))
+
+
+@pytest.mark.parametrize("name", ["u8 s8", "s8 s8", "u8 u8", "s16 s16", "bf16"])
+def test_the_instruction_is_there_where_the_target_has_it(name: str) -> None:
+    instruction = {"s": "vpdpw", "b": "dpbf16"}.get("b" if "bf16" in name else "s" if "16" in name else "", "vpdpbusd")
+    assert instruction in llvm_of(name, "x86:avx512+avx512vnni+avx512bf16")
+    assert instruction not in llvm_of(name, "x86:avx512")
+
+
+def test_targets_without_an_instruction_have_the_sketches_that_they_had() -> None:
+    for text in ("x86:avx512", "x86:avx2", "x86:sse2", "aarch64:neon", "cuda:sm_90a"):
+        for program in PROGRAMS.values():
+            assert not with_dots(Task.of(parse(program), parse_target(text), 1))
+
+
+def test_infinities_and_nan_of_bfloat16_are_those_of_the_program() -> None:
+    if missing_here(HAVING):
+        pytest.skip("this machine has no such instructions")
+    task = Task.of(parse(PROGRAMS["bf16"]), HAVING, 1)
+    rng = np.random.default_rng(0)
+    special = np.array([0x7F80, 0xFF80, 0x7FC0, 0x8000, 0x0000], np.uint16)  # inf, -inf, NaN, -0, 0
+    arrays = []
+    for declared in task.program.inputs:
+        values = (rng.standard_normal(declared.tensor.shape).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        places = rng.random(declared.tensor.shape) < 0.01
+        values[places] = rng.choice(special, int(places.sum()))
+        arrays.append(values.view(declared.tensor.dtype.numpy))
+    for sketch in with_dots(task)[:4]:
+        values = random_config(task, sketch, rng)
+        assert values is not None
+        assert complaint(task, sketch, values, 0, inputs=arrays) is None, sketch.title
+
+
+def test_numbers_below_the_least_normal_one_are_off_by_no_more_than_is_stated() -> None:
+    """docs/accuracy.md; in strict kernels they are what they are."""
+    if missing_here(HAVING):
+        pytest.skip("this machine has no such instructions")
+    task, rng = Task.of(parse(PROGRAMS["bf16"]), HAVING, 1), np.random.default_rng(0)
+    bits = [rng.integers(0, 1 << 7, declared.tensor.shape, np.uint16) for declared in task.program.inputs]  # subnormal
+    large = rng.random(bits[0].shape) < 0.5
+    bits[0][large] = 0x4000  # 2.0
+    floats = [(b.astype(np.uint32) << 16).view(np.float32).astype(np.float64) for b in bits]
+    truth = floats[0] @ floats[1]
+    arrays = [b.view(d.tensor.dtype.numpy) for b, d in zip(bits, task.program.inputs, strict=True)]
+    sketch = with_dots(task)[0]
+    values = random_config(task, sketch, rng)
+    assert values is not None
+    (found,) = run(build(task.program, sketch, values, HAVING, 1), task, arrays, at_end=True)
+    bound = bits[0].shape[1] * 2.0**-126 * (2 + floats[0].max() + floats[1].max())
+    assert np.abs(truth).max() > 0 and (np.abs(found - truth) <= bound).all()
+    assert not with_dots(Task.of(task.program, HAVING, 1, "strict"))

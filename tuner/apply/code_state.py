@@ -1,0 +1,33 @@
+"""Which code decides what is picked: what is kept of its decisions holds for that code alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from ...codegen.backends.cpu import builder_version
+from ...common.kept_files import key_of
+
+_DECIDING = ("targets", "tensor", "schedules", "cost_model", "tuner")  # rules, models, and the search
+
+
+@cache
+def code_state() -> str:
+    """A key of the builder and of all files that decide. They are told apart by size and time: reading them takes longer."""
+    root = __package__.partition(".")[0]
+    folders = (Path(next(iter(import_module(f"{root}.{name}").__path__))) for name in _DECIDING)
+    return key_of(builder_version(), *(line for folder in folders for line in _files(folder)))
+
+
+def _files(folder: Path) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        if entry.is_dir():
+            yield from _files(Path(entry.path))
+        elif entry.name.endswith(".py"):
+            facts = entry.stat()
+            yield f"{entry.path} {facts.st_size} {facts.st_mtime_ns}"

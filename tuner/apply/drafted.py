@@ -1,0 +1,70 @@
+"""What the analytic model drafts for a task, kept on disk: a draft takes about a second, and comes out the same as long as the
+task, the ceilings of the machine and the code do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...common.kept_files import KeptFiles, key_of
+from ...common.settings import CACHE
+from ...schedules.sketch import UNSCHEDULED, Sketch, parse_sketch
+from ...schedules.space import Value
+from ...schedules.task import Task
+from ...targets.ceilings import Ceilings
+from .code_state import code_state
+
+_KIND = b"draft 1\n"
+
+
+Draft = tuple[float, Sketch, Mapping[str, Value]]  # predicted seconds, and of what
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """The best of each structure, the best of all first: predicted seconds, sketch ("" for the unscheduled nest), config."""
+
+    found: Sequence[tuple[float, str, Mapping[str, Value]]]
+
+    @staticmethod
+    def of(found: Sequence[Draft]) -> Drafted:
+        """What is kept of a draft."""
+        return Drafted([(s, sketch.text if sketch.steps else "", dict(c)) for s, sketch, c in found])
+
+    def read(self) -> Iterator[Draft]:
+        """The drafts, each read when it is asked for: mostly that is the first alone."""
+        for seconds, text, config in self.found:
+            yield seconds, parse_sketch(text) if text else UNSCHEDULED, config
+
+
+def is_kept(task: Task, ceilings: Ceilings) -> bool:
+    """Whether a draft of the task may be there."""
+    return _files().path(_key(task, ceilings)).exists()
+
+
+def kept_draft(task: Task, ceilings: Ceilings) -> Drafted | None:
+    """What was drafted before, or None. Whatever is odd about it makes it none."""
+    content = _files().get(_key(task, ceilings))
+    try:
+        return None if content is None else _read(content)
+    except Exception:
+        return None
+
+
+def keep_draft(task: Task, ceilings: Ceilings, drafted: Drafted) -> None:
+    """Keeps a draft for the next time."""
+    _files().put(_key(task, ceilings), json.dumps(list(drafted.found)).encode())
+
+
+def _files() -> KeptFiles:
+    return KeptFiles(CACHE.value() / "drafts", ".json", _KIND)
+
+
+def _key(task: Task, ceilings: Ceilings) -> str:
+    return key_of(task.text, task.target.text, str(task.threads), task.accuracy, ceilings.to_json(), code_state())
+
+
+def _read(content: bytes) -> Drafted | None:
+    found = [(float(seconds), str(text), dict(config)) for seconds, text, config in json.loads(content)]
+    return Drafted(found) if found else None

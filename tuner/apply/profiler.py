@@ -1,0 +1,46 @@
+"""What `kernel.profile()` says of measured seconds: worked out when somebody asks, and plain data, so that kernels can be
+pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...graph.executor.profile import Cost, Profile, profile_of
+from ...graph.executor.provenance import CallOrigin
+from ...measure.calibrate.calibrate import known_ceilings
+from ...targets.ceilings import Ceilings
+from ...targets.target import Target
+from ...tensor.program import Program
+from ..roofline import program_work
+
+
+@dataclass(frozen=True, slots=True)
+class Profiler:
+    """The calls of a run in order, and the program of each."""
+
+    calls: tuple[CallOrigin, ...]
+    programs: tuple[Program, ...]
+    target: Target
+    threads: int
+
+    def __call__(self, seconds: Sequence[float]) -> Profile:
+        """The profile of a run in which the calls took so long."""
+        ceilings = known_ceilings(self.target, self.threads)
+        return profile_of(self.calls, [cost_of(one, self.target, ceilings) for one in self.programs], seconds)
+
+
+def cost_of(program: Program, target: Target, ceilings: Ceilings) -> Cost:
+    """What the kernel of a program has to do, and what the ceilings allow."""
+    work = program_work(program)
+    arithmetic, memory = work.arithmetic_seconds(ceilings), work.memory_seconds(ceilings)
+    bound = _home(work.bytes, target, ceilings.threads) if memory >= arithmetic else "arithmetic"
+    return Cost(work.flops, work.bytes, max(arithmetic, memory), bound)
+
+
+def _home(size: int, target: Target, threads: int) -> str:
+    """The nearest cache that holds so many bytes, shared out among the threads, or memory."""
+    for level, cache in enumerate(target.caches, 1):
+        if size <= cache.bytes * max(1, threads // cache.shared_by):
+            return f"L{level}"
+    return "memory"
