@@ -1,7 +1,7 @@
 """Target: a kind of processor as features and sizes, not as a marketing name. And its text form.
 
     target   = "host" | kind | kind ":" level { "+" extension } { ";" name "=" value }
-    kind     = the name of a backend: "x86" | "aarch64" | "riscv64" | "cuda"
+    kind     = the name of a backend (isa.py): "x86" | "aarch64" | "riscv64" | "cuda" | "amdgpu"
     name     = "vector" (bits) | "fma" | "load" | "store" (vectors per cycle) | "cores" | "l1" | "l2" | "l3" | "triple"
     cache    = size [ "/" line [ "/" cores that share it ] ]           sizes in bytes, with K or M
 
