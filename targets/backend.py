@@ -3,6 +3,7 @@
     threads    blocks, warps and lanes: how wide they are (Multiprocessor), where kernels are launched over them
     memory     caches and what a multiprocessor holds; address spaces and limits of scopes (emission.py)
     passes     the name of its list in codegen/pipeline.py, and of its rules in schedules/auto.py
+    matrices   rows of matrix_instructions.py, by the features that a level has
     emission   the intrinsics, conventions and address spaces of its kernels (emission.py)
     devices    how its devices are found, and which driver runs its kernels (devices.py of its folder)
 
