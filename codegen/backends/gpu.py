@@ -84,14 +84,11 @@ def _kernel(
 def _global(buffer: Buffer, plan: MemoryPlan, text: FunctionText, emission: Emission) -> BufferPointer:
     if buffer.scope is Scope.TABLE:
         return BufferPointer(buffer, table_name(buffer), emission.pointer("table"))
-    base, pointer, offset = (
-        f"%{buffer.scope.value}",
-        emission.pointer("global"),
-        (plan.prepared | plan.workspace)[buffer.name],
-    )
-    return BufferPointer(
-        buffer, text.pure(f"getelementptr i8, {pointer} {base}, i64 {offset}") if offset else base, pointer
-    )
+    base, pointer = f"%{buffer.scope.value}", emission.pointer("global")
+    offset = (plan.prepared | plan.workspace)[buffer.name]
+    if offset:
+        base = text.pure(f"getelementptr i8, {pointer} {base}, i64 {offset}")
+    return BufferPointer(buffer, base, pointer)
 
 
 @lru_cache(maxsize=8)
