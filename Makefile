@@ -10,7 +10,7 @@ PACKAGES := common targets tensor schedules codegen cost_model runtime graph mea
 # Hundreds of child processes start in tests: each would compile the package anew where the environment forbids to keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-slow gpu-check lint format types wheel records clean
+.PHONY: install demo test test-slow coverage gpu-check lint format types wheel records clean
 
 # Type checkers cannot see that the top folders are installed as tilesmith.*: links show them the installed shape, and a .pth
 # file shows the links to those that look at this environment.
@@ -49,6 +49,10 @@ test: lint types
 
 test-slow: $(VENV)/.tested
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'slow or hypothesis' --hypothesis-profile new --timeout 900
+
+# Lines and branches of the product that tests run, in child processes too; fails below 92 %. Twice as long as the tests alone.
+coverage: $(VENV)/.tested
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 600 --cov --cov-report=term
 
 # Kernels on this machine's GPU: right by the oracle, and how fast next to torch, where that is installed. Under 8 minutes.
 gpu-check: install

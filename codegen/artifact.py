@@ -80,5 +80,5 @@ class Artifact:
 
 
 def entry_name(symbol: str, number: int) -> str:
-    """How the code of a model names the entry of its kernel of this number; `_prepare` behind it: that function's."""
+    """Says how the code of a model names the entry of its kernel of this number; `_prepare` behind it: that function's."""
     return f"{symbol}.kernel{number}"

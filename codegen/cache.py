@@ -35,7 +35,7 @@ class ArtifactCache:
         self._files = KeptFiles(folder, ".artifact", _FORMAT)
 
     def path(self, key: str) -> Path:
-        """Where the entry of a key is."""
+        """Says where the entry of a key is."""
         return self._files.path(key)
 
     def get(self, key: str) -> Artifact | None:

@@ -33,20 +33,20 @@ from .emulator.kernels import compile_emulated
 from .ir.loop_ir import LoopProgram
 from .ir.printing import print_loops
 from .lower.lower import lower
-from .passes.asked_apart import asked_apart
 from .passes.barriers import barriers
 from .passes.keep_small_serial import keep_small_serial
 from .passes.lift_branches import lift_branches
 from .passes.reciprocals import reciprocals
 from .passes.run import Pass, run_passes, verified
 from .passes.run_together import run_together
+from .passes.split_exceptional import split_exceptional
 from .passes.whole_copies import whole_copies
 from .passes.whole_ranges import whole_ranges
 
 
 @dataclass(frozen=True, slots=True)
 class PassContext:
-    """What passes over a whole program may ask for."""
+    """Holds what passes over a whole program may ask for."""
 
     tree: LoopTree
     target: Target
@@ -67,7 +67,8 @@ def _keep_small_serial(loops: LoopProgram, of: PassContext) -> LoopProgram:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """From a loop tree to machine code, for one kind of backend. The fields stand in the order in which things are done."""
+    """Leads from a loop tree to machine code, for one kind of target. The fields stand in the order in which things are
+    done."""
 
     lower: Callable[[LoopTree, Target, str], LoopProgram]
     program: tuple[Callable[[LoopProgram, PassContext], LoopProgram], ...]  # what comes out is what people are shown
@@ -86,7 +87,7 @@ PROCESSOR = Steps(
     ),
     # Nests are compared here: one that another candidate had is compiled already, and what follows is not done again.
     nest=(
-        asked_apart,  # where nobody asks for exceptional values, the end of a tile chooses nothing
+        split_exceptional,  # where nobody asks for exceptional values, the end of a tile chooses nothing
         reciprocals,  # quotients by what stays the same in a loop become products
         lift_branches,  # branches move out of what is written out
         whole_copies,  # copies run without conditions that hold throughout
@@ -118,7 +119,7 @@ PASSES = {"processor": PROCESSOR, "gpu": GPU}  # by the name that a backend has 
 
 
 def steps_of(target: Target) -> Steps:
-    """Which list a target follows."""
+    """Says which list a target follows."""
     return EMULATOR if target.is_emulator else PASSES[target.backend.passes]
 
 
@@ -189,7 +190,7 @@ def build(
 def build_candidate(
     program: str, sketch: str, config: Mapping[str, Value], target: str, threads: int, texts: bool = False
 ) -> Artifact:
-    """As `build`, from texts: all that another process needs. An empty sketch is the unscheduled nest."""
+    """Works as `build`, from texts: all that another process needs. An empty sketch is the unscheduled nest."""
     return build(
         _program(program), _sketch(sketch) if sketch else UNSCHEDULED, config, parse_target(target), threads, texts
     )

@@ -27,7 +27,7 @@ from .settings import DEBUG, DUMP
 
 
 class DebugLevel(IntEnum):
-    """What a text tells; see the head of this file."""
+    """Says what a text tells; see the head of this file."""
 
     TASK = 1
     TRIAL = 2
@@ -41,7 +41,7 @@ _SUFFIX = {DebugLevel.LLVM: "ll", DebugLevel.ASSEMBLY: "s"}
 
 
 def wanted(level: DebugLevel) -> bool:
-    """Whether `show` at this level would do anything: ask before work that only `show` needs."""
+    """Says whether `show` at this level would do anything: ask before work that only `show` needs."""
     return level <= DEBUG.value() or _folder(level) is not None
 
 

@@ -25,7 +25,7 @@ os.register_at_fork(after_in_child=_note)
 
 
 def with_team(work: Callable[[], Result]) -> Result:
-    """What `work` returns: done in this thread, or, where it came out of a fork, in a new one."""
+    """Returns what `work` returns: done in this thread, or, where it came out of a fork, in a new one."""
     if not _forked or threading.get_ident() != _forked[-1]:
         return work()
     with ThreadPoolExecutor(1) as pool:

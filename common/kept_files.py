@@ -38,7 +38,7 @@ class KeptFiles:
     kind: bytes
 
     def path(self, key: str) -> Path:
-        """Where the entry of a key is."""
+        """Says where the entry of a key is."""
         return self.folder / key[:2] / f"{key}{self.suffix}"
 
     def get(self, key: str) -> bytes | None:

@@ -39,7 +39,7 @@ def read_private(path: Path) -> bytes | None:
 
 
 def is_private(path: Path) -> bool:
-    """Whether there is a file that only this user could write. One that others could write is told once."""
+    """Says whether there is a file that only this user could write. One that others could write is told once."""
     try:
         return _trusted(path.stat(), path)
     except (OSError, ValueError):

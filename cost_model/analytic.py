@@ -87,7 +87,7 @@ def predict(tree: LoopTree, target: Target, threads: int, ceilings: Ceilings, co
 
 
 def seconds(analysis: Analysis, target: Target, threads: int, ceilings: Ceilings, count: int) -> NDArray[np.float64]:
-    """As `predict`, from an analysis that exists already."""
+    """Works as `predict`, from an analysis that exists already."""
     total = total_seconds(analysis, target, threads, ceilings)
     return np.broadcast_to(np.asarray(total, dtype=np.float64), (count,)).copy()
 
@@ -129,7 +129,7 @@ def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, thread
 
 
 def _together(nest: NestAnalysis, terms: list[Value], writing: Value) -> Value:
-    """From the seconds of computing, caches and memory to those of the whole. `writing`: of memory, what is written."""
+    """Makes the seconds of the whole of those of computing, caches and memory. `writing`: of memory, what is written."""
     if nest.passes:
         row = np.maximum(nest.moved[0].read / np.maximum(nest.rows, 1.0), 1.0)
         covered, hinted = np.minimum(UNASKED / row, 1.0), np.minimum(nest.ahead / row, 1.0)
@@ -273,7 +273,7 @@ def far_costs(ceilings: Ceilings, bytes: Value) -> tuple[Value, Value, Value]:
 
 
 def _speed(curve: Curve, bytes: Value) -> Value:
-    """As Ceilings.bandwidth_at, of many sizes at once."""
+    """Works as Ceilings.bandwidth_at, for many sizes at once."""
     sizes, speeds = np.log(np.asarray(curve, dtype=np.float64)).T
     found: Value = np.exp(np.interp(np.log(np.maximum(bytes, 1.0)), sizes, speeds))
     return found

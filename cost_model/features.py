@@ -60,7 +60,7 @@ def features(tree: LoopTree, target: Target, threads: int, count: int) -> NDArra
 
 
 def feature_table(analysis: Analysis, target: Target, threads: int, count: int) -> NDArray[np.float32]:
-    """As `features`, from an analysis that exists already."""
+    """Works as `features`, from an analysis that exists already."""
     table = np.empty((count, len(FEATURE_NAMES)), dtype=np.float32)
     for number, value in enumerate(feature_values(analysis, target, threads)):
         table[:, number] = value
@@ -86,7 +86,8 @@ def feature_values(analysis: Analysis, target: Target, threads: int) -> Iterator
 
 
 def _memory(analysis: Analysis, cycles: Value) -> Iterator[Value]:
-    """Of each cache level: traffic over the bytes that are needed at least, accesses over traffic, working set, demand."""
+    """Yields for each cache level: traffic over the bytes that are needed at least, accesses over traffic, working set,
+    demand."""
     accessed = total_of([(w.loads + w.stores) * 64.0 * w.width for nest in analysis.nests for _, w in nest.work])
     for number in range(LEVELS):
         if number >= len(analysis.caches):

@@ -43,7 +43,7 @@ def real(extent: Extent) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class IndexSpan:
-    """How many values an index takes over a box: 1 + sum(|coefficient| * (size of the axis - 1)) + the inner spans.
+    """Says how many values an index takes over a box: 1 + sum(|coefficient| * (size of the axis - 1)) + the inner spans.
 
     `inner`: (|coefficient|, span, divisor, kept): the span of `x // divisor` (kept = 0) or of `x % kept`.
     """
@@ -76,7 +76,7 @@ class IndexSpan:
 
 
 def _blocks(span: IndexSpan, steps: Value, divisor: int) -> Value:
-    """How many more values than one x // divisor takes while x moves by `steps`.
+    """Says how many more values than one x // divisor takes while x moves by `steps`.
 
     The pieces of an axis begin at multiples of their size: one that is a multiple of the divisor, or divides it, begins where
     a block begins, or ends where one ends.
@@ -183,12 +183,12 @@ class Access:
 
     @property
     def crowds(self) -> bool:
-        """Whether rows can lie at strides that share much with a page."""
+        """Says whether rows can lie at strides that share much with a page."""
         return any(gcd(stride, int(PAGE)) >= 256 for stride in self.strides)
 
     @property
     def collides(self) -> bool:
-        """Whether neighbouring rows begin at the same few places of a first-level cache."""
+        """Says whether neighbouring rows begin at the same few places of a first-level cache."""
         return bool(self.strides) and gcd(self.strides[-1], int(PAGE)) >= COLLIDING
 
     def crowding(self, extents: list[Value], line: int) -> Value:

@@ -19,7 +19,7 @@ from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops
 from ..schedules.plan.loops import LoopPlan
 from ..schedules.plan.stage import Plan, StagePlan
 from ..schedules.useful import ends_early, share
-from ..tensor.exceptional import asked_for
+from ..tensor.exceptional import exceptional_condition
 from ..tensor.expr import Read, variables
 from ..tensor.indices.forms import affine
 from ..tensor.program import Stage
@@ -115,7 +115,9 @@ def levels(tree: LoopTree, plan: Plan | None = None) -> Levels:
     plan = one_plan(tree, gpu=False) if plan is None else plan
     boxes = {s.stage: box_axes(tree, s.stage, s.at) for s in tree.stages if s.at is not None}
     kept = [
-        name for name, stage in plan.stages.items() if not stage.prepared and asked_for(tree.definition(name)) is None
+        name
+        for name, stage in plan.stages.items()
+        if not stage.prepared and exceptional_condition(tree.definition(name)) is None
     ]
     return Levels(tree, plan, {name: _stage(tree, plan, name) for name in kept}, boxes)
 
@@ -154,7 +156,7 @@ def _straight(stage: StageLoops, full: tuple[bool, ...]) -> int:
 
 
 def _runs_once(loop: Loop) -> bool:
-    """Whether it is no loop in the code: what splitting an axis by its own extent leaves."""
+    """Says whether it is no loop in the code: what splitting an axis by its own extent leaves."""
     return loop.kind is LoopKind.SERIAL and isinstance(loop.extent, int) and loop.extent == 1
 
 

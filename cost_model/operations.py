@@ -73,7 +73,7 @@ def slots(
 
 
 def guarded_reads(stage: Stage) -> frozenset[Read]:
-    """What a stage reads only where a condition holds that is known without reading."""
+    """Returns what a stage reads only where a condition holds that is known without reading."""
     found = set()
     for expression in stage.expressions:
         for node in walk(expression):
@@ -91,10 +91,10 @@ def _cost(name: str, args: tuple[Expr, ...]) -> float:
 
 
 def _is_guarded(args: tuple[Expr, ...]) -> bool:
-    """Whether a select is a load under a mask, which sets the other lanes to 0 by itself."""
+    """Says whether a select is a load under a mask, which sets the other lanes to 0 by itself."""
     return isinstance(args[1], Read) and isinstance(args[2], Const) and not args[2].value and not reads(args[0])
 
 
 def _known(condition: Expr, written_out: Axes) -> bool:
-    """Whether a condition depends on nothing but axes that are written out."""
+    """Says whether a condition depends on nothing but axes that are written out."""
     return variables(condition) <= written_out and not reads(condition)

@@ -20,7 +20,8 @@ PRIVATE = (Scope.REGISTER, Scope.STACK, Scope.SCRATCH)
 
 
 def told_apart(gpu: bool) -> Callable[[Home], object]:
-    """What a model tells apart of homes: memory from registers, on a GPU what a block shares from what is a thread's own."""
+    """Returns what a model tells apart of homes: memory from registers, on a GPU what a block shares from what is a thread's
+    own."""
     if gpu:
         return lambda home: Scope.REGISTER if home.scope in PRIVATE else home.scope
     return lambda home: home.scope is Scope.REGISTER
@@ -29,7 +30,8 @@ def told_apart(gpu: bool) -> Callable[[Home], object]:
 def for_each_plan(
     tree: LoopTree, gpu: bool, count: int, walk: Callable[[LoopTree, Plan, int], NDArray[Any]]
 ) -> NDArray[Any]:
-    """What a walk gives, a row for each of `count` candidates: one walk for those of each plan, with their numbers alone."""
+    """Returns what a walk gives, a row for each of `count` candidates: one walk for those of each plan, with their numbers
+    alone."""
     plan = plan_of(tree, gpu)
     asked = questions(plan, told_apart(gpu))
     if not asked:

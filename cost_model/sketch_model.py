@@ -77,7 +77,7 @@ class SketchModel:
         return self._analyses[answers]
 
     def _seconds(self, answers: Answers) -> Player:
-        """What gives the seconds of those candidates whose plan has these answers."""
+        """Returns what gives the seconds of those candidates whose plan has these answers."""
         if answers not in self._players_of_seconds:
             seconds = total_seconds(self._analysis(answers), self._target, self._threads, self._ceilings)
             self._players_of_seconds[answers] = self._recording.player([seconds])

@@ -39,7 +39,7 @@ Flow = tuple[str, bool]  # a tensor, and whether its bytes leave the cache (True
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What is touched of one tensor at some level: bytes of lines; how many times more cache they need because of their
+    """Holds what is touched of one tensor at some level: bytes of lines; how many times more cache they need because of their
     strides; for tensors whose rows collide, the pages they lie in, and how many times as many translations these take."""
 
     moved: Value
@@ -50,7 +50,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class NestTraffic:
-    """Of one nest: the bytes of each flow for each cache; `boxes`: what the whole nest touches of each tensor.
+    """Counts, for one nest, the bytes of each flow for each cache; `boxes`: what the whole nest touches of each tensor.
 
     `streamed`: tensor -> 1 where its stores bypass the caches, else 0.
     `late`: lines that are asked for when they are needed, and no earlier, where nothing of them is in the second cache.
@@ -133,7 +133,7 @@ class TrafficWalk:
                 self._collect(inner, self._sizes_below(inner, sizes), 0, found)
 
     def _sizes_below(self, inner: StageLevels, sizes: Sizes) -> Sizes:
-        """As Levels.below, remembered axis by axis so that what did not change keeps its identity."""
+        """Works as Levels.below, remembered axis by axis so that what did not change keeps its identity."""
         found: dict[str, Value] = {}
         for axis, box in self.levels.boxes[inner.name].items():
             used = [sizes[outer] for outer, _ in box.terms]
@@ -176,7 +176,7 @@ class TrafficWalk:
         return moved
 
     def _together(self, runs: Value, moved: dict[Flow, list[Value]], boxes: dict[str, Box]) -> None:
-        """What several stages touch in one run of a level comes once, if it survives from the first to the last of them."""
+        """Counts what several stages touch in one run of a level once, if it survives from the first to the last of them."""
         working_set: Value = sum((box.moved for box in boxes.values()), 0.0)
         for number, cache in enumerate(self.caches):
             kept = survives(working_set / (cache.bytes / np.minimum(self.threads, float(cache.shared_by))))
@@ -210,7 +210,7 @@ class TrafficWalk:
         inside: dict[str, Box],
         outside: dict[str, Box],
     ) -> None:
-        """From the flows of a level to those of the level around the loop that opens it."""
+        """Makes of the flows of a level those of the level around the loop that opens it."""
         parallel = stage.loops.loops[level - 1].kind in PARALLEL
         runs = stage.trips[level - 1]
         working_set: Value = sum((box.moved for box in inside.values()), 0.0)
@@ -242,7 +242,7 @@ class TrafficWalk:
                     found[tensor] = found[tensor] - part * (found[tensor] - np.minimum(fewer, found[tensor]))
 
     def _copies(self, cache: Cache, runs: Value) -> Value:
-        """How many caches of a level share one run of a parallel loop: what all threads read enters each of them."""
+        """Says how many caches of a level share one run of a parallel loop: what all threads read enters each of them."""
         return np.maximum(self.threads / (float(cache.shared_by) * np.maximum(runs, 1.0)), 1.0)
 
 

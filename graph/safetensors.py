@@ -29,7 +29,7 @@ _ALIGNED = 64  # bytes, for kernels that read constants where they lie in the fi
 
 @dataclass(frozen=True)
 class Arrays:
-    """What a file holds: arrays with their dtypes, and texts by name."""
+    """Holds what a file holds: arrays with their dtypes, and texts by name."""
 
     arrays: Mapping[str, tuple[DType, Array]]
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +58,8 @@ def write_arrays(path: Path, content: Arrays) -> None:
 
 
 def read_arrays(path: Path) -> Arrays:
-    """What a file holds; arrays lie in the mapped file and are not written to. Errors: ArgumentError for another file."""
+    """Returns what a file holds; arrays lie in the mapped file and are not written to. Errors: ArgumentError for another
+    file."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

@@ -30,7 +30,7 @@ def pack(arrays: Mapping[str, Array]) -> bytes:
 
 @lru_cache(maxsize=8)
 def digest(packed: bytes) -> str:
-    """What such bytes are known by; "" for none."""
+    """Returns what such bytes are known by; "" for none."""
     return hashlib.sha256(packed).hexdigest()[:32] if packed else ""
 
 

@@ -252,7 +252,7 @@ class LocalRunner(AtEnd):
                 timer.give(WorkItem(contender, contender.request(limit, reference), self._limits.of_run(limit)))
 
     def _waits(self) -> bool:
-        """Whether the reference of the next contender is still being built."""
+        """Says whether the reference of the next contender is still being built."""
         return bool(self._built) and any(map(self._builders.holds, self._references.coming(self._built[0].job)))
 
     def _limit_of(self, job: Job) -> float | None:
@@ -331,7 +331,7 @@ def _starter(
 
 
 def _threads_of(timer: Station) -> int:
-    """How many threads the kernels have that a timer is busy with."""
+    """Says how many threads the kernels have that a timer is busy with."""
     tag = timer.current.tag
     contenders = [tag] if isinstance(tag, _Contender) else tag.running.values()
     return max(contender.job.threads for contender in contenders)
@@ -342,15 +342,15 @@ def _device_of(target: str) -> str:
 
 
 def _wears_out(answer: Any) -> bool:
-    """Whether a timer is replaced after this answer: a kernel that was wrong may have written anywhere, and so may what broke
-    its device."""
+    """Says whether a timer is replaced after this answer: a kernel that was wrong may have written anywhere, and so may what
+    broke its device."""
     ends = answer if isinstance(answer, tuple) else (answer,)
     harmless = (Status.OK, Status.UNSTABLE, Status.COMPILE_ERROR, Status.OUT_OF_MEMORY)
     return any(end.status not in harmless or _lost_device(end) for end in ends)
 
 
 def _lost_device(end: Measurement) -> bool:
-    """Whether a trial found its device broken by something before it."""
+    """Says whether a trial found its device broken by something before it."""
     return end.failure is not None and end.failure.stage == DEVICE
 
 

@@ -50,7 +50,7 @@ def machine_key(identity: str) -> str:
 
 
 def _model(path: Path) -> dict[str, str]:
-    """What the first processor says about its model; empty where the system does not tell."""
+    """Returns what the first processor says about its model; empty where the system does not tell."""
     try:
         first = path.read_text().split("\n\n")[0]
     except OSError:

@@ -80,7 +80,7 @@ class ReplayTable:
         return int(self.rows(np.array([positions], dtype=np.int32))[0])
 
     def measurement(self, row: int) -> Measurement:
-        """What the table says of a row; -1 is a candidate that breaks the space's restrictions."""
+        """Returns what the table says of a row; -1 is a candidate that breaks the space's restrictions."""
         if row < 0:
             return Measurement(Status.INVALID, failure=Failure("lower", f"{self.name} has no such configuration"))
         status = _STATUS.get(self.status[row], Status.CRASH)
@@ -142,7 +142,7 @@ class ReplaySpace:
         return np.asarray(self.table.rows(population.choices) >= 0)
 
     def prior(self, population: Population) -> NDArray[np.float64] | None:
-        """Nothing is known beforehand."""
+        """Returns None: nothing is known beforehand."""
         return None
 
     def features(self, population: Population) -> NDArray[np.float32]:

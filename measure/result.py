@@ -13,7 +13,7 @@ from .given import digest
 
 
 class Status(StrEnum):
-    """How a trial ended."""
+    """Says how a trial ended."""
 
     OK = "ok"
     INVALID = "invalid"  # the config breaks a require; found before or at lowering
@@ -26,7 +26,7 @@ class Status(StrEnum):
 
 
 class Purpose(StrEnum):
-    """Why a measurement was made."""
+    """Says why a measurement was made."""
 
     SEARCH = "search"
     CONFIRM = "confirm"
@@ -38,7 +38,7 @@ DEVICE = "device"  # where a trial failed that is not to blame: what was before 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Where a trial failed (lower, compile, load, verify, time, DEVICE) and the message of it."""
+    """Says where a trial failed (lower, compile, load, verify, time, DEVICE) and the message of it."""
 
     stage: str
     message: str
@@ -102,7 +102,7 @@ class Job:
 
 
 class AtEnd:
-    """What is closed at the end of a `with`: the base of runners."""
+    """Closes itself at the end of a `with`: the base of runners."""
 
     def close(self) -> None:
         """Ends all children; safe to call twice."""
@@ -131,7 +131,8 @@ class Continuing(Protocol):
     """A runner that tells all times of a task in the units of one moment, however its machine drifts."""
 
     def go_on_from(self, job: Job, seconds: float) -> None:
-        """Of a task that has no trials here yet: its times are to be in the units in which this job once took so long."""
+        """Follows trials of elsewhere, of a task that has none here yet: its times are to be in the units in which this job
+        once took so long."""
         ...
 
 
@@ -145,7 +146,7 @@ class Runner(Protocol):
 
     @property
     def capacity(self) -> int:
-        """How many jobs should be in flight to keep it busy."""
+        """Says how many jobs should be in flight to keep it busy."""
         ...
 
     def submit(self, job: Job) -> None:

@@ -27,7 +27,7 @@ class Argument:
 
     @property
     def label(self) -> str:
-        """How errors name it."""
+        """Says how errors name it."""
         return f"{self.role} ({self.spec.name})"
 
     @property

@@ -74,7 +74,7 @@ def borrow(value: Any, stream: int = LEGACY) -> Borrowed:
 
 
 def borrow_host(value: Any) -> Borrowed:
-    """As `borrow`, for an object in host memory; `read_only` is told where its library tells it."""
+    """Works as `borrow`, for an object in host memory; `read_only` is told where its library tells it."""
     try:
         capsule = value.__dlpack__(max_version=(1, 0))
     except TypeError:  # a library from before version 1.0
@@ -117,7 +117,7 @@ def _row_major(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def _tensor(capsule: Any) -> _Tensor:
-    """What a capsule describes, in its own memory: as long as the capsule."""
+    """Returns what a capsule describes, in its own memory: as long as the capsule."""
     if _is_versioned(capsule):
         return _versioned(capsule).tensor  # type: ignore[no-any-return]
     return ctypes.cast(_pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents

@@ -75,7 +75,7 @@ def hold(device: Any, placed: Sequence[Placed], stream: int) -> None:
 
 
 def is_host(value: Any) -> bool:
-    """Whether an argument is in host memory."""
+    """Says whether an argument is in host memory."""
     if isinstance(value, np.ndarray):
         return True
     if isinstance(value, DeviceArray) or not hasattr(value, "__dlpack_device__"):

@@ -49,7 +49,7 @@ def _numpy(name: str) -> np.dtype[Any]:
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether a NumPy dtype is the bfloat16 of another package."""
+    """Says whether a NumPy dtype is the bfloat16 of another package."""
     return dtype.kind == "V" and dtype.itemsize == 2 and dtype.name == _BFLOAT16
 
 
@@ -73,7 +73,7 @@ def taken(value: Any) -> tuple[Array, bool]:
 
 
 def giver(value: Any) -> Give | None:
-    """How outputs are handed to somebody who came with `value`; None: as they are, NumPy arrays."""
+    """Says how outputs are handed to somebody who came with `value`; None: as they are, NumPy arrays."""
     if isinstance(value, np.ndarray):
         return partial(_viewed, value.dtype) if is_bfloat16(value.dtype) else None
     if not hasattr(value, "__dlpack__"):

@@ -209,8 +209,9 @@ class Kernel:
         return statistics.median(self._calls(given, target, count) / count for _ in range(_ROUNDS))
 
     def call_seconds(self, *inputs: object) -> tuple[float, ...]:
-        """Of a model: the median seconds of each call of a kernel (`artifact.launches`), in a run of all of them, then of what
-        it copies at the end. `inputs`: by default random ones. Raises ArgumentError for a kernel that is no model."""
+        """Returns, for a model, the median seconds of each call of a kernel (`artifact.launches`), in a run of all of them,
+        then of what it copies at the end. `inputs`: by default random ones. Raises ArgumentError for a kernel that is no
+        model."""
         if not self.artifact.kernels:
             raise ArgumentError(f"{self.artifact.name} is no model", advice="time() is the time of a kernel")
         given = inputs or self._random_inputs()
@@ -221,8 +222,8 @@ class Kernel:
         return tuple(map(statistics.median, zip(*rounds, strict=True)))
 
     def profile(self, *inputs: object) -> Any:
-        """Where the time goes (graph.executor.profile.Profile): a row for each kernel that a run calls, with its layers, share,
-        speed, and what bounds it. `inputs`: by default random ones.
+        """Says where the time goes (graph.executor.profile.Profile): a row for each kernel that a run calls, with its layers,
+        share, speed, and what bounds it. `inputs`: by default random ones.
 
         Kernels of a model are timed while all of it runs, in its team: each finds the caches as those before it leave them. A
         clock is read after each, which takes some 20 ns. Raises ArgumentError for a kernel that `compile` did not make.
@@ -275,7 +276,7 @@ class Kernel:
         return self
 
     def __deepcopy__(self, memo: object) -> Kernel:
-        """As `copy`."""
+        """Works as `copy`."""
         return self
 
     def __repr__(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from math import prod
 
-from ..tensor.exceptional import asked_for
+from ..tensor.exceptional import exceptional_condition
 from ..tensor.expr import Op, Read, Var, variables, walk
 from ..tensor.indices.affine import affine
 from ..tensor.language import MATHEMATICS
@@ -45,7 +45,7 @@ def depends(read: Read, axis: str) -> bool:
 
 def is_anchor(stage: Stage) -> bool:
     """Tells whether a stage is a reduction worth tiling: some spatial axis uses again each operand that it goes over."""
-    if stage.combiner in (None, "fold") or asked_for(stage) is not None:
+    if stage.combiner in (None, "fold") or exceptional_condition(stage) is not None:
         return False
     reduction = {a.name for a in stage.reduction}
     walked = [r for r in stage.reads() if any(depends(r, a) for a in reduction)]
@@ -132,7 +132,7 @@ def finished(program: Program, stage: Stage, taken: Set[str], fits: Callable[[Re
         producer = program.producers.get(read.tensor)
         if producer is None or producer.name in taken or producer.name in program.outputs:
             continue
-        readers = [reader for reader in program.consumers[producer.name] if asked_for(reader) is None]
+        readers = [reader for reader in program.consumers[producer.name] if exceptional_condition(reader) is None]
         if len(readers) == 1 and fits(read, producer):
             found.append(producer)
     return found[0] if len(found) == 1 else None

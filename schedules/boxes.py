@@ -29,11 +29,11 @@ class BoxAxis:
     high: int
 
     def step(self, axis: str) -> int:
-        """How far the points move when those of an outer axis move by one."""
+        """Says how far the points move when those of an outer axis move by one."""
         return next((coefficient for outer, coefficient in self.terms if outer == axis), 0)
 
     def extent(self, sizes: dict[str, Extent]) -> Extent:
-        """How many points, from how many points of each outer axis are covered."""
+        """Says how many points, from how many points of each outer axis are covered."""
         total: Extent = self.high - self.low + 1 - sum(coefficient for _, coefficient in self.terms)
         for axis, coefficient in self.terms:
             size = sizes[axis] if coefficient == 1 else coefficient * sizes[axis]
@@ -64,7 +64,7 @@ def _runs_inside(tree: LoopTree, stage: str, at: tuple[str, str]) -> bool:
 
 
 def axis_forms(tree: LoopTree, stage: str, outer: str) -> dict[str, BoxAxis]:
-    """What one opening of `stage` covers along each of its axes, as a function of the axes of `outer` around it."""
+    """Returns what one opening of `stage` covers along each of its axes, as a function of the axes of `outer` around it."""
     definition = tree.definition(stage)
     if stage == outer:
         return identity_forms(definition)
@@ -76,7 +76,7 @@ def axis_forms(tree: LoopTree, stage: str, outer: str) -> dict[str, BoxAxis]:
 
 
 def identity_forms(stage: Stage) -> dict[str, BoxAxis]:
-    """What a stage covers of itself."""
+    """Returns what a stage covers of itself."""
     return {a.name: BoxAxis(((a.name, 1),), 0, 0) for a in stage.all_axes}
 
 
@@ -136,7 +136,7 @@ def _box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxA
 
 
 def needed_boxes(definition: Stage, readers: Sequence[tuple[Stage, dict[str, BoxAxis]]]) -> dict[str, BoxAxis]:
-    """What readers need of a stage, given what they cover themselves; reductions are whole."""
+    """Returns what readers need of a stage, given what they cover themselves; reductions are whole."""
     needed: dict[str, BoxAxis] = {}
     for reader, forms in readers:
         for number, tensor in enumerate(definition.tensors):

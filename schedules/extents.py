@@ -353,5 +353,5 @@ def _operand(node: ast.AST) -> int | Sym:
 
 
 def symbolic(node: ast.AST) -> Extent:
-    """As `parse_extent`, from a node of an already parsed text."""
+    """Works as `parse_extent`, from a node of an already parsed text."""
     return _from_node(node)

@@ -54,7 +54,7 @@ Argument = Union[str, Extent, StageHandle, LoopHandle]
 
 
 class Tracer(ABC):
-    """What writes steps down."""
+    """Writes steps down."""
 
     @abstractmethod
     def _do(self, op: str, *given: Argument) -> None:

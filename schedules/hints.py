@@ -55,7 +55,7 @@ class Hint:
 
     @property
     def phrases(self) -> tuple[Phrase, ...]:
-        """What an outline shows of it."""
+        """Returns what an outline shows of it."""
         return ((self.WORD, *self._values),)
 
     @property
@@ -96,7 +96,7 @@ class PrefetchAhead(Hint):
 
 @dataclass(frozen=True, slots=True)
 class PrefetchNext(Hint):
-    """What the stage reads of a tensor in the next trip of a loop around it is asked for, spread over the work of this trip."""
+    """Asks for what the stage reads of a tensor in the next trip of a loop around it, spread over the work of this trip."""
 
     WORD: ClassVar[str] = "bring"
     tensor: str
@@ -121,7 +121,7 @@ class Pipeline(Hint):
 
     @property
     def depth(self) -> Extent:
-        """For how many trips of the loop its copies exist, at least 1."""
+        """Counts the trips of the loop for which its copies exist, at least 1."""
         return maximum(self.stages, 1)
 
     @property
@@ -131,7 +131,7 @@ class Pipeline(Hint):
 
     @property
     def phrases(self) -> tuple[Phrase, ...]:
-        """What an outline shows of it: registers only where they are asked for."""
+        """Returns what an outline shows of it: registers only where they are asked for."""
         phrase: Phrase = (self.WORD, self.loop, self.stages)
         if isinstance(self.staged, int) and self.staged == 0:
             return (phrase,)
@@ -162,15 +162,15 @@ class Hints:
     said: tuple[Hint, ...] = ()
 
     def saying(self, hint: Hint) -> Hints:
-        """With one more, which takes the place of an earlier one about the same."""
+        """Returns the hints with one more, which takes the place of an earlier one about the same."""
         return Hints((*(h for h in self.said if (type(h), h.about) != (type(hint), hint.about)), hint))
 
     def changed(self, change: Callable[[Extent], Extent]) -> Hints:
-        """With other numbers."""
+        """Returns the hints with other numbers."""
         return Hints(tuple(hint.changed(change) for hint in self.said)) if self.said else self
 
     def of(self, kind: type[H]) -> tuple[H, ...]:
-        """Those of a kind, also where their numbers ask for nothing."""
+        """Returns the hints of a kind, also where their numbers ask for nothing."""
         return tuple(hint for hint in self.said if isinstance(hint, kind))
 
     @property
@@ -195,7 +195,7 @@ class Hints:
         return self.of(Swizzle)[0].bits if self.of(Swizzle) else 0
 
     def pipeline(self, loop: str) -> Pipeline:
-        """How the copies inside of a loop run ahead: not at all where nothing is said."""
+        """Says how the copies inside of a loop run ahead: not at all where nothing is said."""
         return next((hint for hint in self.of(Pipeline) if hint.loop == loop), Pipeline(loop, 1))
 
 

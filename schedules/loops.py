@@ -24,7 +24,7 @@ from .hints import NOTHING, Hint, Hints
 
 
 class LoopKind(StrEnum):
-    """How the trips of a loop are run; the meaning of each stands at the top of codegen/ir/loop_ir.py."""
+    """Says how the trips of a loop are run; the meaning of each stands at the top of codegen/ir/loop_ir.py."""
 
     SERIAL = "serial"
     UNROLL = "unroll"
@@ -36,7 +36,7 @@ class LoopKind(StrEnum):
 
 
 class Scope(StrEnum):
-    """Where a buffer lives and who sees it."""
+    """Says where a buffer lives and who sees it."""
 
     INPUT = "input"  # argument, read only, given at each call
     CONSTANT = "constant"  # argument of the prepare nests only
@@ -92,7 +92,7 @@ class StageLoops:
         raise KeyError(name)
 
     def position(self, name: str) -> int:
-        """How many loops stand outside of this one. Raises KeyError."""
+        """Says how many loops stand outside of this one. Raises KeyError."""
         for index, loop in enumerate(self.loops):
             if loop.name == name:
                 return index
@@ -191,7 +191,7 @@ class LoopTree:
         self.__dict__.update((name, value) for name, value in known.items() if value is not None)
 
     def chain(self, stage: str) -> Iterator[tuple[StageLoops, int]]:
-        """From a stage outwards: (stage, how many of its loops stand around), ending with the root."""
+        """Goes from a stage outwards: (stage, how many of its loops stand around), ending with the root."""
         current = self.by_stage[stage]
         while current.at is not None:
             outer = self.by_stage[current.at[0]]
@@ -230,7 +230,7 @@ def is_full(tree: LoopTree, stage: StageLoops, loop: Loop) -> bool:
 
 
 def _holds_stages(tree: LoopTree, stage: StageLoops, loop: Loop) -> bool:
-    """Whether a stage runs inside of a loop."""
+    """Says whether a stage runs inside of a loop."""
     inside = stage.loops[stage.position(loop.name) :]
     return any((stage.stage, x.name) in tree.attached for x in inside)
 

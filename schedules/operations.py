@@ -34,7 +34,7 @@ def stage_operations(stage: Stage, bounds: Sequence[Bound]) -> dict[str, int]:
 
 
 def _points_of_step(stage: Stage, expr: Expr) -> int:
-    """How often a fold needs an expression at least: once at each point of the axes that move it, at every step."""
+    """Says how often a fold needs an expression at least: once at each point of the axes that move it, at every step."""
     assert stage.fold is not None
     moving = {stage.reduction[0].name}
     known = dict(stage.fold.locals)

@@ -90,7 +90,7 @@ class Column:
 
 
 class Recording:
-    """What is done to columns. `domains`: the values of each tunable."""
+    """Holds what is done to columns. `domains`: the values of each tunable."""
 
     def __init__(self, domains: Mapping[str, Sequence[int]]) -> None:
         self.domains = [np.array(values, dtype=np.int64) for values in domains.values()]
@@ -112,12 +112,12 @@ class Recording:
         return found
 
     def player(self, results: Sequence[object]) -> Player:
-        """What gives these results (columns, or plain numbers) for any population."""
+        """Returns what gives these results (columns, or plain numbers) for any population."""
         return Player(self, results)
 
 
 def _identity(operand: object) -> object:
-    """What tells operands apart: 1, 1.0 and True are equal, not the same."""
+    """Returns what tells operands apart: 1, 1.0 and True are equal, not the same."""
     kind = type(operand)
     if kind is Column:
         return (Column, operand.number)  # type: ignore[attr-defined]
@@ -211,7 +211,7 @@ class _RecordingReader:
         return len(self.slots) - 1
 
     def _slot(self, operand: object) -> int:
-        """Where a step finds an operand; what stands in a table is looked up by a step of its own."""
+        """Says where a step finds an operand; what stands in a table is looked up by a step of its own."""
         if type(operand) is not Column:
             return self._new(operand)
         number = operand.number
@@ -258,7 +258,7 @@ class _Grid:
         return self._entries[over]
 
     def part(self, inner: Tunables, over: Tunables) -> NDArray[np.intp]:
-        """For each entry of a table, the entry of a table over some of its tunables."""
+        """Returns, for each entry of a table, the entry of a table over some of its tunables."""
         if (inner, over) not in self._parts:
             wide = [n for n in over if self.sizes[n] > 1]  # few, as tables are small: arrays have 64 dimensions at most
             axes = dict(

@@ -38,7 +38,7 @@ def after(sizes: Sizes, stride: Extent) -> Sizes:
 
 
 def visits(sizes: Sizes, stride: Extent) -> Extent:
-    """How many trips a clamped piece of this stride makes, all instances together."""
+    """Says how many trips a clamped piece of this stride makes, all instances together."""
     total: Extent = 0
     for size, count in sizes:
         total = total + count * ceildiv(size, stride)
@@ -46,7 +46,7 @@ def visits(sizes: Sizes, stride: Extent) -> Extent:
 
 
 def instances(sizes: Sizes) -> Extent:
-    """How many instances a distribution counts."""
+    """Says how many instances a distribution counts."""
     total: Extent = 0
     for _, count in sizes:
         total = total + count
@@ -55,7 +55,7 @@ def instances(sizes: Sizes) -> Extent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opening:
-    """How often, and with which sizes, the loops of a stage open.
+    """Says how often, and with which sizes, the loops of a stage open.
 
     The stage is opened `unrelated` * product over axes of (instances of the axis's sizes) times.
     """
@@ -87,7 +87,7 @@ def opening(tree: LoopTree, stage: StageLoops) -> Opening:
 
 
 def _new_sizes(stored: Sizes, stride: Extent, coefficient: int, kept: int) -> Sizes:
-    """What is new in each trip of a loop: in the first of each run what is kept from then on too."""
+    """Returns what is new in each trip of a loop: in the first of each run what is kept from then on too."""
     result: list[tuple[Extent, Extent]] = []
     for size, count in stored:
         first = minimum(size, stride)
@@ -137,13 +137,13 @@ def trips(tree: LoopTree, stage: StageLoops) -> dict[str, Extent]:
 
 
 def openings(tree: LoopTree, stage: StageLoops) -> Extent:
-    """How many times the loops of a stage open."""
+    """Says how many times the loops of a stage open."""
     start = opening(tree, stage)
     return start.unrelated * product([instances(s) for s in start.sizes.values()])
 
 
 def points(tree: LoopTree, stage: StageLoops) -> Extent:
-    """How many times the body of a stage is evaluated, masked lanes included."""
+    """Says how many times the body of a stage is evaluated, masked lanes included."""
     counted = trips(tree, stage)
     return counted[stage.loops[-1].name] if stage.loops else openings(tree, stage)
 
@@ -165,7 +165,7 @@ def stride_at(stage: StageLoops, axis: str, depth: int) -> Extent:
 def box_extents(
     tree: LoopTree, stage: str, at: tuple[str, str], reduction: dict[str, Extent] | None = None
 ) -> dict[str, Extent]:
-    """How many points of each axis an instance of `stage`, attached at a loop, covers at most.
+    """Says how many points of each axis an instance of `stage`, attached at a loop, covers at most.
 
     `reduction`: the extents to use for reduction axes (they may be unknown while a template runs).
     """
@@ -200,7 +200,7 @@ def storage_box(tree: LoopTree, stage: StageLoops) -> dict[str, Extent]:
 
 
 def _overhang(tree: LoopTree, stage: StageLoops, axis: str, reader: StageLoops, index: Expr) -> Extent:
-    """How far register tiles of the reader reach beyond what it needs of an axis of `stage`, which it reads at `index`."""
+    """Says how far register tiles of the reader reach beyond what it needs of an axis of `stage`, which it reads at `index`."""
     around: dict[str, bool] = {}  # axes of the reader that move the box -> whether a loop around the box does
     if stage.at is not None and stage.at[0] == reader.stage:
         loops = reader.loops[: reader.position(stage.at[1]) + 1]
@@ -233,7 +233,7 @@ def _tiles_beside(tree: LoopTree, stage: StageLoops, reader: StageLoops, index: 
 
 
 def _tile_overhang(tree: LoopTree, reader: StageLoops, axis: str, around: bool | None) -> Extent:
-    """How far the tiles along an axis of the reader reach beyond its last point in a box.
+    """Says how far the tiles along an axis of the reader reach beyond its last point in a box.
 
     around: None for a box that does not move with this axis, else whether it moves with a loop of the axis.
     """
@@ -265,7 +265,7 @@ def storage_shape(
 
 
 def storage_extent(stage: StageLoops, loop: Loop, held: dict[str, Extent]) -> Extent:
-    """How many trips of a loop the storage of a copy has room for."""
+    """Says how many trips of a loop the storage of a copy has room for."""
     outermost = stage.pieces(loop.axis)[0]
     return ceildiv(held[loop.axis], loop.stride) if loop is outermost else loop.extent
 

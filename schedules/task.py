@@ -20,7 +20,8 @@ from .sketch import UNSCHEDULED, Sketch
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is tuned. `program` is in canonical form (`Task.of` sees to that); sketches are of its normalised form."""
+    """A program on a target with a number of threads: what is tuned. `program` is in canonical form (`Task.of` sees to that);
+    sketches are of its normalised form."""
 
     program: Program
     target: Target

@@ -38,7 +38,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Multiprocessor:
-    """What one multiprocessor of a GPU holds at a time, and what one block may have (CUDA C++ programming guide, table of
+    """Says what one multiprocessor of a GPU holds at a time, and what one block may have (CUDA C++ programming guide, table of
     compute capabilities). Memory in bytes; registers of 32 bits.
 
     warp: threads that run together. reserved: shared memory that each block costs beside its own. register_grain: in so many
@@ -122,7 +122,7 @@ class Devices:
     local: Callable[[], str] | None = None
 
     def missing(self, level: str) -> str:
-        """What is missing where no device runs code for a level, in words."""
+        """Says what is missing where no device runs code for a level, in words."""
         driver = "with its driver" if self.driver else "and a driver for it, which is not written yet"
         return f"{self.words} that runs {level}, {driver}"
 
@@ -153,7 +153,7 @@ class Backend:
         return next((level for level in self.levels if level.name == name), None)
 
     def allows(self, extension: str, level: Level) -> bool:
-        """Whether `level` may carry `extension`."""
+        """Says whether `level` may carry `extension`."""
         lowest = self.level(self.extensions.get(extension, ""))
         return lowest is not None and self.levels.index(level) >= self.levels.index(lowest)
 

@@ -91,7 +91,7 @@ class Ceilings:
         return _along(self.visits, pages) if self.visits else 0.0
 
     def speed_of_use(self, bytes: float, written: float) -> float:
-        """As `bandwidth_at`, of the loops that use memory in the same way: `written` of the bytes are written."""
+        """Works as `bandwidth_at`, for the loops that use memory in the same way: `written` of the bytes are written."""
         curves = [self.streams[name] for name in ways_of(use_of(bytes, written)) if name in self.streams]
         return max(_along(curve, bytes) for curve in curves or [self.bandwidth])
 

@@ -39,7 +39,7 @@ class IntrinsicCall:
 
 @dataclass(frozen=True, slots=True)
 class LaneExchange:
-    """How a thread gets the value of the lane whose number differs by the xor of {mask}.
+    """Says how a thread gets the value of the lane whose number differs by the xor of {mask}.
 
     before: instructions without effects, whose results the call finds as {0}, {1}, ...; {thread} is the number of the thread.
     calls: what moves 32 bits ({value}), by LLVM type: "i32", and "float" where it need not become bits first.
@@ -73,7 +73,7 @@ class MemoryScope:
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """How the kernels of a backend are written.
+    """Says how the kernels of a backend are written.
 
     intrinsics: what the names of its own intrinsics begin with.
     format: of the code in an artifact. text: the name of its text, which LLVM writes. more: of texts that tools make of that.

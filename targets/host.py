@@ -116,7 +116,7 @@ def usable_cores() -> int:
 
 
 def thread_count(threads: int | None, target: Target) -> int:
-    """How many threads a person means: as given, or all cores of the target; a GPU's kernels are started by one.
+    """Says how many threads a person means: as given, or all cores of the target; a GPU's kernels are started by one.
 
     Errors: ArgumentError for less than one.
     """
@@ -163,7 +163,7 @@ def cpu_list(text: str) -> tuple[int, ...]:
 
 
 def missing_here(target: Target) -> tuple[str, ...]:
-    """What this machine lacks to run code for `target`, in words; empty when it lacks nothing."""
+    """Returns what this machine lacks to run code for `target`, in words; empty when it lacks nothing."""
     if target.is_gpu:
         return _missing_device(target)
     if target.kind != host_kind().name:
@@ -172,7 +172,7 @@ def missing_here(target: Target) -> tuple[str, ...]:
 
 
 def _missing_device(target: Target) -> tuple[str, ...]:
-    """What is missing to run code for a GPU: nothing when some device can run its architecture."""
+    """Says what is missing to run code for a GPU: nothing when some device can run its architecture."""
     devices = target.backend.devices
     if not target.needs_device or devices is None or any(devices.runs(target.level, gpu) for gpu in devices.found()):
         return ()

@@ -24,7 +24,7 @@ DOTS = "_dots"  # behind the names of two element types: sums of their products
 
 
 class InstructionScope(Enum):
-    """Where the sums of an instruction live while it adds to them."""
+    """Says where the sums of an instruction live while it adds to them."""
 
     TILES = "tiles"
     VECTORS = "vectors"
@@ -85,7 +85,7 @@ class MatrixInstruction:
         return 2 * self.m * self.n * self.k
 
     def fits(self, features: Set[str], vector_bits: int) -> bool:
-        """Whether a processor of these features and vectors has it."""
+        """Says whether a processor of these features and vectors has it."""
         return self.features <= features and self.vector_bits == vector_bits
 
 

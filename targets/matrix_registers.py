@@ -11,7 +11,7 @@ Operand = tuple[int, int, int]  # 0 for rows, 1 for columns; which of its tiles;
 
 
 class OperandRegisters:
-    """Which operand each register holds; `uses` is the order in which operands will be taken."""
+    """Says which operand each register holds; `uses` is the order in which operands will be taken."""
 
     def __init__(self, registers: Sequence[int], uses: Sequence[Operand]) -> None:
         self.free = list(registers)

@@ -18,7 +18,7 @@ from .target import Target
 
 
 def distance(a: Target, b: Target) -> float | None:
-    """How far two targets are apart, 0 for equal ones; None where a schedule for one does not serve the other."""
+    """Says how far two targets are apart, 0 for equal ones; None where a schedule for one does not serve the other."""
     if a.kind != b.kind or _registers(a) != _registers(b):
         return None
     pairs = [*zip(_sizes(a), _sizes(b), strict=False), *zip(_ports(a), _ports(b), strict=True)]
@@ -27,7 +27,7 @@ def distance(a: Target, b: Target) -> float | None:
 
 
 def _registers(target: Target) -> tuple[object, ...]:
-    """What has to agree."""
+    """Returns what has to agree."""
     if target.is_gpu:
         return (target.isa.family,)
     return target.vector_bits, target.vector_registers, target.has_masks

@@ -30,7 +30,7 @@ __all__ = ["Cache", "Target", "check_runs_here", "named_targets", "names_gpu", "
 
 
 class Element(Protocol):
-    """What a target needs to know of an element type."""
+    """Holds what a target needs to know of an element type."""
 
     @property
     def bytes(self) -> int:
@@ -86,17 +86,17 @@ class Target:
 
     @property
     def vector_registers(self) -> int:
-        """How many vector registers a function can name."""
+        """Says how many vector registers a function can name."""
         return self.isa.vector_registers
 
     @property
     def has_masks(self) -> bool:
-        """Whether loads and stores under a mask cost no more than plain ones."""
+        """Says whether loads and stores under a mask cost no more than plain ones."""
         return self.isa.has_masks
 
     @cached_property
     def matrix_instructions(self) -> tuple[MatrixInstruction, ...]:
-        """What its cores can multiply at once (matrix_instructions.py)."""
+        """Returns what its cores can multiply at once (matrix_instructions.py)."""
         return instructions_of(frozenset(self.features), self.vector_bits)
 
     @property
@@ -106,40 +106,40 @@ class Target:
 
     @property
     def has_matrix_unit(self) -> bool:
-        """Whether its cores multiply tiles, with vectors as wide as a row of a tile."""
+        """Says whether its cores multiply tiles, with vectors as wide as a row of a tile."""
         return self.matrix_unit is not None
 
     @property
     def is_gpu(self) -> bool:
-        """Whether its kernels are launched on blocks of threads."""
+        """Says whether its kernels are launched on blocks of threads."""
         return self.isa.gpu is not None
 
     @property
     def gpu(self) -> Multiprocessor:
-        """What one of its multiprocessors holds. Only of a GPU."""
+        """Returns what one of its multiprocessors holds. Only of a GPU."""
         found = self.isa.gpu
         assert found is not None
         return found
 
     @property
     def emission(self) -> Emission:
-        """How its kernels are written. Only of a GPU."""
+        """Says how its kernels are written. Only of a GPU."""
         found = self.backend.emission
         assert found is not None
         return found
 
     @property
     def is_emulator(self) -> bool:
-        """Whether a processor plays this GPU."""
+        """Says whether a processor plays this GPU."""
         return self.isa.emulated
 
     @property
     def needs_device(self) -> bool:
-        """Whether its kernels run on a device: those of processors and of the emulator do not."""
+        """Says whether its kernels run on a device: those of processors and of the emulator do not."""
         return self.is_gpu and not self.is_emulator
 
     def has(self, capability: str) -> bool:
-        """Whether it can do one of the `capabilities` of backend.py."""
+        """Says whether it can do one of the `capabilities` of backend.py."""
         giving = self.backend.capabilities.get(capability)
         return giving is None or not giving.isdisjoint(self.features)
 
@@ -184,7 +184,7 @@ def named_targets() -> tuple[str, ...]:
 
 
 def names_gpu(text: str) -> bool:
-    """Whether the text of a target begins with the name of a backend that launches kernels; the rest is not looked at."""
+    """Says whether the text of a target begins with the name of a backend that launches kernels; the rest is not looked at."""
     backend = BACKENDS.get(text.partition(":")[0].strip())
     return backend is not None and backend.emission is not None
 

@@ -129,7 +129,7 @@ def compute_several(
     shape: Shape, body: Callable[..., object], names: Sequence[str | None] | None = None,
     axes: Sequence[str] | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """As `compute`, for a stage of several tensors: `body` returns a tuple of expressions, one for each."""
+    """Works as `compute`, for a stage of several tensors: `body` returns a tuple of expressions, one for each."""
     extents = _shape(shape)
     called = _parameters(body, len(extents)) if axes is None else axes
     spatial = tuple(Axis(n, e) for n, e in zip(called, extents, strict=True))
@@ -328,7 +328,8 @@ _OWN_FOLDER = str(Path(__file__).parent)
 
 
 def _origin() -> Origin:
-    """What `originating` says; or file and line of the first caller outside this package, and the function it stands in."""
+    """Returns what `originating` says; or file and line of the first caller outside this package, and the function it stands
+    in."""
     if (given := current_origin()) is not None:
         return given
     frame = sys._getframe(1)

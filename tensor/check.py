@@ -33,7 +33,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fault:
-    """What is wrong. `places` are the nodes, axes, tensors or stages at fault, the narrowest first."""
+    """Holds what is wrong. `places` are the nodes, axes, tensors or stages at fault, the narrowest first."""
 
     problem: str
     places: tuple[object, ...]
@@ -125,7 +125,7 @@ def _faults(
 
 
 def _was_checked(stage: Stage, tensors: Mapping[str, Tensor], like: Program) -> bool:
-    """Whether a checked program has this very stage, and the same tensors for it to read."""
+    """Says whether a checked program has this very stage, and the same tensors for it to read."""
     return like.producers.get(stage.name) is stage and all(
         tensors.get(read.tensor) == like.tensors[read.tensor] for read in stage.reads()
     )
@@ -233,7 +233,7 @@ def _axis_faults(stage: Stage) -> Iterator[Fault]:
 
 
 def _form_faults(stage: Stage) -> Iterator[Fault]:
-    """Whether the parts fit together as one of the three kinds of stage."""
+    """Says whether the parts fit together as one of the three kinds of stage."""
     combiner = stage.combiner
     if len(stage.tensors) != len(stage.bodies) or not stage.tensors:
         yield Fault("a stage needs one expression for each tensor", (stage,), found=f"{len(stage.bodies)} expressions")

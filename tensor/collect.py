@@ -22,7 +22,7 @@ _owned: ContextVar[bool] = ContextVar("owned", default=False)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What makes one or several tensors: an input, a table or a stage, and the tensors that it reads."""
+    """Makes one or several tensors: an input, a table or a stage, and the tensors that it reads."""
 
     definition: Input | Table | Stage
     reads: tuple[Made, ...] = ()
@@ -58,7 +58,7 @@ def stage_name(given: str | None) -> str:
 
 
 def given_part(name: str) -> str:
-    """Of a name that `stage_name` made, the part that was given: "sums" of "?17_sums"; empty where there is none."""
+    """Returns the given part of a name that `stage_name` made: "sums" of "?17_sums"; empty where there is none."""
     return name.partition("_")[2] if name[0] == "?" else name
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Kind(StrEnum):
-    """What arithmetic a dtype has."""
+    """Says what arithmetic a dtype has."""
 
     FLOAT = "float"
     BFLOAT = "bfloat"

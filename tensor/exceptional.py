@@ -18,7 +18,7 @@ from .program import Stage
 HUGE = 2.0**64  # no ordinary number
 
 
-def asked_for(stage: Stage) -> Expr | None:
+def exceptional_condition(stage: Stage) -> Expr | None:
     """The condition under which a point of such a reduction has terms; None for any other stage."""
     if stage.combiner in (None, "fold") or len(stage.bodies) != 1:
         return None

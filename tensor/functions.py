@@ -88,7 +88,7 @@ def absolute(value: Expr) -> Expr:
 
 
 def truth(value: Expr) -> Expr:
-    """Whether a value is true: itself if it is bool, else whether it is not 0. NaN is true, as in NumPy."""
+    """Says whether a value is true: itself if it is bool, else whether it is not 0. NaN is true, as in NumPy."""
     return value if value.dtype == boolean else value.not_equal(0)
 
 

@@ -51,7 +51,7 @@ JOINED, BOTH, NEGATED, COMPARED, SUMMED, MULTIPLIED, NEGATIVE, ATOM = range(1, 9
 
 @dataclass(frozen=True, slots=True)
 class Infix:
-    """How an operator is written between its operands, and how tightly it binds them."""
+    """Says how an operator is written between its operands, and how tightly it binds them."""
 
     sign: str
     level: int
@@ -59,7 +59,7 @@ class Infix:
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """How an operation on floats rounds.
+    """Says how an operation on floats rounds.
 
     Args:
         slope: how errors of the operands reach the result.
@@ -133,7 +133,7 @@ def enter(operator: Operator, family: dict[str, Operator] | None = None) -> None
 
 
 def rounds(name: str) -> bool:
-    """Whether an operator's results are rounded where they are floats."""
+    """Says whether an operator's results are rounded where they are floats."""
     return OPERATORS[name].rounding is not None
 
 

@@ -48,12 +48,12 @@ def size_of(root: Node, children: Callable[[Node], Sequence[Node]]) -> tuple[int
 
 
 def excess(root: Node, children: Callable[[Node], Sequence[Node]]) -> str:
-    """What is too large about an expression, and how large it may be; empty where nothing is."""
+    """Returns what is too large about an expression, and how large it may be; empty where nothing is."""
     return excess_of(*size_of(root, children))
 
 
 def excess_of(nodes: int, depth: int) -> str:
-    """As `excess`, of an expression of so many nodes and levels."""
+    """Works as `excess`, for an expression of so many nodes and levels."""
     if depth > DEPTH:
         return f"at most {DEPTH} operators and functions inside each other"
     return f"at most {NODES} operators and operands" if nodes > NODES else ""

@@ -55,8 +55,8 @@ def _erf(x: Array) -> Array:
 
 
 def _erfc(x: Array) -> Array:
-    """Where it is small, SciPy's is off by hundreds of units; exp(-x^2) exp(x^2) erfc(x) is not, x^2 being n^2 + (x - n)(x + n)
-    with an n of so few digits that its square is exact."""
+    """SciPy's is off, where it is small, by hundreds of units; exp(-x^2) exp(x^2) erfc(x) is not, x^2 being n^2 + (x - n)(x +
+    n) with an n of so few digits that its square is exact."""
     from scipy.special import erfc, erfcx
 
     tail = np.clip(x, 0.5, 40.0)

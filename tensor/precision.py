@@ -37,7 +37,7 @@ def rounded_once(body: Callable[..., Expr], *values: Expr) -> Expr:
 
 
 def _rounds(node: Expr) -> bool:
-    """Whether a node rounds to a narrow float."""
+    """Says whether a node rounds to a narrow float."""
     if accumulator(node.dtype) == node.dtype:
         return False
     match node:

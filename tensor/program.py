@@ -69,7 +69,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a stage comes from; shown to people, never part of a key."""
+    """Says where a stage comes from; shown to people, never part of a key."""
 
     operator: str = ""
     layer: str = ""
@@ -224,5 +224,5 @@ class Program:
         return f"<Program ({given}) -> {made}, {len(self.stages)} stage{'' if len(self.stages) == 1 else 's'}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the text."""
+        """Returns the text, for notebooks."""
         return f"<pre>{escape(str(self))}</pre>"

@@ -26,7 +26,7 @@ class InStep:
 
 
 def written_in_step(stage: Stage, number: int) -> InStep | None:
-    """How tensor `number` of a fold is written in step, or None where it is not. Values come without locals."""
+    """Says how tensor `number` of a fold is written in step, or None where it is not. Values come without locals."""
     if stage.fold is None:
         return None
     tensor, ordered = stage.tensors[number], stage.reduction[0]

@@ -75,7 +75,8 @@ def with_stages(program: Program, replaced: dict[str, tuple[Stage, ...]]) -> Pro
 
 
 def identity_of(combiner: str | None, like: Expr) -> Const:
-    """What a reduction ignores: 0, 1, and for max and min the least and the greatest value; 0 where nothing is reduced."""
+    """Returns what a reduction ignores: 0, 1, and for max and min the least and the greatest value; 0 where nothing is
+    reduced."""
     dtype = like.dtype
     if dtype.name == "bool":
         return Const(combiner in ("prod", "min"), dtype)

@@ -11,7 +11,7 @@ from .effort import NORMAL, Effort
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Where a search ends: after `trials` new measurements, after `seconds` of wall time, or whatever comes first.
+    """Says where a search ends: after `trials` new measurements, after `seconds` of wall time, or whatever comes first.
 
     None means no limit of this kind; one of the two is always given.
 
@@ -39,7 +39,7 @@ class Budget:
 
     @classmethod
     def of(cls, trials: int | None, seconds: float | None, effort: Effort = NORMAL) -> Budget:
-        """What the caller gave; the effort's number of trials when nothing was given."""
+        """Returns what the caller gave; the effort's number of trials when nothing was given."""
         return cls(effort.trials if trials is None and seconds is None else trials, seconds, effort.grace)
 
     def patience(self, spent: float) -> float | None:
@@ -51,5 +51,5 @@ class Budget:
         return 1 << 62 if self.trials is None else max(int(self.trials) - done, 0)
 
     def over(self, done: int, spent: float) -> bool:
-        """Whether `done` trials in `spent` seconds use it up."""
+        """Says whether `done` trials in `spent` seconds use it up."""
         return self.trials_left(done) == 0 or (self.seconds is not None and spent >= self.seconds)

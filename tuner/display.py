@@ -15,6 +15,6 @@ def display_text(program: Program) -> str:
 
 
 def display_label(display: str) -> str:
-    """What stands in that line; empty where there is none."""
+    """Returns what stands in that line; empty where there is none."""
     first = display.partition("\n")[0]
     return first.removeprefix("# ") if first.startswith("# ") else ""

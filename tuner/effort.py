@@ -17,7 +17,7 @@ from ..cost_model.learned.smooth import Smoothing
 
 @dataclass(frozen=True, slots=True)
 class SearchParts:
-    """Which ideas a guided search uses. All of them, except where their worth is measured."""
+    """Says which ideas a guided search uses. All of them, except where their worth is measured."""
 
     draft: bool = (
         True  # the first trials are the best of a large population by the prior; else they are drawn at random
@@ -147,7 +147,7 @@ class AnnealingSettings:
 
 @dataclass(frozen=True, slots=True)
 class Portions:
-    """How many candidates are made at a time where all or random ones are wanted: memory and the cost of a call."""
+    """Says how many candidates are made at a time where all or random ones are wanted: memory and the cost of a call."""
 
     drawn: int = 1024  # over all arms
     counted: int = 256  # of one arm
@@ -155,7 +155,8 @@ class Portions:
 
 @dataclass(frozen=True, slots=True)
 class OpeningTrials:
-    """What is measured without asking the strategy: the best from elsewhere first, the unscheduled nest where nothing runs."""
+    """Holds what is measured without asking the strategy: the best from elsewhere first, the unscheduled nest where nothing
+    runs."""
 
     seeds: int = 4  # the best of this task on other machines or by older builders
     failing: int = 16  # trials without a single success after which the unscheduled nest is tried
@@ -165,7 +166,7 @@ class OpeningTrials:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What is taken over from other tasks in the database."""
+    """Holds what is taken over from other tasks in the database."""
 
     shapes: int = 4  # of the same family: their best configs are tried, their trials are learned from
     reach: float = 64.0  # shapes whose extents differ by a larger factor in all say nothing
@@ -177,7 +178,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How many tasks share one budget."""
+    """Says how many tasks share one budget."""
 
     slice: int = 16  # trials in a row for one task
     window: int = 32  # trials whose gain says what comes next
@@ -186,7 +187,7 @@ class Sharing:
     patience: int = 64  # trials without a single success after which a task has to wait for all others
 
     def within(self, trials: int | None, tasks: int) -> Sharing:
-        """With slices so short that so many trials reach every task, and half of them can still go where it pays."""
+        """Returns it with slices so short that so many trials reach every task, and half of them can still go where it pays."""
         if trials is None:
             return self
         return replace(self, slice=max(1, min(self.slice, trials // (2 * tasks))))
@@ -235,7 +236,7 @@ SMOOTHNESS = Smoothness(
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How thorough a search is where the caller does not say."""
+    """Says how thorough a search is where the caller does not say."""
 
     name: str
     trials: int

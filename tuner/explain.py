@@ -13,7 +13,7 @@ from .models.explanation import Explanation, cut_of
 
 
 def explain(what: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Explanation:
-    """What is covered of a model, what stays in torch and why, and how it is cut into kernels. Nothing is compiled.
+    """Returns what is covered of a model, what stays in torch and why, and how it is cut into kernels. Nothing is compiled.
 
     Args:
         what: a Model, a Program, or a torch.nn.Module, which is looked at as torch.compile(module, backend="tilesmith") does.

@@ -26,7 +26,7 @@ class Reason:
     records: tuple[Record, ...]
 
     def command(self, database: Path) -> str:
-        """What to run to see it again; names the database only where it is not the settings' one."""
+        """Returns what to run to see it again; names the database only where it is not the settings' one."""
         place = "" if database.absolute() == DATABASE.value().absolute() else f" --db {quote(str(database))}"
         return f"tune replay {self.records[0].id}{place}"
 

@@ -17,7 +17,7 @@ from ..tensor.text.canonical import canonical_names
 
 
 def packed_inputs(program: Program, given: Mapping[str, object] | None) -> bytes:
-    """What trials get: the arrays under canonical names. Errors: ArgumentError for a wrong name, shape or dtype."""
+    """Returns what trials get: the arrays under canonical names. Errors: ArgumentError for a wrong name, shape or dtype."""
     if not given:
         return b""
     tensors = {item.tensor.name: item.tensor for item in program.inputs}

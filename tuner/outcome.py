@@ -12,7 +12,7 @@ from .units import time_text
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Where the time went, in seconds. Building and measuring overlap: the parts may add up to more than `wall`."""
+    """Says where the time went, in seconds. Building and measuring overlap: the parts may add up to more than `wall`."""
 
     wall: float
     search: float  # choosing candidates, learning from results
@@ -78,12 +78,12 @@ class TuneResult:
 
     @property
     def spent(self) -> Spent:
-        """Where the time went, over all tasks."""
+        """Says where the time went, over all tasks."""
         return sum((task.spent for task in self.tasks), Spent(0, 0, 0, 0, 0))
 
     @property
     def interrupted(self) -> bool:
-        """Whether it was ended by ctrl-C; the same call continues it."""
+        """Says whether it was ended by ctrl-C; the same call continues it."""
         return any(task.interrupted for task in self.tasks)
 
     def __repr__(self) -> str:

@@ -26,7 +26,7 @@ _LINE, _SHORT_LINE = 78, 58  # columns of `State.line` with large numbers in it
 
 
 class ProgressBoard:
-    """Where searches show themselves: on a terminal a line each, one below the other, as long as any of them runs.
+    """Shows searches: on a terminal a line each, one below the other, as long as any of them runs.
 
     `shared`: they have one budget in common, so that a line cannot say how far it is.
     """
@@ -113,7 +113,7 @@ class Live:
 
 
 class SearchState:
-    """What is known of a running search, and its line. `budget`: None where it is shared with other searches."""
+    """Holds what is known of a running search, and its line. `budget`: None where it is shared with other searches."""
 
     def __init__(self, title: str, work: Work, ceilings: Ceilings, budget: Budget | None, before: Before) -> None:
         self.title = title
@@ -134,7 +134,7 @@ class SearchState:
 
     @property
     def share(self) -> float:
-        """How much of the budget is used, 0 to 1: of trials or of time, whichever will end first."""
+        """Says how much of the budget is used, 0 to 1: of trials or of time, whichever will end first."""
         shares = [0.0]
         if self._trials:
             shares.append(self.done / self._trials)

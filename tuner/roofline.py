@@ -42,11 +42,11 @@ class Work:
         return max(arithmetic, self.memory_seconds(ceilings))
 
     def is_bound_by_memory(self, ceilings: Ceilings) -> bool:
-        """Whether moving the bytes takes longer than computing."""
+        """Says whether moving the bytes takes longer than computing."""
         return self.memory_seconds(ceilings) >= self.arithmetic_seconds(ceilings)
 
     def speed(self, seconds: float, ceilings: Ceilings) -> Speed:
-        """What a measured time means, in the unit of what bounds the program.
+        """Returns what a measured time means, in the unit of what bounds the program.
 
         Arithmetic counts against that of vectors everywhere, so that machines and builds compare: a kernel on a matrix unit
         may be at more than 1.
@@ -99,7 +99,7 @@ def program_work(program: Program) -> Work:
 
 
 def elements_read(program: Program, tensor: Tensor) -> int:
-    """How many elements of an input a program reads: all, but where data say which ones."""
+    """Says how many elements of an input a program reads: all, but where data say which ones."""
     whole, total = prod(tensor.shape), 0.0
     for stage in program.stages:
         extents = {axis.name: axis.extent for axis in stage.all_axes}
@@ -116,5 +116,5 @@ def elements_read(program: Program, tensor: Tensor) -> int:
 
 
 def different(draws: int, cells: int) -> float:
-    """How many different ones of `cells` are met on average by as many uniform draws."""
+    """Says how many different ones of `cells` are met on average by as many uniform draws."""
     return cells * -expm1(draws * log1p(-1 / cells)) if cells > 1 else 1.0

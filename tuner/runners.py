@@ -28,7 +28,7 @@ class RunnerSite:
 
 
 def is_elsewhere(runner: str | Runner) -> bool:
-    """Whether the runner's machine is not this one: then this one need not be able to run the kernels."""
+    """Says whether the runner's machine is not this one: then this one need not be able to run the kernels."""
     if not isinstance(runner, str):
         return hasattr(runner, "machine")
     return runner == "ray" or runner.startswith("ray://") or "/" in runner or Path(runner).is_file()

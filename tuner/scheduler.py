@@ -72,7 +72,7 @@ class TaskLane:
             runner.go_on_from(self.session.job(candidate, next(NUMBERS), Purpose.SEARCH), measurement.seconds)
 
     def ask(self, count: int) -> list[Candidate]:
-        """Up to `count` candidates; none when there are no more."""
+        """Gives up to `count` candidates; none when there are no more."""
         with self.thinking:
             first, self._first = self._first[:count], self._first[count:]
             failing = len(self.curve) >= self._failing and self.curve[-1] == inf
@@ -106,7 +106,7 @@ class TaskLane:
                     self.strategy.prepare(lambda: self.look_up(runner))
 
     def look_up(self, runner: Runner) -> None:
-        """In the middle of a thought: lets trials go on, where nobody else does."""
+        """Lets, in the middle of a thought, trials go on, where nobody else does."""
         if isinstance(runner, Tended):
             with self.thinking.paused():
                 runner.tend()
@@ -229,7 +229,7 @@ def check_different(tasks: Sequence[Task]) -> None:
 
 
 def results_of(lanes: Sequence[TaskLane], *, interrupted: bool) -> tuple[TaskResult, ...]:
-    """What each lane leaves. The wall time of lanes that shared it is parted by their trials."""
+    """Returns what each lane leaves. The wall time of lanes that shared it is parted by their trials."""
     total = max(sum(lane.session.done for lane in lanes), 1)
     results = []
     for lane in lanes:

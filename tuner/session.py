@@ -66,14 +66,14 @@ class Session:
         return self.run.spent + time.monotonic() - self._start
 
     def before(self) -> Before:
-        """What this run had done when it was cut short."""
+        """Returns what this run had done when it was cut short."""
         searched = [r.trial.measurement for r in self.records() if r.trial.purpose is Purpose.SEARCH]
         best = min((measurement.seconds for measurement in searched), default=inf)
         failed = sum(not measurement.ok for measurement in searched)
         return Before(len(searched), failed, best, self.run.spent, self.fastest)
 
     def earlier_results(self) -> list[Result]:
-        """What is known already, for the strategy: it learns from these and does not propose them again."""
+        """Returns what is known already, for the strategy: it learns from these and does not propose them again."""
         searched = (r for r in self.known if r.trial.purpose is Purpose.SEARCH)
         found = ((self.problem.candidate(r.trial.sketch, r.config), r.trial.measurement) for r in searched)
         return [(candidate, measurement) for candidate, measurement in found if candidate is not None]
@@ -91,7 +91,7 @@ class Session:
         return place != (self.problem.machine.key, self.problem.builder)
 
     def last(self, opening: OpeningTrials) -> list[Candidate]:
-        """What is measured where nothing else runs: the unscheduled nest, if that does not take too long."""
+        """Returns what is measured where nothing else runs: the unscheduled nest, if that does not take too long."""
         unscheduled = self.problem.unscheduled()
         return [unscheduled] if unscheduled and self._is_affordable(unscheduled, opening.affordable) else []
 
@@ -117,8 +117,8 @@ class Session:
         )
 
     def yardstick(self) -> Candidate | None:
-        """What the leaders' outputs are compared with where the oracle would take too long: the unscheduled nest, if that does
-        not take too long itself."""
+        """Returns what the leaders' outputs are compared with where the oracle would take too long: the unscheduled nest, if
+        that does not take too long itself."""
         unscheduled = None if self.problem.checkable else self.problem.unscheduled()
         return unscheduled if unscheduled and self._is_affordable(unscheduled, YARDSTICK_SECONDS) else None
 
@@ -156,8 +156,8 @@ class Session:
         self._rounds += 1
 
     def told(self, candidate: Candidate) -> Measurement | None:
-        """How another search, at work on this task at the same time, has ended a candidate: that is knowledge, no trial of this
-        run. None where none has, on these inputs, or where another try may end otherwise."""
+        """Says how another search, at work on this task at the same time, has ended a candidate: that is knowledge, no trial of
+        this run. None where none has, on these inputs, or where another try may end otherwise."""
         sketch, config = self.problem.names(candidate)
         found = self.database.candidate(
             self.problem.identity.key, sketch, config, machine=self.problem.machine.key, builder=self.problem.builder
@@ -183,7 +183,7 @@ class Session:
         return found[0] if found else None
 
     def measured(self) -> int:
-        """How many configs were measured on this machine by this builder, in all runs."""
+        """Says how many configs were measured on this machine by this builder, in all runs."""
         task, place, builder = self.problem.identity.key, self.problem.machine.key, self.problem.builder
         return len(
             {(r.trial.sketch, r.trial.config) for r in self.database.records(task, machine=place, builder=builder)}

@@ -58,7 +58,7 @@ def guarded_output() -> Iterator[None]:
 
 
 def _to_nowhere() -> None:
-    """What is still to be written, and what Python writes at its end, goes where it disturbs nobody."""
+    """Sends what is still to be written, and what Python writes at its end, where it disturbs nobody."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -37,7 +37,7 @@ SketchesOf = Callable[[Task], Sequence[Sketch]]
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What is known from elsewhere: candidates worth a trial, the most promising first, and samples to learn from."""
+    """Holds what is known from elsewhere: candidates worth a trial, the most promising first, and samples to learn from."""
 
     seeds: tuple[Candidate, ...] = ()
     samples: tuple[Samples, ...] = ()
@@ -139,6 +139,6 @@ def _samples(
 
 
 def _thinned(records: list[Record], limit: int) -> list[Record]:
-    """At most `limit`: all ranks alike, the failed ones among them."""
+    """Chooses at most `limit`: all ranks alike, the failed ones among them."""
     ranked = sorted(records, key=lambda record: record.seconds)
     return ranked[:: max(-(-len(ranked) // limit), 1)]

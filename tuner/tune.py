@@ -134,7 +134,7 @@ def tune(
 
 
 def _whole(given: Sequence[Program | Model], kernels: Sequence[Program], counts: Sequence[float]) -> Whole | None:
-    """What the kernels are together, where they are what given programs were cut into."""
+    """Returns what the kernels are together, where they are what given programs were cut into."""
     if len(kernels) <= 1 or all(isinstance(one, Program) and any(one is kernel for kernel in kernels) for one in given):
         return None
     names = dict.fromkeys(one.name for one in given if isinstance(one, Model))

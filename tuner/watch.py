@@ -15,7 +15,7 @@ from .roofline import Work
 
 @dataclass(frozen=True)
 class Before:
-    """What a run had done before it was cut short; a new one, nothing."""
+    """Holds what a run had done before it was cut short; a new one, nothing."""
 
     trials: int = 0
     failed: int = 0
@@ -37,7 +37,7 @@ class Whole:
 
 
 class Watcher(Protocol):
-    """What a search tells while it runs."""
+    """Hears what a search tells while it runs."""
 
     def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, before: Before = NOTHING) -> None:
         """A search starts, or goes on where it was cut short: `before` counts towards its budget."""
@@ -56,10 +56,10 @@ class Silent:
     """A watcher that shows nothing."""
 
     def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, before: Before = NOTHING) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def trial(self, measurement: Measurement) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def end(self) -> None:
-        """Nothing."""
+        """Does nothing."""

@@ -87,7 +87,7 @@ def machine(target: Target) -> Any:
 
 
 def builder_version() -> str:
-    """What compiled an artifact: the version of this code generator and of LLVM."""
+    """Returns what compiled an artifact: the version of this code generator and of LLVM."""
     import llvmlite.binding as llvm
 
     return f"codegen {CODEGEN_VERSION}, llvm {'.'.join(map(str, llvm.llvm_version_info))}"

@@ -65,7 +65,7 @@ class Effects:
         return known
 
     def _condition(self, lanes: bool) -> Value | None:
-        """When what is written has an effect; without `lanes`, of the scalar conditions only."""
+        """Says when what is written has an effect; without `lanes`, of the scalar conditions only."""
         total: Value | None = None
         for predicate in self.predicates:
             if lanes or not predicate.condition.lanes:
@@ -176,7 +176,7 @@ class Effects:
         self.at.registers.set(buffer, key, value)
 
     def _register_condition(self, buffer: Buffer, indices: tuple[Expr, ...], lanes: bool) -> Value | None:
-        """Which trips may change a register: where all trips of an element are real or none is, it does not matter."""
+        """Says which trips may change a register: where all trips of an element are real or none is, it does not matter."""
         if not self.predicates:
             return None
         born = self.births[buffer.name]

@@ -30,7 +30,7 @@ _INDEX_OPERATORS = frozenset(("add", "sub", "neg", "mul", "floordiv", "mod", "mi
 
 
 class Binding(NamedTuple):
-    """What a variable stands for. In copies of an unrolled body that are no real trips, `real` is the last real trip."""
+    """Holds what a variable stands for. In copies of an unrolled body that are no real trips, `real` is the last real trip."""
 
     exact: Index
     real: Index

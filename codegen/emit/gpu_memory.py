@@ -24,7 +24,7 @@ class GpuMemory(Memory):
     updated: str = ""  # the shared buffer that an update is at, and so each thread at an element of its own
 
     def pointer(self, place: BufferPointer, index: Index) -> str:
-        """As everywhere; in a swizzled buffer the address of a chunk depends on the line it is in."""
+        """Works as everywhere; in a swizzled buffer the address of a chunk depends on the line it is in."""
         bits = place.buffer.swizzle
         if not bits:
             return super().pointer(place, index)
@@ -69,7 +69,7 @@ class GpuMemory(Memory):
         return self._from_memory(result, place, lanes)
 
     def _together(self, place: BufferPointer, index: Index, lanes: int) -> bool:
-        """Whether the lanes lie side by side."""
+        """Says whether the lanes lie side by side."""
         if index.lane != 1 or index.vector:
             return False
         return not place.buffer.swizzle or (
@@ -113,7 +113,7 @@ class GpuMemory(Memory):
         return text.effect(f"phi {kind} [ {loaded}, %{yes} ], [ zeroinitializer, %{before} ]")
 
     def _harmless(self, place: BufferPointer, index: Index) -> str:
-        """Where to read when there is nothing to read: the first element, of the slot that nobody fills meanwhile."""
+        """Says where to read when there is nothing to read: the first element, of the slot that nobody fills meanwhile."""
         slots = place.buffer.slots
         if slots == 1:
             return place.base
@@ -133,7 +133,7 @@ class GpuMemory(Memory):
     def store(
         self, place: BufferPointer, index: Index, value: Value, condition: Value | None, streaming: bool = False
     ) -> None:
-        """As everywhere; what is not stored in every lane is stored one by one."""
+        """Stores as everywhere; what is not stored in every lane is stored one by one."""
         lanes = 0 if index.is_scalar else self.indices.lanes
         if value.lanes != lanes:
             value = self.arithmetic.spread(value, lanes)
@@ -200,7 +200,7 @@ class GpuMemory(Memory):
         return True
 
     def _pieces(self, place: BufferPointer, index: Index, source: BufferPointer, start: Index, lanes: int) -> int:
-        """How many lanes one instruction may copy."""
+        """Says how many lanes one instruction may copy."""
         size = place.buffer.dtype.bytes
         side_by_side = index.lane == start.lane == 1 and not index.vector and not start.vector
         if lanes <= 1 or not side_by_side:

@@ -11,7 +11,7 @@ from ...targets.target import Target
 
 
 def needs_half_functions(target: Target) -> bool:
-    """Whether LLVM would call library functions for f16."""
+    """Says whether LLVM would call library functions for f16."""
     return not target.has(HALF_CONVERSIONS)
 
 

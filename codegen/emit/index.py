@@ -235,7 +235,7 @@ class IndexArithmetic:
         return steps if last // divisor == steps else None
 
     def is_natural(self, index: Index) -> bool:
-        """Whether a scalar is known not to be negative."""
+        """Says whether a scalar is known not to be negative."""
         return index.constant >= 0 and all(n in self.natural and times > 0 for n, times in index.terms)
 
     def _quotient(self, name: str, index: Index, divisor: int) -> str:

@@ -47,9 +47,11 @@ class Memory:
         kind, whole = memory_type(place.buffer.dtype), self.indices.kind
         address = place.base
         for symbol, times in index.terms:
-            walking = self.text.walk(symbol, address, times * place.buffer.dtype.bytes) if times > 0 else None
-            if walking is not None:
-                address = walking
+            moving = (
+                self.text.induction_pointer(symbol, address, times * place.buffer.dtype.bytes) if times > 0 else None
+            )
+            if moving is not None:
+                address = moving
             elif times > 0:
                 step = f"[{times} x {kind}]" if times > 1 else kind
                 address = self.text.pure(
@@ -265,7 +267,7 @@ class Memory:
         return self._lanes_of(held, register, 0, lanes)
 
     def _lanes_of(self, mask: str, lanes: int, first: int, count: int, behind: str = "zeroinitializer") -> str:
-        """So many lanes of a mask and what stands behind it, from one on."""
+        """Takes so many lanes of a mask and what stands behind it, from one on."""
         if first == 0 and count == lanes:
             return mask
         places = ", ".join(f"i32 {min(first + lane, 2 * lanes - 1)}" for lane in range(count))
@@ -273,8 +275,8 @@ class Memory:
         return self.text.pure(text, mask, behind)
 
     def _streaming_hint(self, place: BufferPointer, index: Index, lanes: int) -> str:
-        """How a streaming store is marked, "" if it cannot be one: it has to be aligned to its size. The function is run only
-        when its streamed buffers begin at a multiple of that; see emit/cpu/module.py."""
+        """Says how a streaming store is marked, "" if it cannot be one: it has to be aligned to its size. The function is run
+        only when its streamed buffers begin at a multiple of that; see emit/cpu/module.py."""
         size = place.buffer.dtype.bytes
         step = min(size * lanes, self.arithmetic.target.vector_bits // 8)
         aligned = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ModuleText:
-    """What a module needs beside its functions: declarations, functions of codegen.math.functions, tables."""
+    """Holds what a module needs beside its functions: declarations, functions of codegen.math.functions, tables."""
 
     def __init__(self) -> None:
         self.declarations: dict[str, str] = {}

@@ -17,7 +17,8 @@ PACKS = {"byte_quad": 8, "half_pair": 16, "bf16_pair": 16}
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """What a word is made of: reads of one tensor of elements as wide as they are in the word, and what is added to each."""
+    """Holds what a word is made of: reads of one tensor of elements as wide as they are in the word, and what is added to
+    each."""
 
     reads: tuple[Read, ...]
     added: int
@@ -51,7 +52,7 @@ def _element(expr: Expr) -> tuple[Read, int] | None:
 
 
 def is_bf16(expr: Expr) -> bool:
-    """Whether an expression of f32 is a bfloat16 as it was read, or nothing in its place."""
+    """Says whether an expression of f32 is a bfloat16 as it was read, or nothing in its place."""
     match expr:
         case Cast(arg=Read(dtype=dtype)):
             return dtype == bf16
@@ -61,7 +62,8 @@ def is_bf16(expr: Expr) -> bool:
 
 
 def spread_byte(added: int, bits: int) -> int | None:
-    """What a word is xored with where half of an element's range is added to each; 0 for nothing, None for anything else."""
+    """Returns what a word is xored with where half of an element's range is added to each; 0 for nothing, None for anything
+    else."""
     if added % (1 << bits) == 0:
         return 0
     if added % (1 << bits) != 1 << (bits - 1):

@@ -26,12 +26,12 @@ def rounded(arithmetic: Arithmetic, name: str, value: Value) -> Value:
         return arithmetic.spread(Value(literal(number, dtype), dtype), lanes)
 
     def exact(operator: str, left: Value, right: Value) -> Value:
-        """Without leave to contract, which would let the sum below round nothing."""
+        """Writes it without leave to contract, which would let the sum below round nothing."""
         text = arithmetic.text.compute(f"{operator} {left.typed}, {right.text}", left.text, right.text)
         return Value(text, dtype, lanes)
 
     def signed(magnitude: Value) -> Value:
-        """With the sign of the value: rounding changes it only on the way to zero, where it should stay."""
+        """Gives it the sign of the value: rounding changes it only on the way to zero, where it should stay."""
         call = arithmetic.module.intrinsic(f"llvm.copysign.{suffix(dtype, lanes)}", value.type, value.type, value.type)
         text = arithmetic.text.compute(f"{call}({magnitude.typed}, {value.typed})", magnitude.text, value.text)
         return Value(text, dtype, lanes)

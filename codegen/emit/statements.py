@@ -34,7 +34,7 @@ from .expressions import Binding
 from .index import Index
 from .matrix.amx import MatrixText
 from .memory import BufferPointer, Key
-from .text import Walks
+from .text import InductionPointers
 from .types import Value, memory_type
 
 _WRITTEN_AS_LOOPS = (LoopKind.SERIAL, LoopKind.PARALLEL)
@@ -290,7 +290,7 @@ class Statements(Effects):
         top = text.open(terminator, head, writes=self.facts(body).writes, certain=surely)
         counter = text.reserve()
         if self.hides_steps and not any(before.values()) and self._innermost(body):
-            text.walks[counter] = Walks(first, step, text.levels[counter])
+            text.induction[counter] = InductionPointers(first, step, text.levels[counter])
         self.indices.natural.add(counter)  # loops begin at 0 or where another ends
         if base is None and start.is_constant and start.constant % step == 0:
             self.indices.multiples[counter] = step
@@ -308,7 +308,7 @@ class Statements(Effects):
         following = text.effect(f"add nuw nsw {self.indices.kind} {counter}, {step if base is None else 1}")
         if self.hides_steps:
             most = max(int(limit), step) + step if limit[0] != "%" else 1 << 62
-            following = text.step_walks(counter, f"range(i64 {step}, {most}) i64", following, top, entry)
+            following = text.step_induction(counter, f"range(i64 {step}, {most}) i64", following, top, entry)
         again = text.effect(f"icmp slt {self.indices.kind} {following}, {limit}")
         latch = text.block
         text.phi(top, i64 if self.indices.kind == "i64" else i32, 0, [(first, entry), (following, latch)], counter)
@@ -329,11 +329,11 @@ class Statements(Effects):
                 registers[name][key] = text.merge(value, [(value.text, entry), (final.text, latch)])
 
     def latch(self, body: Statement) -> str:
-        """What stands behind the branch that ends a trip of a loop with this body."""
+        """Returns what stands behind the branch that ends a trip of a loop with this body."""
         return ""
 
     def _innermost(self, body: Statement) -> bool:
-        """Whether no loop of the code stands in the body."""
+        """Says whether no loop of the code stands in the body."""
         if id(body) not in self._innermosts:
             loops = (node for node in statements(body) if isinstance(node, For))
             self._innermosts[id(body)] = not any(loop.kind in _WRITTEN_AS_LOOPS for loop in loops)

@@ -14,12 +14,12 @@ from ...tensor.dtype import DType
 from .types import Value, value_type
 
 Mark = tuple[int, str, list[str]]
-MOST_WALKS = 6  # pointers that one loop moves along
+MOST_INDUCTION_POINTERS = 6  # pointers that one loop moves along
 SCALES = (1, 2, 4, 8)  # multiples of a register that an address can have anyway
 OPAQUE = 'asm "", "=r,0"'  # its result is its operand, but LLVM does not know it
 
 
-class Walks:
+class InductionPointers:
     """The pointers that move along with the counter of an innermost loop, so that no trip computes them anew.
 
     LLVM's loop strength reduction would find them too, for a third of the whole compile time; all loops count by steps that it
@@ -66,7 +66,7 @@ class FunctionText:
         self.block = "entry"
         self._floor = 0  # the innermost scope that is an arm of a branch
         self.levels: dict[str, int] = {}  # the scope that a name belongs to; literals and parameters have no entry
-        self.walks: dict[str, Walks] = {}  # counter -> the pointers that move along
+        self.induction: dict[str, InductionPointers] = {}  # counter -> the pointers that move along
         self._dump = ""
 
     @property
@@ -94,7 +94,7 @@ class FunctionText:
         return self._at(level, text)
 
     def compute(self, text: str, *operands: str) -> str:
-        """As `pure`, but never moved out of an arm of a branch, because it may be costly."""
+        """Works as `pure`, but never moved out of an arm of a branch, because it may be costly."""
         level = self._floor
         for operand in operands:
             level = max(level, self.levels.get(operand, 0))
@@ -155,7 +155,7 @@ class FunctionText:
         return name
 
     def recall(self, buffer: str, key: object) -> Value | None:
-        """What `remember` was told under this key, if the buffer cannot have changed since."""
+        """Returns what `remember` was told under this key, if the buffer cannot have changed since."""
         for scope in reversed(self.scopes):
             value = scope.loaded.get(buffer, {}).get(key)
             if value is not None:
@@ -222,30 +222,32 @@ class FunctionText:
         self.levels[name] = len(self.scopes) - 1
         return Value(name, dtype, lanes)
 
-    def walk(self, counter: str, base: str, size: int) -> str | None:
+    def induction_pointer(self, counter: str, base: str, size: int) -> str | None:
         """base + size * counter as a pointer that moves along with the counter's loop; None where that is not worth it."""
-        walks = self.walks.get(counter)
-        if walks is None or size in SCALES or self.levels.get(base, 0) >= walks.level:
+        pointers = self.induction.get(counter)
+        if pointers is None or size in SCALES or self.levels.get(base, 0) >= pointers.level:
             return None
-        known = walks.found.get((base, size))
+        known = pointers.found.get((base, size))
         if known is None:
-            if len(walks.found) == MOST_WALKS:
+            if len(pointers.found) == MOST_INDUCTION_POINTERS:
                 return None
             first = base
-            if walks.first != "0":
-                first = self.pure(f"getelementptr [{size} x i8], ptr {base}, i64 {walks.first}", base, walks.first)
+            if pointers.first != "0":
+                first = self.pure(
+                    f"getelementptr [{size} x i8], ptr {base}, i64 {pointers.first}", base, pointers.first
+                )
             self._count += 1
-            known = walks.found[base, size] = f"%v{self._count}", first
-            self.levels[known[0]] = walks.level
+            known = pointers.found[base, size] = f"%v{self._count}", first
+            self.levels[known[0]] = pointers.level
         return known[0]
 
-    def step_walks(self, counter: str, kind: str, following: str, top: list[str], entry: str) -> str:
+    def step_induction(self, counter: str, kind: str, following: str, top: list[str], entry: str) -> str:
         """Ends a trip of a loop: moves the pointers along; returns the next value of the counter, hidden from LLVM but for
         its range (in `kind`), which shortens comparisons with it."""
-        walks = self.walks.pop(counter, None)
-        if walks is not None:
-            for (_, size), (name, first) in walks.found.items():
-                moved = self.effect(f"getelementptr i8, ptr {name}, i64 {size * walks.step}")
+        pointers = self.induction.pop(counter, None)
+        if pointers is not None:
+            for (_, size), (name, first) in pointers.found.items():
+                moved = self.effect(f"getelementptr i8, ptr {name}, i64 {size * pointers.step}")
                 moved = self.effect(f"call ptr {OPAQUE}(ptr {moved})")
                 top.append(f"  {name} = phi ptr [ {first}, %{entry} ], [ {moved}, %{self.block} ]")
         return self.effect(f"call {kind} {OPAQUE}(i64 {following})")
@@ -269,7 +271,7 @@ class FunctionText:
     # Taking back
 
     def mark(self) -> Mark:
-        """Where the writing stands, for `reset`."""
+        """Says where the writing stands, for `reset`."""
         return len(self.chunks), self.block, self.scopes[-1].lines
 
     def reset(self, mark: Mark) -> None:

@@ -66,7 +66,7 @@ def vector(scalar: str, lanes: int) -> str:
 
 @cache
 def suffix(dtype: DType, lanes: int = 0) -> str:
-    """How intrinsic names end for values of this type: `v16f32`."""
+    """Says how intrinsic names end for values of this type: `v16f32`."""
     scalar = _SUFFIXES.get(dtype.name, f"i{dtype.bits}")
     return f"v{lanes}{scalar}" if lanes else scalar
 

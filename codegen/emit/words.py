@@ -57,7 +57,7 @@ def _unsigned(arithmetic: Arithmetic, word: Value, start: int) -> Value:
 
 
 def _signed(arithmetic: Arithmetic, word: Value, start: int, bits: int) -> Value:
-    """So many bits from a bit on, with their sign, as an i32."""
+    """Takes so many bits from a bit on, with their sign, as an i32."""
     above = 32 - start - bits
     top = _operate(arithmetic, "shl", word, above) if above else word
     return _operate(arithmetic, "ashr", top, 32 - bits)

@@ -134,7 +134,7 @@ class Coroutine:
         self._emit(line.replace(f"ptr {pointer},", f"ptr {checked},", 1))
 
     def _where(self, pointer: str) -> tuple[int, str | None]:
-        """What a pointer points into: the number of an argument, SHARED or ANYWHERE; or an object, which is named."""
+        """Returns what a pointer points into: the number of an argument, SHARED or ANYWHERE; or an object, which is named."""
         roots = pointer_roots(pointer, self._definitions)
         if len(roots) == 1:
             (root,) = roots

@@ -152,7 +152,7 @@ def _printed(ir: str) -> str:
 
 
 def _neutral(text: str) -> str:
-    """Without address spaces, metadata, attribute groups and comments; `switch` in one line."""
+    """Takes away address spaces, metadata, attribute groups and comments; `switch` in one line."""
     text = re.sub(r"addrspacecast \((ptr(?: addrspace\(\d+\))? [^()]*(?:\([^()]*\))?[^()]*) to ptr(?: addrspace\(\d+\))?\)",
                   lambda match: re.sub(r"^ptr(?: addrspace\(\d+\))? ", "", match[1]), text)  # fmt: skip
     text = re.sub(r",? addrspace\(\d+\)", "", text)

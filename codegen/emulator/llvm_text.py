@@ -65,7 +65,7 @@ def arguments_of(call: str) -> list[tuple[str, str]]:
 
 
 def pointer_roots(pointer: str, definitions: Mapping[str, str]) -> frozenset[str]:
-    """What a pointer is made from: names of arguments and allocas, `@globals`, or "?" for what cannot be followed."""
+    """Returns what a pointer is made from: names of arguments and allocas, `@globals`, or "?" for what cannot be followed."""
     found: set[str] = set()
     seen: set[str] = set()
     pending = [pointer]

@@ -120,18 +120,18 @@ def expressions(statement: Statement) -> Iterator[Expr]:
 
 
 def depends(expr: Expr, names: frozenset[str]) -> bool:
-    """Whether one of the variables occurs."""
+    """Says whether one of the variables occurs."""
     return any(isinstance(node, Var) and node.name in names for node in walk(expr))
 
 
 def differs(expr: Expr, own: frozenset[str]) -> bool:
-    """Whether threads may disagree on a value, where `own` are variables that differ from thread to thread: what is read from
-    memory counts as such."""
+    """Says whether threads may disagree on a value, where `own` are variables that differ from thread to thread: what is read
+    from memory counts as such."""
     return any(node.name in own if isinstance(node, Var) else isinstance(node, Read) for node in walk(expr))
 
 
 def fits_lanes(loop: For) -> bool:
-    """Whether the trips of a VECTOR loop can run in lanes: all do the same, and none has memory of its own.
+    """Says whether the trips of a VECTOR loop can run in lanes: all do the same, and none has memory of its own.
 
     Otherwise they run one after the other, which means the same.
     """

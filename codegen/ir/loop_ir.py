@@ -202,7 +202,7 @@ class Prefetch(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Barrier(Statement):
-    """Where the threads of a block wait for each other; `buffers` are those for whose sake."""
+    """Makes the threads of a block wait for each other; `buffers` are those for whose sake."""
 
     buffers: frozenset[str]
 

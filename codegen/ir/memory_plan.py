@@ -63,7 +63,7 @@ def place_scratch(used: int, buffer: Buffer) -> tuple[int, int]:
 
 
 def private_bytes(statement: Statement) -> int:
-    """How far apart the SCRATCH memory of threads lies that run a statement; 0 if it needs none."""
+    """Says how far apart the SCRATCH memory of threads lies that run a statement; 0 if it needs none."""
     most = _most_bytes(statement, 0)
     return _up(_up(most, PAGE) + STAGGER if most > PAGE else most)
 

@@ -169,13 +169,13 @@ class _LoopReader:
     # ---- statements ----------------------------------------------------------------------------------------------------
 
     def _body(self, depth: int) -> Statement:
-        """What is indented deeper than `depth`."""
+        """Returns what is indented deeper than `depth`."""
         if self.at == len(self.lines) or self.lines[self.at].depth <= depth:
             return Block(())
         return self._rest(self.lines[self.at].depth)
 
     def _scope(self, depth: int) -> Statement:
-        """What a `let` or an `allocate` is for: what stands deeper, or else the rest of the body it stands in."""
+        """Returns what a `let` or an `allocate` is for: what stands deeper, or else the rest of the body it stands in."""
         deeper = self.at < len(self.lines) and self.lines[self.at].depth > depth
         return self._body(depth) if deeper else self._rest(depth)
 

@@ -123,7 +123,7 @@ def _multiply(node: MatrixMultiply, depth: int, lines: list[str]) -> None:
 
 
 def loop_word(kind: LoopKind) -> str:
-    """What a loop of this kind is called."""
+    """Returns what a loop of this kind is called."""
     return "for" if kind is LoopKind.SERIAL else str(kind)
 
 

@@ -94,7 +94,7 @@ Plan = tuple[tuple[Callable[[Any], Any], Callable[[Structure, Any], None]], ...]
 
 @cache
 def _plan(kind: Any) -> Plan:
-    """How to read each field of a node, and how to add it; nothing for what is no node."""
+    """Says how to read each field of a node, and how to add it; nothing for what is no node."""
     if not issubclass(kind, Expr | Statement | Buffer):
         return ()
 

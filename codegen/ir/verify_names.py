@@ -37,7 +37,7 @@ class Allocation:
 
 
 class SymbolTable:
-    """What is in scope at one place of a nest."""
+    """Holds what is in scope at one place of a nest."""
 
     def __init__(self, program: LoopProgram, nest: Nest, report: VerifierReport) -> None:
         self.program = program
@@ -88,11 +88,12 @@ class SymbolTable:
         return buffer
 
     def _parallel_inside(self, name: str) -> bool:
-        """Whether a parallel loop stands between here and where a buffer is made."""
+        """Says whether a parallel loop stands between here and where a buffer is made."""
         return name in self.made and self.made[name].parallel < self.kinds.count(LoopKind.PARALLEL)
 
     def _read(self, name: str, guarded: bool = False) -> None:
-        """What is allocated holds nothing before it is written; under a condition, an earlier trip may have done that."""
+        """Checks that nothing is read before it is written: what is allocated holds nothing before it is written; under a
+        condition, an earlier trip may have done that."""
         self.reads.add(name)
         made = self.made.get(name)
         if made is None:
@@ -160,19 +161,19 @@ class SymbolTable:
         self._read(node.tensor, guarded)
 
     def _is_static(self, expr: Expr) -> bool:
-        """Whether an index is known when the code is written."""
+        """Says whether an index is known when the code is written."""
         if isinstance(expr, Var):
             variable = self.variables.get(expr.name)
             return variable is None or variable.static
         return not isinstance(expr, Read) and all(map(self._is_static, children(expr)))
 
     def _differs(self, expr: Expr) -> bool:
-        """Whether threads of a block may disagree on a value."""
+        """Says whether threads of a block may disagree on a value."""
         return self.gpu and differs(expr, frozenset(name for name, v in self.variables.items() if v.differs))
 
 
 def buffer_faults(buffer: Buffer, scopes: tuple[Scope, ...], report: VerifierReport) -> None:
-    """What is wrong with a buffer that is to be in one of some scopes."""
+    """Tells what is wrong with a buffer that is to be in one of some scopes."""
     if buffer.scope not in scopes:
         report.add(f"the buffer {buffer.name!r} is in {buffer.scope} memory, not in {' or '.join(scopes)}")
     if any(size < 0 for size in buffer.shape):

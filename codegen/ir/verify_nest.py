@@ -50,7 +50,7 @@ class NestVerifier(SymbolTable):
         self.report.path.pop()
 
     def _roles(self) -> None:
-        """What only some nests may do."""
+        """Checks what only some nests may do."""
         nodes = list(statements(self.nest.body))
         written = {node.buffer for node in nodes if isinstance(node, Store | Update)}
         written |= {node.memory.tensor for node in nodes if isinstance(node, MatrixMove) and node.stores}
@@ -146,7 +146,7 @@ class NestVerifier(SymbolTable):
         self.apart = before
 
     def _stands(self, kind: LoopKind) -> None:
-        """Whether a loop of this kind may stand inside of the loops around."""
+        """Checks whether a loop of this kind may stand inside of the loops around."""
         if kind is LoopKind.PARALLEL and self.gpu:
             self.report.add("a parallel loop in a nest of a GPU")
         if kind in BOUND and not self.gpu:
@@ -244,7 +244,7 @@ class NestVerifier(SymbolTable):
                 self._wrote(node.tiles)
 
     def _tile(self, memory: Read, dtype: DType) -> Buffer | None:
-        """Where a tile in memory begins."""
+        """Says where a tile in memory begins."""
         buffer = self._place(memory.tensor, memory.indices)
         if buffer is not None and (buffer.dtype != dtype or buffer.scope in (Scope.REGISTER, Scope.TILE)):
             self.report.add(f"{memory.tensor!r} is no memory of {dtype}")

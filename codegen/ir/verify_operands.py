@@ -8,7 +8,7 @@ from ...tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, call
 
 
 def type_fault(expr: Expr) -> str:
-    """What is wrong with one node, its operands not included; empty if nothing is."""
+    """Returns what is wrong with one node, its operands not included; empty if nothing is."""
     match expr:
         case Op(name=name, args=args, dtype=dtype):
             try:

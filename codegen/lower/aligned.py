@@ -74,7 +74,7 @@ def aligned_points(
 def aligned_reduction(
     lowering: LoopLowering, view: View, depth: int, rest: Callable[[View], Statement], inner: Next
 ) -> Statement:
-    """As `aligned_points`, for a reduction in lanes from its loop `depth` on; `inner` writes the loops inside."""
+    """Works as `aligned_points`, for a reduction in lanes from its loop `depth` on; `inner` writes the loops inside."""
     loops, stage = lowering.loops, lowering.stage
     single = all(
         known(view.places[stage.stage, x.axis].size) == 1 for x in loops[depth:] if x.axis != loops[depth].axis
@@ -109,8 +109,8 @@ def _in_two(
 
 
 def _asked(lowering: LoopLowering) -> bool:
-    """Whether a schedule asks for it, and the innermost loop is a vector along memory. What is stored in the order of its loops
-    has a place for each trip, not for each point: such a row cannot begin elsewhere."""
+    """Says whether a schedule asks for it, and the innermost loop is a vector along memory. What is stored in the order of its
+    loops has a place for each trip, not for each point: such a row cannot begin elsewhere."""
     asked = fixed(lowering.stage.hints.aligns) > 0
     vector = lowering.loops[-1] if lowering.loops else None
     if not asked or vector is None or lowering.stage.tiled or lowering.nest.target.is_gpu:
@@ -123,7 +123,7 @@ def _attached(lowering: LoopLowering, depth: int) -> bool:
 
 
 def _start(lowering: LoopLowering, view: View, axis: str) -> Expr | None:
-    """How far from the start of an argument the first vector is: of what is stored, or else of what is read first."""
+    """Says how far from the start of an argument the first vector is: of what is stored, or else of what is read first."""
     body, stage = lowering.nest.body, lowering.stage
     if not lowering.definition.reduction:
         own = [body.place(stage, n, view) for n, _ in enumerate(lowering.definition.tensors)]
@@ -147,7 +147,7 @@ def _start(lowering: LoopLowering, view: View, axis: str) -> Expr | None:
 def _moves(
     lowering: LoopLowering, view: View, axis: str, start: Expr, at: Callable[[View], tuple[Buffer, tuple[Expr, ...]]]
 ) -> bool:
-    """Whether neighbours along an axis are neighbours in memory."""
+    """Says whether neighbours along an axis are neighbours in memory."""
     place = view.places[lowering.stage.stage, axis]
     later = view.moved(lowering.stage.stage, axis, AxisRange(plus(place.position, number(1)), place.size))
     return known(minus(_linear(*at(later)), start)) == 1

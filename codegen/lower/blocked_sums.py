@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ...schedules.loops import Loop
 from ...schedules.plan.storage import STACK_LIMIT
-from ...tensor.exceptional import asked_for
+from ...tensor.exceptional import exceptional_condition
 from ...tensor.expr import Expr, Read
 from ...tensor.identity import identity
 from ..ir.index import ceil_div, number, plus, smaller, times
@@ -34,19 +34,19 @@ BLOCK = 256  # terms of a block, about: more where there are so many that blocks
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where blocks begin: each trip of the loop at `depth` is one, or each so many `trips` of it."""
+    """Says where blocks begin: each trip of the loop at `depth` is one, or each so many `trips` of it."""
 
     depth: int
     trips: int | None
 
 
 def cut_of(lowering: StageLowering, start: int, held: Sequence[Loop]) -> Cut | None:
-    """Where the reduction loops from `start` on are cut; None for sums that are short enough.
+    """Says where the reduction loops from `start` on are cut; None for sums that are short enough.
 
     held: the loops whose trips have accumulators of their own.
     """
     definition, dtype = lowering.definition, lowering.definition.tensors[0].dtype
-    if definition.combiner != "sum" or not dtype.is_float or asked_for(definition) is not None:
+    if definition.combiner != "sum" or not dtype.is_float or exceptional_condition(definition) is not None:
         return None
     if lowering.nest.target.is_gpu or prod(fixed(x.extent) for x in held) * dtype.bytes > STACK_LIMIT:
         return None
@@ -119,7 +119,7 @@ def summed_apart(
 def _pieces(
     lowering: StageLowering, view: View, loop: Loop, trips: int, inner: Callable[[View], Statement]
 ) -> Statement:
-    """So many trips of a loop at a time: what `inner` gives for each piece."""
+    """Runs so many trips of a loop at a time: what `inner` gives for each piece."""
     names, place = lowering.names, view.places[lowering.stage.stage, loop.axis]
     length = trips * fixed(loop.stride)
     variable = names.variable(f"{loop.name}.block", -(-fixed(loop.extent) // trips))

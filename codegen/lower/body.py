@@ -43,7 +43,7 @@ class StageBody:
         return made[0] if len(made) == 1 else Block(tuple(made))
 
     def place(self, stage: StageLoops, number: int, view: View) -> tuple[Buffer, tuple[Expr, ...]]:
-        """Where the current point of a stage's tensor is stored."""
+        """Says where the current point of a stage's tensor is stored."""
         definition = self.tree.definition(stage.stage)
         tensor = definition.tensors[number]
         storage = self.storage[tensor.name]
@@ -59,7 +59,8 @@ class StageBody:
         return (view.slots[stage], *indices) if storage.slots > 1 else indices
 
     def _joined(self, stage: StageLoops, group: tuple[int, ...], view: View) -> Expr:
-        """How many points of the group's axis, in strides of its innermost loop, the loops of the group have come along."""
+        """Says how many points of the group's axis, in strides of its innermost loop, the loops of the group have come
+        along."""
         loops = [stage.loops[position] for position in group]
         total: Expr = literal(0)
         for loop in loops:

@@ -63,7 +63,7 @@ class CrossThreads:
             )  # fmt: skip
 
     def _all(self, crossing: set[str]) -> bool:
-        """Whether no bound loop divides points over the threads."""
+        """Says whether no bound loop divides points over the threads."""
         pieces = [piece for group in self.threads.groups for piece in group.pieces]
         return all(piece.loop.name in crossing or piece.extent == 1 for piece in pieces)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...schedules.loops import Loop
 from ...tensor.dtype import boolean
-from ...tensor.exceptional import asked_for
+from ...tensor.exceptional import exceptional_condition
 from ...tensor.expr import Const, Expr, Read, walk
 from ..ir.loop_ir import Allocate, Block, Buffer, If, Scope, Statement, Store, Update
 from .view import View
@@ -28,7 +28,7 @@ def where_asked(lowering: StageLowering, view: View, depth: int, tile: Sequence[
     On a GPU always: threads meet inside of loops, so all have to come. So too where what the points are asked about is made
     among the terms.
     """
-    condition = asked_for(lowering.definition)
+    condition = exceptional_condition(lowering.definition)
     if condition is None or lowering.nest.target.is_gpu or _made_inside(lowering, depth, condition):
         return terms
     some = Buffer(lowering.names.fresh(f"{lowering.stage.stage}.some"), boolean, (), Scope.REGISTER, padded=True)
@@ -46,7 +46,7 @@ def where_asked(lowering: StageLowering, view: View, depth: int, tile: Sequence[
 
 
 def _made_inside(lowering: StageLowering, depth: int, condition: Expr) -> bool:
-    """Whether something that a condition reads is attached inside of the loops from `depth` on."""
+    """Says whether something that a condition reads is attached inside of the loops from `depth` on."""
     tree = lowering.nest.tree
     inside = {
         name for loop in lowering.loops[depth:] for name in tree.attached.get((lowering.stage.stage, loop.name), ())

@@ -162,7 +162,7 @@ class FoldLowering(LoopLowering):
         )
 
     def _own(self, number: int, loops: Sequence[Loop]) -> list[Loop]:
-        """Those loops that are of axes of a tensor."""
+        """Returns the loops that are of axes of a tensor."""
         axes = {a.name for a in self.definition.axes_of(number)}
         return [loop for loop in loops if loop.axis in axes]
 

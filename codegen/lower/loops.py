@@ -24,7 +24,7 @@ Next = Callable[[View, int], Statement]
 
 
 class Around(Protocol):
-    """What a stage needs of the nest that it stands in."""
+    """Holds what a stage needs of the nest that it stands in."""
 
     tree: LoopTree
     plan: Plan
@@ -54,7 +54,8 @@ class LoopLowering:
         self.first_reduction = self.planned.first_reduction
 
     def with_attached(self, view: View, loop: Loop, inner: Inner, skip: frozenset[str] = frozenset()) -> Statement:
-        """What stands in a loop: hints, the stages attached to it (but those to skip), in program order, then the rest."""
+        """Returns what stands in a loop: hints, the stages attached to it (but those to skip), in program order, then the
+        rest."""
         before: list[Statement] = list(prefetches(self.nest.body, self.names, self.stage, loop, view))
         made: list[Buffer] = []
         for name in self.nest.tree.attached.get((self.stage.stage, loop.name), ()):

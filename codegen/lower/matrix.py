@@ -128,7 +128,7 @@ class MatrixTile:
         return statement
 
     def _counts(self, view: View, loop: Loop, side: int) -> list[int]:
-        """How many tiles of a side there can be along the axis of a loop over tiles, in descending order."""
+        """Says how many tiles of a side there can be along the axis of a loop over tiles, in descending order."""
         most = fixed(loop.extent)
         size = known(view.places[self.stage.stage, loop.axis].size)
         if size is not None:
@@ -158,7 +158,7 @@ class MatrixTile:
         return Allocate(tiles, Block((start, step(view, self.depth, view), *(move(True) for move in moves))))
 
     def _hints(self, view: View, around: View) -> list[Statement]:
-        """What later trips of loops around will read is brought to the second cache: the first is full of this trip's tiles."""
+        """Brings what later trips of loops around will read to the second cache: the first is full of this trip's tiles."""
         lowering, loop = self.lowering, self.lowering.loops[self.inner - 1]
         variable = view.variables[loop.name]
         return list(prefetch_next(lowering.nest.body, lowering.names, self.stage, loop, 1, around, variable))
@@ -174,7 +174,7 @@ class MatrixTile:
         return replace(view, places=places)
 
     def _moves(self, view: View, tiles: str, height: int, width: int) -> list[Callable[[bool], Statement]]:
-        """What loads (False) and stores (True) each tile."""
+        """Returns what loads (False) and stores (True) each tile."""
 
         def element(r: int, c: int, row: int = 0, column: int = 0) -> Read:
             moves = {self.loops.rows: r, self.loops.columns: c, self.loops.row: row, self.loops.column: column}
@@ -256,7 +256,7 @@ def first_tiles(body: Statement, name: str, height: int, width: int) -> Statemen
 
 
 def check_intrinsic(tree: LoopTree, stage: StageLoops, target: Target) -> ScheduleError | None:
-    """What is wrong with a tensorized stage, as far as its loops and the target tell."""
+    """Returns what is wrong with a tensorized stage, as far as its loops and the target tell."""
     if stage.tensorized not in INTRINSICS:
         return wrong(
             tree, stage.stage, f"there is no code generator for the instruction {stage.tensorized}",

@@ -74,7 +74,7 @@ class NestLowering:
         return nest
 
     def root(self, stage: StageLoops, team: Team) -> Statement:
-        """What a nest does."""
+        """Returns what a nest does."""
         places = {
             (stage.stage, axis): AxisRange(number(0), number(fixed(extent))) for axis, extent in stage.box.items()
         }
@@ -174,7 +174,7 @@ class StageLowering(LoopLowering):
         return If(is_whole, self._descend(inner, depth), self._descend(edge, depth))
 
     def _always_whole(self, axis: str, tile: int) -> bool:
-        """Whether tiles fill every box: the loops between step by multiples of the tile."""
+        """Says whether tiles fill every box: the loops between step by multiples of the tile."""
         sizes = opening(self.nest.tree, self.stage).sizes[axis]
         return all(fixed(size) % tile == 0 for size, count in sizes if fixed(count))
 
@@ -183,7 +183,7 @@ class StageLowering(LoopLowering):
         return self.nest.target.has_masks and (self.accumulate_at is not None or self._is_turned())
 
     def _is_turned(self) -> bool:
-        """Whether this is a copy that goes through registers into another copy, or that other one."""
+        """Says whether this is a copy that goes through registers into another copy, or that other one."""
         tree = self.nest.tree
         inside = [s for s in tree.stages if s.at is not None and s.at[0] == self.stage.stage]
         squares = [s for s in (self.stage, *inside) if s.scope is Scope.REGISTER and s.at is not None]
@@ -373,7 +373,7 @@ class StageLowering(LoopLowering):
         return stored(target, view, store)
 
     def first_trip(self, view: View) -> Expr | None:
-        """Whether this is the first trip of the reduction loops outside of the accumulation; None without such loops."""
+        """Says whether this is the first trip of the reduction loops outside of the accumulation; None without such loops."""
         first: Expr | None = None
         for loop, reduces in zip(self.loops[: self.accumulate_at or 0], self.reduces, strict=False):
             if reduces:

@@ -51,12 +51,12 @@ def prefetches(body: StageBody, names: Names, stage: StageLoops, loop: Loop, vie
 
 
 def depends_on_data(read: Read) -> bool:
-    """Whether other reads say where this one reads."""
+    """Says whether other reads say where this one reads."""
     return any(reads(index) for index in read.indices)
 
 
 def _made_inside(body: StageBody, stage: StageLoops, loop: Loop, tensor: str) -> bool:
-    """Whether the tensor lives in registers, or each trip makes its own part of it: there is nothing to ask for."""
+    """Says whether the tensor lives in registers, or each trip makes its own part of it: there is nothing to ask for."""
     storage = body.storage[tensor].buffer
     producer = body.tree.program.producers.get(tensor)
     if storage.scope is Scope.REGISTER:
@@ -68,7 +68,7 @@ def _made_inside(body: StageBody, stage: StageLoops, loop: Loop, tensor: str) ->
 
 
 def accesses(body: StageBody, stage: StageLoops, tensor: str) -> list[Read]:
-    """What a stage reads of a tensor, and, of its own ones, where it stores."""
+    """Returns what a stage reads of a tensor, and, of its own ones, where it stores."""
     definition = body.tree.definition(stage.stage)
     found = [read for read in definition.reads() if read.tensor == tensor]
     for place, own in enumerate(definition.tensors):
@@ -84,7 +84,7 @@ def _ahead(view: View, stage: StageLoops, loop: Loop, distance: int) -> View:
 
 
 def _locality(body: StageBody, tile: list[Loop], tensor: str, distance: int) -> int:
-    """Where to: by how much of the tensor is read until then."""
+    """Says where to: by how much of the tensor is read until then."""
     points = prod(fixed(loop.extent) for loop in tile if loop.kind in WRITTEN_OUT)
     return NEAR if distance * points * body.storage[tensor].buffer.dtype.bytes <= SOON else LATER
 

@@ -31,7 +31,7 @@ FITTING = 16384  # bytes for the next trip that have a place in the first cache,
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class LineRange:
     """One hint for each line along an axis: at start, start + step, ..."""
 
     axis: str
@@ -62,13 +62,13 @@ def _hints(
     variable: Expr, read: Read,
 ) -> Statement | None:  # fmt: skip
     points = fixed(depth.extent) * unroll
-    walks = _walks(body, stage, outer, depth.axis, points, view, read)
-    if walks is None:
+    ranges = _line_ranges(body, stage, outer, depth.axis, points, view, read)
+    if ranges is None:
         return None
     trip, trips = _trip(body, stage, outer, view, floor_div(variable, unroll, names.bounds), -(-points // unroll))
     lines = 1
-    for walk in walks:
-        lines *= walk.count
+    for along in ranges:
+        lines *= along.count
     locality = NEAR if stage.tensorized is None and lines * LINE <= FITTING else LATER
     each, rest = max(1, -(-lines // trips)), max(1, trips // lines)
     place = view.places[stage.stage, outer.axis]
@@ -80,13 +80,13 @@ def _hints(
     here = plus(times(share, each), one) if each > 1 else share
     lets = [(share, floor_div(trip, rest, names.bounds))]
     left: Expr = here
-    for number_, walk in enumerate(walks):
-        last = number_ == len(walks) - 1
-        at = names.variable(f"{walk.axis}.line", walk.count)
-        lets.append((at, left if last else modulo(left, walk.count, names.bounds)))
-        left = left if last else floor_div(left, walk.count, names.bounds)
-        place = ahead.places[stage.stage, walk.axis]
-        ahead = ahead.moved(stage.stage, walk.axis, AxisRange(plus(place.position, times(at, walk.step)), place.size))
+    for number_, along in enumerate(ranges):
+        last = number_ == len(ranges) - 1
+        at = names.variable(f"{along.axis}.line", along.count)
+        lets.append((at, left if last else modulo(left, along.count, names.bounds)))
+        left = left if last else floor_div(left, along.count, names.bounds)
+        place = ahead.places[stage.stage, along.axis]
+        ahead = ahead.moved(stage.stage, along.axis, AxisRange(plus(place.position, times(at, along.step)), place.size))
     found = body.at(stage, read, ahead)
     assert isinstance(found, Read)
     statement: Statement = Prefetch(found.tensor, found.indices, locality)
@@ -101,17 +101,17 @@ def _hints(
     return If(first, statement)
 
 
-def _walks(
+def _line_ranges(
     body: StageBody, stage: StageLoops, outer: Loop, depth: str, points: int, view: View, read: Read
-) -> list[Walk] | None:
-    """Which lines one trip of `outer` reads: one hint each."""
+) -> list[LineRange] | None:
+    """Says which lines one trip of `outer` reads: one hint each."""
     storage = body.storage[read.tensor]
     moving = frozenset[str]().union(*(variables(index) for index in read.indices))
     if storage.buffer.scope is Scope.REGISTER or outer.axis not in moving or depth not in moving:
         return None
     lane = LINE // storage.buffer.dtype.bytes
     found = [
-        Walk(loop.axis, fixed(loop.extent), fixed(loop.stride))
+        LineRange(loop.axis, fixed(loop.extent), fixed(loop.stride))
         for loop in stage.loops
         if loop.kind is LoopKind.UNROLL
         and loop.axis in moving
@@ -119,7 +119,7 @@ def _walks(
         and not (fixed(loop.extent) * fixed(loop.stride) <= lane and apart(body, stage, read, loop.axis, view))
     ]
     step = lane if apart(body, stage, read, depth, view) else 1
-    return [*found, Walk(depth, -(-points // step), step)]
+    return [*found, LineRange(depth, -(-points // step), step)]
 
 
 def _trip(body: StageBody, stage: StageLoops, outer: Loop, view: View, inner: Expr, count: int) -> tuple[Expr, int]:

@@ -127,7 +127,7 @@ def _loops(tree: LoopTree, stage: StageLoops, warp: int) -> Iterator[ScheduleErr
 
 
 def _between(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
-    """Nothing is attached where some loops over threads are open and others are not."""
+    """Refuses what is attached where some loops over threads are open and others are not."""
     for position, loop in enumerate(stage.loops):
         inside = any(x.kind is LoopKind.THREAD for x in stage.loops[position + 1 :])
         outside = any(x.kind is LoopKind.THREAD for x in stage.loops[: position + 1])

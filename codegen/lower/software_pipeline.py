@@ -34,7 +34,7 @@ NARROWEST = 4  # bytes of an asynchronous copy
 
 
 def stages_of(stage: StageLoops, loop: str) -> int:
-    """For how many trips of a loop its copies exist."""
+    """Counts the trips of a loop for which its copies exist."""
     return fixed(stage.hints.pipeline(loop).depth)
 
 
@@ -45,14 +45,14 @@ def _widest_access(tree: LoopTree, stage: StageLoops) -> int:
 
 
 class PipelinedLoops(Protocol):
-    """What a pipeline needs of the stage that its loop belongs to."""
+    """Holds what a pipeline needs of the stage that its loop belongs to."""
 
     nest: Around
     names: Names
     stage: StageLoops
 
     def with_attached(self, view: View, loop: Loop, inner: Inner, skip: frozenset[str] = frozenset()) -> Statement:
-        """What stands in a loop."""
+        """Returns what stands in a loop."""
         ...
 
 

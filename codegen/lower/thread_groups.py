@@ -45,7 +45,7 @@ class Group:
 
     @property
     def strides(self) -> bool:
-        """Whether there are more items than threads."""
+        """Says whether there are more items than threads."""
         return self.items > self.size
 
     def names(self) -> frozenset[str]:
@@ -54,10 +54,7 @@ class Group:
 
 
 def groups(stage: StageLoops, team: Team, bounds: Bounds, warp: int) -> tuple[Group, ...]:
-    """How the THREAD and WARP loops of a stage are divided over its team; a team of several has one group or two.
-
-    warp: the lanes of one.
-    """
+    """Says how the THREAD and WARP loops of a stage are divided over its team; a team of several has one group or two."""
     if team.size == 1:
         return ()
     warps = bound(stage, LoopKind.WARP)
@@ -78,7 +75,7 @@ def _group(index: Expr, size: int, loops: list[Loop]) -> Group:
 
 
 def threads_of(tree: LoopTree, root: StageLoops, target: Target) -> int:
-    """How many threads a block of a root has."""
+    """Says how many threads a block of a root has."""
     return fixed(width_of(asked_of(tree, root, target.gpu), target.gpu))
 
 
@@ -88,7 +85,7 @@ def whole_block(threads: int) -> Team:
 
 
 def blocks(stage: StageLoops, index: Expr) -> Group:
-    """How the BLOCK loops of a root are divided over the blocks; loops made for the threads of a CPU count as such."""
+    """Says how the BLOCK loops of a root are divided over the blocks; loops made for the threads of a CPU count as such."""
     found = sorted(bound(stage, *GRID), key=lambda loop: loop.dimension)
     group = _group(index, 1, found)
     return Group(index, group.items, group.pieces)

@@ -40,11 +40,11 @@ class BoundLoops:
         }
 
     def binds(self, loop: Loop) -> bool:
-        """Whether a loop runs in threads or blocks, not one trip after the other."""
+        """Says whether a loop runs in threads or blocks, not one trip after the other."""
         return loop.name in self._of and (loop.kind not in BOUND or self.team.size > 1)
 
     def strides(self, view: View, loop: Loop) -> bool:
-        """Whether this is where the loop over groups of items opens: there are more than threads."""
+        """Says whether this is where the loop over groups of items opens: there are more than threads."""
         if not self.binds(loop):
             return False
         group, _ = self._of[loop.name]
@@ -69,7 +69,7 @@ class BoundLoops:
         return For(trip.name, number(count), body, kind, label="")
 
     def trip(self, view: View, loop: Loop) -> Expr:
-        """Which trip of the loop this thread runs; of a thread to spare, one beyond the last."""
+        """Says which trip of the loop this thread runs; of a thread to spare, one beyond the last."""
         group, piece = self._of[loop.name]
         trip = floor_div(view.variables.get(self._key(group), group.index), piece.divisor, self.names.bounds)
         if piece is group.pieces[-1]:
@@ -77,12 +77,13 @@ class BoundLoops:
         return modulo(trip, piece.extent, self.names.bounds)
 
     def _spares(self, loop: Loop) -> bool:
-        """Whether there are threads to spare, which this loop has no trip for."""
+        """Says whether there are threads to spare, which this loop has no trip for."""
         group, piece = self._of[loop.name]
         return group.items < group.size and piece is group.pieces[-1]
 
     def inside(self, view: View, loop: Loop) -> View:
-        """What is attached inside of a thread's trip it runs alone; what is attached inside of a warp's, the warp runs."""
+        """Returns the view inside: what is attached inside of a thread's trip it runs alone; what is attached inside of a
+        warp's, the warp runs."""
         if not self.binds(loop) or loop.kind not in BOUND:
             return view
         if loop.kind is LoopKind.THREAD:
@@ -96,14 +97,14 @@ class BoundLoops:
         return replace(view, lanes=both(view.lanes, self._one_for_each_item()))
 
     def diverging(self, view: View, loop: Loop, extent: Expr) -> View:
-        """What stands in the branch that a clamped loop of this extent is, if there are threads that do not take it."""
+        """Returns what stands in the branch that a clamped loop of this extent is, if there are threads that do not take it."""
         if self.binds(loop) and loop.kind in BOUND:
             return replace(view, diverges=_diverged(view, loop)) if self._branches(loop, extent) else view
         apart = self._apart(extent)
         return replace(view, diverges=apart) if apart and view.diverges != "thread" else view
 
     def _apart(self, expr: Expr) -> str:
-        """How threads disagree on a value, as in `View.diverges`."""
+        """Says how threads disagree on a value, as in `View.diverges`."""
         found = {self.names.apart[name] for name in variables(expr) if name in self.names.apart}
         return "thread" if "thread" in found else "warp" if found else ""
 
@@ -137,7 +138,7 @@ class BoundLoops:
         return For(variable.name, number(extent), body, LoopKind.THREAD, valid=valid, index=trip, label=label)
 
     def only(self, view: View) -> Expr | None:
-        """Which threads store: one for each item."""
+        """Says which threads store: one for each item."""
         if self.team.size == 1:
             return view.only
         return self._one_for_each_item()

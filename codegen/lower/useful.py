@@ -52,7 +52,7 @@ def _narrowed(
 
 
 def _needed(names: Names, stage: StageLoops, axis: str, bound: Bound, view: View) -> Expr:
-    """How many points of an axis, from its position on, the bound leaves, where the other axes leave it the most."""
+    """Says how many points of an axis, from its position on, the bound leaves, where the other axes leave it the most."""
     least = Affine((), bound.constant)
     for name, coefficient in bound.coefficients.items():
         place = view.places[stage.stage, name]

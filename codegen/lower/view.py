@@ -15,7 +15,8 @@ from ..ir.loop_ir import Statement
 
 @dataclass(frozen=True, slots=True)
 class AxisRange:
-    """How far the loops opened so far have come along one axis: points position .. position + size - 1 are to be covered."""
+    """Says how far the loops opened so far have come along one axis: points position .. position + size - 1 are to be
+    covered."""
 
     position: Expr
     size: Expr
@@ -34,7 +35,7 @@ ALONE = Team(1, number(0))
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is known inside of some loops.
+    """Holds what is known inside of some loops.
 
     places: (stage, axis) -> AxisRange, for every stage around.
     origins: stage -> axis -> where its stored box begins.

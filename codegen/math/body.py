@@ -27,7 +27,7 @@ def value_type(element: str, lanes: int) -> str:
 
 
 def suffix(dtype: DType, lanes: int) -> str:
-    """How names of overloaded intrinsics end: f32, v16f32."""
+    """Says how names of overloaded intrinsics end: f32, v16f32."""
     return dtype.name if lanes == 1 else f"v{lanes}{dtype.name}"
 
 

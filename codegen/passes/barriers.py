@@ -64,7 +64,7 @@ def _placed(nest: Nest, program: LoopProgram) -> Statement:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What was read and written since the last barrier."""
+    """Holds what was read and written since the last barrier."""
 
     reads: frozenset[str] = NONE
     writes: frozenset[str] = NONE
@@ -82,20 +82,20 @@ class Pending:
         )
 
     def met(self) -> Pending:
-        """Behind a barrier."""
+        """Returns what is pending behind a barrier."""
         return Pending(flying=self.flying)
 
     def landed(self) -> Pending:
-        """Behind a wait: what a thread has waited for it has written."""
+        """Returns what is pending behind a wait: what a thread has waited for it has written."""
         return Pending(self.reads, self.writes | self.flying, ahead=self.ahead)
 
     def turned(self) -> Pending:
-        """At the end of a trip: what was stored for the next one is read now."""
+        """Returns what is pending at the end of a trip: what was stored for the next one is read now."""
         return Pending(self.reads, self.writes | self.ahead, self.flying)
 
 
 def _uses(statement: Statement, watched: frozenset[str] | None) -> Pending:
-    """What a statement, substatements included, reads and writes of the watched buffers."""
+    """Returns what a statement, substatements included, reads and writes of the watched buffers."""
     reads: set[str] = set()
     writes: set[str] = set()
     flying: set[str] = set()
@@ -151,7 +151,7 @@ class _Walk:
         return self._atom(node, before)
 
     def _atom(self, node: Statement, before: Pending) -> tuple[Statement, Pending]:
-        """What holds no barrier."""
+        """Handles what holds no barrier."""
         uses = _uses(node, self.watched)
         for_whom = before.meets(uses)
         if for_whom:

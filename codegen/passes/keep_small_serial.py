@@ -64,7 +64,7 @@ def _serial(node: Statement) -> Statement:
 
 
 def instructions(node: Statement, bounds: Bounds, target: Target) -> float:
-    """At most about how many instructions a statement takes, whole vectors at a time; `bounds`: of the variables around."""
+    """Bounds, about, how many instructions a statement takes, whole vectors at a time; `bounds`: of the variables around."""
     match node:
         case Block(body=body):
             return sum(instructions(child, bounds, target) for child in body)

@@ -78,7 +78,7 @@ def _divisor(loop: For) -> Expr | None:
 
 
 def _divisors(node: Statement) -> dict[Expr, None]:
-    """What is divided by whenever a statement runs, in order: of an `If`, what both of its arms divide by."""
+    """Returns what is divided by whenever a statement runs, in order: of an `If`, what both of its arms divide by."""
     match node:
         case Store(value=value) | Update(value=value):
             quotients = (

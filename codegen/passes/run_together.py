@@ -55,7 +55,7 @@ def run_together(program: LoopProgram, target: Target, threads: int) -> LoopProg
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """What tells whether two nests may change places, and whether they may be one."""
+    """Tells whether two nests may change places, and whether they may be one."""
 
     reads: frozenset[str]
     writes: frozenset[str]
@@ -69,7 +69,7 @@ class _Uses:
         return _Uses(known.buffers - made, known.writes - made, made | variables)
 
     def waits_for(self, other: _Uses) -> bool:
-        """Whether the order of the two matters."""
+        """Says whether the order of the two matters."""
         return bool(self.writes & other.reads or other.writes & self.reads)  # what is written counts as read
 
 
@@ -140,7 +140,7 @@ def _linear(loops: list[For]) -> Expr:
 
 
 def _share(trip: Expr, trips: int, of: int) -> Expr:
-    """How many of `trips` are done before trip number `trip` of `of`."""
+    """Says how many of `trips` are done before trip number `trip` of `of`."""
     return simplify(trip * trips // of)
 
 

@@ -65,7 +65,7 @@ def _find_concerned(node: Statement, concerned: set[int]) -> bool:
 
 
 def _conditions(statement: Statement) -> Iterator[Expr]:
-    """What selects among the values that a statement stores test, part by part: comparisons of indices."""
+    """Returns what selects among the values that a statement stores test, part by part: comparisons of indices."""
     if isinstance(statement, Store | Update):
         for node in walk(statement.value):
             if isinstance(node, Op) and node.name == "select":
@@ -111,7 +111,7 @@ class _Settling:
         return node
 
     def _inside(self, loop: For, here: Known) -> Known:
-        """What is known in the trips of a loop that are real."""
+        """Returns what is known in the trips of a loop that are real."""
         self.smaller.pop(loop.var, None)
         last = here.interval(loop.extent)[1] - 1
         here = replace(here, bounds={**here.bounds, loop.var: (0, max(0, last))})
@@ -121,7 +121,7 @@ class _Settling:
         return here
 
     def _where(self, here: Known, condition: Expr) -> Known:
-        """What is known where a condition holds; what is less than a minimum is less than both of its parts."""
+        """Returns what is known where a condition holds; what is less than a minimum is less than both of its parts."""
         for part in conjuncts(condition):
             here = here.assume(part) or here
             form = bound_of(part)

@@ -91,7 +91,7 @@ class _Cut:
 
 
 def _conditions(inside: list[Statement]) -> dict[Expr, None]:
-    """What selects among values test, part by part."""
+    """Returns what selects among values test, part by part."""
     found: dict[Expr, None] = {}
     for statement in inside:
         if isinstance(statement, Store | Update):
@@ -102,7 +102,7 @@ def _conditions(inside: list[Statement]) -> dict[Expr, None]:
 
 
 def _trips(condition: Expr, var: str, spans: Spans, made: set[str]) -> Expr | None:
-    """For how many trips, from the first on, a condition holds whatever the loops inside have come to; None: not known."""
+    """Says for how many trips, from the first on, a condition holds whatever the loops inside have come to; None: not known."""
     form = bound_of(condition)
     if form is None or form.coefficient(Var(var)) <= 0 or form.coefficients.keys() & made:
         return None

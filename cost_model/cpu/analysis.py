@@ -77,7 +77,7 @@ class NestAnalysis:
 
     @property
     def on_matrix(self) -> bool:
-        """Whether a matrix unit does any of it."""
+        """Says whether a matrix unit does any of it."""
         return any(work.on_matrix for _, work in self.work)
 
 
@@ -151,7 +151,7 @@ def bytes_ahead(stages: list[StageLevels]) -> Value:
 
 
 def bytes_of_a_trip(stage: StageLevels, where: str, tensor: str) -> Value:
-    """How far in a tensor one trip of a loop moves on: what is written out in it, along the tensor's axes."""
+    """Says how far in a tensor one trip of a loop moves on: what is written out in it, along the tensor's axes."""
     definition = stage.definition
     reads = [read for read in definition.reads() if read.tensor == tensor]
     made = [t for t in definition.tensors if t.name == tensor]
@@ -167,7 +167,7 @@ def bytes_of_a_trip(stage: StageLevels, where: str, tensor: str) -> Value:
 
 
 def brings_near(stages: list[StageLevels]) -> Value:
-    """How many operands are brought near by some stages."""
+    """Says how many operands are brought near by some stages."""
     total: Value = 0.0
     for s in stages:
         for hint in s.loops.hints.of(PrefetchNext):
@@ -211,7 +211,7 @@ def broken_lines(stages: list[StageLevels], traffic: NestTraffic, line: int) -> 
 
 
 def packed_tensors(stages: list[StageLevels]) -> frozenset[str]:
-    """What is read to be packed, inside of other stages' loops, and by nobody else."""
+    """Returns what is read to be packed, inside of other stages' loops, and by nobody else."""
     packing = [s.loops.tiled and s.loops.at is not None for s in stages]
     read = [{read.tensor for read in s.definition.reads()} for s in stages]
     packed = frozenset().union(*(names for names, packs in zip(read, packing, strict=True) if packs))
@@ -219,7 +219,7 @@ def packed_tensors(stages: list[StageLevels]) -> frozenset[str]:
 
 
 def walks_repeatedly(tree: LoopTree, stages: list[StageLevels]) -> bool:
-    """Whether stages without reuse follow each other inside of a loop, the first of them on inputs of the program."""
+    """Says whether stages without reuse follow each other inside of a loop, the first of them on inputs of the program."""
     given = {t.name for t in tree.program.dynamic_inputs}
     walking = [s for s in stages if s.loops.copies is None and not is_anchor(s.definition)]
     attached = [s for s in walking if s.loops.at is not None and s.definition.reduction]
@@ -244,8 +244,8 @@ def _moved(
     touched: Value,
     tensors: frozenset[str] | None = None,
 ) -> Moved:
-    """What moves in and out of a cache in one of many runs, of some tensors or of all: what is still there from the run before
-    does not.
+    """Returns what moves in and out of a cache in one of many runs, of some tensors or of all: what is still there from the run
+    before does not.
 
     A line that is written comes in before and goes out after; one that is streamed only goes out, to memory.
     """

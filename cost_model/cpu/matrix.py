@@ -79,7 +79,7 @@ class MatrixWork(StageWork):
         )
 
     def _tiles(self, axis: str, side: int) -> Value:
-        """How many tiles there are along an axis in one step, on average; `side`: of a tile."""
+        """Says how many tiles there are along an axis in one step, on average; `side`: of a tile."""
         start = regions.opening(self.tree, self.stage.loops)
         total: Value = 0.0
         for size, count in start.sizes[axis]:

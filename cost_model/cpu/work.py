@@ -85,7 +85,7 @@ class InstructionCounts:
 
     @property
     def on_matrix(self) -> bool:
-        """Whether a matrix unit does it."""
+        """Says whether a matrix unit does it."""
         return not (isinstance(self.products, float) and self.products == 0.0)
 
     @property
@@ -131,7 +131,7 @@ class StageWork:
         return np.ceil(real(self.vector.extent) / self.target.lanes(self.dtype))
 
     def copies(self, axes: frozenset[str]) -> Value:
-        """How many copies the straight code has of an instruction whose value depends on these axes."""
+        """Says how many copies the straight code has of an instruction whose value depends on these axes."""
         if axes not in self._copies:
             total: Value = 1.0
             for loop in self.stage.straight:
@@ -141,7 +141,7 @@ class StageWork:
         return self._copies[axes]
 
     def times(self, axes: frozenset[str]) -> Value:
-        """How often an instruction whose value depends on these axes is executed."""
+        """Says how often an instruction whose value depends on these axes is executed."""
         level = self.stage.body
         while level and self.stage.loops.loops[level - 1].axis not in axes:
             level -= 1
@@ -314,7 +314,7 @@ class StageWork:
         return even
 
     def _splits_lines(self, tensor: str) -> bool:
-        """Whether rows begin anywhere in a line, so that full vectors mostly lie across two."""
+        """Says whether rows begin anywhere in a line, so that full vectors mostly lie across two."""
         declared = self.tree.program.tensors[tensor]
         producer = self.tree.program.producers.get(tensor)
         if len(declared.shape) < 2 or (producer is not None and tensor not in self.tree.program.outputs):

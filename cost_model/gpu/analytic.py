@@ -52,7 +52,7 @@ def predict_gpu(tree: LoopTree, target: Target, ceilings: Ceilings, count: int) 
 
 
 def gpu_seconds(found: tuple[LaunchCost, ...], target: Target, ceilings: Ceilings, count: int) -> NDArray[np.float64]:
-    """As `predict_gpu`, from launches that are counted already."""
+    """Works as `predict_gpu`, from launches that are counted already."""
     total: Value = 0.0
     for launch in found:
         total = total + launch_seconds(launch, target, ceilings)
@@ -75,8 +75,8 @@ def launch_seconds(launch: LaunchCost, target: Target, ceilings: Ceilings) -> Va
 
 
 def _is_ragged(launch: LaunchCost, kind: LoopKind) -> NDArray[np.bool_]:
-    """Whether blocks at the edge, or the last steps of a loop in the code, do less than a whole one, so that all of them ask
-    where they are."""
+    """Says whether blocks at the edge, or the last steps of a loop in the code, do less than a whole one, so that all of them
+    ask where they are."""
     found: NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
     for cost in launch.stages:
         loops = cost.stage.loops

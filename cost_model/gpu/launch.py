@@ -56,8 +56,8 @@ def launches(tree: LoopTree, target: Target, plan: Plan | None = None) -> tuple[
 
 
 def resident_blocks(gpu: Multiprocessor, threads: Value, registers: Value, shared: Value) -> Value:
-    """How many blocks a multiprocessor holds at a time: by threads, registers, memory. Source: CUDA C++ best practices guide,
-    "Occupancy", and the occupancy calculator that NVIDIA ships with its profiler."""
+    """Says how many blocks a multiprocessor holds at a time: by threads, registers, memory. Source: CUDA C++ best practices
+    guide, "Occupancy", and the occupancy calculator that NVIDIA ships with its profiler."""
     warps, grain, schedulers = np.ceil(threads / gpu.warp), float(gpu.register_grain), float(gpu.schedulers)
     by_threads = np.floor(gpu.threads / (warps * gpu.warp))
     of_warp = np.maximum(np.ceil(registers * gpu.warp / grain) * grain, grain)
@@ -153,7 +153,7 @@ class _LaunchCount:
         return found
 
     def _repeats(self) -> Value:
-        """How many times a block goes over its memory: stages that walk over the same tensor one after another."""
+        """Says how many times a block goes over its memory: stages that walk over the same tensor one after another."""
         times: dict[str, int] = {}
         for stage in self.members:
             for tensor in dict.fromkeys(r.tensor for r in stage.definition.reads()):

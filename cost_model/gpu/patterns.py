@@ -136,7 +136,7 @@ def bound_loops(stage: StageLoops, inside: int = 0) -> list[Loop]:
 
 
 def storage_pieces(tree: LoopTree, stage: StageLoops) -> tuple[DimensionPart, ...]:
-    """How the tensor of a stage is stored: a copy in the order of its loops, else along its axes."""
+    """Says how the tensor of a stage is stored: a copy in the order of its loops, else along its axes."""
     definition = tree.definition(stage.stage)
     shape = regions.storage_shape(tree, stage)
     element = definition.tensors[0].dtype.bytes

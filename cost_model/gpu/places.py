@@ -20,7 +20,7 @@ ALIGNED = 128.0  # bytes: each buffer in shared memory begins at a multiple
 
 
 def placement(plan: StagePlan) -> str:
-    """Where the values of a stage live: "global", "shared" or "register"."""
+    """Says where the values of a stage live: "global", "shared" or "register"."""
     scopes = {storage.scope for storage in plan.storage}
     if not scopes <= {*PRIVATE, Scope.SHARED}:
         return "global"

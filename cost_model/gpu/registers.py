@@ -40,7 +40,7 @@ DIVIDED, FEW = (2.0, 1.75), 16.0  # of an element in a loop over a row that thre
 
 
 def registers_at_most(threads: Value, gpu: Multiprocessor) -> Value:
-    """What a thread can have in a block of so many: each scheduler has as many of the warps, give or take one."""
+    """Returns what a thread can have in a block of so many: each scheduler has as many of the warps, give or take one."""
     grain = gpu.register_grain / gpu.warp
     warps = np.maximum(np.ceil(np.ceil(threads / gpu.warp) / gpu.schedulers) * gpu.schedulers, 1.0)
     share: Value = np.floor(gpu.registers / gpu.warp / warps / grain) * grain
@@ -48,7 +48,7 @@ def registers_at_most(threads: Value, gpu: Multiprocessor) -> Value:
 
 
 def registers_needed(tree: LoopTree, members: list[StageLevels], places: dict[str, str], threads: Value) -> Value:
-    """What a thread would have if it could have any number; above `registers_at_most` some of it is spilled."""
+    """Returns what a thread would have if it could have any number; above `registers_at_most` some of it is spilled."""
     copied = [s for s in members if s.loops.copies is not None and places[s.name] == "shared"]
     others = [s for s in members if s not in copied]
     need = _tile(tree, copied, others, places, threads) if copied else _stream(tree, others, places)
@@ -168,7 +168,7 @@ def _copies(stage: StageLevels, axes: frozenset[str]) -> Value:
 
 
 def _is_ragged(stage: StageLevels) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Whether some loop has fewer trips at its end."""
+    """Says whether some loop has fewer trips at its end."""
     found = np.zeros(1, dtype=np.bool_)
     for level, loop in enumerate(stage.loops.loops):
         ratio = stage.trips[level + 1] / np.maximum(stage.trips[level], 1.0)

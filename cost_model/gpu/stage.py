@@ -58,7 +58,7 @@ class _Accesses:
         self.reach_memory = False
 
     def add_shared(self, count: Value, pattern: Pattern) -> None:
-        """So many more accesses of warps to shared memory."""
+        """Adds so many accesses of warps to shared memory."""
         least = np.maximum(pattern.width * self.warp / 128.0, 1.0)
         cycles = pattern.shared_cycles(self.warp)
         self.count = self.count + count
@@ -66,7 +66,7 @@ class _Accesses:
         self.free = self.free + count * np.minimum(least, cycles)
 
     def add_global(self, count: Value, pattern: Pattern) -> None:
-        """So many more accesses of warps to global memory."""
+        """Adds so many accesses of warps to global memory."""
         at_once, sectors = pattern.lines_and_sectors(self.warp)
         least = np.minimum(np.maximum(pattern.width * self.warp / SECTOR, 1.0), sectors)
         self.count = self.count + count
@@ -159,7 +159,7 @@ class StageCounter:
         return np.ceil(lanes / self.warp) / lanes
 
     def _combines(self, stage: StageLevels) -> Value:
-        """How often the threads of a team put their parts of a reduction together, over the whole launch."""
+        """Says how often the threads of a team put their parts of a reduction together, over the whole launch."""
         reduction = {a.name for a in stage.definition.reduction}
         bound = [x for x in stage.loops.loops if x.kind is LoopKind.THREAD and x.axis in reduction]
         if not bound:
@@ -186,7 +186,7 @@ class StageCounter:
 
 
 def executed(stage: StageLevels, axes: frozenset[str], store: bool = False) -> Value:
-    """How often all threads together execute what depends on these axes: it stands where the last of its loops opens.
+    """Says how often all threads together execute what depends on these axes: it stands where the last of its loops opens.
 
     store: of a reduction, what is done with each finished value; its loops do not count, nor what is bound of them.
     """
@@ -212,7 +212,7 @@ def executed(stage: StageLevels, axes: frozenset[str], store: bool = False) -> V
 
 
 def copies(stage: StageLoops, axes: frozenset[str]) -> Value:
-    """How many values of what depends on these axes a thread has at a time."""
+    """Says how many values of what depends on these axes a thread has at a time."""
     total: Value = 1.0
     for loop in stage.loops:
         if loop.kind in WRITTEN_OUT and loop.axis in axes:

@@ -23,7 +23,7 @@ Watched = tuple[Features, Vector, Vector | None]  # with their weights
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """How a `LearnedModel` learns. The defaults, and why, stand in tuner/effort.py with all others of the search."""
+    """Says how a `LearnedModel` learns. The defaults, and why, stand in tuner/effort.py with all others of the search."""
 
     members: int  # regressors that each leave out other batches
     rows: int  # that one fit may use
@@ -100,13 +100,14 @@ class XGBoost:
     def fit_watched(
         self, features: Features, target: Vector, held: Watched | None, weight: Vector | None = None
     ) -> XGBoost:
-        """As `fit`; no more trees once what is `held` out has not been predicted better for a while."""
+        """Works as `fit`; no more trees once what is `held` out has not been predicted better for a while."""
         return self._grow(features, target, held, weight, self.learning.trees, False)
 
     def fit_more(
         self, features: Features, target: Vector, held: Watched | None, weight: Vector | None = None
     ) -> XGBoost:
-        """As `fit_watched`, but keeps its trees and adds a few for what they get wrong: far less work than learning anew."""
+        """Works as `fit_watched`, but keeps its trees and adds a few for what they get wrong: far less work than learning
+        anew."""
         return self._grow(features, target, held, weight, self.learning.more, True)
 
     def _grow(

@@ -27,7 +27,7 @@ JITTER = 1e-9  # what keeps a matrix of doubles positive definite
 
 @dataclass(frozen=True, slots=True)
 class Smoothness:
-    """What a process expects of its hyperparameters, and how it looks for them. The defaults stand in tuner/effort.py."""
+    """Holds what a process expects of its hyperparameters, and how it looks for them. The defaults stand in tuner/effort.py."""
 
     noise: float  # expected logarithm of the share of noise in the variance, and its width
     noise_width: float
@@ -108,7 +108,7 @@ class GaussianProcess:
         return self
 
     def at(self, points: Matrix, draws: int | None = None) -> list[Posterior]:
-        """What it thinks of these points, float64[m, d]: once by each of the first `draws`, by default all."""
+        """Returns what it thinks of these points, float64[m, d]: once by each of the first `draws`, by default all."""
         return [self._posterior(draw, points) for draw in self._draws[:draws]]
 
     def _posterior(self, draw: Draw, points: Matrix) -> Posterior:

@@ -41,7 +41,7 @@ def recall_of_best(predicted: ArrayLike, measured: ArrayLike, top: int, within: 
 
 
 def regret(predicted: ArrayLike, measured: ArrayLike, within: int = 1) -> float:
-    """How much slower than the best of all the best of the first `within` by prediction is: 0 is perfect, 0.1 is 10%.
+    """Says how much slower than the best of all the best of the first `within` by prediction is: 0 is perfect, 0.1 is 10%.
 
     Infinity when all of them failed and any other did not.
     """

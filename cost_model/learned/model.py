@@ -22,7 +22,7 @@ from .smooth import SmoothResidual
 
 
 class Regressor(Protocol):
-    """What scikit-learn calls a regressor."""
+    """Holds what scikit-learn calls a regressor."""
 
     def fit(self, features: Features, target: Vector, weight: Vector, /) -> object:
         """Learns from float32[n, f] and float64[n], each row as much as its weight."""
@@ -98,7 +98,7 @@ class LearnedModel:
 
     @property
     def ready(self) -> bool:
-        """Whether it has learned anything yet; an untrained model predicts the prior."""
+        """Says whether it has learned anything yet; an untrained model predicts the prior."""
         return bool(self._fitted) or self._smooth is not None
 
     def fit(self, samples: Samples) -> None:
@@ -138,7 +138,8 @@ class LearnedModel:
         return SmoothResidual(smoothing).fit(good.features, target)
 
     def _held_out(self, batch: NDArray[np.int64]) -> list[NDArray[np.bool_]]:
-        """For each member bool[n]: the rows that it does not learn from. A batch is held out by the same member each time."""
+        """Returns bool[n] for each member: the rows that it does not learn from. A batch is held out by the same member each
+        time."""
         members = self._learning.members
         few = members < 2 or len(np.unique(batch)) <= members
         return [np.zeros(len(batch), dtype=np.bool_) if few else batch % members == one for one in range(members)]
@@ -151,7 +152,7 @@ class LearnedModel:
         return np.where(task == 0, 1.0, share)
 
     def predict(self, features: Features, prior: Vector | None = None) -> Prediction:
-        """What the candidates are expected to take: float32[n, f] and, where known, float64[n] seconds.
+        """Returns what the candidates are expected to take: float32[n, f] and, where known, float64[n] seconds.
 
         Without a prior the seconds are right in proportion only when several tasks were learned from.
         """
@@ -185,7 +186,8 @@ class LearnedModel:
         return np.asarray(target, dtype=np.float64)
 
     def _chosen(self, samples: Samples) -> NDArray[np.intp]:
-        """At most `limit` rows: shares of them the best of their task and the newest; of other tasks a share at most."""
+        """Chooses at most `limit` rows: shares of them the best of their task and the newest; of other tasks a share at
+        most."""
         limit, part = self._learning.rows, int(self._learning.rows * self._learning.kept)
         others = int(limit * self._learning.foreign)
         if len(samples) <= limit:

@@ -56,7 +56,7 @@ class CallPlan:
 
     @property
     def workspace_bytes(self) -> int:
-        """What one run needs for tensors between kernels and for the kernels themselves."""
+        """Returns what one run needs for tensors between kernels and for the kernels themselves."""
         return self.arena.peak_bytes
 
 

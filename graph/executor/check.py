@@ -91,5 +91,5 @@ def _same(number: int, tensor: Tensor, program: Program) -> Iterator[str]:
 
 
 def tensor_bytes(tensor: Tensor) -> int:
-    """Of all its elements."""
+    """Counts the bytes of all its elements."""
     return prod(tensor.shape) * tensor.dtype.bytes

@@ -73,7 +73,7 @@ def _specs(tensors: Sequence[Tensor]) -> tuple[BufferSpec, ...]:
 
 
 def _check_artifacts(kernels: Sequence[Program], artifacts: Sequence[Artifact]) -> None:
-    """Whether there is one for each kernel, for the same processor, whose arguments are the kernel's."""
+    """Checks that there is one for each kernel, for the same processor, whose arguments are the kernel's."""
     if not kernels or len(kernels) != len(artifacts):
         raise InternalError(
             "each kernel needs an artifact", expected=f"{max(1, len(kernels))}", found=f"{len(artifacts)}"

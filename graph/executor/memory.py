@@ -75,7 +75,7 @@ def _aligned(size: int) -> int:
 
 
 def _neighbours(blocks: Sequence[MemoryBlock]) -> list[list[int]]:
-    """For each block those that are alive at some time when it is."""
+    """Returns, for each block, those that are alive at some time when it is."""
     beside: list[list[int]] = [[] for _ in blocks]
     alive: list[int] = []
     for one in sorted(range(len(blocks)), key=lambda n: blocks[n].first):

@@ -16,7 +16,7 @@ _LAYERS = 3  # of one kernel that a table names
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a kernel has to do, and what that takes at the ceilings of the machine.
+    """Holds what a kernel has to do, and what that takes at the ceilings of the machine.
 
     Attributes:
         operations: all of them, a multiply and an add being two.
@@ -52,7 +52,7 @@ class ProfileRow:
 
     @property
     def layers(self) -> str:
-        """Where it comes from, in words."""
+        """Says where it comes from, in words."""
         return layers_text(self.call.origins)
 
 
@@ -82,12 +82,12 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """Of the whole run."""
+        """Returns the seconds of the whole run."""
         return sum(row.seconds for row in self.rows) + self.copies
 
     @property
     def open(self) -> float:
-        """How much of the run no ceiling accounts for, 0 to 1."""
+        """Says how much of the run no ceiling accounts for, 0 to 1."""
         least = sum(min(row.cost.least, row.seconds) for row in self.rows)
         return 1.0 - least / self.seconds if self.seconds else 0.0
 

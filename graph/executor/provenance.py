@@ -21,7 +21,7 @@ class CallOrigin:
 
 @dataclass(frozen=True, slots=True)
 class ModelProvenance:
-    """What a model's `kernel.provenance` is: one entry for each call, in order."""
+    """Holds what a model's `kernel.provenance` is: one entry for each call, in order."""
 
     calls: tuple[CallOrigin, ...]
 

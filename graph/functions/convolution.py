@@ -21,8 +21,8 @@ def convolution(
     x: Tensor, weights: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
     padding: int | Pairs = 0, dilation: int | Sequence[int] = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """As torch's conv1d, conv2d and conv3d; `padding` is one number or a pair (in front, behind) for each dimension. An image
-    without a batch has none in the result either."""
+    """Computes torch's conv1d, conv2d and conv3d; `padding` is one number or a pair (in front, behind) for each dimension. An
+    image without a batch has none in the result either."""
     rank = len(weights.shape) - 2
     if len(x.shape) == rank + 1:
         return squeeze(convolution(unsqueeze(x, 0), weights, bias, stride, padding, dilation, groups), 0)
@@ -37,7 +37,7 @@ def transposed_convolution(
     padding: int | Pairs = 0, dilation: int | Sequence[int] = 1, groups: int = 1,
     output_padding: int | Sequence[int] = 0,
 ) -> Tensor:  # fmt: skip
-    """As torch's conv_transpose1d to 3d, with weights [c, o / groups, ...]; `padding` may be pairs."""
+    """Computes torch's conv_transpose1d to 3d, with weights [c, o / groups, ...]; `padding` may be pairs."""
     rank = len(weights.shape) - 2
     if len(x.shape) == rank + 1:
         whole = unsqueeze(x, 0)
@@ -93,7 +93,7 @@ def _check(x: Tensor, weights: Tensor, rank: int, channels: int, rest: int) -> N
 
 
 def _finished(sums: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
-    """With the bias, back in the dtype of x."""
+    """Adds the bias and goes back in the dtype of x."""
     if bias is not None:
         return compute(sums.shape, lambda *i: (sums[i] + wide(bias[i[1]])).cast(x.dtype), name="biased")
     return sums if sums.dtype == x.dtype else compute(sums.shape, lambda *i: sums[i].cast(x.dtype), name="rounded")

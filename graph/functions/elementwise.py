@@ -31,7 +31,7 @@ def formula(name: str, *values: Operand, **numbers: float) -> Tensor:
 
 
 def real(name: str, *values: Operand, **numbers: float) -> Tensor:
-    """As `formula`, of real numbers: integers become float32."""
+    """Works as `formula`, on real numbers: integers become float32."""
     return mapped(lambda *given: FORMULAS[name](*given, **numbers), *values, dtype=floating(promoted(*values)))
 
 
@@ -78,8 +78,8 @@ def divide(x: Operand, y: Operand, rounding: str | None = None) -> Tensor:
 
 
 def exactly(body: Callable[..., Expr], *values: Operand) -> Tensor:
-    """As `mapped`, for what jumps where a quotient is a whole number: floats are computed in float64, in which quotients of
-    narrower ones lie on the right side of it."""
+    """Works as `mapped`, for what jumps where a quotient is a whole number: floats are computed in float64, in which quotients
+    of narrower ones lie on the right side of it."""
     dtype = promoted(*values)
     if not dtype.is_float:
         return mapped(body, *values)

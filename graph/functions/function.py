@@ -25,7 +25,7 @@ def function(build: Callable[P, R]) -> Callable[P, R]:
 
 
 class NotCovered(ArgumentError):
-    """What an operator is asked for is right, and nothing here computes it."""
+    """Says that what an operator is asked for is right, and that nothing here computes it."""
 
 
 def axis_of(axis: int, rank: int) -> int:

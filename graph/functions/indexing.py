@@ -217,7 +217,7 @@ def sorted_along(x: Tensor, axis: int, descending: bool = False) -> tuple[Tensor
 
 
 def _less(a: Expr, b: Expr) -> Expr:
-    """Whether a stands before b, NaN behind all."""
+    """Says whether a stands before b, NaN behind all."""
     if a.dtype == boolean:
         return ~a & b
     return (a < b) | (a.equal(a) & b.not_equal(b)) if a.dtype.is_float else a < b

@@ -55,8 +55,8 @@ def layer_norm(
 
 @function
 def group_norm(x: Tensor, groups: int, gamma: Tensor | None, beta: Tensor | None, epsilon: float) -> Tensor:
-    """As layer_norm over each group of channels of each image; gamma and beta are of channels. Instance normalisation has a
-    group for each channel."""
+    """Works as layer_norm over each group of channels of each image; gamma and beta are of channels. Instance normalisation has
+    a group for each channel."""
     return group_normalised(x, gamma, beta, groups, epsilon)
 
 

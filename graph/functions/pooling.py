@@ -17,7 +17,7 @@ from .shape import squeeze, unsqueeze
 
 
 def _batched(pool: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Of an image without a batch, too: `sizes`, the second argument, says how many dimensions it has."""
+    """Makes it work on an image without a batch, too: `sizes`, the second argument, says how many dimensions it has."""
 
     @wraps(pool)
     def called(x: Tensor, sizes: Sequence[int], *args: object, **kwargs: object) -> Tensor:

@@ -40,7 +40,7 @@ def _axes(x: Tensor, axes: Axes) -> tuple[int, ...]:
 
 
 def count_of(x: Tensor, axes: Axes) -> int:
-    """How many elements each result of a reduction has."""
+    """Says how many elements each result of a reduction has."""
     return prod(x.shape[axis] for axis in _axes(x, axes))
 
 
@@ -52,7 +52,7 @@ def sum(x: Tensor, axes: Axes = None, keep: bool = False, dtype: DType | None = 
 
 
 def _summed(x: Tensor, out: DType) -> DType:
-    """In which dtype elements are summed: that of the result, but what is widened by itself."""
+    """Says in which dtype elements are summed: that of the result, but what is widened by itself."""
     return out if out != boolean else i64
 
 
@@ -84,12 +84,12 @@ def min(x: Tensor, axes: Axes = None, keep: bool = False) -> Tensor:
 
 
 def any(x: Tensor, axes: Axes = None, keep: bool = False) -> Tensor:
-    """Whether some element is not 0."""
+    """Says whether some element is not 0."""
     return _reduced(x, axes, keep, build.max, truth)
 
 
 def all(x: Tensor, axes: Axes = None, keep: bool = False) -> Tensor:
-    """Whether each element is not 0."""
+    """Says whether each element is not 0."""
     return _reduced(x, axes, keep, build.min, truth)
 
 

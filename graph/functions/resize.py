@@ -116,7 +116,7 @@ def _near(before: Expr, offset: int, size: int) -> Expr:
 
 
 def _factors(sizes: Sequence[int], to: Sequence[int], scales: Scales | None) -> list[Fraction]:
-    """How far places of x lie apart, for each dimension."""
+    """Says how far places of x lie apart, for each dimension."""
     given = scales or [None] * len(sizes)
     return [
         Fraction(size, count) if scale is None else 1 / Fraction(scale).limit_denominator(1 << 20)

@@ -41,7 +41,7 @@ def grid_sample(x: Tensor, grid: Tensor, nearest: bool, padding: str, align_corn
 
 
 def _place(value: Expr, size: int, padding: str, align: bool) -> Expr:
-    """Where a number of [-1, 1] lies in an image, and where what lies outside is taken from."""
+    """Says where a number of [-1, 1] lies in an image, and where what lies outside is taken from."""
     place = (value + 1) * (0.5 * (size - 1)) if align else ((value + 1) * float(size) - 1) * 0.5
     if padding == "reflection":
         place = _reflected(place, 0 if align else -0.5, size - 1 if align else float(size))

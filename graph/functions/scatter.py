@@ -31,7 +31,7 @@ def combined_along_axis(x: Tensor, index: Tensor, updates: Tensor, axis: int, ho
     k = reduce_axis(index.shape[place], "k")
 
     def hits(i: Sequence[Expr], number: Expr) -> tuple[Expr, tuple[Expr, ...]]:
-        """Whether a write meets a place, and where the write stands."""
+        """Says whether a write meets a place, and where the write stands."""
         rest = [a for a in range(len(x.shape)) if a != place]
         inside = [i[a] < index.shape[a] for a in rest if index.shape[a] < x.shape[a]]
         own = tuple(
@@ -92,7 +92,7 @@ def _met(
 
 
 def _neutral(how: str, dtype: DType) -> Expr:
-    """What changes nothing."""
+    """Returns what changes nothing."""
     if how in ("add", "mul"):
         return literal(0 if how == "add" else 1, dtype)
     if dtype.is_float:

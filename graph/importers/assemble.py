@@ -87,7 +87,7 @@ class Assembler:
         return isinstance(definition, Input) and (not definition.constant or id(operation) in live)
 
     def _new(self, tensors: Sequence[Made]) -> list[Operation]:
-        """What makes tensors and was not met before, each after those it reads."""
+        """Returns what makes tensors and was not met before, each after those it reads."""
         found: list[Operation] = []
         pending = [(_operation(tensor), False) for tensor in reversed(tensors)]
         while pending:

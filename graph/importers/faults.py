@@ -11,7 +11,7 @@ _SHOWN = 6  # nodes of each operator
 
 @dataclass
 class Faults:
-    """What is not covered, with the names of the nodes where it stands."""
+    """Collects what is not covered, with the names of the nodes where it stands."""
 
     found: dict[str, list[str]] = field(default_factory=dict)
 

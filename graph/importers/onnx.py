@@ -85,7 +85,7 @@ def _dims(value: Any) -> list[str]:
 
 
 class _Unknown:
-    """What a node that is refused would have computed: nodes behind it are looked at as far as that goes."""
+    """Stands for what a node that is refused would have computed: nodes behind it are looked at as far as that goes."""
 
 
 _UNKNOWN = _Unknown()
@@ -183,7 +183,7 @@ class _OnnxImport:
                 scope.update((name, value) for name, value in zip(node.output, results, strict=False) if name)
 
     def _results(self, node: Any, scope: Scope, versions: Mapping[str, int]) -> Sequence[Any]:
-        """What a node computes; stand-ins where that is not covered."""
+        """Returns what a node computes; stand-ins where that is not covered."""
         name = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}:{node.op_type}"
         domain = "" if node.domain == "ai.onnx" else node.domain
         unknown = [_UNKNOWN] * len(node.output)
@@ -380,7 +380,7 @@ def _read(node: Any) -> Iterator[str]:
 
 
 def _label(node: Any) -> str:
-    """How a node is called in errors."""
+    """Says how a node is called in errors."""
     return str(node.name or next((name for name in node.output if name), node.op_type))
 
 

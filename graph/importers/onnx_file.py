@@ -91,7 +91,7 @@ def _check_inner(onnx: ModuleType, model: Any) -> None:
 
 
 def type_refused(value: Any) -> str:
-    """Why a value of the graph's face is none of a tensor program; empty for a tensor that is."""
+    """Says why a value of the graph's face is none of a tensor program; empty for a tensor that is."""
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         return _REFUSED_PARTS.get(kind, "values without a type")
@@ -100,7 +100,7 @@ def type_refused(value: Any) -> str:
 
 
 def described(name: str) -> str:
-    """How an element type that has no dtype here is called in errors."""
+    """Says how an element type that has no dtype here is called in errors."""
     if name.startswith("complex"):
         return "complex numbers"
     return "strings" if name in ("str", "object", "string") else f"the dtype {name}"
@@ -166,7 +166,7 @@ def schema_of(operator: str, domain: str, version: int) -> Any:
 
 
 def predates(operator: str, domain: str, version: int) -> bool:
-    """Whether an operator of an old opset is another than that of the oldest one that is read."""
+    """Says whether an operator of an old opset is another than that of the oldest one that is read."""
     if domain or version >= OLDEST:
         return False
     own, oldest = schema_of(operator, domain, version), schema_of(operator, domain, OLDEST)

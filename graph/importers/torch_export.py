@@ -96,7 +96,7 @@ def _decompositions() -> dict[Any, Any]:
 
 
 def is_module(value: object) -> bool:
-    """Whether a value is a torch.nn.Module; torch is not imported for it where nobody has."""
+    """Says whether a value is a torch.nn.Module; torch is not imported for it where nobody has."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, getattr(torch.nn, "Module", ()))
 
@@ -111,7 +111,7 @@ def example_tensor(dtype: DType, shape: Sequence[int]) -> Any:
 
 
 def dtype_text(dtype: DType) -> str:
-    """What torch calls a dtype: "float32"."""
+    """Returns what torch calls a dtype: "float32"."""
     return next(name for name, known in _DTYPES.items() if known == dtype)
 
 

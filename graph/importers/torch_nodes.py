@@ -51,7 +51,7 @@ class Nodes:
         return self._made.input(node.name, self._shape(value, node), dtype) if dtype else self._unknown(node, value)
 
     def stand_in(self, node: Any) -> Any:
-        """What a placeholder stands for where only the operators are looked at: also what no model takes."""
+        """Returns what a placeholder stands for where only the operators are looked at: also what no model takes."""
         value = node.meta.get("val")
         return Empty() if self._is_empty(value) else self._unknown(node, value)
 
@@ -149,7 +149,7 @@ class Nodes:
         return self._fx.map_aggregate(item, one)
 
     def _checked(self, node: Any, outcome: Any) -> Any:
-        """What a function gave, in the dtype that torch says. Errors: NotCovered for another shape."""
+        """Returns what a function gave, in the dtype that torch says. Errors: NotCovered for another shape."""
         said = node.meta.get("val")
         if isinstance(outcome, tuple | list):
             parts = [self._checked_one(node, o, v) for o, v in zip(outcome, said, strict=False)]
@@ -165,7 +165,7 @@ class Nodes:
         return outcome if dtype is None else cast(outcome, dtype)
 
     def _unknown(self, node: Any, value: Any) -> Any:
-        """What stands for results that are not known, so that the nodes behind are looked at too."""
+        """Returns what stands for results that are not known, so that the nodes behind are looked at too."""
         if isinstance(value, tuple | list):
             return tuple(self._unknown(node, part) for part in value)
         if not isinstance(value, self._torch.Tensor):
@@ -195,7 +195,7 @@ def _lies_in_rows(value: Any) -> bool:
 
 
 def _is_pure(node: Any) -> bool:
-    """Whether a node without users may be left out."""
+    """Says whether a node without users may be left out."""
     schema = getattr(node.target, "_schema", None)
     return node.target is operator.getitem or (schema is not None and not schema.is_mutable)
 

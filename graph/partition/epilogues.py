@@ -21,7 +21,8 @@ class Epilogue:
 
 
 def epilogues(program: Program) -> Mapping[str, Epilogue]:
-    """By the name of the last member. Where one finishes several reductions (a sum of two products), it is with the last."""
+    """Finds epilogues, by the name of the last member. Where one finishes several reductions (a sum of two products), it is
+    with the last."""
     found: dict[str, Epilogue] = {}
     for stage in program.stages:
         if stage.reduction and stage.fold is None and stage.name not in program.outputs:

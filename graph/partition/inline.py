@@ -32,8 +32,8 @@ def inlined(program: Program, kept: frozenset[str]) -> Program:
 
 
 def _stays(program: Program, stage: Stage, readers: list[Stage]) -> bool:
-    """Whether readers would pay more for it than memory does: for quotients of indices, where the same memory under another
-    shape costs nothing; for choices between tensors at each use."""
+    """Says whether readers would pay more for it than memory does: for quotients of indices, where the same memory under
+    another shape costs nothing; for choices between tensors at each use."""
     if is_reshape(program, stage) or any(is_reshape(program, reader) for reader in readers):
         return True
     if not moves_data_only(stage) or (_is_affine(stage) and len({read.tensor for read in stage.reads()}) <= 1):
@@ -42,7 +42,7 @@ def _stays(program: Program, stage: Stage, readers: list[Stage]) -> bool:
 
 
 def _stays_before_windows(stage: Stage, readers: list[Stage]) -> bool:
-    """Whether the points of a window would compute again what each of them shares with its neighbours."""
+    """Says whether the points of a window would compute again what each of them shares with its neighbours."""
     return not moves_data_only(stage) and any(
         is_window(reader) and any(read.tensor == stage.name and slides(reader, read) for read in reader.reads())
         for reader in readers
@@ -62,7 +62,7 @@ def is_reshape(program: Program, stage: Stage) -> bool:
 
 
 def _is_affine(stage: Stage) -> bool:
-    """Whether all its reads move by fixed steps along its axes."""
+    """Says whether all its reads move by fixed steps along its axes."""
     return all(
         isinstance(atom, Var) for read in stage.reads() for index in read.indices for atom, _ in affine(index).terms
     )

@@ -37,7 +37,7 @@ def kernel_of(program: Program, members: Iterable[str], prepared: frozenset[str]
 
 
 def _by_data_alone(name: str, stages: Sequence[Stage], known: AbstractSet[str]) -> bool:
-    """Whether all reads of a tensor have an index that is read from an input."""
+    """Says whether all reads of a tensor have an index that is read from an input."""
     found = [read for stage in stages for read in stage.reads() if read.tensor == name]
     return all(any(inner.tensor not in known for index in read.indices for inner in reads(index)) for read in found)
 

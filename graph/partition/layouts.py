@@ -112,7 +112,7 @@ class _Layouts:
         return bool(self._orders)
 
     def _gain(self, dimensions: list[Dimension]) -> float:
-        """What all stages that see these dimensions save if the dimensions lie innermost."""
+        """Returns what all stages that see these dimensions save if the dimensions lie innermost."""
         changed = self._innermost(dimensions)
         if not changed:
             return 0.0
@@ -143,7 +143,7 @@ class _Layouts:
         return next((n for n in reversed(self._order(tensor, orders)) if shape[n] > 1), None)
 
     def _cost(self, stage: Stage, orders: Mapping[str, Order]) -> float:
-        """What a stage loses with these orders, in elements that it could read instead."""
+        """Returns what a stage loses with these orders, in elements that it could read instead."""
         last = None if stage.fold is not None else self._last(stage.name, orders)
         if last is None or stage.name in self._constant:
             return 0.0
@@ -179,7 +179,7 @@ class _Layouts:
 
 
 def _accesses(stage: Stage, constant: frozenset[str]) -> tuple[_Access, ...]:
-    """What a stage reads at each call."""
+    """Returns what a stage reads at each call."""
     points = {axis.name for axis in stage.all_axes if axis.extent == 1}
     return tuple(
         _Access(
@@ -205,7 +205,8 @@ def _empty(extent: int) -> float:
 
 
 def _of_points(stage: Stage, axis: Axis, access: _Access, inner: int, size: int) -> float:
-    """What a stage without reuse loses by one access, with vectors along an axis. `inner`: the innermost dimension read."""
+    """Returns what a stage without reuse loses by one access, with vectors along an axis. `inner`: the innermost dimension
+    read."""
     reduction = {a.name for a in stage.reduction}
     points = prod(a.extent for a in stage.axes)
     along = access.moved[inner] or {}

@@ -95,7 +95,8 @@ def _groups(program: Program, finished: Mapping[str, Epilogue], without: frozens
 
 
 def _ends(program: Program, finished: Mapping[str, Epilogue]) -> frozenset[str]:
-    """What no row takes in: the end of what needs a register tile of its own, a product with reuse or a sliding window."""
+    """Returns what no row takes in: the end of what needs a register tile of its own, a product with reuse or a sliding
+    window."""
     windows = frozenset(stage.name for stage in program.stages if is_window(stage))
     heavy = (
         name for name, one in finished.items() if one.reduction in windows or is_anchor(program.stage(one.reduction))
@@ -127,7 +128,7 @@ def _products_before(program: Program, anchor: Stage, taken: AbstractSet[str]) -
 
 
 def _stays_near(kernel: Program) -> bool:
-    """Whether one product comes before the last, and what is between them is no smaller than what each block of rows reads
+    """Says whether one product comes before the last, and what is between them is no smaller than what each block of rows reads
     again for them. So attention is done at once, and layers with large weights are not."""
     together = row_blocks_of(kernel)
     products = [stage for stage in kernel.stages if is_anchor(stage)]

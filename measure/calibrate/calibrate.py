@@ -153,7 +153,7 @@ def _curve(sizes: Sequence[int], speeds: Sequence[float]) -> Curve:
 
 
 def _scaled(target: Target, threads: int, f32: float) -> dict[str, float]:
-    """What was not measured: the target's own numbers, corrected by how they compare for f32."""
+    """Returns what was not measured: the target's own numbers, corrected by how they compare for f32."""
     usual = default_ceilings(target, threads).flops
     return {dtype: flops * f32 / usual["f32"] for dtype, flops in usual.items()}
 

@@ -80,7 +80,7 @@ class Checker:
             self._know_all()
 
     def check(self, outputs: Sequence[Array]) -> str | None:
-        """What is wrong with the outputs of a kernel, or None. Outputs were poisoned before it ran."""
+        """Returns what is wrong with the outputs of a kernel, or None. Outputs were poisoned before it ran."""
         for checker, found in zip(self._outputs, outputs, strict=True):
             message = checker.check(found)
             if message is not None:
@@ -90,7 +90,7 @@ class Checker:
         return None
 
     def be_thorough(self, independent: bool) -> None:
-        """From now on the truth is known at all points, or, where that is too much work, at more of them.
+        """Makes the truth known at all points from now on, or, where that is too much work, at more of them.
 
         Args:
             independent: the next kernel to be checked is none of the candidates: it takes the place of the output that passed,
@@ -111,12 +111,12 @@ class Checker:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all points are checked, of every kernel."""
+        """Says whether all points are checked, of every kernel."""
         return all(checker.knows_all for checker in self._outputs)
 
     @property
     def remark(self) -> str:
-        """What a check cannot tell; "" where it tells all that it should."""
+        """Returns what a check cannot tell; "" where it tells all that it should."""
         return "; ".join(filter(None, (checker.remark for checker in self._outputs)))
 
 
@@ -134,12 +134,12 @@ def oracle_work(program: Program) -> int:
 
 
 def is_sampled(program: Program) -> bool:
-    """Whether the outputs of a trial are checked at some points only."""
+    """Says whether the outputs of a trial are checked at some points only."""
     return oracle_work(program) > WHOLE_WORK
 
 
 def is_affordable(program: Program) -> bool:
-    """Whether the oracle can tell the truth at all points, before a winner is named."""
+    """Says whether the oracle can tell the truth at all points, before a winner is named."""
     held = 16 * sum(prod(tensor.shape) for tensor in program.tensors.values())  # values and bounds
     return oracle_work(program) <= THOROUGH_WORK and held <= _THOROUGH_BYTES
 
@@ -187,7 +187,7 @@ class _OutputChecker:
 
     @property
     def remark(self) -> str:
-        """What a check cannot tell, or ""."""
+        """Returns what a check cannot tell, or ""."""
         if is_blind(self._expected):
             return f"zeros would pass for {self._name}: its values are none, or as small as their tolerances"
         return self._limit
@@ -261,7 +261,8 @@ def _judged(found: Array, expected: Expected, dtype: DType) -> Iterator[tuple[in
 
 
 def is_blind(expected: Expected) -> bool:
-    """Whether zeros would pass for nearly all values that are not zero, or there are none. NaN and infinities tell nothing."""
+    """Says whether zeros would pass for nearly all values that are not zero, or there are none. NaN and infinities tell
+    nothing."""
     values = expected.values
     with np.errstate(invalid="ignore"):
         telling = np.isfinite(values) & (np.abs(values) > expected.tolerance)

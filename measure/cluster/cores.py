@@ -58,7 +58,7 @@ def _shared(path: Path, otherwise: int) -> tuple[int, ...]:
 
 
 def core_sets(found: Sequence[Sequence[Core]], threads: int) -> list[list[Core]]:
-    """As many sets of `threads` cores as fit without two of them in one domain; empty when there are too few cores.
+    """Makes as many sets of `threads` cores as fit without two of them in one domain; empty when there are too few cores.
 
     A set that is larger than a domain takes whole domains, one after the other.
     """

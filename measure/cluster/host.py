@@ -34,7 +34,7 @@ Outcome = Measurement | Built
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a host is to be.
+    """Holds what a host is to be.
 
     Attributes:
         target, threads: of the kernels.
@@ -76,7 +76,7 @@ class Errand:
 
 
 class Hosted(Protocol):
-    """What a host drives: a `Runner`, or builders."""
+    """Holds what a host drives: a `Runner`, or builders."""
 
     @property
     def capacity(self) -> int:
@@ -88,7 +88,7 @@ class Hosted(Protocol):
         ...
 
     def collect(self, timeout: float | None = None) -> Sequence[tuple[int, Outcome]]:
-        """What is done; waits for the first."""
+        """Returns what is done; waits for the first."""
         ...
 
     def confirm(self, jobs: Sequence[Job]) -> Sequence[tuple[int, Measurement]]:
@@ -117,14 +117,14 @@ class Host:
         self._load = 0
 
     def _device(self, order: Order) -> str:
-        """What it owns, for people: a GPU, whole cores, or nothing."""
+        """Returns what it owns, for people: a GPU, whole cores, or nothing."""
         if order.gpu:
             devices = parse_target(order.target).backend.devices
             return f"GPU {os.environ.get(devices.variable, '0') if devices is not None else '0'}"
         return "cores " + ",".join(map(str, self._claim.cpus)) if self._claim else f"pid {os.getpid()}"
 
     def facts(self) -> HostFacts:
-        """What the caller needs to know of it."""
+        """Returns what the caller needs to know of it."""
         return HostFacts(self._machine, self._place, self._ceilings, self._runner.capacity, os.getpid())
 
     def exchange(self, errands: Sequence[Errand], patience: float) -> list[tuple[int, Outcome]]:
@@ -144,7 +144,7 @@ class Host:
         return [(number, self._signed(measurement)) for number, measurement in self._runner.confirm(jobs)]
 
     def _signed(self, measurement: Measurement) -> Measurement:
-        """With the place where it was made."""
+        """Returns it with the place where it was made."""
         return replace(measurement, device=f"{measurement.device} on {self._place}".strip())
 
     def close(self) -> None:
@@ -174,7 +174,7 @@ class BuildRunner:
         self._builders.feed(self.capacity)
 
     def collect(self, timeout: float | None = None) -> list[tuple[int, Outcome]]:
-        """What is built; waits up to `timeout` seconds for the first."""
+        """Returns what is built; waits up to `timeout` seconds for the first."""
         end = float("inf") if timeout is None else monotonic() + timeout
         done: list[tuple[int, Outcome]] = []
         while not done and self._builders.load:

@@ -38,7 +38,7 @@ class _Member:
 
 
 class Hired:
-    """Hosts of a cluster (implements `pool.Crew`); what happens is put into `events`, to be run by the pool's thread."""
+    """Hosts of a cluster (implements `pool.Hosts`); what happens is put into `events`, to be run by the pool's thread."""
 
     def __init__(self, call: ConnectRequest, events: queue.SimpleQueue[Happening]) -> None:
         self._call, self._events = call, events
@@ -136,7 +136,7 @@ class Hired:
                 self.dismiss(key, f"no host was ready within {START:.0f} s: are its CPUs taken?", refused=False)
 
     def _after(self, answer: Any, use: Callable[[Any], None], key: str) -> None:
-        """What an answer brings about, done later by the pool's thread."""
+        """Does what an answer brings about, later, by the pool's thread."""
         when_done(
             answer,
             lambda value: self._events.put(partial(use, value)),
@@ -146,19 +146,19 @@ class Hired:
     # ---- what the pool asks
 
     def exchange(self, key: str, errands: Sequence[Errand], patience: float) -> None:
-        """See `pool.Crew`."""
+        """See `pool.Hosts`."""
         assert self.pool is not None
         ref = self.members[key].handle.exchange.remote(errands, patience)
         self._after(ref, partial(self.pool.returned, key), key)
 
     def confirm(self, key: str, jobs: Sequence[Job]) -> None:
-        """See `pool.Crew`."""
+        """See `pool.Hosts`."""
         assert self.pool is not None
         ref = self.members[key].handle.confirm.remote(list(jobs))
         self._after(ref, partial(self.pool.confirmed, key), key)
 
     def dismiss(self, key: str, why: str, *, refused: bool) -> None:
-        """See `pool.Crew`."""
+        """See `pool.Hosts`."""
         member = self.members.pop(key)
         threading.Thread(target=kill, args=(member.handle,), daemon=True).start()  # it may wait for a dead node
         title = member.node.title

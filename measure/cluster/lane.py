@@ -45,10 +45,10 @@ class HostLane:
 
     @property
     def suspect(self) -> bool:
-        """Whether it has a job that may end it."""
+        """Says whether it has a job that may end it."""
         return any(ticket.losses for ticket in (*self.outgoing, *self.holding.values()))
 
     @property
     def free(self) -> bool:
-        """Whether it can be spoken to."""
+        """Says whether it can be spoken to."""
         return self.asked < 0

@@ -15,7 +15,7 @@ BUILD_HOST = f"{__package__}.host:build_runner"
 
 @dataclass(frozen=True, slots=True)
 class ConnectRequest:
-    """What to connect to, and what to look for there.
+    """Holds what to connect to, and what to look for there.
 
     Attributes:
         address: "" starts a Ray on this machine; else as `ray.init` takes it.
@@ -55,7 +55,7 @@ class ClusterReady:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What was asked cannot be done, and why."""
+    """Says that what was asked cannot be done, and why."""
 
     error: TilesmithError
 

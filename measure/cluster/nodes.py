@@ -16,7 +16,7 @@ PACKAGES = ("tilesmith", "llvmlite")  # what must be the same everywhere: kernel
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a node says of itself.
+    """Holds what a node says of itself.
 
     Attributes:
         node: its id in the cluster.
@@ -59,7 +59,7 @@ class NodeSelection:
 
 
 def own_versions() -> dict[str, str]:
-    """Of the packages that must be the same everywhere."""
+    """Returns the versions of the packages that must be the same everywhere."""
     return {package: _version(package) for package in PACKAGES}
 
 
@@ -71,7 +71,7 @@ def _version(package: str) -> str:
 
 
 def refusal(facts: NodeFacts, versions: Mapping[str, str]) -> str:
-    """Why nothing may run on a node, with what to do; "" when something may."""
+    """Says why nothing may run on a node, with what to do; "" when something may."""
     if facts.problem:
         return facts.problem
     for package, wanted in versions.items():
@@ -84,7 +84,7 @@ def refusal(facts: NodeFacts, versions: Mapping[str, str]) -> str:
 
 
 def unfit(facts: NodeFacts, target: Target, threads: int) -> str:
-    """Why kernels of this target cannot be measured on a node; "" when they can."""
+    """Says why kernels of this target cannot be measured on a node; "" when they can."""
     if facts.missing:
         return f"it lacks {', '.join(facts.missing)}"
     if target.needs_device:

@@ -31,7 +31,7 @@ PATIENCE = 5.0  # seconds in which all devices should have read for the first ti
 
 @dataclass
 class Gauge:
-    """What is known of one device."""
+    """Holds what is known of one device."""
 
     readings: deque[float] = field(default_factory=lambda: deque(maxlen=3))
     steady: bool = True
@@ -62,7 +62,7 @@ class Pacing:
             self._offers.clear()
 
     def due(self, gauge: Gauge, now: float) -> bool:
-        """Whether the device should time the anchor next."""
+        """Says whether the device should time the anchor next."""
         if self.anchor is None or gauge.asked:
             return False
         return gauge.wanted or not gauge.readings or (gauge.trials >= EVERY and now - gauge.at >= REST)
@@ -104,7 +104,7 @@ class Pacing:
         return pace if abs(pace - 1) > SAME else 1.0
 
     def far(self, gauge: Gauge) -> str:
-        """Why this device is no twin of the others; "" when it is, or it is not known."""
+        """Says why this device is no twin of the others; "" when it is, or it is not known."""
         if gauge.misses >= MISSES and not gauge.readings:
             return "it cannot time what ran elsewhere"
         pace = self.pace(gauge)

@@ -3,7 +3,7 @@
     submit -> waiting -> (a builder host) -> built -> a device host -> finished
 
 All here is a plain state machine: things happen (`joined`, `returned`, `confirmed`, `lost`), and `step` reacts by asking
-the `Crew`, which answers later by another happening. So it is tested without a cluster, and knows none.
+the `Hosts`, which answers later by another happening. So it is tested without a cluster, and knows none.
 
 A job is on one host at a time, and whatever a host says about a job that it was relieved of is not heard: none is lost and
 none is counted twice. A job that has lost several hosts ends as a failure: most likely it is what ended them.
@@ -31,7 +31,7 @@ AHEAD = 0.3  # seconds of work that a host should hold, ...
 DEEPEST = 32  # ... in at most so many jobs
 
 
-class Crew(Protocol):
+class Hosts(Protocol):
     """The hosts, as the pool asks them. Nothing waits; answers come as happenings."""
 
     def exchange(self, key: str, errands: Sequence[Errand], patience: float) -> None:
@@ -61,20 +61,20 @@ class HostPool:
     """See the head of this file.
 
     Args:
-        crew: the hosts.
+        hosts: the hosts.
         silence: seconds after which a host that does not answer is given up.
         tell: called with a sentence when something is worth a person's attention.
     """
 
     def __init__(
         self,
-        crew: Crew,
+        hosts: Hosts,
         *,
         silence: float = SILENCE,
         tell: Callable[[str], None] = print,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._crew, self._silence, self._tell, self._clock = crew, silence, tell, clock
+        self._hosts, self._silence, self._tell, self._clock = hosts, silence, tell, clock
         self.lanes: dict[str, HostLane] = {}
         self.refused: dict[str, str] = {}  # place -> why its times are not taken
         self._waiting: deque[Ticket] = deque()
@@ -128,7 +128,7 @@ class HostPool:
 
     @property
     def deadline(self) -> float:
-        """When `step` is to be called although nothing has happened."""
+        """Says when `step` is to be called although nothing has happened."""
         return min((lane.deadline for lane in self.lanes.values()), default=inf)
 
     # ---- what happens
@@ -190,7 +190,7 @@ class HostPool:
 
     def _remove(self, lane: HostLane, why: str, *, refused: bool) -> None:
         del self.lanes[lane.key]
-        self._crew.dismiss(lane.key, why, refused=refused)
+        self._hosts.dismiss(lane.key, why, refused=refused)
         if self._contest is not None and self._contest.lane == lane.key:
             self._contest.lane, self._contest.losses = "", self._contest.losses + 1
         for ticket in lane.holding.values():
@@ -236,7 +236,8 @@ class HostPool:
             self._check_twin(lane)
 
     def _pace(self, lane: HostLane) -> float | None:
-        """What times of a device are divided by; None: wait until it is known. Alone, or without an anchor: as it says."""
+        """Returns what times of a device are divided by; None: wait until it is known. Alone, or without an anchor: as it
+        says."""
         pace = self._pacing.pace(lane.gauge)
         return 1.0 if pace is None and (self._pacing.anchor is None or len(self.devices) == 1) else pace
 
@@ -328,7 +329,7 @@ class HostPool:
         lane.asked, lane.deadline = now, now + PATIENCE + self._silence
         pace = self.pace_of(lane)
         errands = [Errand(_at_pace(ticket.job, pace), None if lane.builds else ticket.built) for ticket in tickets]
-        self._crew.exchange(lane.key, errands, PATIENCE)
+        self._hosts.exchange(lane.key, errands, PATIENCE)
 
     def _run_contest(self, now: float) -> None:
         contest = self._contest
@@ -342,7 +343,7 @@ class HostPool:
         if lane is not None:
             contest.lane = lane.key
             lane.asked, lane.deadline = now, now + self._silence * (2 + len(contest.jobs))
-            self._crew.confirm(lane.key, contest.jobs)
+            self._hosts.confirm(lane.key, contest.jobs)
 
     def _doubt(self, lane: HostLane) -> tuple[bool, float, int]:
         """Contenders are compared on the device that is nearest to the median and has done most."""

@@ -119,7 +119,8 @@ def _check_token(address: str) -> None:
 
 
 def _probe_function() -> Callable[[str, int], dict[str, Any]]:
-    """What a node is asked. It travels by value and imports nothing of ours before it has looked whether that is there."""
+    """Returns what a node is asked. It travels by value and imports nothing of ours before it has looked whether that is
+    there."""
 
     def probe(target: str, threads: int) -> dict[str, Any]:
         import platform
@@ -176,7 +177,7 @@ def _facts(node: str, about: Mapping[str, Any], answer: Any) -> NodeFacts:
 
 
 def first_line(error: BaseException) -> str:
-    """What a person wants to know of an error that came from a worker."""
+    """Returns what a person wants to know of an error that came from a worker."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, TilesmithError):
         return " ".join(str(cause).split())
@@ -225,7 +226,7 @@ def publish(board: Any, status: RunStatus) -> None:
 
 
 def read_boards() -> list[RunStatus]:
-    """What all runs on the cluster last said of themselves."""
+    """Returns what all runs on the cluster last said of themselves."""
     found = [_read_board(name) for name in ray.util.list_named_actors()]
     return [status for status in found if status is not None]
 

@@ -40,7 +40,7 @@ def say(text: str) -> None:
 
 
 def address_of(runner: str) -> str:
-    """What `ray.init` is to be given for "ray" (nothing: start one here), "ray://host:port" or a file with an address.
+    """Returns what `ray.init` is to be given for "ray" (nothing: start one here), "ray://host:port" or a file with an address.
 
     Raises ArgumentError for a file that is none, or holds no address.
     """
@@ -265,7 +265,7 @@ class RayRunner(AtEnd):
 
 
 def ask_cluster(what: str, call: ConnectRequest) -> Any:
-    """What `bridge.Inspector` answers. Errors: those that it gives back."""
+    """Returns what `bridge.Inspector` answers. Errors: those that it gives back."""
     check_ray(call.address)
     setup = child_setup(_INSPECTOR, {})
     station = Station(lambda: Child(setup, _ENVIRONMENT), 60.0, 1, lambda _: False)

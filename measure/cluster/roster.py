@@ -27,5 +27,5 @@ class Roster:
         self.reasons[node] = why
 
     def serves(self, node: str) -> bool:
-        """Whether the node may have another host."""
+        """Says whether the node may have another host."""
         return self.strikes[node] < STRIKES

@@ -47,9 +47,9 @@ class _Service:
     def __init__(self, call: ConnectRequest, link: Link) -> None:
         self._call, self._link = call, link
         self._events: queue.SimpleQueue[Happening] = queue.SimpleQueue()
-        self._crew = Hired(call, self._events)
-        self._pool = self._crew.pool = HostPool(self._crew, silence=call.silence, tell=self._note)
-        self._crew.tell = self._note
+        self._hosts = Hired(call, self._events)
+        self._pool = self._hosts.pool = HostPool(self._hosts, silence=call.silence, tell=self._note)
+        self._hosts.tell = self._note
         self._target = parse_target(call.target)
         self._facts: dict[str, NodeFacts] = {}
         self._useful: list[str] = []  # nodes that can measure
@@ -75,7 +75,7 @@ class _Service:
             while not self._over:
                 self._turn()
         finally:
-            for member in self._crew.members.values():
+            for member in self._hosts.members.values():
                 kill(member.handle)
 
     def _turn(self) -> None:
@@ -84,7 +84,7 @@ class _Service:
             self._events.get(timeout=wait)()
             while True:
                 self._events.get_nowait()()
-        self._crew.late()
+        self._hosts.late()
         self._pool.step()
         self._say_open()
         finished, compared = self._pool.take(), self._pool.take_confirmed()
@@ -104,9 +104,9 @@ class _Service:
         """Raises EnvironmentFailure when there has been no host for too long."""
         if self._pool.devices:
             self._occupied = monotonic()
-        hopeless = not self._crew.members and not any(self._crew.roster.serves(node) for node in self._useful)
+        hopeless = not self._hosts.members and not any(self._hosts.roster.serves(node) for node in self._useful)
         if hopeless or monotonic() - self._occupied > DESERTED + START * (not self._open):
-            reasons = (f"{self._title(node)}: {why}" for node, why in self._crew.roster.reasons.items())
+            reasons = (f"{self._title(node)}: {why}" for node, why in self._hosts.roster.reasons.items())
             raise EnvironmentFailure(
                 "the cluster has no worker left that can measure",
                 found="; ".join(reasons) or "all nodes are gone",
@@ -171,7 +171,7 @@ class _Service:
         self._useful = [facts.node for facts in choice.devices]
         if choice.devices:
             self._machine = machine_key(choice.devices[0].machine)
-            self._crew.hire(choice)
+            self._hosts.hire(choice)
             for facts, reason in choice.left_out:
                 if facts.processors:
                     self._tell_once(f"{facts.title} measures nothing: {reason}")
@@ -185,7 +185,7 @@ class _Service:
     def _publish(self) -> None:
         if self._board is None:
             self._board = start_board(f"board-{os.getpid()}-{int(self._started)}")
-        publish(self._board, status_of(self._pool, self._crew.roster.reasons, self._call.target, self._started))
+        publish(self._board, status_of(self._pool, self._hosts.roster.reasons, self._call.target, self._started))
 
 
 class Inspector:

@@ -50,7 +50,7 @@ class Builders:
             self._waiting.append(job)
 
     def holds(self, number: int) -> bool:
-        """Whether the job of this number was taken and has not come out."""
+        """Says whether the job of this number was taken and has not come out."""
         held = (work.tag for station in self.stations for work in station.works)
         return any(job.number == number for job in (*held, *self._waiting))
 
@@ -65,7 +65,7 @@ class Builders:
             room -= 1
 
     def poll(self) -> list[Outcome]:
-        """What has come out since the last call; never waits."""
+        """Returns what has come out since the last call; never waits."""
         return [out for station in self.stations for event in station.poll() for out in self._after(event)]
 
     def _after(self, event: Event) -> list[Outcome]:

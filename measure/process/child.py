@@ -28,7 +28,7 @@ _MEMORY_WORDS = ("out of memory", "bad_alloc", "MemoryError", "Cannot allocate m
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a child ended: the status of the candidate it was busy with, and a message that says why."""
+    """Says how a child ended: the status of the candidate it was busy with, and a message that says why."""
 
     status: Status
     message: str
@@ -72,7 +72,7 @@ class Child:
 
     @property
     def descriptors(self) -> list[int]:
-        """What to wait for: readable when it has said something or has ended."""
+        """Returns what to wait for: readable when it has said something or has ended."""
         return [fd for fd in (self._connection.fileno(), self._output) if fd >= 0]
 
     @property
@@ -86,7 +86,7 @@ class Child:
             send(self._connection, message)
 
     def messages(self) -> list[Any]:
-        """What it has said since the last call; never waits."""
+        """Returns what it has said since the last call; never waits."""
         self._listen()
         found = self._inbox.messages()
         if self._inbox.nonsense:
@@ -111,7 +111,7 @@ class Child:
         self._signal(signal.SIGKILL)
 
     def ending(self) -> Ending:
-        """How it ended; waits for the end, which is sure to come."""
+        """Says how it ended; waits for the end, which is sure to come."""
         try:
             code = self._process.wait(timeout=2.0)
         except subprocess.TimeoutExpired:  # it closed its connection and lives on

@@ -51,7 +51,7 @@ def visible_devices(target: str) -> list[dict[str, str]]:
 
 
 def describe_environment(environment: Mapping[str, str] | None = None) -> str:
-    """What stands in `Measurement.device` about it: "OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=100000 ..."."""
+    """Returns what stands in `Measurement.device` about it: "OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=100000 ..."."""
     found = os.environ if environment is None else environment
     names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_PROC_BIND")
     return " ".join(f"{name}={found[name]}" for name in names if found.get(name))

@@ -14,12 +14,12 @@ _OWN = Path("/proc/self/cgroup")
 
 
 def memory_kills(vmstat: Path = _VMSTAT, own: Path = _OWN, groups: Path = _GROUPS) -> int:
-    """How many processes have been ended so far; 0 where nobody counts."""
+    """Says how many processes have been ended so far; 0 where nobody counts."""
     return max(_count(place) for place in (vmstat, *_group_files(own, groups)))
 
 
 def _group_files(own: Path, groups: Path) -> list[Path]:
-    """Where this process's groups count: version 2 and version 1, seen from inside of a container or from outside."""
+    """Says where this process's groups count: version 2 and version 1, seen from inside of a container or from outside."""
     found = [groups / "memory.events", groups / "memory" / "memory.oom_control"]
     for line in _text(own).splitlines():
         number, names, path = [*line.split(":", 2), "", ""][:3]

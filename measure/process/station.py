@@ -111,7 +111,7 @@ class Station:
 
     @property
     def paused(self) -> bool:
-        """Whether the child is stopped."""
+        """Says whether the child is stopped."""
         return self._paused_at is not None
 
     def give(self, work: WorkItem) -> None:
@@ -148,7 +148,7 @@ class Station:
             self.child.resume()
 
     def poll(self) -> list[Event]:
-        """What has happened since the last call; never waits. Raises EnvironmentFailure when children do not start."""
+        """Returns what has happened since the last call; never waits. Raises EnvironmentFailure when children do not start."""
         events: list[Event] = []
         child = self.child
         for message in child.messages():

@@ -27,7 +27,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a child is told first.
+    """Holds what a child is told first.
 
     Attributes:
         handler: "module:Class".
@@ -103,7 +103,7 @@ class Link:
 
 
 class Handler(Protocol):
-    """What a kind of child does."""
+    """Says what a kind of child does."""
 
     def handle(self, request: Any, link: Link) -> Any:
         """The answer to a request. An exception ends the child."""

@@ -66,7 +66,7 @@ class _Control:
         return seconds
 
     def slower(self, now: float) -> float | None:
-        """How much slower the machine is than it was; None where nothing is known."""
+        """Says how much slower the machine is than it was; None where nothing is known."""
         recent = [slower for when, slower in self.looks if now - when <= RECENT]
         if not recent:
             return None
@@ -93,12 +93,12 @@ class Drift:
         return fits
 
     def knows(self, program: str) -> bool:
-        """Whether a program has a control, so that its contenders will be timed once more."""
+        """Says whether a program has a control, so that its contenders will be timed once more."""
         return program in self._controls
 
     def pace(self, program: str) -> float:
-        """How many times slower the machine may be now than it was, 1 to LARGEST: the worst of the last looks at the control,
-        and of one now. Where neighbours share the cores, the next look tells of another moment."""
+        """Says how many times slower the machine may be now than it was, 1 to LARGEST: the worst of the last looks at the
+        control, and of one now. Where neighbours share the cores, the next look tells of another moment."""
         control, now = self._controls[program], self._now()
         control.again(now)
         return min(max(1.0, *(slower for when, slower in control.looks if now - when <= RECENT)), LARGEST)
@@ -149,7 +149,7 @@ class Drift:
 
 
 def can_be_control(seconds: float) -> bool:
-    """Whether turns with what takes so long tell of one moment: they are over before the machine has changed."""
+    """Says whether turns with what takes so long tell of one moment: they are over before the machine has changed."""
     return 2 * PROOF * LEAST_RUNS * seconds <= RECENT
 
 
@@ -162,7 +162,7 @@ def _divided(timing: Timing, slower: float) -> Timing:
 
 
 def _enough(turns: Sequence[Turn], control: _Control) -> bool:
-    """Whether these turns say what they can."""
+    """Says whether these turns say what they can."""
     count = len(turns)
     if count < TURNS or _many(turns, control):
         return count >= TURNS
@@ -175,13 +175,13 @@ def _enough(turns: Sequence[Turn], control: _Control) -> bool:
 
 
 def _many(turns: Sequence[Turn], control: _Control) -> bool:
-    """Whether more of them cost too much."""
+    """Says whether more of them cost too much."""
     spent = 2 * len(turns) * control.runs * turns[0][1]
     return len(turns) >= MOST_TURNS or (len(turns) >= PROOF and spent > MOST_SECONDS)
 
 
 def _ratios(turns: Sequence[Turn]) -> list[float]:
-    """Of a contender to the control, turn by turn."""
+    """Returns the ratios of a contender to the control, turn by turn."""
     return [seconds / known for seconds, known in turns]
 
 
@@ -196,6 +196,6 @@ def _known(turns: Sequence[Turn]) -> float:
 
 
 def _luck(turns: Sequence[Turn]) -> float:
-    """By how much the ratio of the fastest turns is worse than that of the middle one: of a control that was disturbed in most
-    of them it is, and would make a best that nothing reaches."""
+    """Says by how much the ratio of the fastest turns is worse than that of the middle one: of a control that was disturbed in
+    most of them it is, and would make a best that nothing reaches."""
     return min(seconds for seconds, _ in turns) / min(known for _, known in turns) / _ratio(turns)

@@ -20,7 +20,7 @@ class Leaders:
     _built: dict[Task, dict[Key, tuple[float, Built]]] = field(default_factory=dict)  # with the seconds of a run
 
     def of(self, job: Job) -> Built | None:
-        """What was built for an earlier job of the same candidate."""
+        """Returns what was built for an earlier job of the same candidate."""
         _, built = self._built.get(task_of(job), {}).get(_key(job), (0.0, None))
         return built
 

@@ -103,7 +103,7 @@ def relative_spread(times: Sequence[float]) -> float:
 
 
 def doubt(values: Sequence[float]) -> float:
-    """How far the median of these may be off: interquartile range / median / square root of their number."""
+    """Says how far the median of these may be off: interquartile range / median / square root of their number."""
     return float(relative_spread(values) / max(len(values), 1) ** 0.5)
 
 
@@ -204,10 +204,10 @@ def _enough(times: Sequence[float], spent: float, plan: TimingPlan, behind: floa
 
 
 def wild(times: Sequence[float], plan: TimingPlan) -> bool:
-    """Whether the middle of these times says little."""
+    """Says whether the middle of these times says little."""
     return relative_spread(times) > plan.settled or _mixed(times, plan)
 
 
 def _mixed(times: Sequence[float], plan: TimingPlan) -> bool:
-    """Whether most repeats are far above the fastest, however alike: another process had a core, and let it go once."""
+    """Says whether most repeats are far above the fastest, however alike: another process had a core, and let it go once."""
     return median(times) > (1.0 + plan.settled) * min(times)

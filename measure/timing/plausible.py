@@ -21,7 +21,7 @@ MARGIN = 1.5  # a ceiling is itself a measurement
 
 
 def too_fast(program: Program, seconds: float, ceilings: Ceilings | None) -> str | None:
-    """Why a time cannot be true, or None."""
+    """Says why a time cannot be true, or None."""
     if ceilings is None:
         return None
     bounds = useful(program)

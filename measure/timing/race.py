@@ -76,12 +76,12 @@ def evened(times: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
 
 
 def _ratios(times: Sequence[float], leader: Sequence[float]) -> list[float]:
-    """How many times slower than the leader, in the rounds that both ran."""
+    """Says how many times slower than the leader, in the rounds that both ran."""
     return [one / best for one, best in zip(times, leader, strict=False)]
 
 
 def _lost(times: Sequence[float], leader: Sequence[float], plan: TimingPlan) -> bool:
-    """Whether one is behind for good: in the middle of the rounds and at its best in these, or, where times are far apart,
+    """Says whether one is behind for good: in the middle of the rounds and at its best in these, or, where times are far apart,
     whatever the middle is in doubt about."""
     ratios = _ratios(times, leader)
     if wild(times, plan) or wild(leader, plan):

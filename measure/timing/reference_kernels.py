@@ -43,7 +43,7 @@ class ReferenceKernels:
         return [number for number, (task, _) in self._coming.items() if task == task_of(job)]
 
     def claims(self, job: Job, outcome: Built | Measurement) -> bool:
-        """Whether this was built to be a reference, and is no trial. One that cannot be built is forgotten."""
+        """Says whether this was built to be a reference, and is no trial. One that cannot be built is forgotten."""
         task, seconds = self._coming.pop(job.number, (None, 0.0))
         if task is not None and isinstance(outcome, Built) and can_be_control(seconds):
             self._known[task] = ReferenceKernel(outcome.artifact, seconds)

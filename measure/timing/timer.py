@@ -103,7 +103,7 @@ class Timer:
         return self._judged(passed, timing, perf_counter() - start)
 
     def _drift_of(self, request: TimeRequest, bench: Bench) -> Drift | None:
-        """What takes the machine's drift out of a trial's times; None where nothing does."""
+        """Returns what takes the machine's drift out of a trial's times; None where nothing does."""
         own = sum(constant.nbytes for constant in bench.constants)
         return None if request.limit is None or own > OWN else self._drift
 
@@ -244,7 +244,7 @@ class Timer:
 
 
 def _facts(kernel: LoadedKernel) -> str:
-    """What the driver knows of the kernels, for people: "; registers=64 local_bytes=0 ...", the largest of several."""
+    """Returns what the driver knows of the kernels, for people: "; registers=64 local_bytes=0 ...", the largest of several."""
     found = kernel.facts.values()
     names = dict.fromkeys(name for one in found for name in one)
     worst = {name: (min if name == "blocks" else max)(one[name] for one in found) for name in names}

@@ -32,7 +32,7 @@ class AbsentKernel:
         return self._constants
 
     def restore(self, kept: Sequence[Array]) -> None:
-        """As `prepare`."""
+        """Fails as `prepare` does."""
         self._constants = kept
 
     def run(self, arrays: Sequence[Any], stream: int = 0) -> NoReturn:
@@ -40,18 +40,18 @@ class AbsentKernel:
         raise self._why
 
     def run_if_right(self, *objects: object) -> NoReturn:
-        """As `run`."""
+        """Fails as `run` does."""
         raise self._why
 
     def evict(self, arrays: Sequence[Array]) -> None:
-        """Nothing is here."""
+        """Does nothing: nothing is here."""
 
     def run_repeat(self, arrays: Sequence[Any], count: int) -> NoReturn:
-        """As `run`."""
+        """Fails as `run` does."""
         raise self._why
 
     def run_timed(self, arrays: Sequence[Any]) -> NoReturn:
-        """As `run`."""
+        """Fails as `run` does."""
         raise self._why
 
 
@@ -74,5 +74,5 @@ class AbsentDevice:
         raise self.why
 
     def upload(self, array: Array, stream: int = 0) -> NoReturn:
-        """As `empty`."""
+        """Fails as `empty` does."""
         raise self.why

@@ -23,7 +23,7 @@ class LoadedKernel(Protocol):
         ...
 
     def kept(self) -> Sequence[Array]:
-        """What `restore` takes in another process, instead of `prepare`: host arrays."""
+        """Returns what `restore` takes in another process, instead of `prepare`: host arrays."""
         ...
 
     def restore(self, kept: Sequence[Array]) -> None:
@@ -57,7 +57,7 @@ class LoadedKernel(Protocol):
 
     @property
     def facts(self) -> dict[str, dict[str, int]]:
-        """What the driver knows of each kernel of the artifact, by symbol; empty where there is none to ask."""
+        """Returns what the driver knows of each kernel of the artifact, by symbol; empty where there is none to ask."""
         ...
 
 

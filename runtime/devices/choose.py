@@ -28,7 +28,7 @@ def device_for(artifact: Artifact) -> Device:
 
 
 def _format(target: Target) -> str:
-    """Of the code of an artifact for a target."""
+    """Returns the format of the code of an artifact for a target."""
     if not target.is_gpu:
         return "object"
     return "emulated" if target.is_emulator else target.emission.format
@@ -41,7 +41,7 @@ def device_again(artifact: Artifact, name: str) -> Device:
 
 
 def device_or_absent(artifact: Artifact) -> Device:
-    """As `device_for`; where there is no GPU that runs the artifact, one that only takes it to be looked at."""
+    """Works as `device_for`; where there is no GPU that runs the artifact, one that only takes it to be looked at."""
     target = parse_target(artifact.target)
     if not target.needs_device:
         return device_for(artifact)

@@ -37,7 +37,7 @@ class DriverError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What a device is. Sizes in bytes; `registers`, `threads` and `shared` are a multiprocessor's."""
+    """Holds what a device is. Sizes in bytes; `registers`, `threads` and `shared` are a multiprocessor's."""
 
     name: str
     bus: str
@@ -52,7 +52,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class FunctionFacts:
-    """What the driver made of a kernel: registers of a thread, bytes of local (spilled) and static shared memory."""
+    """Holds what the driver made of a kernel: registers of a thread, bytes of local (spilled) and static shared memory."""
 
     registers: int
     local_bytes: int

@@ -99,7 +99,7 @@ class EmulatedModule:
 
 
 class EmulatorPort:
-    """What the emulator is as a GPU (implements `gpu.Port`).
+    """Shows the emulator as a GPU (implements `gpu.Port`).
 
     Args:
         seed: of the order in which threads and blocks run; 0: in their natural order.
@@ -155,14 +155,14 @@ class EmulatorPort:
     # ---- streams: there is one, and all is done when a call returns
 
     def order(self, stream: int, after: int) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def capturing(self, stream: int) -> int:
         """Never."""
         return 0
 
     def hold(self, owners: Sequence[Any], stream: int) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     # ---- kernels
 
@@ -175,10 +175,10 @@ class EmulatorPort:
         return EmulatedModule(artifact)
 
     def unload(self, module: EmulatedModule) -> None:
-        """Nothing: the linker frees what nobody holds."""
+        """Does nothing: the linker frees what nobody holds."""
 
     def facts(self, module: EmulatedModule) -> dict[str, dict[str, int]]:
-        """Nothing: the emulator has no registers."""
+        """Returns nothing: the emulator has no registers."""
         return {}
 
     def launch(
@@ -201,7 +201,7 @@ class EmulatorPort:
         return time.perf_counter() - started
 
     def synchronize(self) -> None:
-        """Nothing is ever under way."""
+        """Does nothing: nothing is ever under way."""
 
     def _state(
         self, module: EmulatedModule, launch: Launch, pointers: Pointers, read_only: int

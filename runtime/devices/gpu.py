@@ -54,7 +54,7 @@ class Port(Protocol):
         ...
 
     def order(self, stream: int, after: int) -> None:
-        """What comes next on `stream` begins when all that was asked for on `after` is done."""
+        """Lets what comes next on `stream` begin when all that was asked for on `after` is done."""
         ...
 
     def capturing(self, stream: int) -> int:
@@ -74,7 +74,7 @@ class Port(Protocol):
         ...
 
     def facts(self, module: Any) -> dict[str, dict[str, int]]:
-        """For each kernel what the driver knows of it: registers, local_bytes, shared_bytes, blocks (a multiprocessor)."""
+        """Returns what the driver knows of each kernel: registers, local_bytes, shared_bytes, blocks (a multiprocessor)."""
         ...
 
     def launch(self, module: Any, launch: Launch, pointers: Pointers, read_only: int, stream: int = 0) -> None:
@@ -132,7 +132,7 @@ class DeviceArray:
         return self._memory.stream
 
     def use_on(self, stream: int) -> None:
-        """From now on it is used on this stream, after all that was asked for on the one before."""
+        """Moves it to this stream, after all that was asked for on the one before."""
         if self._memory.stream != stream:
             self.port.order(stream, self._memory.stream)
             self._memory.stream = stream
@@ -236,7 +236,7 @@ class GpuKernel:
 
     @property
     def facts(self) -> dict[str, dict[str, int]]:
-        """What the driver knows of each kernel; see `Port.facts`."""
+        """Returns what the driver knows of each kernel; see `Port.facts`."""
         return self._port.facts(self._module)
 
     def prepare(self, constants: Sequence[Any]) -> None:
@@ -310,7 +310,7 @@ class GpuKernel:
         return self._port.timed(lambda: self.run(arrays), count)
 
     def run_timed(self, arrays: Sequence[Any]) -> NoReturn:
-        """There are no models for GPUs."""
+        """Fails: there are no models for GPUs."""
         raise InternalError("a kernel of a GPU is no model", found=self.artifact.name)
 
 

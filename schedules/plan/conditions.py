@@ -14,7 +14,7 @@ from ..extents import Condition, Extent
 
 
 def same(a: Extent, b: Extent) -> Condition:
-    """Whether two extents are equal."""
+    """Says whether two extents are equal."""
     if a is b:
         return True
     if isinstance(a, int) and isinstance(b, int):
@@ -23,12 +23,12 @@ def same(a: Extent, b: Extent) -> Condition:
 
 
 def at_most(a: Extent, b: Extent) -> Condition:
-    """Whether the first extent is no larger than the second."""
+    """Says whether the first extent is no larger than the second."""
     return settled(a <= b)
 
 
 def every(conditions: Iterable[Condition]) -> Condition:
-    """Whether all of them hold. Later ones are not looked at behind one that never does."""
+    """Says whether all of them hold. Later ones are not looked at behind one that never does."""
     total: Condition = True
     for condition in conditions:
         if condition is False:
@@ -39,12 +39,12 @@ def every(conditions: Iterable[Condition]) -> Condition:
 
 
 def some(conditions: Iterable[Condition]) -> Condition:
-    """Whether one of them holds at least."""
+    """Says whether one of them holds at least."""
     return opposite(every(opposite(condition) for condition in conditions))
 
 
 def opposite(condition: Condition) -> Condition:
-    """Whether a condition does not hold."""
+    """Says whether a condition does not hold."""
     if isinstance(condition, bool):
         return not condition
     return settled(np.logical_not(cast(Any, condition)))

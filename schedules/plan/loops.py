@@ -134,6 +134,6 @@ def _aside(definition: Stage, in_step: Mapping[int, InStep]) -> frozenset[str]:
 
 
 def _is_read(tree: LoopTree, definition: Stage, number: int) -> bool:
-    """Whether somebody beside the stage itself sees a tensor."""
+    """Says whether somebody beside the stage itself sees a tensor."""
     name = definition.tensors[number].name
     return name in tree.program.outputs or any(reader != definition for reader in tree.program.consumers[name])

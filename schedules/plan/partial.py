@@ -28,7 +28,8 @@ def parts_of(tree: LoopTree, stage: StageLoops, width: Extent, warp: int) -> Ext
 
 
 def _beyond_shuffles(stage: StageLoops, reduced: set[str], warp: int) -> list[Condition]:
-    """Of each loop that divides terms, whether xor of lane numbers leaves it: it reaches no power of two inside of a warp."""
+    """Says of each loop that divides terms whether xor of lane numbers leaves it: it reaches no power of two inside of a
+    warp."""
     found: list[Condition] = []
     for kind, first in ((LoopKind.THREAD, 1), (LoopKind.WARP, warp)):
         reach: Extent = first

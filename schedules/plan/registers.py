@@ -22,7 +22,7 @@ def unrolls(tree: LoopTree, stage: StageLoops) -> bool:
 
 
 def fits_registers(tree: LoopTree, stage: StageLoops) -> Condition:
-    """Whether both the stage and its one reader reach every point by full pieces only, in lanes of one width."""
+    """Says whether both the stage and its one reader reach every point by full pieces only, in lanes of one width."""
     definition = tree.definition(stage.stage)
     if stage.at is None or stage.tiled or len(definition.tensors) != 1 or not unrolls(tree, stage):
         return False
@@ -32,7 +32,7 @@ def fits_registers(tree: LoopTree, stage: StageLoops) -> Condition:
 
 
 def _reader_alone(tree: LoopTree, stage: StageLoops) -> bool:
-    """Whether all readers of a stage are the one that it is attached to."""
+    """Says whether all readers of a stage are the one that it is attached to."""
     readers = tree.program.consumers[stage.stage]
     return stage.at is not None and [reader.name for reader in readers] == [stage.at[0]]
 

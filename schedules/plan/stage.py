@@ -16,7 +16,7 @@ from .storage import StoragePlan, storage_plans
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """What is decided about one stage. `prepared`: computed once, when the kernel is made."""
+    """Holds what is decided about one stage. `prepared`: computed once, when the kernel is made."""
 
     stage: StageLoops
     prepared: bool
@@ -25,7 +25,7 @@ class StagePlan:
 
     @property
     def in_registers(self) -> bool:
-        """Whether its values never are in memory; of a plan in which that is decided."""
+        """Says whether its values never are in memory; of a plan in which that is decided."""
         return all(storage.scope is Scope.REGISTER for storage in self.storage)
 
 

@@ -158,7 +158,8 @@ def _with_room(shape: tuple[Extent, ...], definition: Stage, number: int) -> tup
 
 
 def slots(tree: LoopTree, stage: StageLoops) -> Extent:
-    """How many times the storage of an attached stage exists: more than once for a copy to shared memory that runs ahead."""
+    """Says how many times the storage of an attached stage exists: more than once for a copy to shared memory that runs
+    ahead."""
     if stage.at is None or stage.copies is None or stage.scope is not Scope.SHARED:
         return 1
     producer = tree.program.producers.get(stage.copies)

@@ -25,7 +25,7 @@ def bound(stage: StageLoops, *kinds: LoopKind) -> list[Loop]:
 
 
 def level(tree: LoopTree, stage: StageLoops) -> LoopKind:
-    """Which team runs a stage: BLOCK, WARP or THREAD (one alone)."""
+    """Says which team runs a stage: BLOCK, WARP or THREAD (one alone)."""
     found = LoopKind.BLOCK
     for outer, depth in tree.chain(stage.stage):
         kinds = {loop.kind for loop in outer.loops[:depth]}
@@ -47,8 +47,8 @@ def members(tree: LoopTree, root: StageLoops) -> list[StageLoops]:
 
 
 def threads_of(tree: LoopTree, root: StageLoops, gpu: Multiprocessor) -> Extent:
-    """How many threads of a block have something to do: what its bound loops ask for, else those of the stages attached to it
-    that the block runs together."""
+    """Says how many threads of a block have something to do: what its bound loops ask for, else those of the stages attached to
+    it that the block runs together."""
     most = gpu.block_threads
     if bound(root):
         return minimum(_wanted(root, gpu.warp), most)
@@ -60,7 +60,7 @@ def threads_of(tree: LoopTree, root: StageLoops, gpu: Multiprocessor) -> Extent:
 
 
 def blocks_of(root: StageLoops) -> Extent:
-    """How many blocks a root is divided over."""
+    """Says how many blocks a root is divided over."""
     return product([loop.extent for loop in root.loops if loop.kind in GRID])
 
 
@@ -78,14 +78,14 @@ def _wanted(stage: StageLoops, warp: int) -> Extent:
 
 
 def runs_alone(tree: LoopTree, stage: StageLoops) -> bool:
-    """Whether each thread makes a stage for itself."""
+    """Says whether each thread makes a stage for itself."""
     if level(tree, stage) is LoopKind.THREAD:
         return True
     return not any(bound(s) for s in members(tree, root_of(tree, stage)))
 
 
 def shared_out(tree: LoopTree, stage: StageLoops) -> Condition:
-    """Whether bound loops of spatial axes divide the points over threads, so that not all of them know each."""
+    """Says whether bound loops of spatial axes divide the points over threads, so that not all of them know each."""
     axes = {axis.name for axis in tree.definition(stage.stage).axes}
     return opposite(every(same(loop.extent, 1) for loop in bound(stage) if loop.axis in axes))
 
@@ -105,7 +105,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Cover:
-    """How loops cover a tile: the pieces of each axis, and the bound ones in the order in which they count.
+    """Says how loops cover a tile: the pieces of each axis, and the bound ones in the order in which they count.
 
     left_out: axes whose one piece need not be a loop where it has one trip: the one row of a team, which one side has a loop
     for and the other has not. `whole`: of each axis whether its pieces run in full.
@@ -118,7 +118,8 @@ class _Cover:
 
 
 def is_fragment(tree: LoopTree, stage: StageLoops) -> Condition:
-    """Whether all readers are bound as the stage is, and both write out the rest, so that each thread reads what it made."""
+    """Says whether all readers are bound as the stage is, and both write out the rest, so that each thread reads what it
+    made."""
     definition = tree.definition(stage.stage)
     if stage.at is None or stage.tiled or definition.fold is not None or len(definition.tensors) != 1:
         return False
@@ -163,7 +164,7 @@ def _axes_read(read: Read, axes: list[str]) -> dict[str, str] | None:
 
 
 def _cover(tree: LoopTree, stage: StageLoops, loops: tuple[Loop, ...], names: dict[str, str]) -> _Cover | None:
-    """How loops cover axes; None where bound ones are of others. `names`: axis of the stage -> what it is called here."""
+    """Says how loops cover axes; None where bound ones are of others. `names`: axis of the stage -> what it is called here."""
     cover = _Cover({name: [] for name in names.values()}, dict.fromkeys(names.values(), True), frozenset(), [])
     left_out = set()
     for loop in loops:
@@ -192,7 +193,7 @@ def _alike(mine: _Cover, theirs: _Cover) -> Condition:
 
 
 def _axis_alike(mine: _Cover, theirs: _Cover, axis: str) -> Condition:
-    """Whether both cover an axis by the same pieces, those of one trip left out where that is allowed."""
+    """Says whether both cover an axis by the same pieces, those of one trip left out where that is allowed."""
     options = [(a, b) for a in _options(mine, axis) for b in _options(theirs, axis)]
     return some(every((mine_if, theirs_if, _pieces_alike(a, b))) for (a, mine_if), (b, theirs_if) in options)
 

@@ -21,7 +21,8 @@ Kind = Callable[[Home], object]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Where a tensor lives. `homes`: the number of one home for each answer; `answer`: an extent, 0 for the first of these."""
+    """Says where a tensor lives. `homes`: the number of one home for each answer; `answer`: an extent, 0 for the first of
+    these."""
 
     stage: str
     number: int
@@ -30,7 +31,7 @@ class Question:
 
 
 def questions(plan: Plan, kind: Kind) -> tuple[Question, ...]:
-    """What differs from candidate to candidate. `kind`: of a home; those of one kind are as good as one."""
+    """Returns what differs from candidate to candidate. `kind`: of a home; those of one kind are as good as one."""
     found = [
         _question(name, number, storage, kind)
         for name, stage in plan.stages.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...tensor.exceptional import asked_for
+from ...tensor.exceptional import exceptional_condition
 from ...tensor.program import Program, Stage
 from ..access import identity_read, is_anchor, is_expensive, moves_data_only, points_of, reads_of
 from ..inlining import Inlining
@@ -36,7 +36,8 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
 
 
 def grows(now: Inlining, stage: Stage, consumers: Sequence[Stage]) -> bool:
-    """Whether some reader would become too large to be looked at again and again: what is read twice doubles at each stage."""
+    """Says whether some reader would become too large to be looked at again and again: what is read twice doubles at each
+    stage."""
     most = NODES if moves_data_only(stage) or _repeats(stage, consumers) <= 1 else REPEATED
     nodes, depth = map(max, zip(*now.sizes(stage.name), strict=True))
     for consumer in consumers:
@@ -52,7 +53,7 @@ def _chooses_elsewhere(program: Program, stage: Stage, consumers: Sequence[Stage
     That is so unless its readers are one pointwise stage in the same order, which the sum can run beside as well.
     """
     producers = [program.producers.get(read.tensor) for read in stage.reads()]
-    if not any(producer is not None and asked_for(producer) is not None for producer in producers):
+    if not any(producer is not None and exceptional_condition(producer) is not None for producer in producers):
         return False
     reader, *others = consumers
     return (
@@ -67,14 +68,14 @@ def _repeats(stage: Stage, consumers: Sequence[Stage]) -> float:
     size = max(1, prod(a.extent for a in stage.axes))
     total = 0.0
     for consumer in consumers:
-        if asked_for(consumer) is not None:
+        if exceptional_condition(consumer) is not None:
             continue
         total += points_of(consumer) * len(reads_of(consumer, stage.name)) / size
     return total
 
 
 def inlines_free(stage: Stage, consumers: Sequence[Stage]) -> bool:
-    """Whether nothing is lost: it only moves data, it is not computed more often than now, or it is cheap."""
+    """Says whether nothing is lost: it only moves data, it is not computed more often than now, or it is cheap."""
     if moves_data_only(stage):
         return True
     repeats = _repeats(stage, consumers)

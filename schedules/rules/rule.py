@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What was decided before a root is matched. Rules see it and never change it: one that decides returns another one."""
+    """Holds what was decided before a root is matched. Rules see it and never change it: one that decides returns another
+    one."""
 
     instructions: tuple[MatrixInstruction, ...] = ()  # those of the target that multiply matrices
     fast: bool = True  # whether convolutions may be done with fewer products

@@ -47,7 +47,7 @@ class TileGroup:
 
     @property
     def has_halo(self) -> bool:
-        """Whether some member has points that several tiles need."""
+        """Says whether some member has points that several tiles need."""
         return any(box.terms and box.high > box.low for name in self.members for box in self.forms[name].values())
 
 

@@ -11,7 +11,7 @@ from ..loops import Loop, LoopTree, StageLoops, is_full
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a step may know beside the tree: its number, and the extents of axes in their present life.
+    """Holds what a step may know beside the tree: its number, and the extents of axes in their present life.
 
     extents: (stage, axis) and (tensor, "#dimension") -> extent, while a template runs; empty when numbers are applied.
     """
@@ -57,7 +57,7 @@ def attached_to(tree: LoopTree, stage: str) -> tuple[StageLoops, ...]:
 
 
 def check_tile(tree: LoopTree, stage: StageLoops) -> None:
-    """No stage is attached inside of a full piece: there are no loops in a register tile."""
+    """Checks that no stage is attached inside of a full piece: there are no loops in a register tile."""
     inside = [stage.position(s.at[1]) for s in attached_to(tree, stage.stage) if s.at is not None]
     for loop in stage.loops[: max(inside, default=-1) + 1]:
         if is_full(tree, stage, loop):

@@ -110,7 +110,7 @@ def tensorize(tree: LoopTree, context: Context, stage: str, intrinsic: str) -> L
 
 
 class HintMethods(Tracer):
-    """What a template calls: each checks its step and writes it down."""
+    """Holds the methods that a template calls: each checks its step and writes it down."""
 
     def streaming(self, stage: str | StageHandle, on: Extent = 1) -> None:
         """Stores past the caches where `on` is 1."""

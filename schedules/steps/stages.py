@@ -133,7 +133,7 @@ def inline_all(tree: LoopTree, stages: tuple[str, ...]) -> LoopTree:
 
 
 def _check_producers(tree: LoopTree, reader: str, tensors: set[str]) -> None:
-    """What is about to change the readers of these tensors must come before their stages are attached anywhere."""
+    """Checks that what is about to change the readers of these tensors comes before their stages are attached anywhere."""
     for tensor in sorted(tensors & tree.program.producers.keys()):
         producer = tree.by_stage[tree.program.stage(tensor).name]
         if producer.at is not None:

@@ -69,7 +69,7 @@ def local_target() -> str:
 
 
 def runs(architecture: str, capability: tuple[int, int]) -> bool:
-    """Whether a device runs code for "sm_90": its own or an older one; "sm_90a" means exactly this one."""
+    """Says whether a device runs code for "sm_90": its own or an older one; "sm_90a" means exactly this one."""
     digits = architecture.removeprefix("sm_")
     wanted = int(digits.rstrip("a")[:-1]), int(digits.rstrip("a")[-1])
     return capability == wanted if digits.endswith("a") else capability >= wanted

@@ -84,7 +84,7 @@ def _simplified_atom(atom: Expr, bounds: Bounds | None) -> Affine:
 
 
 def _narrowed(name: str, args: list[Affine], bounds: Bounds) -> Affine | None:
-    """What an operator becomes when the ranges of its operands settle it."""
+    """Returns what an operator becomes when the ranges of its operands settle it."""
     if name in ("floordiv", "mod") and args[1].is_constant and args[1].constant > 0:
         numerator, divisor = args[0], args[1].constant
         multiple = Affine(tuple((a, c) for a, c in numerator.terms if c % divisor == 0), 0)

@@ -39,7 +39,7 @@ class Affine:
 
     @property
     def is_constant(self) -> bool:
-        """No atoms at all."""
+        """Says whether there are no atoms."""
         return not self.terms
 
     @property

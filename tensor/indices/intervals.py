@@ -25,7 +25,7 @@ _NONE: Facts = {}
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known at one place of a program: ranges of variables, and of forms (`facts`, keyed by `_direction`)."""
+    """Holds what is known at one place of a program: ranges of variables, and of forms (`facts`, keyed by `_direction`)."""
 
     bounds: Bounds
     facts: Facts = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Known:
         return interval(expr, self.bounds, self.facts)
 
     def assume(self, condition: Expr, holds: bool = True) -> Known | None:
-        """What is known where `condition` holds (or does not). None where that is impossible."""
+        """Returns what is known where `condition` holds (or does not). None where that is impossible."""
         return _assume(self, condition, holds)
 
 

@@ -26,7 +26,8 @@ Equation = str  # "ij,jk->ik"
 
 @dataclass(frozen=True, slots=True)
 class ArgumentKind:
-    """How texts are read as values (ValueError where they are none), which are right, how both are told, and one of them."""
+    """Says how texts are read as values (ValueError where they are none), which are right, how both are told, and one of
+    them."""
 
     read: Callable[[str], object]
     holds: Callable[[object], bool]

@@ -93,5 +93,5 @@ def dtypes_of(name: str) -> tuple[str, ...]:
 
 
 def _text(value: object) -> str:
-    """As it is written on the command line; a default of None is something that follows from the others."""
+    """Returns it as it is written on the command line; a default of None is something that follows from the others."""
     return "..." if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -162,7 +162,7 @@ def _grouped_norm(operand: Operands, shape: tuple[int, int, int, int], groups: i
 
 
 def group_normalised(x: Tensor, gamma: Tensor | None, beta: Tensor | None, groups: int, epsilon: float) -> Tensor:
-    """As group_norm, of images of up to three dimensions, in the dtype of x."""
+    """Works as group_norm, on images of up to three dimensions, in the dtype of x."""
     n, c, *sizes = x.shape
     size, names = c // groups, (("w",), ("h", "w"), ("d", "h", "w"))[len(sizes) - 1] if sizes else ()
     over = [reduce_axis(extent, name) for extent, name in zip((size, *sizes), ("k", *names), strict=True)]

@@ -138,7 +138,7 @@ def adaptive_avg_pool2d(
 
 
 def adapted_mean(sums: Tensor, sizes: Sequence[int], first: bool = True) -> Tensor:
-    """From the sums of `adapted` over an image of `sizes` to means."""
+    """Makes means of the sums of `adapted` over an image of `sizes`."""
     counts = _positions_of(sums.shape, first)
 
     def mean(*i: Expr) -> Expr:
@@ -171,7 +171,7 @@ def _avg_pool(
 
 
 def pooled_mean(sums: Tensor, window: Window, count_padding: bool, first: bool = True) -> Tensor:
-    """From the sums of `pooled` to means. What lies behind the padding never counts."""
+    """Makes means of the sums of `pooled`. What lies behind the padding never counts."""
     whole = all(b is None or b <= p for b, p in zip(window.behind or [None], window.padding, strict=False))
 
     def mean(*i: Expr) -> Expr:

@@ -111,7 +111,7 @@ def attended(
 
 
 def where_any(top: Tensor, made: Tensor) -> Tensor:
-    """What was made of a softmax, of whose axes `made` keeps those of the maximum in front; 0 where that is -inf."""
+    """Returns what was made of a softmax, of whose axes `made` keeps those of the maximum in front; 0 where that is -inf."""
     rank = len(top.shape)
     return compute(made.shape, lambda *i: build.select(top[i[:rank]].equal(-math.inf), 0, made[i]), name="O_seen")
 
@@ -179,7 +179,7 @@ def _over(
 
 
 def _sizes(name: str, rows: int | None, columns: int | None, shape: Sequence[int] | None) -> tuple[int, ...]:
-    """Those of a matrix, or the shape that was given instead."""
+    """Returns the sizes of a matrix, or the shape that was given instead."""
     if rows is not None and columns is not None and shape is None:
         return rows, columns
     if shape and rows is None and columns is None:

@@ -34,7 +34,7 @@ class Window:
         cls, operator: str, sizes: Sequence[int], kernel: Sizes, stride: Sizes = 1, padding: Offsets = 0,
         dilation: Sizes = 1,
     ) -> Window:  # fmt: skip
-        """From the arguments of an operator. Errors: ArgumentError for a window larger than the padded image."""
+        """Makes a window of the arguments of an operator. Errors: ArgumentError for a window larger than the padded image."""
         rank = len(sizes)
         window = cls(
             tuple(sizes), per_dimension(operator, "kernel", kernel, rank),
@@ -48,7 +48,7 @@ class Window:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many places the window has in each dimension."""
+        """Says how many places the window has in each dimension."""
         return tuple(
             (size + padding + behind - dilation * (kernel - 1) - 1) // stride + 1
             for size, kernel, stride, padding, dilation, behind in zip(
@@ -85,7 +85,7 @@ class Window:
 
 
 def channels_first(operator: str, layout: str, rank: int) -> bool:
-    """Whether channels stand before the `rank` dimensions of the image. Errors: ArgumentError for an unknown layout."""
+    """Says whether channels stand before the `rank` dimensions of the image. Errors: ArgumentError for an unknown layout."""
     return choose(operator, "layout", layout, LAYOUTS[rank]) == LAYOUTS[rank][0]
 
 

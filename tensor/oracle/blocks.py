@@ -81,8 +81,8 @@ def _summed(asked: Pair, values: Array, last: tuple[int, ...]) -> Array:
 
 
 def _lost_by_product(magnitudes: Array, own: Array, last: tuple[int, ...], dtype: DType) -> Array:
-    """What a product loses whose factors are, in some order, so small a number on the way that it is subnormal; all factors
-    that are larger than one may follow."""
+    """Returns what a product loses whose factors are, in some order, so small a number on the way that it is subnormal; all
+    factors that are larger than one may follow."""
     if not dtype.is_float:
         return np.zeros(())
     kind, count = accumulator(dtype), prod(magnitudes.shape[d] for d in last)

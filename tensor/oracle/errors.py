@@ -102,7 +102,7 @@ def half_pair(*halves: Array) -> Array:
 
 
 def joined_error(errors: list[Array]) -> Array:
-    """Of what is exact or may be anything: integers and words of them."""
+    """Returns the error of what is exact or may be anything: integers and words of them."""
     wrong = np.zeros(())
     for error in errors:
         wrong = np.maximum(wrong, np.where(np.asarray(error) > 0, 2.0**32, 0.0))
@@ -135,14 +135,14 @@ def bf16_dot(x: Array, y: Array) -> Array:
 
 
 def bf16_dot_error(x: Array, y: Array) -> Array:
-    """Of two products and their sum in float32."""
+    """Bounds the error of two products and their sum in float32."""
     parts = [np.abs(bf16_half(x, shift) * bf16_half(y, shift)) for shift in (16, 0)]
     total = parts[0] + parts[1]
     return np.where(np.isfinite(total), total * 2.0**-23, 0.0)
 
 
 def bf16_error(value: Array, error: Array) -> Array:
-    """How far a value that is off by `error` may be from the true one after both are rounded to bfloat16: rounding is
+    """Says how far a value that is off by `error` may be from the true one after both are rounded to bfloat16: rounding is
     monotonic, so the ends of the interval say it. Nothing while they round alike."""
     low, middle, high = (
         bf16_bits(x).view(np.float32).astype(np.float64) for x in (value - error, value, value + error)

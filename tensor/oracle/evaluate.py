@@ -221,7 +221,7 @@ def _cast(pair: Pair, source: DType, dtype: DType, scope: EvaluationScope) -> Pa
 
 
 def _holds(dtype: DType, source: DType) -> bool:
-    """Whether a type of floats holds all numbers of another type: conversions to it are exact."""
+    """Says whether a type of floats holds all numbers of another type: conversions to it are exact."""
     if source.is_float:
         return source.eps >= dtype.eps and LEAST[source.name] >= LEAST[dtype.name]
     return 2.0 ** (source.bits - (source.kind is Kind.SIGNED)) <= 2 / dtype.eps
@@ -250,7 +250,7 @@ def apply_operator(operator: Operator, args: list[Pair], dtype: DType, errors: b
 
 
 def _passed_on(operator: Operator, values: list[Array], value: Array, errors: list[Array], dtype: DType) -> Array:
-    """How the errors of its operands reach the result of an operation that rounds."""
+    """Says how the errors of its operands reach the result of an operation that rounds."""
     assert operator.rounding is not None
     if operator.rounding.monotonic and accumulator(dtype) != dtype:
         return between(operator.value, values[0], errors[0], value)

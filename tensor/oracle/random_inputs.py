@@ -16,7 +16,7 @@ _INTEGERS = 8  # small, so that products of integers stay in range and data-depe
 
 
 class Sizes(StrEnum):
-    """How large random numbers are, where the usual ones would tell nothing."""
+    """Says how large random numbers are, where the usual ones would tell nothing."""
 
     USUAL = "usual"  # floats uniform in [-1, 1), integers in [-8, 8] ([0, 8] unsigned)
     NEAR_ONE = "near one"  # floats of 7/8 to 9/8 and both signs, odd integers: products of many do not vanish

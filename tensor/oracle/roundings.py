@@ -26,8 +26,8 @@ LEAST = {"f64": 2.0**-1074, "f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133
 
 
 def rounding(value: Array, dtype: DType, times: float = 1.0) -> Array:
-    """What an operation of `dtype` may add: `times` roundings of the type in which it is computed, and one to a narrow type.
-    Nothing for infinities, which are exact. What is lost below the normal numbers is apart: `lost_below`."""
+    """Returns what an operation of `dtype` may add: `times` roundings of the type in which it is computed, and one to a narrow
+    type. Nothing for infinities, which are exact. What is lost below the normal numbers is apart: `lost_below`."""
     computed = accumulator(dtype)
     narrow = 0.0 if computed == dtype else dtype.eps / (2 * FACTOR)
     bound: Array = (times * computed.eps + narrow) * np.abs(value)
@@ -35,7 +35,8 @@ def rounding(value: Array, dtype: DType, times: float = 1.0) -> Array:
 
 
 def lost_below(dtype: DType, times: float = 1.0) -> float:
-    """What `times` roundings may lose of numbers so small that they are subnormal; half a place for that to a narrow type."""
+    """Returns what `times` roundings may lose of numbers so small that they are subnormal; half a place for that to a narrow
+    type."""
     computed = accumulator(dtype)
     narrow = 0.0 if computed == dtype else LEAST[dtype.name] / (2 * FACTOR)
     return times * LEAST.get(computed.name, 0.0) + narrow
@@ -67,8 +68,8 @@ def rounded_error(
 
 
 def roundings_of(ulp: tuple[float, float], dtype: DType) -> float:
-    """How many roundings of the type in which `dtype` is computed make room for code that is off by `ulp` (f32, f64) units: at
-    least one, that of an operation which gives the nearest number. In f64 the oracle may be off itself."""
+    """Says how many roundings of the type in which `dtype` is computed make room for code that is off by `ulp` (f32, f64)
+    units: at least one, that of an operation which gives the nearest number. In f64 the oracle may be off itself."""
     in_f32, in_f64 = ulp
     if accumulator(dtype).name == "f32":
         return max(1.0, in_f32 / FACTOR)
@@ -76,7 +77,7 @@ def roundings_of(ulp: tuple[float, float], dtype: DType) -> float:
 
 
 def representable(value: Array, dtype: DType) -> NDArray[np.bool_]:
-    """Which numbers, as float64, a type of floats holds as they are."""
+    """Says which numbers, as float64, a type of floats holds as they are."""
     if dtype.name == "f64":
         return np.ones(np.shape(value), np.bool_)
     return np.asarray((nearest(value, dtype) == value) | np.isnan(value))

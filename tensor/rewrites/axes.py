@@ -65,7 +65,7 @@ def merge_axes(program: Program, stage: str, axes: Sequence[str]) -> Program:
 
 
 def _place_of(stage: Stage, merged: tuple[Axis, ...]) -> int:
-    """Where the axes start among the spatial or the reduction axes."""
+    """Says where the axes start among the spatial or the reduction axes."""
     for group in (stage.axes, () if stage.fold else stage.reduction):
         for place in range(len(group) - len(merged) + 1):
             if group[place : place + len(merged)] == merged and len(merged) > 1:

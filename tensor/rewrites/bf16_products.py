@@ -175,7 +175,7 @@ class _Products:
 
     @property
     def _plain_rows(self) -> bool:
-        """Whether tiles of rows are a dimension: each then has its words side by side. Rows that slide begin anywhere."""
+        """Says whether tiles of rows are a dimension: each then has its words side by side. Rows that slide begin anywhere."""
         return "rows" not in self._flat and affine(self._x.read.indices[self._x.wide]) == affine(self._rows.var)
 
     def _column_stage(self) -> Stage:

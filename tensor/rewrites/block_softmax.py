@@ -162,5 +162,5 @@ class _Blocks:
 
 
 def _of(stage: Stage) -> Read:
-    """What a stage gives, at its own axes."""
+    """Returns what a stage gives, at its own axes."""
     return Read(stage.name, tuple(a.var for a in stage.axes), stage.tensors[0].dtype)

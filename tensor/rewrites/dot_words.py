@@ -32,7 +32,7 @@ MOVE = 128  # takes a byte with a sign to one without, and back
 
 
 @dataclass(frozen=True, slots=True)
-class _Operand:
+class _DotOperand:
     """A read, the dimension of the depth in it, and what is added to its elements before they are packed."""
 
     read: Read
@@ -47,8 +47,8 @@ class _Product:
     stage: Stage
     depth: Axis
     dot: Dot
-    left: _Operand
-    right: _Operand
+    left: _DotOperand
+    right: _DotOperand
 
 
 def dot_words(program: Program, stage: str, depth: str, moved: str = "") -> Program:
@@ -107,7 +107,7 @@ def _product(stage: Stage, depth: str, moved: str) -> _Product:
     axis = find_axis(stage, depth)
     if axis not in stage.reduction:
         raise refuse(stage, f"{depth} is no reduction axis", expected=", ".join(a.name for a in stage.reduction))
-    operands = [_Operand(read, _plain(stage, read, axis)) for read in reads]
+    operands = [_DotOperand(read, _plain(stage, read, axis)) for read in reads]
     if alike and moved not in {read.tensor for read in reads}:
         raise refuse(stage, "both operands have a sign, or none", expected="`moved`: the one that is moved")
     if alike:
@@ -118,8 +118,8 @@ def _product(stage: Stage, depth: str, moved: str) -> _Product:
     return _Product(stage, axis, dot, *operands)
 
 
-def _is_signed(operand: _Operand) -> bool:
-    """Whether the packed bytes have a sign."""
+def _is_signed(operand: _DotOperand) -> bool:
+    """Says whether the packed bytes have a sign."""
     return (operand.read.dtype == i8) != bool(operand.moved)
 
 
@@ -151,7 +151,7 @@ def _rewritten(program: Program, product: _Product) -> Program:
     return with_stages(program, {stage.name: (*made, summed)})
 
 
-def _words(program: Program, product: _Product, operand: _Operand, name: str) -> Stage:
+def _words(program: Program, product: _Product, operand: _DotOperand, name: str) -> Stage:
     """W[dimensions of the operand, those of the depth divided] = its elements, some of them in each word"""
     dot, depth = product.dot, product.depth
     shape = program.tensors[operand.read.tensor].shape
@@ -176,7 +176,7 @@ def _words(program: Program, product: _Product, operand: _Operand, name: str) ->
 
 
 def _taken_back(
-    program: Program, summed: Stage, stage: Stage, operand: _Operand, other: _Operand
+    program: Program, summed: Stage, stage: Stage, operand: _DotOperand, other: _DotOperand
 ) -> tuple[Stage, Stage, Stage]:
     """D = the sums of what was moved; S = the sums of the other operand; C = D - moved * S"""
     names = set().union(*(variables(index) for index in other.read.indices))
@@ -199,13 +199,13 @@ def _read(stage: Stage) -> Read:
 
 
 def is_packed(stage: Stage) -> bool:
-    """Whether a stage makes words of narrow elements."""
+    """Says whether a stage makes words of narrow elements."""
     packs = {dot.pack for dot in DOTS.values()}
     return stage.combiner is None and any(isinstance(body, Op) and body.name in packs for body in stage.bodies)
 
 
 def can_dot(program: Program, stage: str, depth: str) -> bool:
-    """Whether the words of a stage can be made along an axis."""
+    """Says whether the words of a stage can be made along an axis."""
     try:
         found = find_stage(program, stage)
         dot = dot_of_stage(found)

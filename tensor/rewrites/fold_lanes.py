@@ -58,7 +58,7 @@ def fold_lanes(program: Program, stage: str, lanes: int) -> Program:
 
 
 def _search(stage: Stage) -> _Search | None:
-    """What a fold searches for; None for a fold that does something else."""
+    """Returns what a fold searches for; None for a fold that does something else."""
     if stage.fold is None or any(len(kept) != len(stage.axes) for kept in stage.fold.tensor_axes):
         return None
     own = _own_reads(stage)

@@ -93,7 +93,7 @@ def _power_of(expr: Expr) -> Expr | None:
 
 
 def _is_power(program: Program, expr: Expr, top: Stage, axes: tuple[Axis, ...], axis: Axis) -> bool:
-    """Whether `expr` is exp(x - m) over `axes` and `axis`, x being what `top` takes the maximum of."""
+    """Says whether `expr` is exp(x - m) over `axes` and `axis`, x being what `top` takes the maximum of."""
     power = _power_of(expr)
     if not isinstance(power, Op) or power.name != "sub" or len(axes) != len(top.axes):
         return False

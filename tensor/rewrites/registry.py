@@ -78,7 +78,7 @@ REWRITES: dict[str, Registered] = {
 
 
 def is_allowed(name: str, accuracy: Accuracy) -> bool:
-    """Whether kernels of an accuracy may be made by a rewrite. One that nobody knows is never strict."""
+    """Says whether kernels of an accuracy may be made by a rewrite. One that nobody knows is never strict."""
     return accuracy == "default" or (name in REWRITES and REWRITES[name].only_reorders)
 
 

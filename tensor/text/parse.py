@@ -219,7 +219,7 @@ class _ExpressionReader:
         self._names = None if names is None else dict(names)
 
     def define_local(self, name: Name, dtype: DType) -> None:
-        """From here on `name` is a value of the fold."""
+        """Makes `name` a value of the fold from here on."""
         assert self._names is not None
         if name.text in self._names:
             raise self._source.error(name.span, f"the name {name.text!r} is taken", advice="choose another name")
@@ -323,7 +323,7 @@ class _ExpressionReader:
 
 
 def _is_bare(node: Node) -> bool:
-    """Whether nothing inside has a dtype of its own."""
+    """Says whether nothing inside has a dtype of its own."""
     if isinstance(node, Applied) and node.name.text not in DTYPES:
         args = node.args[1:] if node.name.text == "select" else node.args
         return all(_is_bare(arg) for arg in args)

@@ -18,7 +18,7 @@ from tilesmith.schedules.space import config
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import parse_target
-from tilesmith.tensor.exceptional import asked_for
+from tilesmith.tensor.exceptional import exceptional_condition
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
 
@@ -74,7 +74,7 @@ def check(program: Program, target: str, seed: int, most: int = 3) -> None:
             one = sketch.apply(task.body, chosen, config(arm, choices[good[0]]))
             made, counted = loop_ir(one, chosen), levels(one)
             ahead = {nest.name for nest in made.prepare if not nest.name.startswith("keep_")}
-            rare = {s.stage for s in one.stages if asked_for(one.definition(s.stage)) is not None}
+            rare = {s.stage for s in one.stages if exceptional_condition(one.definition(s.stage)) is not None}
             assert ahead == {name for name in prepared_stages(one) if one.by_stage[name].at is None}
             assert {nest.name for nest in made.nests} - rare == {root.name for root in counted.roots}
 

@@ -150,7 +150,7 @@ def test_eight_threads_agree_with_one(name: str) -> None:
     assert not wrong
 
 
-def test_an_entrance_that_was_forgotten_is_made_again() -> None:
+def test_a_fast_call_that_was_forgotten_is_made_again() -> None:
     fast_call(1, 0, 1)
     fast_call.cache_clear()  # as many others would; the old one may still be in use
     assert fast_call(1, 0, 1)

@@ -29,7 +29,7 @@ class Drafted:
 
     @staticmethod
     def of(found: Sequence[Draft]) -> Drafted:
-        """What is kept of a draft."""
+        """Returns what is kept of a draft."""
         return Drafted([(s, sketch.text if sketch.steps else "", dict(c)) for s, sketch, c in found])
 
     def read(self) -> Iterator[Draft]:
@@ -39,12 +39,12 @@ class Drafted:
 
 
 def is_kept(task: Task, ceilings: Ceilings) -> bool:
-    """Whether a draft of the task may be there."""
+    """Says whether a draft of the task may be there."""
     return _files().path(_key(task, ceilings)).exists()
 
 
 def kept_draft(task: Task, ceilings: Ceilings) -> Drafted | None:
-    """What was drafted before, or None. Whatever is odd about it makes it none."""
+    """Returns what was drafted before, or None. Whatever is odd about it makes it none."""
     content = _files().get(_key(task, ceilings))
     try:
         return None if content is None else _read(content)

@@ -46,19 +46,19 @@ def first_built(task: Task, db: str | Path | None, *, strict: bool) -> tuple[Pic
 
 
 def _words(failed: Failed) -> str:
-    """What did not build, for people."""
+    """Returns what did not build, for people."""
     said = [f"{what} failed: {getattr(e, 'problem', '') or f'{type(e).__name__}: {e}'}" for what, e in failed]
     return "; ".join(said)
 
 
 def default_pick(note: str) -> Pick:
-    """What serves every program: nests as they stand in it."""
+    """Returns what serves every program: nests as they stand in it."""
     note = f"the rules or the code generator failed: {note}"
     return Pick(UNSCHEDULED, {}, Provenance("default", None, UNSCHEDULED.title, {}, None, note))
 
 
 def first_known(task: Task, db: str | Path | None, *, strict: bool) -> tuple[Pick, Artifact] | None:
-    """As `first_built`, where it takes neither a draft nor a build to say so; None elsewhere."""
+    """Works as `first_built`, where it takes neither a draft nor a build to say so; None elsewhere."""
     at_once = strict or not is_draft_known(task)  # what else may serve is compared with a draft
     with closing(picks(task, db, strict=at_once, failed=[])) as offered:
         pick = next(offered, None)

@@ -39,7 +39,7 @@ class KernelTexts:
 
 
 def machine_code(texts: Mapping[str, str], target: Target) -> str:
-    """What LLVM writes for a target, from the texts of an artifact, then what tools make of it where they are installed."""
+    """Returns what LLVM writes for a target, of the texts of an artifact, then what tools that are installed make of it."""
     emission = target.backend.emission
     if emission is None:
         return texts["asm"]

@@ -59,7 +59,7 @@ def sizes(program: Program) -> list[str]:
 
 
 def shape_distance(a: Program, b: Program) -> float:
-    """How far two shapes of a family are apart: the sum of the logarithms of the ratios of their extents."""
+    """Says how far two shapes of a family are apart: the sum of the logarithms of the ratios of their extents."""
     ours = [axis.extent for stage in a.stages for axis in stage.all_axes]
     theirs = [axis.extent for stage in b.stages for axis in stage.all_axes]
     if len(ours) != len(theirs):

@@ -15,7 +15,7 @@ _UNRECORDED = {"analytic": "analytic model", "default": "unscheduled nest"}
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where the configuration of a kernel comes from."""
+    """Says where the configuration of a kernel comes from."""
 
     tier: str  # exact, near, family, analytic, default
     record: int | None  # its number in the database
@@ -28,7 +28,7 @@ class Provenance:
 
     @property
     def source(self) -> str:
-        """Which record, or what else."""
+        """Says which record, or what else."""
         source = f"record {self.record}" if self.record is not None else _UNRECORDED[self.tier]
         return f"{source} of {self.log}" if self.log else source
 

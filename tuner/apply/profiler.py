@@ -31,7 +31,7 @@ class Profiler:
 
 
 def cost_of(program: Program, target: Target, ceilings: Ceilings) -> Cost:
-    """What the kernel of a program has to do, and what the ceilings allow."""
+    """Returns what the kernel of a program has to do, and what the ceilings allow."""
     work = program_work(program)
     arithmetic, memory = work.arithmetic_seconds(ceilings), work.memory_seconds(ceilings)
     bound = _home(work.bytes, target, ceilings.threads) if memory >= arithmetic else "arithmetic"

@@ -42,7 +42,7 @@ def no_record(task: Task, db: str | Path | None) -> NoRecordError:
 
 
 def _differences(task: Task, other: TaskIdentity) -> list[str]:
-    """What is different, as `compile` would be asked for it."""
+    """Returns what is different, as `compile` would be asked for it."""
     different = []
     program = parse(other.program)
     if other.program_key != program_key(task.program):

@@ -81,7 +81,7 @@ def picks(
 
 
 def _as_far_as(what: str, offered: Iterator[Pick], failed: Failed | None) -> Iterator[Pick]:
-    """What a tier offers until it fails."""
+    """Returns what a tier offers until it fails."""
     while True:
         try:
             pick = next(offered, None)
@@ -98,7 +98,7 @@ def _as_far_as(what: str, offered: Iterator[Pick], failed: Failed | None) -> Ite
 
 
 def is_draft_known(task: Task) -> bool:
-    """Whether what the analytic model drafts for a task was kept."""
+    """Says whether what the analytic model drafts for a task was kept."""
     return AnalyticModel(task).is_known
 
 
@@ -108,7 +108,7 @@ def analytic_pick(task: Task) -> Pick:
 
 
 class AnalyticModel:
-    """What the analytic model picks for a task, worked out when it is first asked for, and what it says of records."""
+    """Holds what the analytic model picks for a task, worked out when it is first asked for, and what it says of records."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -123,7 +123,7 @@ class AnalyticModel:
         return list(self.offered())
 
     def offered(self) -> Iterator[Pick]:
-        """As `picks`, worked out when the first one is asked for."""
+        """Works as `picks`, worked out when the first one is asked for."""
         for _, pick in self._own():
             note = "; ".join([*self._slower[:1], *self._failed[:1]])
             yield pick.noting(note) if note else pick
@@ -147,11 +147,11 @@ class AnalyticModel:
 
     @property
     def is_known(self) -> bool:
-        """Whether it takes no draft to say what the model picks."""
+        """Says whether it takes no draft to say what the model picks."""
         return is_kept(self._task, self._ceilings)
 
     def _own(self) -> Iterator[tuple[float, Pick]]:
-        """What the model picks with its predicted seconds, the best first; each is read when it is asked for."""
+        """Returns what the model picks with its predicted seconds, the best first; each is read when it is asked for."""
         if self._rest is None:
             self._rest = self._read()
         yield from tuple(self._picks)
@@ -293,7 +293,7 @@ def _from_record(
 
 
 def _is_possible(database: Database, record: Record) -> bool:
-    """Whether the machine of a record can have been so fast."""
+    """Says whether the machine of a record can have been so fast."""
     of, machine = database.task(record.trial.task), database.machine(record.trial.machine)
     return of is not None and machine is not None and believed(record.trial.measurement, of, machine).ok
 

@@ -49,7 +49,7 @@ def first_built_of(tasks: Sequence[Task], db: str | Path | None, *, strict: bool
 
 
 def _left(waiting: SimpleQueue[int]) -> Iterator[int]:
-    """What nobody has taken yet."""
+    """Returns what nobody has taken yet."""
     while True:
         try:
             yield waiting.get_nowait()

@@ -44,7 +44,7 @@ def environment_facts(database: Path | None = None) -> dict[str, dict[str, str]]
 
 
 def version_line() -> str:
-    """What `tune --version` tells: the version, and those of the code generator and of LLVM."""
+    """Returns what `tune --version` tells: the version, and those of the code generator and of LLVM."""
     from ...codegen.backends.cpu import builder_version
 
     return f"tilesmith {_version('tilesmith')}, {builder_version()}"
@@ -143,7 +143,7 @@ def commands_on_path(name: str, path: str) -> Iterator[Path]:
 
 
 def is_ours(command: Path) -> bool:
-    """Whether a console script calls Tilesmith."""
+    """Says whether a console script calls Tilesmith."""
     try:
         return b"tilesmith" in command.read_bytes()[:4096]
     except OSError:

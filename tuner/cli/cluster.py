@@ -94,7 +94,7 @@ def short(target: str) -> str:
 
 
 def verdict(facts: NodeFacts, target: Target, threads: int) -> str:
-    """In words, what a node is good for."""
+    """Says in words what a node is good for."""
     if reason := refusal(facts, own_versions()):
         return f"refused: {reason}"
     if reason := unfit(facts, target, threads):
@@ -140,5 +140,5 @@ def _run_on_all(runner: RayRunner, target: Target, threads: int) -> list[Measure
 
 
 def _running(address: str) -> str:
-    """Only a Ray that is there already has something to tell."""
+    """Returns its address: only a Ray that is there already has something to tell."""
     return address_of(address) or "auto"

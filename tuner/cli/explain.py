@@ -65,7 +65,7 @@ def explanation(database: Database, record: Record, task: TaskIdentity) -> Rende
 def time_table(
     tree: LoopTree, target: Target, threads: int, ceilings: Ceilings, names: Mapping[str, str]
 ) -> RenderableType:
-    """What each stage keeps each part of the cores busy for, and what each nest moves into each cache, in seconds.
+    """Returns what each stage keeps each part of the cores busy for, and what each nest moves into each cache, in seconds.
 
     `names`: what the person calls the tensors of the canonical form.
     """
@@ -154,7 +154,7 @@ def _measured(record: Record) -> dict[str, str]:
 
 
 def _bounds(record: Record, task: TaskIdentity, ceilings: Ceilings) -> dict[str, str]:
-    """What no kernel can beat on that machine, beside what this one takes."""
+    """Returns what no kernel can beat on that machine, beside what this one takes."""
     work = program_work(parse(task.display))
     arithmetic, memory = work.arithmetic_seconds(ceilings), work.memory_seconds(ceilings)
     fastest = sum(count / ceilings.highest(dtype) for dtype, count in work.operations)
@@ -200,7 +200,7 @@ def _outcome(m: Measurement) -> str:
 
 
 def difference(before: Measurement, again: Measurement) -> str:
-    """In words, whether two trials of one candidate differ: in how they ended, or by more than their spread and 10%."""
+    """Says in words whether two trials of one candidate differ: in how they ended, or by more than their spread and 10%."""
     if before.status is not again.status:
         return f"it ended as {before.status} and now ends as {again.status}"
     if not (before.ok and before.times and again.times):

@@ -40,12 +40,12 @@ def kernels_here(program: Program) -> tuple[ModelTask, ...]:
 
 
 def program_keys(program: Program) -> set[str]:
-    """What the kernels of a program are in a database, whatever they are tuned for."""
+    """Returns what the kernels of a program are in a database, whatever they are tuned for."""
     return {program_key(one.task.program) for one in kernels_here(program)}
 
 
 def tuned_places(database: Database, program: Program, words: str) -> list[Tuned]:
-    """What a database has of the kernels of a model, for each target and number of threads. Errors: NoRecordError."""
+    """Returns what a database has of the kernels of a model, for each target and number of threads. Errors: NoRecordError."""
     kernels, wanted = kernels_here(program), program_keys(program)
     places: dict[str, dict[str, TaskIdentity]] = {}
     for task in understood(database.tasks()):
@@ -103,14 +103,14 @@ def _row(database: Database, tuned: Tuned, number: int, results: Mapping[str, Ta
 
 
 def _gained(result: TaskResult | None, best: Record) -> list[str]:
-    """How many trials a search made, and what they brought."""
+    """Says how many trials a search made, and what they brought."""
     searched = [r for r in result.records if r.trial.purpose is Purpose.SEARCH] if result is not None else []
     ran = [record.seconds for record in searched if isfinite(record.seconds)]
     return [str(len(searched)), f"{ran[0] / best.seconds:.2f}x" if ran else ""]
 
 
 def summary(tuned: Tuned) -> RenderableType:
-    """What the whole model would run at now."""
+    """Returns what the whole model would run at now."""
     standing, calls = tuned.standing, sum(one.count for one in tuned.kernels)
     facts = {"kernels": f"{len(tuned.kernels)}, called {calls} times in all"}
     if standing.whole:
@@ -127,7 +127,7 @@ def summary(tuned: Tuned) -> RenderableType:
 
 
 def outcome(database: Database, tuned: Tuned, name: str, results: Mapping[str, TaskResult]) -> RenderableType:
-    """What a search of a model has left."""
+    """Returns what a search of a model has left."""
     made = [result for result in results.values() if result.records]
     records = [record for result in made for record in result.records]
     facts = {"trials": status_line(records)}
@@ -138,7 +138,7 @@ def outcome(database: Database, tuned: Tuned, name: str, results: Mapping[str, T
 
 
 def tuned_now(database: Database, kernels: tuple[ModelTask, ...], results: Mapping[str, TaskResult]) -> Tuned:
-    """As `tuned_places`, of the tasks of a search."""
+    """Works as `tuned_places`, for the tasks of a search."""
     tasks = {}
     for kernel in kernels:
         found = results.get(kernel.task.key)

@@ -19,7 +19,7 @@ _ABOUT = "model.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeModel:
     """A model, and the lines of Python that make it again, the last of which names it `model`."""
 
     model: Model
@@ -27,11 +27,11 @@ class Made:
 
 
 def is_model_file(what: str) -> bool:
-    """Whether WHAT names a file or folder of a model, be it there or not."""
+    """Says whether WHAT names a file or folder of a model, be it there or not."""
     return what.endswith((ONNX, *_OF_TORCH)) or Path(what).suffix == ".model" or (Path(what) / _ABOUT).is_file()
 
 
-def model_of_file(what: str, settings: Mapping[str, str], inputs: Sequence[InputSpec]) -> Made:
+def model_of_file(what: str, settings: Mapping[str, str], inputs: Sequence[InputSpec]) -> MadeModel:
     """The model in a file. `settings`: the sizes that an ONNX file leaves open. Errors: ArgumentError, UserError."""
     path = Path(what)
     if what.endswith(_OF_TORCH):
@@ -49,10 +49,10 @@ def model_of_file(what: str, settings: Mapping[str, str], inputs: Sequence[Input
         raise ArgumentError("a saved model has its sizes already", found=found)
     model = load(path)
     _check_inputs(model.program, inputs)
-    return Made(model, (f"model = tilesmith.load({what!r})",))
+    return MadeModel(model, (f"model = tilesmith.load({what!r})",))
 
 
-def _of_onnx(path: Path, settings: Mapping[str, str], inputs: Sequence[InputSpec]) -> Made:
+def _of_onnx(path: Path, settings: Mapping[str, str], inputs: Sequence[InputSpec]) -> MadeModel:
     from ...graph.importers.onnx import from_onnx, open_sizes
 
     sizes = {name: _size(name, value) for name, value in settings.items()}
@@ -62,7 +62,7 @@ def _of_onnx(path: Path, settings: Mapping[str, str], inputs: Sequence[InputSpec
     model = from_onnx(path, sizes)
     _check_inputs(model.program, inputs)
     more = f", sizes={sizes!r}" if sizes else ""
-    return Made(model, (f"model = tilesmith.from_onnx({str(path)!r}{more})",))
+    return MadeModel(model, (f"model = tilesmith.from_onnx({str(path)!r}{more})",))
 
 
 def _size(name: str, text: str) -> int:
@@ -72,7 +72,7 @@ def _size(name: str, text: str) -> int:
 
 
 def _check_inputs(program: Program, inputs: Sequence[InputSpec]) -> None:
-    """Whether what a person says of the inputs is what the model has. Errors: ArgumentError."""
+    """Says whether what a person says of the inputs is what the model has. Errors: ArgumentError."""
     if not inputs:
         return
     has = {tensor.name: (tensor.dtype.name, tensor.shape) for tensor in program.dynamic_inputs}
@@ -87,12 +87,12 @@ def _check_inputs(program: Program, inputs: Sequence[InputSpec]) -> None:
             )
 
 
-def model_of_value(what: str, value: Any, call: str, inputs: Sequence[InputSpec]) -> Made | None:
+def model_of_value(what: str, value: Any, call: str, inputs: Sequence[InputSpec]) -> MadeModel | None:
     """The model of what a function gave: a Model, a module of PyTorch, or a tuple of a module and its example inputs; None for
     anything else. `call`: the Python expression that gave it."""
     if isinstance(value, Model):
         _check_inputs(value.program, inputs)
-        return Made(value, (f"model = {call}",))
+        return MadeModel(value, (f"model = {call}",))
     given = value if isinstance(value, tuple) and value else (value,)
     if not is_module(given[0]):
         return None
@@ -104,7 +104,7 @@ def model_of_value(what: str, value: Any, call: str, inputs: Sequence[InputSpec]
     return _of_module(what, given, call, inputs)
 
 
-def _of_module(what: str, given: tuple[Any, ...], call: str, inputs: Sequence[InputSpec]) -> Made:
+def _of_module(what: str, given: tuple[Any, ...], call: str, inputs: Sequence[InputSpec]) -> MadeModel:
     from ...graph.importers.torch import from_torch
 
     module = given[0].eval()
@@ -123,7 +123,7 @@ def _of_module(what: str, given: tuple[Any, ...], call: str, inputs: Sequence[In
         arguments = "args if isinstance(args, tuple) else (args,), *kwargs"
         lines = [f"module, args, *kwargs = {call}", f"model = tilesmith.from_torch(module.eval(), {arguments})"]
     run_once(module, args, kwargs, what)
-    return Made(from_torch(module, args, kwargs, what.partition(":")[2]), tuple(lines))
+    return MadeModel(from_torch(module, args, kwargs, what.partition(":")[2]), tuple(lines))
 
 
 def _tensor_text(one: InputSpec) -> str:

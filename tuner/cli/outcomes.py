@@ -20,7 +20,7 @@ from .what import What
 def tell_outcomes(
     console: Console, database: Database, found: list[What], result: TuneResult, *, whole: bool, db: Path | None
 ) -> None:
-    """What a search has left of each WHAT, for each target. `whole`: programs were searched as they are, none was cut."""
+    """Tells what a search has left of each WHAT, for each target. `whole`: programs were searched as they are, none was cut."""
     results = {task.task.key: task for task in result.tasks}
     places = dict.fromkeys((one.task.target, one.task.threads, one.task.accuracy) for one in result.tasks)
     alone = 0

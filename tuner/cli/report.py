@@ -41,7 +41,8 @@ def short_target(text: str) -> str:
 
 
 def program_title(display: str) -> str:
-    """What a person knows a program by (a file, an operator), then its last stage: `matmul C[64, 64] sum[64] i8 -> i32`.
+    """Returns what a person knows a program by (a file, an operator), then its last stage: `matmul C[64, 64] sum[64] i8 ->
+    i32`.
 
     `display`: as tasks are stored.
     """
@@ -138,7 +139,7 @@ def failure_table(records: Iterable[Record], database: Path) -> Table:
 
 
 def outcome(database: Database, result: TaskResult) -> RenderableType:
-    """What a search has left: the best, how the trials ended, where the time went."""
+    """Returns what a search has left: the best, how the trials ended, where the time went."""
     parts: list[RenderableType] = [best_facts(database, result.task, [result.best] if result.best else [])]
     spent = result.spent
     doubt = disturbed(result)
@@ -156,7 +157,7 @@ def outcome(database: Database, result: TaskResult) -> RenderableType:
 
 
 def exhausted_text(configs: int) -> str:
-    """Why a search ended before its budget."""
+    """Says why a search ended before its budget."""
     return f"all {configs} configs that it has were measured: more trials would find nothing new"
 
 
@@ -176,7 +177,8 @@ def together(database: Database, result: TuneResult) -> RenderableType:
 
 
 def model_table(database: Database, task: TaskIdentity) -> RenderableType:
-    """What the model said of each batch of the last run that has any, before it was measured, against what was measured."""
+    """Returns what the model said of each batch of the last run that has any, before it was measured, against what was
+    measured."""
     for run in database.runs(task.key):
         rounds = []
         for text in database.rounds(run.id):
@@ -236,7 +238,7 @@ def task_title(task: TaskIdentity) -> str:
 
 
 def place_text(task: TaskIdentity) -> str:
-    """What a task's kernels are for: `x86:avx512, 2 threads`."""
+    """Returns what a task's kernels are for: `x86:avx512, 2 threads`."""
     accuracy = "" if task.accuracy == "default" else f", {task.accuracy} accuracy"
     return f"{short_target(task.target)}, {task.threads} thread{'' if task.threads == 1 else 's'}{accuracy}"
 
@@ -315,7 +317,7 @@ class OneLineEach:
     text: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """For rich."""
+        """Renders it for rich."""
         whole = Text(self.text, no_wrap=True, overflow="ellipsis" if console.is_terminal else "ignore")
         yield from console.render(whole, options.update(no_wrap=True, overflow=whole.overflow))
 

@@ -16,7 +16,7 @@ from ...common.errors import ArgumentError, ProgramError, TilesmithError
 from ...graph.importers.torch_export import is_module
 from ...tensor.program import Program
 from .input_specs import InputSpec
-from .models import Made, is_model_file, model_of_file, model_of_value
+from .models import MadeModel, is_model_file, model_of_file, model_of_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class What:
     program: Program
     python: str
     module: str = ""
-    made: Made | None = None
+    made: MadeModel | None = None
 
     @property
     def is_cut(self) -> bool:
-        """Whether it is a model, or a program of several kernels, each of which is a task of its own."""
+        """Says whether it is a model, or a program of several kernels, each of which is a task of its own."""
         from ...targets.target import parse_target
         from ..kernels import parts_of
 
@@ -165,7 +165,7 @@ def _from_function(
 
 
 def _called(what: str, function: Callable[..., Any], arguments: Mapping[str, object]) -> Any:
-    """What a person's function gives. Errors: ArgumentError for wrong arguments, ProgramError for what it raises."""
+    """Returns what a person's function gives. Errors: ArgumentError for wrong arguments, ProgramError for what it raises."""
     try:
         signature = inspect.signature(function)
         signature.bind(**arguments)
@@ -228,7 +228,7 @@ def _arguments_text(arguments: Mapping[str, object]) -> str:
 
 
 def _literal(text: str) -> object:
-    """What a person means by a value: true, 1024, 1e-5, 64x32 (several sizes), or a word."""
+    """Returns what a person means by a value: true, 1024, 1e-5, 64x32 (several sizes), or a word."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if re.fullmatch(r"\d+(x\d+)+", text):

@@ -28,7 +28,7 @@ from .split import PREFIX, split
 def backend(
     module: Any, inputs: Sequence[Any], *, options: Mapping[str, object] | None = None, mode: str | None = None
 ) -> Any:
-    """What torch runs in place of a graph of its own; called by torch.compile(..., backend="tilesmith").
+    """Returns what torch runs in place of a graph of its own; called by torch.compile(..., backend="tilesmith").
 
     Errors: ArgumentError for options that there are not, which torch hands on as BackendCompilerFailed.
     """
@@ -114,12 +114,12 @@ def _part(graph: Any, model: Model, options: Options, fixed: Mapping[int, tuple[
 
 
 def _threads(options: Options) -> int:
-    """As many as torch uses, unless it is said otherwise."""
+    """Takes as many as torch uses, unless it is said otherwise."""
     return options.threads or int(torch_module().get_num_threads())
 
 
 def _told(module: Any, models: Mapping[str, Model], reasons: Mapping[str, str], failed: Mapping[str, str]) -> str:
-    """What is computed here, and what stays in torch and why."""
+    """Returns what is computed here, and what stays in torch and why."""
     operators = {node.name: operator_name(node.target) for node in module.graph.nodes if node.op == "call_function"}
     lines = [f"{len(models.keys() - failed.keys())} parts are compiled"]
     lines += [f"  {name} stays in torch: {why}" for name, why in failed.items()]

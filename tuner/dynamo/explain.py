@@ -11,7 +11,7 @@ from typing import Any
 from ...common.errors import TilesmithError
 from ...graph.importers.torch_export import operator_name, torch_module
 from ...graph.importers.torch_graph import model_of_graph
-from ..models.explanation import Cut, Explanation, Graph, cut_of
+from ..models.explanation import Explanation, Graph, ModelCut, cut_of
 from .decompositions import decompositions
 from .split import PREFIX, split
 
@@ -59,7 +59,7 @@ def _graph(module: Any, title: str) -> Graph:
     operators = {n.name: operator_name(n.target) for n in calls if n.target is not operator.getitem}
     fused, reasons = split(module)
     staying = operators.keys() & {node.name for node in fused.graph.nodes if node.op == "call_function"}
-    cuts: list[Cut] = []
+    cuts: list[ModelCut] = []
     failed: dict[str, str] = {}
     for name, part in fused.named_children():
         if not name.startswith(PREFIX):

@@ -13,7 +13,7 @@ from ...tensor.accuracy import Accuracy, accuracy_named
 
 @dataclass(frozen=True)
 class Options:
-    """How graphs are compiled.
+    """Says how graphs are compiled.
 
     Attributes:
         trials: measurements to make before each graph is compiled; 0: what is known is taken.

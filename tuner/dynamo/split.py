@@ -30,13 +30,13 @@ def split(module: Any) -> tuple[Any, dict[str, str]]:
 
 
 class _Support:
-    """What the partitioner asks."""
+    """Answers what the partitioner asks."""
 
     def __init__(self, reasons: dict[str, str]) -> None:
         self._reasons = reasons
 
     def is_node_supported(self, modules: object, node: Any) -> bool:
-        """Whether a node is computed here."""
+        """Says whether a node is computed here."""
         return node.op == "call_function" and node.name not in self._reasons and not node.meta.get("stays")
 
 
@@ -66,7 +66,7 @@ def _why_not_run(node: Any) -> str:
 
 
 def _why_not(value: Any) -> str:
-    """Why a value is nothing that goes into or comes out of a kernel; "" if it is."""
+    """Says why a value is nothing that goes into or comes out of a kernel; "" if it is."""
     if value is None:
         return ""
     torch = torch_module()
@@ -84,7 +84,7 @@ def _why_not(value: Any) -> str:
 
 
 def _is_view(node: Any) -> bool:
-    """Whether an operator gives its operand's own memory, seen otherwise."""
+    """Says whether an operator gives its operand's own memory, seen otherwise."""
     schema = getattr(node.target, "_schema", None)
     if node.op != "call_function" or schema is None or schema.is_mutable or len(schema.returns) != 1:
         return False

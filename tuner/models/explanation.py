@@ -18,8 +18,8 @@ _WIDTH = 60  # columns of a kernel's name, so that layers stand below each other
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """How a program is cut. `str` of it is a table of its kernels, those with the most operations first.
+class ModelCut:
+    """Says how a program is cut. `str` of it is a table of its kernels, those with the most operations first.
 
     Attributes:
         kernels: equal ones once, with where they are called.
@@ -72,7 +72,7 @@ class Graph:
     covered: int
     views: int
     left: tuple[tuple[str, str, tuple[str, ...]], ...]
-    parts: tuple[Cut, ...]
+    parts: tuple[ModelCut, ...]
 
     def __str__(self) -> str:
         views = f"; {self.views} are views that torch makes" if self.views else ""
@@ -87,7 +87,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `explain` gives. `str` of it is for people.
+    """Holds what `explain` gives. `str` of it is for people.
 
     Attributes:
         graphs: of a module of torch: each graph that torch.compile makes of it.
@@ -95,7 +95,7 @@ class Explanation:
         cuts: of a model or a program: how it is cut.
     """
 
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[ModelCut, ...] = ()
     graphs: tuple[Graph, ...] = ()
     breaks: tuple[str, ...] = ()
 
@@ -104,12 +104,12 @@ class Explanation:
         return printable("\n\n".join(map(str, [*broken, *self.graphs, *self.cuts])))
 
 
-def cut_of(program: Program, name: str) -> Cut:
-    """How a program is cut on this machine."""
+def cut_of(program: Program, name: str) -> ModelCut:
+    """Says how a program is cut on this machine."""
     target = host_target()
     parts, found = parts_of(program, target), partition(program)
     given = constant_tensors(program)
-    return Cut(
+    return ModelCut(
         name, model_tasks(program, target, 1, "default"), len(program.stages), len(found.aliases),
         sum(stage.name in given for stage in program.stages), parts is None,
     )  # fmt: skip

@@ -26,12 +26,12 @@ class ModelTask:
 
     @property
     def count(self) -> int:
-        """How often a run of the model calls it."""
+        """Says how often a run of the model calls it."""
         return len(self.places)
 
     @property
     def place(self) -> str:
-        """Where it is called, in words."""
+        """Says where it is called, in words."""
         more = f" and {self.count - _SHOWN} more" if self.count > _SHOWN else ""
         return "; ".join(self.places[:_SHOWN]) + more
 
@@ -51,13 +51,13 @@ def model_tasks(program: Program, target: Target, threads: int, accuracy: Accura
 
 
 def place_of(program: Program) -> str:
-    """Where the stages of a kernel come from, in words."""
+    """Says where the stages of a kernel come from, in words."""
     return layers_text(dict.fromkeys(stage.origin for stage in program.stages))
 
 
 @dataclass(slots=True)
 class Standing:
-    """How it stands with the kernels of a model.
+    """Says how it stands with the kernels of a model.
 
     Attributes:
         counts: how often each is called.
@@ -71,22 +71,22 @@ class Standing:
 
     @staticmethod
     def of(counts: Sequence[float]) -> Standing:
-        """Nothing is known yet."""
+        """Says that nothing is known yet."""
         return Standing(counts, [0.0] * len(counts), [inf] * len(counts))
 
     @property
     def known(self) -> int:
-        """How many kernels have a time."""
+        """Says how many kernels have a time."""
         return sum(map(isfinite, self.best))
 
     @property
     def whole(self) -> bool:
-        """Whether each kernel has a time."""
+        """Says whether each kernel has a time."""
         return self.known == len(self.best)
 
     @property
     def seconds(self) -> float:
-        """What the model would run at now: the times of its kernels, those that are known, added up."""
+        """Returns what the model would run at now: the times of its kernels, those that are known, added up."""
         return sum(count * best for count, best in zip(self.counts, self.best, strict=True) if isfinite(best))
 
     @property
@@ -95,11 +95,11 @@ class Standing:
         return sum(map(self.open_of, range(len(self.best))))
 
     def share(self, number: int) -> float:
-        """What a kernel takes of these seconds, 0 to 1."""
+        """Returns what a kernel takes of these seconds, 0 to 1."""
         best = self.best[number]
         return self.counts[number] * best / self.seconds if isfinite(best) and self.seconds else 0.0
 
     def open_of(self, number: int) -> float:
-        """As `open`, of one kernel, as a share of the model."""
+        """Works as `open`, for one kernel, as a share of the model."""
         best = self.best[number]
         return self.share(number) * max(0.0, 1.0 - self.least[number] / best) if isfinite(best) and best else 0.0

@@ -60,7 +60,7 @@ _parsed = lru_cache(maxsize=64)(parse)
 
 @lru_cache(maxsize=64)
 def _ceilings(target: str, threads: int, machine: Machine) -> Ceilings:
-    """What the machine can do: of this one what was measured here, of another what it tells, within reason."""
+    """Returns what the machine can do: of this one what was measured here, of another what it tells, within reason."""
     resolved = parse_target(target)
     if machine.key == machine_key(identity_for(resolved)):
         return known_ceilings(resolved, threads)

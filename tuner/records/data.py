@@ -25,7 +25,7 @@ class TaskIdentity:
 
     @property
     def key(self) -> str:
-        """What records are found by."""
+        """Returns what records are found by."""
         return task_key(self.program_key, self.target_key, self.threads, self.accuracy)
 
 
@@ -36,7 +36,7 @@ def canonical_config(config: Config) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where times were measured. `ceilings` is the JSON of the machine's Ceilings ("" when not calibrated)."""
+    """Says where times were measured. `ceilings` is the JSON of the machine's Ceilings ("" when not calibrated)."""
 
     key: str
     identity: str

@@ -297,7 +297,7 @@ class Database:
 
 
 def _place_of(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another one of its name; None where there is none."""
+    """Returns what tells a file from another one of its name; None where there is none."""
     try:
         facts = path.stat()
     except OSError:
@@ -347,7 +347,7 @@ def rank(records: Sequence[Record]) -> list[Record]:
 
 
 def is_found_out(trial: Trial) -> bool:
-    """Whether a confirmation found a candidate to be wrong that had passed as a trial."""
+    """Says whether a confirmation found a candidate to be wrong that had passed as a trial."""
     status = trial.measurement.status
     return trial.purpose is Purpose.CONFIRM and status in (Status.WRONG_RESULT, Status.CRASH)
 
@@ -358,7 +358,7 @@ def _as_built(record: Record) -> tuple[str, str, str]:
 
 
 def _is_task(row: tuple[object, ...]) -> bool:
-    """Whether a row can be a task: a database may come from anybody."""
+    """Says whether a row can be a task: a database may come from anybody."""
     *texts, threads, accuracy = row
     counts = isinstance(threads, int) and 1 <= threads <= MOST_THREADS and accuracy in get_args(Accuracy)
     return counts and all(isinstance(text, str) for text in texts)
@@ -407,7 +407,7 @@ def _owner() -> str:
 
 
 def _alive(owner: str) -> bool:
-    """Whether the process may still be at work; one on another host cannot be asked and counts as alive."""
+    """Says whether the process may still be at work; one on another host cannot be asked and counts as alive."""
     host, _, process = owner.rpartition("/")
     if host != socket.gethostname():
         return True

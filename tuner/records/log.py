@@ -49,7 +49,7 @@ class LogEntry:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What a database has only one record of."""
+        """Returns what a database has only one record of."""
         t = self.trial
         return (t.task, t.sketch, t.config, t.measurement.builder, t.machine, str(t.purpose))
 
@@ -68,7 +68,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class LogReport:
-    """What came of reading logs: records that were new, records that were there already, lines that were skipped."""
+    """Holds what came of reading logs: records that were new, records that were there already, lines that were skipped."""
 
     new: int
     known: int

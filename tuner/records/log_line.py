@@ -30,14 +30,14 @@ class Strict(BaseModel):
 
 
 class MachineLine(Strict):
-    """Where it was measured."""
+    """Says where it was measured."""
 
     identity: Words
     ceilings: Words = ""
 
 
 class FailureLine(Strict):
-    """Why it failed."""
+    """Says why it failed."""
 
     stage: Word
     message: Words

@@ -30,7 +30,7 @@ _DIGITS = 3  # of figures that say how fast a machine can be
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """What a file of shipped records has."""
+    """Holds what a file of shipped records has."""
 
     records: int
     tasks: int
@@ -53,7 +53,7 @@ def ship(database: Database, file: Path, tasks: Iterable[TaskIdentity] | None = 
 
 
 def check_shipped(file: Path) -> Shipped:
-    """Whether each line is a record of a kernel that ran, and that this version can build. Errors: ArgumentError."""
+    """Says whether each line is a record of a kernel that ran, and that this version can build. Errors: ArgumentError."""
     entries, bad = read_log(file)
     wrong = [str(line) for line in bad]
     wrong += [f"{file}: {_named(entry)}: {why}" for entry in entries if (why := _why_wrong(entry))]
@@ -65,7 +65,7 @@ def _named(entry: LogEntry) -> str:
 
 
 def _why_wrong(entry: LogEntry) -> str:
-    """Why this version cannot use a record; "" where it can."""
+    """Says why this version cannot use a record; "" where it can."""
     if not entry.trial.measurement.ok:
         return f"it ended as {entry.trial.measurement.status}"
     try:

@@ -33,7 +33,7 @@ class Source:
 
 
 def sources(db: str | Path | None = None) -> tuple[Source, ...]:
-    """Where to look, in this order; what does not exist is left out.
+    """Says where to look, in this order; what does not exist is left out.
 
     `db`: a database or a log (its name ends in .jsonl); by default the one of the settings. A log's wrong lines are
     skipped with a warning. ArgumentError, EnvironmentFailure: see `log_database`.

@@ -56,7 +56,7 @@ class Descent:
         return out + self._history.propose(self._stream, count - len(out))
 
     def _drafted(self) -> Iterator[Candidate]:
-        """What is best and different first, then all others by the prior."""
+        """Returns what is best and different first, then all others by the prior."""
         pool = draft(self._space, self._rng, self._effort.draft)
         if not len(pool):
             return iter(())
@@ -77,7 +77,7 @@ class Descent:
         return [pool.candidate(int(row)) for row in best]
 
     def _fresh(self, pool: CandidatePool) -> CandidatePool:
-        """Without what was proposed already."""
+        """Leaves out what was proposed already."""
         new = [self._history.seen.missing(part) for part in pool.parts]
         return pool.rows(np.flatnonzero(np.concatenate(new))) if new else pool
 

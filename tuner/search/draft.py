@@ -38,7 +38,7 @@ def best_choices(space: Space, rng: np.random.Generator, settings: Draft) -> lis
 
 
 def _best_of_arms(space: Space, rng: np.random.Generator, settings: Draft) -> list[Scored]:
-    """Of each arm the best that were met, best first."""
+    """Returns the best of each arm that were met, best first."""
     given = defaults(space)
     best = []
     for arm, count in enumerate(shares(space, settings.population)):
@@ -53,7 +53,7 @@ def _best_of_arms(space: Space, rng: np.random.Generator, settings: Draft) -> li
 
 
 def drawn(space: Space, rng: np.random.Generator, settings: Draft) -> CandidatePool:
-    """As many candidates as a draft keeps, drawn at random: what a draft is compared with."""
+    """Draws as many candidates as a draft keeps, at random: what a draft is compared with."""
     parts = [sample(space, rng, arm, count) for arm, count in enumerate(shares(space, settings.keep)) if count]
     return pool_of(space, [part for part in parts if len(part)])
 
@@ -68,7 +68,7 @@ def _least(population: Population, prior: Vector, count: int) -> Scored:
 
 
 def _close(best: list[Scored], slack: float) -> list[bool]:
-    """Which arms have a candidate that the prior puts within `slack` times the best of all."""
+    """Says which arms have a candidate that the prior puts within `slack` times the best of all."""
     least = [float(prior[0]) if len(prior) else np.inf for _, prior in best]
     return [one <= slack * min(least) and one < np.inf for one in least]
 

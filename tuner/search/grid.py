@@ -31,7 +31,7 @@ class Grid:
         return self._history.propose(self._walk, count)
 
     def tell(self, results: Sequence[Result]) -> None:
-        """Only so that candidates of earlier runs are not proposed again."""
+        """Listens only so that candidates of earlier runs are not proposed again."""
         self._history.tell(results)
 
 

@@ -15,7 +15,7 @@ from .surrogate import Surrogate
 
 
 def has_prior(space: Space) -> bool:
-    """Whether the space can tell anything without measurements."""
+    """Says whether the space can tell anything without measurements."""
     arm = space.arms[0]
     return space.prior(population(0, [Candidate(0, arm.default)], len(arm.parameters))) is not None
 

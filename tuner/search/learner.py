@@ -37,7 +37,7 @@ class Learner:
 
     @property
     def ready(self) -> bool:
-        """Whether it knows more than the prior."""
+        """Says whether it knows more than the prior."""
         return self._model.ready
 
     def prepare(self, meanwhile: Callable[[], None]) -> None:
@@ -91,8 +91,8 @@ class Learner:
         return np.asarray(hope - np.log(np.maximum(predicted.success, self._settings.doubt)))
 
     def _judge(self, fresh: list[Samples]) -> Round | None:
-        """What the model, which has not seen the new results, says of those that were chosen here. The first say it of the
-        prior, unless it has learned from other tasks.
+        """Returns what the model, which has not seen the new results, says of those that were chosen here. The first say it of
+        the prior, unless it has learned from other tasks.
         """
         chosen = [part.rows(part.batch >= 0) for part in fresh]
         if not any(len(part) for part in chosen):

@@ -34,8 +34,8 @@ def missing(arm: Arm, tried: Iterable[Sequence[int]], most: int, times: int) -> 
 def mixed(
     space: Space, rng: Generator, parents: Population, options: Collection[Option], count: int, most: int
 ) -> Population:
-    """Up to `count` valid candidates with the sizes of these parents, and with one of these options at least. What a parameter
-    of up to `most` values has is the parent's or drawn, with equal chance."""
+    """Makes up to `count` valid candidates with the sizes of these parents, and with one of these options at least. What a
+    parameter of up to `most` values has is the parent's or drawn, with equal chance."""
     choices = parents.choices[rng.integers(len(parents), size=count)]
     for place, parameter in enumerate(space.arms[parents.arm].parameters):
         if 1 < len(parameter.values) <= most:

@@ -119,7 +119,7 @@ def scales(features: NDArray[np.float32]) -> NDArray[np.float32]:
 def spread_out(
     features: NDArray[np.float32], scale: NDArray[np.float32], score: Vector, count: int, settings: Spread
 ) -> list[int]:
-    """Up to `count` rows with low scores that are far apart: the best of each neighbourhood.
+    """Chooses up to `count` rows with low scores that are far apart: the best of each neighbourhood.
 
     Goes through the rows from the best on and takes each that is at least a radius away from all taken. The radius
     begins at the mean distance to the best row and shrinks until there are enough. `scale` weighs the features.

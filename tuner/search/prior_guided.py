@@ -49,7 +49,7 @@ class PriorGuided:
 
     @property
     def rounds(self) -> list[Round]:
-        """How good the model was on each batch."""
+        """Says how good the model was on each batch."""
         return self._learner.rounds
 
     def tell(self, results: Sequence[Result]) -> None:
@@ -69,7 +69,7 @@ class PriorGuided:
         self._learner.judge(self._history.results, self._batches)
 
     def ask(self, count: int) -> list[Candidate]:
-        """From the plan; from the random stream when there is nothing left to plan with."""
+        """Takes from the plan; from the random stream when there is nothing left to plan with."""
         out = self._history.propose(self._plan, count)
         while len(out) < count:
             known = self._draft is not None
@@ -127,7 +127,7 @@ class PriorGuided:
         return first[: settings.first - len(doubted)] + doubted
 
     def _doubted(self, pool: CandidatePool, first: Sequence[Candidate]) -> list[Candidate]:
-        """What tells whether the prior is right about the options that none of the first trials has."""
+        """Returns what tells whether the prior is right about the options that none of the first trials has."""
         settings, most = self._effort.draft, self._effort.rounds.options
         arm, ranked = first[0].arm, np.argsort(pool.prior, kind="stable")
         best = ranked[pool.arms[ranked] == arm][: settings.parents]
@@ -159,8 +159,8 @@ class PriorGuided:
         return plan + self._explore(hopeful, explored)
 
     def _untried(self, leaders: Sequence[Candidate]) -> list[Candidate]:
-        """What tells the worth of options that hardly a trial of the leader's arm had: no model knows that, and a single trial
-        may have met a bad moment. What they come with has a price, so the cheapest by the model go first."""
+        """Returns what tells the worth of options that hardly a trial of the leader's arm had: no model knows that, and a
+        single trial may have met a bad moment. What they come with has a price, so the cheapest by the model go first."""
         if not leaders:
             return []
         settings, arm = self._effort.rounds, leaders[0].arm
@@ -241,6 +241,6 @@ class PriorGuided:
         return [pool.candidate(int(row)) for row in chosen]
 
     def _fresh(self, pool: CandidatePool) -> CandidatePool:
-        """Without what was proposed already."""
+        """Leaves out what was proposed already."""
         new = [self._history.seen.missing(part) for part in pool.parts]
         return pool.rows(np.flatnonzero(np.concatenate(new))) if new else pool

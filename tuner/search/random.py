@@ -56,5 +56,5 @@ class Random:
         return self._history.propose(self._stream, count)
 
     def tell(self, results: Sequence[Result]) -> None:
-        """Only so that candidates of earlier runs are not proposed again."""
+        """Listens only so that candidates of earlier runs are not proposed again."""
         self._history.tell(results)

@@ -28,12 +28,12 @@ class Round:
     seconds: float  # that fitting took afterwards
 
     def to_json(self) -> str:
-        """For the database."""
+        """Writes it for the database."""
         return json.dumps({name: round(v, 6) if isinstance(v, float) else v for name, v in asdict(self).items()})
 
     @staticmethod
     def from_json(text: str) -> Round:
-        """What `to_json` wrote. Errors: ValueError for anything else."""
+        """Returns what `to_json` wrote. Errors: ValueError for anything else."""
         figures = json.loads(text)
         if not isinstance(figures, dict) or figures.keys() != {field.name for field in fields(Round)}:
             raise ValueError("these are no figures of a round")

@@ -68,7 +68,7 @@ class Prepared(Protocol):
 
 @dataclass
 class History:
-    """What was proposed and how it ended, in the order of arrival."""
+    """Holds what was proposed and how it ended, in the order of arrival."""
 
     space: Space
     seen: Seen = field(init=False)

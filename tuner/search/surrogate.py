@@ -42,7 +42,7 @@ class Surrogate:
         self._everything: list[Population] | None = None  # of a space that is small enough
 
     def ask(self, count: int) -> list[Candidate]:
-        """From the plan; from the random stream when the models have nothing left to choose from."""
+        """Takes from the plan; from the random stream when the models have nothing left to choose from."""
         out = self._history.propose(self._plan, count)
         while len(out) < count:
             with threadpool_limits(1):  # the cores belong to the kernels; and sums in a fixed order give fixed results
@@ -71,7 +71,8 @@ class Surrogate:
         return self._choose(pools, near, size - local, local)
 
     def _pools(self) -> list[Population]:
-        """What the models choose from: all that is new, or a sample and the leaders' descendants where that is too much."""
+        """Returns what the models choose from: all that is new, or a sample and the leaders' descendants where that is too
+        much."""
         settings, limit = self._settings, self._settings.pool
         if sum(a.size for a in self._space.arms) <= settings.counted * limit:
             if self._everything is None:
@@ -88,7 +89,7 @@ class Surrogate:
         return self._fresh(drawn)
 
     def _fresh(self, populations: Sequence[Population]) -> list[Population]:
-        """Without what was proposed, one population for each arm, each candidate once."""
+        """Leaves out what was proposed: one population for each arm, each candidate once."""
         arms = sorted({p.arm for p in populations})
         joined = [unique(self._space, concatenate([p for p in populations if p.arm == arm])) for arm in arms]
         fresh = [take(p, self._history.seen.missing(p)) for p in joined]
@@ -157,7 +158,7 @@ class Surrogate:
         return np.mean(each, axis=0), np.std(each, axis=0)
 
     def _training(self) -> list[Result]:
-        """At most `rows` results: the best half and the newest half; cost stays bounded."""
+        """Chooses at most `rows` results: the best half and the newest half; cost stays bounded."""
         results, limit = self._history.results, self._settings.rows
         if len(results) <= limit:
             return results

@@ -93,7 +93,7 @@ def emit_nest(part: NestPart, target: Target) -> ModuleText:
 
 
 def _ended(module: ModuleText, target: Target) -> ModuleText:
-    """What every module ends with."""
+    """Returns what every module ends with."""
     module.globals[SAFE] = f"{SAFE} = internal constant [{SAFE_BYTES} x i8] zeroinitializer, align 64"
     if needs_half_functions(target) and any(" half" in text for text in module.functions):
         module.functions.append(HALF_FUNCTIONS)
@@ -137,7 +137,7 @@ def table(buffer: Buffer, space: str = "") -> str:
 
 
 def table_name(buffer: Buffer) -> str:
-    """How code names a TABLE."""
+    """Says how code names a TABLE."""
     return f"@table.{plain_symbol(buffer.name)}"
 
 

@@ -249,7 +249,7 @@ def collapsed(node: For) -> list[For]:
 
 
 def is_private(buffer: Buffer, known: Facts) -> bool:
-    """Whether each thread has its own copy of a buffer made around a parallel loop: private memory that the loop's trips
+    """Says whether each thread has its own copy of a buffer made around a parallel loop: private memory that the loop's trips
     write. What they only read is that of the thread that started them."""
     return buffer.scope in (Scope.SCRATCH, Scope.STACK) and buffer.name in known.writes
 

@@ -43,7 +43,7 @@ def is_narrow(nest: Nest, buffers: Iterable[Buffer]) -> bool:
 
 
 def _narrow(statement: Statement, bounds: Bounds) -> bool:
-    """Whether a statement and all in it do with 32 bits; `bounds`: of the variables around it."""
+    """Says whether a statement and all in it do with 32 bits; `bounds`: of the variables around it."""
     if not _plain(statement) or not all(_stays_small(e, bounds) for e in expressions(statement)):
         return False
     match statement:
@@ -74,7 +74,7 @@ def _is_index(expr: Expr) -> bool:
 
 
 def _uses_plain(expr: Expr) -> bool:
-    """Whether a value has indices in its reads and in comparisons alone."""
+    """Says whether a value has indices in its reads and in comparisons alone."""
     match expr:
         case Read(indices=indices):
             return all(map(_is_index, indices))
@@ -90,7 +90,8 @@ def _uses_plain(expr: Expr) -> bool:
 
 
 def _stays_small(expr: Expr, bounds: Bounds) -> bool:
-    """Whether what is divided, bounded, multiplied or compared in an expression, or two of it together, fits in 32 bits."""
+    """Says whether what is divided, bounded, multiplied or compared in an expression, or two of it together, fits in 32
+    bits."""
     for part in walk(expr):
         if isinstance(part, Op) and part.args[0].dtype == i64 and part.name not in ("add", "sub", "neg"):
             if _is_multiple(part):
@@ -105,6 +106,6 @@ def _is_multiple(part: Op) -> bool:
 
 
 def _reach(expr: Expr, bounds: Bounds) -> int:
-    """No part of the sum that an index is comes further away from 0."""
+    """Bounds how far from 0 any part of the sum that an index is may come."""
     form = affine(expr)
     return abs(form.constant) + sum(abs(times) * max(map(abs, interval(atom, bounds))) for atom, times in form.terms)

@@ -68,8 +68,9 @@ class GpuStatements(Statements):
         self._written_out = outer
 
     def latch(self, body: Statement) -> str:
-        """Where the schedule says how much of a loop is written out, ptxas does not unroll it further: the registers that it
-        takes for that are as many as they are erratic (a sum of rows by warps: 204 or 66, for 32 or 24 elements a trip)."""
+        """Adds a hint: where the schedule says how much of a loop is written out, ptxas does not unroll it further: the
+        registers that it takes for that are as many as they are erratic (a sum of rows by warps: 204 or 66, for 32 or 24
+        elements a trip)."""
         if not (self._written_out or any(map(_is_written_out, statements(body)))):
             return ""
         self.module.definitions.setdefault(
@@ -111,7 +112,7 @@ class GpuStatements(Statements):
                 super().emit(statement)
 
     def _of_copies(self, what: str, **values: object) -> None:
-        """What says which asynchronous copies are meant; nothing, where there are none: ordinary ones are done."""
+        """Writes which asynchronous copies are meant; nothing, where there are none: ordinary ones are done."""
         if self.emission.copies is not None:
             self.text.line(called(self.module, getattr(self.emission.copies, what), **values))
 
@@ -132,7 +133,7 @@ class GpuStatements(Statements):
         self.predicates = predicates
 
     def _in_registers(self, node: For) -> bool:
-        """Whether a loop stores to registers alone."""
+        """Says whether a loop stores to registers alone."""
         return all(
             name not in self.at.places or self.at.places[name].buffer.scope is Scope.REGISTER
             for name in self.facts(node).writes
@@ -141,7 +142,7 @@ class GpuStatements(Statements):
     # Memory
 
     def update(self, node: Update) -> None:
-        """As everywhere; a thread without a real trip reads nothing, since another one may be at any element."""
+        """Updates as everywhere; a thread without a real trip reads nothing, since another one may be at any element."""
         assert isinstance(self.at.memory, GpuMemory)
         self.at.memory.updated = node.buffer
         super().update(node)
@@ -241,5 +242,5 @@ def _bits(dtype: DType) -> int:
 
 
 def _is_written_out(node: Statement) -> bool:
-    """Whether a schedule asks for copies of what stands in a loop."""
+    """Says whether a schedule asks for copies of what stands in a loop."""
     return isinstance(node, For) and (node.unroll > 1 or (node.kind is LoopKind.UNROLL and node.extent != number(1)))

@@ -79,7 +79,7 @@ def index_put(
 
 
 def _masked_put(x: Tensor, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
-    """Where the values are one number, a mask says where it stands."""
+    """Says where the values are one number, a mask says where it stands."""
     if values.shape not in ((), (1,)):
         raise NotCovered("elements chosen by bool, whose number depends on data")
     wide_mask = shape.reshape(mask, [*mask.shape, *[1] * (len(x.shape) - len(mask.shape))])

@@ -35,7 +35,7 @@ def window_pads(
 
 
 def halves(whole: int, mode: str) -> tuple[int, int]:
-    """What is odd lies behind with SAME_UPPER, and in front with SAME_LOWER."""
+    """Halves it: what is odd lies behind with SAME_UPPER, and in front with SAME_LOWER."""
     less = whole // 2
     return (less, whole - less) if mode == "SAME_UPPER" else (whole - less, less)
 

@@ -83,7 +83,7 @@ def _sampled(x: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> T
 
 
 def _weights(mode: str, t: Expr) -> list[Expr]:
-    """Of the elements around, for the distance from the one before."""
+    """Weighs the elements around, for the distance from the one before."""
     if mode == "linear":
         return [1 - t, t]
     a, far, u, beyond = -0.75, t + 1, 1 - t, 2 - t

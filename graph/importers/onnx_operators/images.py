@@ -22,7 +22,7 @@ from .registry import Array, Node, onnx
 
 @dataclass(frozen=True)
 class _Axis:
-    """How one axis is resized."""
+    """Says how one axis is resized."""
 
     size: int
     count: int
@@ -31,7 +31,7 @@ class _Axis:
     high: float = 1.0
 
     def places(self, mode: str) -> Array:
-        """Where each element of the result lies in the image."""
+        """Says where each element of the result lies in the image."""
         p, whole = np.arange(self.count, dtype=np.float64), self.scale * self.size
         if mode == "align_corners":
             return p * 0 if whole == 1 else p * (self.size - 1) / (whole - 1)

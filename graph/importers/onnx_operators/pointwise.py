@@ -92,7 +92,7 @@ def _truncated(a: Expr, b: Expr) -> Expr:
 
 
 def _floored(a: Expr, b: Expr) -> Expr:
-    """Where b is infinite, a, or b if the signs differ."""
+    """Gives, where b is infinite, a, or b if the signs differ."""
     if not a.dtype.is_float:
         return a % b
     endless = select((a < 0).not_equal(b < 0) & a.not_equal(0), b, a)

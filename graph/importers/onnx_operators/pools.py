@@ -114,7 +114,7 @@ def _mean(x: Tensor, window: Window, given: Sequence[tuple[int, int]], padding_c
 
 
 def _length(position: Expr, window: Window, d: int, counted: tuple[int, int]) -> Expr | int:
-    """How many elements of a window lie in the image and the padding that counts."""
+    """Says how many elements of a window lie in the image and the padding that counts."""
     kernel, step, size = window.kernel[d], window.dilation[d], window.sizes[d]
     last = (window.counts[d] - 1) * window.stride[d] - window.padding[d] + (kernel - 1) * step
     if window.padding[d] <= counted[0] and last < size + counted[1]:

@@ -65,7 +65,7 @@ class _Layer:
         return self.weights.shape[1]
 
     def dots(self, h: Tensor, first: int, gates: int) -> Tensor:
-        """What a state contributes to some gates."""
+        """Computes what a state contributes to some gates."""
         k, start = reduce_axis(self.size, "k"), first * self.size
         return compute(
             (h.shape[0], gates * self.size),
@@ -74,7 +74,7 @@ class _Layer:
         )
 
     def given(self, step: int, n: Expr, j: Expr, gate: int) -> Expr:
-        """What an input contributes to a gate."""
+        """Computes what an input contributes to a gate."""
         return precise(self.inputs[step, n, j + gate * self.size])
 
     def bias(self, j: Expr, gate: int, value: Expr) -> Expr:

@@ -83,11 +83,11 @@ class Node:
         return self.inputs[place] if place < len(self.inputs) else None
 
     def has(self, place: int) -> bool:
-        """Whether an input is there."""
+        """Says whether an input is there."""
         return self.given(place) is not None
 
     def wants(self, place: int) -> bool:
-        """Whether an output is used."""
+        """Says whether an output is used."""
         return place < len(self.outputs) and bool(self.outputs[place])
 
     def tensor(self, place: int) -> Tensor:

@@ -112,7 +112,7 @@ def cut(node: Node) -> Value:
 
 
 def _range(size: int, start: int, end: int, step: int) -> range:
-    """As NumPy's; an end far below is before the first element, also where it is counted from the end."""
+    """Works as NumPy's; an end far below is before the first element, also where it is counted from the end."""
     return range(size)[slice(start, None if step < 0 and end < -size else end, step)]
 
 

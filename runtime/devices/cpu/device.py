@@ -76,7 +76,8 @@ def _runtime_functions() -> Mapping[str, int]:
 
 @contextmanager
 def _waiting_policy() -> Iterator[None]:
-    """How a team waits for its next region, which the runtime reads once, when it is loaded: it spins shortly, then sleeps.
+    """Says how a team waits for its next region, which the runtime reads once, when it is loaded: it spins shortly, then
+    sleeps.
 
     By default a team spins for milliseconds, on cores that whatever else runs here needs; on a busy machine that made calls
     a hundred times slower. A person's own settings stand, and the environment is left as it was.
@@ -117,7 +118,7 @@ class CpuDevice:
 
 
 class Frame:
-    """What one call needs: the argument block and the workspace. Used by one call at a time."""
+    """Holds what one call needs: the argument block and the workspace. Used by one call at a time."""
 
     __slots__ = ("arguments", "keep", "pointer", "workspace")
 
@@ -156,7 +157,7 @@ class CpuKernel:
 
     @property
     def facts(self) -> dict[str, dict[str, int]]:
-        """Nothing: a processor has no driver."""
+        """Returns nothing: a processor has no driver."""
         return {}
 
     def acquire(self) -> Frame:

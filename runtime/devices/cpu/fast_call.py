@@ -35,7 +35,7 @@ _numbers = itertools.count()
 
 
 class ArgumentSpec:
-    """What a kernel wants of its arrays, as `enter` reads it. `inputs` come before `outputs`."""
+    """Holds what a kernel wants of its arrays, as `enter` reads it. `inputs` come before `outputs`."""
 
     def __init__(self, inputs: Sequence[Wanted], outputs: Sequence[Wanted]) -> None:
         words = [id(np.ndarray)]
@@ -51,7 +51,7 @@ class ArgumentSpec:
 
 
 def fits(inputs: Sequence[Wanted], outputs: Sequence[Wanted]) -> bool:
-    """Whether there is a short way for such arrays in this process."""
+    """Says whether there is a short way for such arrays in this process."""
     shapes = [shape for _, shape in (*inputs, *outputs)]
     return len(shapes) <= MOST_ARRAYS and all(len(shape) <= MOST_RANK for shape in shapes) and _structure_is_known()
 

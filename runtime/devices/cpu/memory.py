@@ -115,7 +115,7 @@ def release_behind(memory: Array, behind: int) -> None:
 
 
 def _on_pages(size: int) -> bool:
-    """Whether memory of this size is mapped for itself."""
+    """Says whether memory of this size is mapped for itself."""
     return size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE")
 
 

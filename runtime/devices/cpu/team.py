@@ -40,7 +40,7 @@ def _process_symbol(name: str) -> int:
 
 
 def _after_fork() -> None:
-    """In the child, where only the thread that forked goes on."""
+    """Cleans up in the child, where only the thread that forked goes on."""
     if _state[_USED] or _SHARES_A_RUNTIME in sys.modules:
         this_thread = ctypes.CDLL(None).pthread_self
         this_thread.restype = ctypes.c_int64

@@ -61,7 +61,7 @@ class CudaPort:
         self._forget()
 
     def _forget(self) -> None:
-        """What belonged to a context is gone with it."""
+        """Forgets what belonged to a context that is gone."""
         self.generation += 1
         self._pool.clear()
         self._unused.clear()

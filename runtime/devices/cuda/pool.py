@@ -50,7 +50,7 @@ class MemoryPool:
             self._bytes += size
 
     def surplus(self, all_of_it: bool = False) -> Iterator[int]:
-        """What is too much to keep, the oldest first, to be given back to the driver."""
+        """Returns what is too much to keep, the oldest first, to be given back to the driver."""
         while self._free and (all_of_it or self._bytes > self._most):
             pointer, (stream, size) = self._free.popitem(last=False)
             self._by_kind[stream, size].remove(pointer)

@@ -33,7 +33,7 @@ class Found:
 
     @property
     def arguments(self) -> dict[str, str]:
-        """Those of the rewrite."""
+        """Returns the arguments of the rewrite."""
         arguments = {"stage": self.stage, "depth": self.depth}
         return {**arguments, "moved": self.moved} if self.moved else arguments
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....tensor.exceptional import asked_for
+from ....tensor.exceptional import exceptional_condition
 from ....tensor.expr import Read, walk
 from ....tensor.program import Program, Stage
 from ...access import element_stride
@@ -39,7 +39,7 @@ def exceptional_checks(program: Program) -> frozenset[str]:
 def _is_checked(program: Program, stage: Stage) -> bool:
     """Tells whether a condition reads a stage at fewer points than there are results."""
     readers = (reader for reader in program.consumers[stage.name] if len(stage.axes) < len(reader.axes))
-    conditions = (condition for reader in readers if (condition := asked_for(reader)) is not None)
+    conditions = (condition for reader in readers if (condition := exceptional_condition(reader)) is not None)
     return any(isinstance(node, Read) and node.tensor == stage.name for one in conditions for node in walk(one))
 
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from ....common.errors import ProgramError
 from ....targets.matrix_instructions import MATRIX_INSTRUCTIONS, InstructionScope, MatrixInstruction, unit_of
-from ....tensor.exceptional import asked_for
+from ....tensor.exceptional import exceptional_condition
 from ....tensor.expr import Read
 from ....tensor.indices.affine import affine
 from ....tensor.matrix_pairs import MatrixPairs, matrix_pairs
@@ -152,14 +152,14 @@ def _choosing(program: Program) -> frozenset[str]:
     return frozenset(
         reader.name
         for stage in program.stages
-        if asked_for(stage) is not None
+        if exceptional_condition(stage) is not None
         for reader in program.consumers[stage.name]
     )
 
 
 def _exact(program: Program, products: str) -> tuple[str, ...]:
     """Returns the sums that stand in at points whose products are not finite."""
-    return tuple(reader.name for reader in program.consumers[products] if asked_for(reader) is not None)
+    return tuple(reader.name for reader in program.consumers[products] if exceptional_condition(reader) is not None)
 
 
 def _finishes_products(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:

@@ -63,7 +63,7 @@ def _groups(program: Program, decided: Decided) -> list[TileGroup]:
 
 
 def _is_more_than_a_slide(program: Program, group: TileGroup) -> bool:
-    """Whether some member is more than the data of one sliding window, which runs in pieces anyway (slide.py)."""
+    """Says whether some member is more than the data of one sliding window, which runs in pieces anyway (slide.py)."""
     kept = worth_keeping(program, group)
     for name in group.members:
         readers = program.consumers[name]

@@ -30,7 +30,7 @@ BLOCK_AT_MOST = 64  # tiles of rows
 
 @dataclass(frozen=True, slots=True)
 class RowBlocks:
-    """What runs by blocks of rows. `root` is the last anchor; `members` run for a block of its rows, consumers first."""
+    """Holds what runs by blocks of rows. `root` is the last anchor; `members` run for a block of its rows, consumers first."""
 
     root: str
     members: tuple[str, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from ....tensor.exceptional import asked_for
+from ....tensor.exceptional import exceptional_condition
 from ....tensor.program import Stage
 from ...schedule import Schedule
 from ..rule import Decided, Rule
@@ -34,7 +34,7 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
 
 
 def _is_long(stage: Stage) -> bool:
-    if stage.combiner in (None, "fold") or asked_for(stage) is not None:
+    if stage.combiner in (None, "fold") or exceptional_condition(stage) is not None:
         return False
     points = prod(a.extent for a in stage.axes)
     return prod(a.extent for a in stage.reduction) >= LONG * points

@@ -17,7 +17,7 @@ from math import prod
 
 from ....common.errors import ProgramError
 from ....tensor.dtype import f32, f64
-from ....tensor.exceptional import asked_for
+from ....tensor.exceptional import exceptional_condition
 from ....tensor.expr import Const, Op, Read, Var, variables
 from ....tensor.indices.affine import affine
 from ....tensor.program import Program, Stage
@@ -193,7 +193,7 @@ def _stand_ins(program: Program, stage: Stage) -> list[str]:
     found = []
     for read in stage.reads():
         producer = program.producers.get(read.tensor)
-        if producer is not None and asked_for(producer) is not None and identity_read(read, stage):
+        if producer is not None and exceptional_condition(producer) is not None and identity_read(read, stage):
             found.append(producer.name)
     return found
 

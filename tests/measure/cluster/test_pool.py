@@ -13,7 +13,7 @@ from tilesmith.measure.process.builder import Built
 from tilesmith.measure.result import Job, Measurement, Purpose, Status
 
 
-class FakeCrew:
+class FakeHosts:
     """Writes down what it is asked."""
 
     def __init__(self) -> None:
@@ -36,13 +36,13 @@ class FakeCrew:
 
 
 class World:
-    """A pool with a crew of our own and a clock that stands still until it is told."""
+    """A pool with a hosts of our own and a clock that stands still until it is told."""
 
     def __init__(self, **devices: float) -> None:
         self.now = 100.0
-        self.crew = FakeCrew()
+        self.hosts = FakeHosts()
         self.said: list[str] = []
-        self.pool = HostPool(self.crew, silence=10.0, tell=self.said.append, clock=lambda: self.now)
+        self.pool = HostPool(self.hosts, silence=10.0, tell=self.said.append, clock=lambda: self.now)
         self.speed = devices
         self.held: dict[str, list[Errand]] = {}
         for key in devices:
@@ -52,12 +52,12 @@ class World:
         self.pool.joined(key, HostFacts("{}", f"host {key}", "", depth, 1), builds=builds)
 
     def numbers(self, key: str) -> list[int]:
-        return [errand.job.number for errand in self.crew.asked.get(key, [])]
+        return [errand.job.number for errand in self.hosts.asked.get(key, [])]
 
     def answer(self, key: str, status: Status = Status.OK, count: int | None = None) -> None:
         """The host does all that it has, or the first few."""
         work = self.held.setdefault(key, [])
-        work += self.crew.asked.pop(key)
+        work += self.hosts.asked.pop(key)
         done = [work.pop(0) for _ in range(len(work) if count is None else count)]
         self.now += 0.1
         self.pool.returned(key, [(e.job.number, self.measure(key, e.job, status)) for e in done])
@@ -74,8 +74,8 @@ class World:
         self.pool.step()
         done: dict[int, Measurement] = {}
         for _ in range(1000):
-            for key in list(self.crew.asked):
-                if key in self.crew.asked:
+            for key in list(self.hosts.asked):
+                if key in self.hosts.asked:
                     self.answer(key)
             for number, measurement in self.pool.take():
                 assert number not in done
@@ -94,7 +94,9 @@ def test_jobs_are_spread_and_come_back_once() -> None:
     for job in jobs(3):
         world.pool.submit(job)
     world.pool.step()
-    assert sorted(map(len, world.crew.asked.values())) == [1, 2], "two hosts share, and no host has more than its depth"
+    assert sorted(map(len, world.hosts.asked.values())) == [1, 2], (
+        "two hosts share, and no host has more than its depth"
+    )
     assert sorted(world.numbers("a") + world.numbers("b")) == [0, 1, 2]
 
 
@@ -107,10 +109,10 @@ def test_every_job_comes_back_once() -> None:
 def test_nobody_is_asked_for_nothing() -> None:
     world = World(a=1.0)
     world.pool.step()
-    assert world.crew.sent == 0
+    assert world.hosts.sent == 0
     world.run(jobs(1))
     world.pool.step()
-    assert world.crew.asked == {}
+    assert world.hosts.asked == {}
 
 
 def test_what_a_lost_host_had_goes_elsewhere_and_its_late_answer_is_not_heard() -> None:
@@ -122,7 +124,7 @@ def test_what_a_lost_host_had_goes_elsewhere_and_its_late_answer_is_not_heard() 
     world.pool.lost("a", "its node is gone")
     world.pool.step()
     world.pool.returned("a", [(number, Measurement(Status.OK, (1.0,))) for number in lost])
-    assert world.pool.take() == [] and world.crew.dismissed == [("a", False)]
+    assert world.pool.take() == [] and world.hosts.dismissed == [("a", False)]
     world.answer("b")
     world.answer("b")
     assert sorted(n for n, _ in world.pool.take()) == [0, 1]
@@ -160,12 +162,12 @@ def test_a_suspect_takes_no_other_along() -> None:
     ended = 0
     while world.pool.in_flight:
         ended += 1
-        for key in [key for key in world.crew.asked if 1 in world.numbers(key)]:
+        for key in [key for key in world.hosts.asked if 1 in world.numbers(key)]:
             world.pool.lost(key, "killed by job 1")
         world.join(f"new {ended}")
         world.pool.submit(fake_job(10 + ended)) if ended < 3 else None
         world.pool.step()
-        for key in [key for key in world.crew.asked if 1 not in world.numbers(key)]:
+        for key in [key for key in world.hosts.asked if 1 not in world.numbers(key)]:
             world.answer(key)
         assert ended < 20
     done = dict(world.pool.take())
@@ -179,7 +181,7 @@ def test_a_silent_host_is_given_up() -> None:
     world.pool.step()
     world.now = world.pool.deadline + 0.1
     world.pool.step()
-    assert world.crew.dismissed == [("a", False)] and world.pool.in_flight == 1
+    assert world.hosts.dismissed == [("a", False)] and world.pool.in_flight == 1
     world.join("b")
     world.pool.step()
     assert world.numbers("b") == [1]
@@ -201,11 +203,11 @@ def test_builders_build_for_devices() -> None:
     assert world.numbers("a") == [0] and world.numbers("b") == [1, 2], "a device that has nothing builds for itself"
     built = Built(b"code", "fake 1", 0.5)
     bad = Measurement(Status.COMPILE_ERROR)
-    world.crew.asked.pop("b")
+    world.hosts.asked.pop("b")
     world.pool.returned("b", [(1, built), (2, bad)])
     world.pool.step()
     world.answer("a")
-    assert [errand.built for errand in world.crew.asked["a"]] == [built]
+    assert [errand.built for errand in world.hosts.asked["a"]] == [built]
     world.answer("a")
     done = dict(world.pool.take())
     assert sorted(done) == [0, 1, 2] and done[2].status is Status.COMPILE_ERROR
@@ -217,13 +219,13 @@ def test_what_was_built_is_not_built_again_when_a_device_is_lost() -> None:
     for job in jobs(2):
         world.pool.submit(job)
     world.pool.step()
-    world.crew.asked.pop("b")
+    world.hosts.asked.pop("b")
     world.pool.returned("b", [(1, Built(b"code", "fake 1", 0.5))])
     world.answer("a")
     world.pool.lost("a", "gone")
     world.join("c")
     world.pool.step()
-    assert [errand.built is not None for errand in world.crew.asked["c"]] == [True]
+    assert [errand.built is not None for errand in world.hosts.asked["c"]] == [True]
 
 
 # ---- fairness
@@ -250,14 +252,14 @@ def test_limits_are_in_the_time_of_the_device() -> None:
     for number in range(100, 112):
         world.pool.submit(fake_job(number, limit=1.0))
     world.pool.step()
-    assert {round(errand.job.limit or 0.0, 6) for errand in world.crew.asked["c"]} == {1.2}
-    assert {errand.job.limit for errand in world.crew.asked["a"]} == {1.0}
+    assert {round(errand.job.limit or 0.0, 6) for errand in world.hosts.asked["c"]} == {1.2}
+    assert {errand.job.limit for errand in world.hosts.asked["a"]} == {1.0}
 
 
 def test_what_is_far_slower_is_no_twin() -> None:
     world = World(a=1.0, b=1.0, c=1.6)
     done = world.run(jobs(60))
-    assert sorted(done) == list(range(60)) and ("c", True) in world.crew.dismissed
+    assert sorted(done) == list(range(60)) and ("c", True) in world.hosts.dismissed
     assert "1.60 times slower" in world.pool.refused["host c"] and "host c is not used any more" in world.said[0]
 
 
@@ -304,10 +306,10 @@ def test_contenders_are_compared_on_one_device_when_all_is_quiet() -> None:
     world.pool.submit(fake_job(99))
     world.pool.confirm(contenders)
     world.pool.step()
-    assert world.crew.confirming == {}, "something is in flight"
-    for key in list(world.crew.asked):
+    assert world.hosts.confirming == {}, "something is in flight"
+    for key in list(world.hosts.asked):
         world.answer(key)
-    (key,) = world.crew.confirming
+    (key,) = world.hosts.confirming
     world.pool.confirmed(key, [(job.number, Measurement(Status.OK, (1.0,))) for job in contenders])
     answers = world.pool.take_confirmed()
     assert answers is not None and [number for number, _ in answers] == [5, 3]
@@ -320,7 +322,7 @@ def test_the_comparison_moves_when_its_device_is_lost_and_ends_some_time() -> No
     for number in range(LOSSES):
         world.join(str(number))
         world.pool.step()
-        assert str(number) in world.crew.confirming
+        assert str(number) in world.hosts.confirming
         world.pool.lost(str(number), "gone")
     world.pool.step()
     answers = world.pool.take_confirmed()

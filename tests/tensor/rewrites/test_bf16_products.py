@@ -9,7 +9,7 @@ from tilesmith import ops
 from tilesmith.common.errors import ProgramError
 from tilesmith.tensor import build
 from tilesmith.tensor.dtype import f32, i32
-from tilesmith.tensor.exceptional import asked_for
+from tilesmith.tensor.exceptional import exceptional_condition
 from tilesmith.tensor.expr import Const, Expr, Op, Read, Var, call, walk
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import evaluate, evaluate_at
@@ -140,7 +140,7 @@ def test_matmul(m: int, k: int, n: int) -> None:
     assert [axis.extent for axis in products.reduction] == [blocks, 16]
     assert not last.reduction
     assert exact.tensors[0].shape == last.tensors[0].shape == (m, n)
-    condition = asked_for(exact)
+    condition = exceptional_condition(exact)
     assert condition is not None
     assert print_expr(condition) == f"not abs(C_products[i, j]) < {2.0**127}"
 

@@ -17,7 +17,7 @@ from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import broken_conditions
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
-from tilesmith.tensor.exceptional import asked_for
+from tilesmith.tensor.exceptional import exceptional_condition
 from tilesmith.tensor.ops import matmul
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import evaluate
@@ -249,7 +249,7 @@ def test_ordinary_data_ask_for_no_other_sums() -> None:
     values = random_config(task, sketch, np.random.default_rng(0))
     assert values is not None
     tree = sketch.apply(task.body, WITH_UNIT, values)
-    (exact,) = [s for s in tree.stages if asked_for(tree.definition(s.stage)) is not None]
+    (exact,) = [s for s in tree.stages if exceptional_condition(tree.definition(s.stage)) is not None]
     assert exact.at is not None
     (depth,) = [loop.name for loop in exact.loops if loop.extent == 32]
     a, b = random_inputs(task.program, 0)
@@ -273,7 +273,7 @@ def test_other_sums_stand_beside_what_needs_them_and_cost_nothing(name: str) -> 
         values = random_config(task, sketch, np.random.default_rng(0))
         assert values is not None, title
         tree = sketch.apply(task.body, WITH_UNIT, values)
-        sums = [s for s in tree.stages if asked_for(tree.definition(s.stage)) is not None]
+        sums = [s for s in tree.stages if exceptional_condition(tree.definition(s.stage)) is not None]
         assert sums
         counted = {s.name for nest in analyse(tree, WITH_UNIT, 2).nests for s, _ in nest.work}
         assert len(counted) >= 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilesmith.tensor.exceptional import asked_for
+from tilesmith.tensor.exceptional import exceptional_condition
 from tilesmith.tensor.printing import print_expr
 from tilesmith.tensor.text.parse import parse
 
@@ -33,5 +33,5 @@ INPUTS = "input p: f32[4]\ninput x: f32[4, 8]\ninput q: f32[8]\ninput r: f32[4]\
     ],
 )
 def test_which_sums_stand_in(reduction: str, condition: str | None) -> None:
-    found = asked_for(parse(f"{INPUTS}y[i: 4] = {reduction}\nreturn y").stages[0])
+    found = exceptional_condition(parse(f"{INPUTS}y[i: 4] = {reduction}\nreturn y").stages[0])
     assert (None if found is None else print_expr(found)) == condition

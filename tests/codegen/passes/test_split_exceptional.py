@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilesmith.codegen.ir.loop_ir import If, Store, Update, statements
-from tilesmith.codegen.passes.asked_apart import asked_apart
+from tilesmith.codegen.passes.split_exceptional import split_exceptional
 from tilesmith.codegen.pipeline import build, loop_program
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.schedules.sketch import parse_sketch
@@ -46,7 +46,7 @@ def program(condition: str) -> Program:
 
 
 def branches(condition: str) -> list[If]:
-    (*_, nest) = asked_apart(loop_program(program(condition), STEPS, {}, HOST)).nests
+    (*_, nest) = split_exceptional(loop_program(program(condition), STEPS, {}, HOST)).nests
     asked = [one for one in statements(nest.body) if isinstance(one, If) and isinstance(one.condition, Read)]
     assert len(asked) == 1
     return asked

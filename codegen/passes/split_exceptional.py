@@ -21,7 +21,7 @@ from ..ir.index import known
 from ..ir.loop_ir import Allocate, Block, For, If, Let, LoopProgram, Scope, Statement, Store, Update, statements
 
 
-def asked_apart(program: LoopProgram) -> LoopProgram:
+def split_exceptional(program: LoopProgram) -> LoopProgram:
     """An equal program."""
     return program.with_bodies(_in_nest)
 
@@ -60,12 +60,12 @@ def _split(body: tuple[Statement, ...], registers: frozenset[str]) -> Block:
 
 
 def _writes(statement: Statement, registers: frozenset[str]) -> bool:
-    """Whether all that it writes are registers."""
+    """Says whether all that it writes are registers."""
     return all(one.buffer in registers for one in statements(statement) if isinstance(one, Store))
 
 
 def _is_short(statement: Statement) -> bool:
-    """Whether it is code without loops, as the end of a register tile is."""
+    """Says whether it is code without loops, as the end of a register tile is."""
     return all(one.kind in WRITTEN_OUT for one in statements(statement) if isinstance(one, For))
 
 
@@ -83,7 +83,7 @@ class _Never:
 
 
 def _false_of(tests: Sequence[Statement]) -> tuple[_Never, ...]:
-    """What did not hold: each test is a maximum over loops."""
+    """Returns what did not hold: each test is a maximum over loops."""
     found = []
     for test in tests:
         loops, inner = _around(test)
