@@ -106,7 +106,7 @@ def check_agreement(row: Row, peers: Sequence[Peer]) -> None:
     scale = max(abs(value) for value in reference.sample)
     for peer in computing[1:]:
         worst = max(abs(a - b) for a, b in zip(reference.sample, peer.sample, strict=True))
-        if not worst <= (ROUGHLY if row.sizes.get("a") == "bf16" else AGREEMENT) * scale:
+        if not worst <= (ROUGHLY if row.sizes.get("left") == "bf16" else AGREEMENT) * scale:
             raise ValueError(
                 f"{row.name}: {peer.name} and {reference.name} differ by {worst:.3g} at values of {scale:.3g}"
             )

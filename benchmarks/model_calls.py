@@ -61,7 +61,7 @@ def main(
         program, kernels = chain(rows, columns, count)
         artifacts = built(kernels, target, threads)
         team = compose(program, kernels, artifacts, {})
-        plan = plan_calls(program, kernels, artifacts, {})
+        plan = plan_calls(program, kernels, artifacts, {}, {})
         forked = replace(team, code=compile_object(caller_text(team.symbol, plan, 1), target).code, runtime_symbols=())
         arrays = [np.zeros((rows, columns), np.float32), np.zeros((rows, columns), np.float32)]
         ways = {"one team": (team, count), "forks": (forked, count), "alone": (artifacts[0], 1)}

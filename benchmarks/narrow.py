@@ -101,7 +101,7 @@ def product_call(
     sizes: Mapping[str, Any],
 ) -> Call | None:  # fmt: skip
     """How a library computes a row of `product`; None where it has no way."""
-    kind = str(sizes["a"])
+    kind = str(sizes["left"])
     if library in ("torch", "torch.onednn"):
         import torch
 

@@ -1,4 +1,5 @@
-"""Looks every few milliseconds whether any child of a process is at work: python search_sampler.py PID, ended by a signal.
+"""Looks every few milliseconds whether any child of a process is at work but the one in which a search thinks:
+python search_sampler.py PID, ended by a signal.
 
 Prints how many looks there were, and in how many no child was running: nothing was compiled, checked or timed then.
 """
@@ -14,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PERIOD = 0.01
+THINKER = "(Thinker"  # tilesmith.tuner.thinking.thinker
 RENEWED = 5  # looks between two counts of the children: they are replaced now and then
 
 
@@ -37,9 +39,10 @@ def sample(pid: int) -> dict[str, int]:
 
 
 def runs(stat: Path) -> bool:
-    """Whether a process is running or waits for a processor or a disk."""
+    """Whether a process other than the thinker is running or waits for a processor or a disk."""
     try:
-        return stat.read_text(encoding="utf-8").rpartition(")")[2].split()[0] in "RD"
+        name, _, state = stat.read_text(encoding="utf-8").rpartition(")")
+        return not name.endswith(THINKER) and state.split()[0] in "RD"
     except (OSError, IndexError):
         return False
 

@@ -22,8 +22,8 @@ OPTIONS = (
     "layout",
     "residual",
     "causal",
-    "a",
-    "b",
+    "left",
+    "right",
 )  # shown with their names
 DRAWN_LESS = 0.05  # how much less is asked at drawn sizes
 MEANS = {  # the geometric mean of the ratios that is asked of a group
@@ -76,19 +76,19 @@ class Beside:
     share: float
 
 
-def product(m: int, n: int, k: int, a: str, b: str, constants: tuple[str, ...]) -> Program:
+def product(m: int, n: int, k: int, left: str, right: str, constants: tuple[str, ...]) -> Program:
     """C = A B of narrow elements: integers in i32, bfloat16 summed in f32 and rounded once."""
-    wide = "f32" if a == "bf16" else "i32"
+    wide = "f32" if left == "bf16" else "i32"
     second = "constant" if "B" in constants else "input"
-    lines = [f"input A: {a}[{m}, {k}]", f"{second} B: {b}[{k}, {n}]"]
+    lines = [f"input A: {left}[{m}, {k}]", f"{second} B: {right}[{k}, {n}]"]
     lines += [f"S[i: {m}, j: {n}] = sum[k: {k}]({wide}(A[i, k]) * {wide}(B[k, j]))"]
-    lines += [f"C[i: {m}, j: {n}] = bf16(S[i, j])", "return C"] if a == "bf16" else ["return S"]
+    lines += [f"C[i: {m}, j: {n}] = bf16(S[i, j])", "return C"] if left == "bf16" else ["return S"]
     return parse("\n".join(lines))
 
 
-def narrow(group: str, m: int, n: int, k: int, a: str, b: str) -> Row:
+def narrow(group: str, m: int, n: int, k: int, left: str, right: str) -> Row:
     """A product of narrow elements with constant weights."""
-    return Row(group, "product", {"m": m, "n": n, "k": k, "a": a, "b": b}, constants=("B",), bar=1.0)
+    return Row(group, "product", {"m": m, "n": n, "k": k, "left": left, "right": right}, constants=("B",), bar=1.0)
 
 
 def matmul(group: str, m: int, n: int, k: int, **options: object) -> Row:

@@ -18,10 +18,10 @@ from ..common.errors import ScheduleError
 from ..schedules.access import points_of
 from ..schedules.loops import LoopTree
 from ..schedules.outline import outline
+from ..schedules.plan.stage import Plan
 from ..schedules.sketch import UNSCHEDULED, Sketch, broken_conditions, parse_sketch
 from ..schedules.space import Value
 from ..schedules.task import normalised
-from ..schedules.useful import useful
 from ..targets.target import Target, parse_target
 from ..tensor.program import Program, Tensor
 from ..tensor.text.parse import parse
@@ -32,7 +32,7 @@ from .code_size import check_size
 from .emulator.kernels import compile_emulated
 from .ir.loop_ir import LoopProgram
 from .ir.printing import print_loops
-from .lower.lower import lower
+from .lower.lower import lower, planned
 from .passes.barriers import barriers
 from .passes.keep_small_serial import keep_small_serial
 from .passes.lift_branches import lift_branches
@@ -42,19 +42,20 @@ from .passes.run_together import run_together
 from .passes.split_exceptional import split_exceptional
 from .passes.whole_copies import whole_copies
 from .passes.whole_ranges import whole_ranges
+from .passes.whole_tiles import whole_tiles
 
 
 @dataclass(frozen=True, slots=True)
 class PassContext:
     """Holds what passes over a whole program may ask for."""
 
-    tree: LoopTree
+    plan: Plan
     target: Target
     threads: int
 
 
 def _whole_ranges(loops: LoopProgram, of: PassContext) -> LoopProgram:
-    return whole_ranges(loops) if useful(of.tree.program) else loops
+    return whole_ranges(loops) if of.plan.useful else loops
 
 
 def _run_together(loops: LoopProgram, of: PassContext) -> LoopProgram:
@@ -70,7 +71,7 @@ class Steps:
     """Leads from a loop tree to machine code, for one kind of target. The fields stand in the order in which things are
     done."""
 
-    lower: Callable[[LoopTree, Target, str], LoopProgram]
+    lower: Callable[[LoopTree, Target, str, Plan], LoopProgram]
     program: tuple[Callable[[LoopProgram, PassContext], LoopProgram], ...]  # what comes out is what people are shown
     nest: tuple[Pass, ...]  # what comes out is written as code
     code: Callable[
@@ -91,6 +92,7 @@ PROCESSOR = Steps(
         reciprocals,  # quotients by what stays the same in a loop become products
         lift_branches,  # branches move out of what is written out
         whole_copies,  # copies run without conditions that hold throughout
+        whole_tiles,  # and so do register tiles of windows
     ),
     # emit/cpu/module.py writes LLVM IR, LLVM's passes are LLVM_PASSES of the backend, LLVM emits an object
     code=assemble,
@@ -146,8 +148,9 @@ def loop_program(
 def loop_ir(tree: LoopTree, target: Target, threads: int = 1, name: str = "kernel") -> LoopProgram:
     """The loop IR of a loop tree, as people are shown it. ScheduleError: a schedule that has no code yet."""
     steps = steps_of(target)
-    loops = verified(steps.lower(tree, target, name), "after lowering")
-    return run_passes(loops, steps.program, PassContext(tree, target, threads))
+    plan = planned(tree, target)
+    loops = verified(steps.lower(tree, target, name, plan), "after lowering")
+    return run_passes(loops, steps.program, PassContext(plan, target, threads))
 
 
 def assembled(loops: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:

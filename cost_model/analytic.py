@@ -55,6 +55,15 @@ NORM_HINTED = 2.0  # Sapphire Rapids: medians of random candidates from 1.06 to 
 NORM_LATE = 0.7
 NORM_ASKED = 2.0
 FAR_AHEAD = 4096.0  # bytes from which on these are
+# A line that is asked for takes an instruction and a place among the loads, whether or not that was of use. Where the operand
+# lies in the second cache it is of none (1x240 times 240x960, EPYC Zen 5, 8 vectors: 2.5 us without, 3.0 to 4.4 with hints).
+HINT = 0.3  # cycles of a line that is asked for
+# Where the last cache gives this share of the second one's speed, a core's own prefetching nearly keeps up with it: what then
+# still helps is to ask for lines into the first cache, soon before they are used. Asking for them into the second costs more
+# than it gains (1x512 times 512x2048, EPYC Zen 5, whose share is 0.47: 20.2 us without hints, 18.3 with those up to 2048 bytes
+# ahead, 22.2 with those from 4096 on).
+KEEPS_UP = 0.4
+SOON = 2048.0  # bytes ahead up to which hints are for the first cache (codegen/lower/prefetch.py)
 AHEAD = 2048.0  # bytes that hints of a stream look ahead until they hide it all
 UNASKED = 16384.0  # bytes of a row up to which the next one is on its way while this one is worked on
 # Of tiles few instructions are in flight: products and loads add up, and what lies in the second cache comes slower than to
@@ -65,7 +74,9 @@ TILE_TRAFFIC = 1.6
 NORM_PORTS = 2.0  # of arithmetic and loads in one core, where it was not measured
 APART_PORTS = 4.0  # the same of a core where neither waits for the other, as on an EPYC 9004
 CALL = 1e-8  # seconds of a call in which nothing is done: no prediction is less
-REGION = 1e-6  # seconds to start and join a parallel region of threads that are awake (0.55 us measured with two)
+# Seconds to start and join a parallel region of threads that are awake: with two 0.55 us measured for a kernel of its own, 0.37
+# inside of a model (1x168 times 168x672, EPYC Zen 5: 1.53 us in two threads, of which reading the weights takes 0.9).
+REGION = 6e-7
 MEMORY = float("inf")  # bytes of a working set that no cache holds
 LEAST = 0.25  # what a byte written costs at least, of one that is read: less is an error of the calibration
 BROKEN = 7e-9  # seconds of a streamed part of a line (4096 x 4096 turned, 8 lanes, EPYC 7003: 14 ms, whole lines 6.5)
@@ -109,6 +120,7 @@ def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, thread
         seconds = slower * stage_cycles(work, target, ports) / (clock * threads)
         streams = nest.passes and any(a.tensor in nest.traffic.streamed for a in stage.writes)
         computing = computing + (_norm([seconds, storing]) if streams else seconds)
+    computing = computing + nest.asked * HINT / (clock * threads)
     *near, far = memory_seconds(nest, analysis, target, threads, ceilings)
     if near and nest.on_matrix:
         near[0] = TILE_TRAFFIC * near[0]
@@ -119,7 +131,7 @@ def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, thread
     far = far - waiting
     terms = [computing, *near[:-1], near[-1] + far] if near else [computing, far]
     terms.append(nest.traffic.collisions * COLLISION / (clock * threads))
-    total = _together(nest, terms, storing + nest.moved[-1].written * written)
+    total = _together(nest, terms, storing + nest.moved[-1].written * written, keeps_up(target, threads, ceilings))
     total = total + waiting + (nest.edges * again_seconds(target, ceilings) + nest.broken * BROKEN) / threads
     if threads == 1:
         return total * nest.balance
@@ -128,8 +140,9 @@ def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, thread
     return np.where(instructions < SMALL, total * threads, total * nest.balance + started)
 
 
-def _together(nest: NestAnalysis, terms: list[Value], writing: Value) -> Value:
-    """Makes the seconds of the whole of those of computing, caches and memory. `writing`: of memory, what is written."""
+def _together(nest: NestAnalysis, terms: list[Value], writing: Value, keeps_up: bool) -> Value:
+    """Makes the seconds of the whole of those of computing, caches and memory. `writing`: of memory, what is written.
+    `keeps_up`: whether a core does so with its last cache."""
     if nest.passes:
         row = np.maximum(nest.moved[0].read / np.maximum(nest.rows, 1.0), 1.0)
         covered, hinted = np.minimum(UNASKED / row, 1.0), np.minimum(nest.ahead / row, 1.0)
@@ -138,12 +151,34 @@ def _together(nest: NestAnalysis, terms: list[Value], writing: Value) -> Value:
         unhinted = covered * _norm(terms, NORM_ROWS) + (1.0 - covered) * apart
         return hinted * _norm(terms, NORM_HINTED) + (1.0 - hinted) * unhinted
     if nest.streams:
-        covered = np.minimum(nest.ahead / AHEAD, 1.0)
+        covered = _in_time(nest, AHEAD, keeps_up)
         return covered * _norm(terms, NORM_AHEAD) + (1.0 - covered) * _norm(terms, NORM_STREAM)
     if nest.asks:
-        covered = np.where(nest.near > 0.0, 1.0, np.minimum(nest.ahead / FAR_AHEAD, 1.0))
+        covered = np.where(nest.near > 0.0, 1.0, _in_time(nest, FAR_AHEAD, keeps_up))
         return covered * _norm(terms, NORM_ASKED) + (1.0 - covered) * _norm(terms, NORM_LATE)
     return np.where(nest.near > 0.0, _norm(terms, NORM_NEAR_TILES if nest.on_matrix else NORM_NEAR), _norm(terms))
+
+
+def _in_time(nest: NestAnalysis, enough: float, keeps_up: bool) -> Value:
+    """Returns the share of the bytes that come into the first cache in time: those that hints ask for `enough` bytes ahead,
+    and those that lie in the second cache anyway."""
+    asked = np.minimum(nest.ahead / enough, 1.0)
+    if len(nest.moved) < 3:
+        return asked
+    near, *_, last, far = (moved.read for moved in nest.moved)
+    from_memory = np.minimum(far / np.maximum(near, 1.0), 1.0)
+    from_last = np.minimum(np.maximum(last - far, 0.0) / np.maximum(near, 1.0), 1.0 - from_memory)
+    soon = np.where(nest.ahead <= SOON, asked, 0.0) if keeps_up else asked
+    in_time: Value = from_memory * asked + from_last * soon + (1.0 - from_memory - from_last)
+    return in_time
+
+
+def keeps_up(target: Target, threads: int, ceilings: Ceilings) -> bool:
+    """Says whether the last cache is so fast that cores hardly wait for what they read from it in order."""
+    sizes = [cache.bytes * -(-threads // cache.shared_by) for cache in target.caches]
+    if len(sizes) < 3:
+        return False
+    return ceilings.bandwidth_at(sizes[-1] * SHARE * 0.5) >= KEEPS_UP * ceilings.bandwidth_at(sizes[1] * 0.5 / 2)
 
 
 def _norm(terms: list[Value], power: float = NORM) -> Value:

@@ -130,7 +130,7 @@ def _stage(tree: LoopTree, plan: Plan, name: str) -> StageLevels:
         definition,
         trips,
         sizes,
-        _straight(own.stage, own.loops.full),
+        _straight(own.stage, own.loops.full, frozenset(s.at[1] for s in tree.stages if s.at is not None)),
         own,
         _accesses(tree, plan, own, definition),
     )
@@ -148,9 +148,11 @@ def _run(own: StagePlan) -> StagePlan:
     return replace(own, stage=stage, loops=replace(own.loops, full=full, reduces=reduces, ends=ends))
 
 
-def _straight(stage: StageLoops, full: tuple[bool, ...]) -> int:
+def _straight(stage: StageLoops, full: tuple[bool, ...], holding: frozenset[str]) -> int:
+    """Returns the level at which straight code begins. `holding`: loops inside of which other stages run: no single trip makes
+    these straight code, else their work and traffic would be nobody's."""
     depth = len(full) - (stage.tensorized is not None)  # the words of a tile are a reduction, but no loop
-    while depth and (full[depth - 1] or _runs_once(stage.loops[depth - 1])):
+    while depth and (full[depth - 1] or (_runs_once(loop := stage.loops[depth - 1]) and loop.name not in holding)):
         depth -= 1
     return depth
 

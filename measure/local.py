@@ -6,9 +6,9 @@ caller.
 The processors of this machine are one device, each of its GPUs is another.
 
 There is no thread here: `submit`, `collect` and `tend` move the works along. A clock is read only inside `collect` and `tend`,
-so the caller's own thinking never disturbs it, while builders go on building between the calls. When the timer is about to
-read the clock, builders are stopped (SIGSTOP) until the kernel's threads have the cores for themselves; loading, preparing
-and checking go on beside them.
+so the caller itself never disturbs it, while builders go on building between the calls. When the timer is about to read the
+clock, builders are stopped (SIGSTOP) until the kernel's threads have the cores for themselves, and so is the child in which a
+search thinks (tuner/thinking/thinker.py); loading, preparing and checking go on beside them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .process.child import Child, child_setup
 from .process.environment import builder_environment, timer_environment, visible_devices
 from .process.station import Answered, Event, Lost, Station, WorkItem, wait_for
 from .requests import ConfirmRequest, ReferenceKernel, TimeLimits, TimeRequest, default_limits
-from .result import DEVICE, AtEnd, Failure, Job, Measurement, Purpose, Status
+from .result import DEVICE, AtEnd, Beside, Failure, Job, Measurement, Purpose, Status
 from .timing.leaders import Leaders
 from .timing.reference_kernels import ReferenceKernels, Task, task_of
 
@@ -117,6 +117,7 @@ class LocalRunner(AtEnd):
         self._references, self._leaders = ReferenceKernels(), Leaders()
         self._contest: _Contest | None = None
         self._quiet: set[int] = set()  # which timers read the clock
+        self._beside: Beside | None = None  # what is stopped meanwhile, as builders are
         self._closed = False
         devices = visible_devices(target)
         self.capacity = count * DEPTH + count + 1 + len(devices)  # builders busy, a few artifacts in reserve
@@ -161,13 +162,11 @@ class LocalRunner(AtEnd):
         self._finished.clear()
         return done
 
-    def tend(self) -> None:
-        """See `Tended`: a search calls it in the middle of its thoughts, so that the timer need not wait for their end."""
-        if self._closed or not self._in_flight():
-            return
-        self._step(0.0)
-        while self._quiet and not self._closed:
-            self._step(float("inf"))
+    def tend(self, beside: Beside, done: Callable[[], bool]) -> None:
+        """See `Tended`: what chooses the next jobs thinks beside the trials, so that the timer need not wait for it."""
+        self._beside = beside
+        while not self._closed and (self._quiet or not done()):
+            self._step(float("inf"), () if self._quiet else beside.descriptors)
 
     def _enough(self) -> bool:
         """While the clock is running the caller is kept waiting: its own work would be in the way."""
@@ -205,11 +204,11 @@ class LocalRunner(AtEnd):
 
     # ---- one step: give out work, wait for something to happen, take what is done
 
-    def _step(self, end: float) -> None:
-        """Waits until something happens or `end`, a time of `monotonic`, has come."""
+    def _step(self, end: float, also: Sequence[int] = ()) -> None:
+        """Waits until something happens, there is something to read from `also`, or `end`, a time of `monotonic`, has come."""
         self._feed_builders()
         self._feed_timers()
-        wait_for([*self._timers, *self._builders.stations], end)
+        wait_for([*self._timers, *self._builders.stations], end, also)
         for job, outcome in self._builders.poll():
             self._after_build(job, outcome)
         for place, timer in enumerate(self._timers):
@@ -267,12 +266,16 @@ class LocalRunner(AtEnd):
         if self._times_here:
             self._quiet.add(place)
             self._builders.pause(keep=max(0, self._cores - _threads_of(timer)))
+            if self._beside is not None:
+                self._beside.pause()
         timer.go()
 
     def _end_quiet(self, place: int) -> None:
         self._quiet.discard(place)
         if not self._quiet:
             self._builders.resume()
+            if self._beside is not None:
+                self._beside.resume()
 
     def _after_run(self, event: Event) -> None:
         tag = event.work.tag

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
@@ -117,12 +117,32 @@ class AtEnd:
         self.close()
 
 
+class Beside(Protocol):
+    """A child of the caller that computes on the processors of the trials."""
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What is readable when it has said something or has ended."""
+        ...
+
+    def pause(self) -> None:
+        """Takes the processor away from it."""
+        ...
+
+    def resume(self) -> None:
+        """Lets it go on."""
+        ...
+
+
 @runtime_checkable
 class Tended(Protocol):
-    """A runner that gets on with its trials only when it is called, be it in the middle of a caller's thought."""
+    """A runner that gets on with its trials only when it is called, and whose clock other work of this machine disturbs."""
 
-    def tend(self) -> None:
-        """Moves the works along without waiting for any; but while a clock is read, the caller is kept from thinking."""
+    def tend(self, beside: Beside, done: Callable[[], bool]) -> None:
+        """Moves the works along until `done`, which is asked whenever `beside` has said something; no clock is read then.
+
+        From the first call on, `beside` is stopped while a clock is read, here and in all other calls.
+        """
         ...
 
 

@@ -139,12 +139,16 @@ def _renamed(bounds: frozenset[Bound], read: Read, axes: list[str]) -> frozenset
 def ends_early(stage: StageLoops, loop: Loop) -> Extent | None:
     """Returns in blocks of how many points a loop can end early; None for a loop that cannot.
 
-    The outermost loop of an axis can, in blocks of the innermost one that is run trip by trip.
+    The outermost loop of an axis can, in blocks of the innermost one that is run trip by trip; not one whose only trip is
+    written out.
     """
     pieces = stage.pieces(loop.axis)
     if loop is not pieces[0] or loop.kind is not LoopKind.SERIAL:
         return None
-    return [piece for piece in pieces if piece.kind is LoopKind.SERIAL][-1].stride
+    last = [piece for piece in pieces if piece.kind is LoopKind.SERIAL][-1]
+    if last is loop and isinstance(loop.extent, int) and loop.extent == 1:
+        return None
+    return last.stride
 
 
 def points_of_use(stage: Stage, bounds: tuple[Bound, ...]) -> int:

@@ -218,7 +218,6 @@ LEARNING = Learning(
         noises=(0.01, 0.1, 0.5),
         clip=3.0,
     ),
-    pause=5e-3,
 )
 SMOOTHNESS = Smoothness(
     noise=-5.0,  # logarithm of the noise's share of the variance that is expected,

@@ -16,7 +16,7 @@ from itertools import count as numbers
 from math import inf, isfinite
 
 from ..common.errors import ArgumentError
-from ..measure.result import Continuing, Measurement, Purpose, Runner, Tended
+from ..measure.result import Continuing, Measurement, Purpose, Runner
 from ..schedules.space import Candidate
 from ..schedules.task import Task
 from .effort import Effort, OpeningTrials, Sharing
@@ -25,6 +25,7 @@ from .records.database import is_found_out
 from .search.strategy import Judged, Prepared, Result, Strategy
 from .session import Session
 from .stopwatch import Stopwatch
+from .thinking.place import Apart
 from .watch import Watcher
 
 NUMBERS = numbers()  # of jobs: unlike in one process, so that nobody mistakes an answer to a search that was dropped
@@ -97,19 +98,18 @@ class TaskLane:
         with self.thinking:
             self.strategy.tell(results)
 
-    def prepare(self, runner: Runner) -> None:
+    def prepare(self) -> None:
         """Once, when its first candidates are out: what the strategy had put off until then."""
         if self.asked and not self._prepared:
             self._prepared = True
             if isinstance(self.strategy, Prepared):
                 with self.thinking:
-                    self.strategy.prepare(lambda: self.look_up(runner))
+                    self.strategy.prepare()
 
-    def look_up(self, runner: Runner) -> None:
-        """Lets, in the middle of a thought, trials go on, where nobody else does."""
-        if isinstance(runner, Tended):
-            with self.thinking.paused():
-                runner.tend()
+    @property
+    def thought(self) -> float:
+        """Seconds that the search has computed for this lane; what it waited for a child that thinks is none of it."""
+        return self.strategy.seconds if isinstance(self.strategy, Apart) else self.thinking.seconds
 
     def finish(self) -> None:
         """Writes what the model had said of the last trials."""
@@ -235,7 +235,7 @@ def results_of(lanes: Sequence[TaskLane], *, interrupted: bool) -> tuple[TaskRes
     for lane in lanes:
         session, records = lane.session, lane.session.records()
         wall = session.spent * (session.done / total if len(lanes) > 1 else 1.0)
-        spent = Spent.on(records, wall, lane.thinking.seconds)
+        spent = Spent.on(records, wall, lane.thought)
         exhausted = None if lane.open or interrupted else session.measured()
         results.append(TaskResult(session.problem.identity, session.best(), records, spent, interrupted, exhausted))
     return tuple(results)

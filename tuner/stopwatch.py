@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from time import perf_counter
 from types import TracebackType
 
@@ -14,13 +12,6 @@ class Stopwatch:
     def __init__(self) -> None:
         self.seconds = 0.0
         self._start = 0.0
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Inside of a `with` block on the stopwatch: what is done in here does not count."""
-        start = perf_counter()
-        yield
-        self._start += perf_counter() - start
 
     def __enter__(self) -> None:
         self._start = perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -25,8 +25,7 @@ LOOKED_AT = 1 << 14  # candidates of an arm that show which of its axes can be d
 class TaskSpace:
     """All candidates of a task. One walk over the loop tree of an arm analyses all of them.
 
-    Without `ragged` only candidates count as valid whose tiles divide their axes, where an arm has such. `meanwhile` is called
-    at every new population, some milliseconds each: whatever else has to go on while a search thinks.
+    Without `ragged` only candidates count as valid whose tiles divide their axes, where an arm has such.
     """
 
     def __init__(
@@ -36,9 +35,7 @@ class TaskSpace:
         self.ceilings = ceilings
         self.sketches = tuple(task.sketches if sketches is None else sketches)
         self.ragged = ragged
-        self.meanwhile: Callable[[], None] = lambda: None
         self._open: dict[int, Opened] = {}
-        self._at: Population | None = None
         self._last: tuple[Population, LoopTree] | None = None
         self._models: dict[int, SketchModel] = {}
         self._divided: dict[int, list[tuple[str, str]]] = {}
@@ -103,7 +100,6 @@ class TaskSpace:
 
     def _tree(self, population: Population) -> LoopTree:
         """The loop trees of a population; those of the last one are kept, because its parts are asked for in turn."""
-        self._look_up(population)
         if self._last is None or self._last[0] is not population:
             numbers = numbers_of(self.arms[population.arm], population.choices)
             self._last = (population, self._opened(population.arm).at(numbers))
@@ -111,18 +107,11 @@ class TaskSpace:
 
     def _model(self, population: Population) -> SketchModel:
         """The closed form for an arm: its loop tree is walked once, whatever the number of populations."""
-        self._look_up(population)
         arm = population.arm
         if arm not in self._models:
             task = self.task
             self._models[arm] = SketchModel(self._opened(arm), self.arms[arm], task.target, task.threads, self.ceilings)
         return self._models[arm]
-
-    def _look_up(self, population: Population) -> None:
-        """Lets something else go on before a population is looked at."""
-        if self._at is not population:
-            self._at = population
-            self.meanwhile()
 
     def _opened(self, arm: int) -> Opened:
         """The loop tree of an arm with its tunables unknown: steps run once for each arm, and not for each population."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from ..common.blas import ONE_THREAD
@@ -32,9 +31,10 @@ from .problem import problem_of
 from .records.database import open_database
 from .runners import check_runner, place_for
 from .scheduler import NUMBERS, TaskLane, TaskScheduler, check_different, checked_weights, results_of
-from .search.strategy import MODEL_BASED, make_strategy
+from .search.strategy import MODEL_BASED
 from .session import Session
 from .task_space import TaskSpace
+from .thinking.place import thinking_for
 from .transfer import Experience, experience
 from .watch import Watcher, Whole
 from .watchers import watchers_of
@@ -92,6 +92,8 @@ def tune(
 
     several = [program] if isinstance(program, Program | Model | str) else list(program)
     programs = [one.program if isinstance(one, Model) else one for one in several]
+    if (template is not None or inputs) and any(isinstance(one, Model) for one in several):
+        raise ArgumentError("a template and inputs are of one kernel", found="a model, which is cut into several")
     budget, shares = Budget.of(trials, seconds, preset), checked_weights(weights, len(programs))
     if strategy in MODEL_BASED:
         check_packages(strategy)
@@ -120,16 +122,21 @@ def tune(
         request |= {"together": sorted(task.key for task in tasks), "weights": shares}
     watchers = watchers_of(progress, len(programs), _whole(several, programs, shares))
     lanes: list[TaskLane] = []
-    with open_database(db) as database, place_for(resolved, count, runner) as place, COLLECTED_RARELY, ONE_THREAD:
+    with (
+        open_database(db) as database,
+        place_for(resolved, count, runner) as place,
+        thinking_for(place.runner) as thinking,
+        COLLECTED_RARELY,
+        ONE_THREAD,
+    ):
         for one, task, sketches, weight, watcher in zip(programs, tasks, spaces, shares, watchers, strict=True):
             space = TaskSpace(task, place.ceilings, sketches, ragged=preset.parts.ragged)
             problem = problem_of(one, space, place.machine, given)
             session = Session.begin(database, problem, request)
             uses = strategy in MODEL_BASED  # the others are yardsticks
             known = experience(task, problem, database, sketches_of, preset.transfer) if uses else Experience()
-            chooser = make_strategy(strategy, space, seed, preset, known.samples)
+            chooser = thinking.strategy(strategy, space, seed, preset, known.samples)
             lanes.append(TaskLane(session, chooser, watcher, weight, known.seeds))
-            space.meanwhile = partial(lanes[-1].look_up, place.runner)
         return search(lanes, place.runner, budget, preset)
 
 
@@ -192,7 +199,7 @@ def explore(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: E
             if not any(lane.opening for lane, _ in asked):
                 break  # else the strategy begins to think while the first ones are built and timed
         for lane in lanes:
-            lane.prepare(runner)
+            lane.prepare()
         home = [(*flying.pop(n), m) for n, m in runner.collect(budget.patience(spent)) if n in flying]
         for lane, candidate, measurement in home:
             lane.record(candidate, measurement)

@@ -21,9 +21,11 @@ def round_bf16(arithmetic: Arithmetic, value: Value) -> Value:
 def pair(arithmetic: Arithmetic, low: Value, high: Value, exact: bool = False) -> Value:
     """Two f32, rounded, as one word. `exact`: they are bfloat16 already."""
     _, (low, high) = arithmetic.together(low, high)
-    first, second = (_bitcast(arithmetic, v, i32) if exact else _rounded(arithmetic, v) for v in (low, high))
-    under = _operate(arithmetic, "lshr", first, 16)
-    return _operate(arithmetic, "or", second if exact else _operate(arithmetic, "and", second, _HIGH), under)
+    if exact:
+        under = _operate(arithmetic, "lshr", _bitcast(arithmetic, low, i32), 16)
+        return _operate(arithmetic, "or", _bitcast(arithmetic, high, i32), under)
+    under = _operate(arithmetic, "lshr", _rounded(arithmetic, low), 16)
+    return _operate(arithmetic, "or", _operate(arithmetic, "and", _rounded(arithmetic, high), _HIGH), under)
 
 
 def half(arithmetic: Arithmetic, name: str, word: Value) -> Value:

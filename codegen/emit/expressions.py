@@ -21,7 +21,7 @@ from .gpu_memory import GpuMemory
 from .index import Index, IndexArithmetic
 from .memory import BufferPointer, Memory, Registers
 from .module_text import ModuleText
-from .packing import PACKS, elements_of, is_bf16, spread_byte
+from .packing import PACKS, elements_of, is_bf16, load_words, spread_byte
 from .text import FunctionText
 from .types import Value, literal
 from .values import Arithmetic
@@ -161,7 +161,8 @@ class Expressions:
             if flip is not None and place.buffer.scope not in (Scope.REGISTER, Scope.TABLE):
                 first, *others = (self.locate(read.indices, place.buffer) for read in elements.reads)
                 if others == [first.shifted(n + 1) for n in range(len(others))]:
-                    word = self.memory.load_words(place, first, self.mask)
+                    guards = [None if guard is None else self.value(guard) for guard in elements.guards]
+                    word = load_words(self.memory, place, first, self.mask, guards)
                     if word is not None:
                         return self.arithmetic.flipped(word, flip) if flip else word
         if node.name == "bf16_pair" and all(map(is_bf16, node.args)):

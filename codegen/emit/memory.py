@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...common.errors import InternalError
-from ...tensor.dtype import DType, bf16, boolean, f32, i32
+from ...tensor.dtype import DType, bf16, boolean, f32
 from ..ir.loop_ir import Buffer
 from .index import Index, IndexArithmetic
 from .text import FunctionText
@@ -114,30 +114,6 @@ class Memory:
         text = f"load {kind}, ptr {address}, align {dtype.bytes}"
         loaded = self.text.read(text, place.buffer.name, address, movable=condition is None)
         return self._from_memory(loaded, place, lanes)
-
-    def load_words(self, place: BufferPointer, first: Index, mask: Value | None) -> Value | None:
-        """Words of 32 bits that begin at an element of each lane; None where they do not lie side by side."""
-        group, lanes = 32 // place.buffer.dtype.bits, 0 if first.is_scalar else self.indices.lanes
-        if lanes and (first.lane != group or first.vector):
-            return None
-        key = ("words", first, lanes)
-        known = self.text.recall(place.buffer.name, key)
-        if known is None:
-            kind, address = value_type(i32, lanes), self.pointer(place, first)
-            if mask is not None and mask.lanes and lanes:
-                loaded = self._masked_words(place, address, mask, kind)
-            else:
-                text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
-                loaded = self.text.read(text, place.buffer.name, address, movable=True)
-            known = Value(loaded, i32, lanes)
-            self.text.remember(place.buffer.name, key if mask is None else (key, mask.text), known)
-        return known
-
-    def _masked_words(self, place: BufferPointer, address: str, mask: Value, kind: str) -> str:
-        name = f"llvm.masked.load.v{mask.lanes}i32.p0"
-        call = self.arithmetic.module.intrinsic(name, kind, "ptr", mask.type, kind)
-        arguments = f"ptr align {place.buffer.dtype.bytes} {address}, {mask.typed}, {kind} zeroinitializer"
-        return self.text.read(f"{call}({arguments})", place.buffer.name, address, mask.text, movable=True)
 
     def _masked_load(self, place: BufferPointer, address: str, condition: Value, kind: str) -> str:
         dtype = place.buffer.dtype

@@ -1,15 +1,22 @@
 """Packing: words of narrow elements, where these lie side by side in memory already, or need no rounding.
 
-byte_quad(i32(x[4 l]), i32(x[4 l + 1]), i32(x[4 l + 2]), i32(x[4 l + 3]))     one load of 32 bits
-bf16_pair(f32(x[l]), f32(y[l]))                                               two loads, joined: they are bfloat16 already
+What stands on the left is written as what stands on the right:
+
+    byte_quad(i32(x[4 l]), i32(x[4 l + 1]), i32(x[4 l + 2]), i32(x[4 l + 3]))     one load of 32 bits
+    byte_quad(i32(x[4 l]), select(4 l + 1 < n, i32(x[4 l + 1]), 0), ..)           one load, under a mask of its elements
+    bf16_pair(f32(x[l]), f32(y[l]))                                               two loads, joined: they are bfloat16 already
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...tensor.dtype import bf16
+from ...tensor.dtype import bf16, i32
 from ...tensor.expr import Cast, Const, Expr, Op, Read
+from .index import Index
+from .memory import BufferPointer, Memory
+from .types import TRUE, Value, value_type, vector
 
 # name of what makes a word -> bits of an element in it
 PACKS = {"byte_quad": 8, "half_pair": 16, "bf16_pair": 16}
@@ -17,10 +24,11 @@ PACKS = {"byte_quad": 8, "half_pair": 16, "bf16_pair": 16}
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Holds what a word is made of: reads of one tensor of elements as wide as they are in the word, and what is added to
-    each."""
+    """Holds what a word is made of: reads of one tensor of elements as wide as they are in the word, each under a condition or
+    none, with zero where it does not hold; and what is added to each."""
 
     reads: tuple[Read, ...]
+    guards: tuple[Expr | None, ...]
     added: int
 
 
@@ -29,7 +37,7 @@ def elements_of(node: Op) -> Elements | None:
     bits = PACKS.get(node.name)
     found = [_element(arg) for arg in node.args] if bits is not None else []
     reads = [one[0] for one in found if one is not None]
-    if not reads or len(reads) < len(found) or len({one[1] for one in found if one is not None}) > 1:
+    if not reads or len(reads) < len(found) or len({one[2] for one in found if one is not None}) > 1:
         return None
     if any(read.tensor != reads[0].tensor or read.dtype.bits != bits for read in reads):
         return None
@@ -37,17 +45,19 @@ def elements_of(node: Op) -> Elements | None:
         return None
     first = found[0]
     assert first is not None
-    return Elements(tuple(reads), first[1])
+    return Elements(tuple(reads), tuple(one[1] for one in found if one is not None), first[2])
 
 
-def _element(expr: Expr) -> tuple[Read, int] | None:
+def _element(expr: Expr) -> tuple[Read, Expr | None, int] | None:
+    """A read, the condition under which it counts, and what is added."""
     match expr:
         case Cast(arg=Read() as read):
-            return read, 0
-        case Op(name="add", args=(Cast(arg=Read() as read), Const(value=value))) if isinstance(value, int):
-            return read, value
-        case Op(name="sub", args=(Cast(arg=Read() as read), Const(value=value))) if isinstance(value, int):
-            return read, -value
+            return read, None, 0
+        case Op(name="select", args=(guard, Cast(arg=Read() as read), Const(value=value))) if value == 0:
+            return read, guard, 0
+        case Op(name="add" | "sub" as name, args=(inner, Const(value=value))) if isinstance(value, int):
+            found = _element(inner)
+            return None if found is None or found[2] else (found[0], found[1], value if name == "add" else -value)
     return None
 
 
@@ -70,3 +80,61 @@ def spread_byte(added: int, bits: int) -> int | None:
         return None
     word = sum(1 << (bits * n + bits - 1) for n in range(32 // bits))
     return word - (1 << 32) if word >= 1 << 31 else word
+
+
+def load_words(
+    memory: Memory, place: BufferPointer, first: Index, mask: Value | None, guards: Sequence[Value | None]
+) -> Value | None:
+    """Words of 32 bits that begin at an element of each lane; None where they do not lie side by side. `guards`: of the
+    elements of a word, which are zero where these do not hold."""
+    group, lanes = 32 // place.buffer.dtype.bits, 0 if first.is_scalar else memory.indices.lanes
+    if lanes and (first.lane != group or first.vector):
+        return None
+    if any(guard is not None and guard != TRUE for guard in guards):
+        return _guarded_words(memory, place, first, mask, guards) if lanes else None
+    key = ("words", first, lanes)
+    known = memory.text.recall(place.buffer.name, key)
+    if known is None:
+        kind, address = value_type(i32, lanes), memory.pointer(place, first)
+        if mask is not None and mask.lanes and lanes:
+            loaded = _masked_words(memory, place, address, mask, kind)
+        else:
+            text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
+            loaded = memory.text.read(text, place.buffer.name, address, movable=True)
+        known = Value(loaded, i32, lanes)
+        memory.text.remember(place.buffer.name, key if mask is None else (key, mask.text), known)
+    return known
+
+
+def _guarded_words(
+    memory: Memory, place: BufferPointer, first: Index, mask: Value | None, guards: Sequence[Value | None]
+) -> Value:
+    """One load of all elements of all words, under the mask that their conditions make in the order of memory."""
+    lanes, dtype = memory.indices.lanes, place.buffer.dtype
+    parts = [memory.arithmetic.spread(memory.arithmetic.both(guard, mask) or TRUE, lanes).text for guard in guards]
+    count = lanes
+    while len(parts) > 1:  # the first half beside the second half: pairs of elements, in the end all
+        half = len(parts) // 2
+        kind, pairs = (
+            f"<{count} x i1>",
+            ", ".join(f"i32 {n + side * count}" for n in range(count) for side in (0, 1)),
+        )
+        parts = [
+            memory.text.compute(f"shufflevector {kind} {one}, {kind} {two}, <{2 * count} x i32> <{pairs}>", one, two)
+            for one, two in zip(parts[:half], parts[half:], strict=True)
+        ]
+        count *= 2
+    kind, address = vector(f"i{dtype.bits}", count), memory.pointer(place, first)
+    name = f"llvm.masked.load.v{count}i{dtype.bits}.p0"
+    call = memory.arithmetic.module.intrinsic(name, kind, "ptr", f"<{count} x i1>", kind)
+    arguments = f"ptr align {dtype.bytes} {address}, <{count} x i1> {parts[0]}, {kind} zeroinitializer"
+    loaded = memory.text.read(f"{call}({arguments})", place.buffer.name, address, parts[0], movable=True)
+    words = value_type(i32, lanes)
+    return Value(memory.text.compute(f"bitcast {kind} {loaded} to {words}", loaded), i32, lanes)
+
+
+def _masked_words(memory: Memory, place: BufferPointer, address: str, mask: Value, kind: str) -> str:
+    name = f"llvm.masked.load.v{mask.lanes}i32.p0"
+    call = memory.arithmetic.module.intrinsic(name, kind, "ptr", mask.type, kind)
+    arguments = f"ptr align {place.buffer.dtype.bytes} {address}, {mask.typed}, {kind} zeroinitializer"
+    return memory.text.read(f"{call}({arguments})", place.buffer.name, address, mask.text, movable=True)

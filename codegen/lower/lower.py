@@ -47,16 +47,21 @@ from .storage import Storage, storages
 from .view import Names
 
 
-def lower(tree: LoopTree, target: Target, name: str = "kernel") -> LoopProgram:
-    """The loop IR of a tree to which one config has been applied.
-
-    ScheduleError: a schedule that has no code yet (refusals.py, fold.py), a vector whose length is no power of two.
-    """
+def planned(tree: LoopTree, target: Target) -> Plan:
+    """The plan of a tree to which one config has been applied. ScheduleError: a schedule that has no code yet (refusals.py)."""
     if target.is_gpu:
         check_lowers_for_gpu(tree, target)
     else:
         check_lowers(tree, target)
-    plan = plan_of(tree, target.is_gpu)
+    return plan_of(tree, target.is_gpu)
+
+
+def lower(tree: LoopTree, target: Target, name: str = "kernel", plan: Plan | None = None) -> LoopProgram:
+    """The loop IR of a tree to which one config has been applied. `plan`: that of the tree, if it is known already.
+
+    ScheduleError: a schedule that has no code yet (refusals.py, fold.py), a vector whose length is no power of two.
+    """
+    plan = planned(tree, target) if plan is None else plan
     storage = storages(tree, plan)
     if plan.gpu:
         check_storage(tree, storage, target)

@@ -11,14 +11,15 @@ import numpy as np
 
 from ...schedules.access import is_anchor
 from ...schedules.hints import PrefetchAhead, PrefetchNext
-from ...schedules.loops import WRITTEN_OUT, LoopKind, LoopTree
+from ...schedules.loops import LoopKind, LoopTree, Scope
 from ...schedules.plan.stage import Plan
+from ...schedules.prepared import constant_tensors
 from ...targets.target import Cache, Target
-from ...tensor.expr import variables
 from ..footprint import Value, real
 from ..levels import PARALLEL, Levels, StageLevels, levels
 from ..populations import one_plan
 from ..traffic import NestTraffic, TrafficWalk, survives
+from .ahead import bytes_ahead, lines_asked
 from .matrix import work_of
 from .work import InstructionCounts
 
@@ -47,14 +48,14 @@ class Moved:
 class NestAnalysis:
     """One nest. `trips`: of its parallel loops; `threads`: how many of them work; `balance`: the longest share of a thread
     over the mean share of all threads, so that 1 is perfect. `moved`: what enters or leaves each cache.
-    `ahead`: how many bytes ahead memory is asked for by prefetches, 0 without any. `asks`: there is a place for them, whether
-    or not a config uses it. `passes`: several stages walk over inputs of the program, one after the other: what the next row
-    needs is not on its way while this one is worked on. `rows`: how many such rows there are. `streams`: nothing in it is
-    worked on again and again, as the operands of a product are. `near`: above 0 where hints bring the next block's operand near
-    while one is computed. `edges`: tiles of streamed tensors that reach beyond the end of a row: masked stores of nothing bring
-    in what is streamed next. `late`: lines from far away that nobody asks for in time. `broken`: streamed stores of a part of a
-    line, between which other lines are stored. `packed`: of what enters the last cache, what stages that pack it read, while
-    nothing else goes on.
+    `ahead`: how many bytes ahead memory is asked for by prefetches, 0 without any; `asked`: the lines that they ask for in all.
+    `asks`: there is a place for them, whether or not a config uses it. `passes`: several stages walk over inputs of the
+    program, one after the other: what the next row needs is not on its way while this one is worked on. `rows`: how many such
+    rows there are. `streams`: nothing in it is worked on again and again, as the operands of a product are. `near`: above 0
+    where hints bring the next block's operand near while one is computed. `edges`: tiles of streamed tensors that reach
+    beyond the end of a row: masked stores of nothing bring in what is streamed next. `late`: lines from far away that nobody
+    asks for in time. `broken`: streamed stores of a part of a line, between which other lines are stored. `packed`: of what
+    enters the last cache, what stages that pack it read, while nothing else goes on.
     """
 
     root: StageLevels
@@ -74,6 +75,7 @@ class NestAnalysis:
     late: Value = 0.0
     broken: Value = 0.0
     packed: Value = 0.0
+    asked: Value = 0.0
 
     @property
     def on_matrix(self) -> bool:
@@ -114,7 +116,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         work = tuple((s, work_of(counted, s, target)) for s in members(counted, root))
         moved = tuple(_moved(traffic, n, caches, used, touched) for n in range(len(caches)))
         inside = [s for s, _ in work]
-        ahead, passes = bytes_ahead(inside), walks_repeatedly(tree, inside)
+        ahead, passes = bytes_ahead(inside), walks_repeatedly(counted, inside)
         asks = any(s.loops.hints.of(PrefetchAhead) for s in inside)
         rows, streams = root.trips[deepest(counted, root)], not any(is_anchor(s.definition) for s in inside)
         late = traffic.late * (1.0 - survives(touched / (caches[min(1, len(caches) - 1)].bytes * used)))
@@ -122,7 +124,9 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         broken = broken_lines(inside, traffic, caches[0].line)
         about = (root, trips, used, balance, work, moved, traffic)
         packed = _moved(traffic, len(caches) - 1, caches, used, touched, packed_tensors(inside)).read
-        nests.append(NestAnalysis(*about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed))
+        asked = lines_asked(inside, caches[0].line)
+        nest = NestAnalysis(*about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed, asked)
+        nests.append(nest)
     points = {name: s.asked for name, s in counted.stages.items()}
     return Analysis(tuple(nests), caches, touched, points)
 
@@ -139,31 +143,6 @@ def members(counted: Levels, stage: StageLevels) -> list[StageLevels]:
 def deepest(counted: Levels, stage: StageLevels) -> int:
     """The innermost level inside of which other stages run; 0 without any."""
     return max((n for n in range(1, len(stage.loops.loops) + 1) if counted.attached(stage, n)), default=0)
-
-
-def bytes_ahead(stages: list[StageLevels]) -> Value:
-    """The farthest prefetch of some stages, in bytes of the tensor that it asks for."""
-    farthest: Value = 0.0
-    for s in stages:
-        for hint in s.loops.hints.of(PrefetchAhead):
-            farthest = np.maximum(farthest, real(hint.distance) * bytes_of_a_trip(s, hint.loop, hint.tensor))
-    return farthest
-
-
-def bytes_of_a_trip(stage: StageLevels, where: str, tensor: str) -> Value:
-    """Says how far in a tensor one trip of a loop moves on: what is written out in it, along the tensor's axes."""
-    definition = stage.definition
-    reads = [read for read in definition.reads() if read.tensor == tensor]
-    made = [t for t in definition.tensors if t.name == tensor]
-    own = {axis.name for _ in made for axis in definition.axes}
-    moving = own.union(*(variables(index) for read in reads for index in read.indices))
-    dtype = (reads[0] if reads else made[0]).dtype
-    inside = stage.loops.loops[stage.loops.position(where) + 1 :]
-    points: Value = float(dtype.bytes)
-    for loop in inside:
-        if loop.kind in WRITTEN_OUT and loop.axis in moving:
-            points = points * real(loop.extent)
-    return points
 
 
 def brings_near(stages: list[StageLevels]) -> Value:
@@ -218,12 +197,26 @@ def packed_tensors(stages: list[StageLevels]) -> frozenset[str]:
     return packed.difference(*(names for names, packs in zip(read, packing, strict=True) if not packs))
 
 
-def walks_repeatedly(tree: LoopTree, stages: list[StageLevels]) -> bool:
-    """Says whether stages without reuse follow each other inside of a loop, the first of them on inputs of the program."""
-    given = {t.name for t in tree.program.dynamic_inputs}
+def walks_repeatedly(counted: Levels, stages: list[StageLevels]) -> bool:
+    """Says whether stages without reuse follow each other inside of a loop, the first of them on inputs of the program.
+
+    What only finishes values that are in registers walks over nothing.
+    """
+    program = counted.tree.program
+    given = {t.name for t in program.dynamic_inputs}
+    held = constant_tensors(program) | _in_registers(counted)
     walking = [s for s in stages if s.loops.copies is None and not is_anchor(s.definition)]
+    walking = [s for s in walking if any(r.tensor not in held for r in s.definition.reads())]
     attached = [s for s in walking if s.loops.at is not None and s.definition.reduction]
     return len(walking) > 1 and any(r.tensor in given for s in attached for r in s.definition.reads())
+
+
+def _in_registers(counted: Levels) -> frozenset[str]:
+    """Returns the tensors that stay in registers."""
+    stored = {name: counted.plan.of_tensor(name) for name in counted.tree.program.producers}
+    return frozenset(
+        name for name, storage in stored.items() if storage is not None and storage.scope is Scope.REGISTER
+    )
 
 
 def _begin(counted: Levels, root: StageLevels, walk: TrafficWalk, threads: int) -> tuple[Value, Value, NestTraffic]:

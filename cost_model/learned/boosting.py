@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.abc import MetaPathFinder
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -43,32 +39,6 @@ class Learning:
     failures: int  # and successes without which no classifier is trained
     failure_trees: int  # of the classifier
     smoothing: Smoothing  # of a few samples
-    pause: float  # seconds of loading the package after which others have their turn
-
-
-def import_slowly(package: str, meanwhile: Callable[[], None], pause: float) -> None:
-    """Imports what takes a second, with a call of `meanwhile` after each `pause` seconds of it, between two modules."""
-    finder = _Between(meanwhile, pause)
-    sys.meta_path.insert(0, finder)
-    try:
-        import_module(package)
-    finally:
-        sys.meta_path.remove(finder)
-
-
-class _Between(MetaPathFinder):
-    """Finds nothing, but is asked before every module that is loaded."""
-
-    def __init__(self, meanwhile: Callable[[], None], pause: float) -> None:
-        self._meanwhile, self._pause = meanwhile, pause
-        self._last, self._inside = perf_counter(), False
-
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        """Finds no module here; the loader's other finders go on."""
-        if perf_counter() - self._last > self._pause and not self._inside:
-            self._inside = True
-            self._meanwhile()  # may import modules of its own
-            self._last, self._inside = perf_counter(), False
 
 
 class XGBoost:

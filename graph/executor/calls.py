@@ -7,12 +7,12 @@ takes as an input it reads at each call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...codegen.artifact import Artifact
 from ...tensor.program import Program
-from .check import root, tensor_bytes
+from .check import Inside, place_of, root, tensor_bytes
 from .memory import ALIGNMENT, Arena, MemoryBlock, plan_arena
 
 Slot = int
@@ -61,17 +61,26 @@ class CallPlan:
 
 
 def plan_calls(
-    program: Program, kernels: Sequence[Program], artifacts: Sequence[Artifact], aliases: Mapping[str, str]
+    program: Program,
+    kernels: Sequence[Program],
+    artifacts: Sequence[Artifact],
+    aliases: Mapping[str, str],
+    inside: Inside,
 ) -> CallPlan:
     """The plan of kernels that were checked (check.py)."""
+
+    def slot(name: str) -> Slot:
+        of, start = place_of(name, aliases, inside)
+        return slots[of] + start
+
     unique = {_identity(artifact): artifact for artifact in artifacts}
     numbers = {one: number for number, one in enumerate(unique)}
-    slots, copies, workspaces, arena = _places(program, kernels, artifacts, aliases)
+    slots, copies, workspaces, arena = _places(program, kernels, artifacts, aliases, inside)
     calls: list[Call] = []
     prepared: dict[tuple[int, tuple[Slot, ...]], int] = {}
     end = most = 0
     for kernel, artifact, workspace in zip(kernels, artifacts, workspaces, strict=True):
-        of_constants = tuple(slots[root(tensor.name, aliases)] for tensor in kernel.constant_inputs)
+        of_constants = tuple(slot(tensor.name) for tensor in kernel.constant_inputs)
         number = numbers[_identity(artifact)]
         key = number, of_constants
         first = artifact.prepared_bytes > 0 and key not in prepared
@@ -80,7 +89,7 @@ def plan_calls(
             end += -(-artifact.prepared_bytes // ALIGNMENT) * ALIGNMENT
             most = max(most, end + artifact.preparing_bytes)
         names = [tensor.name for tensor in kernel.dynamic_inputs], kernel.outputs
-        inputs, outputs = (tuple(slots[root(name, aliases)] for name in part) for part in names)
+        inputs, outputs = (tuple(map(slot, part)) for part in names)
         calls.append(Call(number, (*inputs, *of_constants, *outputs), prepared.get(key, 0), workspace, first))
     taken = {root(tensor.name, aliases) for kernel in kernels for tensor in kernel.dynamic_inputs}
     held = tuple(number for number, tensor in enumerate(program.constant_inputs) if tensor.name in taken)
@@ -93,14 +102,18 @@ def _identity(artifact: Artifact) -> tuple[object, ...]:
 
 
 def _places(
-    program: Program, kernels: Sequence[Program], artifacts: Sequence[Artifact], aliases: Mapping[str, str]
+    program: Program,
+    kernels: Sequence[Program],
+    artifacts: Sequence[Artifact],
+    aliases: Mapping[str, str],
+    inside: Inside,
 ) -> tuple[dict[str, Slot], tuple[Copy, ...], list[int], Arena]:
     """The slot of each tensor that has memory of its own, what is copied at the end, and the workspace of each call.
 
     Workspaces are blocks of the arena as the tensors are: that of a call lies where nothing is alive during it.
     """
     slots, copies = _of_arguments(program, aliases)
-    blocks = _blocks(kernels, aliases, slots)
+    blocks = _blocks(program, kernels, lambda name: place_of(name, aliases, inside)[0], slots)
     workspaces = [MemoryBlock(a.workspace_bytes, n, n) for n, a in enumerate(artifacts) if a.workspace_bytes]
     arena = plan_arena([*blocks.values(), *workspaces])
     slots.update(zip(blocks, arena.offsets[: len(blocks)], strict=True))
@@ -122,16 +135,18 @@ def _of_arguments(program: Program, aliases: Mapping[str, str]) -> tuple[dict[st
 
 
 def _blocks(
-    kernels: Sequence[Program], aliases: Mapping[str, str], placed: Mapping[str, Slot]
+    program: Program, kernels: Sequence[Program], of: Callable[[str], str], placed: Mapping[str, Slot]
 ) -> dict[str, MemoryBlock]:
-    """The tensors between kernels, from the call that writes one to the last one that reads it or an alias of it."""
+    """The tensors between kernels that have memory of their own, from the first call that writes to one to the last one that
+    reads it. `of`: in which of them a tensor lies."""
     found: dict[str, MemoryBlock] = {}
     for number, kernel in enumerate(kernels):
         for tensor in kernel.dynamic_inputs:
-            name = root(tensor.name, aliases)
+            name = of(tensor.name)
             if name in found:
                 found[name] = MemoryBlock(found[name].bytes, found[name].first, number)
-        for name in kernel.outputs:
+        for name in map(of, kernel.outputs):
             if name not in placed:
-                found[name] = MemoryBlock(tensor_bytes(kernel.tensors[name]), number, number)
+                first = found[name].first if name in found else number
+                found[name] = MemoryBlock(tensor_bytes(program.tensors[name]), first, number)
     return found

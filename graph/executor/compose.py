@@ -13,7 +13,7 @@ from ...targets.target import parse_target
 from ...tensor.program import Program, Tensor
 from .caller import caller_text
 from .calls import plan_calls
-from .check import check_calls
+from .check import Inside, check_calls
 
 
 def compose(
@@ -21,6 +21,7 @@ def compose(
     kernels: Sequence[Program],
     artifacts: Sequence[Artifact],
     aliases: Mapping[str, str],
+    inside: Inside | None = None,
     name: str = "model",
 ) -> Artifact:
     """One artifact that computes `program` by calling kernels in this order.
@@ -32,6 +33,7 @@ def compose(
         artifacts: for each kernel what computes it, with the kernel's arguments in their order. Kernels that are equal but
             for names may share one.
         aliases: tensor -> tensor whose memory it shares, bytes and all.
+        inside: tensor -> tensor in which it lies, and at which byte: so parts of a concat are written where they belong.
 
     For a GPU the model would be the list of all launches of its kernels. A launch is given all arguments of its kernel today,
     so each would have to say which arguments, and which parts of the workspace, those are: an argument map for each launch.
@@ -40,9 +42,9 @@ def compose(
         InternalError: the kernels do not compute the program (check.py), or artifacts do not fit them.
         TargetError: the artifacts are for a GPU.
     """
-    check_calls(program, kernels, aliases)
+    check_calls(program, kernels, aliases, inside or {})
     _check_artifacts(kernels, artifacts)
-    plan, symbol = plan_calls(program, kernels, artifacts, aliases), plain_symbol(name)
+    plan, symbol = plan_calls(program, kernels, artifacts, aliases, inside or {}), plain_symbol(name)
     target = artifacts[0].target
     team = max((one.threads for one in artifacts if one.runtime_symbols), default=1)
     compiled = compile_object(caller_text(symbol, plan, team), parse_target(target))

@@ -35,7 +35,7 @@ def max_pool(
     dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
     """The greatest element of each window; what lies outside does not count."""
-    return pooled(x, _window(x, kernel, stride, padding, dilation, ceil_mode), "max")
+    return pooled(x, window_of_pool(x, kernel, stride, padding, dilation, ceil_mode), "max")
 
 
 @_batched
@@ -45,7 +45,7 @@ def avg_pool(
     ceil_mode: bool = False, count_include_pad: bool = True, divisor: int | None = None,
 ) -> Tensor:  # fmt: skip
     """The mean of each window. Padding counts as zeros, or not at all; `divisor` stands for the number of elements."""
-    window = _window(x, kernel, stride, padding, 1, ceil_mode)
+    window = window_of_pool(x, kernel, stride, padding, 1, ceil_mode)
     sums = pooled(x, window, "sum")
     if divisor is not None:
         return compute(sums.shape, lambda *i: (sums[i] / float(divisor)).cast(x.dtype), name="mean")
@@ -66,10 +66,11 @@ def adaptive_max_pool(x: Tensor, to: Sequence[int]) -> Tensor:
     return adapted(x, to, "max")
 
 
-def _window(
+def window_of_pool(
     x: Tensor, kernel: Sequence[int], stride: Sequence[int] | None, padding: int | Pairs, dilation: int | Sequence[int],
     ceil_mode: bool,
 ) -> Window:  # fmt: skip
+    """The window of a pooling; `ceil_mode`: what does not fill the last one has one too."""
     sizes = x.shape[2:]
     window = window_of(sizes, spread(kernel, len(sizes)), stride or spread(kernel, len(sizes)), padding, dilation)
     if not ceil_mode:

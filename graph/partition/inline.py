@@ -42,8 +42,9 @@ def _stays(program: Program, stage: Stage, readers: list[Stage]) -> bool:
 
 
 def _stays_before_windows(stage: Stage, readers: list[Stage]) -> bool:
-    """Says whether the points of a window would compute again what each of them shares with its neighbours."""
-    return not moves_data_only(stage) and any(
+    """Says whether the points of a window would compute, or choose, again what each of them shares with its neighbours."""
+    plain = moves_data_only(stage) and len({read.tensor for read in stage.reads()}) <= 1
+    return not plain and any(
         is_window(reader) and any(read.tensor == stage.name and slides(reader, read) for read in reader.reads())
         for reader in readers
     )

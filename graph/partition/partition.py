@@ -4,6 +4,7 @@
     inline    what is cheap, and what only moves data                                      (inline.py)
     groups    a reduction with what finishes it (epilogues.py); what is computed row by row; the rest by itself
     aliases   what is the same memory under another shape is no kernel at all               (places.py)
+    joins     what is put side by side is written there                                     (joins.py)
     kernels   each group with its inputs and outputs                                        (kernels.py)
 
 Groups are found from the outputs back. A group takes in a producer only if all readers of that are in the group: so nothing
@@ -24,8 +25,10 @@ from ...schedules.rules.cpu.tile import parts_of
 from ...schedules.rules.row_groups import row_group
 from ...tensor.program import Program, Stage
 from ...tensor.rewrites.normalise import normalise
+from ..rewrites.table import rewritten
 from .epilogues import Epilogue, epilogues
 from .inline import inlined, is_window
+from .joins import Joins, joins_of
 from .kernels import kernel_of
 from .layouts import laid_out
 from .places import copied
@@ -37,38 +40,29 @@ class Partition:
     the shapes that `program` has for them: it is the program that was cut, in the orders of dimensions chosen for it.
 
     `aliases`: of a tensor that no kernel writes, the one whose memory it shares, which is itself no alias.
+    `inside`: of a tensor that lies in another one, that, and the byte at which it begins.
     """
 
     program: Program
     kernels: tuple[Program, ...]
     aliases: Mapping[str, str]
+    inside: Mapping[str, tuple[str, int]]
 
 
 def partition(program: Program) -> Partition:
     """Cuts a program into kernels."""
-    needed = laid_out(_needed(program))
+    needed = laid_out(rewritten(program))
     finished = epilogues(needed)
     given = constant_tensors(needed)
     prepared = frozenset(stage.name for stage in needed.stages if stage.name in given)
-    small = inlined(needed, frozenset(finished) | prepared)
+    stored = frozenset(finished) | {stage.name for stage in needed.stages if stage.combiner is not None}
+    kept = _joins(needed, {}, stored - prepared).laid
+    small = inlined(needed, frozenset(finished) | prepared | kept)
     aliases = _aliases(small, prepared)
-    groups = _groups(small, finished, prepared | frozenset(aliases))
+    joins = _joins(small, aliases, stored - prepared)
+    groups = _groups(small, finished, prepared | frozenset(aliases) | joins.laid)
     kernels = tuple(kernel_of(small, members, prepared) for members in groups)
-    return Partition(needed, kernels, aliases)
-
-
-def _needed(program: Program) -> Program:
-    """The program without stages on which no output depends."""
-    wanted: set[str] = set()
-    pending = list(program.outputs)
-    while pending:
-        stage = program.producers.get(pending.pop())
-        if stage is not None and stage.name not in wanted:
-            wanted.add(stage.name)
-            pending.extend(read.tensor for read in stage.reads())
-    if len(wanted) == len(program.stages):
-        return program
-    return program.replacing(tuple(stage for stage in program.stages if stage.name in wanted))
+    return Partition(needed, kernels, aliases, joins.inside)
 
 
 def _aliases(program: Program, prepared: frozenset[str]) -> dict[str, str]:
@@ -79,6 +73,16 @@ def _aliases(program: Program, prepared: frozenset[str]) -> dict[str, str]:
         if source is not None and all(table.tensor.name != source for table in program.tables):
             found[stage.name] = found.get(source, source)
     return found
+
+
+def _joins(program: Program, aliases: Mapping[str, str], stored: AbstractSet[str]) -> Joins:
+    """What is put side by side without a kernel. `stored`: stages that no other one takes in."""
+
+    def is_stored(name: str) -> bool:
+        producer = program.producers.get(name)
+        return producer is not None and producer.name in stored and name not in program.outputs
+
+    return joins_of(program, lambda name: aliases.get(name, name), is_stored)
 
 
 def _groups(program: Program, finished: Mapping[str, Epilogue], without: frozenset[str]) -> list[list[str]]:

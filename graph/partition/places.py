@@ -14,10 +14,15 @@ def same_place(program: Program, stage: Stage, read: Read) -> bool:
     """True where the element read lies in its tensor where the element written lies in the stage's, and both tensors have as
     many: shapes may differ, what counts is the order of memory."""
     shape = program.tensors[read.tensor].shape
-    if prod(shape) != prod(a.extent for a in stage.axes):
-        return False
-    own = tuple(a.var for a in stage.axes)
-    return _flat(read.indices, shape, stage) == _flat(own, tuple(a.extent for a in stage.axes), stage)
+    return prod(shape) == prod(a.extent for a in stage.axes) and distance(program, stage, read) == 0
+
+
+def distance(program: Program, stage: Stage, read: Read) -> int | None:
+    """How many elements behind the place of the element written the element read lies, each in its own tensor; None where
+    that differs from element to element."""
+    own = _flat(tuple(a.var for a in stage.axes), tuple(a.extent for a in stage.axes), stage)
+    apart = _flat(read.indices, program.tensors[read.tensor].shape, stage).minus(own)
+    return apart.constant if apart.is_constant else None
 
 
 def _flat(indices: tuple[Expr, ...], shape: tuple[int, ...], stage: Stage) -> Affine:

@@ -1,4 +1,4 @@
-"""Models to models that compute the same: constants are folded, common stages shared, dead ones dropped.
+"""Programs of whole models to programs that compute the same: dead stages are dropped, common ones shared.
 
-Imports `model` and tensor.
+Imports tensor. `table.py` lists them in their order.
 """

@@ -221,11 +221,22 @@ class Station:
         self.child.close()
 
 
-def wait_for(stations: Sequence[Station], end: float) -> None:
-    """Waits until one of them has something to say, or its deadline or `end` (a time of `monotonic`) has come."""
+def wait_for(stations: Sequence[Station], end: float, also: Sequence[int] = ()) -> None:
+    """Waits until one of them, or of `also`, descriptors, has something to say, or a deadline of theirs or `end` (a time of
+    `monotonic`) has come."""
     poller = select.poll()
+    for descriptor in also:
+        poller.register(descriptor, select.POLLIN)
     for station in stations:
         for descriptor in station.child.descriptors:
             poller.register(descriptor, select.POLLIN)
     until = min(end, *(station.deadline for station in stations if not station.paused))
     poller.poll(max(0.0, min(until - monotonic(), 1.0)) * 1000)
+
+
+def wait_readable(descriptors: Sequence[int]) -> None:
+    """Waits until there is something to read from one of them."""
+    poller = select.poll()
+    for descriptor in descriptors:
+        poller.register(descriptor, select.POLLIN)
+    poller.poll()

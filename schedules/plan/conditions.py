@@ -6,20 +6,17 @@ Where all candidates of a population agree, the truth is a plain one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
 
 import numpy as np
 
-from ..extents import Condition, Extent
+from ..extents import Condition, Extent, Sym
 
 
 def same(a: Extent, b: Extent) -> Condition:
     """Says whether two extents are equal."""
     if a is b:
         return True
-    if isinstance(a, int) and isinstance(b, int):
-        return a == b
-    return settled(np.equal(cast(Any, a), cast(Any, b)))
+    return settled(a == b)
 
 
 def at_most(a: Extent, b: Extent) -> Condition:
@@ -34,7 +31,8 @@ def every(conditions: Iterable[Condition]) -> Condition:
         if condition is False:
             return False
         if condition is not True:
-            total = condition if total is True else settled(cast(Any, total) & condition)
+            assert not isinstance(condition, Sym) and not isinstance(total, Sym)  # plans are made of what is known
+            total = condition if total is True else settled(total & condition)
     return total
 
 
@@ -47,14 +45,14 @@ def opposite(condition: Condition) -> Condition:
     """Says whether a condition does not hold."""
     if isinstance(condition, bool):
         return not condition
-    return settled(np.logical_not(cast(Any, condition)))
+    return settled(condition == 0)
 
 
-def settled(condition: object) -> Condition:
+def settled(condition: Condition) -> Condition:
     """A condition as a plain truth where its entries agree."""
     if isinstance(condition, np.ndarray | np.bool_):
         if np.all(condition):
             return True
         if not np.any(condition):
             return False
-    return cast(Condition, condition)
+    return condition

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -57,5 +57,6 @@ def _question(stage: str, number: int, storage: StoragePlan, kind: Kind) -> Ques
     distinct = list(dict.fromkeys(kinds))
     answer: Any = distinct.index(kinds[-1])
     for home, own in zip(reversed(storage.homes[:-1]), reversed(kinds[:-1]), strict=True):
-        answer = np.where(cast(Any, home.when), distinct.index(own), answer)
+        when: Any = home.when  # NumPy's functions take columns, which their types do not say
+        answer = np.where(when, distinct.index(own), answer)
     return Question(stage, number, tuple(kinds.index(one) for one in distinct), answer)

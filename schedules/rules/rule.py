@@ -7,7 +7,7 @@ becomes a root: the first rule of `Rules.roots` that matches it schedules it, to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -139,3 +139,30 @@ def nests_of_their_own(nests: Callable[[Program], frozenset[str]]) -> Prepare:
         return decided.with_nests(nests(s.program))
 
     return prepare
+
+
+def finishing(
+    finishes: Callable[[Program, Stage, Set[str]], Stage | None], parts_of: Callable[[Program, Stage], object | None]
+) -> Matches:
+    """Makes a match of a stage that finishes a producer, which the rule is then about, or else of one that has parts itself."""
+
+    def matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+        anchor = finishes(program, stage, decided.taken)
+        if anchor is not None:
+            return anchor.name
+        return stage.name if parts_of(program, stage) is not None else None
+
+    return matches
+
+
+def scheduling(
+    parts_of: Callable[[Program, Stage], T | None], scheduled: Callable[[Schedule, str, str, T], set[str]]
+) -> Apply:
+    """Makes a step that schedules a root and its anchor, given the parts of the anchor."""
+
+    def apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
+        parts = parts_of(s.program, s.program.stage(anchor))
+        assert parts is not None
+        return scheduled(s, root, anchor, parts)
+
+    return apply

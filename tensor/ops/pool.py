@@ -262,6 +262,11 @@ def adapted(x: Tensor, counts: Sequence[int], combiner: str, first: bool = True)
     return compute(shape, element, name="sums" if combiner == "sum" else "y", axes=_names(len(sizes), first))
 
 
+def range_of_adapted(position: Expr, size: int, count: int) -> tuple[Expr, Expr]:
+    """Returns the begin and the end of a window of `adapted`."""
+    return _start(position, size, count), _end(position, size, count)
+
+
 def _start(position: Expr, size: int, count: int) -> Expr:
     return simplify(position * size // count)
 

@@ -32,7 +32,7 @@ MOVE = 128  # takes a byte with a sign to one without, and back
 
 
 @dataclass(frozen=True, slots=True)
-class _DotOperand:
+class _Packed:
     """A read, the dimension of the depth in it, and what is added to its elements before they are packed."""
 
     read: Read
@@ -47,8 +47,8 @@ class _Product:
     stage: Stage
     depth: Axis
     dot: Dot
-    left: _DotOperand
-    right: _DotOperand
+    left: _Packed
+    right: _Packed
 
 
 def dot_words(program: Program, stage: str, depth: str, moved: str = "") -> Program:
@@ -107,7 +107,7 @@ def _product(stage: Stage, depth: str, moved: str) -> _Product:
     axis = find_axis(stage, depth)
     if axis not in stage.reduction:
         raise refuse(stage, f"{depth} is no reduction axis", expected=", ".join(a.name for a in stage.reduction))
-    operands = [_DotOperand(read, _plain(stage, read, axis)) for read in reads]
+    operands = [_Packed(read, _plain(stage, read, axis)) for read in reads]
     if alike and moved not in {read.tensor for read in reads}:
         raise refuse(stage, "both operands have a sign, or none", expected="`moved`: the one that is moved")
     if alike:
@@ -118,8 +118,8 @@ def _product(stage: Stage, depth: str, moved: str) -> _Product:
     return _Product(stage, axis, dot, *operands)
 
 
-def _is_signed(operand: _DotOperand) -> bool:
-    """Says whether the packed bytes have a sign."""
+def _is_signed(operand: _Packed) -> bool:
+    """Whether the packed bytes have a sign."""
     return (operand.read.dtype == i8) != bool(operand.moved)
 
 
@@ -151,7 +151,7 @@ def _rewritten(program: Program, product: _Product) -> Program:
     return with_stages(program, {stage.name: (*made, summed)})
 
 
-def _words(program: Program, product: _Product, operand: _DotOperand, name: str) -> Stage:
+def _words(program: Program, product: _Product, operand: _Packed, name: str) -> Stage:
     """W[dimensions of the operand, those of the depth divided] = its elements, some of them in each word"""
     dot, depth = product.dot, product.depth
     shape = program.tensors[operand.read.tensor].shape
@@ -163,12 +163,10 @@ def _words(program: Program, product: _Product, operand: _DotOperand, name: str)
         start = axes[operand.deep].var * dot.group
         deep = start + place if place else start
         indices = tuple(deep if d == operand.deep else axis.var for d, axis in enumerate(axes))
-        value = replace(operand.read, indices=indices).cast(wide)
-        if operand.moved:
-            value = value + operand.moved
-        if (count - 1) * dot.group + place < depth.extent:
-            return value
-        return call("select", deep < depth.extent, value, Const(0.0 if wide == f32 else 0, wide))
+        value: Expr = replace(operand.read, indices=indices).cast(wide)
+        if (count - 1) * dot.group + place >= depth.extent:
+            value = call("select", deep < depth.extent, value, Const(0.0 if wide == f32 else 0, wide))
+        return value + operand.moved if operand.moved else value  # beyond the depth the other operand is zero
 
     body = call(dot.pack, *(element(place) for place in range(dot.group)))
     tensor = Tensor(free_name(program, name), i32, tuple(axis.extent for axis in axes))
@@ -176,7 +174,7 @@ def _words(program: Program, product: _Product, operand: _DotOperand, name: str)
 
 
 def _taken_back(
-    program: Program, summed: Stage, stage: Stage, operand: _DotOperand, other: _DotOperand
+    program: Program, summed: Stage, stage: Stage, operand: _Packed, other: _Packed
 ) -> tuple[Stage, Stage, Stage]:
     """D = the sums of what was moved; S = the sums of the other operand; C = D - moved * S"""
     names = set().union(*(variables(index) for index in other.read.indices))
@@ -199,13 +197,13 @@ def _read(stage: Stage) -> Read:
 
 
 def is_packed(stage: Stage) -> bool:
-    """Says whether a stage makes words of narrow elements."""
+    """Whether a stage makes words of narrow elements."""
     packs = {dot.pack for dot in DOTS.values()}
     return stage.combiner is None and any(isinstance(body, Op) and body.name in packs for body in stage.bodies)
 
 
 def can_dot(program: Program, stage: str, depth: str) -> bool:
-    """Says whether the words of a stage can be made along an axis."""
+    """Whether the words of a stage can be made along an axis."""
     try:
         found = find_stage(program, stage)
         dot = dot_of_stage(found)

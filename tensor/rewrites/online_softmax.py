@@ -190,16 +190,13 @@ def ordered(program: Program, made: tuple[Stage, ...], replaced: dict[str, Stage
     """The stages that outputs need, each after those it reads; `made` take the place of those in `gone`."""
     stages = [*made, *(replaced.get(s.name, s) for s in program.stages if s.name not in gone)]
     producers = {tensor.name: stage for stage in stages for tensor in stage.tensors}
-    done: list[Stage] = []
-
-    def place(stage: Stage) -> None:
-        if any(stage is other for other in done):
-            return
-        for read in stage.reads():
-            if read.tensor in producers:
-                place(producers[read.tensor])
-        done.append(stage)
-
-    for name in program.outputs:
-        place(producers[name])
-    return program.replacing(tuple(done))
+    done: dict[str, Stage] = {}
+    waiting = [(producers[name], False) for name in reversed(program.outputs)]
+    while waiting:
+        stage, is_ready = waiting.pop()
+        if is_ready:
+            done[stage.name] = stage
+        elif stage.name not in done:
+            waiting.append((stage, True))
+            waiting += [(producers[r.tensor], False) for r in reversed(stage.reads()) if r.tensor in producers]
+    return program.replacing(tuple(done.values()))

@@ -300,3 +300,58 @@ def test_an_operand_that_is_used_a_few_times_should_be_asked_for_ahead() -> None
     trip = 4 * 16 * usual["t0.vectors"] * usual["t0.unroll"]  # bytes
     assert none == 0 and 2048 <= some < 2048 + trip and 8192 <= far < 8192 + trip
     assert best_of_all < better < late
+
+
+VECTORS = """
+input x: f32[{k}]
+constant w: f32[{n}, {k}]
+constant b: f32[{n}]
+y[j: {n}] = sum[k: {k}](x[k] * w[j, k])
+z[j: {n}] = max(y[j] + b[j], 0)
+return z"""
+
+
+def by_bytes_ahead(n: int, k: int, ceilings: Ceilings) -> dict[int, float]:
+    """The seconds of a product of a vector with constant weights, by how far ahead hints ask for these."""
+    made = task(VECTORS.format(n=n, k=k), 2)
+    (found,) = [s for s in made.sketches if s.steps and "depth=false" in s.title]
+    usual = {"t0.vectors": 8, "t0.unroll": 4, "t0.column_blocks": 2}
+    trees = {ahead: found.apply(made.body, TARGET, {**usual, "t0.ahead": ahead}) for ahead in (0, 2048, 8192)}
+    return {ahead: float(predict(tree, TARGET, 2, ceilings, 1)[0]) for ahead, tree in trees.items()}
+
+
+def test_weights_in_the_second_cache_need_no_hints() -> None:
+    seconds_ = by_bytes_ahead(960, 240, default_ceilings(TARGET, 2))
+    assert seconds_[0] < min(seconds_[2048], seconds_[8192])
+
+
+def last_cache_of(share: float) -> Ceilings:
+    """Ceilings with a last cache that gives this share of the second one's speed."""
+    usual = default_ceilings(TARGET, 2)
+    (size, speed), (last, _) = usual.bandwidth[1:3]
+    return replace(usual, bandwidth=(usual.bandwidth[0], (size, speed), (last, share * speed), *usual.bandwidth[3:]))
+
+
+def test_a_last_cache_that_keeps_up_is_asked_soon_before_the_use_and_others_far_ahead() -> None:
+    fast, slow = by_bytes_ahead(1280, 960, last_cache_of(0.5)), by_bytes_ahead(1280, 960, last_cache_of(0.2))
+    assert fast[2048] < fast[0] < fast[8192]
+    assert slow[8192] <= slow[2048] < slow[0]
+
+
+def test_what_finishes_values_in_registers_is_no_other_pass() -> None:
+    made = task(VECTORS.format(n=1280, k=960), 2)
+    (found,) = [s for s in made.sketches if s.steps and "depth=false" in s.title]
+    tree = found.apply(made.body, TARGET, {"t0.vectors": 8, "t0.unroll": 4, "t0.column_blocks": 2, "t0.ahead": 0})
+    assert not any(nest.passes for nest in analyse(tree, TARGET, 2).nests)
+
+
+@pytest.mark.parametrize("blocks", [2, 6, 10, 60])
+def test_what_runs_inside_of_a_loop_of_one_trip_is_counted(blocks: int) -> None:
+    made = task(VECTORS.format(n=960, k=240), 2)
+    (found,) = [s for s in made.sketches if s.steps and "depth=false" in s.title]
+    arm, ceilings = found.arm(made.body, TARGET), default_ceilings(TARGET, 2)
+    chosen = {"t0.vectors": 6, "t0.unroll": 4, "t0.column_blocks": blocks, "t0.ahead": 0}
+    choices = np.array([[list(p.values).index(chosen[p.name]) for p in arm.parameters], arm.default], dtype=np.int32)
+    alone = predict(found.apply(made.body, TARGET, chosen), TARGET, 2, ceilings, 1)
+    together = predict(found.apply_population(made.body, TARGET, arm, choices), TARGET, 2, ceilings, 2)
+    assert alone[0] == pytest.approx(together[0])

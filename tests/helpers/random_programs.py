@@ -25,6 +25,7 @@ from tilesmith.tensor.program import Program, Tensor
 SIZES = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 33)
 KINDS = ("pointwise", "reduction", "matmul", "stencil")
 MORE_KINDS = (*KINDS, "softmax", "recurrence", "gather", "converted", "pair")
+MODEL_KINDS = (*MORE_KINDS, "join", "join", "again", "reshaped")
 _POINTS = 20_000
 _TERMS = 4_000
 
@@ -36,15 +37,20 @@ def programs(
     dtypes: Sequence[str] = ("f32", "f64", "i32"),
     kinds: Sequence[str] = KINDS,
     sizes: Sequence[int] = SIZES,
+    min_stages: int = 1,
 ) -> Program:
-    """A random program of one dtype, with 1 to `max_stages` stages of the given kinds (a softmax counts as one).
+    """A random program of one dtype, with so many stages of the given kinds (a softmax counts as one).
 
-    MORE_KINDS adds softmax, folds, data-dependent indices, mixed dtypes and stages of two tensors.
+    MORE_KINDS adds softmax, folds, data-dependent indices, mixed dtypes and stages of two tensors; MODEL_KINDS tensors side by
+    side, stages that compute the same as others, and the same memory under another shape. Of these programs every seventh
+    tensor is an output, so that most stages count.
     """
     maker = _Maker(draw, DTYPES[draw(st.sampled_from(dtypes))], sizes)
-    count = draw(st.integers(1, max_stages))
+    count = draw(st.integers(min_stages, max_stages))
     for _ in range(count):
         getattr(maker, draw(st.sampled_from(kinds)))()
+    if kinds is MODEL_KINDS:
+        return build.program(maker.made[::-7])
     outputs = [maker.made[-1]]
     if len(maker.made) > 1 and draw(st.integers(0, 3)) == 0:  # an intermediate tensor that is an output too
         outputs.append(draw(st.sampled_from(maker.made[:-1])))
@@ -211,6 +217,55 @@ class _Maker:
 
         self.made += build.compute_several(shape, elements)
 
+    def join(self) -> None:
+        """Two or three tensors side by side along their first axis, some of the last ones if they fit."""
+        shape = self._shape_to_continue(minimum_rank=1)
+        fitting = [t for t in self.made[-12:] if t.shape == shape]
+        count = self._pick(2, 3)
+        parts = [fitting.pop() if fitting and self._pick(0, 3) else self._window_of(shape) for _ in range(count)]
+        size = shape[0]
+
+        def element(first: Expr, *rest: Expr) -> Expr:
+            value: Expr = parts[-1][(first - size * (count - 1), *rest)]
+            for number in range(count - 2, -1, -1):
+                value = build.select(first < size * (number + 1), parts[number][(first - size * number, *rest)], value)
+            return value
+
+        joined = compute((size * count, *shape[1:]), element)
+        self.made.append(joined)
+        if self._pick(0, 2):  # back to a size that others have
+            axis = reduce_axis(count)
+            self.made.append(compute(shape, lambda i, *rest: build.max(joined[(axis * size + i, *rest)], axis)))
+
+    def _window_of(self, shape: tuple[int, ...]) -> Tensor:
+        """A tensor that is stored: the larger of two inputs' elements, as a reduction."""
+        source, axis = self._input((2, *shape)), reduce_axis(2)
+        self.made.append(compute(shape, lambda *i: build.max(source[(axis, *i)], axis)))
+        return self.made[-1]
+
+    def again(self) -> None:
+        """Two stages that compute the same, and one that reads both."""
+        shape = self._shape_to_continue()
+        source, dims = self._operand(shape)
+        one, other = (compute(shape, lambda *i: source[tuple(i[d] for d in dims)] + 1) for _ in range(2))
+        self.made += [one, other, compute(shape, lambda *i: self._expression([one[i], other[i]]))]
+
+    def reshaped(self) -> None:
+        """The newest tensor as a row."""
+        shape = self._shape_to_continue(minimum_rank=1)
+        source, _ = self._operand(shape, all_axes=True)
+        if source.shape != shape:
+            source = self._window_of(shape)
+
+        def element(place: Expr) -> Expr:
+            index: list[Expr] = []
+            for extent in reversed(shape):
+                index.insert(0, place % extent)
+                place = place // extent
+            return source[tuple(index)]
+
+        self.made.append(compute((prod(shape),), element))
+
     # choices
 
     def _pick(self, low: int, high: int) -> int:
@@ -238,6 +293,8 @@ class _Maker:
         newest = self.made[-1] if self.made else None
         if newest is not None and newest.shape == shape and self._pick(0, 2) > 0:
             return newest, tuple(range(len(shape)))
+        if (earlier := [tensor for tensor in self.made if tensor.shape == shape]) and self._pick(0, 1):
+            return self._choose(earlier), tuple(range(len(shape)))
         everything = list(range(len(shape)))
         dims = everything if all_axes else [d for d in everything if self._pick(0, 3) > 0]
         order = tuple(self._draw(st.permutations(dims)))

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -410,13 +410,46 @@ def test_ctrl_c_is_for_the_parent_alone() -> None:
     assert parent.returncode == 0 and wait_for_end(pids) == []
 
 
-def test_trials_go_on_while_the_caller_is_in_the_middle_of_a_thought(runner: LocalRunner) -> None:
-    """`collect` is not waited in: all that has to happen, happens in calls of `tend`."""
+class Beside:
+    """What computes beside trials, as a runner sees it."""
+
+    def __init__(self) -> None:
+        (reading, self.says) = os.pipe()
+        self.descriptors = [reading]
+        self.stopped, self.stops = False, 0
+
+    def pause(self) -> None:
+        self.stopped = True
+        self.stops += 1
+
+    def resume(self) -> None:
+        self.stopped = False
+
+
+def test_trials_go_on_while_a_child_thinks_and_it_is_stopped_while_a_clock_is_read(
+    runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`collect` is not waited in: all that has to happen, happens in a call of `tend`."""
+    child, asked = Beside(), list[bool]()
+
+    def done() -> bool:
+        asked.append(child.stopped)
+        return len(runner._finished) == 3
+
     for number in range(3):
         runner.submit(fake_job(number))
-    end = time.monotonic() + 20.0
-    while len(runner._finished) < 3 and time.monotonic() < end:
-        runner.tend()
-        time.sleep(0.001)
+    runner.tend(child, done)
     assert sorted(number for number, _ in runner.collect(timeout=0.0)) == [0, 1, 2]
-    runner.tend()  # nothing is in flight: nothing is waited for
+    assert child.stops == 3 and not child.stopped and not any(asked)
+    os.write(child.says, b"an answer that nobody waits for")
+    steps, step = list[float](), runner._step
+
+    def counted(end: float, also: Sequence[int] = ()) -> None:
+        steps.append(end)
+        step(end, also)
+
+    monkeypatch.setattr(runner, "_step", counted)
+    runner.submit(fake_job(3, build="nap"))
+    assert gather(runner, 1)[3].ok and child.stops == 4, "it thinks while its caller waits for trials, too"
+    assert len(steps) < 50, "the caller waits, and does not ask again and again"
+    runner.tend(child, lambda: True)  # what is known already is not waited for

@@ -133,3 +133,11 @@ def test_configs_of_what_ends_early_are_ranked() -> None:
     """The walk over the loops of a candidate is recorded: only some functions of arrays can be."""
     task = Task.of(ops.attention(1, 64, 64, 4, causal=True), HOST, 2)
     assert analytic_pick(task).sketch.tunables
+
+
+def test_a_window_that_is_written_out_has_no_end_of_its_own() -> None:
+    program = body_of(ops.max_pool2d(1, 2, 19, 45, kernel=3, stride=2, padding=1))
+    asked = derive(program)[-1]
+    assert useful(program)
+    for values in some_configs(program, asked, 3):
+        assert "of_use" not in str(loop_ir(asked.apply(program, HOST, values), HOST))

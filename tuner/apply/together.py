@@ -6,19 +6,16 @@ process.
 
 from __future__ import annotations
 
-import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import IO, Any
+from typing import Any
 
 from ...codegen.artifact import Artifact
-from ...common.interpreters import interpreter
+from ...measure.process.child import Child, child_setup
+from ...measure.process.station import wait_readable
+from ...measure.process.worker import Answer, Link
 from ...schedules.task import Task
 from ...targets.host import usable_cores
 from .first_built import first_built, first_known
@@ -61,40 +58,38 @@ def _serve(
     tasks: Sequence[Task], db: str | Path | None, strict: bool, waiting: SimpleQueue[int], found: dict[int, Built]
 ) -> None:
     """Hands tasks to one helper, until there are none or it is gone. What it fails with is met again in this process."""
-    with (
-        suppress(OSError, EOFError, pickle.UnpicklingError),
-        subprocess.Popen(
-            interpreter(__name__, "_help()"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
-        ) as helper,
-    ):
-        assert helper.stdin is not None and helper.stdout is not None
+    helper = Child(child_setup(f"{__name__}:Helper", {}), {})
+    try:
+        for number in _left(waiting):
+            task = tasks[number]
+            helper.send((task.program, task.target, task.threads, task.accuracy, db, strict))
+            answer = _answer(helper)
+            if answer is not None:
+                found[number] = answer
+            if helper.ended:
+                return
+    finally:
+        helper.close()
+
+
+def _answer(helper: Child) -> Built | None:
+    """What a helper says to its task; None where it failed, or is gone."""
+    while not helper.ended:
+        wait_readable(helper.descriptors)
+        for message in helper.messages():
+            if isinstance(message, Answer):
+                built: Built | None = message.value
+                return built
+    return None
+
+
+class Helper:
+    """The handler of a helper (`measure/process/worker.py`)."""
+
+    def handle(self, request: tuple[Any, ...], link: Link) -> Built | None:
+        """A task's candidate; None where there is none: the caller meets the error again, with its traceback."""
+        program, target, threads, accuracy, db, strict = request
         try:
-            for number in _left(waiting):
-                task = tasks[number]
-                _send(helper.stdin, (task.program, task.target, task.threads, task.accuracy, db, strict))
-                answer = pickle.load(helper.stdout)
-                if answer is not None:
-                    found[number] = answer
-        finally:
-            helper.kill()
-
-
-def _send(stream: IO[bytes], message: Any) -> None:
-    pickle.dump(message, stream)
-    stream.flush()
-
-
-def _help() -> None:
-    """A helper's life: tasks come by its standard input, candidates go out by its standard output."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what anything prints is no answer
-    while True:
-        try:
-            program, target, threads, accuracy, db, strict = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        try:
-            answer: Built | None = first_built(Task(program, target, threads, accuracy), db, strict=strict)
-        except Exception:  # the caller meets it again, with its traceback
-            answer = None
-        _send(answers, answer)
+            return first_built(Task(program, target, threads, accuracy), db, strict=strict)
+        except Exception:
+            return None

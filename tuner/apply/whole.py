@@ -46,7 +46,8 @@ def compile_parts(
     chosen = first_built_of(kernels.tasks, db, strict=strict)
     called = [chosen[number] for number in kernels.number]
     artifacts = [artifact for _, artifact in called]
-    whole = compose(kernels.partition.program, kernels.partition.kernels, artifacts, kernels.partition.aliases)
+    parts = kernels.partition
+    whole = compose(parts.program, parts.kernels, artifacts, parts.aliases, parts.inside)
     accuracy = kernels.tasks[0].accuracy
     provenance = call_origins(
         kernels.partition.kernels,

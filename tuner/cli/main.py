@@ -124,8 +124,6 @@ def run(
     from .outcomes import tell_outcomes
 
     found = read_whats([what, *(sizes or ())], constant or (), read_inputs_given(input or ()))
-    if (template or inputs) and any(one.made for one in found):
-        raise ArgumentError("--template and --inputs are of one kernel", found="a model, which is cut into several")
     targets = target.split(",")
     result = tune_targets(
         [one.made.model if one.made else one.program for one in found], targets, trials=trials,

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from ...graph.importers.torch_export import WHOLE, operator_name, torch_module
+from .gradients import gradients
 
 # Stays whole: what torch makes of it gives other sums to the backward graph than that reads.
 _KEPT = WHOLE | {"_scaled_dot_product_flash_attention_for_cpu.default"}
@@ -22,7 +23,7 @@ def _table() -> dict[Any, Any]:
     decomposing, torch = import_module("torch._decomp"), torch_module()
     apart = [getattr(torch.ops.aten, name) for name in _APART if hasattr(torch.ops.aten, name)]
     core = decomposing.core_aten_decompositions()  # a class of its own, whose | leaves out what it has
-    table = {**dict(core.items()), **decomposing.get_decompositions(apart)}
+    table = {**dict(core.items()), **decomposing.get_decompositions(apart), **gradients()}
     return {operator: function for operator, function in table.items() if operator_name(operator) not in _KEPT}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ...cost_model.learned.model import Samples
 from ...schedules.space import Candidate, Space
@@ -45,7 +45,7 @@ class Guided:
         if isinstance(self._inner, PriorGuided):
             self._inner.judge()
 
-    def prepare(self, meanwhile: Callable[[], None]) -> None:
+    def prepare(self) -> None:
         """Loads what the second plan needs."""
         if isinstance(self._inner, PriorGuided):
-            self._inner.prepare(meanwhile)
+            self._inner.prepare()

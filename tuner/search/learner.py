@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from time import perf_counter
 
 import numpy as np
 
-from ...cost_model.learned.boosting import import_slowly
 from ...cost_model.learned.model import LearnedModel, Samples
 from ...measure.result import Status
 from ...schedules.space import Candidate, Space
@@ -29,7 +29,6 @@ class Learner:
     def __init__(self, space: Space, seed: int, effort: Effort, known: Sequence[Samples]) -> None:
         self._space, self._settings, self._used = space, effort.rounds, effort.parts.model
         self._model = LearnedModel(effort.learning, seed=seed)
-        self._pause = effort.learning.pause
         self._known = list(known)
         self._samples: list[Samples] = []
         self._taken = 0  # results that are among the samples, or left out
@@ -40,10 +39,10 @@ class Learner:
         """Says whether it knows more than the prior."""
         return self._model.ready
 
-    def prepare(self, meanwhile: Callable[[], None]) -> None:
+    def prepare(self) -> None:
         """Loads what fitting needs."""
         if self._used:
-            import_slowly("xgboost", meanwhile, self._pause)
+            import_module("xgboost")
 
     def begin(self) -> None:
         """Learns from other tasks alone, where there are any: the first trials profit already."""

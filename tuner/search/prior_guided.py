@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -60,9 +60,9 @@ class PriorGuided:
                 self._batches[candidate] = -1 - self._others // self._effort.rounds.portion
                 self._others += 1
 
-    def prepare(self, meanwhile: Callable[[], None]) -> None:
+    def prepare(self) -> None:
         """Loads what the second plan needs."""
-        self._learner.prepare(meanwhile)
+        self._learner.prepare()
 
     def judge(self) -> None:
         """Adds to `rounds` what came home since the last plan."""

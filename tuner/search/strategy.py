@@ -15,7 +15,7 @@ A strategy proposes candidates and is told how they ended:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Protocol, runtime_checkable
@@ -61,8 +61,8 @@ class Judged(Protocol):
 class Prepared(Protocol):
     """A strategy with something to do that takes long and can wait until the first candidates are out."""
 
-    def prepare(self, meanwhile: Callable[[], None]) -> None:
-        """Does it. `meanwhile` is to be called now and then: trials go on in it."""
+    def prepare(self) -> None:
+        """Does it."""
         ...
 
 
@@ -126,6 +126,12 @@ MODEL_BASED = ("guided", "surrogate", "descent")  # the others are yardsticks
 LEARNING = ("guided",)  # these can use the trials of other tasks
 
 
+def check_strategy(name: str) -> None:
+    """Raises ArgumentError where there is none of this name."""
+    if name not in STRATEGIES:
+        raise ArgumentError("unknown strategy", expected="one of " + ", ".join(STRATEGIES), found=repr(name))
+
+
 def make_strategy(
     name: str, space: Space, seed: int = 0, effort: Effort = NORMAL, known: Sequence[Samples] = ()
 ) -> Strategy:
@@ -134,8 +140,7 @@ def make_strategy(
     Raises:
         ArgumentError: there is none of this name.
     """
-    if name not in STRATEGIES:
-        raise ArgumentError("unknown strategy", expected="one of " + ", ".join(STRATEGIES), found=repr(name))
+    check_strategy(name)
     module, kind = STRATEGIES[name].split(":")
     options = {"known": known} if name in LEARNING else {}
     made: Strategy = getattr(import_module(f".{module}", __package__), kind)(space, seed, effort, **options)

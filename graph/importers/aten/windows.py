@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ....tensor.build import compute
 from ....tensor.program import Tensor
-from ...functions import pooling, resize, sampling
+from ...functions import pool_gradients, pooling, resize, sampling
 from ...functions.convolution import spread
 from ...functions.function import NotCovered, axis_of, function
 from ...functions.shape import unsqueeze
@@ -31,6 +31,48 @@ def _max_pool(rank: int) -> Callable[..., Tensor]:
     return convert
 
 
+def _max_pool_places(rank: int) -> Callable[..., tuple[Tensor, Tensor]]:
+    def convert(
+        x: Tensor,
+        kernel_size: Sizes,
+        stride: Sizes = (),
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        steps = spread(stride, rank) if stride else None
+        kernel, around = spread(kernel_size, rank), spread(padding, rank)
+        return pool_gradients.max_pool_with_places(x, kernel, steps, around, dilation, ceil_mode)
+
+    return convert
+
+
+def _max_pool_backward(rank: int) -> Callable[..., Tensor]:
+    def convert(
+        gradient: Tensor, x: Tensor, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool,
+        places: Tensor,
+    ) -> Tensor:  # fmt: skip
+        steps = spread(stride, rank) if stride else None
+        kernel, around = spread(kernel_size, rank), spread(padding, rank)
+        return pool_gradients.max_pool_gradient(gradient, x, places, kernel, steps, around, dilation, ceil_mode)
+
+    return convert
+
+
+def _avg_pool_backward(rank: int) -> Callable[..., Tensor]:
+    def convert(
+        gradient: Tensor, x: Tensor, kernel_size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
+        count_include_pad: bool, divisor_override: int | None,
+    ) -> Tensor:  # fmt: skip
+        steps = spread(stride, rank) if stride else None
+        kernel, around = spread(kernel_size, rank), spread(padding, rank)
+        return pool_gradients.avg_pool_gradient(
+            gradient, x, kernel, steps, around, ceil_mode, count_include_pad, divisor_override
+        )
+
+    return convert
+
+
 def _avg_pool(rank: int) -> Callable[..., Tensor]:
     def convert(
         x: Tensor, kernel_size: Sizes, stride: Sizes = (), padding: Sizes = 0, ceil_mode: bool = False,
@@ -47,10 +89,10 @@ def _register() -> None:
     for rank in (1, 2, 3):
         pool = _max_pool(rank)
         CONVERTERS[f"max_pool{rank}d.default"] = pool
-        CONVERTERS[f"max_pool{rank}d_with_indices.default"] = lambda *args, pool=pool, **options: (
-            pool(*args, **options),
-            Missing("the places of greatest elements of windows"),
-        )
+        CONVERTERS[f"max_pool{rank}d_with_indices.default"] = _max_pool_places(rank)
+        CONVERTERS[f"max_pool{rank}d_with_indices_backward.default"] = _max_pool_backward(rank)
+        CONVERTERS[f"avg_pool{rank}d_backward.default"] = _avg_pool_backward(rank)
+        CONVERTERS[f"_adaptive_avg_pool{rank}d_backward.default"] = pool_gradients.adaptive_avg_pool_gradient
         CONVERTERS[f"avg_pool{rank}d.default"] = _avg_pool(rank)
         CONVERTERS[f"adaptive_avg_pool{rank}d.default"] = lambda x, size, rank=rank: pooling.adaptive_avg_pool(
             x, _to(x, size, rank)

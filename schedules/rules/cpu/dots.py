@@ -13,6 +13,8 @@ from math import prod
 from ....targets.matrix_instructions import MatrixInstruction, vector_instruction
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.dot_words import can_dot, dot_of_stage, is_packed
+from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
+from ....tensor.rewrites.registry import apply_rewrite
 from ...access import depends, output_stride
 from ...prepared import constant_tensors
 from ...schedule import Schedule
@@ -41,14 +43,30 @@ class Found:
 def _prepare(s: Schedule, decided: Decided) -> Decided:
     if decided.instructions and _next(s, decided.instructions) and s.variant("dots", [True, False]):
         while (found := _next(s, decided.instructions)) is not None:
-            s.rewrite(found.rewrite, **found.arguments)
+            name, arguments = found
+            s.rewrite(name, **arguments)
     return decided
 
 
-def _next(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> Found | None:
-    """Returns the next stage that the target has an instruction for."""
-    found = (dot_for(s.program, stage, instructions) for stage in s.program.stages)
-    return next((one for one in found if one is not None and s.allows(one.rewrite)), None)
+def _next(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> tuple[str, dict[str, str]] | None:
+    """Returns the next rewrite. A stage that reads its data under guards gets a border for them first."""
+    for stage in s.program.stages:
+        found = dot_for(s.program, stage, instructions)
+        if found is not None and s.allows(found.rewrite):
+            return found.rewrite, found.arguments
+        for arguments in _borders(s.program, stage):
+            padded = apply_rewrite(s.program, "pad_reads", arguments)
+            found = dot_for(padded, padded.stage(stage.name), instructions)
+            if found is not None and s.allows(found.rewrite):
+                return "pad_reads", arguments
+    return None
+
+
+def _borders(program: Program, stage: Stage) -> list[dict[str, str]]:
+    """Returns how the tensors that a sum reads under guards would get a border."""
+    tensors = dict.fromkeys(read.tensor for read in stage.reads()) if stage.combiner == "sum" else {}
+    guarded = [tensor for tensor in tensors if guarded_reads(stage, tensor) and can_pad_reads(program, stage, tensor)]
+    return [{"stage": stage.name, "tensor": tensor} for tensor in guarded]
 
 
 def dot_for(program: Program, stage: Stage, instructions: tuple[MatrixInstruction, ...]) -> Found | None:

@@ -19,7 +19,7 @@ from ....tensor.rewrites.registry import apply_rewrite
 from ...access import identity_read, is_anchor, reads_of
 from ...inlining import can_inline, inline_stages
 from ...schedule import LoopHandle, Schedule
-from ..row_groups import row_axes
+from ..row_groups import RowAxes, row_members
 from ..rule import Decided, Rule
 from .fold import common_axes
 from .rows import run_row_blocks
@@ -101,22 +101,14 @@ def online_of(program: Program) -> Online | None:
 
 def _members(program: Program, fold: Stage) -> list[str]:
     """Returns the stages of which each step of the fold needs other values, those of one row for a row."""
-    common = common_axes(fold)
-    rows: dict[str, tuple[str | None, ...]] = {fold.name: common}
     moved = {fold.name: {fold.reduction[0].name}}  # axes along which a stage moves from step to step
-    members: list[str] = []
-    for stage in reversed(program.stages[: program.stages.index(fold)]):
-        readers = program.consumers[stage.name]
-        if stage.name in program.outputs or stage.fold is not None or not readers:
-            continue
-        if any(reader.name not in rows for reader in readers):
-            continue
-        own = row_axes(program, stage, rows, len(common))
-        axes = [_moved(stage, reader, moved[reader.name]) for reader in readers]
-        if own is not None and all(axes):
-            rows[stage.name], moved[stage.name] = own, set().union(*axes)
-            members.append(stage.name)
-    return members
+
+    def may(stage: Stage, own: RowAxes) -> bool:
+        axes = [_moved(stage, reader, moved[reader.name]) for reader in program.consumers[stage.name]]
+        moved[stage.name] = set().union(*axes)
+        return all(axes)
+
+    return row_members(program, fold, common_axes(fold), may)
 
 
 def _moved(stage: Stage, reader: Stage, moving: set[str]) -> set[str]:

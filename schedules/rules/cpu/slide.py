@@ -21,12 +21,13 @@ from math import prod
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
-from ...access import finished, identity_read, is_anchor, output_stride
+from ...access import element_stride, finished, identity_read, is_anchor, output_stride, plain_dimension
 from ...extents import Extent, ceildiv
+from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
-from ..rule import Decided, Rule, keeping, rewriting
+from ..rule import Rule, finishing, keeping, rewriting, scheduling
 from .exceptional import exceptional_checks
-from .window import is_shifted, shifting_axes, slides
+from .window import is_shifted, pieces_of, shifting_axes, slides
 
 POINTS_AT_MOST = 64  # of a window that is written out
 ROWS_AT_MOST = 16
@@ -85,15 +86,7 @@ def _has_border(program: Program, stage: Stage) -> bool:
 
 def _pieces_of_slides(program: Program) -> frozenset[str]:
     """Returns the pointwise stages that make the data of one sliding window and nothing else."""
-    found = set()
-    for stage in program.stages:
-        slide = slide_of(program, stage)
-        producer = None if slide is None else program.producers.get(slide.data.tensor)
-        if producer is None or producer.combiner is not None or producer.name in program.outputs:
-            continue
-        if len(program.consumers[producer.name]) == 1 and len(producer.tensors) == 1:
-            found.add(producer.name)
-    return frozenset(found)
+    return pieces_of(program, lambda stage: None if (slide := slide_of(program, stage)) is None else slide.data)
 
 
 def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
@@ -101,21 +94,6 @@ def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
     return finished(
         program, stage, taken, lambda read, p: identity_read(read, stage) and slide_of(program, p) is not None
     )
-
-
-def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
-    """Matches a stage that finishes a sliding reduction, or else one itself."""
-    slide = _finishes(program, stage, decided.taken)
-    if slide is not None:
-        return slide.name
-    return stage.name if slide_of(program, stage) is not None else None
-
-
-def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
-    """Schedules a sliding reduction and the pointwise stage that finishes it (or itself)."""
-    slide = slide_of(s.program, s.program.stage(name))
-    assert slide is not None
-    return _Sliding(s, root, name, slide).apply()
 
 
 class _Sliding:
@@ -162,6 +140,7 @@ class _Sliding:
         at = [*others, *outside, *blocks][-1] if others or outside or blocks else None
         if self.root != self.name:
             self._attach([*others, *outside, *blocks, *around, *inside][-1])
+        self._pack_coefficients()
         data = slide.data.tensor
         if data in _pieces_of_slides(s.program) and at is not None:
             taken.add(data)
@@ -200,6 +179,25 @@ class _Sliding:
         s.unroll(*sums[1::2], *rest, vectors[0])
         s.vectorize(vectors[1])
 
+    def _pack_coefficients(self) -> None:
+        """Puts what vectors would collect from many places in the order in which they read it, once or in its own nest."""
+        s, constants = self.s, constant_tensors(self.s.program)
+        reads = self.definition.reads()
+        for read in reads:
+            dimension = plain_dimension(read, self.slide.vector)
+            again = sum(other.tensor == read.tensor for other in reads) > 1
+            if read.tensor == self.slide.data.tensor or dimension is None or again:
+                continue
+            if element_stride(s.program, read, self.slide.vector) == 1:
+                continue
+            made = s.copy(read.tensor, self.name)
+            rest = [loop for n, loop in enumerate(made.loops) if n != dimension]
+            pieces = s.split(made.loops[dimension], self.lanes)
+            s.reorder(pieces[0], *rest, pieces[1])
+            if read.tensor not in constants:
+                s.parallel(pieces[0])
+            s.vectorize(pieces[1])
+
     def _piece(self, stage: StageHandle) -> None:
         """Copies the piece of the data that a block needs, in vectors."""
         loops = list(stage.loops)
@@ -208,5 +206,14 @@ class _Sliding:
         self.s.vectorize(pieces[-1])
 
 
-SLIDE = Rule("slide", rewriting(_rewrite), _matches, _apply)
+def _scheduled(s: Schedule, root: str, anchor: str, parts: Slide) -> set[str]:
+    return _Sliding(s, root, anchor, parts).apply()
+
+
+SLIDE = Rule(
+    "slide",
+    rewriting(_rewrite),
+    finishing(_finishes, slide_of),
+    scheduling(slide_of, _scheduled),
+)
 SLIDE_DATA = Rule("slide data", keeping(_pieces_of_slides))

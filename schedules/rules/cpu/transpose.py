@@ -13,6 +13,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ....tensor.dtype import DType, f32
+from ....tensor.expr import Read, Var
+from ....tensor.indices.forms import affine
 from ....tensor.program import Program, Stage
 from ...access import element_stride, output_stride, plain_dimension
 from ...extents import Extent, ceildiv
@@ -40,7 +42,7 @@ def crossing(program: Program, stage: Stage) -> Crossing | None:
     across: dict[str, str] = {}
     times = Counter(read.tensor for read in stage.reads())
     for read in stage.reads():
-        if times[read.tensor] > 1 or plain_dimension(read, vectors[0]) is None:
+        if times[read.tensor] > 1 or plain_dimension(read, vectors[0]) is None or not _is_placed(read):
             continue
         for name in wide:
             plain = name != vectors[0] and plain_dimension(read, name) is not None
@@ -50,6 +52,12 @@ def crossing(program: Program, stage: Stage) -> Crossing | None:
         return None
     most = Counter(across.values()).most_common(1)[0][0]
     return Crossing(vectors[0], most, tuple(tensor for tensor, name in across.items() if name == most))
+
+
+def _is_placed(read: Read) -> bool:
+    """Whether all indices are sums of axes. Where one is gathered, a quotient or a remainder, a square would hold all rows that
+    it may read, and registers cannot be looked up by a number that is not known when the code is written."""
+    return all(isinstance(term, Var) for index in read.indices for term, _ in affine(index).terms)
 
 
 def transpose(s: Schedule, stage: StageHandle, found: Crossing, few: bool = False) -> list[LoopHandle]:

@@ -28,9 +28,9 @@ RIGHT = [T, U, V]
 
 
 def test_what_is_right_passes() -> None:
-    check_calls(PROGRAM, RIGHT, ALIASES)
-    check_calls(PROGRAM, [T, V, FLAT, U], {})
-    check_calls(PROGRAM, [constant(T, "w", False), U, V], ALIASES)  # which is read where it is
+    check_calls(PROGRAM, RIGHT, ALIASES, {})
+    check_calls(PROGRAM, [T, V, FLAT, U], {}, {})
+    check_calls(PROGRAM, [constant(T, "w", False), U, V], ALIASES, {})  # which is read where it is
 
 
 def constant(kernel: Program, name: str, is_constant: bool) -> Program:
@@ -39,6 +39,29 @@ def constant(kernel: Program, name: str, is_constant: bool) -> Program:
         kernel,
         inputs=tuple(Input(i.tensor, is_constant if i.tensor.name == name else i.constant) for i in kernel.inputs),
     )
+
+
+def test_parts_are_written_once_and_all_of_them_before_the_whole_is_read() -> None:
+    program = ts.parse("""
+        input x: f32[16]
+        a[i: 16] = x[i] + 1
+        b[i: 16] = x[i] * 2
+        c[i: 32] = select(i < 16, a[i], b[i - 16])
+        y[i: 32] = c[31 - i]
+        return y
+    """)
+    a, b, _, y = cut(program)
+    right = {"a": ("c", 0), "b": ("c", 64)}
+    check_calls(program, [a, b, y], {}, right)
+    for kernels, inside, said in (
+        ([a, y, b], right, "kernel 1 reads c, which is not computed yet"),
+        ([a, b, y], {"a": ("c", 0), "b": ("c", 0)}, "kernels 0 and 1 both write b"),
+        ([a, b, y], {"a": ("c", 0), "b": ("c", 128)}, "b lies at byte 128 of c, which has 128"),
+        ([a, b, y], {"a": ("c", 0), "b": ("y", 64)}, "one of them is an argument"),
+        ([a, b, y], {"a": ("c", 0), "b": ("a", 0)}, "no tensor with memory of its own"),
+    ):
+        with pytest.raises(InternalError, match=said):
+            check_calls(program, kernels, {}, inside)
 
 
 OTHER = ts.parse("input t: f32[6, 4]\nv[i: 4] = max[j: 6](t[j, i])\nreturn v")
@@ -66,11 +89,11 @@ INTO_A = ts.parse("input t: f32[4, 6]\na[i: 4, j: 6] = t[i, j] * 2\nreturn a")
 )
 def test_every_fault_is_named(kernels: Sequence[Program], aliases: dict[str, str], said: str) -> None:
     with pytest.raises(InternalError, match=said):
-        check_calls(PROGRAM, kernels, aliases)
+        check_calls(PROGRAM, kernels, aliases, {})
 
 
 def test_an_output_that_is_a_constant_is_refused() -> None:
     """Constants have no memory while a model runs."""
     program = ts.parse("constant w: f32[6]\nu[i: 6] = w[i]\nreturn u")
     with pytest.raises(InternalError, match="the output u is not written"):
-        check_calls(program, [], {"u": "w"})
+        check_calls(program, [], {"u": "w"}, {})

@@ -146,3 +146,15 @@ def test_a_window_is_a_kernel_of_its_own_and_reads_what_is_computed_once() -> No
         return y
     """)
     assert groups(program) == [{"a"}, {"d", "b"}, {"m", "y"}]
+
+
+def test_what_is_put_together_is_not_chosen_anew_for_each_point_of_a_window() -> None:
+    program = text("""
+        input x: f32[16, 9, 9]
+        input y: f32[8, 9, 9]
+        both[c: 24, p: 9, q: 9] = select(c < 16, x[c, p, q], y[c - 16, p, q])
+        m[c: 24, p: 4, q: 4] = max[r: 3, s: 3](both[c, p * 2 + r, q * 2 + s])
+        return m
+    """)
+    kernels = partition(program).kernels
+    assert all(len(stage.reads()) == 1 for kernel in kernels for stage in kernel.stages if stage.reduction)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import tilesmith as ts
 from helpers.random_programs import MORE_KINDS, programs
+from tilesmith.graph.executor.check import check_calls
 from tilesmith.graph.partition.partition import Partition, partition
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import bounded, evaluate
@@ -15,17 +18,34 @@ from tilesmith.tensor.program import Program
 
 
 def run(found: Partition, inputs: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-    """The outputs, by the oracle on one kernel after another. KeyError where a kernel reads what is not computed yet."""
-    memory = {item.tensor.name: array for item, array in zip(found.program.inputs, inputs, strict=True)}
+    """The outputs, by the oracle on one kernel after another, in memory that knows what was written."""
+    check_calls(found.program, found.kernels, found.aliases, found.inside)
+    tensors = found.program.tensors
+    memory: dict[str, np.ndarray] = {}
+    written: dict[str, np.ndarray] = {}
+
+    def view(name: str, among: dict[str, np.ndarray]) -> np.ndarray:
+        own = found.aliases.get(name, name)
+        of, start = found.inside.get(own, (own, 0))
+        if of not in memory:
+            memory[of] = np.zeros(math.prod(tensors[of].shape), tensors[of].dtype.numpy)
+            written[of] = np.zeros(memory[of].shape, bool)
+        first, count = start // memory[of].itemsize, math.prod(tensors[name].shape)
+        return among[of][first : first + count].reshape(tensors[name].shape)
+
+    def write(name: str, value: np.ndarray) -> None:
+        place = view(name, memory)
+        assert not view(name, written).any(), f"{name} is written twice"
+        place[...], view(name, written)[...] = value, True
+
+    for item, array in zip(found.program.inputs, inputs, strict=True):
+        write(item.tensor.name, array)
     for kernel in found.kernels:
-        operands = []
-        for item in kernel.inputs:
-            source = memory[found.aliases.get(item.tensor.name, item.tensor.name)]
-            operands.append(source.reshape(item.tensor.shape))
+        operands = [view(item.tensor.name, memory).copy() for item in kernel.inputs]
+        assert all(view(item.tensor.name, written).all() for item in kernel.inputs), "read before it is computed"
         for name, value in zip(kernel.outputs, evaluate(kernel, operands), strict=True):
-            assert name not in memory
-            memory[name] = value.astype(kernel.tensors[name].dtype.numpy)
-    return [memory[name] for name in found.program.outputs]
+            write(name, value.astype(kernel.tensors[name].dtype.numpy))
+    return [view(name, memory) for name in found.program.outputs]
 
 
 @given(program=programs(max_stages=8, dtypes=("f64", "i32"), kinds=MORE_KINDS))

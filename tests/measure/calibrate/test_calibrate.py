@@ -180,7 +180,8 @@ def test_ceilings_are_measured_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
     def fake(target: object, threads: int) -> Ceilings:
         calls.append(threads)
-        return Ceilings({"f32": 1e9 * threads, MATRIX: 8e9}, ((1 << 14, 1e9),), threads)
+        usual = default_ceilings(HOST, threads).flops
+        return Ceilings({**usual, "f32": 1e9 * threads, MATRIX: 8e9}, ((1 << 14, 1e9),), threads)
 
     monkeypatch.setattr(calibrate, "_in_child", fake)
     assert calibrate.known_ceilings(HOST, 1) == default_ceilings(HOST, 1) and calls == []
@@ -192,6 +193,9 @@ def test_ceilings_are_measured_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     path.write_text("{ half a fi")
     assert calibrate.ceilings(HOST, 1) == one and calls == [1, 2, 1]
     assert Ceilings.from_json(path.read_text()) == one
+    path.write_text(Ceilings({"f32": 2e9}, ((1 << 14, 1e9),), 1).to_json())  # as an older version kept it
+    found, usual = calibrate.ceilings(HOST, 1), default_ceilings(HOST, 1).flops
+    assert set(found.flops) == set(usual) and found.flops["i32"] == pytest.approx(2e9 * usual["i32"] / usual["f32"])
 
 
 def test_a_child_measures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from helpers.emission.loops import HOST
 from helpers.lowering.derived import assert_runs, body_of, some_configs
 from helpers.lowering.truth import check_case
 from tilesmith.schedules.auto import derive
+from tilesmith.schedules.loops import LoopKind
 from tilesmith.schedules.rules.cpu.slide import slide_of
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
@@ -23,6 +24,22 @@ PROGRAMS: dict[str, Program] = {
     "depthwise nhwc": ops.depthwise_conv2d(1, 5, 6, 7, padding=1, layout="nhwc", constants=("W",)),
     "depthwise strided": ops.depthwise_conv2d(2, 2, 9, 11, kernel=5, stride=2, padding=2),
     "depthwise strided nhwc": ops.depthwise_conv2d(1, 18, 7, 6, stride=2, padding=1, layout="nhwc"),
+    "depthwise by channels": parse(
+        """
+input x: f32[9, 8, 19]
+constant w: f32[19, 3, 3]
+input b: f32[19]
+y[p: 7, q: 6, c: 19] = sum[r: 3, s: 3](x[p + r, q + s, c] * w[c, r, s])
+z[p: 7, q: 6, c: 19] = max(y[p, q, c] + b[c], 0)
+return z"""
+    ),
+    "coefficients of a call": parse(
+        """
+input x: f32[9, 8, 19]
+input w: f32[19, 3, 3]
+y[p: 7, q: 6, c: 19] = sum[r: 3, s: 3](x[p + r, q + s, c] * w[c, r, s])
+return y"""
+    ),
     "max": ops.max_pool2d(1, 3, 9, 12, kernel=3, stride=2, padding=1),
     "mean": ops.avg_pool2d(1, 4, 6, 10, kernel=2),
     "mean over three": ops.avg_pool1d(2, 3, 40, kernel=3, stride=3),
@@ -55,3 +72,19 @@ def test_a_border_is_written_or_asked_for() -> None:
     program = body_of(PROGRAMS["depthwise nchw"])
     written, asked = derive(program)[1:]
     assert [len(sketch.rewritten(program).stages) for sketch in (written, asked)] == [2, 1]
+
+
+@pytest.mark.parametrize("name", ["depthwise by channels", "coefficients of a call"])
+def test_coefficients_lie_in_the_order_in_which_vectors_read_them(name: str) -> None:
+    program = body_of(PROGRAMS[name])
+    (sketch,) = derive(program)[1:]
+    tree = sketch.apply(program, HOST, some_configs(program, sketch, 1)[0])
+    copies = [stage for stage in tree.program.stages if any(read.tensor == "x1" for read in stage.reads())]
+    assert len(copies) == 1 and copies[0].combiner is None
+    assert tree.by_stage[copies[0].name].loops[-1].kind is LoopKind.VECTOR
+
+
+def test_coefficients_that_vectors_read_as_they_lie_are_read_there() -> None:
+    program = body_of(PROGRAMS["depthwise nhwc"])
+    for sketch in derive(program)[1:]:
+        assert all(step.op != "copy" for step in sketch.steps)

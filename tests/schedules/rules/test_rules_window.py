@@ -12,6 +12,7 @@ from helpers.lowering.truth import check_case
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.loops import Scope
 from tilesmith.schedules.plan.stage import plan_of
+from tilesmith.schedules.rules.cpu import window
 from tilesmith.schedules.space import config
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
@@ -65,6 +66,36 @@ def test_windows_are_counted_and_run(name: str) -> None:
         assert any(check_case(program, sketch, NARROW, Random(seed), 9000) for seed in range(8)), sketch.title
         for values in some_configs(program, sketch, 1):
             assert_runs(program, sketch.apply(program, HOST, values), number)
+
+
+def orders_of_weights(channels: int) -> dict[str, list[str]]:
+    """By where the windows are: the axes of the packed weights from the outermost loop in."""
+    program = body_of(ops.conv2d(1, channels, 7, 7, channels, padding=1, constants=("W",)))
+    found = {}
+    for sketch in derive(program):
+        if "windows innermost" in sketch.title:
+            arm = sketch.arm(program, HOST)
+            tree = sketch.apply(program, HOST, config(arm, arm.default))
+            (copy,) = [s for s in tree.stages if s.copies is not None and len(s.loops) == 6]
+            found[sketch.title.partition("innermost=")[2].rstrip(")")] = [loop.axis for loop in copy.loops]
+    return found
+
+
+def test_weights_from_afar_lie_in_the_order_of_reading() -> None:
+    near, far = orders_of_weights(64), orders_of_weights(384)
+    usual, reading = ["a0", "a1", "a2", "a3", "a0", "a0"], ["a0", "a2", "a3", "a1", "a0", "a0"]
+    assert near == {"false": usual, "true": usual}
+    assert far == {"false": reading, "true": usual}
+
+
+@pytest.mark.parametrize("constants", [("W",), ()])
+def test_weights_in_the_order_of_reading_run(constants: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "BEYOND", 0)
+    for layout in ("nchw", "nhwc"):
+        program = body_of(ops.conv2d(1, 3, 5, 7, 11, padding=1, layout=layout, constants=constants))
+        for number, sketch in enumerate(derive(program)[1:]):
+            for values in some_configs(program, sketch, 1):
+                assert_runs(program, sketch.apply(program, HOST, values), number)
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])

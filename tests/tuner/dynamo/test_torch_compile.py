@@ -112,7 +112,7 @@ def test_gradients_are_those_of_eager(make: Any, shape: tuple[int, ...], capfd: 
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
     said = capfd.readouterr().err
     assert said.count("parts are compiled") == 2 and "0 parts" not in said
-    assert ("convolution_backward" in said) == (make is convolutions)
+    assert "stays in torch" not in said
 
 
 def test_a_part_that_cannot_be_compiled_runs_in_torch(

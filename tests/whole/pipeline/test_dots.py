@@ -86,6 +86,23 @@ PROGRAMS = {
         Y[p: 7, q: 19, o: 24] = sum[r: 3, s: 3, c: 32](i32(X[p + r, q + s, c]) * i32(W[r, s, c, o]))
         return Y
         """,
+    "window with a border": """
+        input X: i8[32, 9, 21]
+        constant W: i8[24, 32, 3, 3]
+        Y[o: 24, p: 9, q: 21] = sum[c: 32, r: 3, s: 3](
+            i32(select(p + r >= 1 and p + r < 10 and q + s >= 1 and q + s < 22, X[c, p + r - 1, q + s - 1], 0))
+            * i32(W[o, c, r, s]))
+        return Y
+        """,
+    "bf16 window with a border, channels last": """
+        input X: bf16[9, 21, 32]
+        constant W: bf16[3, 3, 32, 24]
+        Y[p: 9, q: 21, o: 24] = sum[r: 3, s: 3, c: 32](
+            f32(select(p + r >= 1 and p + r < 10 and q + s >= 1 and q + s < 22, X[p + r - 1, q + s - 1, c], 0))
+            * f32(W[r, s, c, o]))
+        Z[p: 9, q: 21, o: 24] = bf16(max(Y[p, q, o], 0))
+        return Z
+        """,
     "window with signs": """
         input X: i8[32, 9, 37]
         constant W: i8[24, 32, 3, 3]

@@ -1,0 +1,24 @@
+"""The rewrites of whole programs, in the order in which they are done before a program is cut into kernels.
+
+Each takes time linear in the number of stages, keeps inputs and outputs as they are, and computes the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ...tensor.program import Program
+from .common import common_stages
+from .needed import needed_stages
+
+GRAPH_REWRITES: Mapping[str, Callable[[Program], Program]] = {
+    "needed stages": needed_stages,
+    "common stages": common_stages,
+}
+
+
+def rewritten(program: Program) -> Program:
+    """The program after all rewrites."""
+    for rewrite in GRAPH_REWRITES.values():
+        program = rewrite(program)
+    return program

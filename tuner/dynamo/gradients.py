@@ -1,0 +1,76 @@
+"""Gradients that torch does not take apart: those of convolutions are convolutions again.
+
+    y[n, o, p] = sum over c, r of x[n, c, p * stride + r * dilation - padding] * w[o, c, r]
+
+The gradient of x is a transposed convolution of that of y. That of w is a convolution too, in which images and channels have
+changed places, and so have stride and dilation: the gradient of y slides over x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...graph.importers.torch_export import torch_module
+
+
+def gradients() -> dict[Any, Callable[..., Any]]:
+    """Operators and functions of torch tensors that they are made of here."""
+    return {torch_module().ops.aten.convolution_backward.default: convolution_backward}
+
+
+def convolution_backward(
+    gradient: Any, x: Any, weight: Any, bias_sizes: Sequence[int] | None, stride: Sequence[int],
+    padding: Sequence[int], dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """The gradients of a convolution's image, weights and bias; None for those that nobody asks for."""
+    rank = weight.dim() - 2
+    steps, around, gaps = (_spread(numbers, rank) for numbers in (stride, padding, dilation))
+    of_image = of_weight = of_bias = None
+    if output_mask[0]:
+        of_image = _of_image(gradient, x, weight, steps, around, gaps, groups, transposed=transposed)
+    if output_mask[1]:
+        image, sliding = (gradient, x) if transposed else (x, gradient)
+        of_weight = _of_weight(image, sliding, weight, steps, around, gaps, groups)
+    if output_mask[2]:
+        of_bias = gradient.sum([0, *range(2, rank + 2)])
+    return of_image, of_weight, of_bias
+
+
+def _spread(numbers: Sequence[int], rank: int) -> list[int]:
+    return list(numbers) * rank if len(numbers) == 1 else list(numbers)
+
+
+def _of_image(
+    gradient: Any, x: Any, weight: Any, stride: list[int], padding: list[int], dilation: list[int], groups: int,
+    *, transposed: bool,
+) -> Any:  # fmt: skip
+    convolution = torch_module().ops.aten.convolution.default
+    more = [0] * len(stride)
+    if not transposed:  # what the last window did not reach has to come back
+        more = [
+            size - ((count - 1) * s - 2 * p + d * (kernel - 1) + 1)
+            for size, count, kernel, s, p, d in zip(
+                x.shape[2:], gradient.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True
+            )
+        ]
+    return convolution(gradient, weight, None, stride, padding, dilation, not transposed, more, groups)
+
+
+def _of_weight(
+    image: Any, sliding: Any, weight: Any, stride: list[int], padding: list[int], dilation: list[int], groups: int
+) -> Any:
+    """The gradient of weights [o, c / groups, ...] of a convolution that makes of `image` what has the gradient `sliding`."""
+    batch, sizes, windows = image.shape[0], image.shape[2:], sliding.shape[2:]
+    channels, outputs = image.shape[1] // groups, sliding.shape[1] // groups
+    # Groups side by side, each with the images of the batch as its channels.
+    images = image.reshape(batch, groups, channels, *sizes).permute(2, 1, 0, *range(3, 3 + len(sizes)))
+    slides = sliding.reshape(batch, groups, outputs, *windows).permute(1, 2, 0, *range(3, 3 + len(sizes)))
+    found = torch_module().ops.aten.convolution.default(
+        images.reshape(channels, groups * batch, *sizes), slides.reshape(groups * outputs, batch, *windows),
+        None, dilation, padding, stride, False, [0] * len(stride), groups,
+    )  # fmt: skip
+    for axis, size in enumerate(weight.shape[2:], 2):  # behind stand windows that the stride left out
+        found = found.narrow(axis, 0, size)
+    return found.transpose(0, 1)
