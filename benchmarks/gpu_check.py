@@ -36,7 +36,7 @@ from tilesmith.schedules.space import Candidate
 from tilesmith.schedules.space_ops import defaults, sample
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings
-from tilesmith.targets.nvidia import gpus, own_target
+from tilesmith.targets.cuda.devices import gpus, own_target
 from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.program import Program

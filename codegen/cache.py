@@ -10,16 +10,19 @@ from pathlib import Path
 
 from ..common.kept_files import KeptFiles, key_of
 from .artifact import Artifact, BufferSpec, Launch
+from .emulator.layout import STRUCTS
 from .stored import from_bytes, to_bytes
 
 _FORMAT = b"artifact 2\n"
-_LAYOUT = " ".join(f"{kind.__name__}({', '.join(kind.__slots__)})" for kind in (Artifact, BufferSpec, Launch))
+_ARTIFACT = " ".join(f"{kind.__name__}({', '.join(kind.__slots__)})" for kind in (Artifact, BufferSpec, Launch))
+_LAYOUT = f"{_ARTIFACT}\n{STRUCTS}"
 
 
 def artifact_key(program: str, sketch: str, config: str, target: str, threads: int, builder: str) -> str:
     """64 hexadecimal digits. The arguments are canonical texts; `builder` is codegen.cpu.builder_version().
 
-    The fields of an artifact are part of it: a version with others of them finds nothing of this one.
+    The fields of an artifact are part of it, and of what emulated kernels share with the emulator: a version with others of
+    them finds nothing of this one.
     """
     return key_of(program, sketch, config, target, str(threads), builder, _LAYOUT)
 

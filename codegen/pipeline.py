@@ -2,8 +2,8 @@
 
     program, sketch, config  --apply-->  loop tree  --lower-->  loop IR  --emit-->  LLVM IR  --compile-->  Artifact
 
-What is done from the loop tree on stands in one list for each backend: PROCESSOR, GPU, EMULATOR, to be read from top to bottom.
-`build` follows it.
+What is done from the loop tree on stands in one list for each kind of backend, to be read from top to bottom: PROCESSOR, GPU,
+EMULATOR. `build` follows it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..tensor.program import Program, Tensor
 from ..tensor.text.parse import parse
 from .artifact import Artifact, BufferSpec
 from .backends.cpu import assemble
-from .backends.nvptx import assemble_kernels
+from .backends.gpu import assemble_kernels
 from .code_size import check_size
 from .emulator.kernels import compile_emulated
 from .ir.loop_ir import LoopProgram
@@ -67,7 +67,7 @@ def _keep_small_serial(loops: LoopProgram, of: PassContext) -> LoopProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class Steps:
     """Leads from a loop tree to machine code, for one kind of target. The fields stand in the order in which things are
     done."""
 
@@ -79,7 +79,7 @@ class Backend:
     ]  # runs `nest`, writes LLVM IR, compiles it
 
 
-PROCESSOR = Backend(
+PROCESSOR = Steps(
     lower=lower,
     program=(
         _whole_ranges,  # loops are cut where a condition on indices begins to fail, if conditions end loops at all
@@ -98,7 +98,7 @@ PROCESSOR = Backend(
     code=assemble,
 )
 
-GPU = Backend(
+GPU = Steps(
     lower=lower,
     program=(),
     nest=(
@@ -106,7 +106,7 @@ GPU = Backend(
         reciprocals,
         lift_branches,
     ),
-    # emit/gpu/ writes LLVM IR, LLVM's passes are LLVM_PASSES of the backend, LLVM emits PTX
+    # emit/gpu/ writes LLVM IR, LLVM's passes are LLVM_PASSES of the backend, LLVM emits PTX or an object
     code=assemble_kernels,
 )
 
@@ -117,11 +117,12 @@ EMULATOR = replace(
 )
 
 
-def backend(target: Target) -> Backend:
+PASSES = {"processor": PROCESSOR, "gpu": GPU}  # by the name that a backend has for its own
+
+
+def steps_of(target: Target) -> Steps:
     """Says which list a target follows."""
-    if target.kind != "cuda":
-        return PROCESSOR
-    return EMULATOR if target.is_emulator else GPU
+    return EMULATOR if target.is_emulator else PASSES[target.backend.passes]
 
 
 def loop_tree(program: Program, sketch: Sketch, config: Mapping[str, Value], target: Target) -> LoopTree:
@@ -146,7 +147,7 @@ def loop_program(
 
 def loop_ir(tree: LoopTree, target: Target, threads: int = 1, name: str = "kernel") -> LoopProgram:
     """The loop IR of a loop tree, as people are shown it. ScheduleError: a schedule that has no code yet."""
-    steps = backend(target)
+    steps = steps_of(target)
     plan = planned(tree, target)
     loops = verified(steps.lower(tree, target, name, plan), "after lowering")
     return run_passes(loops, steps.program, PassContext(plan, target, threads))
@@ -154,7 +155,7 @@ def loop_ir(tree: LoopTree, target: Target, threads: int = 1, name: str = "kerne
 
 def assembled(loops: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
     """Loop IR as an artifact: an object file, PTX for a GPU, or what the emulator runs in its place."""
-    steps = backend(target)
+    steps = steps_of(target)
     return steps.code(loops, target, threads, steps.nest, texts)
 
 

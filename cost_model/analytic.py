@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ..schedules.loops import LoopTree
 from ..schedules.plan.stage import Plan
+from ..targets.backend import FUSED
 from ..targets.ceilings import LOADED, MATRIX, OWN_PAST, PAST, VISITED, Ceilings, Curve
 from ..targets.matrix_instructions import MATRIX_INSTRUCTIONS, MatrixInstruction
 from ..targets.target import Target
@@ -87,7 +88,7 @@ def predict(tree: LoopTree, target: Target, threads: int, ceilings: Ceilings, co
 
     The ceilings must be for the same number of threads. TypeError for a tree whose extents are still symbolic.
     """
-    if target.kind == "cuda":
+    if target.is_gpu:
         return predict_gpu(tree, target, ceilings, count)
 
     def walk(part: LoopTree, plan: Plan, rows: int) -> NDArray[np.float64]:
@@ -243,8 +244,7 @@ def _per_cycle(ports: int, width: Value) -> Value:
 
 def clock_of(target: Target, ceilings: Ceilings) -> float:
     """Cycles per second and core, from the fastest arithmetic that was seen."""
-    fused = target.kind != "x86" or "fma" in target.features
-    lanes = target.vector_bits / 32 * target.fma_ports * (2 if fused else 1)
+    lanes = target.vector_bits / 32 * target.fma_ports * (2 if target.has(FUSED) else 1)
     return ceilings.flops["f32"] / (ceilings.threads * lanes)
 
 

@@ -50,7 +50,7 @@ def features(tree: LoopTree, target: Target, threads: int, count: int) -> NDArra
     Their names: FEATURE_NAMES, on a GPU GPU_FEATURE_NAMES (gpu/features.py).
     TypeError for a tree whose extents are still symbolic.
     """
-    if target.kind == "cuda":
+    if target.is_gpu:
         return gpu_features(tree, target, count)
 
     def walk(part: LoopTree, plan: Plan, rows: int) -> NDArray[np.float32]:

@@ -21,9 +21,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import ArgumentError
-from ..runtime.devices.choose import device_name
+from ..runtime.devices.choose import CPU, device_name
 from ..targets.host import usable_cores
-from ..targets.target import parse_target
+from ..targets.target import names_gpu, parse_target
 from .given import keep
 from .process.builder import Built
 from .process.builders import DEPTH, Builders
@@ -341,7 +341,7 @@ def _threads_of(timer: Station) -> int:
 
 
 def _device_of(target: str) -> str:
-    return device_name(parse_target(target)) if target.startswith("cuda") else "cpu"
+    return device_name(parse_target(target)) if names_gpu(target) else CPU
 
 
 def _wears_out(answer: Any) -> bool:

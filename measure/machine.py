@@ -8,8 +8,8 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from ..targets.backend import Gpu
 from ..targets.host import host_caches, host_features, online_cpus, physical_cores, usable_cores
-from ..targets.nvidia import Gpu, gpus, needs_gpu
 from ..targets.target import Target
 
 _MODEL_LINES = ("vendor_id", "cpu family", "model", "stepping", "model name", "CPU implementer", "CPU part")
@@ -39,7 +39,8 @@ def gpu_identity(gpu: Gpu) -> str:
 
 def identity_for(target: Target) -> str:
     """The identity of what runs kernels for a target here: the first GPU that this process may use, or the machine."""
-    found = gpus() if needs_gpu(target) else ()
+    devices = target.backend.devices
+    found = devices.found() if target.needs_device and devices is not None else ()
     return gpu_identity(found[0]) if found else machine_identity()
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..codegen.artifact import Artifact
 from ..common.errors import ArgumentError
+from ..targets.target import parse_target
 from ..tensor.dtype import DTYPES
 from ..tensor.oracle.random_inputs import random_array, random_inputs
 from ..tensor.text.parse import parse
@@ -23,11 +24,17 @@ from .foreign import Give, giver, made_like
 from .streams import launch_stream
 
 STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
-GPU_STAGES = ("program", "sketch", "outline", "loops", "llvm", "ptx", "sass")
+_ON_ALL = STAGES[:-1]
 _ROUNDS = 9
 _ROUND_SECONDS = 0.02
 _COLD_CALLS = 200
 _PROFILED = 10  # runs of a model, of which the first counts nothing
+
+
+def stages_of(artifact: Artifact) -> tuple[str, ...]:
+    """The stages of which a kernel has a text: STAGES, and on a GPU what its backend has instead of the last."""
+    emission = parse_target(artifact.target).backend.emission
+    return STAGES if emission is None else (*_ON_ALL, emission.text, *emission.more)
 
 
 class Kernel:
@@ -47,7 +54,7 @@ class Kernel:
         artifact: what to run.
         constants: the values of the program's constants, in its order or by name.
         provenance: where the configuration comes from (which record, which tier); kept for people to see.
-        texts: called with a stage of STAGES for a text that the artifact did not keep.
+        texts: called with one of `stages_of` the artifact for a text that the artifact did not keep.
         profiler: called with the seconds of each call of a run for what `profile` gives.
         kept: of a kernel that was pickled: takes the place of the constants.
         device: where to run; by default this machine's processors, its first GPU, or the emulator, as the artifact needs.
@@ -160,8 +167,8 @@ class Kernel:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def text(self, stage: str) -> str:
-        """The program at a stage: one of STAGES, on a GPU of GPU_STAGES. Errors: ArgumentError."""
-        stages = STAGES if self.artifact.format == "object" else GPU_STAGES
+        """The program at a stage: one of `stages_of` the artifact. Errors: ArgumentError."""
+        stages = stages_of(self.artifact)
         if stage not in stages:
             raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(stages))
         kept = self.artifact.texts.get(stage)

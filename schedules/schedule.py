@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ..common.errors import ScheduleError, TemplateError, TilesmithError
+from ..targets.backend import Multiprocessor
 from ..tensor.accuracy import Accuracy
 from ..tensor.dtype import DType
 from ..tensor.program import Program
@@ -40,9 +41,16 @@ Template = Callable[["Schedule"], None]
 class Schedule(HintMethods):
     """The tracer: each method checks its step on the symbolic loop tree and writes it down."""
 
-    def __init__(self, program: Program, chosen: Sequence[VariantValue] = (), accuracy: Accuracy = "default") -> None:
+    def __init__(
+        self,
+        program: Program,
+        chosen: Sequence[VariantValue] = (),
+        accuracy: Accuracy = "default",
+        gpu: Multiprocessor | None = None,
+    ) -> None:
         self._given = program
         self._accuracy = accuracy
+        self._gpu = gpu
         self._begin(program)
         self._rewrites: list[Rewrite] = []
         self._steps: list[Step] = []
@@ -84,6 +92,18 @@ class Schedule(HintMethods):
         has_matrix_unit (1 or 0).
         """
         return leaf(f"target({number})")
+
+    @property
+    def gpu(self) -> Multiprocessor:
+        """Returns what a multiprocessor of the GPU holds that this is for: the lanes of a warp, the threads of a block, ...
+
+        TemplateError where it is for a processor.
+        """
+        if self._gpu is None:
+            raise TemplateError(
+                "this schedule is for a processor, which has no warps", expected="a target that is a GPU"
+            )
+        return self._gpu
 
     def allows(self, rewrite: str) -> bool:
         """Tells whether the accuracy that is asked for has room for a rewrite; a sketch with any other one is left out."""
@@ -293,20 +313,25 @@ class Schedule(HintMethods):
 
 
 def trace(
-    template: Template, program: Program, name: str = "", at_most: int | None = None, accuracy: Accuracy = "default"
+    template: Template,
+    program: Program,
+    name: str = "",
+    at_most: int | None = None,
+    accuracy: Accuracy = "default",
+    gpu: Multiprocessor | None = None,
 ) -> tuple[Sketch, ...]:
     """Returns the sketches of a template for a canonical program. TemplateError names the template and shows the outline.
 
     at_most: how many runs of the template there may be; those that take the first option of the most variants come first.
     accuracy: sketches that do more than it allows are left out.
+    gpu: what a multiprocessor holds, where the target is a GPU.
     """
     name = name or template.__name__
     found: list[Sketch] = []
     pending: list[tuple[VariantValue, ...]] = [()]
     while pending and (at_most is None or len(found) < at_most):
-        schedule = Schedule(
-            program, pending.pop(0), accuracy
-        )  # each round of the queue has one more option that is no first one
+        # each round of the queue has one more option that is no first one
+        schedule = Schedule(program, pending.pop(0), accuracy, gpu)
         try:
             template(schedule)
             schedule.check_factors()

@@ -57,11 +57,11 @@ class Task:
     @cached_property
     def sketches(self) -> tuple[Sketch, ...]:
         """Returns the sketches that the rules derive; the unscheduled nest comes first."""
-        return derive(self.body, self.target.kind, self.target.matrix_instructions, self.accuracy)
+        return derive(self.body, self.target, self.accuracy)
 
     def sketches_of(self, template: Template) -> tuple[Sketch, ...]:
         """Returns the sketches of a person's template, after the unscheduled nest. TemplateError names the template."""
-        found = trace(template, self.body, accuracy=self.accuracy)
+        found = trace(template, self.body, accuracy=self.accuracy, gpu=self.target.isa.gpu)
         if not found:
             raise TemplateError(
                 f"template {template.__name__!r} has no sketch of {self.accuracy} accuracy",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import exp, inf, log
 from types import MappingProxyType
 
+from .backend import FUSED, HALF_ARITHMETIC
 from .matrix_instructions import InstructionScope, sum_of
 from .target import Target
 
@@ -39,8 +40,6 @@ MATRIX_PRODUCTS = 6  # products of bfloat16 parts that make one of f32 (tensor/r
 _MATRIX_CLOCK = 0.92  # of the clock, while the matrix unit is at work
 _MEMORY = 12e9  # bytes per second that a core gets from memory
 _VISITS = tuple(zip(VISITED, (1.0, 1.3, 2.4), strict=True))  # pages -> how much longer a line takes (an EPYC 9004)
-_CUDA_CLOCK = 1.7e9
-_CUDA_L2 = 32  # bytes per cycle and multiprocessor that the L2 gives
 
 
 @dataclass(frozen=True)
@@ -147,24 +146,21 @@ def _along(curve: Curve, bytes: float) -> float:
 
 def default_ceilings(target: Target, threads: int) -> Ceilings:
     """Ceilings from the target's numbers, for a machine that was never measured: right in order of magnitude."""
-    clock = _CUDA_CLOCK if target.kind == "cuda" else _CLOCK
-    workers = target.cores if target.kind == "cuda" else threads
-    visits = (
-        () if target.kind == "cuda" else tuple((p, slower * target.caches[0].line / _MEMORY) for p, slower in _VISITS)
-    )
+    gpu = target.isa.gpu
+    clock = _CLOCK if gpu is None else gpu.clock
+    workers = threads if gpu is None else target.cores
+    visits = () if gpu else tuple((p, slower * target.caches[0].line / _MEMORY) for p, slower in _VISITS)
     bandwidth = _default_bandwidth(target, clock, workers)
     return Ceilings(_default_flops(target, clock * workers), bandwidth, threads, visits=visits)
 
 
 def _default_flops(target: Target, cycles: float) -> dict[str, float]:
     """Each dtype runs at its lanes; half types without arithmetic of their own are computed as f32."""
-    has_fma = target.kind != "x86" or "fma" in target.features
-    lane_bits = target.vector_bits * target.fma_ports * (2 if has_fma else 1) * cycles
-    native_half = target.kind == "cuda" or not {"avx512fp16", "fullfp16", "zvfh"}.isdisjoint(target.features)
+    lane_bits = target.vector_bits * target.fma_ports * (2 if target.has(FUSED) else 1) * cycles
     bits = {
         "f64": 64,
         "f32": 32,
-        "f16": 16 if native_half else 32,
+        "f16": 16 if target.has(HALF_ARITHMETIC) else 32,
         "bf16": 32,
         "i64": 64,
         "i32": 32,
@@ -191,11 +187,11 @@ def _default_bandwidth(target: Target, clock: float, workers: int) -> tuple[tupl
     """
     speed = (target.load_ports + target.store_ports) * target.vector_bits / 8 * clock * workers
     entries: list[tuple[int, float]] = []
-    size = 0
+    size, gpu = 0, target.isa.gpu
     for cache in target.caches:
         held = cache.bytes * -(-workers // cache.shared_by)
         size = max(held // 2, 2 * size)
         entries.append((size, speed))
-        speed = min(speed, _CUDA_L2 * clock * workers) if target.kind == "cuda" else speed / 3
-    memory = 2.5e12 if target.kind == "cuda" else _MEMORY * min(workers, 4)
+        speed = speed / 3 if gpu is None else min(speed, gpu.l2_speed * clock * workers)
+    memory = _MEMORY * min(workers, 4) if gpu is None else gpu.memory_speed
     return *entries, (4 * size + 1, min(memory, entries[-1][1] if entries else memory))

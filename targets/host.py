@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from ..common.errors import ArgumentError, TargetError
-from .isa import KINDS, Cache, TargetKind
+from .backend import Backend, Cache
+from .isa import BACKENDS
 from .matrix_unit import allow_matrix_unit
 from .target import MOST_THREADS, Target, parse_target
 
@@ -27,7 +28,7 @@ def host_target() -> Target:
     return describe(host_kind(), host_features(), cpuid_identity())
 
 
-def describe(kind: TargetKind, features: frozenset[str], identity: tuple[str, int]) -> Target:
+def describe(kind: Backend, features: frozenset[str], identity: tuple[str, int]) -> Target:
     """The target with the highest level that `features` (LLVM names) hold; sizes come from this machine's tables."""
     levels = [level for level in kind.levels if level.features <= features]
     if not levels:
@@ -48,12 +49,12 @@ def _with_ports(target: Target, identity: tuple[str, int]) -> Target:
     return target
 
 
-def host_kind() -> TargetKind:
+def host_kind() -> Backend:
     """The kind of this machine's processor. Errors: TargetError."""
     name = _MACHINES.get(platform.machine().lower())
     if name is None:
         raise TargetError(f"unknown processor architecture {platform.machine()!r}", expected=", ".join(_MACHINES))
-    return KINDS[name]
+    return BACKENDS[name]
 
 
 @cache
@@ -119,7 +120,7 @@ def thread_count(threads: int | None, target: Target) -> int:
 
     Errors: ArgumentError for less than one.
     """
-    if target.kind == "cuda":
+    if target.is_gpu:
         return 1
     if threads is None:
         return target.cores
@@ -163,13 +164,19 @@ def cpu_list(text: str) -> tuple[int, ...]:
 
 def missing_here(target: Target) -> tuple[str, ...]:
     """Returns what this machine lacks to run code for `target`, in words; empty when it lacks nothing."""
-    if target.kind == "cuda":
-        from .nvidia import missing_device
-
-        return missing_device(target)
+    if target.is_gpu:
+        return _missing_device(target)
     if target.kind != host_kind().name:
         return (f"a processor of kind {target.kind}",)
     return tuple(name for name in target.features if name not in host_features())
+
+
+def _missing_device(target: Target) -> tuple[str, ...]:
+    """Says what is missing to run code for a GPU: nothing when some device can run its architecture."""
+    devices = target.backend.devices
+    if not target.needs_device or devices is None or any(devices.runs(target.level, gpu) for gpu in devices.found()):
+        return ()
+    return (devices.missing(target.level),)
 
 
 def _read(path: Path) -> str:

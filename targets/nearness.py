@@ -4,7 +4,7 @@ Kinds never mix: what a schedule binds to blocks and threads means nothing on a 
 kind the shape of its registers must agree, for schedules are made of these:
 
     processors   bits of a vector, vector registers, masks
-    GPUs         the major compute capability; the emulator is near itself alone
+    GPUs         the family of the level (of NVIDIA's, the major compute capability); an emulated level is near itself alone
 
 What else differs makes a distance: the sum of the logarithms of the ratios of caches and ports, and 1 for a matrix unit that
 only one of them has.
@@ -28,8 +28,8 @@ def distance(a: Target, b: Target) -> float | None:
 
 def _registers(target: Target) -> tuple[object, ...]:
     """Returns what has to agree."""
-    if target.kind == "cuda":
-        return (target.level.rstrip("a")[:-1] if target.level.startswith("sm_") else target.level,)
+    if target.is_gpu:
+        return (target.isa.family,)
     return target.vector_bits, target.vector_registers, target.has_masks
 
 

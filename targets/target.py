@@ -1,14 +1,15 @@
 """Target: a kind of processor as features and sizes, not as a marketing name. And its text form.
 
-    target   = "host" | "cuda" | kind ":" level { "+" extension } { ";" name "=" value }
-    kind     = "x86" | "aarch64" | "riscv64" | "cuda"
+    target   = "host" | kind | kind ":" level { "+" extension } { ";" name "=" value }
+    kind     = the name of a backend (isa.py): "x86" | "aarch64" | "riscv64" | "cuda" | "amdgpu"
     name     = "vector" (bits) | "fma" | "load" | "store" (vectors per cycle) | "cores" | "l1" | "l2" | "l3" | "triple"
     cache    = size [ "/" line [ "/" cores that share it ] ]           sizes in bytes, with K or M
 
     x86:avx512+avx512vnni;vector=512;fma=2;load=2;store=1;cores=2;l1=32K/64/1;l2=1M/64/1;l3=32M/64/2;triple=...
 
 What a person leaves out is filled from the level (isa.py); what is printed and stored is always whole, and parses back to
-an equal target. `host` (this machine) and `cuda` (its first GPU) are resolved when they are parsed, so they are never stored.
+an equal target. `host` (this machine) and a kind alone (its first GPU, as in `cuda`) are resolved when they are parsed, so they
+are never stored.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from hashlib import sha256
 from typing import Protocol
 
 from ..common.errors import TargetError
-from .isa import KINDS, Cache, Level, TargetKind
+from .backend import Backend, Cache, Level, Multiprocessor
+from .emission import Emission
+from .isa import BACKENDS
 from .matrix_instructions import MatrixInstruction, instructions_of, unit_of
 
-__all__ = ["Cache", "Target", "check_runs_here", "named_targets", "parse_target"]
+__all__ = ["Cache", "Target", "check_runs_here", "named_targets", "names_gpu", "parse_target"]
 
 
 class Element(Protocol):
@@ -39,7 +42,7 @@ class Element(Protocol):
 class Target:
     """A processor that kernels are made for; `key` and `text` depend on nothing else.
 
-    Ports count whole vectors of `vector_bits` per cycle and core. On "cuda" a core is a multiprocessor, a vector is a warp,
+    Ports count whole vectors of `vector_bits` per cycle and core. On a GPU a core is a multiprocessor, a vector is a warp,
     `vector_registers` are those of a thread, the first cache is the shared memory of a block, the second the L2.
     """
 
@@ -55,9 +58,14 @@ class Target:
     triple: str
 
     @property
+    def backend(self) -> Backend:
+        """The description of its kind."""
+        return BACKENDS[self.kind]
+
+    @property
     def isa(self) -> Level:
         """The level's own data."""
-        level = KINDS[self.kind].level(self.level)
+        level = self.backend.level(self.level)
         assert level is not None
         return level
 
@@ -102,9 +110,38 @@ class Target:
         return self.matrix_unit is not None
 
     @property
+    def is_gpu(self) -> bool:
+        """Says whether its kernels are launched on blocks of threads."""
+        return self.isa.gpu is not None
+
+    @property
+    def gpu(self) -> Multiprocessor:
+        """Returns what one of its multiprocessors holds. Only of a GPU."""
+        found = self.isa.gpu
+        assert found is not None
+        return found
+
+    @property
+    def emission(self) -> Emission:
+        """Says how its kernels are written. Only of a GPU."""
+        found = self.backend.emission
+        assert found is not None
+        return found
+
+    @property
     def is_emulator(self) -> bool:
         """Says whether a processor plays this GPU."""
-        return self.kind == "cuda" and self.level == "emulator"
+        return self.isa.emulated
+
+    @property
+    def needs_device(self) -> bool:
+        """Says whether its kernels run on a device: those of processors and of the emulator do not."""
+        return self.is_gpu and not self.is_emulator
+
+    def has(self, capability: str) -> bool:
+        """Says whether it can do one of the `capabilities` of backend.py."""
+        giving = self.backend.capabilities.get(capability)
+        return giving is None or not giving.isdisjoint(self.features)
 
     def lanes(self, dtype: Element) -> int:
         """Elements of `dtype` in one vector."""
@@ -143,7 +180,13 @@ MOST_THREADS = 1 << 16  # of a kernel
 
 def named_targets() -> tuple[str, ...]:
     """The short names: "host" and one for each level of each kind."""
-    return ("host", *(f"{kind.name}:{level.name}" for kind in KINDS.values() for level in kind.levels))
+    return ("host", *(f"{kind.name}:{level.name}" for kind in BACKENDS.values() for level in kind.levels))
+
+
+def names_gpu(text: str) -> bool:
+    """Says whether the text of a target begins with the name of a backend that launches kernels; the rest is not looked at."""
+    backend = BACKENDS.get(text.partition(":")[0].strip())
+    return backend is not None and backend.emission is not None
 
 
 def parse_target(text: str) -> Target:
@@ -152,10 +195,9 @@ def parse_target(text: str) -> Target:
         from .host import host_target
 
         return host_target()
-    if text.strip() == "cuda":
-        from .nvidia import local_target
-
-        return parse_target(local_target())
+    alone = BACKENDS.get(text.strip())
+    if alone is not None and alone.devices is not None and alone.devices.local is not None:
+        return parse_target(alone.devices.local())
     if len(text) > _TEXT:
         raise TargetError(
             "the text of a target is too long", expected=f"at most {_TEXT} characters", found=f"{len(text)}"
@@ -194,9 +236,9 @@ def _host_in_words() -> str:
     return "+".join([f"{host.kind}:{host.level}", *host.extensions])
 
 
-def _parse_head(head: str) -> tuple[TargetKind, Level, tuple[str, ...]]:
+def _parse_head(head: str) -> tuple[Backend, Level, tuple[str, ...]]:
     kind_name, colon, rest = head.partition(":")
-    kind = KINDS.get(kind_name)
+    kind = BACKENDS.get(kind_name)
     level_name, *wanted = rest.split("+")
     level = kind.level(level_name) if kind else None
     if kind is None or level is None or not colon:

@@ -22,7 +22,7 @@ FEW = 4  # kernels of a program that is searched whole
 
 def parts_of(program: Program, target: Target) -> Partition | None:
     """The kernels of a program that is not scheduled as one task; None for one that is, as all are for GPUs."""
-    if target.kind == "cuda" or len(program.stages) <= 1:
+    if target.is_gpu or len(program.stages) <= 1:
         return None
     found = partition(program)
     heavy = sum(any(map(is_anchor, kernel.stages)) or bool(groups_of(kernel, ())) for kernel in found.kernels)

@@ -11,10 +11,9 @@ from ..common.errors import ArgumentError
 from ..measure.calibrate.calibrate import ceilings
 from ..measure.machine import identity_for, machine_key
 from ..measure.result import Runner
-from ..runtime.devices.cuda.opening import require_binding
+from ..runtime.devices.choose import check_driver
 from ..targets.ceilings import Ceilings
 from ..targets.host import usable_processors
-from ..targets.nvidia import needs_gpu
 from ..targets.target import Target, check_runs_here
 from .records.data import Machine
 
@@ -45,8 +44,8 @@ def check_runner(target: Target, runner: str | Runner) -> None:
             expected = "local, ray, ray://host:port, the path of a file with an address, or an object that is a Runner"
             raise ArgumentError("unknown runner", expected=expected, found=repr(runner))
         check_runs_here(target)
-        if needs_gpu(target):
-            require_binding()
+        if target.needs_device:
+            check_driver(target)
 
 
 def check_threads(threads: int) -> None:

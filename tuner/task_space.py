@@ -64,7 +64,7 @@ class TaskSpace:
         return good
 
     def _runs(self, population: Population) -> NDArray[np.bool_]:
-        if self.task.target.kind == "cuda":
+        if self.task.target.is_gpu:
             return valid(self._tree(population), len(population))
         return self._model(population).valid(population.choices)
 
@@ -87,14 +87,14 @@ class TaskSpace:
 
     def prior(self, population: Population) -> NDArray[np.float64]:
         """float64[n]: seconds predicted from the target's ceilings alone."""
-        if self.task.target.kind == "cuda":
+        if self.task.target.is_gpu:
             tree = self._tree(population)
             return predict(tree, self.task.target, self.task.threads, self.ceilings, len(population))
         return self._model(population).seconds(population.choices)
 
     def features(self, population: Population) -> NDArray[np.float32]:
         """float32[n, f]."""
-        if self.task.target.kind == "cuda":
+        if self.task.target.is_gpu:
             return features(self._tree(population), self.task.target, self.task.threads, len(population))
         return self._model(population).features(population.choices)
 

@@ -45,7 +45,7 @@ class Expressions:
         self.target = target
         self.arithmetic = Arithmetic(text, module, target)
         self.indices = IndexArithmetic(text, self.arithmetic)
-        self.memory: Memory = (GpuMemory if target.kind == "cuda" else Memory)(text, self.arithmetic, self.indices)
+        self.memory: Memory = (GpuMemory if target.is_gpu else Memory)(text, self.arithmetic, self.indices)
         self.registers = Registers(self.arithmetic)
         self.bindings: dict[str, Binding] = {}
         self.places: dict[str, BufferPointer] = {}
@@ -156,7 +156,7 @@ class Expressions:
     def _packed(self, node: Op) -> Value | None:
         """A word of elements that lie side by side is loaded as it is; one of two bfloat16 needs no rounding."""
         elements = None if self.guard is not None else elements_of(node)
-        if elements is not None and self.target.kind != "cuda":
+        if elements is not None and not self.target.is_gpu:
             place, flip = self.place(elements.reads[0].tensor), spread_byte(elements.added, PACKS[node.name])
             if flip is not None and place.buffer.scope not in (Scope.REGISTER, Scope.TABLE):
                 first, *others = (self.locate(read.indices, place.buffer) for read in elements.reads)

@@ -79,9 +79,8 @@ class GpuMemory(Memory):
     def _wide(self, place: BufferPointer, index: Index, lanes: int) -> str:
         base = Index(index.constant, index.terms)
         address = self.pointer(place, base)
-        text = (
-            f"load {memory_type(place.buffer.dtype, lanes)}, ptr {address}, align {self.alignment(place, base, lanes)}"
-        )
+        kind, align = memory_type(place.buffer.dtype, lanes), self.alignment(place, base, lanes)
+        text = f"load {kind}, {place.pointer} {address}, align {align}"
         return self.text.read(text, place.buffer.name, address, movable=True)
 
     def _one(self, place: BufferPointer, index: Index, condition: Value | None) -> Value:
@@ -95,12 +94,11 @@ class GpuMemory(Memory):
             shared = place.buffer.scope is Scope.SHARED and place.buffer.name != self.updated
             if place.buffer.name in self.written and not shared:
                 return self._one_in_branch(place, address, align, scalar)
-            address = self.text.pure(
-                f"select i1 {scalar.text}, ptr {address}, ptr {harmless}", scalar.text, address, harmless
-            )
+            choice = f"select i1 {scalar.text}, {place.pointer} {address}, {place.pointer} {harmless}"
+            address = self.text.pure(choice, scalar.text, address, harmless)
         else:
             condition = None
-        text = f"load {memory_type(place.buffer.dtype)}, ptr {address}, align {align}"
+        text = f"load {memory_type(place.buffer.dtype)}, {place.pointer} {address}, align {align}"
         return self.text.read(text, place.buffer.name, address, movable=condition is None)
 
     def _one_in_branch(self, place: BufferPointer, address: str, align: int, condition: Value) -> str:
@@ -109,7 +107,7 @@ class GpuMemory(Memory):
         before = text.block
         yes, after = text.name("b"), text.name("b")
         text.open(f"br i1 {condition.text}, label %{yes}, label %{after}", yes, writes=frozenset(), branch=True)
-        loaded = text.effect(f"load {kind}, ptr {address}, align {align}")
+        loaded = text.effect(f"load {kind}, {place.pointer} {address}, align {align}")
         text.close(f"br label %{after}")
         text.start_block(after)
         return text.effect(f"phi {kind} [ {loaded}, %{yes} ], [ zeroinitializer, %{before} ]")
@@ -156,7 +154,7 @@ class GpuMemory(Memory):
 
     def _store(self, place: BufferPointer, index: Index, bits: str, lanes: int, condition: Value | None) -> None:
         address, align = self.pointer(place, index), self.alignment(place, index, lanes)
-        line = f"store {memory_type(place.buffer.dtype, lanes)} {bits}, ptr {address}, align {align}"
+        line = f"store {memory_type(place.buffer.dtype, lanes)} {bits}, {place.pointer} {address}, align {align}"
         if condition is None:
             self.text.line(line)
             return
@@ -184,14 +182,15 @@ class GpuMemory(Memory):
 
         False where there is no instruction for it, and nothing is done: for less than 4 bytes.
         """
+        copies = self.arithmetic.target.emission.copies
         size = place.buffer.dtype.bytes
         lanes = 0 if index.is_scalar else self.indices.lanes
-        if place.buffer.dtype != source.buffer.dtype:
+        if copies is None or place.buffer.dtype != source.buffer.dtype:
             return False
         if condition is not None and condition.text == "true":
             condition = None
         pieces = self._pieces(place, index, source, start, 1 if condition is not None and condition.lanes else lanes)
-        if pieces * size < 4:
+        if pieces * size not in copies.by_size:
             return False
         for lane in range(0, max(1, lanes), pieces):
             real = None if condition is None else self.arithmetic.lane(condition, lane)
@@ -219,14 +218,16 @@ class GpuMemory(Memory):
         text = self.text
         address, origin = self.pointer(place, to), self.pointer(source, start)
         if real is not None:
-            choice = f"select {real.typed}, ptr {origin}, ptr {source.base}"
+            choice = f"select {real.typed}, {source.pointer} {origin}, {source.pointer} {source.base}"
             origin = text.pure(choice, real.text, origin, source.base)
-        shared = text.pure(f"addrspacecast ptr {address} to ptr addrspace(3)", address)
-        far = text.pure(f"addrspacecast ptr {origin} to ptr addrspace(1)", origin)
-        name = f"llvm.nvvm.cp.async.{'cg' if size == WIDEST else 'ca'}.shared.global.{size}"
-        kinds = ["ptr addrspace(3)", "ptr addrspace(1)"]
-        arguments = f"ptr addrspace(3) {shared}, ptr addrspace(1) {far}"
+        emission = self.arithmetic.target.emission
+        assert emission.copies is not None
+        kinds = [f"ptr addrspace({emission.scopes[scope].space})" for scope in ("shared", "global")]
+        shared, far = text.cast(place.pointer, address, kinds[0]), text.cast(source.pointer, origin, kinds[1])
+        name = emission.copies.by_size[size]
+        arguments = f"{kinds[0]} {shared}, {kinds[1]} {far}"
         if real is not None:
             bytes_read = text.pure(f"select {real.typed}, i32 {size}, i32 0", real.text)
-            name, kinds, arguments = f"{name}.s", [*kinds, "i32"], f"{arguments}, i32 {bytes_read}"
+            kinds, arguments = [*kinds, "i32"], f"{arguments}, i32 {bytes_read}"
+            name = emission.copies.partly_by_size[size]
         text.line(f"{self.arithmetic.module.intrinsic(name, 'void', *kinds)}({arguments})")

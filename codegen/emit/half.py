@@ -6,12 +6,13 @@ numbers, and rounding is to nearest even.
 
 from __future__ import annotations
 
+from ...targets.backend import HALF_CONVERSIONS
 from ...targets.target import Target
 
 
 def needs_half_functions(target: Target) -> bool:
     """Says whether LLVM would call library functions for f16."""
-    return target.kind == "x86" and "f16c" not in target.features
+    return not target.has(HALF_CONVERSIONS)
 
 
 # 0x46F0000000000000 is 2^112 and 0x3FE0000000000000 is 0.5, whose last place is that of the smallest f16

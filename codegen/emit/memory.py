@@ -27,10 +27,11 @@ STRIDED_AT_MOST = 4  # elements from lane to lane that are loaded as whole vecto
 
 @dataclass(frozen=True, slots=True)
 class BufferPointer:
-    """A buffer and the pointer to its first element."""
+    """A buffer and the pointer to its first element. `pointer`: the type of pointers into it."""
 
     buffer: Buffer
     base: str
+    pointer: str = "ptr"
 
 
 class Memory:
@@ -53,12 +54,16 @@ class Memory:
                 address = moving
             elif times > 0:
                 step = f"[{times} x {kind}]" if times > 1 else kind
-                address = self.text.pure(f"getelementptr {step}, ptr {address}, {whole} {symbol}", address, symbol)
+                address = self.text.pure(
+                    f"getelementptr {step}, {place.pointer} {address}, {whole} {symbol}", address, symbol
+                )
             else:
                 scaled = self.text.pure(f"mul {whole} {symbol}, {times}", symbol)
-                address = self.text.pure(f"getelementptr {kind}, ptr {address}, {whole} {scaled}", address, scaled)
+                address = self.text.pure(
+                    f"getelementptr {kind}, {place.pointer} {address}, {whole} {scaled}", address, scaled
+                )
         if index.constant:
-            address = self.text.pure(f"getelementptr {kind}, ptr {address}, i64 {index.constant}", address)
+            address = self.text.pure(f"getelementptr {kind}, {place.pointer} {address}, i64 {index.constant}", address)
         return address
 
     def _pointers(self, place: BufferPointer, index: Index) -> str:

@@ -121,7 +121,7 @@ class Statements(Effects):
                 self.at.registers.values[buffer.name] = held
         else:
             self.text.forget(buffer.name)
-            self.at.places[buffer.name] = BufferPointer(buffer, self.base(buffer))
+            self.at.places[buffer.name] = self.placed(buffer)
             self.emit(node.body)
         self.at.private = private
         self.scratch_used = used
@@ -129,6 +129,10 @@ class Statements(Effects):
             del self.at.places[buffer.name]
         else:
             self.at.places[buffer.name] = before
+
+    def placed(self, buffer: Buffer) -> BufferPointer:
+        """A buffer in memory of this thread."""
+        return BufferPointer(buffer, self.base(buffer))
 
     def base(self, buffer: Buffer) -> str:
         """Memory of this thread."""

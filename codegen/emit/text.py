@@ -126,11 +126,15 @@ class FunctionText:
         """An instruction without a value."""
         self.scopes[-1].lines.append(f"  {text}")
 
-    def alloca(self, type_text: str, align: int) -> str:
-        """Stack memory of the whole function."""
+    def alloca(self, type_text: str, align: int, space: str = "") -> str:
+        """Stack memory of the whole function. `space`: the address space in which the target has it."""
         name = self.name("%s")
-        self.entry.append(f"  {name} = alloca {type_text}, align {align}")
+        self.entry.append(f"  {name} = alloca {type_text}, align {align}{f', {space}' if space else ''}")
         return name
+
+    def cast(self, given: str, pointer: str, wanted: str) -> str:
+        """A pointer of one type as one of another address space."""
+        return pointer if given == wanted else self.pure(f"addrspacecast {given} {pointer} to {wanted}", pointer)
 
     # Loads
 

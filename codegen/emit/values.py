@@ -8,6 +8,8 @@ compute in f32 and round after each operator, which is what their definition ask
 from __future__ import annotations
 
 from ...common.errors import InternalError
+from ...targets.backend import FUSED
+from ...targets.backend import ROUNDING as CAN_ROUND
 from ...targets.target import Target
 from ...tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64
 from ...tensor.language import COMPARISONS, LOGIC, WORDS
@@ -33,8 +35,8 @@ class Arithmetic:
         self.text = text
         self.module = module
         self.target = target
-        self.rounds = target.kind != "x86" or "sse4.1" in target.features
-        self.fused = target.kind != "x86" or bool({"fma", "avx512f"} & set(target.features))
+        self.rounds = target.has(CAN_ROUND)
+        self.fused = target.has(FUSED)
 
     # Lanes
 

@@ -181,8 +181,9 @@ barrier:
   %apart = icmp ult i32 %when, %block.sync
   br i1 %apart, label %yes, label %warp
 warp:
-  %mine = lshr i32 %tid, 5
-  %theirs = lshr i32 %who, 5
+  %lanes = get launch.lanes %l
+  %mine = udiv i32 %tid, %lanes
+  %theirs = udiv i32 %who, %lanes
   %one.warp = icmp eq i32 %mine, %theirs
   br i1 %one.warp, label %warp.barrier, label %no
 warp.barrier:
@@ -257,9 +258,10 @@ second:
   %two = get shadow.reader_2 %s
   %two.when = get shadow.read_2 %s
   %two.over = call i1 @emu.ordered(ptr %l, i32 %tid, i32 %two, i32 %two.when, i32 %kind)
-  %one.warp = lshr i32 %one, 5
-  %two.warp = lshr i32 %two, 5
-  %my.warp = lshr i32 %tid, 5
+  %lanes = get launch.lanes %l
+  %one.warp = udiv i32 %one, %lanes
+  %two.warp = udiv i32 %two, %lanes
+  %my.warp = udiv i32 %tid, %lanes
   %alike = icmp eq i32 %one.warp, %two.warp
   %unlike = icmp ne i32 %one.warp, %my.warp
   %tells.more = and i1 %alike, %unlike

@@ -12,15 +12,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ...common.errors import InternalError
-from .layout import ANYWHERE, ATOMIC, BUTTERFLY, DOWN, INDEX, PRIVATE, READ, SHARED, UP, WARP_BARRIER, WRITE
+from ...targets import emission as means
+from ...targets.emission import Emission
+from .layout import ANYWHERE, ATOMIC, BUTTERFLY, DOWN, INDEX, PERMUTE, PRIVATE, READ, SHARED, UP, WARP_BARRIER, WRITE
 from .llvm_text import NAME, arguments_of, pointer_roots, size_of, split_top, typed
-from .special import OF_THREAD
+from .special import NUMBERS
 
 _LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')
 _CALL = re.compile(rf"^(?:({NAME}) = )?(?:tail |notail |musttail )?call .*?@(llvm\.[\w.]+)\(")
-_SHUFFLES = {"up": UP, "down": DOWN, "bfly": BUTTERFLY, "idx": INDEX}
-_COPY = re.compile(r"nvvm\.cp\.async\.c[ag]\.shared\.global\.(4|8|16)(\.s)?")
-_DROPPED = ("llvm.lifetime.", "llvm.assume", "llvm.experimental.noalias", "llvm.prefetch", "llvm.nvvm.prefetch")
+_SHUFFLES = {
+    means.SHUFFLE_UP: UP, means.SHUFFLE_DOWN: DOWN, means.SHUFFLE_XOR: BUTTERFLY, means.SHUFFLE_INDEX: INDEX,
+}  # fmt: skip
+_EVERY_LANE = "-1"
+_DROPPED = ("llvm.lifetime.", "llvm.assume", "llvm.experimental.noalias", "llvm.prefetch")
 
 
 @dataclass
@@ -49,10 +53,13 @@ class Sites:
 class Coroutine:
     """Rewrites one kernel; `text()` is the coroutine `@"emu.thread.NAME"`.
 
-    `tables`: the constants of the module that kernels read, by name, and their types.
+    `tables`: the constants of the module that kernels read, by name, and their types. `emission`: what its intrinsics mean.
     """
 
-    def __init__(self, kernel: KernelText, sites: Sites, shared: str | None, tables: Mapping[str, str]) -> None:
+    def __init__(
+        self, kernel: KernelText, sites: Sites, shared: str | None, tables: Mapping[str, str], emission: Emission
+    ) -> None:
+        self._emission = emission
         self._kernel, self._sites, self._shared = kernel, sites, shared
         self._numbers = {name: number for number, name in enumerate(kernel.arguments)}
         self._definitions = {**tables, **_definitions(kernel.lines)}
@@ -94,7 +101,9 @@ class Coroutine:
             self._atomic(line)
         elif match := _CALL.match(line):
             self._call(line, match[1], match[2])
-        elif " asm " in line or line.startswith(("fence", "indirectbr", "callbr")) or " = va_arg" in line:
+        elif line.startswith("fence"):
+            pass  # threads take turns: all that one wrote the next one sees; a fence alone orders nothing else
+        elif " asm " in line or line.startswith(("indirectbr", "callbr")) or " = va_arg" in line:
             raise _unknown(line)
         else:
             self._emit(line)
@@ -156,33 +165,48 @@ class Coroutine:
 
     def _call(self, line: str, result: str | None, name: str) -> None:
         short = name.removeprefix("llvm.")
-        assign = f"{result} = " if result else ""
         given = arguments_of(line)
         if name.startswith(_DROPPED):
             return
-        if short.startswith(f"nvvm.{OF_THREAD}"):
-            self._emit(f"{assign}call i32 @emu.{short}(ptr %emu.thread)")
-        elif short.startswith(("nvvm.barrier0", "nvvm.barrier.cta.sync.aligned.all", "nvvm.barrier.sync")):
-            site = self._sites.add(line)
-            self._suspend(f"call void @emu.wait.block(ptr %emu.thread, i32 {site})")
-        elif short == "nvvm.bar.warp.sync":
-            self._wait_warp(line, WARP_BARRIER, given[0][1], "0", "0", "0")
-        elif match := re.fullmatch(r"nvvm\.shfl\.sync\.(\w+)\.(f32|i32)", short):
-            self._shuffle(line, result, _SHUFFLES[match[1]], match[2], [value for _, value in given])
-        elif match := _COPY.fullmatch(short):
-            self._copy(line, int(match[1]), [value for _, value in given])
-        elif short == "nvvm.cp.async.commit.group":
-            self._emit("call void @emu.copies.commit(ptr %emu.thread)")
-        elif short == "nvvm.cp.async.wait.group":
-            self._emit(f"call void @emu.copies.wait(ptr %emu.thread, i32 {given[0][1]})")
-        elif short == "nvvm.cp.async.wait.all":
-            self._emit("call void @emu.copies.complete(ptr %emu.thread, i32 2147483647, i1 true)")
+        meaning = self._emission.meanings.get(short, "")
+        if meaning:
+            self._meant(line, result, meaning, given)
+        elif name.startswith(self._emission.intrinsics):
+            raise _unknown(line)
         elif short.startswith("masked."):
             self._masked(line, short, given)
         elif short.startswith(("memcpy.", "memmove.", "memset.")):
             raise _unknown(line)
         else:
             self._emit(line)
+
+    def _meant(self, line: str, result: str | None, meaning: str, given: list[tuple[str, str]]) -> None:
+        """A call of an intrinsic of the backend's own."""
+        assign, values = f"{result} = " if result else "", [value for _, value in given]
+        if meaning in NUMBERS:
+            self._emit(f"{assign}call i32 @emu.number.{meaning}(ptr %emu.thread)")
+        elif meaning == means.BARRIER:
+            self._suspend(f"call void @emu.wait.block(ptr %emu.thread, i32 {self._sites.add(line)})")
+        elif meaning == means.WARP_BARRIER:
+            self._wait_warp(line, WARP_BARRIER, values[0], "0", "0", "0")
+        elif meaning in _SHUFFLES:
+            mask, value, b, c = values
+            self._shuffle(line, result, _SHUFFLES[meaning], given[1][0], (mask, value, b, c))
+        elif meaning == means.PERMUTE:
+            address, value = values
+            self._shuffle(line, result, PERMUTE, given[1][0], (_EVERY_LANE, value, address, "0"))
+        elif meaning.startswith(means.COPY):
+            self._copy(line, int(meaning.split()[1]), values)
+        elif meaning == means.COMMIT:
+            self._emit("call void @emu.copies.commit(ptr %emu.thread)")
+        elif meaning == means.WAIT:
+            self._emit(f"call void @emu.copies.wait(ptr %emu.thread, i32 {values[0]})")
+        elif meaning == means.WAIT_ALL:
+            self._emit("call void @emu.copies.complete(ptr %emu.thread, i32 2147483647, i1 true)")
+        elif meaning.startswith(means.FUNCTION):
+            self._emit(f"{assign}call float @emu.function.{meaning.removeprefix(means.FUNCTION)}(float {values[0]})")
+        else:
+            raise _unknown(line)
 
     def _suspend(self, call: str) -> None:
         """Cuts the block: the first half ends by handing the thread to the scheduler."""
@@ -194,13 +218,16 @@ class Coroutine:
         self._last[self._label] = after
 
     def _wait_warp(self, line: str, op: int, mask: str, value: str, b: str, c: str) -> None:
-        site = self._sites.add(line)
-        numbers = ", ".join(f"i32 {one}" for one in (site, op, mask, value, b, c))
-        self._suspend(f"call void @emu.wait.warp(ptr %emu.thread, {numbers})")
+        site, wide = self._sites.add(line), self._new("mask")
+        # of 32 lanes as an instruction has it, -1 is all lanes of any warp
+        self._emit(f"{wide} = sext i32 {mask} to i64")
+        self._suspend(
+            f"call void @emu.wait.warp(ptr %emu.thread, i32 {site}, i32 {op}, i64 {wide}, i32 {value}, i32 {b}, i32 {c})"
+        )
 
-    def _shuffle(self, line: str, result: str | None, op: int, kind: str, given: list[str]) -> None:
+    def _shuffle(self, line: str, result: str | None, op: int, kind: str, given: tuple[str, str, str, str]) -> None:
         mask, value, b, c = given
-        if kind == "f32":
+        if kind == "float":
             bits = self._new("bits")
             self._emit(f"{bits} = bitcast float {value} to i32")
             value = bits

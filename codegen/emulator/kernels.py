@@ -1,4 +1,4 @@
-"""GPU kernels on the CPU: the LLVM IR text that goes to NVPTX becomes an object file for this machine, for the emulator.
+"""GPU kernels on the CPU: the LLVM IR text that LLVM makes GPU code of becomes an object for this machine, for the emulator.
 
     text ──LLVM parses and prints it──▶ one instruction a line ──emulate_kernel──▶ coroutines ──+ our own IR──▶ object
 
@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from ...common.errors import InternalError
+from ...targets.emission import Emission
 from ..backends.cpu import Compiled, parse_module
 from .checks import CHECKS
 from .copies import COPIES
@@ -27,7 +28,7 @@ from .warps import WAITING, WARPS
 
 SITES, SHARED, GRAIN = "emulated_sites", "emulated_shared", "emulated_grain"  # exported beside the kernels
 SHARED_BYTES = 256 << 10  # more than any GPU has
-_KERNEL = re.compile(r'^define .*\bptx_kernel\b.* @("[^"]*"|[-\w.$]+)\((.*)\)')
+_KERNEL = r'^define .*\b%s\b.* @("[^"]*"|[-\w.$]+)\((.*)\)'
 _SHARED = re.compile(r"^(@\S+) = .*addrspace\(3\) global \[0 x i8\]", re.MULTILINE)
 _TABLE = re.compile(r"^(@\S+) = .*\bconstant (\[\d+ x [^\]]+\]) ")
 _COROUTINES = """
@@ -54,15 +55,15 @@ declare void @emu.copies.complete(ptr, i32, i1)
 RUNTIME = tuple(re.findall(r"@(emu[\w.]*)", _RUNTIME_CALLS))  # what kernels call
 
 
-def compile_emulated(ir: str, texts: bool = False) -> Compiled:
-    """The object file of kernels given as LLVM IR for NVPTX; it is linked with `runtime_object()`.
+def compile_emulated(ir: str, emission: Emission, texts: bool = False) -> Compiled:
+    """The object file of kernels given as LLVM IR as a backend has it written; it is linked with `runtime_object()`.
 
     Raises InternalError if the text is not valid IR, or has an instruction that the emulator does not know.
     """
     import llvmlite.binding as llvm
 
     tm, started = _machine(), time.perf_counter()
-    text = emulated_module(ir)
+    text = emulated_module(ir, emission)
     rewritten = time.perf_counter()
     try:
         module = llvm.parse_assembly(text)
@@ -114,20 +115,20 @@ def runtime_object() -> bytes:
     return code
 
 
-def emulated_module(ir: str) -> str:
+def emulated_module(ir: str, emission: Emission) -> str:
     """The module for the CPU, as text."""
     printed = _printed(ir)
     shared = _SHARED.search(printed)
     lines = _neutral(printed).splitlines()
     tables = {match[1]: match[2] for match in map(_TABLE.match, lines) if match}
-    sites, parts = Sites(), [struct_types()]
+    sites, parts, kernels = Sites(), [struct_types()], re.compile(_KERNEL % emission.convention)
     at = 0
     while at < len(lines):
         line = lines[at]
-        if match := _KERNEL.match(line):
+        if match := kernels.match(line):
             end = lines.index("}", at)
             kernel = KernelText(match[1].strip('"'), _arguments(match[2], line), lines[at + 1 : end])
-            parts.append(Coroutine(kernel, sites, shared[1] if shared else None, tables).text())
+            parts.append(Coroutine(kernel, sites, shared[1] if shared else None, tables, emission).text())
             at = end
         elif not (line.startswith(("source_filename", "target ", "; ", "attributes ", "!", "declare ")) or not line):
             parts.append(_shared_memory(line) if shared and line.startswith(shared[1] + " =") else line)
@@ -135,8 +136,8 @@ def emulated_module(ir: str) -> str:
     if shared is None:
         parts.append(_shared_memory(""))
     parts += [WAITING, SPECIAL, _COROUTINES, _RUNTIME_CALLS]
-    text = "\n".join(parts).replace("@llvm.nvvm.", "@emu.nvvm.")
-    return text + _declarations(printed, text) + _sites_text(sites)
+    text = "\n".join(parts)
+    return text + _declarations(printed, text, emission) + _sites_text(sites)
 
 
 def _printed(ir: str) -> str:
@@ -154,7 +155,7 @@ def _neutral(text: str) -> str:
     """Takes away address spaces, metadata, attribute groups and comments; `switch` in one line."""
     text = re.sub(r"addrspacecast \((ptr(?: addrspace\(\d+\))? [^()]*(?:\([^()]*\))?[^()]*) to ptr(?: addrspace\(\d+\))?\)",
                   lambda match: re.sub(r"^ptr(?: addrspace\(\d+\))? ", "", match[1]), text)  # fmt: skip
-    text = re.sub(r" addrspace\(\d+\)", "", text)
+    text = re.sub(r",? addrspace\(\d+\)", "", text)
     text = re.sub(r"(@llvm\.[\w.]*?)\.p\d+(?=[.(\w])", r"\1.p0", text)
     text = re.sub(r"(@llvm\.masked\.\w+\.\w+)\.p\d+\(", r"\1.p0(", text)
     text = re.sub(r"(?m)^(\s+.*?) = addrspacecast ptr (.*) to ptr\b", r"\1 = bitcast ptr \2 to ptr", text)
@@ -189,13 +190,17 @@ def _sites_text(sites: Sites) -> str:
     )
 
 
-def _declarations(printed: str, text: str) -> str:
+def _declarations(printed: str, text: str, emission: Emission) -> str:
     """Declarations that the kernels had and that are still needed, without address spaces."""
     wanted = []
     for line in _neutral(printed).splitlines():
         if line.startswith("declare "):
             name = line[line.index("@") : line.index("(", line.index("@"))]
-            if not name.startswith("@llvm.nvvm.") and f"{name}(" in text and f"declare {line[8:]}" not in text:
+            if (
+                not name.startswith(f"@{emission.intrinsics}")
+                and f"{name}(" in text
+                and f"declare {line[8:]}" not in text
+            ):
                 known = re.search(rf"declare [^\n]*{re.escape(name)}\(", text)
                 if known is None and line not in wanted:
                     wanted.append(line)

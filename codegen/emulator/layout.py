@@ -34,14 +34,15 @@ STRUCTS: dict[str, dict[str, str]] = {
         "error": "i32", "error_site": "i32", "error_thread": "i32", "error_other": "i32", "error_other_site": "i32",
         "error_where": "i32",
         "shift": "i32",  # a record of races covers 1 << shift bytes
+        "lanes": "i32", "launch_pad": "i32",  # threads of a warp
         "error_block": "i64", "error_address": "i64", "error_size": "i64",
     },
     "thread": {
         "launch": "ptr", "handle": "ptr",
         "status": "i32", "site": "i32",
         "tid": "i32", "x": "i32", "y": "i32", "z": "i32",
-        "op": "i32", "mask": "i32", "b": "i32", "c": "i32", "value": "i32", "result": "i32",
-        "groups": "i32", "pad": "i32",
+        "mask": "i64",
+        "op": "i32", "b": "i32", "c": "i32", "value": "i32", "result": "i32", "groups": "i32",
         "head": "ptr", "tail": "ptr",  # copies that are under way
     },
     "range": {"start": "i64", "end": "i64", "shadow": "ptr", "writable": "i32", "kind": "i32"},
@@ -56,7 +57,7 @@ READY, AT_BARRIER, AT_WARP, DONE = 0, 1, 2, 3  # thread.status
 READ, WRITE, ATOMIC = 0, 1, 2
 SHARED, ANYWHERE = -1, -2  # instead of an argument's number
 PRIVATE = -3
-UP, DOWN, BUTTERFLY, INDEX, WARP_BARRIER = 0, 1, 2, 3, 4  # thread.op
+UP, DOWN, BUTTERFLY, INDEX, WARP_BARRIER, PERMUTE = 0, 1, 2, 3, 4, 5  # thread.op
 
 OUTSIDE, MISALIGNED, RACE, DIVERGED, STUCK, READ_ONLY, ABSENT_LANE = 1, 2, 3, 4, 5, 6, 7  # launch.error
 

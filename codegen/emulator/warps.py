@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from .layout import ABSENT_LANE, AT_BARRIER, AT_WARP, BUTTERFLY, DONE, DOWN, INDEX, READY, UP, WARP_BARRIER, expand
+from .layout import (
+    ABSENT_LANE,
+    AT_BARRIER,
+    AT_WARP,
+    BUTTERFLY,
+    DONE,
+    DOWN,
+    INDEX,
+    PERMUTE,
+    READY,
+    UP,
+    WARP_BARRIER,
+    expand,
+)
 
 _WARP = f"""
 ; A thread waits in a warp collective: when it is the first of its group and all of the group are there, they go on.
@@ -13,28 +26,31 @@ define internal i1 @emu.warp(ptr %l, ptr %thread) {{
   %op = get thread.op %thread
   %count = get launch.count %l
   %threads = get launch.threads %l
-  %lane = and i32 %tid, 31
+  %all.lanes = get launch.lanes %l
+  %lane = urem i32 %tid, %all.lanes
   %first = sub i32 %tid, %lane
   %left = sub i32 %count, %first
-  %partial = icmp ult i32 %left, 32
-  %lanes = select i1 %partial, i32 %left, i32 32
-  %bit = shl i32 1, %lane
-  %in.mask = and i32 %mask, %bit
-  %absent = icmp eq i32 %in.mask, 0
+  %partial = icmp ult i32 %left, %all.lanes
+  %lanes = select i1 %partial, i32 %left, i32 %all.lanes
+  %lane64 = zext i32 %lane to i64
+  %bit = shl i64 1, %lane64
+  %in.mask = and i64 %mask, %bit
+  %absent = icmp eq i64 %in.mask, 0
   br i1 %absent, label %not.named, label %lead
 not.named:
   call void @emu.fail(ptr %l, i32 {ABSENT_LANE}, i32 %site, i32 %tid)
   ret i1 false
 lead:
-  %lower = sub i32 %bit, 1
-  %before = and i32 %mask, %lower
-  %leads = icmp eq i32 %before, 0
+  %lower = sub i64 %bit, 1
+  %before = and i64 %mask, %lower
+  %leads = icmp eq i64 %before, 0
   br i1 %leads, label %gather, label %no
 gather:
   %g = phi i32 [ 0, %lead ], [ %g.next, %present ]
-  %g.bit = shl i32 1, %g
-  %g.in = and i32 %mask, %g.bit
-  %g.named = icmp ne i32 %g.in, 0
+  %g.wide = zext i32 %g to i64
+  %g.bit = shl i64 1, %g.wide
+  %g.in = and i64 %mask, %g.bit
+  %g.named = icmp ne i64 %g.in, 0
   %g.tid = add i32 %first, %g
   %g64 = zext i32 %g.tid to i64
   %g.thread = getelementptr %thread, ptr %threads, i64 %g64
@@ -43,7 +59,7 @@ gather:
   %g.mask = get thread.mask %g.thread
   %a = icmp eq i32 %g.status, {AT_WARP}
   %b = icmp eq i32 %g.site, %site
-  %c = icmp eq i32 %g.mask, %mask
+  %c = icmp eq i64 %g.mask, %mask
   %ab = and i1 %a, %b
   %abc = and i1 %ab, %c
   %unnamed = xor i1 %g.named, true
@@ -61,25 +77,27 @@ barrier:
   %now = add i32 %was, 1
   put %now launch.now %l
   %warps = get launch.warps %l
-  %warp = lshr i32 %tid, 5
+  %warp = udiv i32 %tid, %all.lanes
   %warp64 = zext i32 %warp to i64
   %stamp = getelementptr i32, ptr %warps, i64 %warp64
   store i32 %now, ptr %stamp
   br label %free
 exchange:
   %e = phi i32 [ 0, %kind ], [ %e.next, %exchanged ]
-  %e.bit = shl i32 1, %e
-  %e.in = and i32 %mask, %e.bit
-  %e.named = icmp ne i32 %e.in, 0
+  %e.wide = zext i32 %e to i64
+  %e.bit = shl i64 1, %e.wide
+  %e.in = and i64 %mask, %e.bit
+  %e.named = icmp ne i64 %e.in, 0
   br i1 %e.named, label %one, label %exchanged
 one:
   %e.tid = add i32 %first, %e
   %e64 = zext i32 %e.tid to i64
   %e.thread = getelementptr %thread, ptr %threads, i64 %e64
-  %from = call i32 @emu.source.lane(ptr %e.thread, i32 %e)
-  %from.bit = shl i32 1, %from
-  %from.in = and i32 %mask, %from.bit
-  %from.named = icmp ne i32 %from.in, 0
+  %from = call i32 @emu.source.lane(ptr %e.thread, i32 %e, i32 %all.lanes)
+  %from.wide = zext i32 %from to i64
+  %from.bit = shl i64 1, %from.wide
+  %from.in = and i64 %mask, %from.bit
+  %from.named = icmp ne i64 %from.in, 0
   %from.exists = icmp ult i32 %from, %lanes
   %from.there = and i1 %from.named, %from.exists
   br i1 %from.there, label %take, label %nothing
@@ -99,9 +117,10 @@ exchanged:
   br i1 %all, label %free, label %exchange
 free:
   %f = phi i32 [ 0, %barrier ], [ 0, %exchanged ], [ %f.next, %freed ]
-  %f.bit = shl i32 1, %f
-  %f.in = and i32 %mask, %f.bit
-  %f.named = icmp ne i32 %f.in, 0
+  %f.wide = zext i32 %f to i64
+  %f.bit = shl i64 1, %f.wide
+  %f.in = and i64 %mask, %f.bit
+  %f.named = icmp ne i64 %f.in, 0
   br i1 %f.named, label %let.go, label %freed
 let.go:
   %f.tid = add i32 %first, %f
@@ -119,8 +138,8 @@ no:
   ret i1 false
 }}
 
-; The lane that a shuffle reads: the formulas of the PTX manual, with its names.
-define internal i32 @emu.source.lane(ptr %thread, i32 %lane) {{
+; The lane that a shuffle reads: the formulas of the PTX manual, with its names, for 32 lanes; a permutation names 4 * lane.
+define internal i32 @emu.source.lane(ptr %thread, i32 %lane, i32 %lanes) {{
   %op = get thread.op %thread
   %b = get thread.b %thread
   %c = get thread.c %thread
@@ -142,7 +161,7 @@ define internal i32 @emu.source.lane(ptr %thread, i32 %lane) {{
   %butterfly.holds = icmp sle i32 %butterfly, %max.lane
   %index.holds = icmp sle i32 %index, %max.lane
   switch i32 %op, label %of.index [ i32 {UP}, label %of.up i32 {DOWN}, label %of.down i32 {BUTTERFLY}, label %of.butterfly
-                                    i32 {INDEX}, label %of.index ]
+                                    i32 {INDEX}, label %of.index i32 {PERMUTE}, label %of.permute ]
 of.up:
   %r0 = select i1 %up.holds, i32 %up, i32 %lane
   ret i32 %r0
@@ -152,6 +171,10 @@ of.down:
 of.butterfly:
   %r2 = select i1 %butterfly.holds, i32 %butterfly, i32 %lane
   ret i32 %r2
+of.permute:
+  %number = lshr i32 %b, 2
+  %r4 = urem i32 %number, %lanes
+  ret i32 %r4
 of.index:
   %r3 = select i1 %index.holds, i32 %index, i32 %lane
   ret i32 %r3
@@ -165,7 +188,7 @@ define internal void @emu.wait.block(ptr %thread, i32 %site) alwaysinline {{
   ret void
 }}
 
-define internal void @emu.wait.warp(ptr %thread, i32 %site, i32 %op, i32 %mask, i32 %value, i32 %b, i32 %c) alwaysinline {{
+define internal void @emu.wait.warp(ptr %thread, i32 %site, i32 %op, i64 %mask, i32 %value, i32 %b, i32 %c) alwaysinline {{
   put {AT_WARP} thread.status %thread
   put %site thread.site %thread
   put %op thread.op %thread

@@ -28,7 +28,7 @@ Statements
   reach a barrier, a wait and the end of a group: none stands where a condition or a number of trips differs between threads.
 * An asynchronous store is to a SHARED buffer; in its nest groups end and are waited for.
 * A store `ahead` is to one of several slots of a SHARED buffer, in a loop.
-* A shuffle is between scalar registers of one type, `mask` one of the bits of a lane's number.
+* A shuffle is between scalar registers of one type, `mask` one of the bits of a lane's number in the widest warp.
 * A TILE buffer is touched by Matrix statements alone, no two are in scope; its tiles lie inside of it, and are made before use.
 
 verify_names.py looks at names and expressions, verify_nest.py at statements, verify_operands.py at types, verify_indices.py at

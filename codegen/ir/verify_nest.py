@@ -33,6 +33,7 @@ GIVEN = (Scope.INPUT, Scope.CONSTANT, Scope.OUTPUT)
 SHARED = (Scope.PREPARED, Scope.WORKSPACE, Scope.TABLE)
 MADE = (Scope.SCRATCH, Scope.STACK, Scope.REGISTER)
 BOUND = (LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
+LANE_BITS = (1, 2, 4, 8, 16, 32)  # of the number of a lane in the widest warp that a backend has
 COMBINERS = ("sum", "prod", "max", "min")
 
 
@@ -203,7 +204,7 @@ class NestVerifier(SymbolTable):
                         self.report.add(f"{buffer.name!r} is no scalar in a register")
                 if here is not None and there is not None and here.dtype != there.dtype:
                     self.report.add(f"a shuffle from {there.dtype} to {here.dtype}")
-                if mask not in (1, 2, 4, 8, 16):
+                if mask not in LANE_BITS:
                     self.report.add(f"the mask {mask} of a shuffle is no bit of the number of a lane")
 
     # The matrix unit

@@ -113,7 +113,7 @@ def _asked(lowering: LoopLowering) -> bool:
     loops has a place for each trip, not for each point: such a row cannot begin elsewhere."""
     asked = fixed(lowering.stage.hints.aligns) > 0
     vector = lowering.loops[-1] if lowering.loops else None
-    if not asked or vector is None or lowering.stage.tiled or lowering.nest.target.kind == "cuda":
+    if not asked or vector is None or lowering.stage.tiled or lowering.nest.target.is_gpu:
         return False
     return vector.kind is LoopKind.VECTOR and fixed(vector.stride) == 1
 

@@ -48,7 +48,7 @@ def cut_of(lowering: StageLowering, start: int, held: Sequence[Loop]) -> Cut | N
     definition, dtype = lowering.definition, lowering.definition.tensors[0].dtype
     if definition.combiner != "sum" or not dtype.is_float or exceptional_condition(definition) is not None:
         return None
-    if lowering.nest.target.kind == "cuda" or prod(fixed(x.extent) for x in held) * dtype.bytes > STACK_LIMIT:
+    if lowering.nest.target.is_gpu or prod(fixed(x.extent) for x in held) * dtype.bytes > STACK_LIMIT:
         return None
     taken = {loop.name for loop in held}
     chain = [d for d, x in enumerate(lowering.loops) if d >= start and x.name not in taken]

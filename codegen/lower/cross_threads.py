@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ...schedules.loops import Loop, LoopTree
 from ...schedules.steps.checks import wrong
-from ...targets.isa import WARP
 from ...tensor.dtype import boolean
 from ...tensor.expr import Const, Expr, Op, Read
 from ..ir.index import floor_div, less, minus, modulo, number, plus, times
@@ -39,6 +38,7 @@ class CrossThreads:
     ) -> None:
         self.names = names
         self.threads = threads
+        self.warp = threads.warp
         self.total = total
         self.combiner = combiner
         self.zero = zero
@@ -72,7 +72,7 @@ class CrossThreads:
         found = []
         for piece in self.threads.flat().pieces:
             reach = piece.divisor * piece.extent
-            if piece.loop.name in crossing and not reach & (reach - 1) and reach <= WARP:
+            if piece.loop.name in crossing and not reach & (reach - 1) and reach <= self.warp:
                 found.append(piece)
         return found
 
@@ -96,13 +96,13 @@ class CrossThreads:
 
     def _whole(self, then: Statement) -> Statement:
         """The total of all threads of the team."""
-        index, warps = self.threads.team.index, self.threads.team.size // WARP
+        index, warps = self.threads.team.index, self.threads.team.size // self.warp
         bounds = self.names.bounds
-        first = self._exchange(WARP)
+        first = self._exchange(self.warp)
         if not self.parts:
             return Block((first, then))
         parts = Buffer(self.names.fresh("partial"), self.total.dtype, (self.parts,), Scope.SHARED)
-        lane, warp = modulo(index, WARP, bounds), floor_div(index, WARP, bounds)
+        lane, warp = modulo(index, self.warp, bounds), floor_div(index, self.warp, bounds)
         width = 1 << (warps - 1).bit_length()
         place = modulo(lane, width, bounds)
         part: Expr = Read(parts.name, (place,), parts.dtype)
@@ -135,7 +135,7 @@ class CrossThreads:
             place = plus(place, times(variable, piece.divisor))
         gather: Statement = Update(self.total.name, (), self.combiner, Read(parts.name, (place,), parts.dtype))
         for variable, piece in zip(reversed(variables), reversed(rest), strict=True):
-            kind = LoopKind.UNROLL if piece.extent <= WARP else LoopKind.SERIAL
+            kind = LoopKind.UNROLL if piece.extent <= self.warp else LoopKind.SERIAL
             gather = For(variable.name, number(piece.extent), gather, kind)
         store = Store(parts.name, (group.index,), self._value())
         steps += [store, Store(self.total.name, (), self.zero), gather, then]

@@ -29,7 +29,7 @@ def where_asked(lowering: StageLowering, view: View, depth: int, tile: Sequence[
     among the terms.
     """
     condition = exceptional_condition(lowering.definition)
-    if condition is None or lowering.nest.target.kind == "cuda" or _made_inside(lowering, depth, condition):
+    if condition is None or lowering.nest.target.is_gpu or _made_inside(lowering, depth, condition):
         return terms
     some = Buffer(lowering.names.fresh(f"{lowering.stage.stage}.some"), boolean, (), Scope.REGISTER, padded=True)
 

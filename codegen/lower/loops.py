@@ -43,7 +43,7 @@ class LoopLowering:
 
     def __init__(self, nest: Around, stage: StageLoops, team: Team = ALONE) -> None:
         self.nest = nest
-        self.threads = BoundLoops(nest.names, stage, team, nest.target.kind == "cuda")
+        self.threads = BoundLoops(nest.names, stage, team, nest.target.isa.gpu)
         self.names = nest.names
         self.stage = stage
         self.loops = stage.loops
@@ -130,7 +130,7 @@ class LoopLowering:
             body = inner(below.moved(self.stage.stage, loop.axis, AxisRange(position, number(stride))))
             return self.threads.trips(view, loop, variable, body, None, label)
         # a GPU's lanes are few: often each trip is there as a whole or not at all
-        whole = self.nest.target.kind == "cuda" and self.names.multiple(place.size) % stride == 0
+        whole = self.nest.target.is_gpu and self.names.multiple(place.size) % stride == 0
         left = number(stride) if whole else plus(place.size, times(variable, -stride))
         below = below.moved(self.stage.stage, loop.axis, AxisRange(position, left))
         below = replace(below, tail=True) if reduces else below

@@ -49,11 +49,11 @@ from .view import Names
 
 def planned(tree: LoopTree, target: Target) -> Plan:
     """The plan of a tree to which one config has been applied. ScheduleError: a schedule that has no code yet (refusals.py)."""
-    if target.kind == "cuda":
-        check_lowers_for_gpu(tree)
+    if target.is_gpu:
+        check_lowers_for_gpu(tree, target)
     else:
         check_lowers(tree, target)
-    return plan_of(tree, target.kind == "cuda")
+    return plan_of(tree, target.is_gpu)
 
 
 def lower(tree: LoopTree, target: Target, name: str = "kernel", plan: Plan | None = None) -> LoopProgram:
@@ -64,13 +64,13 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel", plan: Plan | Non
     plan = planned(tree, target) if plan is None else plan
     storage = storages(tree, plan)
     if plan.gpu:
-        check_storage(tree, storage)
+        check_storage(tree, storage, target)
     raw = _constants_read_at_run_time(tree, plan)
     for constant in raw:
         old = storage[constant].buffer
         storage[constant] = Storage(Buffer(f"{constant}.raw", old.dtype, old.shape, Scope.PREPARED))
     lowering = NestLowering(tree, plan, storage, target)
-    copied = _copy_in_threads if target.kind == "cuda" else _plain_copy
+    copied = _copy_in_threads if target.is_gpu else _plain_copy
     prepare = [copied(tree, storage, constant, lowering.names) for constant in raw]
     nests: list[Nest] = []
     for stage in tree.stages:

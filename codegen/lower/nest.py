@@ -62,7 +62,7 @@ class NestLowering:
 
     def nest(self, stage: StageLoops) -> Nest:
         """The whole nest of a stage at the root."""
-        if self.target.kind != "cuda":
+        if not self.target.is_gpu:
             self.names.restart()
             return Nest(stage.stage, self.root(stage, ALONE))
         count, threads = blocks(stage, BLOCK_INDEX).size, threads_of(self.tree, stage, self.target)
@@ -106,7 +106,7 @@ class NestLowering:
         known_boxes = {**view.origins, name: origins}
         around = replace(view, variables={}, edge=None, inside=False, tail=False, lanes=None)
         inner = replace(around, places=places, origins=known_boxes)
-        if self.target.kind != "cuda":
+        if not self.target.is_gpu:
             inner = replace(inner, variables=view.variables)  # hints count the trips of the loops around
         statement = self._stage(stage, inner)
         return replace(view, origins=known_boxes), statement
@@ -360,7 +360,7 @@ class StageLowering(LoopLowering):
         total = Buffer(self.names.fresh("total"), registers.dtype, (), Scope.REGISTER, padded=True)
         found = Read(total.name, (), total.dtype)
         if crossing:
-            parts = fixed(parts_of(self.nest.tree, self.stage, self.threads.team.size))
+            parts = fixed(parts_of(self.nest.tree, self.stage, self.threads.team.size, self.threads.warp))
             cross = CrossThreads(self.names, self.threads, total, combiner, zero, parts)
             cross.check(self.nest.tree, view, crossing)
             leader = replace(view, only=both(view.only, self.threads.leads(view, crossing)))

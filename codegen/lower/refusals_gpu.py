@@ -8,7 +8,6 @@ from ...common.errors import ScheduleError
 from ...schedules.loops import WRITTEN_OUT, LoopKind, LoopTree, Scope, StageLoops, is_reduction
 from ...schedules.plan.threads import BOUND, bound, level
 from ...schedules.steps.checks import wrong
-from ...targets.isa import WARP
 from ...targets.target import Target
 from ..ir.loop_ir import Allocate, Nest, statements
 from ..ir.memory_plan import SHARED_ALIGNMENT
@@ -17,13 +16,12 @@ from .storage import Storage
 from .view import fixed
 
 MOST_BLOCKS = 2**31 - 1
-MOST_PRIVATE = 1 << 17  # bytes of local memory for one tensor: all threads of a device have theirs at a time
 
 
-def check_lowers_for_gpu(tree: LoopTree) -> None:
+def check_lowers_for_gpu(tree: LoopTree, target: Target) -> None:
     """ScheduleError, with the outline marked, for the first thing that no code is made for."""
     for stage in tree.stages:
-        for error in _refusals(tree, stage):
+        for error in _refusals(tree, stage, target.gpu.warp):
             raise error
 
 
@@ -34,8 +32,7 @@ def check_launch(tree: LoopTree, root: StageLoops, blocks: int, target: Target) 
             tree, root.stage, f"{root.stage} asks for {blocks} blocks", expected=f"at most {MOST_BLOCKS}",
             advice="give each block or thread more to do: split the loops",
         )  # fmt: skip
-    assert target.isa.gpu is not None
-    most = target.isa.gpu.block_threads // WARP
+    most = target.gpu.block_threads // target.gpu.warp
     for stage in tree.stages:
         warps = 1
         for loop in bound(stage, LoopKind.WARP):
@@ -47,8 +44,9 @@ def check_launch(tree: LoopTree, root: StageLoops, blocks: int, target: Target) 
             )  # fmt: skip
 
 
-def check_storage(tree: LoopTree, storage: Mapping[str, Storage]) -> None:
+def check_storage(tree: LoopTree, storage: Mapping[str, Storage], target: Target) -> None:
     """ScheduleError for memory of a kind or size that threads do not have."""
+    most = target.backend.scope("private").bytes
     for stage in tree.stages:
         for tensor in tree.definition(stage.stage).tensors:
             buffer = storage[tensor.name].buffer
@@ -58,10 +56,10 @@ def check_storage(tree: LoopTree, storage: Mapping[str, Storage]) -> None:
                     expected="a stage whose loops, and those of its readers, are bound alike and written out",
                     advice="unroll them, or attach it outside of the warps",
                 )  # fmt: skip
-            if buffer.scope in (Scope.STACK, Scope.SCRATCH) and buffer.bytes > MOST_PRIVATE:
+            if buffer.scope in (Scope.STACK, Scope.SCRATCH) and buffer.bytes > most:
                 raise wrong(
                     tree, stage.stage, f"each thread would have {buffer.bytes} bytes of {stage.stage} for itself",
-                    expected=f"at most {MOST_PRIVATE}", advice="attach it further inside, or leave it at the root",
+                    expected=f"at most {most}", advice="attach it further inside, or leave it at the root",
                 )  # fmt: skip
 
 
@@ -83,8 +81,8 @@ def shared_bytes(nest: Nest) -> int:
     return sum(-(-max(1, size) // SHARED_ALIGNMENT) * SHARED_ALIGNMENT for size in sizes)
 
 
-def _refusals(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
-    yield from _loops(tree, stage)
+def _refusals(tree: LoopTree, stage: StageLoops, warp: int) -> Iterator[ScheduleError]:
+    yield from _loops(tree, stage, warp)
     if stage.scope is Scope.SHARED and (stage.at is None or level(tree, stage) is not LoopKind.BLOCK):
         yield wrong(
             tree, stage.stage, f"{stage.stage} lives in shared memory, and no block makes it",
@@ -103,7 +101,7 @@ def _refusals(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
     yield from outside_registers(tree, stage)
 
 
-def _loops(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
+def _loops(tree: LoopTree, stage: StageLoops, warp: int) -> Iterator[ScheduleError]:
     own = level(tree, stage)
     lanes = 1
     for position, loop in enumerate(stage.loops):
@@ -119,10 +117,10 @@ def _loops(tree: LoopTree, stage: StageLoops) -> Iterator[ScheduleError]:
             )
         if loop.kind is LoopKind.THREAD:
             lanes *= fixed(loop.extent)
-    if lanes > WARP and bound(stage, LoopKind.WARP):
+    if lanes > warp and bound(stage, LoopKind.WARP):
         yield wrong(
             tree, bound(stage, LoopKind.THREAD)[0].name, f"{stage.stage} has {lanes} lanes in each of its warps",
-            expected=f"at most {WARP}", advice="split the loop over threads",
+            expected=f"at most {warp}", advice="split the loop over threads",
         )  # fmt: skip
     yield from _between(tree, stage)
     yield from _reductions(tree, stage)

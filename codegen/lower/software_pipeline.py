@@ -10,9 +10,9 @@ for k: 8                       copy trips 0 .. n - 2, each a group
 passes/barriers.py puts one barrier between the wait and the copies: what has arrived is seen by all behind it, and the slot
 that is filled next has been used by all.
 
-Without asynchronous copies (before sm_80, for accesses of less than 4 bytes, or where the schedule says so) what comes goes
-through registers (staged.py): load trip k + n - 1, use slot k % n, store what was loaded. That is one barrier a trip,
-too, in front of the use.
+Without asynchronous copies (on GPUs that have none, for accesses of less than 4 bytes, or where the schedule says so) what
+comes goes through registers (staged.py): load trip k + n - 1, use slot k % n, store what was loaded. That is one barrier a
+trip, too, in front of the use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from typing import Protocol
 
 from ...schedules.loops import Loop, LoopTree, StageLoops
 from ...schedules.steps.checks import wrong
-from ...targets.target import Target
 from ...tensor.expr import Expr
 from ..ir.index import ceil_div, known, less, modulo, number, plus, smaller, times
 from ..ir.loop_ir import Allocate, Block, Buffer, Commit, For, If, Let, LoopKind, Statement, Wait
@@ -31,18 +30,12 @@ from .loops import Around
 from .staged import MOST, staged
 from .view import AxisRange, Inner, Names, View, fixed
 
-FIRST_ASYNCHRONOUS = 80  # sm_80
 NARROWEST = 4  # bytes of an asynchronous copy
 
 
 def stages_of(stage: StageLoops, loop: str) -> int:
     """Counts the trips of a loop for which its copies exist."""
     return fixed(stage.hints.pipeline(loop).depth)
-
-
-def has_asynchronous_copies(target: Target) -> bool:
-    """Says whether there are instructions that copy to shared memory while others run: from sm_80 on."""
-    return int(target.cpu.removeprefix("sm_").rstrip("a")) >= FIRST_ASYNCHRONOUS
 
 
 def _widest_access(tree: LoopTree, stage: StageLoops) -> int:
@@ -75,7 +68,7 @@ class SoftwarePipeline:
         self.count = stages_of(stage, loop.name)
         self.through_registers = fixed(stage.hints.pipeline(loop.name).in_registers) > 0
         wide = all(_widest_access(tree, tree.by_stage[name]) >= NARROWEST for name in self.ahead)
-        self.waits = has_asynchronous_copies(lowering.nest.target) and wide and not self.through_registers
+        self.waits = lowering.nest.target.gpu.copies_alone and wide and not self.through_registers
 
     def statement(self, view: View, inner: Inner) -> Statement:
         """The loop; `inner` is what stands in it behind the copies."""

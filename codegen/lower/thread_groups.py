@@ -14,7 +14,6 @@ from math import prod
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ...schedules.plan.threads import GRID, bound, width_of
 from ...schedules.plan.threads import threads_of as asked_of
-from ...targets.isa import WARP
 from ...targets.target import Target
 from ...tensor.expr import Expr
 from ..ir.index import Bounds, floor_div, modulo, number
@@ -54,15 +53,16 @@ class Group:
         return frozenset(piece.loop.name for piece in self.pieces)
 
 
-def groups(stage: StageLoops, team: Team, bounds: Bounds) -> tuple[Group, ...]:
+def groups(stage: StageLoops, team: Team, bounds: Bounds, warp: int) -> tuple[Group, ...]:
     """Says how the THREAD and WARP loops of a stage are divided over its team; a team of several has one group or two."""
     if team.size == 1:
         return ()
     warps = bound(stage, LoopKind.WARP)
     if not warps:
         return (_group(team.index, team.size, bound(stage, LoopKind.THREAD)),)
-    lane, warp = modulo(team.index, WARP, bounds), floor_div(team.index, WARP, bounds)
-    return _group(lane, WARP, bound(stage, LoopKind.THREAD)), _group(warp, team.size // WARP, warps)
+    lane, number_of_warp = modulo(team.index, warp, bounds), floor_div(team.index, warp, bounds)
+    lanes = _group(lane, warp, bound(stage, LoopKind.THREAD))
+    return lanes, _group(number_of_warp, team.size // warp, warps)
 
 
 def _group(index: Expr, size: int, loops: list[Loop]) -> Group:
@@ -76,8 +76,7 @@ def _group(index: Expr, size: int, loops: list[Loop]) -> Group:
 
 def threads_of(tree: LoopTree, root: StageLoops, target: Target) -> int:
     """Says how many threads a block of a root has."""
-    assert target.isa.gpu is not None
-    return fixed(width_of(asked_of(tree, root, target.isa.gpu.block_threads)))
+    return fixed(width_of(asked_of(tree, root, target.gpu), target.gpu))
 
 
 def whole_block(threads: int) -> Team:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ...schedules.loops import Loop, LoopKind, StageLoops
 from ...schedules.plan.threads import BOUND
-from ...targets.isa import WARP
+from ...targets.backend import Multiprocessor
 from ...tensor.dtype import boolean
 from ...tensor.expr import Expr, Op, Var, variables
 from ..ir.index import both, floor_div, known, less, modulo, number, plus, smaller, times
@@ -27,11 +27,12 @@ UNROLLED = 8  # trips over groups of items that are written out
 class BoundLoops:
     """The bound loops of one stage that a team runs. On a CPU there are none."""
 
-    def __init__(self, names: Names, stage: StageLoops, team: Team, gpu: bool) -> None:
+    def __init__(self, names: Names, stage: StageLoops, team: Team, gpu: Multiprocessor | None) -> None:
         self.names = names
         self.stage = stage
         self.team = team
-        self.groups = groups(stage, team, names.bounds)
+        self.warp = gpu.warp if gpu is not None else 1
+        self.groups = groups(stage, team, names.bounds, self.warp)
         self._of: dict[str, tuple[Group, BoundLoop]] = {
             piece.loop.name: (group, piece)
             for group in ((*self.groups, blocks(stage, BLOCK_INDEX)) if gpu else ())
@@ -87,7 +88,7 @@ class BoundLoops:
             return view
         if loop.kind is LoopKind.THREAD:
             return replace(view, team=ALONE)
-        return replace(view, team=Team(WARP, modulo(self.team.index, WARP, self.names.bounds)))
+        return replace(view, team=Team(self.warp, modulo(self.team.index, self.warp, self.names.bounds)))
 
     def without_spare(self, view: View, loop: Loop) -> View:
         """Threads to spare add nothing to a reduction."""
@@ -165,11 +166,11 @@ class BoundLoops:
         return [group for group in self.groups if names & group.names()]
 
     def flat(self) -> Group:
-        """All bound loops in one index over the team: where there are lanes and warps, the warps count in steps of 32."""
+        """All bound loops in one index over the team: where there are lanes and warps, these count in steps of all lanes."""
         first, *more = self.groups
         if not more:
             return first
-        warps = tuple(BoundLoop(p.loop, p.divisor * WARP, p.extent) for group in more for p in group.pieces)
+        warps = tuple(BoundLoop(p.loop, p.divisor * self.warp, p.extent) for group in more for p in group.pieces)
         return Group(self.team.index, self.team.size, (*first.pieces, *warps))
 
 

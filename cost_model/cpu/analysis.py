@@ -101,7 +101,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
 
     The numbers of the tree must be known (TypeError if they are not).
     """
-    counted = levels(tree, one_plan(tree, target.kind == "cuda") if plan is None else plan)
+    counted = levels(tree, one_plan(tree, target.is_gpu) if plan is None else plan)
     caches = target.caches[:LEVELS]
     walk = TrafficWalk(counted, caches)
     begun = [_begin(counted, root, walk, threads) for root in counted.roots]

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...schedules.access import element_stride, output_stride
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
+from ...targets.backend import FUSED
 from ...targets.matrix_instructions import vector_instruction
 from ...targets.target import Target
 from ...tensor.dots import DOTS
@@ -149,7 +150,7 @@ class StageWork:
     def work(self) -> InstructionCounts:
         """Works out all counts of the stage."""
         stage = self.stage
-        fused = self.target.kind != "x86" or "fma" in self.target.features
+        fused = self.target.has(FUSED)
         everything = frozenset(axis.name for axis in stage.definition.all_axes)
         operations: Value = 0.0
         text: Value = 0.0

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...schedules.loops import LoopKind, LoopTree
 from ...schedules.plan.stage import Plan
+from ...targets.backend import Multiprocessor
 from ...targets.ceilings import Ceilings
 from ...targets.target import Target
 from ..footprint import Value
@@ -31,7 +32,6 @@ FIRST_USE = 60.0  # cycles from a barrier to the first arithmetic on what was co
 COMBINE = 160.0  # cycles to reduce over the lanes of a warp and its block
 BLOCK_START = 600.0  # cycles until the first warp of a block works
 ARITHMETIC_LATENCY = 4.0
-SCHEDULERS = 4.0  # of a multiprocessor, one warp instruction a cycle each
 LINES = 1.0  # lines of 128 bytes of a global access, per cycle and multiprocessor
 TIGHT = 0.9  # of its registers: what needs more is expected to keep some of it in memory
 SPILL = 20.0  # slowdown of a thread whose values do not fit in its registers
@@ -68,7 +68,7 @@ def launch_seconds(launch: LaunchCost, target: Target, ceilings: Ceilings) -> Va
     l2 = launch.l2_bytes * sector_waste(launch) / ceilings.bandwidth_at(target.caches[1].bytes * 0.5)
     total: Value = (processors**NORM + memory**NORM + l2**NORM) ** (1.0 / NORM)
     total = total * np.where(launch.pressure > TIGHT, SPILL * launch.pressure, 1.0)
-    ragged = _is_ragged(launch, LoopKind.BLOCK) | (np.asarray(launch.threads) % 32 != 0)
+    ragged = _is_ragged(launch, LoopKind.BLOCK) | (np.asarray(launch.threads) % target.gpu.warp != 0)
     total = total * np.where(ragged, RAGGED, 1.0)
     total = total * np.where(_is_ragged(launch, LoopKind.SERIAL), RAGGED_STEPS, 1.0)
     return np.where(launch.resident < 1.0, CANNOT_RUN, total + START)
@@ -96,7 +96,7 @@ def processor_cycles(launch: LaunchCost, target: Target) -> tuple[Value, Value]:
     # blocks that are started and find nothing to do take the places of others
     busiest = np.ceil(launch.grid / target.cores) * block
     waves = np.ceil(launch.grid / (target.cores * np.maximum(launch.resident, 1.0)))
-    return busiest, waves * (BLOCK_START + _alone(launch, block))
+    return busiest, waves * (BLOCK_START + _alone(launch, block, target.gpu))
 
 
 def unit_cycles(launch: LaunchCost, target: Target) -> tuple[Value, Value, Value, Value]:
@@ -110,18 +110,19 @@ def unit_cycles(launch: LaunchCost, target: Target) -> tuple[Value, Value, Value
         issue = issue + cost.instructions
         shared = shared + cost.shared
         lines = lines + cost.lines
-    return arithmetic / target.fma_ports, issue / SCHEDULERS, shared, lines / LINES
+    return arithmetic / target.fma_ports, issue / target.gpu.schedulers, shared, lines / LINES
 
 
-def _alone(launch: LaunchCost, block: Value) -> Value:
+def _alone(launch: LaunchCost, block: Value, gpu: Multiprocessor) -> Value:
     """Cycles from the start to the end of one block, when it has a multiprocessor to itself."""
-    warps = np.maximum(np.ceil(launch.threads / 32.0), 1.0)
+    warps = np.maximum(np.ceil(launch.threads / gpu.warp), 1.0)
+    schedulers = float(gpu.schedulers)
     waiting: Value = 0.0
-    working: Value = block * np.maximum(SCHEDULERS / warps, 1.0)
+    working: Value = block * np.maximum(schedulers / warps, 1.0)
     for cost in launch.stages:
-        per_scheduler = np.maximum(warps / SCHEDULERS, 1.0)
+        per_scheduler = np.maximum(warps / schedulers, 1.0)
         slow = np.maximum(ARITHMETIC_LATENCY / (per_scheduler * np.maximum(cost.chains, 1.0)), 1.0)
-        alone = cost.arithmetic / np.maximum(launch.blocks, 1.0) / SCHEDULERS * np.maximum(SCHEDULERS / warps, 1.0)
+        alone = cost.arithmetic / np.maximum(launch.blocks, 1.0) / schedulers * np.maximum(schedulers / warps, 1.0)
         working = np.maximum(working, alone * slow)
         waiting = waiting + cost.combines * COMBINE
         if cost.stage.loops.copies is not None:

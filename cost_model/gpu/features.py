@@ -52,8 +52,7 @@ def _table(found: tuple[LaunchCost, ...], target: Target, count: int) -> NDArray
 
 
 def _of_launch(launch: LaunchCost, target: Target, ceilings: Ceilings) -> Iterator[Value]:
-    gpu = target.isa.gpu
-    assert gpu is not None
+    gpu = target.gpu
     arithmetic, issue, shared, lines = unit_cycles(launch, target)
     busiest, waiting = processor_cycles(launch, target)
     most = np.maximum(busiest * target.cores, 1.0)
@@ -62,8 +61,8 @@ def _of_launch(launch: LaunchCost, target: Target, ceilings: Ceilings) -> Iterat
     clock = ceilings.flops["f32"] / (target.cores * target.vector_bits / 32 * target.fma_ports * 2)
     yield log_ratio(launch.dram_bytes / ceilings.bandwidth[-1][1] * clock, busiest)
     yield log_ratio(launch.l2_bytes / ceilings.bandwidth_at(target.caches[1].bytes * 0.5) * clock, busiest)
-    warps = np.ceil(launch.threads / 32.0)
-    yield launch.resident * warps / (gpu.threads / 32.0)
+    warps = np.ceil(launch.threads / gpu.warp)
+    yield launch.resident * warps / (gpu.threads / gpu.warp)
     yield np.log2(np.maximum(warps, 1.0))
     places = target.cores * np.maximum(launch.resident, 1.0)
     yield log_ratio(launch.blocks, float(target.cores))
@@ -77,7 +76,7 @@ def _of_launch(launch: LaunchCost, target: Target, ceilings: Ceilings) -> Iterat
     yield np.log2(np.maximum(sector_waste(launch), 1.0))
     yield log_ratio(launch.dram_bytes, launch.touched)
     yield log_ratio(launch.l2_bytes, launch.touched)
-    yield 1.0 - launch.threads / (warps * 32.0)
+    yield 1.0 - launch.threads / (warps * gpu.warp)
     yield log_ratio(*_points(launch))
     yield np.log2(np.maximum(_mean(launch, lambda c: c.chains, lambda c: c.arithmetic), 1.0))
     yield np.log2(1.0 + total_of([cost.combines for cost in launch.stages]))

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...targets.isa import WARP
 from ..footprint import Value
 
 Integers = NDArray[np.int64]
@@ -42,9 +41,9 @@ def for_each_pattern(
     return found
 
 
-def lane_indices(extents: list[Integers]) -> tuple[list[Integers], NDArray[np.bool_]]:
-    """(index of each loop at each of the 32 lanes, int64[n, 32]; which lanes have a trip). Loops: the fastest first."""
-    rest = np.broadcast_to(np.arange(WARP, dtype=np.int64), (len(extents[0]) if extents else 1, WARP))
+def lane_indices(extents: list[Integers], warp: int) -> tuple[list[Integers], NDArray[np.bool_]]:
+    """(index of each loop at each lane of a warp, int64[n, warp]; which lanes have a trip). Loops: the fastest first."""
+    rest = np.broadcast_to(np.arange(warp, dtype=np.int64), (len(extents[0]) if extents else 1, warp))
     indices = []
     for extent in extents:
         indices.append(rest % extent[:, None])
@@ -52,20 +51,21 @@ def lane_indices(extents: list[Integers]) -> tuple[list[Integers], NDArray[np.bo
     return indices, rest == 0
 
 
-def visible(extents: Sequence[Value | int | Integers]) -> list[Value | Integers]:
-    """The extents as the first 32 lanes see them: loops beyond count as one trip, so that fewer patterns differ."""
+def visible(extents: Sequence[Value | int | Integers], warp: int) -> list[Value | Integers]:
+    """The extents as the lanes of the first warp see them: loops beyond count as one trip, so that fewer patterns differ."""
     found: list[Value | Integers] = []
     inside: Integers = np.ones(1, dtype=np.int64)
     for extent in extents:
         trips = np.asarray(extent, dtype=np.int64)
-        seen = np.where(inside >= WARP, 1, np.minimum(trips, -(-WARP // inside)))
+        seen = np.where(inside >= warp, 1, np.minimum(trips, -(-warp // inside)))
         found.append(seen)
         inside = inside * np.maximum(seen, 1)
     return found
 
 
 def wavefronts(addresses: Integers, active: NDArray[np.bool_], width: Integers) -> NDArray[np.float64]:
-    """float64[n]: cycles of shared memory for an access of a warp. addresses: bytes, int64[n, 32]; width: 4, 8 or 16 bytes."""
+    """float64[n]: cycles of shared memory for an access of a warp. addresses: bytes, int64[n, lanes]; width: 4, 8, 16 bytes."""
+    warp = addresses.shape[1]
     total = np.zeros(len(addresses))
     for wide in (4, 8, 16):
         rows = np.flatnonzero(np.clip(width, 4, 16) == wide)
@@ -74,10 +74,10 @@ def wavefronts(addresses: Integers, active: NDArray[np.bool_], width: Integers) 
         group = BANK_ROW // wide
         words, on = addresses[rows] // wide, active[rows]
         apart = np.zeros(len(rows))
-        for start in range(0, WARP, group):
+        for start in range(0, warp, group):
             apart += _fullest(words[:, start : start + group], on[:, start : start + group], group)
         # groups whose words are the same, or in other banks, are partly served together
-        total[rows] = apart if group == WARP else 0.5 * (apart + _fullest(words, on, group))
+        total[rows] = apart if group == warp else 0.5 * (apart + _fullest(words, on, group))
     return total
 
 

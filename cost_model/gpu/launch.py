@@ -14,7 +14,7 @@ from ...schedules.extents import Extent
 from ...schedules.loops import LoopTree
 from ...schedules.plan.stage import Plan
 from ...schedules.plan.threads import GRID, blocks_of, threads_of, width_of
-from ...targets.isa import WARP, Multiprocessor
+from ...targets.backend import Multiprocessor
 from ...targets.target import Cache, Target
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels, levels
@@ -24,10 +24,6 @@ from .lanes import SECTOR
 from .places import placement, shared_bytes
 from .registers import registers_at_most, registers_needed
 from .stage import StageCost, StageCounter
-
-L1_RESERVED = 1024.0  # bytes of shared memory that each block costs beside its own
-REGISTER_GRAIN = 256.0  # registers are handed out to a warp in so many
-SCHEDULERS = 4.0  # of a multiprocessor: each has its share of the registers, for warps of its own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,11 +58,11 @@ def launches(tree: LoopTree, target: Target, plan: Plan | None = None) -> tuple[
 def resident_blocks(gpu: Multiprocessor, threads: Value, registers: Value, shared: Value) -> Value:
     """Says how many blocks a multiprocessor holds at a time: by threads, registers, memory. Source: CUDA C++ best practices
     guide, "Occupancy", and the occupancy calculator that NVIDIA ships with its profiler."""
-    warps = np.ceil(threads / WARP)
-    by_threads = np.floor(gpu.threads / (warps * WARP))
-    of_warp = np.maximum(np.ceil(registers * WARP / REGISTER_GRAIN) * REGISTER_GRAIN, REGISTER_GRAIN)
-    by_registers = np.floor(np.floor(gpu.registers / SCHEDULERS / of_warp) * SCHEDULERS / warps)
-    by_shared = np.floor(gpu.shared / (shared + L1_RESERVED))
+    warps, grain, schedulers = np.ceil(threads / gpu.warp), float(gpu.register_grain), float(gpu.schedulers)
+    by_threads = np.floor(gpu.threads / (warps * gpu.warp))
+    of_warp = np.maximum(np.ceil(registers * gpu.warp / grain) * grain, grain)
+    by_registers = np.floor(np.floor(gpu.registers / schedulers / of_warp) * schedulers / warps)
+    by_shared = np.floor(gpu.shared / np.maximum(shared + gpu.reserved, 1.0))
     return np.minimum(np.minimum(np.minimum(by_threads, by_registers), by_shared), float(gpu.blocks))
 
 
@@ -76,8 +72,7 @@ class _LaunchCount:
     def __init__(self, counted: Levels, root: StageLevels, target: Target) -> None:
         self.counted, self.root, self.target = counted, root, target
         self.tree = counted.tree
-        assert target.isa.gpu is not None
-        self.gpu = target.isa.gpu
+        self.gpu = target.gpu
         self.members = [s for s in counted.stages.values() if s is root or self._inside(s)]
         depth = 0
         while depth < len(root.loops.loops) and root.loops.loops[depth].kind in GRID:
@@ -86,9 +81,9 @@ class _LaunchCount:
         self.blocks: Value = root.trips[depth]
         self.grid: Value = real(blocks_of(root.loops))
         self.places = {s.name: placement(s.plan) for s in self.members}
-        threads = threads_of(self.tree, self.tree.by_stage[root.name], self.gpu.block_threads)
+        threads = threads_of(self.tree, self.tree.by_stage[root.name], self.gpu)
         self.threads: Value = real(threads)
-        self.whole: Extent = width_of(threads)
+        self.whole: Extent = width_of(threads, self.gpu)
         self.width: Value = real(self.whole)
 
     def _inside(self, stage: StageLevels) -> bool:
@@ -96,7 +91,7 @@ class _LaunchCount:
 
     def launch(self) -> LaunchCost:
         """Works out all numbers of the launch."""
-        counter = StageCounter(self.counted, self.places, self.threads, self.blocks)
+        counter = StageCounter(self.counted, self.places, self.threads, self.blocks, self.gpu.warp)
         stages = tuple(counter.cost(s) for s in self.members)
         ahead: Value = 1.0
         shared: Value = 0.0
@@ -104,9 +99,9 @@ class _LaunchCount:
             for storage in stage.plan.storage:
                 ahead = np.maximum(ahead, real(storage.slots))
         for stage in self.members:
-            shared = shared + shared_bytes(self.tree, stage.plan, self.whole)
+            shared = shared + shared_bytes(self.tree, stage.plan, self.whole, self.gpu.warp)
         needed = registers_needed(self.tree, self.members, self.places, self.width)
-        most = registers_at_most(self.width)
+        most = registers_at_most(self.width, self.gpu)
         registers = np.minimum(needed, most)
         resident = np.maximum(resident_blocks(self.gpu, self.width, registers, shared), 0.0)
         l2, dram, touched = self._bytes(shared * np.maximum(resident, 1.0))

@@ -59,23 +59,23 @@ class Pattern:
     width: Value
     swizzle: Extent = 0
 
-    def shared_cycles(self) -> Value:
-        """Cycles of shared memory that one access of a whole warp takes."""
-        return self._computed(wavefronts)
+    def shared_cycles(self, warp: int) -> Value:
+        """Cycles of shared memory that one access of a whole warp, of so many lanes, takes."""
+        return self._computed(wavefronts, warp)
 
-    def lines_and_sectors(self) -> tuple[Value, Value]:
+    def lines_and_sectors(self, warp: int) -> tuple[Value, Value]:
         """Lines of 128 bytes and sectors of 32 bytes that one access of a warp touches."""
 
         def both(addresses: Integers, active: NDArray[np.bool_], width: Integers) -> NDArray[np.float64]:
             lines = pieces_touched(addresses, active, width, BANK_ROW)
             return lines * 1024.0 + pieces_touched(addresses, active, width, SECTOR)
 
-        packed = self._computed(both)
+        packed = self._computed(both, warp)
         lines = np.floor(packed / 1024.0)
         return lines, packed - lines * 1024.0
 
-    def _computed(self, cost: Cost) -> Value:
-        trips = visible([_whole(extent) for extent, _ in self.loops]) if self.loops else []
+    def _computed(self, cost: Cost, warp: int) -> Value:
+        trips = visible([_whole(extent) for extent, _ in self.loops], warp) if self.loops else []
         columns: list[Value | Integers] = [self.width, _whole(self.swizzle), *trips]
         for (_, moves), seen in zip(self.loops, trips, strict=True):
             columns += [np.where(np.asarray(seen) > 1, np.minimum(_whole(points), FAR), 0) for _, points in moves]
@@ -85,17 +85,19 @@ class Pattern:
             columns += [_whole(piece.stride), _whole(piece.extent), _whole(piece.bytes)]
 
         def compute(rows: list[Integers]) -> NDArray[np.float64]:
-            addresses, active = self._addresses(rows[1:], used)
+            addresses, active = self._addresses(rows[1:], used, warp)
             return cost(addresses, active, rows[0])
 
         return for_each_pattern(compute, columns)
 
-    def _addresses(self, rows: list[Integers], used: list[DimensionPart]) -> tuple[Integers, NDArray[np.bool_]]:
+    def _addresses(
+        self, rows: list[Integers], used: list[DimensionPart], warp: int
+    ) -> tuple[Integers, NDArray[np.bool_]]:
         bits, rest = rows[0], rows[1:]
         count = len(self.loops)
-        indices, active = lane_indices(rest[:count])
+        indices, active = lane_indices(rest[:count], warp)
         rest = rest[count:]
-        shape = active.shape if self.loops else (len(bits), 32)
+        shape = active.shape if self.loops else (len(bits), warp)
         position: dict[int, Integers] = {}
         place = 0
         for (_, moves), index in zip(self.loops, indices, strict=True):

@@ -27,14 +27,14 @@ def placement(plan: StagePlan) -> str:
     return "shared" if Scope.SHARED in scopes else "register"
 
 
-def shared_bytes(tree: LoopTree, plan: StagePlan, width: Extent) -> Value:
+def shared_bytes(tree: LoopTree, plan: StagePlan, width: Extent, warp: int) -> Value:
     """Bytes of shared memory for a stage: its values, as often as they exist, and the parts of its sums. `width`: threads of
-    a block."""
+    a block; `warp`: of a warp."""
     total: Value = 0.0
     for storage in plan.storage:
         if storage.scope is Scope.SHARED:
             total = total + _aligned(real(storage.bytes))
-    parts = real(parts_of(tree, plan.stage, width))
+    parts = real(parts_of(tree, plan.stage, width, warp))
     size = float(max(storage.tensor.dtype.bytes for storage in plan.storage))
     return total + np.where(np.asarray(parts) > 0.0, _aligned(parts * size), 0.0)
 

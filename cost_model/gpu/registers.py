@@ -14,7 +14,7 @@ import numpy as np
 
 from ...schedules.hints import Pipeline
 from ...schedules.loops import WRITTEN_OUT, LoopKind, LoopTree
-from ...targets.isa import WARP
+from ...targets.backend import Multiprocessor
 from ...tensor.expr import Read, variables
 from ...tensor.program import Stage
 from ..footprint import Value, real
@@ -22,8 +22,7 @@ from ..levels import StageLevels
 from ..operations import slots
 from .patterns import own_width
 
-FEWEST, MOST = 16.0, 255.0  # registers of a thread
-GRAIN, WARPS = 8.0, 4.0  # they are counted in eights, for warps in fours
+FEWEST = 16.0  # registers of a thread
 # shared tiles
 TILE, ACCUMULATOR, OPERAND = 8.2, 1.2, 0.73
 OPERANDS_AT_MOST = 64.0  # further ones are loaded when there is room for them again
@@ -40,11 +39,12 @@ UNROLLED = 60.0  # elements up to which ptxas unrolls a loop in which nothing is
 DIVIDED, FEW = (2.0, 1.75), 16.0  # of an element in a loop over a row that threads share: its mask, its address ahead
 
 
-def registers_at_most(threads: Value) -> Value:
-    """Returns what a thread can have in a block of so many."""
-    warps = np.maximum(np.ceil(np.ceil(threads / WARP) / WARPS) * WARPS, 1.0)
-    share = np.floor(2.0**16 / WARP / warps / GRAIN) * GRAIN
-    return np.minimum(share, MOST)
+def registers_at_most(threads: Value, gpu: Multiprocessor) -> Value:
+    """Returns what a thread can have in a block of so many: each scheduler has as many of the warps, give or take one."""
+    grain = gpu.register_grain / gpu.warp
+    warps = np.maximum(np.ceil(np.ceil(threads / gpu.warp) / gpu.schedulers) * gpu.schedulers, 1.0)
+    share: Value = np.floor(gpu.registers / gpu.warp / warps / grain) * grain
+    return np.minimum(share, float(gpu.thread_registers))
 
 
 def registers_needed(tree: LoopTree, members: list[StageLevels], places: dict[str, str], threads: Value) -> Value:

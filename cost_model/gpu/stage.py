@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
-from ...targets.isa import WARP
 from ...tensor.expr import Read, variables
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels
@@ -48,7 +47,8 @@ class StageCost:
 class _Accesses:
     """The accesses of a stage to shared and to global memory, as they add up."""
 
-    def __init__(self) -> None:
+    def __init__(self, warp: int) -> None:
+        self.warp = warp
         self.count: Value = 0.0
         self.shared: Value = 0.0
         self.free: Value = 0.0  # cycles of shared memory, if nothing were in conflict
@@ -59,16 +59,16 @@ class _Accesses:
 
     def add_shared(self, count: Value, pattern: Pattern) -> None:
         """Adds so many accesses of warps to shared memory."""
-        least = np.maximum(pattern.width * WARP / 128.0, 1.0)
-        cycles = pattern.shared_cycles()
+        least = np.maximum(pattern.width * self.warp / 128.0, 1.0)
+        cycles = pattern.shared_cycles(self.warp)
         self.count = self.count + count
         self.shared = self.shared + count * cycles
         self.free = self.free + count * np.minimum(least, cycles)
 
     def add_global(self, count: Value, pattern: Pattern) -> None:
         """Adds so many accesses of warps to global memory."""
-        at_once, sectors = pattern.lines_and_sectors()
-        least = np.minimum(np.maximum(pattern.width * WARP / SECTOR, 1.0), sectors)
+        at_once, sectors = pattern.lines_and_sectors(self.warp)
+        least = np.minimum(np.maximum(pattern.width * self.warp / SECTOR, 1.0), sectors)
         self.count = self.count + count
         self.lines = self.lines + count * at_once
         self.touched = self.touched + count * sectors
@@ -76,11 +76,11 @@ class _Accesses:
 
 
 class StageCounter:
-    """Counts the stages of one launch. `places`: of each stage, as places.py says; `threads`: of a block."""
+    """Counts the stages of one launch. `places`: of each stage, as places.py says; `threads`: of a block; `warp`: of a warp."""
 
-    def __init__(self, counted: Levels, places: dict[str, str], threads: Value, blocks: Value) -> None:
+    def __init__(self, counted: Levels, places: dict[str, str], threads: Value, blocks: Value, warp: int) -> None:
         self.counted, self.places, self.threads, self.blocks = counted, places, threads, blocks
-        self.tree = counted.tree
+        self.tree, self.warp = counted.tree, warp
 
     def cost(self, stage: StageLevels) -> StageCost:
         """Works out all numbers of a stage."""
@@ -89,7 +89,7 @@ class StageCounter:
         arithmetic: Value = 0.0
         for axes, cost in slots(definition, True).items():
             arithmetic = arithmetic + cost * executed(stage, axes) * warps
-        accesses = _Accesses()
+        accesses = _Accesses(self.warp)
         self._reads(stage, warps, accesses)
         steps = self._steps(stage) if accesses.reach_memory else 0.0
         self._writes(stage, warps, accesses)
@@ -101,7 +101,7 @@ class StageCounter:
             arithmetic=arithmetic,
             shared=accesses.shared,
             lines=accesses.lines,
-            instructions=arithmetic + ACCESS * accesses.count + control + COMBINE * combines * self.threads / WARP,
+            instructions=arithmetic + ACCESS * accesses.count + control + COMBINE * combines * self.threads / self.warp,
             steps=steps,
             combines=combines / np.maximum(self.blocks, 1.0),
             chains=copies(loops, everything) if definition.reduction else 8.0,
@@ -144,7 +144,7 @@ class StageCounter:
         accesses.add_global(count / width, global_pattern(self.tree, stage.loops, written))
 
     def _warps_per_thread(self, stage: StageLevels) -> Value:
-        """Warp instructions for each instruction of a thread: 1/32 where all lanes work, and more where some idle."""
+        """Warp instructions for each instruction of a thread: one in so many where all lanes work, and more where some idle."""
         lanes: Value = 1.0
         for loop in stage.loops.loops:
             if loop.kind is LoopKind.THREAD:
@@ -155,8 +155,8 @@ class StageCounter:
         if alone:  # inside of the threads of the root
             lanes = self.threads
         elif not any(x.kind in (LoopKind.THREAD, LoopKind.WARP) for x in stage.loops.loops):
-            return np.ceil(self.threads / WARP)  # every thread does the same
-        return np.ceil(lanes / WARP) / lanes
+            return np.ceil(self.threads / self.warp)  # every thread does the same
+        return np.ceil(lanes / self.warp) / lanes
 
     def _combines(self, stage: StageLevels) -> Value:
         """Says how often the threads of a team put their parts of a reduction together, over the whole launch."""

@@ -68,7 +68,7 @@ def ceilings(target: Target, threads: int) -> Ceilings:
     Raises TargetError if this machine is not such a target, EnvironmentFailure if the loops do not run.
     """
     check_runs_here(target)
-    if target.kind == "cuda":  # the loops here are a processor's
+    if target.is_gpu:  # the loops here are a processor's
         return default_ceilings(target, threads)
     found = _kept(target, threads)
     if found is None:

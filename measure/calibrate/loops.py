@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...targets.backend import FUSED
 from ...targets.ceilings import OWN_PAST
 from ...targets.matrix_instructions import BF16_TILES
 from ...targets.target import Target
@@ -96,7 +97,7 @@ def arithmetic_loop(target: Target, dtype: str, loaded: bool = False) -> str:
     lanes = target.vector_bits // (32 if dtype == "f32" else 64)
     vector = f"<{lanes} x {'float' if dtype == 'f32' else 'double'}>"
     chains = range(accumulators(target))
-    fused = target.kind != "x86" or "fma" in target.features
+    fused = target.has(FUSED)
     intrinsic = f"@llvm.fma.v{lanes}{dtype}"
     lines = ["  %slot.b = getelementptr " + vector + ", ptr %buffer, i64 1"]
     lines += [f"  %x = load {vector}, ptr %buffer", f"  %y = load {vector}, ptr %slot.b", "  br label %loop", "loop:"]

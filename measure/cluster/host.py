@@ -119,7 +119,8 @@ class Host:
     def _device(self, order: Order) -> str:
         """Returns what it owns, for people: a GPU, whole cores, or nothing."""
         if order.gpu:
-            return f"GPU {os.environ.get('CUDA_VISIBLE_DEVICES', '0')}"
+            devices = parse_target(order.target).backend.devices
+            return f"GPU {os.environ.get(devices.variable, '0') if devices is not None else '0'}"
         return "cores " + ",".join(map(str, self._claim.cpus)) if self._claim else f"pid {os.getpid()}"
 
     def facts(self) -> HostFacts:

@@ -10,7 +10,6 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from ...targets.nvidia import needs_gpu
 from ...targets.target import parse_target
 from ..result import Job
 from .host import Errand, HostFacts, Order
@@ -43,7 +42,7 @@ class Hired:
 
     def __init__(self, call: ConnectRequest, events: queue.SimpleQueue[Happening]) -> None:
         self._call, self._events = call, events
-        self._gpu = needs_gpu(parse_target(call.target))
+        self._gpu = parse_target(call.target).needs_device
         self.members: dict[str, _Member] = {}
         self.roster = Roster()
         self.pool: HostPool | None = None

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
 from ...common.errors import EnvironmentFailure, TargetError
-from ...targets.nvidia import needs_gpu
 from ...targets.target import Target, parse_target
 from ..machine import machine_key
 
@@ -88,7 +87,7 @@ def unfit(facts: NodeFacts, target: Target, threads: int) -> str:
     """Says why kernels of this target cannot be measured on a node; "" when they can."""
     if facts.missing:
         return f"it lacks {', '.join(facts.missing)}"
-    if needs_gpu(target):
+    if target.needs_device:
         if facts.gpus < 1:
             return "the cluster lends out no GPU there: start Ray on it with --num-gpus"
     elif facts.cores < threads or not facts.sets:
@@ -149,7 +148,7 @@ def nothing_fits(target: Target, threads: int, left_out: Sequence[tuple[NodeFact
     own = sorted({facts.target for facts, _ in left_out if facts.target})
     return TargetError(
         "the cluster has no device for the target",
-        expected=target.text if needs_gpu(target) else f"{target.text}, {threads} threads",
+        expected=target.text if target.needs_device else f"{target.text}, {threads} threads",
         found=found,
         advice="give one of these by --target: " + " or ".join(own)
         if own

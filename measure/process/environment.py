@@ -13,8 +13,7 @@ from collections.abc import Mapping
 
 from ...runtime.devices.cpu.device import WAITING
 from ...targets.host import usable_cores
-from ...targets.nvidia import gpus, needs_gpu
-from ...targets.target import parse_target
+from ...targets.target import names_gpu, parse_target
 
 _ONE_THREAD_EACH = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # NumPy's own pools
 
@@ -40,13 +39,15 @@ def timer_environment(threads: int) -> Mapping[str, str]:
 def visible_devices(target: str) -> list[dict[str, str]]:
     """The environment of each timer on this machine: each sees one GPU, of those that are like the first; and one timer,
     which sees what there is, for a target that needs none."""
-    found = gpus() if target.startswith("cuda") and needs_gpu(parse_target(target)) else ()
-    if not found:
+    resolved = parse_target(target) if names_gpu(target) else None
+    devices = resolved.backend.devices if resolved is not None and resolved.needs_device else None
+    found = devices.found() if devices is not None else ()
+    if devices is None or not found:
         return [{}]
-    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    listed = os.environ.get(devices.variable, "")
     names = listed.split(",") if listed else [str(number) for number in range(len(found))]
     alike = [name for name, gpu in zip(names, found, strict=False) if gpu == found[0]]
-    return [{"CUDA_VISIBLE_DEVICES": name} for name in alike]
+    return [{devices.variable: name} for name in alike]
 
 
 def describe_environment(environment: Mapping[str, str] | None = None) -> str:

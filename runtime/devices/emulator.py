@@ -35,6 +35,7 @@ from ...codegen.emulator.layout import (
     struct_bytes,
 )
 from ...common.errors import EnvironmentFailure, KernelFault, OutOfDeviceMemory, TargetError
+from ...targets.target import parse_target
 from .base import Array
 from .cpu.jit import LINKING, jit
 from .cpu.memory import address, aligned_array
@@ -90,6 +91,7 @@ class EmulatedModule:
         self.sites = ctypes.string_at(text or 0).decode().split("\n")
         self.shared: int = ctypes.CFUNCTYPE(ctypes.c_void_p)(self._library[SHARED_MEMORY])() or 0
         self.grain: int = ctypes.CFUNCTYPE(ctypes.c_int32)(self._library[GRAIN])()
+        self.lanes = parse_target(artifact.target).gpu.warp
         self.names = tuple(
             [spec.name for spec in (*artifact.inputs, *artifact.constants, *artifact.outputs)]
             + ["prepared", "workspace"]
@@ -102,13 +104,14 @@ class EmulatorPort:
     Args:
         seed: of the order in which threads and blocks run; 0: in their natural order.
         races: whether races between threads are looked for.
+        name: of the device, by the backend whose level the emulator is there.
     """
 
-    name = "cuda:emulator"
     cuda = False
     generation = 0
 
-    def __init__(self, seed: int = 1, races: bool = True) -> None:
+    def __init__(self, seed: int = 1, races: bool = True, name: str = "emulator") -> None:
+        self.name = name
         self._random = np.random.default_rng(seed) if seed else None
         self._races = races
         self._memory: dict[int, Array] = {}
@@ -220,14 +223,14 @@ class EmulatorPort:
         )
         ranges[len(pointers)] = _Range(module.shared, module.shared + launch.shared_bytes, shared, 1, 1)
         threads = aligned_array((count * struct_bytes("thread"),), np.dtype(np.uint8))
-        warps, order = np.zeros(-(-count // 32), np.uint32), np.zeros(count, np.uint32)
+        warps, order = np.zeros(-(-count // module.lanes), np.uint32), np.zeros(count, np.uint32)
         first, stride, random = self._orders(blocks)
         state = _Launch(
             *grid, *block, count, len(pointers),
             ctypes.addressof(arguments), ctypes.addressof(ranges), address(threads), address(warps), address(order),
             module.shared, launch.shared_bytes, random, first, stride,
         )  # fmt: skip
-        state.now, state.shift = self._now, module.grain.bit_length() - 1
+        state.now, state.shift, state.lanes = self._now, module.grain.bit_length() - 1, module.lanes
         return state, (arguments, ranges, threads, warps, order)
 
     def _orders(self, blocks: int) -> tuple[int, int, int]:
@@ -245,9 +248,9 @@ class EmulatorPort:
         return address(self._shadows[pointer])
 
 
-def emulator(seed: int = 1, races: bool = True) -> GpuDevice:
+def emulator(seed: int = 1, races: bool = True, name: str = "emulator") -> GpuDevice:
     """The emulator as a device; see `EmulatorPort`."""
-    return GpuDevice(EmulatorPort(seed, races))
+    return GpuDevice(EmulatorPort(seed, races, name))
 
 
 def _three(sizes: Sequence[int]) -> tuple[int, int, int]:

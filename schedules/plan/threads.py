@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...targets.isa import WARP
+from ...targets.backend import Multiprocessor
 from ...tensor.expr import Read, Var
 from ..extents import Condition, Extent, maximum, minimum, product, round_up
 from ..loops import Loop, LoopKind, LoopTree, StageLoops, is_full
@@ -46,15 +46,16 @@ def members(tree: LoopTree, root: StageLoops) -> list[StageLoops]:
     return [s for s in tree.stages if root_of(tree, s) is root]
 
 
-def threads_of(tree: LoopTree, root: StageLoops, most: int) -> Extent:
+def threads_of(tree: LoopTree, root: StageLoops, gpu: Multiprocessor) -> Extent:
     """Says how many threads of a block have something to do: what its bound loops ask for, else those of the stages attached to
-    it that the block runs together. `most`: of a block."""
+    it that the block runs together."""
+    most = gpu.block_threads
     if bound(root):
-        return minimum(_wanted(root), most)
+        return minimum(_wanted(root, gpu.warp), most)
     wanted: Extent = 1
     for stage in members(tree, root):
         if stage is not root and level(tree, stage) is LoopKind.BLOCK:
-            wanted = maximum(wanted, _wanted(stage))
+            wanted = maximum(wanted, _wanted(stage, gpu.warp))
     return minimum(wanted, most)
 
 
@@ -63,16 +64,16 @@ def blocks_of(root: StageLoops) -> Extent:
     return product([loop.extent for loop in root.loops if loop.kind in GRID])
 
 
-def width_of(threads: Extent) -> Extent:
+def width_of(threads: Extent, gpu: Multiprocessor) -> Extent:
     """The threads that a block has, of which so many have something to do: whole warps, or one alone."""
     several = minimum(threads - 1, 1)
-    return several * round_up(threads, WARP) + (1 - several) * 1
+    return several * round_up(threads, gpu.warp) + (1 - several) * 1
 
 
-def _wanted(stage: StageLoops) -> Extent:
+def _wanted(stage: StageLoops, warp: int) -> Extent:
     warps = bound(stage, LoopKind.WARP)
     if warps:
-        return product([loop.extent for loop in warps]) * WARP
+        return product([loop.extent for loop in warps]) * warp
     return product([loop.extent for loop in bound(stage, LoopKind.THREAD)])
 
 

@@ -14,6 +14,7 @@ import pytest
 from tilesmith.codegen import cache
 from tilesmith.codegen.artifact import Artifact, BufferSpec, Launch
 from tilesmith.codegen.cache import ArtifactCache, artifact_key
+from tilesmith.codegen.emulator.layout import STRUCTS
 from tilesmith.codegen.stored import from_bytes, to_bytes
 from tilesmith.common import private
 
@@ -66,6 +67,10 @@ def test_key_depends_on_the_fields_of_artifacts(monkeypatch: pytest.MonkeyPatch)
     before = artifact_key("p", "s", "c", "t", 1, "b")
     monkeypatch.setattr(cache, "_LAYOUT", cache._LAYOUT + " more")
     assert artifact_key("p", "s", "c", "t", 1, "b") != before, "an entry of another version is not read"
+
+
+def test_key_depends_on_what_emulated_kernels_share_with_the_emulator() -> None:
+    assert str(STRUCTS) in cache._LAYOUT, "an object of other structs would read and write beside the fields"
 
 
 FULL = replace(

@@ -32,7 +32,6 @@ ROOMY = 25  # files side by side in one folder
 # Imports that go up, inside of functions or for type checkers only, each for a reason.
 UP = {
     ("targets.target", "targets.host"): "the text `host` is resolved where targets are parsed",
-    ("targets.target", "targets.nvidia"): "the text `cuda` too, by asking the driver",
     ("tensor.program", "tensor.check"): "a program is checked when it is made",
     ("tensor.program", "tensor.printing"): "str() of a program is its text",
     ("tensor.program", "tensor.build"): "indexing a tensor gives a checked read",

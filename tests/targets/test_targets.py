@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 
 from tilesmith.common.errors import TargetError
 from tilesmith.targets import host
-from tilesmith.targets.isa import AARCH64, KINDS, RISCV64, X86
-from tilesmith.targets.nvidia import runs
+from tilesmith.targets.backend import Gpu
+from tilesmith.targets.cuda.devices import runs
+from tilesmith.targets.isa import AARCH64, BACKENDS, RISCV64, X86
 from tilesmith.targets.target import Cache, Target, check_runs_here, named_targets, parse_target
 from tilesmith.tensor.dtype import bf16, boolean, f32, f64, i8
 
 
 @st.composite
 def targets(draw: st.DrawFn) -> Target:
-    kind = draw(st.sampled_from(list(KINDS.values())))
+    kind = draw(st.sampled_from(list(BACKENDS.values())))
     level = draw(st.sampled_from(kind.levels))
     usable = [name for name in kind.extensions if kind.allows(name, level)]
     extensions = draw(st.lists(st.sampled_from(usable), unique=True)) if usable else []
@@ -73,7 +74,7 @@ def test_llvm_knows_every_processor_and_feature(name: str, capfd: pytest.Capture
 
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    kind = KINDS[name.partition(":")[0]]
+    kind = BACKENDS[name.partition(":")[0]]
     target = parse_target("+".join([name, *(e for e in kind.extensions if kind.allows(e, parse_target(name).isa))]))
     machine = binding.Target.from_triple(target.triple).create_target_machine(target.cpu, target.llvm_features)
     machine.emit_assembly(binding.parse_assembly("define void @empty() { ret void }"))
@@ -127,7 +128,7 @@ def test_a_machine_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_cuda_target_needs_a_device_of_its_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilesmith.targets.nvidia.device_capabilities", lambda: ((9, 0),))
+    monkeypatch.setattr("tilesmith.targets.cuda.devices.gpus", lambda: (Gpu("H", (9, 0), 132, 1, 1),))
     check_runs_here(parse_target("cuda:sm_80"))
     check_runs_here(parse_target("cuda:sm_90a"))
     with pytest.raises(TargetError, match="cuda:sm_100"):

@@ -62,7 +62,7 @@ def compile(
         constants = constants or program.constants
         program = program.program
     resolved = parse_target(target) if isinstance(target, str) else target
-    if resolved.kind != "cuda":  # what a GPU runs can be looked at anywhere
+    if not resolved.is_gpu:  # what a GPU runs can be looked at anywhere
         check_runs_here(resolved)
     count, kept = thread_count(threads, resolved), accuracy_named(accuracy)
     parts = parts_of(program, resolved) if isinstance(program, Program) else None

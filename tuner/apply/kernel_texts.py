@@ -27,7 +27,7 @@ class KernelTexts:
     threads: int
 
     def __call__(self, stage: str) -> str:
-        """The text of a stage of `runtime.kernel.STAGES` or `GPU_STAGES`."""
+        """The text of a stage of those of `runtime.kernel.stages_of`."""
         if stage == "program":
             return print_program(self.program)
         if stage == "sketch":
@@ -35,9 +35,21 @@ class KernelTexts:
         texts = build(canonical(self.program), self.sketch, self.config, self.target, self.threads, texts=True).texts
         if stage == "outline":
             return with_names(texts[stage], self.program)
-        return machine_code(texts["ptx"], self.target) if stage == "sass" else texts[stage]
+        return MORE[stage](texts[self.target.emission.text], self.target) if stage in MORE else texts[stage]
 
 
-def machine_code(ptx: str, target: Target) -> str:
+def machine_code(texts: Mapping[str, str], target: Target) -> str:
+    """Returns what LLVM writes for a target, of the texts of an artifact, then what tools that are installed make of it."""
+    emission = target.backend.emission
+    if emission is None:
+        return texts["asm"]
+    code = texts[emission.text]
+    return "\n".join([code, *(MORE[stage](code, target) for stage in emission.more)])
+
+
+def _sass(ptx: str, target: Target) -> str:
     """SASS, or a line that says what is missing to show it."""
     return sass(ptx, target.cpu) or "# SASS: ptxas and nvdisasm are not installed (pip install nvidia-cuda-nvdisasm)\n"
+
+
+MORE = {"sass": _sass}  # texts that tools of others make of what LLVM writes, by stage

@@ -14,7 +14,7 @@ from ...common.settings import DATABASE, VARIABLES, unknown_variables
 from ...measure.calibrate.calibrate import known_ceilings
 from ...targets.ceilings import MATRIX, default_ceilings
 from ...targets.host import usable_cores
-from ...targets.nvidia import device_capabilities
+from ...targets.isa import BACKENDS
 from ...targets.target import Target, parse_target
 from ..records.database import Database
 
@@ -70,14 +70,19 @@ def _machine() -> dict[str, str]:
         target, speeds = host.text, _ceilings(host, usable_cores())
     except TilesmithError as error:
         target, speeds = str(error), "none"
-    devices = [f"sm_{major}{minor}" for major, minor in device_capabilities()]
     return {
         "system": f"{platform.system()} {platform.release()}",
         "host target": target,
         "usable cores": str(usable_cores()),
         "ceilings": speeds,
-        "CUDA devices": ", ".join(devices) or "none",
+        **_devices(),
     }
+
+
+def _devices() -> dict[str, str]:
+    """The devices of each backend whose driver can be asked."""
+    asked = [(one.name, one.devices) for one in BACKENDS.values() if one.devices is not None and one.devices.driver]
+    return {f"{name} devices": ", ".join(gpu.name for gpu in devices.found()) or "none" for name, devices in asked}
 
 
 def _ceilings(target: Target, threads: int) -> str:

@@ -120,9 +120,7 @@ def code_text(database: Database, record: Record, task: TaskIdentity) -> str:
         raise ArgumentError(f"the trial of record {record.id} failed", expected="a record of a kernel that ran")
     target = parse_target(task.target)
     texts = build(parse(task.program), _sketch(database, record), record.config, target, task.threads, texts=True).texts
-    if "ptx" not in texts:
-        return texts["asm"]
-    return f"{texts['ptx']}\n{machine_code(texts['ptx'], target)}"
+    return machine_code(texts, target)
 
 
 def _sketch(database: Database, record: Record) -> Sketch:

@@ -250,7 +250,7 @@ def best_facts(database: Database, task: TaskIdentity, found: Sequence[Record]) 
     best = found[0]
     speed, number = _speed(database, best, task, program_work(parse(task.display))), best.id
     time = time_text(best.seconds)
-    if task.target.startswith("cuda:emulator"):
+    if parse_target(task.target).is_emulator:
         facts = {f"record {number}": f"{time} of emulation: wall clock, which says nothing about any GPU"}
     else:
         facts = {f"record {number}": f"{time}, {speed}, {speed.share:.1%} of {speed.of}"}

@@ -129,11 +129,11 @@ done:
 }}"""
 
 
-def table(buffer: Buffer) -> str:
-    """A TABLE as a constant of the module."""
+def table(buffer: Buffer, space: str = "") -> str:
+    """A TABLE as a constant of the module, in an address space."""
     kind = memory_type(buffer.dtype)
     values = ", ".join(f"{kind} {memory_literal(value, buffer.dtype)}" for value in buffer.values)
-    return f"{table_name(buffer)} = internal constant [{buffer.elements} x {kind}] [{values}], align 64"
+    return f"{table_name(buffer)} = internal {space}constant [{buffer.elements} x {kind}] [{values}], align 64"
 
 
 def table_name(buffer: Buffer) -> str:

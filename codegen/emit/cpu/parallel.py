@@ -55,8 +55,9 @@ class RegionStatements(Statements):
             if self.regions_use_unit:
                 raise InternalError("the matrix unit is used inside of a parallel loop and outside of it")
             self.matrix.finish()
-        if self.streaming and self.target.kind == "x86":
-            self.text.line(f"{self.module.intrinsic('llvm.x86.sse.sfence', 'void')}()")
+        fence = self.target.backend.store_fence
+        if self.streaming and fence:
+            self.text.line(f"{self.module.intrinsic(fence, 'void')}()")
 
     def parallel(self, node: For) -> None:
         """Starts the threads, where there are several and this is not one of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....common.errors import InternalError
+from ....targets.emission import IntrinsicCall
 from ....targets.target import Target
 from ....tensor.dtype import DType
 from ....tensor.expr import Op, Read, Var, const, walk
@@ -29,14 +30,13 @@ from ..effects import Predicate
 from ..expressions import Binding
 from ..gpu_memory import GpuMemory
 from ..index import Index
+from ..memory import BufferPointer
 from ..module_text import ModuleText
 from ..statements import Statements
 from ..text import FunctionText
 from ..types import Value, memory_type, value_type
 
 SHARED = "@shared"
-SHARED_TEXT = f"{SHARED} = external addrspace(3) global [0 x i8], align {SHARED_ALIGNMENT}"
-EVERY_LANE = -1
 _WHOLE = "!0"  # of loops
 
 
@@ -48,7 +48,7 @@ class GpuStatements(Statements):
 
     def __init__(self, text: FunctionText, module: ModuleText, target: Target) -> None:
         super().__init__(text, module, target, "")
-        self.module = module
+        self.module, self.emission = module, target.emission
         self.shared: dict[str, int] = {}
         self.shared_bytes = 0
         self._written_out = False  # whether the schedule says how much of this loop is
@@ -58,8 +58,8 @@ class GpuStatements(Statements):
         assert isinstance(self.at.memory, GpuMemory)
         self.at.memory.written = self.facts(nest.body).writes
         self.indices.kind = "i32" if narrow else "i64"
-        self._number(BLOCK_INDEX, "ctaid", nest.blocks)
-        self._number(THREAD_INDEX, "tid", nest.threads)
+        self._number(BLOCK_INDEX, self.emission.block_index, nest.blocks)
+        self._number(THREAD_INDEX, self.emission.thread_index, nest.threads)
 
     def range(self, var: str, start: Index, stop: Index, body: Statement, unroll: int = 1) -> None:
         """See Statements."""
@@ -78,11 +78,10 @@ class GpuStatements(Statements):
         )
         return f", !llvm.loop {_WHOLE}"
 
-    def _number(self, var: Var, register: str, count: int) -> None:
+    def _number(self, var: Var, intrinsic: str, count: int) -> None:
         index = Index()
         if count > 1:
-            call = self.module.intrinsic(f"llvm.nvvm.read.ptx.sreg.{register}.x", "i32")
-            name = self.text.pure(f"{call}()")
+            name = self.text.pure(f"{self.module.intrinsic(intrinsic, 'i32')}()")
             if self.indices.kind == "i64":
                 name = self.text.pure(f"zext i32 {name} to i64", name)
             index = Index(0, ((name, 1),))
@@ -95,13 +94,14 @@ class GpuStatements(Statements):
             case Barrier(buffers=buffers):
                 for name in sorted(buffers):
                     self.text.forget(name)
-                self.text.line(f"{self.module.intrinsic('llvm.nvvm.barrier0', 'void')}()")
+                for step in self.emission.barrier:
+                    self.text.line(step if isinstance(step, str) else called(self.module, step))
             case Shuffle(buffer=name, source=source, mask=mask):
                 self._shuffle(self.at.place(name).buffer, self.at.place(source).buffer, mask)
             case Commit():
-                self.text.line(f"{self.module.intrinsic('llvm.nvvm.cp.async.commit.group', 'void')}()")
+                self._of_copies("commit")
             case Wait(groups=groups):
-                self.text.line(f"{self.module.intrinsic('llvm.nvvm.cp.async.wait.group', 'void', 'i32')}(i32 {groups})")
+                self._of_copies("wait", groups=groups)
             case For(kind=LoopKind.THREAD):
                 self._thread(statement)
             case For(kind=LoopKind.VECTOR) if statement.valid is not None and not self._in_registers(statement):
@@ -110,6 +110,11 @@ class GpuStatements(Statements):
                 self._store_later(statement)
             case _:
                 super().emit(statement)
+
+    def _of_copies(self, what: str, **values: object) -> None:
+        """Writes which asynchronous copies are meant; nothing, where there are none: ordinary ones are done."""
+        if self.emission.copies is not None:
+            self.text.line(called(self.module, getattr(self.emission.copies, what), **values))
 
     def _thread(self, node: For) -> None:
         """This thread's trip; where it is not a real one, the last real one is read and nothing is stored."""
@@ -161,18 +166,21 @@ class GpuStatements(Statements):
         if predicates or not self.at.memory.copy_later(place, target, source, start, condition):
             super().store(node)
 
-    def base(self, buffer: Buffer) -> str:
-        """Memory of the block or of this thread."""
+    def placed(self, buffer: Buffer) -> BufferPointer:
+        """A buffer in memory of the block or of this thread."""
         if buffer.scope is Scope.SHARED:
             if buffer.name not in self.shared:
                 self.shared[buffer.name] = self.shared_bytes
                 self.shared_bytes += -(-max(1, buffer.bytes) // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
-            self.module.globals[SHARED] = SHARED_TEXT
-            start = self.text.pure(f"addrspacecast ptr addrspace(3) {SHARED} to ptr")
+            space, pointer = self.emission.space("shared"), self.emission.pointer("shared")
+            self.module.globals[SHARED] = f"{SHARED} = external {space}global [0 x i8], align {SHARED_ALIGNMENT}"
+            start = self.text.cast(f"ptr {space}".rstrip(), SHARED, pointer)
             offset = self.shared[buffer.name]
-            return self.text.pure(f"getelementptr i8, ptr {start}, i64 {offset}", start) if offset else start
+            base = self.text.pure(f"getelementptr i8, {pointer} {start}, i64 {offset}", start) if offset else start
+            return BufferPointer(buffer, base, pointer)
         if buffer.scope in (Scope.STACK, Scope.SCRATCH):
-            return self.text.alloca(f"[{max(1, buffer.elements)} x {memory_type(buffer.dtype)}]", 16)
+            kind, space = f"[{max(1, buffer.elements)} x {memory_type(buffer.dtype)}]", self.emission.space("private")
+            return BufferPointer(buffer, self.text.alloca(kind, 16, space.rstrip()), self.emission.pointer("private"))
         raise InternalError(f"a {buffer.scope} buffer ({buffer.name!r}) cannot be allocated in a GPU nest")
 
     # Lanes of a warp
@@ -184,8 +192,8 @@ class GpuStatements(Statements):
     def _exchanged(self, value: Value, mask: int) -> Value:
         """The value of another lane, moved in pieces of 32 bits."""
         dtype, bits = value.dtype, _bits(value.dtype)
-        if value.type == "float":
-            return Value(self._exchange("f32", "float", value.text, mask), dtype)
+        if value.type in self.emission.shuffle.calls:
+            return Value(self._exchange(value.type, value.text, mask), dtype)
         whole = f"i{bits}"
         raw = value.text
         if value.type != whole:
@@ -193,7 +201,7 @@ class GpuStatements(Statements):
         if bits < 32:
             raw = self.text.compute(f"zext {whole} {raw} to i32", raw)
         if bits <= 32:
-            raw = self._exchange("i32", "i32", raw, mask)
+            raw = self._exchange("i32", raw, mask)
             if bits < 32:
                 raw = self.text.compute(f"trunc i32 {raw} to {whole}", raw)
         else:
@@ -206,16 +214,26 @@ class GpuStatements(Statements):
         low = self.text.compute(f"trunc i64 {raw} to i32", raw)
         high = self.text.compute(f"lshr i64 {raw}, 32", raw)
         high = self.text.compute(f"trunc i64 {high} to i32", high)
-        low, high = self._exchange("i32", "i32", low, mask), self._exchange("i32", "i32", high, mask)
+        low, high = self._exchange("i32", low, mask), self._exchange("i32", high, mask)
         low = self.text.compute(f"zext i32 {low} to i64", low)
         high = self.text.compute(f"zext i32 {high} to i64", high)
         high = self.text.compute(f"shl i64 {high}, 32", high)
         return self.text.compute(f"or i64 {low}, {high}", low, high)
 
-    def _exchange(self, suffix: str, kind: str, raw: str, mask: int) -> str:
-        name = f"llvm.nvvm.shfl.sync.bfly.{suffix}"
-        call = self.module.intrinsic(name, kind, "i32", kind, "i32", "i32")
-        return self.text.effect(f"{call}(i32 {EVERY_LANE}, {kind} {raw}, i32 {mask}, i32 31)")
+    def _exchange(self, kind: str, raw: str, mask: int) -> str:
+        shuffle = self.emission.shuffle
+        made: list[str] = []
+        if shuffle.before:
+            thread = self.text.pure(f"{self.module.intrinsic(self.emission.thread_index, 'i32')}()")
+            for step in shuffle.before:
+                made.append(self.text.pure(step.format(*made, thread=thread, mask=mask), thread, *made))
+        return self.text.effect(called(self.module, shuffle.calls[kind], *made, value=raw, mask=mask))
+
+
+def called(module: ModuleText, call: IntrinsicCall, *made: str, **values: object) -> str:
+    """The text of a call, its intrinsic declared."""
+    arguments = (argument.format(*made, **values) for argument in call.arguments)
+    return f"{module.intrinsic(call.name, call.result, *call.types)}({', '.join(arguments)})"
 
 
 def _bits(dtype: DType) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ....codegen.artifact import Artifact, Launch
 from ....common.errors import DeviceLost, EnvironmentFailure, KernelFault, OutOfDeviceMemory, TargetError
-from ....targets.nvidia import runs
+from ....targets.cuda.devices import runs
 from ....targets.target import parse_target
 from ..base import Array
 from ..driver import NO_MEMORY, REFUSED, STICKY, Driver, DriverError, FunctionFacts
@@ -334,6 +334,6 @@ _NEW_PROCESS = "end this process; a new one can use the device"
 
 
 @cache
-def cuda_device(number: int = 0) -> GpuDevice:
+def open_gpu(number: int = 0) -> GpuDevice:
     """A GPU by the driver's number. Errors: MissingExtra without a binding, EnvironmentFailure without driver or device."""
     return GpuDevice(CudaPort(open_driver(number), number))

@@ -6,8 +6,6 @@ from ....tensor.dtype import DType
 from ...extents import Extent, ceildiv, product
 from ...schedule import LoopHandle, Schedule
 
-THREADS_AT_MOST = 1024
-REGISTERS = 1 << 16  # of a multiprocessor, each of 32 bits; so of a block at most
 WIDEST = 16  # bytes that one thread loads at once
 
 
@@ -22,14 +20,15 @@ def lanes_factor(s: Schedule, name: str, dtype: DType) -> Extent:
     return s.choice(name, options, default=options[-1]) if len(options) > 1 else 1
 
 
-def threads_factor(s: Schedule, name: str, extent: Extent, default: int, at_most: int = THREADS_AT_MOST) -> Extent:
-    """Leaves open how many threads run along a loop of `extent` points."""
-    return s.factor(name, extent, at_most=at_most, default=default)
+def threads_factor(s: Schedule, name: str, extent: Extent, default: int, at_most: int = 0) -> Extent:
+    """Leaves open how many threads run along a loop of `extent` points; by default as many as a block can have."""
+    return s.factor(name, extent, at_most=at_most or s.gpu.block_threads, default=default)
 
 
 def require_threads(s: Schedule, *threads: Extent) -> None:
     """Rules out blocks that no GPU runs."""
-    s.require(product(list(threads)) <= THREADS_AT_MOST, "at most 1024 threads a block")
+    most = s.gpu.block_threads
+    s.require(product(list(threads)) <= most, f"at most {most} threads a block")
 
 
 def most(extent: Extent, lanes: int) -> Extent:

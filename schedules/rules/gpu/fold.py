@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ....targets.isa import WARP
 from ....tensor.program import Program, Stage
 from ...schedule import Schedule
 from ..rule import Decided, Rule
@@ -20,7 +19,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     common = min(len(kept) for kept in definition.fold.tensor_axes)
     if common:
         outer = stage.loops[:common]
-        threads = threads_factor(s, f"{root}.threads", outer[-1].extent, default=2 * WARP)
+        threads = threads_factor(s, f"{root}.threads", outer[-1].extent, default=2 * s.gpu.warp)
         pieces = s.split(outer[-1], threads)
         bind_blocks(s, *outer[:-1], pieces[0])
         bind_threads(s, pieces[1])

@@ -8,7 +8,6 @@ row groups  producers whose values belong to one row of the root run inside of i
 
 from __future__ import annotations
 
-from ....targets.isa import WARP
 from ....tensor.dtype import DType
 from ....tensor.expr import Var
 from ....tensor.program import Program, Stage
@@ -106,7 +105,8 @@ def _rows(s: Schedule, stage: StageHandle) -> None:
     if not spatial:
         _shared_row(s, stage, [], along, "block")
         return
-    options = ["thread"] if length <= WARP // 2 else ["thread", "warp"] if length <= SHORT else ["warp", "block"]
+    half = s.gpu.warp // 2
+    options = ["thread"] if length <= half else ["thread", "warp"] if length <= SHORT else ["warp", "block"]
     by = s.variant(f"{stage.name} a row by a", options) if len(options) > 1 else options[0]
     if by == "thread":
         _row_by_thread(s, stage, along)
@@ -134,10 +134,10 @@ def _shared_row(s: Schedule, stage: StageHandle, spatial: list[LoopHandle], alon
     if by == "warp":
         warps = s.factor(f"{name}.warps", spatial[-1].extent, at_most=ROWS_AT_MOST, default=8)
         pieces = s.split(spatial[-1], warps)
-        threads = threads_factor(s, f"{name}.threads", WARP, default=WARP, at_most=WARP)
+        threads = threads_factor(s, f"{name}.threads", s.gpu.warp, default=s.gpu.warp, at_most=s.gpu.warp)
         bind_blocks(s, *spatial[:-1], pieces[0])
         s.bind("warp", 0, pieces[1])
-        s.require(warps * WARP <= BLOCK * 4, "at most 1024 threads a block")
+        require_threads(s, warps, s.gpu.warp)
     else:
         threads = threads_factor(s, f"{name}.threads", _loop(stage, along).extent, default=BLOCK)
         bind_blocks(s, *spatial)
@@ -189,7 +189,7 @@ def _columns(s: Schedule, stage: StageHandle) -> None:
     axis = lane_axis(s.program, definition)
     loops = {a.name: loop for a, loop in zip(definition.all_axes, stage.loops, strict=True)}
     vector = lanes_factor(s, f"{name}.vector", definition.tensors[0].dtype)
-    threads = threads_factor(s, f"{name}.threads", loops[str(axis)].extent, default=2 * WARP)
+    threads = threads_factor(s, f"{name}.threads", loops[str(axis)].extent, default=2 * s.gpu.warp)
     down = max(definition.reduction, key=lambda a: a.extent).name
     terms = s.factor(f"{name}.terms", loops[down].extent, at_most=16, default=8)
     require_threads(s, threads)
@@ -220,15 +220,15 @@ def _row_group(s: Schedule, root: StageHandle, group: list[str], shared: int) ->
     inside = inside_rows(s.program, definition, group, shared)
     kept = any(inside.values())  # members with more than one value a row, which their readers go over again
     simple = _in_registers(s.program, definition, along, inside)
-    by = s.variant(f"{name} a row by a", ["warp", "block"]) if simple and length <= KEPT * WARP else "block"
+    by = s.variant(f"{name} a row by a", ["warp", "block"]) if simple and length <= KEPT * s.gpu.warp else "block"
     extent = _loop(root, along).extent
     if by == "warp":
         warps = s.factor(f"{name}.warps", rows[-1].extent, at_most=ROWS_AT_MOST, default=4)
         pieces = s.split(rows[-1], warps)
-        threads = threads_factor(s, f"{name}.threads", WARP, default=WARP, at_most=WARP)
+        threads = threads_factor(s, f"{name}.threads", s.gpu.warp, default=s.gpu.warp, at_most=s.gpu.warp)
         bind_blocks(s, *rows[:-1], pieces[0])
         s.bind("warp", 0, pieces[1])
-        s.require(warps * WARP <= BLOCK * 4, "at most 1024 threads a block")
+        require_threads(s, warps, s.gpu.warp)
         at = pieces[1]
     else:
         threads = threads_factor(s, f"{name}.threads", extent, default=BLOCK)
@@ -286,7 +286,7 @@ def _lane_inside(program: Program, stage: Stage, rows: StageHandle) -> str | Non
 
 def _row_group_by_threads(s: Schedule, root: StageHandle, group: list[str], rows: list[LoopHandle]) -> None:
     """Gives each row to a thread: rows lie side by side in memory."""
-    threads = threads_factor(s, f"{root.name}.threads", rows[-1].extent, default=2 * WARP)
+    threads = threads_factor(s, f"{root.name}.threads", rows[-1].extent, default=2 * s.gpu.warp)
     require_threads(s, threads)
     pieces = s.split(rows[-1], threads)
     bind_blocks(s, *rows[:-1], pieces[0])

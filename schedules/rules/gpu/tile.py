@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....targets.isa import WARP
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
 from ...access import depends, element_stride, is_anchor, moves_apart, moves_data_only, plain_dimension
@@ -27,14 +26,13 @@ from ...inlining import can_inline
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..cpu.tile import Parts, epilogue_of, parts_of
 from ..rule import Decided, Rule
-from .binding import REGISTERS, bind_blocks, bind_threads, lanes_factor, require_threads, widest
+from .binding import bind_blocks, bind_threads, lanes_factor, require_threads, widest
 
 NARROWEST = 4  # points along an axis that are worth a tile
 OTHER_REGISTERS = 28  # of a thread: addresses, counters
-WIDE = 2 * WARP  # points along both sides that fill whole warps in any shape
+WIDE = 2  # warps of points along both sides that fill whole warps in any shape
 COPIED_AT_MOST = 64  # elements that a thread copies for a step of depth
 HELD_AT_MOST = 32  # of them where it holds them, and their addresses, over the work of a step
-LANES = (1, 2, 4, 8, 16, 32)
 
 
 def can_tile(program: Program, stage: Stage, anchor: Stage) -> bool:
@@ -88,15 +86,16 @@ class _BlockTile:
 
     def __init__(self, s: Schedule, anchor: str, parts: Parts, few: bool) -> None:
         self.s, self.anchor, self.parts, self.few = s, anchor, parts, few
-        self.definition = s.program.stage(anchor)
+        self.definition, self.warp = s.program.stage(anchor), s.gpu.warp
+        self.lanes = tuple(1 << n for n in range(self.warp.bit_length()))
         self.dtype = self.definition.tensors[0].dtype
         assert parts.rows is not None
         down, right = self._extent(parts.rows), self._extent(parts.vector)
         depth = self._extent(parts.depth)
-        self.group = s.factor(f"{anchor}.group", ceildiv(down, WARP), at_most=16, default=8)
+        self.group = s.factor(f"{anchor}.group", ceildiv(down, self.warp), at_most=16, default=8)
         self.warps_rows = s.factor(f"{anchor}.warps_rows", ceildiv(down, NARROWEST), at_most=8, default=4)
         self.warps_columns = s.factor(f"{anchor}.warps_columns", ceildiv(right, 2 * NARROWEST), at_most=8, default=2)
-        self.lanes_rows = s.choice(f"{anchor}.lanes_rows", LANES, default=4)
+        self.lanes_rows = s.choice(f"{anchor}.lanes_rows", self.lanes, default=4)
         self.lanes_columns = self._lanes_columns()
         self.rows = s.factor(f"{anchor}.rows", down, at_most=16, default=8)
         self.vectors = s.factor(f"{anchor}.vectors", ceildiv(right, NARROWEST), at_most=4, default=2)
@@ -113,10 +112,10 @@ class _BlockTile:
     def _lanes_columns(self) -> Extent:
         """Returns the rest of the warp, or fewer lanes where there is too little to do for a whole one."""
         extent = {a.name: a.extent for a in self.definition.axes}
-        if min(extent[str(self.parts.rows)], extent[self.parts.vector]) >= WIDE:
-            return WARP // self.lanes_rows
-        columns = self.s.choice(f"{self.anchor}.lanes_columns", LANES, default=8)
-        self.s.require(self.lanes_rows * columns <= WARP, "the lanes of a warp are 32 threads")
+        if min(extent[str(self.parts.rows)], extent[self.parts.vector]) >= WIDE * self.warp:
+            return self.warp // self.lanes_rows
+        columns = self.s.choice(f"{self.anchor}.lanes_columns", self.lanes, default=8)
+        self.s.require(self.lanes_rows * columns <= self.warp, f"the lanes of a warp are {self.warp} threads")
         return columns
 
     def _require(self) -> None:
@@ -137,7 +136,9 @@ class _BlockTile:
         s.require(
             registers <= s.target("vector_registers"), "accumulators and operands fit in the registers of a thread"
         )
-        s.require(threads * registers <= REGISTERS, "the threads of a block fit in the registers of a multiprocessor")
+        s.require(
+            threads * registers <= s.gpu.registers, "the threads of a block fit in the registers of a multiprocessor"
+        )
         shared: Extent = 0
         for read, side in _operands(s.program, self.definition, self.parts):
             points = height if side == self.parts.rows else width

@@ -9,7 +9,6 @@ different banks.
 
 from __future__ import annotations
 
-from ....targets.isa import WARP
 from ...access import plain_dimension
 from ...schedule import Schedule, StageHandle
 from ..cpu.transpose import Crossing
@@ -23,9 +22,9 @@ def transpose(s: Schedule, stage: StageHandle, found: Crossing) -> None:
     name, dtype = stage.name, stage.definition.tensors[0].dtype
     loops = {a.name: loop for a, loop in zip(stage.definition.axes, stage.loops, strict=True)}
     along, across = loops[found.vector], loops[found.across]
-    vector = lanes_factor(s, f"{name}.vector", dtype)
-    columns = s.factor(f"{name}.columns", along.extent, at_most=4 * WARP, default=WARP)
-    rows = s.factor(f"{name}.rows", across.extent, at_most=WARP, default=ROWS)
+    vector, warp = lanes_factor(s, f"{name}.vector", dtype), s.gpu.warp
+    columns = s.factor(f"{name}.columns", along.extent, at_most=4 * warp, default=warp)
+    rows = s.factor(f"{name}.rows", across.extent, at_most=warp, default=ROWS)
     require_threads(s, rows, columns)
     down = s.split(across, rows, vector)
     right = s.split(along, columns)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from helpers.emulator import kernels
-from helpers.emulator.launching import Array, code_of, run
+from helpers.emulator.launching import EMULATOR, Array, code_of, run
 from tilesmith.codegen.emulator.kernels import compile_emulated
 from tilesmith.codegen.emulator.layout import STRUCTS, struct_bytes
 from tilesmith.common.errors import InternalError, KernelFault, OutOfDeviceMemory, TargetError
 from tilesmith.runtime.devices.emulator import MEMORY, emulator
+from tilesmith.targets.target import parse_target
 
 SEEDS = (0, 1, 2, 3)
 
@@ -64,6 +65,22 @@ def test_lanes_of_shuffles_are_those_of_the_manual(kind: str, step: int, clamp: 
     x = np.arange(32, dtype=np.int32)
     found = run(kernels.shuffle(kind, step, clamp), [x], np.zeros(32, np.int32), 1, 32)
     assert list(found) == [expected(n) for n in range(32)]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("step", [1, 16, 32, 63])
+def test_a_warp_is_as_wide_as_its_target_says(step: int) -> None:
+    wide, x = parse_target("amdgpu:emulator"), np.arange(128, dtype=np.int32)
+    found = run(kernels.permuted(step), [x], np.zeros(128, np.int32), 1, 128, target=wide)
+    assert list(found) == [n ^ step for n in range(128)], "both warps of 64 lanes keep to themselves"
+
+
+def test_an_intrinsic_without_a_meaning_is_refused() -> None:
+    for text in ("call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 true)", "call i32 @llvm.nvvm.read.ptx.sreg.clock()"):
+        name, _, arguments = text.removeprefix("call i32 @").partition("(")
+        declared = f"declare i32 @{name}({'i32, i1' if arguments != ')' else ''})"
+        kernel = f"{declared}\ndefine ptx_kernel void @x(ptr %a) {{\n  %v = {text}\n  ret void\n}}"
+        with pytest.raises(InternalError, match="does not know an instruction"):
+            compile_emulated(kernel, EMULATOR.emission)
 
 
 def test_a_partial_warp_takes_part_with_the_lanes_that_it_has() -> None:
@@ -196,12 +213,12 @@ def test_write_to_an_input() -> None:
 
 def test_unknown_instruction_is_named() -> None:
     with pytest.raises(InternalError, match=r"(?s)does not know.*asm"):
-        compile_emulated(kernels.inline_assembly())
+        compile_emulated(kernels.inline_assembly(), EMULATOR.emission)
 
 
 def test_invalid_text_is_refused() -> None:
     with pytest.raises(InternalError, match="not valid"):
-        compile_emulated("define ptx_kernel void @x(ptr %a) { ret i32 0 }")
+        compile_emulated("define ptx_kernel void @x(ptr %a) { ret i32 0 }", EMULATOR.emission)
 
 
 def test_no_memory_left() -> None:
@@ -220,6 +237,6 @@ def test_code_of_another_kind_is_refused() -> None:
 
 
 def test_compiles_in_well_under_a_second() -> None:
-    seconds = compile_emulated(kernels.matmul(size=48)).seconds
+    seconds = compile_emulated(kernels.matmul(size=48), EMULATOR.emission).seconds
     assert sum(seconds.values()) < 5  # about 0.2 s on a quiet machine
     assert code_of(kernels.reverse()) == code_of(kernels.reverse())

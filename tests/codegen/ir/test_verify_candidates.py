@@ -9,7 +9,7 @@ from helpers.pipeline.candidates import random_config
 from helpers.pipeline.drawn import drawn_program
 from tilesmith.codegen.ir.verify import faults
 from tilesmith.codegen.lower.lower import planned
-from tilesmith.codegen.pipeline import backend, loop_program
+from tilesmith.codegen.pipeline import loop_program, steps_of
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.ops.catalogue import catalogue, example
@@ -22,7 +22,7 @@ def check(task: Task, rng: np.random.Generator) -> int:
     values = random_config(task, sketch, rng)
     if values is None:
         return 0
-    steps = backend(task.target)
+    steps = steps_of(task.target)
     tree = sketch.apply(task.body, task.target, values)
     loops = [steps.lower(tree, task.target, "kernel", planned(tree, task.target))]
     for one in steps.nest:

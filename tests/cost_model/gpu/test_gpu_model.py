@@ -43,7 +43,7 @@ def best(program: Program, draws: int = 20_000) -> float:
     """The least seconds predicted for any of many random candidates."""
     least = np.inf
     body = body_of(program)
-    for number, sketch in enumerate(derive(body, "cuda")[1:]):
+    for number, sketch in enumerate(derive(body, TARGET)[1:]):
         tree, _, good = drawn(sketch, body, draws, seed=number, target=TARGET)
         least = min(least, np.where(good, predict(tree, TARGET, 1, CEILINGS, draws), np.inf).min())
     return float(least)
@@ -94,7 +94,7 @@ def test_no_candidate_beats_the_memory_and_a_good_one_comes_near(program: Progra
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_one_candidate_has_the_numbers_that_it_has_in_a_population(name: str) -> None:
     body = body_of(PROGRAMS[name]())
-    for sketch in derive(body, "cuda")[1:3]:
+    for sketch in derive(body, TARGET)[1:3]:
         tree, choices, _ = drawn(sketch, body, 64, seed=5, target=TARGET)
         seconds, table = predict(tree, TARGET, 1, CEILINGS, 64), features(tree, TARGET, 1, 64)
         assert table.shape == (64, len(GPU_FEATURE_NAMES)) == (64, len(set(GPU_FEATURE_NAMES)))
@@ -108,13 +108,13 @@ def test_one_candidate_has_the_numbers_that_it_has_in_a_population(name: str) ->
 
 def test_the_unscheduled_nest_is_far_behind() -> None:
     body = body_of(ops.softmax(1000, 1000))
-    plain = predict(derive(body, "cuda")[0].apply(body, TARGET, {}), TARGET, 1, CEILINGS, 1)[0]
+    plain = predict(derive(body, TARGET)[0].apply(body, TARGET, {}), TARGET, 1, CEILINGS, 1)[0]
     assert plain > 100 * best(ops.softmax(1000, 1000), 2000)
 
 
 def test_lanes_along_memory_are_better_than_lanes_across_it() -> None:
     body = body_of(ops.row_sum(1 << 16, 48))
-    by_thread, by_warp = derive(body, "cuda")[1:3]
+    by_thread, by_warp = derive(body, TARGET)[1:3]
     waste = []
     for sketch in (by_thread, by_warp):
         tree, _, good = drawn(sketch, body, 500, seed=1, target=TARGET)
@@ -125,7 +125,7 @@ def test_lanes_along_memory_are_better_than_lanes_across_it() -> None:
 
 def test_a_hundred_thousand_candidates_of_a_product_take_seconds() -> None:
     body = body_of(ops.matmul(4096, 4096, 4096))
-    tree, _, _ = drawn(derive(body, "cuda")[1], body, 100_000, seed=1, target=TARGET)
+    tree, _, _ = drawn(derive(body, TARGET)[1], body, 100_000, seed=1, target=TARGET)
     started = time.process_time()
     predict(tree, TARGET, 1, CEILINGS, 100_000)
     assert time.process_time() - started < 4

@@ -199,6 +199,25 @@ define ptx_kernel void @shuffle(ptr %in, ptr %out) {{
     )
 
 
+def permuted(step: int) -> str:
+    """out[i] = in of the lane whose number differs by the xor of `step`, as AMD's GPUs have it: lanes are counted in bytes."""
+    return f"""\
+declare i32 @llvm.amdgcn.workitem.id.x()
+declare i32 @llvm.amdgcn.ds.bpermute(i32, i32)
+define amdgpu_kernel void @permuted(ptr addrspace(1) %in, ptr addrspace(1) %out) {{
+  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  %p = getelementptr i32, ptr addrspace(1) %in, i32 %t
+  %v = load i32, ptr addrspace(1) %p, align 4
+  %lane = xor i32 %t, {step}
+  %bytes = shl i32 %lane, 2
+  %s = call i32 @llvm.amdgcn.ds.bpermute(i32 %bytes, i32 %v)
+  %o = getelementptr i32, ptr addrspace(1) %out, i32 %t
+  store i32 %s, ptr addrspace(1) %o, align 4
+  ret void
+}}
+"""
+
+
 def masked(count: int) -> str:
     """out[i] = 2 in[i], `count` elements, four a thread; the last vector is masked."""
     return (

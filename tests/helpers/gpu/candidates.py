@@ -25,6 +25,7 @@ from tilesmith.tensor.text.canonical import canonical
 from tilesmith.tuner.apply.tiers import analytic_pick
 
 EMULATOR = parse_target("cuda:emulator")
+EMULATORS = ("cuda:emulator", "amdgpu:emulator")  # warps of 32 lanes and of 64
 DRAWS = 4096
 Config = dict[str, Value]
 
@@ -35,9 +36,9 @@ def body_of(program: Program) -> Program:
 
 
 @cache
-def sketches(body: Program) -> tuple[Sketch, ...]:
+def sketches(body: Program, target: Target = EMULATOR) -> tuple[Sketch, ...]:
     """What the rules derive, the unscheduled nest left out."""
-    return derive(body, "cuda")[1:]
+    return derive(body, target)[1:]
 
 
 def drawn(body: Program, sketch: Sketch, target: Target, seed: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
@@ -58,10 +59,10 @@ def picked(body: Program, target: Target) -> tuple[Sketch, Config]:
     return pick.sketch, dict(pick.config)
 
 
-def some_configs(body: Program, sketch: Sketch, count: int, seed: int) -> list[Config]:
+def some_configs(body: Program, sketch: Sketch, count: int, seed: int, target: Target = EMULATOR) -> list[Config]:
     """Valid configs of a sketch, at random."""
-    choices, _ = drawn(body, sketch, EMULATOR, seed)
-    return [config(sketch.arm(body, EMULATOR), row) for row in choices[:count]]
+    choices, _ = drawn(body, sketch, target, seed)
+    return [config(sketch.arm(body, target), row) for row in choices[:count]]
 
 
 def fault(body: Program, artifact: Artifact, seed: int = 1) -> str:

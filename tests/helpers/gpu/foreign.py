@@ -16,7 +16,7 @@ from tilesmith.schedules.space import Population, Value
 from tilesmith.schedules.space_ops import concatenate, defaults, population, take
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings
-from tilesmith.targets.target import parse_target
+from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.program import Program
 from tilesmith.tuner.effort import UNTUNED
@@ -29,12 +29,12 @@ DRAWN = 1024  # candidates of a sketch, valid or not
 KEPT = 12  # of those that are valid
 
 
-def complaints(program: Program, seed: int, most: int = 2) -> list[str]:
+def complaints(program: Program, seed: int, most: int = 2, target: Target = EMULATOR) -> list[str]:
     """What is wrong with `most` random sketches under random configs, and with the draft that is predicted to be fastest."""
-    task, found = Task.of(program, EMULATOR, 1), []
+    task, found = Task.of(program, target, 1), []
     for sketch, values in _candidates(task, seed, most):
         try:
-            fault = wrong(program, build(task.body, sketch, values, EMULATOR, 1), seed)
+            fault = wrong(program, build(task.body, sketch, values, target, 1), seed)
         except Exception as error:
             fault = f"{type(error).__name__}: {error}"
         if fault:

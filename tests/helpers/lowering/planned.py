@@ -94,10 +94,12 @@ def _launches(tree: LoopTree, plan: Plan, made: LoopProgram, target: Target) -> 
         if nest.name not in plan.stages:
             continue
         root = plan.stages[nest.name].stage
-        width = width_of(threads_of(tree, root, target.isa.gpu.block_threads))
+        width = width_of(threads_of(tree, root, target.gpu), target.gpu)
         if (nest.blocks, nest.threads) != (blocks_of(root), width):
             yield f"{nest.name}: {nest.blocks} blocks of {nest.threads}, planned {blocks_of(root)} of {width}"
-        said = sum(float(planned_bytes(tree, plan.stages[s.stage], width)) for s in members(tree, root))
+        said = sum(
+            float(planned_bytes(tree, plan.stages[s.stage], width, target.gpu.warp)) for s in members(tree, root)
+        )
         if shared_bytes(nest) != said:
             yield f"{nest.name}: {shared_bytes(nest)} bytes of shared memory, planned {said}"
 

@@ -19,7 +19,8 @@ from tilesmith.measure.cluster.messages import ConnectRequest
 from tilesmith.measure.cluster.nodes import NodeFacts, choose, nothing_fits, own_versions
 from tilesmith.measure.cluster.ray_runner import ask_cluster
 from tilesmith.measure.machine import identity_for, machine_identity
-from tilesmith.targets.nvidia import Gpu, needs_gpu, own_target
+from tilesmith.targets.backend import Gpu
+from tilesmith.targets.cuda.devices import own_target
 from tilesmith.targets.target import parse_target
 
 HOPPER = Gpu("a", (9, 0), 132, 50 << 20, 80 << 30)
@@ -37,7 +38,7 @@ def test_a_gpu_is_its_own_target() -> None:
     target = parse_target(own_target(HOPPER))
     assert (target.level, target.cores, target.caches[-1].bytes) == ("sm_90a", 132, 50 << 20)
     assert own_target(Gpu("old", (3, 5), 13, 0, 0)) == ""
-    assert needs_gpu(target) and not needs_gpu(parse_target("x86:avx2"))
+    assert target.needs_device and not parse_target("x86:avx2").needs_device
 
 
 def test_nodes_are_matched_by_their_gpus() -> None:

@@ -29,8 +29,9 @@ from tilesmith.runtime.devices.cuda.opening import open_driver
 from tilesmith.runtime.devices.driver import DeviceFacts
 from tilesmith.runtime.devices.gpu import GpuDevice
 from tilesmith.schedules.sketch import UNSCHEDULED
-from tilesmith.targets import nvidia
-from tilesmith.targets.nvidia import gpus
+from tilesmith.targets.backend import Gpu
+from tilesmith.targets.cuda import devices as nvidia
+from tilesmith.targets.cuda.devices import gpus
 from tilesmith.targets.target import parse_target
 
 SM = parse_target("cuda:sm_90")
@@ -216,16 +217,17 @@ def test_a_block_that_does_not_fit(gpu: FakeGpu) -> None:
 
 
 def test_a_target_newer_than_llvm_knows() -> None:
-    from tilesmith.codegen.backends.nvptx import compile_ptx
+    from tilesmith.codegen.backends.gpu import compile_kernels
 
     class Newer:
         cpu, triple, level = "sm_999", SM.triple, "sm_999"
+        emission = SM.emission
 
         def __hash__(self) -> int:
             return 1
 
     with pytest.raises(TargetError, match=r"(?s)sm_999.*llvmlite"):
-        compile_ptx("", Newer())  # type: ignore[arg-type]
+        compile_kernels("", Newer())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("registers", "threads", "shared", "expected"), [
@@ -237,7 +239,7 @@ def test_occupancy(registers: int, threads: int, shared: int, expected: int) -> 
 
 
 def test_the_target_cuda_is_the_gpu_that_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvidia, "gpus", lambda: (nvidia.Gpu("H", (9, 0), 130, 50 << 20, 80 << 30),))
+    monkeypatch.setattr(nvidia, "gpus", lambda: (Gpu("H", (9, 0), 130, 50 << 20, 80 << 30),))
     target = parse_target("cuda")
     assert target.level == "sm_90a" and target.cores == 130 and target.text.startswith("cuda:sm_90a;")
     monkeypatch.setattr(nvidia, "gpus", lambda: ())

@@ -21,7 +21,6 @@ from tilesmith.codegen.pipeline import build
 from tilesmith.common.errors import MissingExtra, TargetError
 from tilesmith.measure import local
 from tilesmith.measure.local import LocalRunner
-from tilesmith.measure.process import environment
 from tilesmith.measure.process.environment import visible_devices
 from tilesmith.measure.requests import ConfirmRequest, TimeRequest
 from tilesmith.measure.result import DEVICE, Job, Measurement, Status
@@ -31,8 +30,8 @@ from tilesmith.runtime.devices.cuda.device import CudaPort
 from tilesmith.runtime.devices.cuda.opening import open_driver
 from tilesmith.runtime.devices.gpu import GpuDevice
 from tilesmith.schedules.sketch import UNSCHEDULED
-from tilesmith.targets import nvidia
-from tilesmith.targets.nvidia import Gpu
+from tilesmith.targets.backend import Gpu
+from tilesmith.targets.cuda import devices as nvidia
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.printing import print_program
 from tilesmith.tensor.text.canonical import canonical
@@ -198,13 +197,13 @@ def test_refused_ptx_is_a_compile_error_with_the_log(fake: FakeGpu) -> None:
 
 
 def test_a_search_without_a_binding_ends_before_it_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(nvidia, "device_capabilities", lambda: ((9, 0),))
+    monkeypatch.setattr(nvidia, "gpus", lambda: (Gpu("H", (9, 0), 132, 1, 1),))
     with installed(FakeGpu(), ""), pytest.raises(MissingExtra, match="cuda-bindings"):
         ts.tune(PLAIN, target="cuda:sm_80", trials=1, db=tmp_path / "t.sqlite", progress=False)
 
 
 def test_a_search_without_a_gpu_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(nvidia, "device_capabilities", tuple)
+    monkeypatch.setattr(nvidia, "gpus", tuple)
     with pytest.raises(TargetError, match="NVIDIA device"):
         ts.tune(PLAIN, target="cuda:sm_80", trials=1, db=tmp_path / "t.sqlite", progress=False)
 
@@ -218,7 +217,7 @@ def job(number: int) -> Job:
 
 def test_each_gpu_has_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     alike = Gpu("A", (9, 0), 132, 1, 1)
-    monkeypatch.setattr(environment, "gpus", lambda: (alike, Gpu("B", (8, 0), 100, 1, 1), alike))
+    monkeypatch.setattr(nvidia, "gpus", lambda: (alike, Gpu("B", (8, 0), 100, 1, 1), alike))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert visible_devices("cuda:sm_80") == [{"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "2"}]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6")

@@ -51,13 +51,13 @@ def default_tree(body: Program, sketch: Sketch) -> LoopTree:
 def first(name: str) -> str:
     """The outline of the first sketch of a program, its numbers at their defaults."""
     body = body_of(name)
-    return outline(default_tree(body, derive(body, "cuda")[1]))
+    return outline(default_tree(body, derive(body, TARGET)[1]))
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_every_launch_has_threads_and_every_sketch_valid_configs(name: str) -> None:
     body = body_of(name)
-    for sketch in derive(body, "cuda")[1:]:
+    for sketch in derive(body, TARGET)[1:]:
         assert parse_sketch(sketch.text) == sketch
         tree, _, good = drawn(sketch, body, 1 << 15, seed=1, target=TARGET)
         assert good.any(), sketch.title
@@ -73,7 +73,7 @@ def test_every_launch_has_threads_and_every_sketch_valid_configs(name: str) -> N
 def test_valid_blocks_can_run(name: str) -> None:
     """Threads of a block, and bytes of its copies, within the limits: counted on the tree, apart from the conditions."""
     body = body_of(name)
-    for sketch in derive(body, "cuda")[1:]:
+    for sketch in derive(body, TARGET)[1:]:
         tree, _, good = drawn(sketch, body, 4096, seed=2, target=TARGET)
         for stage in tree.stages:
             threads = np.ones(1, dtype=np.int64)
@@ -100,7 +100,7 @@ def test_neighbouring_threads_of_a_pointwise_stage_touch_neighbouring_vectors() 
 
 def test_rows_are_shared_by_the_threads_of_a_warp_or_of_a_block() -> None:
     body = body_of("row sum")
-    warp, block = (default_tree(body, sketch).stages[0] for sketch in derive(body, "cuda")[1:])
+    warp, block = (default_tree(body, sketch).stages[0] for sketch in derive(body, TARGET)[1:])
     assert [loop.kind for loop in warp.loops[:2]] == [LoopKind.BLOCK, LoopKind.WARP]
     assert [loop.kind for loop in block.loops[:2]] == [LoopKind.BLOCK, LoopKind.SERIAL]
     for stage in (warp, block):
@@ -109,13 +109,13 @@ def test_rows_are_shared_by_the_threads_of_a_warp_or_of_a_block() -> None:
 
 
 def test_columns_are_split_over_blocks() -> None:
-    titles = [sketch.title for sketch in derive(body_of("column sum"), "cuda")[1:]]
+    titles = [sketch.title for sketch in derive(body_of("column sum"), TARGET)[1:]]
     assert titles == ["auto(split t0=1)", "auto(split t0=8)", "auto(split t0=64)"]
 
 
 def test_a_softmax_is_one_launch_whose_stages_share_their_threads() -> None:
     body = body_of("softmax")
-    for sketch in derive(body, "cuda")[1:]:
+    for sketch in derive(body, TARGET)[1:]:
         tree = default_tree(body, sketch)
         assert sum(stage.at is None for stage in tree.stages) == 1
         threads = [(loop.extent, loop.stride) for s in tree.stages for loop in s.loops if loop.kind is LoopKind.THREAD]
@@ -125,7 +125,7 @@ def test_a_softmax_is_one_launch_whose_stages_share_their_threads() -> None:
 
 def test_a_product_shares_both_operands_and_keeps_its_sums_in_registers() -> None:
     body = body_of("epilogue")
-    for sketch in derive(body, "cuda")[1:]:
+    for sketch in derive(body, TARGET)[1:]:
         tree = default_tree(body, sketch)
         copies = [stage for stage in tree.stages if stage.copies is not None]
         assert [copy.scope for copy in copies] == [Scope.SHARED, Scope.SHARED]
@@ -143,7 +143,7 @@ def test_a_product_shares_both_operands_and_keeps_its_sums_in_registers() -> Non
 
 def test_windows_become_columns_inside_of_the_copies() -> None:
     body = body_of("convolution")
-    columns = [s for s in derive(body, "cuda") if "columns=true" in s.title]
+    columns = [s for s in derive(body, TARGET) if "columns=true" in s.title]
     assert columns
     for sketch in columns:
         tree = default_tree(body, sketch)

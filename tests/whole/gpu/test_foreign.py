@@ -8,7 +8,7 @@ import pytest
 
 from helpers.foreign_programs import foreign_program
 from helpers.gpu.assembler import PTXAS, assembled
-from helpers.gpu.candidates import EMULATOR, body_of, sketches
+from helpers.gpu.candidates import EMULATORS, body_of, sketches
 from helpers.gpu.foreign import complaints, wrong
 from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.task import Task
@@ -20,14 +20,16 @@ PORTION = 50
 
 @pytest.mark.parametrize("seed", range(8))
 def test_foreign_programs_are_right(seed: int) -> None:
-    assert not complaints(foreign_program(seed), seed, most=1)
+    for target in EMULATORS:
+        assert not complaints(foreign_program(seed), seed, most=1, target=parse_target(target))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 3000, PORTION))
 def test_three_thousand_foreign_programs(first: int) -> None:
     for seed in range(first, first + PORTION):
-        assert not complaints(foreign_program(seed), seed, most=1), f"seed {seed}"
+        target = parse_target(EMULATORS[seed // 2 % len(EMULATORS)])
+        assert not complaints(foreign_program(seed), seed, most=1, target=target), f"seed {seed}"
 
 
 # What the seeds have found, shrunk; each was refused or wrong once.
@@ -92,9 +94,10 @@ FOUND = {
 }
 
 
+@pytest.mark.parametrize("target", EMULATORS)
 @pytest.mark.parametrize("text", FOUND.values(), ids=FOUND.keys())
-def test_what_was_found_stays_right(text: str) -> None:
-    assert not complaints(parse(text), 1, most=4)
+def test_what_was_found_stays_right(text: str, target: str) -> None:
+    assert not complaints(parse(text), 1, most=4, target=parse_target(target))
 
 
 @pytest.mark.parametrize("terms", [2, 3, 6, 10])
@@ -103,7 +106,7 @@ def test_a_remainder_in_a_loop_that_counts_groups(terms: int) -> None:
     program = parse("input x: i32[16]\nt[i: 8] = sum[r: 20](x[(2 * r) % 8])\nreturn t")
     (sketch,) = sketches(body_of(program))
     values = {"t0.vector": 1, "t0.threads": 3, "t0.terms": terms}
-    assert not wrong(program, build(body_of(program), sketch, values, EMULATOR, 1), 1)
+    assert not wrong(program, build(body_of(program), sketch, values, parse_target(EMULATORS[0]), 1), 1)
 
 
 @pytest.mark.skipif(PTXAS is None, reason="needs ptxas")

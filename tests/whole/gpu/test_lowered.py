@@ -1,10 +1,11 @@
-"""GPU schedules against the oracle: the emulator runs the very code that becomes PTX, and checks every access."""
+"""GPU schedules against the oracle: the emulator runs the very code that becomes PTX or an object, and checks every access."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from helpers.gpu.candidates import EMULATORS
 from helpers.gpu.running import agrees_with_the_oracle
 from helpers.gpu.trees import (
     Template,
@@ -28,14 +29,12 @@ from tilesmith.tensor.oracle.random_inputs import random_array
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
 
-EMULATOR = parse_target("cuda:emulator")
 
-
-def agrees(program: Program, template: Template | None) -> None:
+def agrees(program: Program, template: Template | None, target: str) -> None:
     """The outputs on the emulator are those of the oracle."""
     program = normalised(program)
     sketch = UNSCHEDULED if template is None else trace(template, program)[0]
-    artifact = build(program, sketch, {}, EMULATOR, 1)
+    artifact = build(program, sketch, {}, parse_target(target), 1)
     generator = np.random.default_rng(0)
     given = [np.asarray(random_array(d.tensor.shape, d.tensor.dtype, generator)) for d in program.inputs]
     agrees_with_the_oracle(program, artifact, given, 8)
@@ -67,6 +66,7 @@ CASES: dict[str, tuple[Program, Template | None]] = {
 }
 
 
+@pytest.mark.parametrize("target", EMULATORS)
 @pytest.mark.parametrize("name", CASES)
-def test_agrees_with_the_oracle(name: str) -> None:
-    agrees(*CASES[name])
+def test_agrees_with_the_oracle(name: str, target: str) -> None:
+    agrees(*CASES[name], target)

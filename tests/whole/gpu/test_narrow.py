@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from whole.operators.test_narrow import DATA, FIRST, complaints, drawn
 
+from helpers.gpu.candidates import EMULATORS
 from helpers.operators.arithmetic import from_memory
 from helpers.pipeline.candidates import random_config
 from tilesmith.codegen.pipeline import build
@@ -16,12 +17,13 @@ from tilesmith.targets.target import parse_target
 NAMES = ("row_sum", "variance", "cumsum", "softmax", "layer_norm", "gelu", "exp2", "log_sum_exp")
 
 
+@pytest.mark.parametrize("target", EMULATORS)
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("name", NAMES)
-def test_kernels_round_once(name: str, dtype: str) -> None:
+def test_kernels_round_once(name: str, dtype: str, target: str) -> None:
     case = FIRST[name]
     program = case.program(dtype=dtype)
-    task = Task.of(program, parse_target("cuda:emulator"), 1)
+    task = Task.of(program, parse_target(target), 1)
     device, kind = emulator(seed=1), program.tensors[program.outputs[0]].dtype
     inputs = drawn(program, *DATA["offset"])
     for sketch in task.sketches[1:3]:

@@ -14,7 +14,7 @@ import pytest
 
 from helpers.gpu.candidates import EMULATOR, body_of, fault
 from tilesmith.codegen import pipeline
-from tilesmith.codegen.backends.nvptx import assemble_kernels
+from tilesmith.codegen.backends.gpu import assemble_kernels
 from tilesmith.codegen.emulator.kernels import compile_emulated
 from tilesmith.codegen.ir.loop_ir import (
     Allocate,
@@ -36,6 +36,7 @@ from tilesmith.common.settings import VERIFY
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.space import Value
+from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.dtype import boolean, i64
 from tilesmith.tensor.expr import Const, Op
@@ -48,32 +49,32 @@ TILE: dict[str, Value] = {
 }  # fmt: skip
 
 
-def matmul(stages: int, staged: int = 0) -> tuple[Program, Sketch, dict[str, Value]]:
+def matmul(stages: int, staged: int = 0, target: Target = EMULATOR) -> tuple[Program, Sketch, dict[str, Value]]:
     """A product in tiles of 16 by 32, some steps of depth each."""
     body = body_of(ops.matmul(32, 32, 16))
-    sketch = derive(body, "cuda")[1]
+    sketch = derive(body, target)[1]
     own = {f"t0.{name}": value for name, value in TILE.items()} | {"t0.stages": stages, "t0.staged": staged}
     copies: dict[str, Value] = {"copy0.swizzle": 2, "copy0.vector": 4, "copy1.swizzle": 1, "copy1.vector": 4}
     return body, sketch, own | copies
 
 
-def softmax() -> tuple[Program, Sketch, dict[str, Value]]:
+def softmax(target: Target = EMULATOR) -> tuple[Program, Sketch, dict[str, Value]]:
     """A block a row, whose exponentials are in shared memory."""
     body = body_of(ops.softmax(2, 300))
-    sketch = next(s for s in derive(body, "cuda") if "shared" in s.title)
+    sketch = next(s for s in derive(body, target) if "shared" in s.title)
     return body, sketch, {"t3.threads": 64, "t3.vector": 4, "t3.items": 1}
 
 
-def transpose() -> tuple[Program, Sketch, dict[str, Value]]:
+def transpose(target: Target = EMULATOR) -> tuple[Program, Sketch, dict[str, Value]]:
     """Tiles through shared memory."""
     body = body_of(ops.transpose(64, 64))
-    return body, derive(body, "cuda")[1], {"t0.vector": 4, "t0.columns": 32, "t0.rows": 8, "copy0.swizzle": 3}
+    return body, derive(body, target)[1], {"t0.vector": 4, "t0.columns": 32, "t0.rows": 8, "copy0.swizzle": 3}
 
 
 def points(size: int = 203) -> tuple[Program, Sketch, dict[str, Value]]:
     """Blocks of 32 threads with two points each."""
     body = body_of(ops.add(size))
-    return body, derive(body, "cuda")[1], {"t0.vector": 1, "t0.threads": 32, "t0.items": 2}
+    return body, derive(body, EMULATOR)[1], {"t0.vector": 1, "t0.threads": 32, "t0.items": 2}
 
 
 # ---- planting ----------------------------------------------------------------------------------------------------------
@@ -102,16 +103,21 @@ def planted(program: LoopProgram, kind: type[Statement], place: int, put: Change
     return replace(program, nests=tuple(replace(nest, body=changed(nest.body, change)) for nest in program.nests))
 
 
-def passed(case: tuple[Program, Sketch, dict[str, Value]]) -> LoopProgram:
+def passed(case: tuple[Program, Sketch, dict[str, Value]], target: Target = EMULATOR) -> LoopProgram:
     """The loop IR of a candidate after its passes."""
-    return run_passes(loop_program(*case, EMULATOR), pipeline.EMULATOR.nest)
+    return run_passes(loop_program(*case, target), pipeline.EMULATOR.nest)
 
 
-def found(monkeypatch: pytest.MonkeyPatch, case: tuple[Program, Sketch, dict[str, Value]], program: LoopProgram) -> str:
+def found(
+    monkeypatch: pytest.MonkeyPatch,
+    case: tuple[Program, Sketch, dict[str, Value]],
+    program: LoopProgram,
+    target: Target = EMULATOR,
+) -> str:
     """What is found wrong when a candidate's loop IR, after its passes, is this."""
     with monkeypatch.context() as patch:
         patch.setattr(pipeline, "EMULATOR", replace(pipeline.EMULATOR, nest=(lambda _: program,)))
-        artifact = build(case[0], case[1], case[2], EMULATOR, 1)
+        artifact = build(case[0], case[1], case[2], target, 1)
     return verdict(case[0], artifact)
 
 
@@ -132,22 +138,30 @@ CASES = {
     "matmul": matmul(1), "pipeline": matmul(3), "softmax": softmax(), "transpose": transpose(), "points": points(),
     "through registers": matmul(2, staged=1),
 }  # fmt: skip
+WIDE = parse_target("amdgpu:emulator")  # warps of 64 lanes, no asynchronous copies
+WIDE_CASES = {
+    "wide matmul": matmul(1, target=WIDE), "wide pipeline": matmul(3, target=WIDE), "wide softmax": softmax(WIDE),
+    "wide transpose": transpose(WIDE),
+}  # fmt: skip
+ALL = {name: (case, EMULATOR) for name, case in CASES.items()} | {
+    name: (case, WIDE) for name, case in WIDE_CASES.items()
+}
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("name", sorted(ALL))
 def test_without_a_fault_there_is_none(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = CASES[name]
-    assert found(monkeypatch, case, passed(case)) == ""
+    case, target = ALL[name]
+    assert found(monkeypatch, case, passed(case, target), target) == ""
 
 
-@pytest.mark.parametrize("name", ["matmul", "pipeline", "through registers", "softmax", "transpose"])
+@pytest.mark.parametrize("name", sorted({*ALL} - {"points"}))
 def test_each_barrier_is_missed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = CASES[name]
-    whole = passed(case)
+    case, target = ALL[name]
+    whole = passed(case, target)
     assert count(whole, Barrier) > 0
     for place in range(count(whole, Barrier)):
         without = planted(whole, Barrier, place, lambda _: Block(()))
-        assert found(monkeypatch, case, without), f"barrier {place}"
+        assert found(monkeypatch, case, without, target), f"barrier {place}"
 
 
 def test_each_wait_is_missed_and_so_is_one_that_waits_for_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +216,7 @@ def in_text(
     results = []
     for place in re.finditer(pattern, text):
         other = text[: place.start()] + place.expand(instead) + text[place.end() :]
-        code = partial(assemble_kernels, emulate=lambda _, other=other: compile_emulated(other))
+        code = partial(assemble_kernels, emulate=lambda _, emission, other=other: compile_emulated(other, emission))
         with monkeypatch.context() as patch:
             patch.setattr(pipeline, "EMULATOR", replace(pipeline.EMULATOR, code=code))
             artifact = build(case[0], case[1], case[2], EMULATOR, 1)

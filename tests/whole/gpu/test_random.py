@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from helpers.gpu.candidates import EMULATORS
 from helpers.gpu.running import agrees_with_the_oracle
 from helpers.lowering.programs import MAKERS, random_program
 from helpers.lowering.truth import exact_inputs
@@ -15,10 +16,9 @@ from tilesmith.common.errors import ScheduleError, TemplateError
 from tilesmith.schedules.loops import is_reduction
 from tilesmith.schedules.schedule import LoopHandle, Schedule, StageHandle, trace
 from tilesmith.schedules.task import normalised
-from tilesmith.targets.target import parse_target
+from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.program import Program
 
-EMULATOR = parse_target("cuda:emulator")
 ATTEMPTS = 400
 
 
@@ -83,20 +83,21 @@ class Drawn:
         return True
 
 
-def drawn(seed: int) -> tuple[Program, Artifact]:
+def drawn(seed: int, target: Target) -> tuple[Program, Artifact]:
     """A program and a candidate of it that lowers."""
     random = Random(seed)
     program = normalised(random_program(random, sorted(MAKERS)[seed % len(MAKERS)]))
     for _ in range(ATTEMPTS):
         try:
             sketch = trace(Drawn(random), program, "drawn")[0]
-            return program, build(program, sketch, {}, EMULATOR, 1)
+            return program, build(program, sketch, {}, target, 1)
         except (ScheduleError, TemplateError):
             continue
     raise AssertionError(f"{ATTEMPTS} random schedules, and none lowers")
 
 
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 120))])
-def test_what_lowers_is_right(seed: int) -> None:
-    program, artifact = drawn(seed)
+@pytest.mark.parametrize("target", EMULATORS)
+def test_what_lowers_is_right(seed: int, target: str) -> None:
+    program, artifact = drawn(seed, parse_target(target))
     agrees_with_the_oracle(program, artifact, exact_inputs(program, seed), 16)

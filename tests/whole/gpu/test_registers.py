@@ -147,4 +147,4 @@ def test_random_candidates_take_what_is_said(architecture: str, tmp_path: Path) 
     (32, 255), (256, 255), (288, 168), (480, 128), (512, 128), (576, 96), (768, 80), (1024, 64),
 ])  # fmt: skip
 def test_what_a_thread_can_have(threads: int, most: int) -> None:
-    assert registers_at_most(float(threads)) == most
+    assert registers_at_most(float(threads), parse_target("cuda:sm_90a").gpu) == most

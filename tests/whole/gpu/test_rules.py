@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from helpers.gpu.candidates import EMULATOR, body_of, fault, picked, sketches, some_configs
+from helpers.gpu.candidates import EMULATORS, body_of, fault, picked, sketches, some_configs
 from tilesmith.codegen.pipeline import build
+from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
 
@@ -42,27 +43,30 @@ CASES: dict[str, Program] = {
 }
 
 
+@pytest.mark.parametrize("kind", EMULATORS)
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_each_sketch_computes_what_the_oracle_does(name: str) -> None:
-    body = body_of(CASES[name])
-    for number, sketch in enumerate(sketches(body)[:3]):
-        for values in some_configs(body, sketch, 1, seed=number):
-            artifact = build(body, sketch, values, EMULATOR, 1)
+def test_each_sketch_computes_what_the_oracle_does(name: str, kind: str) -> None:
+    body, target = body_of(CASES[name]), parse_target(kind)
+    for number, sketch in enumerate(sketches(body, target)[:3]):
+        for values in some_configs(body, sketch, 1, seed=number, target=target):
+            artifact = build(body, sketch, values, target, 1)
             assert fault(body, artifact, seed=number) == "", (sketch.title, values)
 
 
+@pytest.mark.parametrize("kind", EMULATORS)
 @pytest.mark.parametrize("name", ["matmul ragged", "softmax ragged", "windows", "column sums", "layer norm"])
-def test_what_the_model_would_take_computes_what_the_oracle_does(name: str) -> None:
-    body = body_of(CASES[name])
-    sketch, values = picked(body, EMULATOR)
-    assert fault(body, build(body, sketch, values, EMULATOR, 1)) == "", (sketch.title, values)
+def test_what_the_model_would_take_computes_what_the_oracle_does(name: str, kind: str) -> None:
+    body, target = body_of(CASES[name]), parse_target(kind)
+    sketch, values = picked(body, target)
+    assert fault(body, build(body, sketch, values, target, 1)) == "", (sketch.title, values)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", EMULATORS)
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_many_configs_of_each_sketch(name: str) -> None:
-    body = body_of(CASES[name])
-    for number, sketch in enumerate(sketches(body)):
-        for values in some_configs(body, sketch, 12, seed=100 + number):
-            artifact = build(body, sketch, values, EMULATOR, 1)
+def test_many_configs_of_each_sketch(name: str, kind: str) -> None:
+    body, target = body_of(CASES[name]), parse_target(kind)
+    for number, sketch in enumerate(sketches(body, target)):
+        for values in some_configs(body, sketch, 12, seed=100 + number, target=target):
+            artifact = build(body, sketch, values, target, 1)
             assert fault(body, artifact, seed=number) == "", (sketch.title, values)

@@ -12,14 +12,14 @@ import tilesmith
 from helpers.gpu.assembler import PTXAS
 from tilesmith.codegen.backends.sass import sass, tool
 from tilesmith.common.errors import ArgumentError, TargetError
-from tilesmith.runtime.kernel import GPU_STAGES
-from tilesmith.targets.isa import KINDS
-from tilesmith.targets.nvidia import device_capabilities
+from tilesmith.runtime.kernel import stages_of
+from tilesmith.targets.cuda.devices import device_capabilities
+from tilesmith.targets.isa import BACKENDS
 
 
 def test_every_text_without_a_gpu(tmp_path: Path) -> None:
     kernel = tilesmith.compile(tilesmith.ops.relu(4096), target="cuda:sm_90a", db=tmp_path / "none.sqlite")
-    texts = {stage: kernel.text(stage) for stage in GPU_STAGES}
+    texts = {stage: kernel.text(stage) for stage in stages_of(kernel.artifact)}
     assert ".target sm_90a" in texts["ptx"] and ".visible .entry relu_f32_4096_0(" in texts["ptx"]
     assert "define ptx_kernel void @relu_f32_4096_0(" in texts["llvm"]
     assert "of 1 blocks" in texts["loops"] or "blocks of" in texts["loops"]
@@ -53,11 +53,11 @@ def test_a_target_that_nobody_knows_is_one_clear_error() -> None:
 
 def test_a_target_newer_than_llvm_knows_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One that was added here, and that the installed LLVM has no code generator for: LLVM itself would fall back silently."""
-    known = KINDS["cuda"]
+    known = BACKENDS["cuda"]
     newer = replace(known.levels[-2], name="sm_999", llvm_cpu="sm_999")
-    kinds = {**KINDS, "cuda": replace(known, levels=(*known.levels, newer))}
-    monkeypatch.setattr("tilesmith.targets.isa.KINDS", kinds)
-    monkeypatch.setattr("tilesmith.targets.target.KINDS", kinds)
+    kinds = {**BACKENDS, "cuda": replace(known, levels=(*known.levels, newer))}
+    monkeypatch.setattr("tilesmith.targets.isa.BACKENDS", kinds)
+    monkeypatch.setattr("tilesmith.targets.target.BACKENDS", kinds)
     with pytest.raises(TargetError, match="this LLVM knows no sm_999") as caught:
         tilesmith.compile(tilesmith.ops.relu(64), target="cuda:sm_999", db=tmp_path / "none.sqlite")
     assert "LLVM" in str(caught.value.found) and "older architecture" in str(caught.value.advice)

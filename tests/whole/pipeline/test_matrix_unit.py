@@ -285,5 +285,5 @@ def test_other_sums_stand_beside_what_needs_them_and_cost_nothing(name: str) -> 
 
 def test_small_products_stay_with_vectors() -> None:
     for size in ((4, 64, 64), (64, 4, 64), (64, 64, 16)):
-        sketches = derive(canonical(matmul(*size)), "x86", instructions=WITH_UNIT.matrix_instructions)
+        sketches = derive(canonical(matmul(*size)), WITH_UNIT)
         assert not any("tensorize(" in sketch.text for sketch in sketches)

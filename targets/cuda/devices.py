@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from functools import cache
 
-from ..common.errors import TargetError
-from .isa import KINDS
-from .target import Target
+from ...common.errors import TargetError
+from ..backend import Gpu
+from .levels import LEVELS
 
 _MULTIPROCESSORS, _L2_BYTES = 16, 38  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, _L2_CACHE_SIZE
 _COMPUTE_MAJOR, _COMPUTE_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """One device; `name` is for people and tells kinds of machine apart, nothing else reads it. Sizes in bytes."""
-
-    name: str
-    capability: tuple[int, int]
-    multiprocessors: int
-    l2: int
-    memory: int
 
 
 @cache
@@ -58,15 +46,9 @@ def device_capabilities() -> tuple[tuple[int, int], ...]:
     return tuple(gpu.capability for gpu in gpus())
 
 
-def needs_gpu(target: Target) -> bool:
-    """Says whether kernels for the target run on a device: those of the emulator run on processors."""
-    return target.kind == "cuda" and target.level.startswith("sm_")
-
-
 def own_target(gpu: Gpu) -> str:
     """The target that a device is itself: its highest level, with its sizes; "" when it is older than all levels."""
-    real = [level for level in KINDS["cuda"].levels if level.name.startswith("sm_")]
-    levels = [level for level in real if runs(level.name, gpu.capability)]
+    levels = [level for level in LEVELS if not level.emulated and runs(level.name, gpu.capability)]
     if not levels:
         return ""
     return f"cuda:{levels[-1].name};cores={gpu.multiprocessors};l2={gpu.l2}"
@@ -84,13 +66,6 @@ def local_target() -> str:
             advice="name one to compile for it, as in cuda:sm_90a; cuda:emulator runs kernels on any machine",
         )
     return own
-
-
-def missing_device(target: Target) -> tuple[str, ...]:
-    """Returns what is missing to run code for a CUDA target: nothing when some device can run its architecture."""
-    if not needs_gpu(target) or any(runs(target.level, capability) for capability in device_capabilities()):
-        return ()
-    return (f"an NVIDIA device that runs {target.level}, with its driver",)
 
 
 def runs(architecture: str, capability: tuple[int, int]) -> bool:

@@ -1,4 +1,4 @@
-"""GPU targets: loop IR to LLVM IR to PTX.
+"""GPUs: loop IR to LLVM IR to what a driver or the emulator takes, as the backend describes it (targets/emission.py).
 
 Each nest is a kernel; all kernels of a program take the same parameters: its arguments (inputs, constants, outputs), then
 `prepared` and `workspace`, in which buffers lie where codegen.ir.memory_plan puts them. Launches: codegen.artifact.
@@ -16,6 +16,7 @@ from typing import Any
 
 from ...common.debug import DebugLevel, show
 from ...common.errors import TargetError
+from ...targets.emission import Emission
 from ...targets.target import Target
 from ..artifact import Artifact, Launch
 from ..emit.cpu.module import plain_symbol, table, table_name
@@ -31,6 +32,7 @@ from ..ir.printing import print_loops
 from ..passes.run import Pass, run_passes
 from .cpu import Compiled, builder_version, parse_module, specs
 
+_LAYOUT = ""  # no name of a global
 ALIGNMENT = 16  # of every array that a kernel is given
 LLVM_PASSES = ("always_inliner", "sroa", "instruction_combine", "simplify_cfg")
 
@@ -39,9 +41,11 @@ def emit_kernels(program: LoopProgram, target: Target) -> tuple[ModuleText, tupl
     """The LLVM IR of a program, its launches, and those that prepare its constants."""
     module = ModuleText()
     plan = plan_memory(program, 1)
+    if target.emission.layout:
+        module.globals[_LAYOUT] = f'target datalayout = "{target.emission.layout}"'
     for buffer in program.globals:
         if buffer.scope is Scope.TABLE:
-            module.globals[buffer.name] = table(buffer)
+            module.globals[buffer.name] = table(buffer, target.emission.space("table"))
     symbol = module.symbol = plain_symbol(program.name)
     prepare = tuple(
         _kernel(module, program, plan, target, f"{symbol}_prepare{n}", x) for n, x in enumerate(program.prepare)
@@ -54,35 +58,37 @@ def _kernel(
     module: ModuleText, program: LoopProgram, plan: MemoryPlan, target: Target, symbol: str, nest: Nest
 ) -> Launch:
     """Writes one kernel."""
-    known, text = facts(nest.body), FunctionText()
+    known, text, emission = facts(nest.body), FunctionText(), target.emission
     statements = GpuStatements(text, module, target)
     statements.start(nest, is_narrow(nest, (*program.arguments, *program.globals)))
-    parameters = []
+    parameters, pointer = [], emission.pointer("global")
+
+    def parameter(name: str, written: bool) -> str:
+        return f"{pointer} noalias {'' if written else 'readonly '}align {ALIGNMENT} {name}"
+
     for number, buffer in enumerate(program.arguments):
-        readonly = "" if buffer.name in known.writes else "readonly "
-        parameters.append(f"ptr noalias {readonly}align {ALIGNMENT} %p{number}")
-        statements.at.places[buffer.name] = BufferPointer(buffer, f"%p{number}")
+        parameters.append(parameter(f"%p{number}", buffer.name in known.writes))
+        statements.at.places[buffer.name] = BufferPointer(buffer, f"%p{number}", pointer)
     writes = {b.scope for b in program.globals if b.name in known.writes}
-    for scope in (Scope.PREPARED, Scope.WORKSPACE):
-        readonly = "" if scope in writes else "readonly "
-        parameters.append(f"ptr noalias {readonly}align {ALIGNMENT} %{scope.value}")
+    own = (Scope.PREPARED, Scope.WORKSPACE)
+    parameters += [parameter(f"%{scope.value}", scope in writes) for scope in own]
     for buffer in program.globals:
-        statements.at.places[buffer.name] = BufferPointer(buffer, _global(buffer, plan, text))
+        statements.at.places[buffer.name] = _global(buffer, plan, text, emission)
     statements.emit(nest.body)
-    # one block a multiprocessor is promised, or ptxas would keep to half of the registers and spill
-    attributes = f'nounwind "nvvm.maxntid"="{nest.threads}" "nvvm.minctasm"="1"'
-    head = f"define ptx_kernel void @{symbol}({', '.join(parameters)}) {attributes} {{"
+    attributes = emission.attributes.format(threads=nest.threads)
+    head = f"define {emission.convention} void @{symbol}({', '.join(parameters)}) {attributes} {{"
     module.functions.append(f"{head}\n{text.text()}\n  ret void\n}}")
     return Launch(symbol, (nest.blocks,), (nest.threads,), statements.shared_bytes)
 
 
-def _global(buffer: Buffer, plan: MemoryPlan, text: FunctionText) -> str:
+def _global(buffer: Buffer, plan: MemoryPlan, text: FunctionText, emission: Emission) -> BufferPointer:
     if buffer.scope is Scope.TABLE:
-        return table_name(buffer)
+        return BufferPointer(buffer, table_name(buffer), emission.pointer("table"))
+    base, pointer = f"%{buffer.scope.value}", emission.pointer("global")
     offset = (plan.prepared | plan.workspace)[buffer.name]
-    return (
-        text.pure(f"getelementptr i8, ptr %{buffer.scope.value}, i64 {offset}") if offset else f"%{buffer.scope.value}"
-    )
+    if offset:
+        base = text.pure(f"getelementptr i8, {pointer} {base}, i64 {offset}")
+    return BufferPointer(buffer, base, pointer)
 
 
 @lru_cache(maxsize=8)
@@ -96,7 +102,7 @@ def machine(target: Target) -> Any:
     tm = known.create_target_machine(cpu=target.cpu, features="", opt=3)
     empty = llvm.parse_assembly("")
     empty.triple = target.triple
-    if "\n.version 3." in tm.emit_assembly(empty):  # what LLVM falls back to; every architecture of ours needs 6.0
+    if (unknown := target.emission.unknown) and unknown in tm.emit_assembly(empty):
         raise TargetError(
             f"this LLVM knows no {target.cpu}",
             found=f"LLVM {'.'.join(map(str, llvm.llvm_version_info))}",
@@ -105,8 +111,8 @@ def machine(target: Target) -> Any:
     return tm
 
 
-def compile_ptx(ir: str, target: Target) -> tuple[str, str, dict[str, float]]:
-    """PTX, the optimized IR, and the seconds of each part (parse, optimize, code).
+def compile_kernels(ir: str, target: Target, texts: bool = True) -> Compiled:
+    """The code of kernels, the text that LLVM writes, and the optimized IR. `texts`: those too that are not the code itself.
 
     Raises InternalError with LLVM's message if the text is not valid IR, which is a defect of the emitter.
     """
@@ -122,10 +128,15 @@ def compile_ptx(ir: str, target: Target) -> tuple[str, str, dict[str, float]]:
         getattr(passes, f"add_{name}_pass")()
     passes.run(module, builder)
     optimized = time.perf_counter()
-    text = str(module)
-    ptx = tm.emit_assembly(module)
-    done = time.perf_counter()
-    return ptx, text, {"parse": parsed - started, "optimize": optimized - parsed, "code": done - optimized}
+    is_text = target.emission.format == target.emission.text
+    text = str(module) if texts else ""
+    before_code = time.perf_counter()
+    code = b"" if is_text else tm.emit_object(module)
+    if texts and not is_text:  # a code generator leaves its own intrinsics in what it was given
+        module = parse_module(text, target.triple, tm)
+    assembly = tm.emit_assembly(module) if texts or is_text else ""
+    seconds = {"parse": parsed - started, "optimize": optimized - parsed, "code": time.perf_counter() - before_code}
+    return Compiled(code or assembly.encode(), assembly, text, seconds)
 
 
 def assemble_kernels(
@@ -134,12 +145,12 @@ def assemble_kernels(
     _threads: int,
     passes: tuple[Pass, ...],
     texts: bool = False,
-    emulate: Callable[[str], Compiled] | None = None,
+    emulate: Callable[[str, Emission], Compiled] | None = None,
 ) -> Artifact:
-    """Loop IR as an Artifact. `texts` keeps "llvm", "ptx", and the loop IR after all passes, as "barriers", in it.
+    """Loop IR as an Artifact. `texts` keeps "llvm", what LLVM writes, and the loop IR after all passes, as "barriers".
 
     passes: over the program, before it is written. `emulate`: makes of the LLVM IR an object for this machine, which
-    stands in the artifact instead of PTX then. How many threads a processor may run is nothing to a GPU.
+    stands in the artifact instead then. How many threads a processor may run is nothing to a GPU.
     """
     started = time.perf_counter()
     passed = run_passes(program, passes)
@@ -147,22 +158,17 @@ def assemble_kernels(
     ir = module.text()
     show(DebugLevel.LLVM, program.name, ir)
     emitted = time.perf_counter()
-    ptx = ""
-    seconds: dict[str, float] = {}
-    if texts or emulate is None:
-        ptx, _, seconds = compile_ptx(ir, target)
-    show(DebugLevel.ASSEMBLY, program.name, ptx)
-    code = ptx.encode()
-    if emulate is not None:
-        compiled = emulate(ir)
-        code, seconds = compiled.code, compiled.seconds
+    real = compile_kernels(ir, target, texts) if texts or emulate is None else None
+    show(DebugLevel.ASSEMBLY, program.name, real.asm if real is not None else "")
+    made = real if emulate is None else emulate(ir, target.emission)
+    assert made is not None
     plan = plan_memory(passed, 1)
     return Artifact(
         name=program.name,
         target=target.text,
         threads=1,
-        format="ptx" if emulate is None else "emulated",
-        code=code,
+        format=target.emission.format if emulate is None else "emulated",
+        code=made.code,
         symbol=module.symbol,
         inputs=specs(program, Scope.INPUT),
         constants=specs(program, Scope.CONSTANT),
@@ -172,6 +178,6 @@ def assemble_kernels(
         launches=launches,
         prepare_launches=prepare,
         builder=builder_version(),
-        texts={"llvm": ir, "ptx": ptx, "barriers": print_loops(passed)} if texts else {},
-        seconds={"emit": emitted - started, **seconds},
+        texts={"llvm": ir, target.emission.text: real.asm, "barriers": print_loops(passed)} if texts and real else {},
+        seconds={"emit": emitted - started, **made.seconds},
     )
