@@ -50,7 +50,7 @@ test: lint types
 test-slow: $(VENV)/.tested
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'slow or hypothesis' --hypothesis-profile new --timeout 900
 
-# Lines and branches of the product that tests run, in child processes too; fails below 92 %. Twice as long as the tests alone.
+# Lines and branches of the product that tests run, in child processes too; fails below 92 %.
 coverage: $(VENV)/.tested
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 600 --cov --cov-report=term
 
