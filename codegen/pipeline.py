@@ -42,7 +42,6 @@ from .passes.run_together import run_together
 from .passes.split_exceptional import split_exceptional
 from .passes.whole_copies import whole_copies
 from .passes.whole_ranges import whole_ranges
-from .passes.whole_tiles import whole_tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,6 @@ PROCESSOR = Steps(
         reciprocals,  # quotients by what stays the same in a loop become products
         lift_branches,  # branches move out of what is written out
         whole_copies,  # copies run without conditions that hold throughout
-        whole_tiles,  # and so do register tiles of windows
     ),
     # emit/cpu/module.py writes LLVM IR, LLVM's passes are LLVM_PASSES of the backend, LLVM emits an object
     code=assemble,

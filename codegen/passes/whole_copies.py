@@ -54,7 +54,7 @@ def _settled(body: Statement) -> Statement:
 
 def _find_concerned(node: Statement, concerned: set[int]) -> bool:
     """Collects the identities of the statements with conditions inside: in much unrolled code they are few."""
-    found = any(True for _ in conditions_of(node))
+    found = any(True for _ in _conditions(node))
     for part in substatements(node):
         found |= _find_concerned(part, concerned)
     if found:
@@ -62,7 +62,7 @@ def _find_concerned(node: Statement, concerned: set[int]) -> bool:
     return found
 
 
-def conditions_of(statement: Statement) -> Iterator[Expr]:
+def _conditions(statement: Statement) -> Iterator[Expr]:
     """Yields what selects among the values that a statement stores test, part by part: comparisons of indices."""
     if isinstance(statement, Store | Update):
         for node in walk(statement.value):
@@ -104,7 +104,7 @@ class _Settling:
             case For():
                 return self._in_two(replace(node, body=self.statement(node.body, self._inside(node, here))))
             case Store(value=value) | Update(value=value):
-                true = {c for c in conditions_of(node) if decide(c, here.bounds, here.facts)}
+                true = {c for c in _conditions(node) if decide(c, here.bounds, here.facts)}
                 return without(node, frozenset(true))
         return node
 
@@ -149,14 +149,14 @@ class _Settling:
         hidden = {s.var for s in (loop, *inside) if isinstance(s, For | Let)} - spans.keys()
         copies = {s.var for s in loops if s.kind is LoopKind.UNROLL}
         whole: dict[Expr, Expr] = {}
-        for condition in dict.fromkeys(c for s in inside for c in conditions_of(s)):
+        for condition in dict.fromkeys(c for s in inside for c in _conditions(s)):
             if variables(condition) <= copies:
                 continue  # known in each copy
             form = bound_of(condition)
             if form is None or any(c < 0 for c in form.coefficients.values()):
                 return loop
             if form.coefficients.keys() - spans.keys() and not form.coefficients.keys() & hidden:
-                whole[condition] = throughout(form, spans)
+                whole[condition] = _throughout(form, spans)
         lanes = {s.var for s in loops if s.kind is LoopKind.VECTOR}
         if not any(variables(condition) & lanes for condition in whole):
             return loop  # branches that a processor foresees: they are not worth the code
@@ -167,7 +167,7 @@ class _Settling:
         return If(test, without(loop, frozenset(whole)), loop)
 
 
-def throughout(bound: Affine, spans: Spans) -> Expr:
+def _throughout(bound: Affine, spans: Spans) -> Expr:
     """That a bound holds for all values of the variables in `spans`."""
     inner = Affine(tuple((atom, c) for atom, c in bound.terms if isinstance(atom, Var) and atom.name in spans), 0)
     outer = bound.minus(inner).plus(Affine((), interval_of_form(inner, spans)[1]))

@@ -54,8 +54,7 @@ class _Cut:
         """A serial loop in two parts, where it is innermost and conditions fail in its later trips only."""
         inside = list(statements(node.body))
         loops = [s for s in inside if isinstance(s, For)]
-        straight = node.unroll > 1 and (known(node.extent) or node.unroll + 1) <= node.unroll  # for whole_tiles.py
-        if straight or any(loop.kind not in WRITTEN_OUT for loop in loops):
+        if any(loop.kind not in WRITTEN_OUT for loop in loops):
             return replace(node, body=self.statement(node.body))
         spans = {loop.var: (0, value - 1) for loop in loops if (value := known(loop.extent)) is not None}
         made = {s.var for s in inside if isinstance(s, For | Let)} - spans.keys()

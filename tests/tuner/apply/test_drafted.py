@@ -86,6 +86,6 @@ def test_a_program_of_several_kernels_is_ready_without_a_draft_a_build_or_a_help
     first = together.first_built_of(tasks, None, strict=False)
     monkeypatch.setattr(tiers, "best_choices", never)
     monkeypatch.setattr(first_built, "build", never)
-    monkeypatch.setattr(together.subprocess, "Popen", never)
+    monkeypatch.setattr(together, "Child", never)
     again = together.first_built_of(tasks, None, strict=False)
     assert [artifact for _, artifact in again] == [artifact for _, artifact in first]
