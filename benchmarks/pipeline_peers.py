@@ -12,7 +12,7 @@ from peers import OURS, SAMPLES, Child, Missing, Prepared, aligned, serve, time_
 from pipeline_programs import PROGRAMS
 
 HALIDE = {"halide by hand": "by hand", "halide Mullapudi2016": "Mullapudi2016", "halide Adams2019": "Adams2019"}
-PATIENCE = 120.0  # seconds: some schedules of long chains take Halide longer to compile
+PATIENCE = 60.0  # seconds: some schedules of long chains take Halide longer to compile
 LOOP = "single sweeps"  # ours, one kernel for each sweep, called one after another
 
 

@@ -187,7 +187,7 @@ class StageLowering(LoopLowering):
 
     def _inside(self, view: View) -> tuple[Expr | None, bool]:
         """The condition for a whole tile to lie inside of all borders, and whether a body without guards is worth writing."""
-        if self.nest.target.kind == "cuda":
+        if self.nest.target.is_gpu:
             return None, False
         interior = self.nest.body.interior(self.stage)
         if not interior.bounds:
