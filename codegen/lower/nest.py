@@ -11,13 +11,13 @@ from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ...schedules.plan.partial import parts_of
 from ...schedules.plan.stage import Plan
 from ...schedules.plan.threads import BOUND
-from ...schedules.regions import full_tile, opening
+from ...schedules.regions import full_tile
 from ...schedules.steps.checks import wrong
 from ...targets.target import Target
 from ...tensor.dtype import boolean
 from ...tensor.expr import Const, Expr, Op, Read
 from ...tensor.identity import identity
-from ..ir.index import both, floor_div, known, less, number, plus, smaller, times
+from ..ir.index import both, floor_div, known, number, plus, smaller, times
 from ..ir.loop_ir import (
     BLOCK_INDEX,
     THREAD_INDEX,
@@ -47,6 +47,7 @@ from .storage import Storage
 from .thread_groups import blocks, threads_of, whole_block
 from .useful import shortened
 from .view import ALONE, AxisRange, Names, Team, View, fixed
+from .whole_tile import inside, whole
 
 
 class NestLowering:
@@ -155,55 +156,17 @@ class StageLowering(LoopLowering):
         if any(not f and not r for f, r in zip(self.full[depth:], self.reduces[depth:], strict=True)):
             return self._descend(replace(view, edge=True), depth)  # loops inside of it decide what is an edge
         edge = replace(view, edge=True)
-        whole, can_be = self._whole(view)
+        asked, can_be = whole(self, view)
         if not can_be:
             return self._descend(edge, depth)
-        inside, has_inside = self._inside(view)
+        guards, has_inside = inside(self, view)
         inner = replace(view, edge=False, inside=has_inside)
-        condition = both(whole, inside)
+        condition = both(asked, guards)
         if condition is None:
             return self._descend(inner, depth)
         if not has_inside and self._one_body():
             return self._descend(edge, depth)
         return If(condition, self._descend(inner, depth), self._descend(edge, depth))
-
-    def _tile_points(self) -> dict[str, int]:
-        """Points of the register tile along each axis that it has several of."""
-        loops = zip(self.loops, self.full, self.reduces, strict=True)
-        axes = dict.fromkeys(loop.axis for loop, full, reduces in loops if full and not reduces)
-        return {axis: fixed(full_tile(self.nest.tree, self.stage, axis)) for axis in axes}
-
-    def _whole(self, view: View) -> tuple[Expr | None, bool]:
-        """The condition for a tile to have all its points, None where it always has; and whether it can have them."""
-        condition: Expr | None = None
-        for axis, tile in self._tile_points().items():
-            size = view.places[self.stage.stage, axis].size
-            points = known(size)
-            if points is not None and points < tile:
-                return None, False
-            if points is None and not self._always_whole(axis, tile):
-                condition = both(condition, less(number(tile - 1), size))
-        return condition, True
-
-    def _inside(self, view: View) -> tuple[Expr | None, bool]:
-        """The condition for a whole tile to lie inside of all borders, and whether a body without guards is worth writing."""
-        if self.nest.target.is_gpu:
-            return None, False
-        interior = self.nest.body.interior(self.stage)
-        if not interior.bounds:
-            return None, False
-        span = {}
-        tile = self._tile_points()
-        for axis in self.definition.all_axes:
-            place = view.places[self.stage.stage, axis.name]
-            last = number(tile[axis.name] - 1) if axis.name in tile else plus(place.size, number(-1))
-            span[axis.name] = (place.position, plus(place.position, last))
-        return interior.asked(span, self.names.bounds)
-
-    def _always_whole(self, axis: str, tile: int) -> bool:
-        """Says whether tiles fill every box: the loops between step by multiples of the tile."""
-        sizes = opening(self.nest.tree, self.stage).sizes[axis]
-        return all(fixed(size) % tile == 0 for size, count in sizes if fixed(count))
 
     def _one_body(self) -> bool:
         """Masks cost little beside a reduction, or where a pack is turned in registers; a second body costs compile time."""
