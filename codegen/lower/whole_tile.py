@@ -14,7 +14,7 @@ from .view import Names, View, fixed
 
 
 class StageAround(Protocol):
-    """What is asked of the lowering of a stage: its loops, and the nest that it stands in."""
+    """Names what is asked of the lowering of a stage: its loops, and the nest that it stands in."""
 
     nest: Around
     names: Names
