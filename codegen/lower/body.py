@@ -30,6 +30,7 @@ class StageBody:
         self.tree = tree
         self.storage = storage
         self.names = names
+        self._interiors: dict[str, Interior] = {}
 
     def store(self, stage: StageLoops, view: View) -> Statement:
         """The stores of a pointwise stage, one for each tensor."""
@@ -87,7 +88,9 @@ class StageBody:
 
     def interior(self, stage: StageLoops) -> Interior:
         """Returns what is asked of the points of a stage, and its bodies where all of that holds."""
-        return interior_of(self.tree.definition(stage.stage), self.leaving(stage))
+        if stage.stage not in self._interiors:
+            self._interiors[stage.stage] = interior_of(self.tree.definition(stage.stage), self.leaving(stage))
+        return self._interiors[stage.stage]
 
     def guarded(self, stage: StageLoops, expr: Expr, view: View, otherwise: Const) -> Expr:
         """Any expression of a stage at the current point; `otherwise` at points that are none of the stage's."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from heapq import heappop, heappush
 
 from ...tensor.expr import Var
 from ...tensor.program import Program, Stage
 from ..access import depends, is_anchor
+from .members import members_of
 
 RowAxes = tuple[str | None, ...]  # of a stage: which axis is each row axis of the root
 
@@ -51,26 +51,15 @@ def row_members(program: Program, root: Stage, row: RowAxes, may: Callable[[Stag
     `may`: whether such a stage, with its row axes, is taken in. Only what the root or a member reads is looked at.
     """
     rows: dict[str, RowAxes] = {root.name: row}
-    members: list[str] = []
-    waiting: list[int] = []
-    seen: set[str] = set()
 
-    def wait_for_producers(stage: Stage) -> None:
-        for read in stage.reads():
-            producer = program.producers.get(read.tensor)
-            if producer is not None and producer.name not in seen:
-                seen.add(producer.name)
-                heappush(waiting, -program.places[producer.name])
-
-    wait_for_producers(root)
-    while waiting:
-        stage = program.stages[-heappop(waiting)]
+    def takes_in(stage: Stage) -> bool:
         own = _row_of(program, stage, rows, len(row))
-        if own is not None and may(stage, own):
-            rows[stage.name] = own
-            members.append(stage.name)
-            wait_for_producers(stage)
-    return members
+        if own is None or not may(stage, own):
+            return False
+        rows[stage.name] = own
+        return True
+
+    return members_of(program, root, takes_in)
 
 
 def _row_of(program: Program, stage: Stage, rows: Mapping[str, RowAxes], shared: int) -> RowAxes | None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from math import prod
 
 from ...tensor.program import Program, Stage
 from ..access import is_anchor, moves_data_only, operations_of, points_of, reads_of
 from ..boxes import BoxAxis, identity_forms, needed_boxes
+from .members import members_of
 
 WINDOW_AT_MOST = 128  # points of a reduction that a group takes in
 WHOLE_AT_MOST = 16  # points of an axis that each tile needs all of
@@ -77,36 +77,29 @@ def tile_group(program: Program, root: Stage, taken: AbstractSet[str], widest: i
     ):
         return None
     forms: dict[str, Forms] = {root.name: _of_root(root)}
-    members: list[str] = []
-    waiting: list[int] = []
-    seen: set[str] = set()
 
-    def wait_for_producers(stage: Stage) -> None:
-        for read in stage.reads():
-            producer = program.producers.get(read.tensor)
-            if producer is not None and producer.name not in seen:
-                seen.add(producer.name)
-                heappush(waiting, -program.places[producer.name])
-
-    wait_for_producers(root)
-    while waiting:
-        stage = program.stages[-heappop(waiting)]
+    def takes_in(stage: Stage) -> bool:
         own = None if stage.name in taken else _covered(program, stage, forms, widest)
         if own is not None:
             forms[stage.name] = own
-            members.append(stage.name)
-            wait_for_producers(stage)
-    return TileGroup(root.name, tuple(members), forms)
+        return own is not None
+
+    return TileGroup(root.name, tuple(members_of(program, root, takes_in)), forms)
+
+
+def readers_of(program: Program, stage: Stage) -> tuple[Stage, ...]:
+    """Returns the stages that read some tensor of a stage, each once."""
+    return tuple(dict.fromkeys(reader for tensor in stage.tensors for reader in program.consumers[tensor.name]))
 
 
 def _covered(program: Program, stage: Stage, forms: dict[str, Forms], widest: int) -> Forms | None:
     """Returns what a tile needs of a producer; None for one that cannot run inside of it."""
-    readers = [reader for tensor in stage.tensors for reader in program.consumers[tensor.name]]
+    readers = readers_of(program, stage)
     if any(tensor.name in program.outputs for tensor in stage.tensors) or any(r.name not in forms for r in readers):
         return None
     if stage.fold is not None or is_anchor(stage) or not _has_small_window(stage):
         return None
-    boxes = needed_boxes(stage, [(reader, forms[reader.name]) for reader in dict.fromkeys(readers)])
+    boxes = needed_boxes(stage, [(reader, forms[reader.name]) for reader in readers])
     for axis in stage.axes:
         box = boxes[axis.name]
         if (

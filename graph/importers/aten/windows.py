@@ -15,6 +15,13 @@ from .registry import CONVERTERS, Missing, aten
 Sizes = int | Sequence[int]
 
 
+def _spread(
+    rank: int, kernel: Sizes, stride: Sizes, padding: Sizes
+) -> tuple[tuple[int, ...], tuple[int, ...] | None, tuple[int, ...]]:
+    """Gives kernel, stride and padding a number for each dimension; no stride is that of the kernel."""
+    return spread(kernel, rank), spread(stride, rank) if stride else None, spread(padding, rank)
+
+
 def _max_pool(rank: int) -> Callable[..., Tensor]:
     def convert(
         x: Tensor,
@@ -24,9 +31,7 @@ def _max_pool(rank: int) -> Callable[..., Tensor]:
         dilation: Sizes = 1,
         ceil_mode: bool = False,
     ) -> Tensor:
-        kernel = spread(kernel_size, rank)
-        steps = spread(stride, rank) if stride else None
-        return pooling.max_pool(x, kernel, steps, spread(padding, rank), dilation, ceil_mode)
+        return pooling.max_pool(x, *_spread(rank, kernel_size, stride, padding), dilation, ceil_mode)
 
     return convert
 
@@ -40,9 +45,8 @@ def _max_pool_places(rank: int) -> Callable[..., tuple[Tensor, Tensor]]:
         dilation: Sizes = 1,
         ceil_mode: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        steps = spread(stride, rank) if stride else None
-        kernel, around = spread(kernel_size, rank), spread(padding, rank)
-        return pool_gradients.max_pool_with_places(x, kernel, steps, around, dilation, ceil_mode)
+        window = _spread(rank, kernel_size, stride, padding)
+        return pool_gradients.max_pool_with_places(x, *window, dilation, ceil_mode)
 
     return convert
 
@@ -52,9 +56,8 @@ def _max_pool_backward(rank: int) -> Callable[..., Tensor]:
         gradient: Tensor, x: Tensor, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool,
         places: Tensor,
     ) -> Tensor:  # fmt: skip
-        steps = spread(stride, rank) if stride else None
-        kernel, around = spread(kernel_size, rank), spread(padding, rank)
-        return pool_gradients.max_pool_gradient(gradient, x, places, kernel, steps, around, dilation, ceil_mode)
+        window = _spread(rank, kernel_size, stride, padding)
+        return pool_gradients.max_pool_gradient(gradient, x, places, *window, dilation, ceil_mode)
 
     return convert
 
@@ -64,11 +67,8 @@ def _avg_pool_backward(rank: int) -> Callable[..., Tensor]:
         gradient: Tensor, x: Tensor, kernel_size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
         count_include_pad: bool, divisor_override: int | None,
     ) -> Tensor:  # fmt: skip
-        steps = spread(stride, rank) if stride else None
-        kernel, around = spread(kernel_size, rank), spread(padding, rank)
-        return pool_gradients.avg_pool_gradient(
-            gradient, x, kernel, steps, around, ceil_mode, count_include_pad, divisor_override
-        )
+        window = _spread(rank, kernel_size, stride, padding)
+        return pool_gradients.avg_pool_gradient(gradient, x, *window, ceil_mode, count_include_pad, divisor_override)
 
     return convert
 
@@ -78,9 +78,8 @@ def _avg_pool(rank: int) -> Callable[..., Tensor]:
         x: Tensor, kernel_size: Sizes, stride: Sizes = (), padding: Sizes = 0, ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: int | None = None,
     ) -> Tensor:  # fmt: skip
-        kernel = spread(kernel_size, rank)
-        steps = spread(stride, rank) if stride else None
-        return pooling.avg_pool(x, kernel, steps, spread(padding, rank), ceil_mode, count_include_pad, divisor_override)
+        window = _spread(rank, kernel_size, stride, padding)
+        return pooling.avg_pool(x, *window, ceil_mode, count_include_pad, divisor_override)
 
     return convert
 

@@ -21,9 +21,9 @@ from ...access import output_stride
 from ...extents import ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule
-from ..tile_groups import TileGroup, tile_group, worth_keeping
-from .slide import slide_of
-from .stream import perhaps_streaming
+from ..tile_groups import TileGroup, readers_of, tile_group, worth_keeping
+from .slide import slide_of, window_loops
+from .stream import loops_by_axis, perhaps_streaming
 
 APART, TILES, SLIDING = "apart", "tiles", "sliding"
 HALO = 16  # points that the border of a member has along one axis, both sides together, at most
@@ -114,7 +114,7 @@ class _Tiles:
         """Takes all steps; returns the stages taken."""
         s, root = self.s, self.group.root
         stage = s.stage(root)
-        loops = _loops(stage)
+        loops = loops_by_axis(stage)
         axes = [a for a in stage.definition.axes if a.extent > 1]
         vector = next((a.name for a in reversed(axes) if output_stride(stage.definition, a.name) == 1), axes[-1].name)
         others = [a.name for a in axes if a.name != vector]
@@ -129,7 +129,7 @@ class _Tiles:
         lanes = s.lanes(stage.definition.tensors[0].dtype)
         width = s.factor(f"{root}.columns", ceildiv(loops[vector].extent, lanes), at_most=1024, default=16)
         columns = s.split(loops[vector], width, self.vectors, lanes)
-        window = self._window(stage)
+        window = window_loops(s, stage, stage.definition)
         ones = [loops[a.name] for a in stage.definition.axes if a.extent == 1]
         apart = [loops[name] for name in again]
         s.reorder(*ones, *outer, columns[0], *inside, columns[1], *apart, *window, *block, *columns[2:])
@@ -153,17 +153,12 @@ class _Tiles:
         pieces = s.split(loop, size, self.rows) if last else s.split(loop, size)
         return pieces[0], list(pieces[1:])
 
-    def _window(self, stage: StageHandle) -> list[LoopHandle]:
-        """Returns the loops of a window, each split by its whole extent, so that all of it is written out."""
-        loops = [stage.along(stage.definition, a.name) for a in stage.definition.reduction]
-        return [piece for loop in loops for piece in self.s.split(loop, loop.extent)]
-
     def _held(self, stages: list[Stage]) -> frozenset[str]:
         """Returns the members that readers in the same block finish, point by point: they are values in registers."""
         root, *members = stages
         held = {root.name}
         for stage in members:
-            readers = {reader.name for tensor in stage.tensors for reader in self.s.program.consumers[tensor.name]}
+            readers = {reader.name for reader in readers_of(self.s.program, stage)}
             alike = [a.name for a in stage.axes if a.extent > 1] and self.group.same_points(stage)
             if alike and readers <= held and len(stage.tensors) == 1 and len(held) <= HELD_AT_MOST:
                 held.add(stage.name)
@@ -171,10 +166,10 @@ class _Tiles:
 
     def _hold(self, stage: StageHandle) -> None:
         """Computes a member for one block of the root."""
-        s, loops = self.s, _loops(stage)
+        s, loops = self.s, loops_by_axis(stage)
         *others, last = [a.name for a in stage.definition.axes if a.extent > 1]
         pieces = s.split(loops[last], s.lanes(stage.definition.tensors[0].dtype))
-        window = self._window(stage)
+        window = window_loops(s, stage, stage.definition)
         rows = [loops[name] for name in others]
         s.reorder(*window, *rows, *pieces)
         s.unroll(*window[1::2], *rows, pieces[0])
@@ -194,27 +189,23 @@ class _Tiles:
     def _slides(self, stage: Stage, rows: LoopHandle) -> bool:
         """Tells whether a member slides along blocks of rows: its readers do, and each block needs rows of it again."""
         s = self.s
-        readers = {reader.name for tensor in stage.tensors for reader in s.program.consumers[tensor.name]}
+        readers = {reader.name for reader in readers_of(s.program, stage)}
         axis = s.tree.owner(rows.name).loop(rows.name).axis
         return readers <= self.moving and self.group.slides(stage, axis)
 
     def _member(self, stage: StageHandle) -> None:
         """Runs a member in its piece of a tile, by blocks of rows and vectors."""
-        s, loops = self.s, _loops(stage)
+        s, loops = self.s, loops_by_axis(stage)
         axes = [a.name for a in stage.definition.axes if a.extent > 1]
         if not axes:
             return
         pieces = s.split(loops[axes[-1]], self.vectors, s.lanes(stage.definition.tensors[0].dtype))
-        window = self._window(stage)
+        window = window_loops(s, stage, stage.definition)
         outer = [loops[a.name] for a in stage.definition.axes if a.name not in axes[-2:]]
         rows = s.split(loops[axes[-2]], self.rows) if len(axes) > 1 else ()
         s.reorder(*outer, *rows[:1], pieces[0], *window, *rows[1:], *pieces[1:])
         s.unroll(*window[1::2], *rows[1:], pieces[1])
         s.vectorize(pieces[2])
-
-
-def _loops(stage: StageHandle) -> dict[str, LoopHandle]:
-    return {axis.name: loop for axis, loop in zip(stage.definition.all_axes, stage.loops, strict=True)}
 
 
 OVERLAP = Rule("overlap", _prepare, _matches, _apply)

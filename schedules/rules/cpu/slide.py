@@ -96,6 +96,15 @@ def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
     )
 
 
+def window_loops(s: Schedule, stage: StageHandle, definition: Stage) -> list[LoopHandle]:
+    """Returns the loops of a window, each split by its whole extent, so that all of it is written out.
+
+    `definition`: the stage whose window it is, if its axes are those of `stage` by position.
+    """
+    loops = [stage.along(definition, a.name) for a in definition.reduction]
+    return [piece for loop in loops for piece in s.split(loop, loop.extent)]
+
+
 class _Sliding:
     """The tunables of a sliding window and the steps that schedule it."""
 
@@ -131,7 +140,7 @@ class _Sliding:
         blocks, around, rows = self._pixels(stage)
         vectors = s.split(stage.along(self.definition, slide.vector), self.vectors, self.lanes)
         moves = slide.vector in {name for i in slide.data.indices if is_shifted(i) for name in shifting_axes(i)}
-        sums = [] if self.root != self.name else self._window(stage)
+        sums = [] if self.root != self.name else window_loops(s, stage, self.definition)
         outside, inside = ([], [vectors[0]]) if moves else ([vectors[0]], [])
         s.reorder(*others, *outside, *blocks, *around, *inside, *sums, *rows, *vectors[1:])
         s.parallel(*others, *outside, *blocks)
@@ -163,18 +172,13 @@ class _Sliding:
         along = s.split(loop, self.rows)
         return [lines[0]], [lines[1], along[0]], [along[1]]
 
-    def _window(self, stage: StageHandle) -> list[LoopHandle]:
-        """Returns the loops of the window, each split by its whole extent, so that all of it is written out."""
-        loops = [stage.along(self.definition, a.name) for a in self.definition.reduction]
-        return [piece for loop in loops for piece in self.s.split(loop, loop.extent)]
-
     def _attach(self, at: LoopHandle) -> None:
         """Runs the reduction at a register tile of the stage that finishes it."""
         s, slide = self.s, self.slide
         stage = s.compute_at(self.name, at)
         rest = [stage.along(self.definition, a.name) for a in self.definition.axes if a.name != slide.vector]
         vectors = s.split(stage.along(self.definition, slide.vector), self.lanes)
-        sums = self._window(stage)
+        sums = window_loops(s, stage, self.definition)
         s.reorder(*sums, *rest, *vectors)
         s.unroll(*sums[1::2], *rest, vectors[0])
         s.vectorize(vectors[1])

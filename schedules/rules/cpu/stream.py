@@ -47,7 +47,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     if group and axis in {a.name for a in stage.definition.axes[:shared]}:
         axis = None  # the contiguous axis is a row axis: the rows themselves are not vectorized
     waiting = {t.name for t in s.program.dynamic_inputs if prod(t.shape) >= FAR}
-    loops = _loops(stage)
+    loops = loops_by_axis(stage)
     if group and axis is not None:
         block = s.factor(f"{root}.rows", rows[-1].extent, at_most=ROWS_AT_MOST)
         rows[-1], loops[stage.definition.axes[shared - 1].name] = s.split(rows[-1], block)
@@ -58,13 +58,13 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     for name in group:
         inner = s.compute_at(name, rows[-1])
         own = contiguous_axis(s.program, inner.definition)
-        _streamed(s, inner, _loops(inner), own, [], root=False, waiting=waiting)
+        _streamed(s, inner, loops_by_axis(inner), own, [], root=False, waiting=waiting)
         if aligned is not None:
             s.align(name, aligned)
     return {root, *group}
 
 
-def _loops(stage: StageHandle) -> dict[str, LoopHandle]:
+def loops_by_axis(stage: StageHandle) -> dict[str, LoopHandle]:
     """Returns the loop of each axis of a stage that has not been split."""
     return {axis.name: loop for axis, loop in zip(stage.definition.all_axes, stage.loops, strict=True)}
 
@@ -145,7 +145,7 @@ def _columns(s: Schedule, stage: StageHandle, axis: str) -> None:
     The sums of a few vectors of columns are in registers for a block of rows and in a near cache between blocks.
     """
     definition, name = stage.definition, stage.name
-    loops = _loops(stage)
+    loops = loops_by_axis(stage)
     lanes = s.lanes(definition.tensors[0].dtype)
     down = max(definition.reduction, key=lambda a: a.extent).name
     unrolled = s.factor(f"{name}.vectors", ceildiv(loops[axis].extent, lanes), at_most=UNROLL_AT_MOST, default=4)
