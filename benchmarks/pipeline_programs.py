@@ -106,44 +106,48 @@ def largest() -> str:
         """
 
 
+def _in_a_row(given: str, stages: int, stage: Callable[[int, str], str]) -> str:
+    """Stages each of which reads the one before it. `stage`: the axes and the body, from its number and what it reads."""
+    names = ["x", *(f"s{n}" for n in range(stages))]
+    lines = [f"{name}{stage(n, names[n])}" for n, name in enumerate(names[1:])]
+    return "\n".join([f"input x: {given}", *lines, f"return {names[-1]}"])
+
+
 def chain(stages: int) -> str:
     """Stencils of five points, one after another."""
-    lines, last, height, width = [f"input x: f32[{HEIGHT}, {WIDTH}]"], "x", HEIGHT, WIDTH
-    for n in range(stages):
-        height, width = height - 2, width - 2
+
+    def stage(n: int, last: str) -> str:
         body = f"({last}[i, j] + {last}[i, j + 2] + {last}[i + 1, j + 1] * 4 + {last}[i + 2, j] + {last}[i + 2, j + 2]) * 0.125"
-        lines.append(f"s{n}[i: {height}, j: {width}] = {body}")
-        last = f"s{n}"
-    return "\n".join([*lines, f"return {last}"])
+        return f"[i: {HEIGHT - 2 * n - 2}, j: {WIDTH - 2 * n - 2}] = {body}"
+
+    return _in_a_row(f"f32[{HEIGHT}, {WIDTH}]", stages, stage)
 
 
 def jacobi(sweeps: int, size: int = 2048) -> str:
     """Sweeps of Jacobi's method over a plane; zero outside."""
-    lines, last = [f"input x: f64[{size}, {size}]"], "x"
-    for n in range(sweeps):
+
+    def stage(n: int, last: str) -> str:
         reads = [
             f"select(i - 1 >= 0, {last}[i - 1, j], 0)",
             f"select(i + 1 < {size}, {last}[i + 1, j], 0)",
             f"select(j - 1 >= 0, {last}[i, j - 1], 0)",
             f"select(j + 1 < {size}, {last}[i, j + 1], 0)",
         ]
-        lines.append(f"s{n}[i: {size}, j: {size}] = ({' + '.join(reads)}) * 0.25")
-        last = f"s{n}"
-    return "\n".join([*lines, f"return {last}"])
+        return f"[i: {size}, j: {size}] = ({' + '.join(reads)}) * 0.25"
+
+    return _in_a_row(f"f64[{size}, {size}]", sweeps, stage)
 
 
 def jacobi3(sweeps: int, size: int = 200) -> str:
     """The same over a volume, which loses its surface in each sweep."""
-    lines, last = [f"input x: f32[{size}, {size}, {size}]"], "x"
-    for n in range(sweeps):
-        size -= 2
-        places = ["i, j + 1, k + 1", "i + 2, j + 1, k + 1", "i + 1, j, k + 1", "i + 1, j + 2, k + 1",
-                  "i + 1, j + 1, k", "i + 1, j + 1, k + 2"]  # fmt: skip
-        lines.append(
-            f"s{n}[i: {size}, j: {size}, k: {size}] = ({' + '.join(f'{last}[{place}]' for place in places)}) * 0.166667"
-        )
-        last = f"s{n}"
-    return "\n".join([*lines, f"return {last}"])
+    places = ("i, j + 1, k + 1", "i + 2, j + 1, k + 1", "i + 1, j, k + 1", "i + 1, j + 2, k + 1",
+              "i + 1, j + 1, k", "i + 1, j + 1, k + 2")  # fmt: skip
+
+    def stage(n: int, last: str) -> str:
+        left = size - 2 * n - 2
+        return f"[i: {left}, j: {left}, k: {left}] = ({' + '.join(f'{last}[{place}]' for place in places)}) * 0.166667"
+
+    return _in_a_row(f"f32[{size}, {size}, {size}]", sweeps, stage)
 
 
 PROGRAMS: dict[str, Callable[[], str]] = {
