@@ -13,6 +13,13 @@ COLOUR = (0.299, 0.587, 0.114)
 BINOMIAL = (1, 8, 28, 56, 70, 56, 28, 8, 1)
 GAUSS = (0.0702, 0.1311, 0.1907, 0.2161, 0.1907, 0.1311, 0.0702)
 
+GRADIENTS = f"""\
+        p[i: {HEIGHT - 2}, j: {WIDTH - 2}] = (x[i, j + 2] - x[i, j] + 2 * (x[i + 1, j + 2] - x[i + 1, j])
+            + x[i + 2, j + 2] - x[i + 2, j])
+        q[i: {HEIGHT - 2}, j: {WIDTH - 2}] = (x[i + 2, j] - x[i, j] + 2 * (x[i + 2, j + 1] - x[i, j + 1])
+            + x[i + 2, j + 2] - x[i, j + 2])
+"""
+
 
 def blur3() -> str:
     """A box of 3x3, separable."""
@@ -72,11 +79,7 @@ def harris() -> str:
     )
     return f"""
         input x: f32[{HEIGHT}, {WIDTH}]
-        p[i: {HEIGHT - 2}, j: {WIDTH - 2}] = (x[i, j + 2] - x[i, j] + 2 * (x[i + 1, j + 2] - x[i + 1, j])
-            + x[i + 2, j + 2] - x[i + 2, j])
-        q[i: {HEIGHT - 2}, j: {WIDTH - 2}] = (x[i + 2, j] - x[i, j] + 2 * (x[i + 2, j + 1] - x[i, j + 1])
-            + x[i + 2, j + 2] - x[i, j + 2])
-{sums}
+{GRADIENTS}{sums}
         y[i: {HEIGHT - 4}, j: {WIDTH - 4}] = (a[i, j] * b[i, j] - c[i, j] * c[i, j]
             - 0.04 * (a[i, j] + b[i, j]) * (a[i, j] + b[i, j]))
         return y
@@ -87,11 +90,7 @@ def sobel() -> str:
     """The length of the gradient."""
     return f"""
         input x: f32[{HEIGHT}, {WIDTH}]
-        p[i: {HEIGHT - 2}, j: {WIDTH - 2}] = (x[i, j + 2] - x[i, j] + 2 * (x[i + 1, j + 2] - x[i + 1, j])
-            + x[i + 2, j + 2] - x[i + 2, j])
-        q[i: {HEIGHT - 2}, j: {WIDTH - 2}] = (x[i + 2, j] - x[i, j] + 2 * (x[i + 2, j + 1] - x[i, j + 1])
-            + x[i + 2, j + 2] - x[i, j + 2])
-        y[i: {HEIGHT - 2}, j: {WIDTH - 2}] = sqrt(p[i, j] * p[i, j] + q[i, j] * q[i, j])
+{GRADIENTS}        y[i: {HEIGHT - 2}, j: {WIDTH - 2}] = sqrt(p[i, j] * p[i, j] + q[i, j] * q[i, j])
         return y
         """
 
