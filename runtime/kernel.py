@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,12 +17,17 @@ from ..tensor.dtype import DTYPES
 from ..tensor.oracle.random_inputs import random_array, random_inputs
 from ..tensor.text.parse import parse
 from .arguments import Argument, accept, argument
+from .devices.absent import AbsentKernel
 from .devices.base import Array, Device, LoadedKernel
 from .devices.choose import device_again, device_for
 from .devices.cpu.memory import usual_array
+from .export.variants import Variant, variant_of
 from .far import check_apart, empty, hold, is_host, place
 from .foreign import Give, giver, made_like
 from .streams import launch_stream
+
+if TYPE_CHECKING:
+    from .export.export import Exported
 
 STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
 _ON_ALL = STAGES[:-1]
@@ -265,6 +271,23 @@ class Kernel:
         once = max(self._loaded.run_repeat(arrays, 1), 1e-9)
         count = max(1, round(_ROUND_SECONDS / once))
         return statistics.median(self._loaded.run_repeat(arrays, count) / count for _ in range(_ROUNDS))
+
+    def export(
+        self,
+        folder: str | Path,
+        *others: Kernel,
+        name: str | None = None,
+        openmp: bool = True,
+        inside: bool | None = None,
+    ) -> Exported:
+        """Writes it as a C library with a header, to be run without Python: see export/export.py, which says what the arguments
+        are, and the errors. `others`: the same program for other processors, for one library with all; the best first."""
+        from .export.export import export
+
+        return export([one._variant() for one in (self, *others)], folder, name=name, openmp=openmp, inside=inside)
+
+    def _variant(self) -> Variant:
+        return variant_of(self.artifact, self._loaded.kept(), isinstance(self._loaded, AbsentKernel))
 
     def __reduce__(self) -> tuple[object, ...]:
         """A pickle holds the machine code: it runs on machines that have what the target says, and errors elsewhere."""
