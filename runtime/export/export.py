@@ -130,7 +130,7 @@ def _build(variants: Sequence[Variant], weights: Weights) -> str:
             for code in (artifact.code, *artifact.parts):
                 digest.update(code)
     for _, blob in weights.blobs:
-        digest.update(memoryview(blob))
+        digest.update(blob.data)
     return digest.hexdigest()
 
 
@@ -139,7 +139,7 @@ def _write_weights(weights: Weights, build: str, path: Path) -> None:
         file.write(build.encode().ljust(HEAD, b"\0"))
         for at, blob in weights.blobs:
             file.seek(at)
-            file.write(memoryview(blob))
+            file.write(blob.data)
 
 
 def _compiled(tools: Toolchain, at: Path, name: str, text: str, openmp: bool = False) -> Path:
