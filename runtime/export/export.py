@@ -4,6 +4,7 @@
     out/libname.so        the shared library
     out/libname.a         the static one (link with -fopenmp where kernels have threads, and -lm -lpthread)
     out/name.weights      what constants were prepared to; mapped by `name_init`; only where they are not inside
+    out/name.json         what it is, for `Kernel.load`
     out/name.example.c    a program that runs it, and out/CMakeLists.txt, which builds that
 
 A library may hold code for several processors, one for each target; the best that the machine has is taken when it is loaded.
@@ -21,6 +22,7 @@ from pathlib import Path
 from ...codegen.artifact import Artifact, entry_name
 from ...common.errors import ArgumentError
 from ..devices.cpu.model_team import TEAM
+from .description import write_description
 from .example import cmake_text, example_text
 from .source import header_text, private, source_text, weights_source
 from .toolchain import Toolchain, toolchain
@@ -55,6 +57,7 @@ def export(
     name: str | None = None,
     openmp: bool = True,
     inside: bool | None = None,
+    about: str = "",
 ) -> Exported:
     """Writes the library of variants of one kernel, each for another target, the best first.
 
@@ -64,6 +67,7 @@ def export(
         openmp: threads are OpenMP's, unless the caller lends some. Without, they are always the caller's: a library to which
             none are lent does all work in the thread that calls.
         inside: weights are part of the library, not a file beside it. By default those of up to 16 MiB are.
+        about: where the configurations come from, for people to see.
 
     Raises:
         ArgumentError: the kernels do not belong together, or the name is none that C has.
@@ -83,6 +87,7 @@ def export(
     threads = openmp and any(one.artifact.runtime_symbols for one in variants)
     header, shared, static = folder / f"{name}.h", folder / f"lib{name}.so", folder / f"lib{name}.a"
     file = folder / f"{name}.weights"
+    file.unlink(missing_ok=True)  # of an export before
     header.write_text(header_text(name, variants, file.name if beside else "", build))
     with tempfile.TemporaryDirectory(prefix="tilesmith-") as work:
         at = Path(work)
@@ -101,7 +106,9 @@ def export(
         tools.share(whole, shared, threads)
     (folder / f"{name}.example.c").write_text(example_text(name, variants[0].artifact, file.name if beside else ""))
     (folder / "CMakeLists.txt").write_text(cmake_text(name, threads))
-    return Exported(name, header, shared, static, file if beside else None, tuple(one.processor for one in variants))
+    targets = tuple(one.processor for one in variants)
+    write_description(folder, name, variants[0].artifact, targets, about)
+    return Exported(name, header, shared, static, file if beside else None, targets)
 
 
 _SHOWN = ("init", "run", "workspace_bytes", "lend_threads", "free", "error", "target")

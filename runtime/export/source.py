@@ -11,7 +11,7 @@ from .features import HELPERS, condition
 from .variants import Variant, Weights
 
 VERSION = 1  # of the interface
-_STATUS = ("OK", "UNSUPPORTED", "NO_WEIGHTS", "WRONG_WEIGHTS", "NO_MEMORY", "NULL_POINTER", "NOT_ALIGNED")
+STATUS = ("OK", "UNSUPPORTED", "NO_WEIGHTS", "WRONG_WEIGHTS", "NO_MEMORY", "NULL_POINTER", "NOT_ALIGNED")
 _C_TYPES = {
     "f32": "float", "f64": "double", "f16": "uint16_t (IEEE half)", "bf16": "uint16_t (bfloat16)", "bool": "uint8_t",
 }  # fmt: skip
@@ -46,7 +46,7 @@ def header_text(name: str, variants: Sequence[Variant], weights: str, build: str
     bytes_of = [
         f"#define {upper}_{kind}_{n}_BYTES {_bytes(spec)}" for part in sizes for n, (kind, spec) in enumerate(part)
     ]
-    statuses = ",\n".join(f"  {name}_{status} = {n}" for n, status in enumerate(_STATUS))
+    statuses = ",\n".join(f"  {name}_{status} = {n}" for n, status in enumerate(STATUS))
     opening = (
         f"/* Maps the weights, the file {weights}, and has them prepared where that was not done. Again, it does nothing. */"
         if weights
