@@ -79,10 +79,10 @@ def prepared(program: Program) -> None:
     task = Task.of(program, CPU, 2)
     assert task.key and family_key(task.program)
     space = TaskSpace(task, default_ceilings(CPU, 2))
-    arm = len(space.arms) - 1
-    drawn = Population(arm, np.array([space.arms[arm].default], dtype=np.int32))
+    sketch = len(space.config_spaces) - 1
+    drawn = Population(sketch, np.array([space.config_spaces[sketch].default], dtype=np.int32))
     assert space.valid(drawn).shape == space.prior(drawn).shape
-    loop_program(task.program, task.sketches[arm], space.config(drawn.candidate(0)), CPU)
+    loop_program(task.program, task.sketches[sketch], space.config(drawn.candidate(0)), CPU)
 
 
 @pytest.mark.parametrize(("text", "stages"), [(chain, 150), (planes, 150), (diamonds, 150), (rows, 60)])

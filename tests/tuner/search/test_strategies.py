@@ -65,7 +65,7 @@ class MisledSpace(ToySpace):
 
     def prior(self, p: Population) -> NDArray[np.float64] | None:
         told = super().prior(p)
-        return None if told is None else told * np.where(p.choices[:, 4 if p.arm == 0 else 1] == 0, 5.0, 1.0)
+        return None if told is None else told * np.where(p.choices[:, 4 if p.sketch == 0 else 1] == 0, 5.0, 1.0)
 
 
 def test_guided_tries_every_option_of_a_leader_whatever_the_prior_says() -> None:
