@@ -40,4 +40,5 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000, 20, 50)  # what tests make is dropped by its counts of references, nearly all of it
         gc.enable()
