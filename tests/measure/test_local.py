@@ -257,7 +257,7 @@ def test_builders_rest_while_a_parallel_kernel_is_timed(tmp_path: Path, threads:
 
 
 def test_a_rest_is_no_timeout(tmp_path: Path) -> None:
-    """The rest alone is longer than the limit, however fast the machine; work is within it where others leave half of a core."""
+    """The rest alone is longer than the limit, however fast the machine; work is within it where half of a core is left."""
 
     def rested(scale: float) -> bool:
         log = tmp_path / f"log {scale}"
