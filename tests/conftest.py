@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -19,6 +20,10 @@ settings.load_profile("same")
 
 os.environ[VERIFY.name] = "1"  # loop IR after each pass, in the children of tests too
 os.environ[SHIPPED.name] = "0"  # what is picked must not depend on what was tuned elsewhere
+
+# A shell starts what runs in its background deaf to ctrl-C, and children inherit that: those of tests shall hear it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

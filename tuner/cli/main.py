@@ -22,6 +22,7 @@ from ..records.data import Record, TaskIdentity
 from ..records.database import Database, rank
 from ..terminal import guarded_output, make_console
 from .cluster import cluster
+from .export import compile_library
 from .input_specs import read_inputs_given
 from .log import log
 from .what import What, load_function, read_what, read_whats
@@ -31,6 +32,7 @@ app = typer.Typer(
     help="Searches for the fastest way to compute a tensor program, and remembers it.",
 )  # fmt: skip
 
+app.command("compile", short_help="Writes WHAT as a C library with a header.")(compile_library)
 app.add_typer(log, name="log")
 app.add_typer(cluster, name="cluster")
 
