@@ -118,6 +118,10 @@ class Interpreter:
                     self._run(child, env, active)
             case For():
                 self._loop(node, env, active)
+            case Store(buffer=name, indices=indices, value=value):
+                self._write(name, indices, value, None, env, active)
+            case Update(buffer=name, indices=indices, combiner=combiner, value=value):
+                self._write(name, indices, value, combiner, env, active)
             case Let(var=var, value=value, body=body):
                 self._run(body, {**env, var: int(self._value(value, env, True))}, active)
             case If(condition=condition, then=then, otherwise=otherwise):
@@ -128,10 +132,6 @@ class Interpreter:
             case Allocate(buffer=buffer, body=body):
                 self._make(buffer)
                 self._run(body, env, active)
-            case Store(buffer=name, indices=indices, value=value):
-                self._write(name, indices, value, None, env, active)
-            case Update(buffer=name, indices=indices, combiner=combiner, value=value):
-                self._write(name, indices, value, combiner, env, active)
             case Prefetch(buffer=name, indices=indices):
                 self.hints.append((name, tuple(int(self._value(index, env, True)) for index in indices)))
             case MatrixClear(tiles=name):
