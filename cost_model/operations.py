@@ -85,9 +85,15 @@ def guarded_reads(stage: Stage) -> frozenset[Read]:
 
 def _cost(name: str, args: tuple[Expr, ...]) -> float:
     operator = OPERATORS[name]
+    if name in ("floordiv", "mod") and isinstance(args[1], Const) and _is_power_of_two(args[1].value):
+        return 1.0  # a shift, or a mask
     if not operator.operand_slots:
         return operator.slots
     return operator.slots + operator.operand_slots * sum(not isinstance(arg, Const) for arg in args)
+
+
+def _is_power_of_two(number: float) -> bool:
+    return number >= 1 and int(number) & (int(number) - 1) == 0
 
 
 def _is_guarded(args: tuple[Expr, ...]) -> bool:

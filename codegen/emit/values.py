@@ -126,6 +126,8 @@ class Arithmetic:
         if dtype.is_float and dtype.bits == 16:
             wide = self.apply(name, [self.cast(arg, f32) for arg in args], f32)
             return self.cast(wide, dtype)
+        if name in ("floordiv", "mod") and (bits := _power_of_two(args[1])) is not None:
+            return self._divide_by_power(name, args[0], bits)
         _, args = self.together(*args)
         if name in ("min", "max"):
             return self.extremum(name, *args)
@@ -298,6 +300,15 @@ class Arithmetic:
             floored = self.select(is_minus_one, self._integer("neg", [left], dtype), floored)
         return self.select(is_zero, zero, floored)
 
+    def _divide_by_power(self, name: str, left: Value, bits: int) -> Value:
+        """Floor division by 2 ** bits, or the remainder: a shift, or the low bits, whatever the sign."""
+        if name == "mod":
+            number, what = (1 << bits) - 1, "and"
+        else:
+            number, what = bits, "lshr" if left.dtype.kind is Kind.UNSIGNED else "ashr"
+        right = self.spread(Value(str(number), left.dtype), left.lanes)
+        return Value(self._instruct(f"{what} {left.typed}, {right.text}", left), left.dtype, left.lanes)
+
     # Conversions
 
     def cast(self, value: Value, dtype: DType) -> Value:
@@ -356,3 +367,9 @@ class Arithmetic:
         chosen = f"select {inexact.typed}, {kind} {odd}, {kind} {bits}"
         result = self.text.compute(chosen, inexact.text, odd, bits)
         return Value(self.text.compute(f"bitcast {kind} {result} to {near.type}", result), f32, lanes)
+
+
+def _power_of_two(value: Value) -> int | None:
+    """The exponent of a literal that is a power of two; None for any other value."""
+    number = int(value.text) if value.text.isdigit() else 0
+    return number.bit_length() - 1 if number and number & (number - 1) == 0 else None
