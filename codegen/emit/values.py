@@ -11,7 +11,7 @@ from ...common.errors import InternalError
 from ...targets.backend import FUSED
 from ...targets.backend import ROUNDING as CAN_ROUND
 from ...targets.target import Target
-from ...tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64
+from ...tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64, u64
 from ...tensor.language import COMPARISONS, LOGIC, WORDS
 from ..math import functions as math
 from ..math.intrinsics import INTRINSICS
@@ -348,8 +348,8 @@ class Arithmetic:
 
     def _to_integer(self, value: Value, dtype: DType) -> Value:
         """Out-of-range values become some integer (never LLVM's poison, which would undo the clamp of an index)."""
-        middle = i64 if dtype == i64 else i32
-        raw = self._convert("fptosi", value, middle)
+        middle = i32 if dtype.bits < 32 or dtype == i32 else dtype if dtype == u64 else i64
+        raw = self._convert("fptoui" if middle == u64 else "fptosi", value, middle)
         return self.cast(Value(self._instruct(f"freeze {raw.typed}", raw), middle, value.lanes), dtype)
 
     def _round_to_odd(self, value: Value) -> Value:
