@@ -10,7 +10,7 @@ PACKAGES := common targets tensor schedules codegen cost_model runtime graph mea
 # Hundreds of child processes start in tests: each would compile the package anew where the environment forbids to keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-slow coverage gpu-check lint format types wheel records clean
+.PHONY: install demo test run-tests test-slow coverage gpu-check lint format types wheel records clean
 
 # Type checkers cannot see that the top folders are installed as tilesmith.*: links show them the installed shape, and a .pth
 # file shows the links to those that look at this environment.
@@ -44,7 +44,11 @@ $(VENV)/.tested: pyproject.toml | $(BIN)/python
 demo: install
 	$(BIN)/python examples/demo.py
 
-test: lint types
+# Types are checked while tests run: alone they would leave all cores but one idle.
+test: lint
+	@$(MAKE) --no-print-directory --jobs 2 types run-tests
+
+run-tests: $(VENV)/.tested
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 test-slow: $(VENV)/.tested

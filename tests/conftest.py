@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import signal
+import subprocess
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
 
 from tilesmith.common.settings import SHIPPED, VERIFY
+from tilesmith.measure.process.child import Child
 
 # How long one example takes says how busy the machine is; whole tests have a limit of their own (pyproject.toml).
 # `make test` tries the same examples at every run; `make test-slow` looks for new ones.
@@ -19,6 +23,28 @@ settings.load_profile("same")
 
 os.environ[VERIFY.name] = "1"  # loop IR after each pass, in the children of tests too
 os.environ[SHIPPED.name] = "0"  # what is picked must not depend on what was tuned elsewhere
+
+# A shell starts what runs in its background deaf to ctrl-C, and children inherit that: those of tests shall hear it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _let_children_count() -> None:
+    """Makes what is closed end by a signal at which it writes down what it ran: killed, as it is otherwise, it cannot."""
+    close = Child.close
+
+    def gently(child: Child) -> None:
+        child.resume()
+        child._signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child._process.wait(timeout=2.0)
+        close(child)
+
+    Child.close = gently  # type: ignore[method-assign]
+
+
+if "COVERAGE_PROCESS_CONFIG" in os.environ:  # under `make coverage` alone
+    _let_children_count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,4 +61,5 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000, 20, 50)  # what tests make is dropped by its counts of references, nearly all of it
         gc.enable()
