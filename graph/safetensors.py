@@ -10,6 +10,7 @@ import struct
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from ..tensor.dtype import DTYPES, DType
 
 Array = np.ndarray[Any, Any]
 _NAMES = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "i64": "I64", "i32": "I32", "i16": "I16", "i8": "I8",
-          "u8": "U8", "bool": "BOOL"}  # fmt: skip
+          "u64": "U64", "u32": "U32", "u16": "U16", "u8": "U8", "bool": "BOOL"}  # fmt: skip
 _DTYPES = {there: DTYPES[here] for here, there in _NAMES.items()}
 _HEADER = 100_000_000  # bytes of a header, the limit of the format
 _ALIGNED = 64  # bytes, for kernels that read constants where they lie in the file
@@ -36,21 +37,21 @@ class Arrays:
 
 
 def write_arrays(path: Path, content: Arrays) -> None:
-    """Writes the file whole, or not at all."""
+    """Writes the file whole, or not at all. The format has no gaps, so wide elements come first: all are aligned then."""
     header: dict[str, object] = {"__metadata__": dict(content.texts)} if content.texts else {}
-    place = 0
+    stored = sorted(content.arrays, key=lambda name: -content.arrays[name][1].dtype.itemsize)
+    ends = dict(zip(stored, accumulate(content.arrays[name][1].nbytes for name in stored), strict=True))
     for name, (dtype, array) in content.arrays.items():
-        size = prod(array.shape) * array.dtype.itemsize
-        header[name] = {"dtype": _NAMES[dtype.name], "shape": list(array.shape), "data_offsets": [place, place + size]}
-        place += size
+        place = [ends[name] - array.nbytes, ends[name]]
+        header[name] = {"dtype": _NAMES[dtype.name], "shape": list(array.shape), "data_offsets": place}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % _ALIGNED)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text)
-            for _, array in content.arrays.values():
-                file.write(np.ascontiguousarray(array).data)
+            for name in stored:
+                file.write(np.ascontiguousarray(content.arrays[name][1]).data)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -58,8 +59,8 @@ def write_arrays(path: Path, content: Arrays) -> None:
 
 
 def read_arrays(path: Path) -> Arrays:
-    """Returns what a file holds; arrays lie in the mapped file and are not written to. Errors: ArgumentError for another
-    file."""
+    """Returns what a file holds; arrays lie in the mapped file and are not written to, but for copies of those that others
+    have written where no element of theirs may begin. Errors: ArgumentError for another file."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -93,7 +94,8 @@ def _array(path: Path, name: str, entry: object, data: Array) -> tuple[DType, Ar
                 raise _refused(path, f"{name} lies outside of the file")
             if end - start != prod(sizes) * found.numpy.itemsize:
                 raise _refused(path, f"{name} has another number of bytes than its shape says")
-            return found, np.asarray(data[start:end]).view(found.numpy).reshape(sizes)
+            array = np.asarray(data[start:end]).view(found.numpy).reshape(sizes)
+            return found, array if array.flags.aligned else array.copy()
     raise _refused(path, f"{name} is not described as an array")
 
 

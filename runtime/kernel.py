@@ -5,23 +5,28 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..codegen.artifact import Artifact
 from ..common.errors import ArgumentError
-from ..targets.target import parse_target
+from ..targets.target import Target, parse_target
 from ..tensor.dtype import DTYPES
-from ..tensor.oracle.random_inputs import random_array, random_inputs
-from ..tensor.text.parse import parse
 from .arguments import Argument, accept, argument
+from .devices.absent import AbsentKernel
 from .devices.base import Array, Device, LoadedKernel
 from .devices.choose import device_again, device_for
 from .devices.cpu.memory import usual_array
+from .export.description import FORMAT
+from .export.variants import Variant, variant_of
 from .far import check_apart, empty, hold, is_host, place
 from .foreign import Give, giver, made_like
 from .streams import launch_stream
+
+if TYPE_CHECKING:
+    from .export.export import Exported
 
 STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
 _ON_ALL = STAGES[:-1]
@@ -31,9 +36,9 @@ _COLD_CALLS = 200
 _PROFILED = 10  # runs of a model, of which the first counts nothing
 
 
-def stages_of(artifact: Artifact) -> tuple[str, ...]:
-    """The stages of which a kernel has a text: STAGES, and on a GPU what its backend has instead of the last."""
-    emission = parse_target(artifact.target).backend.emission
+def text_stages(target: Target) -> tuple[str, ...]:
+    """The stages of which a kernel for a target has a text: STAGES, and on a GPU what its backend has instead of the last."""
+    emission = target.backend.emission
     return STAGES if emission is None else (*_ON_ALL, emission.text, *emission.more)
 
 
@@ -54,7 +59,7 @@ class Kernel:
         artifact: what to run.
         constants: the values of the program's constants, in its order or by name.
         provenance: where the configuration comes from (which record, which tier); kept for people to see.
-        texts: called with one of `stages_of` the artifact for a text that the artifact did not keep.
+        texts: called with one of `text_stages` its target for a text that the artifact did not keep.
         profiler: called with the seconds of each call of a run for what `profile` gives.
         kept: of a kernel that was pickled: takes the place of the constants.
         device: where to run; by default this machine's processors, its first GPU, or the emulator, as the artifact needs.
@@ -167,8 +172,8 @@ class Kernel:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def text(self, stage: str) -> str:
-        """The program at a stage: one of `stages_of` the artifact. Errors: ArgumentError."""
-        stages = stages_of(self.artifact)
+        """The program at a stage: one of `text_stages` the target. Errors: ArgumentError."""
+        stages = text_stages(parse_target(self.artifact.target))
         if stage not in stages:
             raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(stages))
         kept = self.artifact.texts.get(stage)
@@ -234,7 +239,14 @@ class Kernel:
 
     def _random_inputs(self) -> tuple[Array, ...]:
         """Indices among them are in the ranges that the program declares, where its text is known."""
+        from ..tensor.oracle.random_inputs import (
+            random_array,
+            random_inputs,
+        )  # here: what only calls kernels starts faster
+
         if self._texts is not None:
+            from ..tensor.text.parse import parse
+
             program = parse(self._texts("program"))
             made = zip(program.inputs, random_inputs(program), strict=True)
             known = {item.tensor.name: array for item, array in made}
@@ -266,8 +278,44 @@ class Kernel:
         count = max(1, round(_ROUND_SECONDS / once))
         return statistics.median(self._loaded.run_repeat(arrays, count) / count for _ in range(_ROUNDS))
 
+    def export(
+        self,
+        folder: str | Path,
+        *others: Kernel,
+        name: str | None = None,
+        openmp: bool = True,
+        inside: bool | None = None,
+    ) -> Exported:
+        """Writes it as a C library with a header, to be run without Python: see export/export.py, which says what the arguments
+        are, and the errors. `others`: the same program for other processors, for one library with all; the best first."""
+        from .export.export import export
+
+        variants = [one._variant() for one in (self, *others)]
+        return export(variants, folder, name=name, openmp=openmp, inside=inside, about=str(self.provenance))
+
+    @staticmethod
+    def load(path: str | Path) -> Kernel:
+        """The library that `export` wrote into a folder, as a kernel: neither LLVM nor a compiler is needed. It is code: load
+        only what you trust.
+
+        Raises:
+            ArgumentError: the folder holds no library, or another one than its description says.
+            TargetError: this processor lacks what the code needs.
+            EnvironmentFailure: it cannot be loaded, or not with these weights.
+        """
+        from .export.library import LibraryDevice
+
+        device = LibraryDevice(Path(path))
+        return Kernel(device.artifact, provenance=device.about, device=device)
+
+    def _variant(self) -> Variant:
+        return variant_of(self.artifact, self._loaded.kept(), isinstance(self._loaded, AbsentKernel))
+
     def __reduce__(self) -> tuple[object, ...]:
-        """A pickle holds the machine code: it runs on machines that have what the target says, and errors elsewhere."""
+        """A pickle holds the machine code: it runs on machines that have what the target says, and errors elsewhere. Of a
+        library it holds where that lies."""
+        if self.artifact.format == FORMAT:
+            return Kernel.load, (self.device.name,)
         known = self.provenance, self._texts, self._profiler
         return _again, (self.artifact, self._loaded.kept(), *known, self.device.name)
 

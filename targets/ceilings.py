@@ -170,12 +170,10 @@ def _default_flops(target: Target, cycles: float) -> dict[str, float]:
         "f32": 32,
         "f16": 16 if target.has(HALF_ARITHMETIC) else 32,
         "bf16": 32,
-        "i64": 64,
-        "i32": 32,
-        "i16": 16,
-        "i8": 8,
+        **{f"{sign}{width}": width for sign in "iu" for width in (64, 32, 16, 8)},
+        "bool": 8,
     }
-    flops = {name: lane_bits / width for name, width in (bits | {"u8": 8, "bool": 8}).items()}
+    flops = {name: lane_bits / width for name, width in bits.items()}
     for row in target.matrix_instructions:
         if row.scope is InstructionScope.VECTORS:
             flops[row.kind] = row.speed * target.fma_ports * cycles

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .tensor.program import Tensor as Tensor
     from .tensor.text.parse import parse as parse
     from .tuner.apply.compile import compile as compile
+    from .tuner.apply.export import export as export
     from .tuner.explain import explain as explain
     from .tuner.outcome import TuneResult as TuneResult
     from .tuner.tune import tune as tune
@@ -81,6 +82,7 @@ _HOMES = {
     "tensor.program": ("Program", "Tensor"),
     "tensor.text.parse": ("parse",),
     "tuner.apply.compile": ("compile",),
+    "tuner.apply.export": ("export",),
     "tuner.explain": ("explain",),
     "tuner.outcome": ("TuneResult",),
     "tuner.tune": ("tune",),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...tensor.program import Program, Stage
+from .inline import is_reshape
 from .places import same_place
 
 
@@ -58,7 +59,11 @@ def _members(program: Program, reduction: Stage) -> list[str]:
 
 
 def _joins(program: Program, stage: Stage, inside: set[str]) -> bool:
+    """Says whether a stage may be a member. The same memory under another shape is none, but at the end of the program: no
+    kernel writes it, so that what comes after it reads what the reduction has stored."""
     if stage.combiner is not None or len(stage.tensors) != 1:
+        return False
+    if stage.name not in program.outputs and is_reshape(program, stage):
         return False
     read = [r for r in stage.reads() if r.tensor in inside]
     return all(same_place(program, stage, r) for r in read)

@@ -41,9 +41,9 @@ def device_again(artifact: Artifact, name: str) -> Device:
 
 
 def device_or_absent(artifact: Artifact) -> Device:
-    """Works as `device_for`; where there is no GPU that runs the artifact, one that only takes it to be looked at."""
+    """Works as `device_for`; where nothing here runs the artifact, a device that only takes it to be looked at or exported."""
     target = parse_target(artifact.target)
-    if not target.needs_device:
+    if target.is_emulator:
         return device_for(artifact)
     try:
         check_runs_here(target)

@@ -19,6 +19,7 @@ from .axes import merge_axes, pad_axis, split_k
 from .bf16_products import bf16_products
 from .block_softmax import block_softmax
 from .dot_words import bf16_dots, dot_words
+from .factor_sums import factor_sums
 from .fold_lanes import fold_lanes
 from .im2col import im2col
 from .normalise import normalise
@@ -37,6 +38,7 @@ __all__ = [
     "bf16_tile_dots",
     "block_softmax",
     "dot_words",
+    "factor_sums",
     "fold_lanes",
     "im2col",
     "is_allowed",
@@ -67,6 +69,7 @@ REWRITES: dict[str, Registered] = {
     "bf16_tile_dots": Registered(bf16_tile_dots, only_reorders=False),  # as bf16_dots
     "block_softmax": Registered(block_softmax, only_reorders=False),  # exponentials are products of exponentials
     "dot_words": Registered(dot_words, only_reorders=True),
+    "factor_sums": Registered(factor_sums, only_reorders=False),  # a factor of terms becomes one of their sum
     "fold_lanes": Registered(fold_lanes, only_reorders=True),
     "im2col": Registered(im2col, only_reorders=True),
     "merge_axes": Registered(merge_axes, only_reorders=True),

@@ -40,10 +40,52 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found.constants[name], value)
 
 
+def test_one_file_holds_all_of_it(tmp_path: Path) -> None:
+    model, path = small(), tmp_path / "new" / "small.safetensors"
+    model.save(path)
+    model.save(path)
+    found = ts.load(path)
+    assert list(path.parent.iterdir()) == [path]
+    assert found.program == model.program and found.name == "small"
+    assert [stage.origin for stage in found.program.stages] == [stage.origin for stage in model.program.stages]
+    for name, value in model.constants.items():
+        np.testing.assert_array_equal(found.constants[name], value)
+
+
+def test_arrays_alone_are_no_model(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "weights.safetensors", Arrays({"x": (DTYPES["f32"], np.arange(3, dtype=np.float32))}))
+    with pytest.raises(ArgumentError, match="no saved model"):
+        ts.load(tmp_path / "weights.safetensors")
+
+
 def test_it_is_written_over_another(tmp_path: Path) -> None:
     small().save(tmp_path)
     small().save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["constants.safetensors", "model.json", "program.tensor"]
+
+
+def test_arrays_of_several_dtypes_are_aligned(tmp_path: Path) -> None:
+    """Otherwise a kernel refuses them: 3 elements of 4 bytes before one of 8."""
+    arrays = {
+        "odd": (DTYPES["f32"], np.arange(3, dtype=np.float32)),
+        "wide": (DTYPES["i64"], np.arange(2, dtype=np.int64)),
+        "byte": (DTYPES["u8"], np.arange(5, dtype=np.uint8)),
+        "last": (DTYPES["f32"], np.arange(3, dtype=np.float32)),
+    }
+    write_arrays(tmp_path / "a.safetensors", Arrays(arrays))
+    for name, (_, array) in read_arrays(tmp_path / "a.safetensors").arrays.items():
+        assert array.flags.aligned and not array.flags.writeable, "it lies in the mapped file"
+        np.testing.assert_array_equal(array, arrays[name][1])
+
+
+def test_arrays_that_others_wrote_out_of_line_are_aligned(tmp_path: Path) -> None:
+    header = b'{"odd":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"wide":{"dtype":"F32","shape":[2],"data_offsets":[1,9]}}'
+    header += b" " * (-len(header) % 8)
+    values = np.array([1.5, -2], np.float32)
+    (tmp_path / "a").write_bytes(len(header).to_bytes(8, "little") + header + b"\x07" + values.tobytes())
+    found = read_arrays(tmp_path / "a").arrays["wide"][1]
+    assert found.flags.aligned
+    np.testing.assert_array_equal(found, values)
 
 
 @pytest.mark.parametrize("dtype", list(DTYPES))

@@ -58,18 +58,32 @@ def compile(
         NoRecordError: strict, and there is no such record.
         TargetError, ArgumentError, DatabaseError: as their messages say.
     """
-    if isinstance(program, Model):
-        constants = constants or program.constants
-        program = program.program
     resolved = parse_target(target) if isinstance(target, str) else target
     if not resolved.is_gpu:  # what a GPU runs can be looked at anywhere
         check_runs_here(resolved)
-    count, kept = thread_count(threads, resolved), accuracy_named(accuracy)
-    parts = parts_of(program, resolved) if isinstance(program, Program) else None
+    return compile_for(program, resolved, db, threads, constants, strict=strict, accuracy=accuracy)
+
+
+def compile_for(
+    program: Program | Model,
+    target: Target,
+    db: str | Path | None = None,
+    threads: int | None = None,
+    constants: Sequence[object] | Mapping[str, object] | None = None,
+    *,
+    strict: bool = False,
+    accuracy: Accuracy = "default",
+) -> Kernel:
+    """Works as `compile`, for any target: what does not run here can be looked at, and exported."""
+    if isinstance(program, Model):
+        constants = constants or program.constants
+        program = program.program
+    count, kept = thread_count(threads, target), accuracy_named(accuracy)
+    parts = parts_of(program, target) if isinstance(program, Program) else None
     if parts is not None:
-        kernels = Kernels.of(parts, resolved, count, kept)
+        kernels = Kernels.of(parts, target, count, kept)
         return compile_parts(program, kernels, db, constants, strict=strict)
-    task = Task.of(program, resolved, count, kept)
+    task = Task.of(program, target, count, kept)
     pick, artifact = first_built(task, db, strict=strict)
     return kernel_of(program, task, pick, artifact, constants)
 

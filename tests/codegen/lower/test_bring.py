@@ -149,8 +149,8 @@ def test_what_places_depend_on_data_is_not_asked_for() -> None:
     )
     brought = 0
     for sketch in derive(program):
-        arm = sketch.arm(program, AVX512)
-        values = {p.name: 1 if p.name.endswith(".bring") else p.values[p.default] for p in arm.parameters}
+        config_space = sketch.config_space(program, AVX512)
+        values = {p.name: 1 if p.name.endswith(".bring") else p.values[p.default] for p in config_space.parameters}
         brought += any(step.op == "bring" and step.arguments[1] == "t0" for step in sketch.steps)
         nests = loop_ir(sketch.apply(program, AVX512, values), AVX512).nests
         hints = [s for nest in nests for s in statements(nest.body) if isinstance(s, Prefetch)]

@@ -155,6 +155,27 @@ def test_a_reshape_between_kernels_is_no_kernel() -> None:
     assert found.aliases == {"m": "a"}
 
 
+FLATTENED = """
+        input x: f32[2, 32, 24]
+        input w: f32[24, 48]
+        p[n: 2, i: 32, j: 48] = sum[k: 24](x[n, i, k] * w[k, j])
+        h[n: 2, i: 32, j: 48] = max(p[n, i, j], 0)
+        m[n: 2, place: 1536] = h[n, place // 48, place % 48]
+    """
+
+
+def test_what_finishes_a_product_ends_where_its_memory_gets_another_shape() -> None:
+    program = text(FLATTENED + "    y[n: 2, place: 1536] = exp(m[n, place])\n        return y\n")
+    found = partition(program)
+    assert groups(program) == [{"p", "h"}, {"y"}]
+    assert found.aliases == {"m": "h"}
+    run(found, random_inputs(program, 1))
+
+
+def test_an_output_under_another_shape_finishes_its_product() -> None:
+    assert groups(text(FLATTENED + "    return m\n")) == [{"p", "h", "m"}]
+
+
 def test_what_depends_on_constants_alone_is_in_the_kernels_that_read_it() -> None:
     program = text("""
         input x: f32[64, 32]

@@ -24,11 +24,11 @@ DRAWN = 64
 
 def random_config(task: Task, sketch: Sketch, rng: np.random.Generator) -> dict[str, Value] | None:
     """A valid config of a sketch, or None if none of some dozens of drawn ones is. Small values come more often."""
-    arm = sketch.arm(task.body, task.target)
-    sizes = [len(p.values) for p in arm.parameters]
+    config_space = sketch.config_space(task.body, task.target)
+    sizes = [len(p.values) for p in config_space.parameters]
     drawn = rng.integers(0, sizes, size=(2, DRAWN, len(sizes))).min(axis=0).astype(np.int32)
-    good = np.flatnonzero(valid(sketch.apply_population(task.body, task.target, arm, drawn), DRAWN))
-    return dict(config(arm, drawn[good[0]])) if len(good) else None
+    good = np.flatnonzero(valid(sketch.apply_population(task.body, task.target, config_space, drawn), DRAWN))
+    return dict(config(config_space, drawn[good[0]])) if len(good) else None
 
 
 def complaint(

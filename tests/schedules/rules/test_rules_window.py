@@ -74,8 +74,8 @@ def orders_of_weights(channels: int) -> dict[str, list[str]]:
     found = {}
     for sketch in derive(program):
         if "windows innermost" in sketch.title:
-            arm = sketch.arm(program, HOST)
-            tree = sketch.apply(program, HOST, config(arm, arm.default))
+            config_space = sketch.config_space(program, HOST)
+            tree = sketch.apply(program, HOST, config(config_space, config_space.default))
             (copy,) = [s for s in tree.stages if s.copies is not None and len(s.loops) == 6]
             found[sketch.title.partition("innermost=")[2].rstrip(")")] = [loop.axis for loop in copy.loops]
     return found
@@ -113,8 +113,8 @@ def test_no_inner_loop_asks_for_the_border(layout: str) -> None:
 def test_a_finished_tile_stays_in_registers_where_it_is_stored_along_its_vectors() -> None:
     program = body_of(PROGRAMS["finished in registers"])
     for sketch in derive(program)[1:]:
-        arm = sketch.arm(program, HOST)
-        tree = sketch.apply(program, HOST, config(arm, arm.default))
+        config_space = sketch.config_space(program, HOST)
+        tree = sketch.apply(program, HOST, config(config_space, config_space.default))
         (anchor,) = [s.stage for s in tree.stages if tree.definition(s.stage).reduction]
         assert plan_of(tree, gpu=False).storage(anchor).scope is Scope.REGISTER
 

@@ -5,6 +5,8 @@ The sketches are those that targets with the instructions have; they run with th
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
@@ -16,7 +18,7 @@ from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.task import Task
 from tilesmith.targets.host import missing_here
-from tilesmith.targets.target import parse_target
+from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.dtype import DTYPES
 from tilesmith.tensor.text.parse import parse
 
@@ -29,13 +31,19 @@ TARGETS = {
     )
 }  # fmt: skip
 KINDS = ("u8 i8", "i8 i8", "u8 u8", "i16 i8", "bf16 bf16")
-MOST = 6  # sketches of a program that are tried
+MOST = 3  # sketches of a program that are tried on each target
 
 
 def with_dots(task: Task) -> list[Sketch]:
     return [
         sketch for sketch in task.sketches if "rewrite(dot_words" in sketch.text or "rewrite(bf16_dots" in sketch.text
     ]
+
+
+@cache
+def tried(name: str) -> list[Sketch]:
+    """The sketches of one of the programs: the same for all targets."""
+    return with_dots(Task.of(parse(PROGRAMS[name]), HAVING, 1))
 
 
 def llvm_of(name: str, target: str) -> str:
@@ -52,10 +60,23 @@ def test_sketches_are_right(name: str, text: str) -> None:
     target = TARGETS[text]
     if missing_here(target):
         pytest.skip(f"this machine has no {', '.join(missing_here(target))}")
-    rng = np.random.default_rng(0)
-    found = with_dots(Task.of(parse(PROGRAMS[name]), HAVING, 1))
+    complain(name, target, MOST)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", TARGETS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_sketches_are_right(name: str, text: str) -> None:
+    if not missing_here(TARGETS[text]):
+        complain(name, TARGETS[text], len(tried(name)))
+
+
+def complain(name: str, target: Target, most: int) -> None:
+    """Runs drawn configs of some sketches, other ones on each target, with one thread or two."""
+    found = tried(name)
     assert found
-    for sketch in [found[n] for n in rng.permutation(len(found))[:MOST]]:
+    rng = np.random.default_rng([0, *map(ord, target.text)])
+    for sketch in [found[n] for n in rng.permutation(len(found))[:most]]:
         task = Task.of(parse(PROGRAMS[name]), target, int(rng.integers(1, 3)))
         values = random_config(task, sketch, rng)
         assert values is not None, sketch.title

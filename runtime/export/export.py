@@ -1,0 +1,195 @@
+"""A kernel, or a model, as a C library with a header: neither Python nor LLVM is needed where it runs.
+
+    out/name.h            the interface
+    out/libname.so        the shared library
+    out/libname.a         the static one (link with -fopenmp where kernels have threads, and -lm -lpthread)
+    out/name.weights      what constants were prepared to; mapped by `name_init`; only where they are not inside
+    out/name.json         what it is, for `Kernel.load`
+    out/name.example.c    a program that runs it, and out/CMakeLists.txt, which builds that
+
+A library may hold code for several processors, one for each target; the best that the machine has is taken when it is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...codegen.artifact import Artifact, entry_name
+from ...common.errors import ArgumentError
+from ..devices.cpu.model_team import TEAM
+from .description import write_description
+from .example import cmake_text, example_text
+from .source import header_text, private, source_text, weights_source
+from .toolchain import Toolchain, toolchain
+from .variants import HEAD, Variant, Weights, check_alike
+
+INSIDE = 1 << 24  # bytes of weights up to which they are part of the library, unless the caller says otherwise
+_THREADS = {
+    "GOMP_parallel": "region",
+    TEAM: "team",
+    "omp_get_thread_num": "thread_num",
+    "omp_get_num_threads": "num_threads",
+}
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The files of a library. `weights` is None where they are inside, or where there are none."""
+
+    name: str
+    header: Path
+    shared: Path
+    static: Path
+    weights: Path | None
+    targets: tuple[str, ...]
+
+
+def export(
+    variants: Sequence[Variant],
+    folder: str | Path,
+    *,
+    name: str | None = None,
+    openmp: bool = True,
+    inside: bool | None = None,
+    about: str = "",
+) -> Exported:
+    """Writes the library of variants of one kernel, each for another target, the best first.
+
+    Args:
+        folder: where the files go; it is made if it is not there, and files of the same names are replaced.
+        name: of the library, and the begin of all its symbols; by default the kernel's.
+        openmp: threads are OpenMP's, unless the caller lends some. Without, they are always the caller's: a library to which
+            none are lent does all work in the thread that calls.
+        inside: weights are part of the library, not a file beside it. By default those of up to 16 MiB are.
+        about: where the configurations come from, for people to see.
+
+    Raises:
+        ArgumentError: the kernels do not belong together, or the name is none that C has.
+        TargetError: a kernel is for a GPU.
+        EnvironmentFailure: there is no C compiler for the target, or it failed.
+    """
+    check_alike(variants)
+    name = _name(name or variants[0].artifact.symbol)
+    tools = toolchain(variants[0].target)
+    weights = Weights()
+    places = [_placed(one, weights) for one in variants]
+    within = weights.bytes <= INSIDE if inside is None else inside
+    beside = not weights.empty and not within
+    build = _build(variants, weights)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    threads = openmp and any(one.artifact.runtime_symbols for one in variants)
+    header, shared, static = folder / f"{name}.h", folder / f"lib{name}.so", folder / f"lib{name}.a"
+    file = folder / f"{name}.weights"
+    file.unlink(missing_ok=True)  # of an export before
+    header.write_text(header_text(name, variants, file.name if beside else "", build))
+    with tempfile.TemporaryDirectory(prefix="tilesmith-") as work:
+        at = Path(work)
+        objects = [_variant_object(tools, name, number, one, at) for number, one in enumerate(variants)]
+        if not weights.empty:
+            _write_weights(weights, build, file if beside else at / "weights")
+            if within:
+                objects.append(_compiled(tools, at, "weights.S", weights_source(name, str(at / "weights"))))
+        (at / header.name).write_bytes(header.read_bytes())
+        text = source_text(name, variants, places, weights, build, within)
+        objects.append(_compiled(tools, at, f"{name}.c", text, threads))
+        whole = at / "whole.o"
+        tools.join(objects, whole)
+        tools.rename(whole, {}, [f"{name}_{what}" for what in _SHOWN])
+        tools.archive(whole, static)
+        tools.share(whole, shared, threads)
+    (folder / f"{name}.example.c").write_text(example_text(name, variants[0].artifact, file.name if beside else ""))
+    (folder / "CMakeLists.txt").write_text(cmake_text(name, threads))
+    targets = tuple(one.processor for one in variants)
+    write_description(folder, name, variants[0].artifact, targets, about)
+    return Exported(name, header, shared, static, file if beside else None, targets)
+
+
+_SHOWN = ("init", "run", "workspace_bytes", "lend_threads", "free", "error", "target")
+
+
+def _name(name: str) -> str:
+    if not _NAME.fullmatch(name) or "__" in name:
+        raise ArgumentError(
+            "a library's name is the begin of C names",
+            expected="letters, digits and single _, a letter first",
+            found=name,
+        )
+    return name
+
+
+def _placed(one: Variant, weights: Weights) -> tuple[int, dict[int, int]]:
+    prepared = -1 if one.prepared is None else weights.place(one.prepared)
+    return prepared, {number: weights.place(array) for number, array in one.constants.items()}
+
+
+def _build(variants: Sequence[Variant], weights: Weights) -> str:
+    """Digits that no other code and weights have: the library takes only the file that was made with it."""
+    digest = hashlib.blake2b(digest_size=16)
+    for one in variants:
+        for artifact in (one.artifact, *one.artifact.kernels):
+            for code in (artifact.code, *artifact.parts):
+                digest.update(code)
+    for _, blob in weights.blobs:
+        digest.update(blob.data)
+    return digest.hexdigest()
+
+
+def _write_weights(weights: Weights, build: str, path: Path) -> None:
+    with path.open("wb") as file:
+        file.write(build.encode().ljust(HEAD, b"\0"))
+        for at, blob in weights.blobs:
+            file.seek(at)
+            file.write(blob.data)
+
+
+def _compiled(tools: Toolchain, at: Path, name: str, text: str, openmp: bool = False) -> Path:
+    source, made = at / name, at / f"{name}.o"
+    source.write_text(text)
+    tools.compile(source, made, openmp)
+    return made
+
+
+def _variant_object(tools: Toolchain, name: str, number: int, one: Variant, at: Path) -> Path:
+    """One object of all code for a target, which shows nothing but what the C source calls."""
+    artifact = one.artifact
+    objects = [
+        _object(tools, kernel, at / f"{number}.{place}.o", _renamed(name, kernel, entry_name(artifact.symbol, place)))
+        for place, kernel in enumerate(artifact.kernels)
+    ]
+    entries = {artifact.symbol: private(name, f"run{number}")}
+    if one.prepares:
+        entries[f"{artifact.symbol}_prepare"] = private(name, f"prepare{number}")
+    caller = _object(tools, artifact, at / f"{number}.calls.o", entries | _threads(name), hides=False)
+    whole = at / f"{number}.o"
+    tools.join([caller, *objects], whole)
+    tools.rename(whole, {}, list(entries.values()))
+    return whole
+
+
+def _renamed(name: str, kernel: Artifact, entry: str) -> dict[str, str]:
+    names = {kernel.symbol: entry}
+    if kernel.prepared_bytes:
+        names[f"{kernel.symbol}_prepare"] = f"{entry}_prepare"
+    return names | _threads(name)
+
+
+def _threads(name: str) -> dict[str, str]:
+    return {symbol: private(name, what) for symbol, what in _THREADS.items()}
+
+
+def _object(tools: Toolchain, artifact: Artifact, target: Path, names: dict[str, str], hides: bool = True) -> Path:
+    """One object of an artifact's own objects, with other names for some symbols; it shows these alone if it `hides`."""
+    parts = []
+    for number, code in enumerate((artifact.code, *artifact.parts)):
+        parts.append(target.with_suffix(f".{number}.part"))
+        parts[-1].write_bytes(code)
+    tools.join(parts, target)
+    tools.rename(target, names, list(names.values()) if hides else [])
+    return target

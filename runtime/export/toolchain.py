@@ -1,0 +1,74 @@
+"""The C compiler, linker and object tools of a target, which a library is put together with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...common.errors import EnvironmentFailure
+from ...targets.host import host_kind
+from ...targets.target import Target
+
+_PREFIXES = {"x86": "x86_64-linux-gnu-", "aarch64": "aarch64-linux-gnu-", "riscv64": "riscv64-linux-gnu-"}
+_PACKAGES = {"x86": "gcc-x86-64-linux-gnu", "aarch64": "gcc-aarch64-linux-gnu", "riscv64": "gcc-riscv64-linux-gnu"}
+_FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function")
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """Programs that make objects and libraries. Errors of all methods: EnvironmentFailure with what the program said."""
+
+    compiler: str
+    objcopy: str
+    archiver: str
+
+    def compile(self, source: Path, target: Path, openmp: bool) -> None:
+        """Makes an object of C or assembly."""
+        self._run(self.compiler, *_FLAGS, *(["-fopenmp"] if openmp else []), "-c", source, "-o", target)
+
+    def join(self, objects: Sequence[Path], target: Path) -> None:
+        """Makes one object of several."""
+        self._run(self.compiler, "-r", "-nostdlib", *objects, "-o", target)
+
+    def rename(self, made: Path, names: Mapping[str, str], shown: Sequence[str]) -> None:
+        """Renames symbols of an object, and hides all but these that it defines."""
+        renamed = [f"--redefine-sym={old}={new}" for old, new in names.items()]
+        self._run(self.objcopy, *renamed, made)
+        self._run(self.objcopy, *(f"--keep-global-symbol={name}" for name in shown), made)
+
+    def archive(self, made: Path, target: Path) -> None:
+        """Makes a static library."""
+        target.unlink(missing_ok=True)
+        self._run(self.archiver, "rcsD", target, made)
+
+    def share(self, made: Path, target: Path, openmp: bool) -> None:
+        """Makes a shared library."""
+        flags = ["-shared", f"-Wl,-soname,{target.name}", "-Wl,--no-undefined"]
+        self._run(self.compiler, *flags, made, *(["-fopenmp"] if openmp else []), "-lm", "-lpthread", "-o", target)
+
+    def _run(self, *command: object) -> None:
+        done = subprocess.run([str(one) for one in command], capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip()[-2000:]
+            raise EnvironmentFailure(f"{command[0]} failed", found=said)
+
+
+def toolchain(target: Target) -> Toolchain:
+    """The tools for a target: $CC and the system's for this kind of machine, cross tools for others.
+
+    Errors: EnvironmentFailure where one is missing.
+    """
+    here = target.kind == host_kind().name
+    prefix = "" if here else _PREFIXES[target.kind]
+    wanted = [os.environ.get("CC", "cc") if here else f"{prefix}gcc", f"{prefix}objcopy", f"{prefix}ar"]
+    missing = [name for name in wanted if shutil.which(name) is None]
+    if missing:
+        raise EnvironmentFailure(
+            "a library is put together by a C compiler and its tools", expected=", ".join(wanted),
+            found=f"no {', '.join(missing)}", advice=f"apt install {'gcc binutils' if here else _PACKAGES[target.kind]}",
+        )  # fmt: skip
+    return Toolchain(*wanted)
