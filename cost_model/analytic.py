@@ -25,7 +25,7 @@ from ..schedules.loops import LoopTree
 from ..schedules.plan.stage import Plan
 from ..targets.backend import FUSED
 from ..targets.ceilings import LOADED, MATRIX, OWN_PAST, PAST, VISITED, Ceilings, Curve
-from ..targets.matrix_instructions import MATRIX_INSTRUCTIONS, MatrixInstruction
+from ..targets.matrix_instructions import BF16_TILES, MATRIX_INSTRUCTIONS
 from ..targets.target import Target
 from .cpu.analysis import SHARE, Analysis, Moved, NestAnalysis, analyse
 from .cpu.work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, WINDOW, InstructionCounts
@@ -122,7 +122,7 @@ def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, thread
     computing: Value = 0.0
     for stage, work in nest.work:
         unit = MATRIX_INSTRUCTIONS.get(stage.loops.tensorized or "")
-        slower = 1.0 if unit is None else clock / matrix_clock_of(unit, ceilings, clock)
+        slower = 1.0 if unit is None else clock / matrix_clock_of(ceilings, clock)
         seconds = slower * stage_cycles(work, target, ports) / (clock * threads)
         streams = nest.passes and any(a.tensor in nest.traffic.streamed for a in stage.writes)
         computing = computing + (_norm([seconds, storing]) if streams else seconds)
@@ -264,9 +264,9 @@ def clock_of(target: Target, ceilings: Ceilings) -> float:
     return ceilings.flops["f32"] / (ceilings.threads * lanes)
 
 
-def matrix_clock_of(unit: MatrixInstruction, ceilings: Ceilings, clock: float) -> float:
+def matrix_clock_of(ceilings: Ceilings, clock: float) -> float:
     """The same where a matrix unit is at work, for which some cores run slower."""
-    flops = ceilings.threads * unit.operations / unit.cycles  # in a cycle
+    flops = ceilings.threads * BF16_TILES.speed  # in a cycle; MATRIX is of these, whatever else the unit multiplies
     return ceilings.flops.get(MATRIX, clock * flops) / flops
 
 
