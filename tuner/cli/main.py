@@ -25,6 +25,7 @@ from .cluster import cluster
 from .export import compile_library
 from .input_specs import read_inputs_given
 from .log import log
+from .quantize import quantize_model
 from .what import What, load_function, read_what, read_whats
 
 app = typer.Typer(
@@ -33,6 +34,7 @@ app = typer.Typer(
 )  # fmt: skip
 
 app.command("compile", short_help="Writes WHAT as a C library with a header.")(compile_library)
+app.command("quantize", short_help="Saves the model WHAT in fewer bits.")(quantize_model)
 app.add_typer(log, name="log")
 app.add_typer(cluster, name="cluster")
 
