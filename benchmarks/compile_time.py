@@ -46,13 +46,13 @@ def compiled(program: Program, count: int, target: Target, threads: int, seed: i
     random = np.random.default_rng(seed)
     found = []
     for number in range(count + 1):  # the first one pays for what is loaded once
-        arm = 1 + number % (len(space.arms) - 1)
-        drawn = sample(space, random, arm, 1)
+        sketch = 1 + number % (len(space.config_spaces) - 1)
+        drawn = sample(space, random, sketch, 1)
         while not len(drawn):
-            drawn = sample(space, random, arm, 1)
+            drawn = sample(space, random, sketch, 1)
         config = space.config(drawn.candidate(0))
         started = time.process_time()
-        tree = loop_tree(program, space.sketches[arm], config, target)
+        tree = loop_tree(program, space.sketches[sketch], config, target)
         applied = time.process_time()
         loops = loop_ir(tree, target, threads, kernel_name(program))
         lowered = time.process_time()

@@ -66,13 +66,14 @@ def _candidates(seed: int) -> Iterator[Line]:
         start: Line = {"place": f"{number}", "program": name, "target": target.text, "threads": task.threads}
         try:
             space = TaskSpace(task, default_ceilings(target, task.threads))
-            keys = {"program key": program_key(task.program), "task": task.key, "arms": _hash(str(space.arms))}
+            spaces = str(space.config_spaces).replace("ConfigSpace(", "Arm(")  # as they were named in older recordings
+            keys = {"program key": program_key(task.program), "task": task.key, "arms": _hash(spaces)}
         except TilesmithError as error:
             yield {**start, "error": str(error)}
             continue
         rng = np.random.default_rng([seed, number])
-        for nth, arm in enumerate(rng.permutation(len(space.arms))[:OF_A_SPACE]):
-            drawn = sample(space, rng, int(arm), 1)
+        for nth, sketch in enumerate(rng.permutation(len(space.config_spaces))[:OF_A_SPACE]):
+            drawn = sample(space, rng, int(sketch), 1)
             if len(drawn):
                 yield {**start, "place": f"{number}.{nth}", **keys, **_of_candidate(space, drawn)}
 
@@ -81,11 +82,13 @@ def _of_candidate(space: TaskSpace, drawn: Population) -> Line:
     task, candidate = space.task, drawn.candidate(0)
     config = space.config(candidate)
     line: Line = {
-        "sketch": space.arms[candidate.arm].key, "config": _in_order(space, candidate),
+        "sketch": space.config_spaces[candidate.sketch].key, "config": _in_order(space, candidate),
         "predicted": f"{float(space.prior(drawn)[0]):.9e}",
     }  # fmt: skip
     try:
-        texts = build(task.program, space.sketches[candidate.arm], config, task.target, task.threads, texts=True).texts
+        texts = build(
+            task.program, space.sketches[candidate.sketch], config, task.target, task.threads, texts=True
+        ).texts
     except TilesmithError as error:
         return {**line, "error": str(error)}
     return {**line, "loops": _hash(texts["loops"]), "llvm": _hash(texts["llvm"])}

@@ -143,8 +143,8 @@ def check_rules(programs: Sequence[tuple[str, Program]], target: Target, report:
         space = TaskSpace(task, default_ceilings(target, 1))
         for candidate in chosen(space, configs):
             number = len(jobs)
-            job = Job(number, task.text, space.sketch_text(candidate.arm), space.config(candidate), target.text, 1)
-            jobs[number] = f"{name}: {space.sketches[candidate.arm].title} {dict(job.config)}", job
+            job = Job(number, task.text, space.sketch_text(candidate.sketch), space.config(candidate), target.text, 1)
+            jobs[number] = f"{name}: {space.sketches[candidate.sketch].title} {dict(job.config)}", job
     counts: Counter[str] = Counter()
     with LocalRunner(target.text, 1) as runner:
         waiting, flying = list(jobs), set[int]()
@@ -168,8 +168,8 @@ def chosen(space: TaskSpace, count: int) -> list[Candidate]:
     """The default of each sketch where it is valid, and random ones."""
     rng = np.random.default_rng(0)
     found: dict[Candidate, None] = dict.fromkeys(defaults(space))
-    for arm in range(len(space.arms)):
-        drawn = sample(space, rng, arm, max(count, 2))
+    for sketch in range(len(space.config_spaces)):
+        drawn = sample(space, rng, sketch, max(count, 2))
         for row in range(min(len(drawn), count)):
             found[drawn.candidate(row)] = None
     return list(found)

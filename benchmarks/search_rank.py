@@ -88,7 +88,7 @@ def problem_here(program: Program) -> Problem:
 def front(task: str, held: Sequence[Found]) -> Found:
     """{"seconds": {candidate: seconds}} of the fastest candidates of some runs, timed together."""
     problem = problem_here(TASKS[task].program())
-    sketches = [problem.sketch(arm) for arm in range(len(problem.space.arms))]
+    sketches = [problem.sketch(number) for number in range(len(problem.space.config_spaces))]
     texts = {sketch.key: sketch.text for sketch in sketches}
     entries = {
         name: json.dumps((texts[sketch], config)) for found in held for name, (sketch, config) in found["front"].items()

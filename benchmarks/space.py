@@ -26,19 +26,19 @@ PARTS = ("sample", "valid", "features", "score")
 GOAL = 2.0  # seconds for 100,000 configs
 
 
-def drawn(space: TaskSpace, arm: int, count: int, random: np.random.Generator) -> Population:
-    """`count` configs of one arm, each parameter drawn alone, valid or not."""
-    sizes = [len(parameter.values) for parameter in space.arms[arm].parameters]
-    return Population(arm, random.integers(0, sizes, (count, len(sizes)), dtype=np.int32))
+def drawn(space: TaskSpace, sketch: int, count: int, random: np.random.Generator) -> Population:
+    """`count` configs of one sketch, each parameter drawn alone, valid or not."""
+    sizes = [len(parameter.values) for parameter in space.config_spaces[sketch].parameters]
+    return Population(sketch, random.integers(0, sizes, (count, len(sizes)), dtype=np.int32))
 
 
 def timed(space: TaskSpace, count: int) -> tuple[dict[str, float], int, int]:
-    """(seconds by part over all arms, configs, valid ones). Validity comes first and so pays for walking the loop trees."""
+    """(seconds by part over all sketches, configs, valid ones). Validity comes first and so pays for walking the loop trees."""
     random = np.random.default_rng(0)
     seconds, configs, valid = dict.fromkeys(PARTS, 0.0), 0, 0
-    for arm, share in enumerate(shares(space, count)):
+    for sketch, share in enumerate(shares(space, count)):
         begin = time.perf_counter()
-        population = drawn(space, arm, share, random)
+        population = drawn(space, sketch, share, random)
         marks = [time.perf_counter()]
         valid += int(space.valid(population).sum())
         marks.append(time.perf_counter())
@@ -65,13 +65,13 @@ def main(
     program = OPERATORS[operator](**{name: int(value) for name, value in named.items()})
     begin = time.perf_counter()
     space = TaskSpace(Task.of(program, target, 2), default_ceilings(target, 2))
-    arms = space.arms
+    config_spaces = space.config_spaces
     derived = time.perf_counter() - begin
     runs = [timed(space, count) for _ in range(repeats)]
     seconds, configs, valid = min(runs, key=lambda run: sum(run[0].values()))
 
     sizes_text = " ".join(f"{name}={value}" for name, value in named.items())
-    table = Table(title=f"{operator} {sizes_text}: {len(arms)} sketches, {configs} configs, {valid} valid")
+    table = Table(title=f"{operator} {sizes_text}: {len(config_spaces)} sketches, {configs} configs, {valid} valid")
     table.add_column("part")
     table.add_column("seconds", justify="right")
     for part, value in {**seconds, "all": sum(seconds.values())}.items():

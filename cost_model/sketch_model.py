@@ -16,7 +16,7 @@ from ..schedules.opened import Opened
 from ..schedules.plan.stage import Plan, plan_of
 from ..schedules.plan.variants import Question, answered, questions
 from ..schedules.recording import Player, Recording
-from ..schedules.space import Arm, Choices
+from ..schedules.space import Choices, ConfigSpace
 from ..targets.ceilings import Ceilings
 from ..targets.target import Target
 from .analytic import total_seconds
@@ -28,11 +28,13 @@ Answers = tuple[int, ...]  # to what differs between the plans of candidates
 
 
 class SketchModel:
-    """The closed form for one sketch on one task. `arm`: its tunables with their domains."""
+    """The closed form for one sketch on one task. `config_space`: its tunables with their domains."""
 
-    def __init__(self, opened: Opened, arm: Arm, target: Target, threads: int, ceilings: Ceilings) -> None:
+    def __init__(
+        self, opened: Opened, config_space: ConfigSpace, target: Target, threads: int, ceilings: Ceilings
+    ) -> None:
         self._target, self._threads, self._ceilings = target, threads, ceilings
-        self._recording = Recording({p.name: [int(v) for v in p.values] for p in arm.parameters})
+        self._recording = Recording({p.name: [int(v) for v in p.values] for p in config_space.parameters})
         self._tree = opened.at(self._recording.columns())
         self._analyses: dict[Answers, Analysis] = {}
         self._players_of_seconds: dict[Answers, Player] = {}

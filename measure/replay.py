@@ -6,8 +6,8 @@ A table is one gzip JSON file that holds every valid configuration of a kernel w
      "parameters": {name: [values]}, "columns": [names], "configs": [[values]],
      "ms": [float or null], "status": ["ok" | why it failed]}
 
-`ReplaySpace` shows it to a strategy, `ReplayRunner` answers the jobs. There is no loop tree behind it: one arm, no prior,
-and the raw parameters as features.
+`ReplaySpace` shows it to a strategy, `ReplayRunner` answers the jobs. There is no loop tree behind it: one config space,
+no prior, and the raw parameters as features.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common.errors import ArgumentError
-from ..schedules.space import Arm, Choices, Parameter, Population, Value
+from ..schedules.space import Choices, ConfigSpace, Parameter, Population, Value
 from .result import AtEnd, Config, Failure, Job, Measurement, Status
 
 _STATUS = {
@@ -129,13 +129,13 @@ class ReplaySpace:
         self.table = table if isinstance(table, ReplayTable) else load_table(table)
         shape = repr([(p.name, p.values) for p in self.table.parameters])
         key = sha256(f"{self.table.name}\n{shape}".encode()).hexdigest()
-        self._arms = (Arm(key, self.table.name, self.table.parameters),)
+        self._config_spaces = (ConfigSpace(key, self.table.name, self.table.parameters),)
         self._values = [_numbers(p) for p in self.table.parameters]
 
     @property
-    def arms(self) -> Sequence[Arm]:
-        """The only arm."""
-        return self._arms
+    def config_spaces(self) -> Sequence[ConfigSpace]:
+        """The only config space."""
+        return self._config_spaces
 
     def valid(self, population: Population) -> NDArray[np.bool_]:
         """bool[n]: whether the table has the configuration. One that failed when it was recorded is valid."""

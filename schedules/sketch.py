@@ -37,7 +37,7 @@ from .loops import LoopTree, initial_tree
 from .opened import Opened
 from .outline import outline
 from .rewriting import Rewrite, parse_rewrite, rewritten
-from .space import Arm, Choices, Value, columns
+from .space import Choices, ConfigSpace, Value, columns
 from .steps.stages import inline_all
 from .steps.table import STEPS, Context
 from .tunables import Tunable, parse_tunable
@@ -152,10 +152,10 @@ class Sketch:
         """Returns the program that the steps are of: `program` after the rewrites."""
         return rewritten(program, self.rewrites) if self.rewrites else program
 
-    def arm(self, program: Program, target: Target) -> Arm:
-        """Returns the sketch as an arm of a search space: its parameters at the sizes of a program."""
+    def config_space(self, program: Program, target: Target) -> ConfigSpace:
+        """Returns what the sketch leaves open at the sizes of a program, as strategies see it."""
         numbers = environment(self.rewritten(program), target)
-        return Arm(self.key, self.title, tuple(t.parameter(numbers) for t in self.tunables))
+        return ConfigSpace(self.key, self.title, tuple(t.parameter(numbers) for t in self.tunables))
 
     def apply(self, program: Program, target: Target, config: Mapping[str, Value]) -> LoopTree:
         """The loop tree at the numbers of a config; `opened` has those of populations.
@@ -202,17 +202,19 @@ class Sketch:
         if max(counts) > most:
             raise ScheduleError("the sketch is too long for its program", expected=f"at most {most} steps")
 
-    def apply_population(self, program: Program, target: Target, arm: Arm, choices: Choices) -> LoopTree:
+    def apply_population(
+        self, program: Program, target: Target, config_space: ConfigSpace, choices: Choices
+    ) -> LoopTree:
         """The loop trees of many candidates at once: extents are int64 arrays with one entry a row of `choices`.
 
         Who asks again and again opens the sketch once instead.
         """
-        return self.opened(program, target).at(numbers_of(arm, choices))
+        return self.opened(program, target).at(numbers_of(config_space, choices))
 
 
-def numbers_of(arm: Arm, choices: Choices) -> dict[str, Array]:
-    """The values of the tunables of an arm, one array each."""
-    return {name: np.asarray(v, dtype=np.int64) for name, v in columns(arm, choices).items()}
+def numbers_of(config_space: ConfigSpace, choices: Choices) -> dict[str, Array]:
+    """The values of the tunables of a sketch, one array each."""
+    return {name: np.asarray(v, dtype=np.int64) for name, v in columns(config_space, choices).items()}
 
 
 def _number(tunable: Tunable, value: Value) -> int:

@@ -1,7 +1,8 @@
-"""Search spaces as strategies see them: arms with named, finite domains. Nothing here knows what a loop is.
+"""Search spaces as strategies see them: named, finite domains. Nothing here knows what a loop is.
 
-An *arm* is one sketch (or the only set of parameters of a replay space). A candidate is an arm and, for each of its
-parameters, the position of the chosen value in the domain. A population is many candidates of one arm as one matrix.
+A *config space* holds the configs of one sketch (or of the only set of parameters of a replay space). A candidate is a
+sketch, by its number, and for each of its parameters the position of the chosen value in the domain. A population is many
+candidates of one sketch as one matrix.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
-    """One set of parameters: a sketch, known by its key; `name` is for people."""
+class ConfigSpace:
+    """The parameters of one sketch, which `key` names; `name` is for people."""
 
     key: str
     name: str
@@ -55,15 +56,15 @@ class Arm:
 class Candidate:
     """A sketch and a config, both by positions; hashable."""
 
-    arm: int
+    sketch: int
     choices: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Population:
-    """Candidates of one arm: `choices` is int32[n, number of parameters]."""
+    """Candidates of one sketch: `choices` is int32[n, number of parameters]."""
 
-    arm: int
+    sketch: int
     choices: Choices
 
     def __len__(self) -> int:
@@ -71,15 +72,15 @@ class Population:
 
     def candidate(self, row: int) -> Candidate:
         """Returns row number `row` as a candidate."""
-        return Candidate(self.arm, tuple(int(c) for c in self.choices[row]))
+        return Candidate(self.sketch, tuple(int(c) for c in self.choices[row]))
 
 
 class Space(Protocol):
     """A search space as a strategy sees it: all that it may know."""
 
     @property
-    def arms(self) -> Sequence[Arm]:
-        """Returns the arms, in a fixed order."""
+    def config_spaces(self) -> Sequence[ConfigSpace]:
+        """Returns one config space a sketch, in a fixed order."""
         ...
 
     def valid(self, population: Population) -> NDArray[np.bool_]:
@@ -91,19 +92,19 @@ class Space(Protocol):
         ...
 
     def features(self, population: Population) -> NDArray[np.float32]:
-        """Returns float32[n, f] for a learned model; f is the same for all arms."""
+        """Returns float32[n, f] for a learned model; f is the same for all sketches."""
         ...
 
 
-def config(arm: Arm, choices: Sequence[int]) -> dict[str, Value]:
+def config(config_space: ConfigSpace, choices: Sequence[int]) -> dict[str, Value]:
     """Returns the config of one candidate, by name."""
-    return {p.name: p.values[c] for p, c in zip(arm.parameters, choices, strict=True)}
+    return {p.name: p.values[c] for p, c in zip(config_space.parameters, choices, strict=True)}
 
 
-def columns(arm: Arm, choices: Choices) -> dict[str, NDArray[np.int64] | NDArray[np.object_]]:
+def columns(config_space: ConfigSpace, choices: Choices) -> dict[str, NDArray[np.int64] | NDArray[np.object_]]:
     """Maps each parameter to its values for all rows: int64[n] for numbers and flags, object[n] for options."""
     out: dict[str, NDArray[np.int64] | NDArray[np.object_]] = {}
-    for index, parameter in enumerate(arm.parameters):
+    for index, parameter in enumerate(config_space.parameters):
         numeric = not any(isinstance(v, str) for v in parameter.values)
         table = np.array(parameter.values, dtype=np.int64 if numeric else object)
         out[parameter.name] = table[choices[:, index]]

@@ -33,15 +33,15 @@ class SearchParts:
 class Draft:
     """The first look at the space, by the prior alone."""
 
-    population: int = 100_000  # valid configs scored, over all arms
+    population: int = 100_000  # valid configs scored, over all sketches
     generations: int = 2  # of evolution on the prior after that: spaces are larger than any population
     children: int = 4096  # in each of them
-    parents: int = 64  # of each arm, the best, that have these children
+    parents: int = 64  # of each sketch, the best, that have these children
     genes: float = 2.0  # of a child that differ from its parent, on average
     keep: int = 2048  # the best of all, with their features, from which later rounds also choose
-    least: int = 32  # candidates that each arm keeps at least: the prior may be wrong about a whole structure
+    least: int = 32  # candidates that each sketch keeps at least: the prior may be wrong about a whole structure
     first: int = 12  # trials that are chosen by the prior alone
-    arms: float = 0.25  # share of them that are the best of an arm each
+    sketches: float = 0.25  # share of them that are the best of a sketch each
     slack: float = 1.5  # a drafted trial may be predicted to take this many times the best
     doubted: int = 4  # of the first trials at most, for options that no other one has
     variants: int = 2048  # of the best, with other options, from which these are chosen
@@ -149,8 +149,8 @@ class AnnealingSettings:
 class Portions:
     """Says how many candidates are made at a time where all or random ones are wanted: memory and the cost of a call."""
 
-    drawn: int = 1024  # over all arms
-    counted: int = 256  # of one arm
+    drawn: int = 1024  # over all sketches
+    counted: int = 256  # of one sketch
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,9 @@ class Effort:
 QUICK = Effort(
     "quick",
     trials=32,
-    draft=Draft(generations=1, first=8),  # half the population saves a tenth of a second: most of it goes on the arms
+    draft=Draft(
+        generations=1, first=8
+    ),  # half the population saves a tenth of a second: most of it goes on the sketches
     learning=replace(LEARNING, members=3),
     confirm=4,
 )

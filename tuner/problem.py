@@ -22,8 +22,8 @@ from .task_space import TaskSpace
 class NamedSpace(Space, Protocol):
     """A space whose candidates can be written down."""
 
-    def sketch_text(self, arm: int) -> str:
-        """The text of an arm's sketch; "" for the unscheduled nest."""
+    def sketch_text(self, number: int) -> str:
+        """The text of a sketch; "" for the unscheduled nest."""
         ...
 
     def config(self, candidate: Candidate) -> Mapping[str, Value]:
@@ -55,29 +55,29 @@ class Problem:
         """Seconds that no kernel can beat on this machine."""
         return self.work.least_seconds(self.ceilings)
 
-    def sketch(self, arm: int) -> StoredSketch:
-        """An arm's sketch as stored. The unscheduled nest has no text and no key."""
-        text = self.space.sketch_text(arm)
-        return StoredSketch(self.space.arms[arm].key if text else "", text)
+    def sketch(self, number: int) -> StoredSketch:
+        """A sketch as stored. The unscheduled nest has no text and no key."""
+        text = self.space.sketch_text(number)
+        return StoredSketch(self.space.config_spaces[number].key if text else "", text)
 
     def names(self, candidate: Candidate) -> tuple[str, str]:
         """The sketch's key and the canonical config: what a candidate is in the database."""
-        return self.sketch(candidate.arm).key, canonical_config(self.space.config(candidate))
+        return self.sketch(candidate.sketch).key, canonical_config(self.space.config(candidate))
 
     def candidate(self, sketch: str, config: Mapping[str, Value]) -> Candidate | None:
         """The candidate of a record, if today's space has it: domains change from version to version."""
-        for index, arm in enumerate(self.space.arms):
-            if self.sketch(index).key == sketch and config.keys() == {p.name for p in arm.parameters}:
-                values = [config[p.name] for p in arm.parameters]
-                if all(v in p.values for v, p in zip(values, arm.parameters, strict=True)):
-                    positions = (p.values.index(v) for v, p in zip(values, arm.parameters, strict=True))
+        for index, config_space in enumerate(self.space.config_spaces):
+            if self.sketch(index).key == sketch and config.keys() == {p.name for p in config_space.parameters}:
+                values = [config[p.name] for p in config_space.parameters]
+                if all(v in p.values for v, p in zip(values, config_space.parameters, strict=True)):
+                    positions = (p.values.index(v) for v, p in zip(values, config_space.parameters, strict=True))
                     return Candidate(index, tuple(positions))
         return None
 
     def unscheduled(self) -> Candidate | None:
         """Candidate 0: the nest as it is written, if the space has it."""
-        for index, arm in enumerate(self.space.arms):
-            if not self.space.sketch_text(index) and not arm.parameters:
+        for index, config_space in enumerate(self.space.config_spaces):
+            if not self.space.sketch_text(index) and not config_space.parameters:
                 return Candidate(index, ())
         return None
 

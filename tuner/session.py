@@ -51,7 +51,7 @@ class Session:
         """Continues the run that was cut short under the same request, or begins a new one."""
         database.add_task(problem.identity)
         database.add_machine(problem.machine)
-        database.add_sketches({problem.sketch(arm) for arm in range(len(problem.space.arms))})
+        database.add_sketches({problem.sketch(sketch) for sketch in range(len(problem.space.config_spaces))})
         show(DebugLevel.TASK, problem.title, f"task {problem.identity.key[:12]}: {problem.title}")
         run = database.begin_run(problem.identity.key, json.dumps(request, sort_keys=True))
         apart = _of_other_inputs(database, problem)
@@ -97,7 +97,7 @@ class Session:
 
     def _is_affordable(self, candidate: Candidate, seconds: float) -> bool:
         """False where one run would cost as much as very many trials: the unscheduled nest of a large program."""
-        prior = self.problem.space.prior(population(candidate.arm, [candidate], len(candidate.choices)))
+        prior = self.problem.space.prior(population(candidate.sketch, [candidate], len(candidate.choices)))
         return prior is None or bool(prior[0] <= seconds)
 
     def job(self, candidate: Candidate, number: int, purpose: Purpose) -> Job:
@@ -107,7 +107,7 @@ class Session:
         return Job(
             number=number,
             program=identity.program,
-            sketch=space.sketch_text(candidate.arm),
+            sketch=space.sketch_text(candidate.sketch),
             config=space.config(candidate),
             target=identity.target,
             threads=identity.threads,

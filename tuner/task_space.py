@@ -1,4 +1,4 @@
-"""The search space of a task: its sketches as arms, scored by the analytic model without any measurement."""
+"""The search space of a task: its sketches with their configs, scored by the analytic model without any measurement."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..cost_model.sketch_model import SketchModel
 from ..schedules.loops import LoopTree
 from ..schedules.opened import Opened
 from ..schedules.sketch import Sketch, even, numbers_of, valid
-from ..schedules.space import Arm, Candidate, Population, Value, config
+from ..schedules.space import Candidate, ConfigSpace, Population, Value, config
 from ..schedules.space_ops import draw
 from ..schedules.task import Task
 from ..targets.ceilings import Ceilings
 
-LOOKED_AT = 1 << 14  # candidates of an arm that show which of its axes can be divided
+LOOKED_AT = 1 << 14  # candidates of a sketch that show which of its axes can be divided
 
 
 class TaskSpace:
-    """All candidates of a task. One walk over the loop tree of an arm analyses all of them.
+    """All candidates of a task. One walk over the loop tree of a sketch analyses all of them.
 
-    Without `ragged` only candidates count as valid whose tiles divide their axes, where an arm has such.
+    Without `ragged` only candidates count as valid whose tiles divide their axes, where a sketch has such.
     """
 
     def __init__(
@@ -41,25 +41,25 @@ class TaskSpace:
         self._divided: dict[int, list[tuple[str, str]]] = {}
 
     @cached_property
-    def arms(self) -> tuple[Arm, ...]:
-        """One arm a sketch, in the order of `sketches`."""
-        return tuple(sketch.arm(self.task.body, self.task.target) for sketch in self.sketches)
+    def config_spaces(self) -> tuple[ConfigSpace, ...]:
+        """One config space a sketch, in the order of `sketches`."""
+        return tuple(sketch.config_space(self.task.body, self.task.target) for sketch in self.sketches)
 
-    def sketch_text(self, arm: int) -> str:
-        """The text of an arm's sketch; "" for the unscheduled nest."""
-        sketch = self.sketches[arm]
+    def sketch_text(self, number: int) -> str:
+        """The text of a sketch; "" for the unscheduled nest."""
+        sketch = self.sketches[number]
         return sketch.text if sketch.steps else ""
 
     def config(self, candidate: Candidate) -> dict[str, Value]:
         """The config of a candidate, by name."""
-        return config(self.arms[candidate.arm], candidate.choices)
+        return config(self.config_spaces[candidate.sketch], candidate.choices)
 
     def valid(self, population: Population) -> NDArray[np.bool_]:
         """bool[n]: which candidates keep all conditions."""
         good = self._runs(population)
         if not self.ragged:
             whole = even(self._tree(population), len(population))
-            for axis in self._divisible(population.arm):
+            for axis in self._divisible(population.sketch):
                 good = good & whole[axis]
         return good
 
@@ -68,22 +68,22 @@ class TaskSpace:
             return valid(self._tree(population), len(population))
         return self._model(population).valid(population.choices)
 
-    def _divisible(self, arm: int) -> list[tuple[str, str]]:
-        """The axes, by stage, that the tiles of an arm can divide all at once: 7 rows leave nothing to vectors of 16.
+    def _divisible(self, sketch: int) -> list[tuple[str, str]]:
+        """The axes, by stage, that the tiles of a sketch can divide all at once: 7 rows leave nothing to vectors of 16.
 
         Among candidates drawn at random, the axes that most of them divide come first; one that none of those which divide all
         before it divides is not asked for.
         """
-        if arm not in self._divided:
-            drawn = draw(self, np.random.default_rng(arm), arm, LOOKED_AT)
+        if sketch not in self._divided:
+            drawn = draw(self, np.random.default_rng(sketch), sketch, LOOKED_AT)
             left, asked = self._runs(drawn), []
             whole = even(self._tree(drawn), len(drawn))
             for axis in sorted(whole, key=lambda one: -int(whole[one][left].sum())):
                 if (left & whole[axis]).any():
                     left = left & whole[axis]
                     asked.append(axis)
-            self._divided[arm] = asked
-        return self._divided[arm]
+            self._divided[sketch] = asked
+        return self._divided[sketch]
 
     def prior(self, population: Population) -> NDArray[np.float64]:
         """float64[n]: seconds predicted from the target's ceilings alone."""
@@ -101,20 +101,21 @@ class TaskSpace:
     def _tree(self, population: Population) -> LoopTree:
         """The loop trees of a population; those of the last one are kept, because its parts are asked for in turn."""
         if self._last is None or self._last[0] is not population:
-            numbers = numbers_of(self.arms[population.arm], population.choices)
-            self._last = (population, self._opened(population.arm).at(numbers))
+            numbers = numbers_of(self.config_spaces[population.sketch], population.choices)
+            self._last = (population, self._opened(population.sketch).at(numbers))
         return self._last[1]
 
     def _model(self, population: Population) -> SketchModel:
-        """The closed form for an arm: its loop tree is walked once, whatever the number of populations."""
-        arm = population.arm
-        if arm not in self._models:
+        """The closed form for a sketch: its loop tree is walked once, whatever the number of populations."""
+        sketch = population.sketch
+        if sketch not in self._models:
             task = self.task
-            self._models[arm] = SketchModel(self._opened(arm), self.arms[arm], task.target, task.threads, self.ceilings)
-        return self._models[arm]
+            opened, config_space = self._opened(sketch), self.config_spaces[sketch]
+            self._models[sketch] = SketchModel(opened, config_space, task.target, task.threads, self.ceilings)
+        return self._models[sketch]
 
-    def _opened(self, arm: int) -> Opened:
-        """The loop tree of an arm with its tunables unknown: steps run once for each arm, and not for each population."""
-        if arm not in self._open:
-            self._open[arm] = self.sketches[arm].opened(self.task.body, self.task.target)
-        return self._open[arm]
+    def _opened(self, sketch: int) -> Opened:
+        """The loop tree of a sketch with its tunables unknown: steps run once for each sketch, and not for each population."""
+        if sketch not in self._open:
+            self._open[sketch] = self.sketches[sketch].opened(self.task.body, self.task.target)
+        return self._open[sketch]

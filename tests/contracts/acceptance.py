@@ -54,19 +54,19 @@ class AcceptanceContract:
 
     def test_outline(self, sketches: tuple[Sketch, ...]) -> None:
         sketch = sketches[0]
-        arm = sketch.arm(self.large, LARGE)
-        tree = sketch.apply(self.large, LARGE, config(arm, arm.default))
+        config_space = sketch.config_space(self.large, LARGE)
+        tree = sketch.apply(self.large, LARGE, config(config_space, config_space.default))
         assert outline(tree).splitlines() == self.outline.strip("\n").splitlines()
 
     def test_analyses_100_000_configs(self, sketches: tuple[Sketch, ...]) -> None:
         for sketch in sketches:
-            arm = sketch.arm(self.large, LARGE)
+            config_space = sketch.config_space(self.large, LARGE)
             generator = np.random.default_rng(0)
             choices = np.stack(
-                [generator.integers(0, len(p.values), COUNT, dtype=np.int32) for p in arm.parameters], axis=1
+                [generator.integers(0, len(p.values), COUNT, dtype=np.int32) for p in config_space.parameters], axis=1
             )
             start = time.process_time()
-            tree = sketch.apply_population(self.large, LARGE, arm, choices)
+            tree = sketch.apply_population(self.large, LARGE, config_space, choices)
             good = valid(tree, COUNT)
             facts = analysed(tree)
             seconds = time.process_time() - start
@@ -74,7 +74,7 @@ class AcceptanceContract:
             assert any(np.shape(value) == (COUNT,) for value in facts.values())
             assert seconds < 2
             row = int(np.flatnonzero(good)[0])
-            alone = analysed(sketch.apply(self.large, LARGE, config(arm, choices[row])))
+            alone = analysed(sketch.apply(self.large, LARGE, config(config_space, choices[row])))
             assert alone == {key: np.broadcast_to(value, (COUNT,))[row] for key, value in facts.items()}
 
     def test_lowers_to_what_the_oracle_says_or_is_refused(self, sketches: tuple[Sketch, ...]) -> None:
@@ -89,8 +89,8 @@ class AcceptanceContract:
                 assert done, f"no valid config of {sketch.title} for {program}"
 
     def _check_refused(self, sketch: Sketch) -> None:
-        arm = sketch.arm(self.large, LARGE)
-        tree = sketch.apply(self.large, LARGE, config(arm, arm.default))
+        config_space = sketch.config_space(self.large, LARGE)
+        tree = sketch.apply(self.large, LARGE, config(config_space, config_space.default))
         with pytest.raises(ScheduleError, match=self.refusal) as caught:
             loop_ir(tree, LARGE)
         assert caught.value.expected

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from contracts.spaces import ToySpace
-from tilesmith.schedules.space import Arm, Candidate, Parameter, Population, Space
+from tilesmith.schedules.space import Candidate, ConfigSpace, Parameter, Population, Space
 from tilesmith.schedules.space_ops import population
 from tilesmith.tuner.search.strategy import Strategy, make_strategy
 
 
 def valid_and_in_domain(space: Space, candidate: Candidate) -> bool:
-    parameters = space.arms[candidate.arm].parameters
+    parameters = space.config_spaces[candidate.sketch].parameters
     inside = all(0 <= c < len(p.values) for c, p in zip(candidate.choices, parameters, strict=True))
-    return inside and bool(space.valid(population(candidate.arm, [candidate], len(parameters)))[0])
+    return inside and bool(space.valid(population(candidate.sketch, [candidate], len(parameters)))[0])
 
 
 def drive(strategy: Strategy, space: ToySpace, trials: int, batch: int = 8) -> list[Candidate]:
@@ -45,10 +45,10 @@ class Huge(ToySpace):
     """More configs than 64 bits can number."""
 
     @property
-    def arms(self) -> Sequence[Arm]:
-        first, second = super().arms
+    def config_spaces(self) -> Sequence[ConfigSpace]:
+        first, second = super().config_spaces
         more = tuple(Parameter(f"x{i}", tuple(range(10))) for i in range(25))
-        return (Arm("huge", "huge", first.parameters + more), second)
+        return (ConfigSpace("huge", "huge", first.parameters + more), second)
 
 
 class StrategyContract:
@@ -72,8 +72,8 @@ class StrategyContract:
         space = ToySpace(values=3, with_prior=with_prior)
         strategy = self.make(space)
         proposed = drive(strategy, space, 10_000)
-        grids = [np.ndindex(*(len(p.values) for p in arm.parameters)) for arm in space.arms]
-        everything = [Candidate(arm, choices) for arm, grid in enumerate(grids) for choices in grid]
+        grids = [np.ndindex(*(len(p.values) for p in config_space.parameters)) for config_space in space.config_spaces]
+        everything = [Candidate(sketch, choices) for sketch, grid in enumerate(grids) for choices in grid]
         assert set(proposed) == {c for c in everything if valid_and_in_domain(space, c)}
         assert strategy.ask(4) == []
 

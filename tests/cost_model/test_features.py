@@ -247,13 +247,13 @@ def test_features_of_a_population_are_those_of_its_members(name: str) -> None:
     made = task(PROGRAMS[name], threads=2)
     assert len(set(FEATURE_NAMES)) == len(FEATURE_NAMES)
     for number, found in enumerate(made.sketches[:6]):
-        arm = found.arm(made.body, TARGET)
+        config_space = found.config_space(made.body, TARGET)
         tree, choices, good = drawn(found, made.body, 40, seed=number)
         table = features(tree, TARGET, 2, 40)
         assert table.shape == (40, len(FEATURE_NAMES)) and table.dtype == np.float32
         assert np.isfinite(table).all() and np.abs(table).max() < 1e6
         for row in np.flatnonzero(good)[:3]:
-            config = {p.name: p.values[c] for p, c in zip(arm.parameters, choices[row], strict=True)}
+            config = {p.name: p.values[c] for p, c in zip(config_space.parameters, choices[row], strict=True)}
             alone = features(found.apply(made.body, TARGET, config), TARGET, 2, 1)
             np.testing.assert_allclose(alone[0], table[row], rtol=1e-5, atol=1e-5)
 

@@ -63,15 +63,15 @@ def check(program: Program, target: str, seed: int, most: int = 3) -> None:
     ceilings = default_ceilings(chosen, task.threads)
     order = [int(n) for n in rng.permutation(len(task.sketches))[:most]]
     for sketch in [UNSCHEDULED, *(task.sketches[n] for n in order)]:
-        arm = sketch.arm(task.body, chosen)
-        rows = [rng.integers(0, [len(p.values) for p in arm.parameters]) for _ in range(DRAWS)]
-        choices = np.array(rows, np.int32).reshape(DRAWS, len(arm.parameters))
-        tree = sketch.apply_population(task.body, chosen, arm, choices)
+        config_space = sketch.config_space(task.body, chosen)
+        rows = [rng.integers(0, [len(p.values) for p in config_space.parameters]) for _ in range(DRAWS)]
+        choices = np.array(rows, np.int32).reshape(DRAWS, len(config_space.parameters))
+        tree = sketch.apply_population(task.body, chosen, config_space, choices)
         good = np.flatnonzero(valid(tree, DRAWS))
         seconds = predict(tree, chosen, task.threads, ceilings, DRAWS)[good]
         assert np.isfinite(seconds).all() and (seconds >= (CALL if target == "processor" else START)).all()
         if len(good):
-            one = sketch.apply(task.body, chosen, config(arm, choices[good[0]]))
+            one = sketch.apply(task.body, chosen, config(config_space, choices[good[0]]))
             made, counted = loop_ir(one, chosen), levels(one)
             ahead = {nest.name for nest in made.prepare if not nest.name.startswith("keep_")}
             rare = {s.stage for s in one.stages if exceptional_condition(one.definition(s.stage)) is not None}
@@ -89,8 +89,8 @@ def test_a_fold_of_which_only_the_second_tensor_is_returned_takes_its_time() -> 
     target = TARGETS["processor"]
     task = Task.of(parse(SECOND), target, 1)
     for sketch in task.sketches:
-        arm = sketch.arm(task.body, target)
-        tree = sketch.apply(task.body, target, config(arm, arm.default))
+        config_space = sketch.config_space(task.body, target)
+        tree = sketch.apply(task.body, target, config(config_space, config_space.default))
         assert predict(tree, target, 1, default_ceilings(target, 1), 1)[0] > 1e-6
 
 
@@ -112,8 +112,8 @@ def test_what_each_step_writes_at_its_own_place_takes_no_loop(target: str) -> No
     chosen = TARGETS[target]
     task = Task.of(parse(SCAN), chosen, 1)
     for sketch in task.sketches[1:]:
-        arm = sketch.arm(task.body, chosen)
-        tree = sketch.apply(task.body, chosen, config(arm, arm.default))
+        config_space = sketch.config_space(task.body, chosen)
+        tree = sketch.apply(task.body, chosen, config(config_space, config_space.default))
         assert 1e-5 < predict(tree, chosen, 1, default_ceilings(chosen, 1), 1)[0] < 1e-2
     (stage,) = levels(tree).stages.values()
     assert stage.trips[-1] == stage.asked == 64 * 4096
@@ -152,8 +152,8 @@ def test_what_a_prepared_nest_needs_inside_of_it_is_prepared_too(rows: int) -> N
     task = Task.of(parse(ACROSS.replace("8", str(rows))), TARGETS["processor"], 2)
     inside = 0
     for sketch in task.sketches[1:]:
-        arm = sketch.arm(task.body, task.target)
-        tree = sketch.apply(task.body, task.target, config(arm, arm.default))
+        config_space = sketch.config_space(task.body, task.target)
+        tree = sketch.apply(task.body, task.target, config(config_space, config_space.default))
         ahead = prepared_stages(tree)
         constant = constant_tensors(tree.program)
         for stage in tree.stages:

@@ -82,14 +82,14 @@ def digests(name: str, program: Program, target_text: str) -> dict[str, str]:
     task = Task.of(program, target, 2)
     found = {head + "task": task.key, head + "sketches": digest("\n".join(s.text for s in task.sketches))}
     sketch = task.sketches[-1]
-    arm, generator = sketch.arm(task.body, target), np.random.default_rng(0)
-    choices = np.array([generator.integers(0, len(p.values), DRAWS) for p in arm.parameters], np.int32)
-    choices = choices.reshape(len(arm.parameters), DRAWS).T
-    tree = sketch.apply_population(task.body, target, arm, choices)
+    config_space, generator = sketch.config_space(task.body, target), np.random.default_rng(0)
+    choices = np.array([generator.integers(0, len(p.values), DRAWS) for p in config_space.parameters], np.int32)
+    choices = choices.reshape(len(config_space.parameters), DRAWS).T
+    tree = sketch.apply_population(task.body, target, config_space, choices)
     seconds = predict(tree, target, 2, default_ceilings(target, 2), DRAWS)
     good = np.flatnonzero(valid(tree, DRAWS))
     found[head + "seconds"] = digest(seconds.tobytes())
-    candidates = [(sketch, config(arm, choices[row])) for row in good[:1]]
+    candidates = [(sketch, config(config_space, choices[row])) for row in good[:1]]
     for one, values in [*candidates, (UNSCHEDULED, {})]:
         artifact, label = build(task.program, one, values, target, 2, texts=True), f"{head}{one.title[:4]} "
         found |= {label + stage: digest(text) for stage, text in artifact.texts.items()}

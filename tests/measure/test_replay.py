@@ -59,40 +59,41 @@ def test_every_row_is_answered_as_recorded(path: Path) -> None:
 
 def test_valid_is_membership_in_the_table() -> None:
     data, space = raw(A100), ReplaySpace(A100)
-    (arm,) = space.arms
+    (config_space,) = space.config_spaces
     recorded = {tuple(row) for row in data["configs"]}
-    counts = [len(p.values) for p in arm.parameters]
-    everything = np.stack(np.unravel_index(np.arange(arm.size), counts), axis=1).astype(np.int32)
+    counts = [len(p.values) for p in config_space.parameters]
+    everything = np.stack(np.unravel_index(np.arange(config_space.size), counts), axis=1).astype(np.int32)
     valid = space.valid(Population(0, everything))
-    assert valid.sum() == len(recorded) < arm.size
+    assert valid.sum() == len(recorded) < config_space.size
     for choices, ok in zip(everything, valid, strict=True):
-        assert (tuple(config(arm, choices).values()) in recorded) == ok
+        assert (tuple(config(config_space, choices).values()) in recorded) == ok
 
 
 def test_the_default_is_a_configuration_that_exists() -> None:
     space = ReplaySpace(W6600)
-    default = np.array([space.arms[0].default], dtype=np.int32)
+    default = np.array([space.config_spaces[0].default], dtype=np.int32)
     assert space.valid(Population(0, default)).all()
 
 
 def test_features_are_the_raw_values_and_there_is_no_prior() -> None:
     space = ReplaySpace(A100)
     population = Population(0, space.table.choices[:50])
-    rows = [list(config(space.arms[0], c).values()) for c in population.choices]
+    rows = [list(config(space.config_spaces[0], c).values()) for c in population.choices]
     assert np.array_equal(space.features(population), np.array(rows, dtype=np.float32))
     assert space.prior(population) is None
 
 
 def test_what_the_table_lacks_is_invalid() -> None:
     runner = ReplayRunner(A100)
-    values = config(ReplaySpace(A100).arms[0], [0] * 10)
+    values = config(ReplaySpace(A100).config_spaces[0], [0] * 10)
     runner.submit(job(0, {**values, "block_size_x": 17}))
     runner.submit(job(1, {}))
     assert [m.status for _, m in runner.collect()] == [Status.INVALID, Status.INVALID]
 
 
 def test_the_key_depends_on_the_space() -> None:
-    assert ReplaySpace(A100).arms[0].key == ReplaySpace(A100).arms[0].key != ReplaySpace(W6600).arms[0].key
+    one, again, other = (ReplaySpace(table).config_spaces[0].key for table in (A100, A100, W6600))
+    assert one == again != other
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_options_become_positions(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(json.dumps(table).encode()))
     space = ReplaySpace(path)
     assert space.features(Population(0, space.table.choices)).tolist() == [[1, 4], [0, 8]]
-    assert not space.arms[0].parameters[0].ordered and space.arms[0].parameters[1].ordered
+    assert not space.config_spaces[0].parameters[0].ordered and space.config_spaces[0].parameters[1].ordered
     runner = ReplayRunner(space.table)
     runner.submit(job(0, {"a": "x", "b": 8}))
     assert runner.collect()[0][1].status is Status.CRASH

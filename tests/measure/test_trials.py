@@ -36,14 +36,13 @@ def random_jobs(program: Program, threads: int, count: int) -> list[Job]:
     jobs = [job(0, task, Sketch("default", ()), {})]
     while len(jobs) < count:
         sketch = task.sketches[int(rng.integers(len(task.sketches)))]
-        arm = sketch.arm(task.body, HOST)
-        choices = rng.integers(0, [len(p.values) for p in arm.parameters], size=(64, len(arm.parameters))).astype(
-            np.int32
-        )
-        tree = sketch.apply_population(task.body, HOST, arm, choices)
+        config_space = sketch.config_space(task.body, HOST)
+        sizes = [len(p.values) for p in config_space.parameters]
+        choices = rng.integers(0, sizes, size=(64, len(sizes))).astype(np.int32)
+        tree = sketch.apply_population(task.body, HOST, config_space, choices)
         good = np.flatnonzero(valid(tree, 64))
         if len(good):
-            jobs.append(job(len(jobs), task, sketch, config(arm, choices[good[0]])))
+            jobs.append(job(len(jobs), task, sketch, config(config_space, choices[good[0]])))
     return jobs
 
 
@@ -86,8 +85,8 @@ def test_random_candidates_are_right(shared: LocalRunner, program: Program, thre
 def test_a_config_that_breaks_a_condition_is_invalid(shared: LocalRunner) -> None:
     task = Task.of(MATMUL, HOST, 1)
     sketch = task.sketches[-1]
-    arm = sketch.arm(task.body, HOST)
-    largest = config(arm, [len(p.values) - 1 for p in arm.parameters])
+    config_space = sketch.config_space(task.body, HOST)
+    largest = config(config_space, [len(p.values) - 1 for p in config_space.parameters])
     first, *others = largest
     shared.submit(job(1, task, sketch, largest))
     shared.submit(job(2, task, sketch, {first: largest[first]}))

@@ -5,9 +5,8 @@ Nothing is timed: what is counted is how many functions of Python are entered, t
 
 from __future__ import annotations
 
-import sys
+import cProfile
 from collections.abc import Callable
-from types import FrameType
 
 import numpy as np
 import pytest
@@ -60,18 +59,9 @@ def rows(stages: int) -> str:
 
 def entered(run: Callable[[], object]) -> int:
     """How many functions of Python are entered while something runs."""
-    count = 0
-
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(note)
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-    return count
+    profile = cProfile.Profile(builtins=False)
+    profile.runcall(run)
+    return sum(function.callcount for function in profile.getstats())
 
 
 def prepared(program: Program) -> None:
@@ -79,10 +69,10 @@ def prepared(program: Program) -> None:
     task = Task.of(program, CPU, 2)
     assert task.key and family_key(task.program)
     space = TaskSpace(task, default_ceilings(CPU, 2))
-    arm = len(space.arms) - 1
-    drawn = Population(arm, np.array([space.arms[arm].default], dtype=np.int32))
+    sketch = len(space.config_spaces) - 1
+    drawn = Population(sketch, np.array([space.config_spaces[sketch].default], dtype=np.int32))
     assert space.valid(drawn).shape == space.prior(drawn).shape
-    loop_program(task.program, task.sketches[arm], space.config(drawn.candidate(0)), CPU)
+    loop_program(task.program, task.sketches[sketch], space.config(drawn.candidate(0)), CPU)
 
 
 @pytest.mark.parametrize(("text", "stages"), [(chain, 150), (planes, 150), (diamonds, 150), (rows, 60)])

@@ -22,9 +22,9 @@ def test_it_is_the_tree_of_the_steps(seed: int) -> None:
     task = Task.of(drafts.draw(seed).program("f32"), TARGET, 2)
     rng = np.random.default_rng(seed)
     for sketch in task.sketches[:8]:
-        arm, opened = sketch.arm(task.body, TARGET), sketch.opened(task.body, TARGET)
+        config_space, opened = sketch.config_space(task.body, TARGET), sketch.opened(task.body, TARGET)
         for _ in range(3):
-            values = config(arm, [int(rng.integers(len(p.values))) for p in arm.parameters])
+            values = config(config_space, [int(rng.integers(len(p.values))) for p in config_space.parameters])
             stepped = sketch.apply(task.body, TARGET, values)
             filled = opened.at({name: int(value) for name, value in values.items()})
             assert outline(filled) == outline(stepped)

@@ -56,9 +56,9 @@ def cases(task: Task, sketch: Sketch, random: Random) -> Iterator[Case]:
     """Some configs, applied, with their plans. Fails where a population plans or predicts something else for one of them, or
     predicts no time for any."""
     gpu = task.target.kind == "cuda"
-    arm = sketch.arm(task.body, task.target)
-    choices = draw_choices(arm, random, DRAWS)
-    several = sketch.apply_population(task.body, task.target, arm, choices)
+    config_space = sketch.config_space(task.body, task.target)
+    choices = draw_choices(config_space, random, DRAWS)
+    several = sketch.apply_population(task.body, task.target, config_space, choices)
     good = np.flatnonzero(valid(several, DRAWS))
     ceilings = default_ceilings(task.target, task.threads)
     seconds = predict(several, task.target, task.threads, ceilings, DRAWS)[good]
@@ -66,10 +66,10 @@ def cases(task: Task, sketch: Sketch, random: Random) -> Iterator[Case]:
     assert np.isfinite(seconds).all() and (seconds >= (START if gpu else CALL)).all(), (about, seconds)
     planned = plan_of(several, gpu)
     for row, expected in list(zip(good, seconds, strict=True))[:2]:
-        one = sketch.apply_population(task.body, task.target, arm, choices[row : row + 1])
+        one = sketch.apply_population(task.body, task.target, config_space, choices[row : row + 1])
         alone = predict(one, task.target, task.threads, ceilings, 1)
         assert alone == pytest.approx(expected, rel=1e-12), about
-        tree = sketch.apply(task.body, task.target, config(arm, choices[row]))
+        tree = sketch.apply(task.body, task.target, config(config_space, choices[row]))
         plan = plan_of(tree, gpu)
         assert not differences(planned, plan, int(row)), about
         yield tree, plan, task.target
@@ -180,23 +180,23 @@ def test_candidates_of_one_population_are_predicted_as_if_they_were_alone() -> N
     target, ceilings = TARGETS[0], default_ceilings(TARGETS[0], 1)
     program = canonical(parse(ROWS))
     (sketch,) = trace(tiles, program)
-    arm = sketch.arm(program, target)
-    choices = np.array(list(np.ndindex(*(len(p.values) for p in arm.parameters))), np.int32)
-    tree = sketch.apply_population(program, target, arm, choices)
+    config_space = sketch.config_space(program, target)
+    choices = np.array(list(np.ndindex(*(len(p.values) for p in config_space.parameters))), np.int32)
+    tree = sketch.apply_population(program, target, config_space, choices)
     good = np.flatnonzero(valid(tree, len(choices)))
     plan = plan_of(tree, gpu=False)
     assert len(questions(plan, told_apart(gpu=False))) == 1
     together = predict(tree, target, 1, ceilings, len(choices))[good]
     rows = features(tree, target, 1, len(choices))[good]
-    model = SketchModel(sketch.opened(program, target), arm, target, 1, ceilings)
+    model = SketchModel(sketch.opened(program, target), config_space, target, 1, ceilings)
     assert model.seconds(choices) == pytest.approx(predict(tree, target, 1, ceilings, len(choices)), rel=1e-12)
     assert model.features(choices[good]) == pytest.approx(rows, rel=1e-6)
     scopes = set()
     for row, seconds in zip(good, together, strict=True):
-        one = sketch.apply(program, target, config(arm, choices[row]))
+        one = sketch.apply(program, target, config(config_space, choices[row]))
         alone = plan_of(one, gpu=False)
         assert not differences(plan, alone, int(row)) and not disagreements(one, alone, target)
         scopes.add(alone.storage("t0").scope)
-        single = sketch.apply_population(program, target, arm, choices[row : row + 1])
+        single = sketch.apply_population(program, target, config_space, choices[row : row + 1])
         assert predict(single, target, 1, ceilings, 1)[0] == pytest.approx(seconds, rel=1e-12)
     assert scopes == {Scope.REGISTER, Scope.STACK}

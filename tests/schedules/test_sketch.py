@@ -204,14 +204,16 @@ def test_a_rewrite_that_does_not_apply() -> None:
 
 def test_population_is_every_config_at_once() -> None:
     sketch = only()
-    arm = sketch.arm(PROGRAM, TARGET)
+    config_space = sketch.config_space(PROGRAM, TARGET)
     generator = np.random.default_rng(3)
-    choices = np.stack([generator.integers(0, len(p.values), 500, dtype=np.int32) for p in arm.parameters], axis=1)
-    tree = sketch.apply_population(PROGRAM, TARGET, arm, choices)
+    choices = np.stack(
+        [generator.integers(0, len(p.values), 500, dtype=np.int32) for p in config_space.parameters], axis=1
+    )
+    tree = sketch.apply_population(PROGRAM, TARGET, config_space, choices)
     good = valid(tree, 500)
     assert 0 < good.sum() < 500
     for row in range(0, 500, 7):
-        alone = sketch.apply(PROGRAM, TARGET, config(arm, choices[row]))
+        alone = sketch.apply(PROGRAM, TARGET, config(config_space, choices[row]))
         assert good[row] == (not broken_conditions(alone))
         for stage in tree.stages:
             for loop, other in zip(stage.loops, alone.by_stage[stage.stage].loops, strict=True):

@@ -9,30 +9,30 @@ from hypothesis import strategies as st
 
 from contracts.spaces import ToySpace
 from tilesmith.schedules import space_ops as ops
-from tilesmith.schedules.space import Arm, Candidate, Parameter, Population
+from tilesmith.schedules.space import Candidate, ConfigSpace, Parameter, Population
 
 
-def arm_of(extents: list[int]) -> Arm:
-    return Arm("a", "a", tuple(Parameter(f"p{i}", tuple(range(n))) for i, n in enumerate(extents)))
+def config_space_of(extents: list[int]) -> ConfigSpace:
+    return ConfigSpace("a", "a", tuple(Parameter(f"p{i}", tuple(range(n))) for i, n in enumerate(extents)))
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=5))
 @settings(max_examples=50, deadline=None)
-def test_codes_number_the_configs_of_an_arm(extents: list[int]) -> None:
-    arm = arm_of(extents)
-    numbers = np.arange(arm.size, dtype=np.uint64)
-    rows = ops.decode(arm, numbers)
-    assert np.array_equal(ops.codes(arm, rows), numbers)
+def test_codes_number_the_configs_of_a_sketch(extents: list[int]) -> None:
+    config_space = config_space_of(extents)
+    numbers = np.arange(config_space.size, dtype=np.uint64)
+    rows = ops.decode(config_space, numbers)
+    assert np.array_equal(ops.codes(config_space, rows), numbers)
     assert {tuple(r) for r in rows.tolist()} == set(np.ndindex(*extents))
 
 
-def test_codes_of_an_arm_beyond_64_bits_tell_rows_apart() -> None:
-    arm = arm_of([1000] * 10)
+def test_codes_of_a_sketch_beyond_64_bits_tell_rows_apart() -> None:
+    config_space = config_space_of([1000] * 10)
     rows = np.random.default_rng(0).integers(0, 1000, (20_000, 10)).astype(np.int32)
     rows[1:10_000:2] = rows[0:10_000:2]
     rows[1:10_000:2, 9] = (rows[1:10_000:2, 9] + 1) % 1000  # pairs that differ in the last gene alone
-    assert len(np.unique(ops.codes(arm, rows))) == len(rows)
-    assert np.array_equal(ops.codes(arm, rows), ops.codes(arm, rows.copy()))
+    assert len(np.unique(ops.codes(config_space, rows))) == len(rows)
+    assert np.array_equal(ops.codes(config_space, rows), ops.codes(config_space, rows.copy()))
 
 
 @pytest.mark.parametrize("values", [5, 40])  # counted through; drawn by rejection
@@ -47,7 +47,7 @@ def test_samples_are_distinct_and_valid(values: int) -> None:
 def test_sampling_more_than_there_is_gives_all() -> None:
     space = ToySpace(values=3)
     drawn = ops.sample(space, np.random.default_rng(0), 0, 100_000)
-    everything = ops.concatenate(list(ops.enumerate_arm(space, 0)))
+    everything = ops.concatenate(list(ops.enumerate_configs(space, 0)))
     assert sorted(map(tuple, drawn.choices.tolist())) == sorted(map(tuple, everything.choices.tolist()))
 
 
@@ -58,7 +58,7 @@ def test_samples_are_uniform() -> None:
     assert counts.min() > 850 and counts.max() < 1150  # 1000 expected, 5 standard deviations are 158
 
 
-def test_an_arm_where_nothing_is_valid_ends() -> None:
+def test_a_sketch_where_nothing_is_valid_ends() -> None:
     class Nothing(ToySpace):
         def valid(self, p: Population) -> np.ndarray:
             return np.zeros(len(p), dtype=np.bool_)
@@ -73,7 +73,7 @@ def test_mutation_changes_every_row_and_stays_in_the_domain() -> None:
     changed = children.choices != parents.choices
     assert changed.any(axis=1).all()
     assert 1.3 < changed.sum(axis=1).mean() < 1.7
-    assert (children.choices >= 0).all() and (children.choices < ops.sizes(space.arms[0])).all()
+    assert (children.choices >= 0).all() and (children.choices < ops.sizes(space.config_spaces[0])).all()
     assert not changed[:, 5].any()  # a parameter of one value
     steps = np.abs(children.choices - parents.choices)[:, 0]
     assert (steps == 1).sum() > (steps == 2).sum() > (steps == 5).sum() > 0
@@ -120,7 +120,7 @@ def test_the_set_of_seen_candidates() -> None:
 def test_groups_keep_positions() -> None:
     space = ToySpace()
     mixed = [Candidate(1, (3, 0)), Candidate(0, (1, 1, 1, 1, 0, 0)), Candidate(1, (4, 2))]
-    groups = {p.arm: (rows.tolist(), p.choices.tolist()) for rows, p in ops.group(space, mixed)}
+    groups = {p.sketch: (rows.tolist(), p.choices.tolist()) for rows, p in ops.group(space, mixed)}
     assert groups == {0: ([1], [[1, 1, 1, 1, 0, 0]]), 1: ([0, 2], [[3, 0], [4, 2]])}
 
 
@@ -131,10 +131,10 @@ def test_shares_add_up_and_leave_none_out() -> None:
 
 
 class Wide:
-    """A space of one arm of many parameters, in which hardly any row is valid. It counts the rows that it is asked about."""
+    """A space of one sketch of many parameters, in which hardly any row is valid. It counts the rows that it is asked about."""
 
     def __init__(self, parameters: int) -> None:
-        self.arms = (arm_of([8] * parameters),)
+        self.config_spaces = (config_space_of([8] * parameters),)
         self.rows = 0
 
     def valid(self, population: Population) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -143,7 +143,7 @@ class Wide:
         return (population.choices[:, :4] == 0).all(axis=1)
 
 
-def test_of_arms_with_many_parameters_fewer_rows_are_drawn() -> None:
+def test_of_sketches_with_many_parameters_fewer_rows_are_drawn() -> None:
     narrow, wide = Wide(ops.WIDE), Wide(4 * ops.WIDE)
     found = [len(ops.sample(space, np.random.default_rng(0), 0, 1000)) for space in (narrow, wide)]  # type: ignore[arg-type]
     assert found[0] == 1000
@@ -151,6 +151,6 @@ def test_of_arms_with_many_parameters_fewer_rows_are_drawn() -> None:
     assert wide.rows <= ops.MAX_DRAWS / 4 + ops.CHUNK
 
 
-def test_an_arm_of_more_configs_than_floats_count_has_its_share() -> None:
+def test_a_sketch_of_more_configs_than_floats_count_has_its_share() -> None:
     space = Wide(2000)
     assert ops.shares(space, 100) == [100]  # type: ignore[arg-type]

@@ -67,7 +67,8 @@ def identity(program: Program, accuracy: Accuracy, threads: int = 1) -> TaskIden
 def remember(path: Path, program: Program, accuracy: Accuracy, sketch: Sketch, seconds: float) -> None:
     """A record of some valid config of a sketch."""
     task, owner = Task.of(program, HOST, 1, accuracy), identity(program, accuracy)
-    config = {t.name: p.values[0] for t, p in zip(sketch.tunables, sketch.arm(task.body, HOST).parameters, strict=True)}
+    parameters = sketch.config_space(task.body, HOST).parameters
+    config = {t.name: p.values[0] for t, p in zip(sketch.tunables, parameters, strict=True)}
     with Database(path) as database:
         database.add_task(owner)
         database.add_machine(Machine("m", "a machine"))

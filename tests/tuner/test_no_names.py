@@ -65,7 +65,7 @@ def space_and_score(program: Program) -> tuple[int, float]:
     target = parse_target("x86:avx512;cores=2")
     space = TaskSpace(Task.of(program, target, 2), default_ceilings(target, 2))
     pool = draft(space, np.random.default_rng(0), QUICK.draft)
-    return sum(arm.size for arm in space.arms), float(pool.prior.min())
+    return sum(config_space.size for config_space in space.config_spaces), float(pool.prior.min())
 
 
 @pytest.fixture(scope="module")

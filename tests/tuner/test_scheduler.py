@@ -16,8 +16,8 @@ from rich.console import Console
 from contracts.spaces import ToySpace
 from tilesmith.common.errors import ArgumentError, SearchFailed
 from tilesmith.measure.result import Failure, Job, Measurement, Status
-from tilesmith.schedules.space import Arm, Candidate, Population, Value, config
-from tilesmith.schedules.space_ops import enumerate_arm
+from tilesmith.schedules.space import Candidate, ConfigSpace, Population, Value, config
+from tilesmith.schedules.space_ops import enumerate_configs
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tensor.ops import matmul
 from tilesmith.tuner.budget import Budget
@@ -42,25 +42,25 @@ CEILINGS = Ceilings({}, ((1, 1.0),), 1)
 class NamedToy(ToySpace):
     """A toy whose candidates can be written down."""
 
-    def sketch_text(self, arm: int) -> str:
-        return f"sketch {self.arms[arm].name}\n"
+    def sketch_text(self, number: int) -> str:
+        return f"sketch {self.config_spaces[number].name}\n"
 
     def config(self, candidate: Candidate) -> dict[str, Value]:
-        return config(self.arms[candidate.arm], candidate.choices)
+        return config(self.config_spaces[candidate.sketch], candidate.choices)
 
 
 class WithNest(NamedToy):
-    """A toy with an unscheduled nest as its last arm."""
+    """A toy with an unscheduled nest as its last sketch."""
 
     @property
-    def arms(self) -> Sequence[Arm]:
-        return (*super().arms, Arm("nest", "nest", ()))
+    def config_spaces(self) -> Sequence[ConfigSpace]:
+        return (*super().config_spaces, ConfigSpace("nest", "nest", ()))
 
-    def sketch_text(self, arm: int) -> str:
-        return super().sketch_text(arm) if self.arms[arm].parameters else ""
+    def sketch_text(self, number: int) -> str:
+        return super().sketch_text(number) if self.config_spaces[number].parameters else ""
 
     def prior(self, p: Population) -> NDArray[np.float64] | None:
-        return super().prior(p) if p.arm < 2 else np.full(len(p), 1e-2)
+        return super().prior(p) if p.sketch < 2 else np.full(len(p), 1e-2)
 
 
 SPACE = NamedToy()
@@ -87,9 +87,9 @@ class ToyRunner:
         return [(job.number, self._answer(job)) for job in jobs]
 
     def _answer(self, job: Job) -> Measurement:
-        arm = next(n for n in range(len(SPACE.arms)) if SPACE.sketch_text(n) == job.sketch)
-        places = tuple(p.values.index(job.config[p.name]) for p in SPACE.arms[arm].parameters)
-        found = SPACE.measure(Candidate(arm, places))
+        sketch = next(n for n in range(len(SPACE.config_spaces)) if SPACE.sketch_text(n) == job.sketch)
+        places = tuple(p.values.index(job.config[p.name]) for p in SPACE.config_spaces[sketch].parameters)
+        found = SPACE.measure(Candidate(sketch, places))
         return replace(found, times=tuple(t * self.scale[job.program] for t in found.times), builder="toy")
 
     def confirm(self, jobs: Sequence[Job]) -> Sequence[tuple[int, Measurement]]:
@@ -195,7 +195,7 @@ def test_the_unscheduled_nest_is_tried_only_where_nothing_runs(tmp_path: Path, r
         """A strategy that never thinks of the nest."""
 
         def __init__(self) -> None:
-            self._some = iter(candidates(next(enumerate_arm(space, 0))))
+            self._some = iter(candidates(next(enumerate_configs(space, 0))))
 
         def ask(self, count: int) -> list[Candidate]:
             return [one for _, one in zip(range(count), self._some, strict=False)]

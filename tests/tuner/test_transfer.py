@@ -58,7 +58,7 @@ class Played:
         if not job.sketch:
             return Measurement(Status.OK, (1.0,))
         space = TaskSpace(Task.of(parse(job.program), TARGET, 1), CEILINGS, (parse_sketch(job.sketch),))
-        places = tuple(p.values.index(job.config[p.name]) for p in space.arms[0].parameters)
+        places = tuple(p.values.index(job.config[p.name]) for p in space.config_spaces[0].parameters)
         seconds = float(space.prior(population(0, [Candidate(0, places)], len(places)))[0])
         return Measurement(Status.OK, (seconds * (1.0 + len(job.sketch) % 7 / 7),))
 
@@ -101,23 +101,23 @@ def test_the_best_of_nearby_shapes_become_valid_candidates_of_this_one(db: Path)
     problem, found = known(matmul(61, 67, 71), db)
     assert 1 <= len(found.seeds) <= SETTINGS.seeds and len(set(found.seeds)) == len(found.seeds)
     for seed in found.seeds:
-        rows = population(seed.arm, [seed], len(seed.choices))
-        assert problem.space.valid(rows)[0] and problem.space.sketch_text(seed.arm)
+        rows = population(seed.sketch, [seed], len(seed.choices))
+        assert problem.space.valid(rows)[0] and problem.space.sketch_text(seed.sketch)
 
 
 def test_samples_of_the_family_and_of_others_look_like_this_tasks_own(db: Path) -> None:
     problem, found = known(matmul(61, 67, 71), db)
     assert len(found.samples) == 3
-    own = described(problem.space, population(1, [Candidate(1, problem.space.arms[1].default)], len(
-        problem.space.arms[1].parameters)))  # fmt: skip
+    own = described(problem.space, population(1, [Candidate(1, problem.space.config_spaces[1].default)], len(
+        problem.space.config_spaces[1].parameters)))  # fmt: skip
     for number, samples in enumerate(found.samples, 1):
         assert samples.features.shape == (len(samples), own.shape[1]) and 8 <= len(samples) <= 13
         assert set(samples.task) == {number} and np.isfinite(samples.prior).all()
     family, other = found.samples[0], found.samples[2]
-    arms = len(problem.space.arms)
-    assert (family.features[:, -arms:].sum(axis=1) == 1).all(), "its structures are this task's structures"
-    assert (other.features[:, -arms:].sum(axis=1) <= 1).all()
-    assert np.isfinite(other.features[:, : -arms - 1]).any()
+    sketches = len(problem.space.config_spaces)
+    assert (family.features[:, -sketches:].sum(axis=1) == 1).all(), "its structures are this task's structures"
+    assert (other.features[:, -sketches:].sum(axis=1) <= 1).all()
+    assert np.isfinite(other.features[:, : -sketches - 1]).any()
 
 
 def test_shapes_that_are_far_away_and_other_machines_say_nothing(db: Path) -> None:
@@ -130,6 +130,6 @@ def test_seeds_are_measured_first_and_once(db: Path) -> None:
     problem, found = known(matmul(61, 67, 71), db)
     runner = searched(matmul(61, 67, 71), db, 10)
     first = [(job.sketch, dict(job.config)) for job in runner.jobs if job.purpose is Purpose.SEARCH]
-    wanted = [(problem.space.sketch_text(s.arm), dict(problem.space.config(s))) for s in found.seeds]
+    wanted = [(problem.space.sketch_text(s.sketch), dict(problem.space.config(s))) for s in found.seeds]
     assert all(seed in first[: len(wanted) + 1] for seed in wanted)
     assert len(first) == len({(sketch, tuple(config.items())) for sketch, config in first}) == 10

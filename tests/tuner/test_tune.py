@@ -36,11 +36,11 @@ TABLE = Path(__file__).parents[1] / "data" / "replay" / "convolution-A100.json.g
 
 
 class NamedReplay(ReplaySpace):
-    def sketch_text(self, arm: int) -> str:
-        return f"sketch {self.arms[arm].name}\n"
+    def sketch_text(self, number: int) -> str:
+        return f"sketch {self.config_spaces[number].name}\n"
 
     def config(self, candidate: Candidate) -> dict[str, Value]:
-        return config(self.arms[candidate.arm], candidate.choices)
+        return config(self.config_spaces[candidate.sketch], candidate.choices)
 
 
 SPACE = NamedReplay(TABLE)

@@ -28,7 +28,7 @@ def moved_config(task: Task, sketch: Sketch, config: Mapping[str, Value]) -> tup
     """
     try:
         space = TaskSpace(task, known_ceilings(task.target, task.threads), (sketch,))
-        places = [_by_nearness(parameter, config[parameter.name]) for parameter in space.arms[0].parameters]
+        places = [_by_nearness(parameter, config[parameter.name]) for parameter in space.config_spaces[0].parameters]
         draws = np.random.default_rng(SEED).geometric(0.7, (MOVES, len(places))) - 1
         draws[0] = 0
         steps = np.unique(np.minimum(draws, [len(place) - 1 for place in places]), axis=0).astype(np.int64)

@@ -188,7 +188,7 @@ class AnalyticModel:
     def _best_of(self, sketches: Sequence[Sketch]) -> list[tuple[float, Sketch, dict[str, Value]]]:
         space = TaskSpace(self._task, self._ceilings, sketches)
         found = best_choices(space, np.random.default_rng(DRAFT_SEED), UNTUNED)
-        return [(seconds, space.sketches[best.arm], space.config(best)) for seconds, best in found]
+        return [(seconds, space.sketches[best.sketch], space.config(best)) for seconds, best in found]
 
     def _predicted(self, pick: Pick) -> float:
         task = self._task

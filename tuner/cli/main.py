@@ -18,12 +18,14 @@ from ...tensor.accuracy import accuracy_named
 from ...tensor.text.canonical import program_key
 from ..inputs import read_inputs
 from ..records.claims import understood
-from ..records.data import Record, TaskIdentity
+from ..records.data import TaskIdentity
 from ..records.database import Database, rank
 from ..terminal import guarded_output, make_console
 from .cluster import cluster
 from .export import compile_library
 from .input_specs import read_inputs_given
+from .inspect import diff, inspect
+from .known import known_record
 from .log import log
 from .quantize import quantize_model
 from .what import What, load_function, read_what, read_whats
@@ -35,6 +37,8 @@ app = typer.Typer(
 
 app.command("compile", short_help="Writes WHAT as a C library with a header.")(compile_library)
 app.command("quantize", short_help="Saves the model WHAT in fewer bits.")(quantize_model)
+app.command("inspect", short_help="Prints WHAT at a stage of its way to machine code.")(inspect)
+app.command("diff", short_help="Prints how two records differ at a stage.")(diff)
 app.add_typer(log, name="log")
 app.add_typer(cluster, name="cluster")
 
@@ -233,10 +237,10 @@ def explain(
     record = int(what)
     with _open(db) as database:
         if code:
-            print(printable(code_text(database, *_record(database, record))))
+            print(printable(code_text(database, *known_record(database, record))))
             return
         tell = compile_table if compile_time else explanation
-        make_console().print(tell(database, *_record(database, record)))
+        make_console().print(tell(database, *known_record(database, record)))
 
 
 @app.command(short_help="Builds, checks and times one record again.")
@@ -250,7 +254,7 @@ def replay(
     from .explain import replayed
 
     with _open(db) as database:
-        outcome = replayed(database, *_record(database, record), seed)
+        outcome = replayed(database, *known_record(database, record), seed)
     make_console().print(outcome.text)
     if not outcome.agrees:
         sys.exit(1)
@@ -320,16 +324,6 @@ def _tasks(database: Database, what: str | None, found: What | None, words: str)
             advice="`tune show` lists all tasks" if found is None else f"tune run {words}",
         )
     return tasks
-
-
-def _record(database: Database, number: int) -> tuple[Record, TaskIdentity]:
-    record = database.record(number)
-    task = database.task(record.trial.task) if record else None
-    if record is None or task is None or not understood([task]):
-        raise NoRecordError(
-            f"there is no record {number}", found=str(database.path), advice="`tune show WHAT` lists them"
-        )
-    return record, task
 
 
 def read_weights(text: str) -> list[float]:

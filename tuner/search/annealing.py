@@ -73,7 +73,7 @@ class Annealing:
                 return start
         if chain.candidate is not None:
             here = population(
-                chain.candidate.arm, [chain.candidate] * self._settings.tries, len(chain.candidate.choices)
+                chain.candidate.sketch, [chain.candidate] * self._settings.tries, len(chain.candidate.choices)
             )
             moves = mutate(self._space, self._rng, here, self._settings.genes)
             new = self._history.propose(candidates(take(moves, self._space.valid(moves))), 1)

@@ -19,10 +19,10 @@ Scored = tuple[Population, Vector]
 def draft(space: Space, rng: np.random.Generator, settings: Draft) -> CandidatePool:
     """About `settings.keep` candidates: the best by the prior of `settings.population` samples and their descendants.
 
-    Arms whose best is close to the best of all share the places evenly. The prior tells good from bad, but many
+    Sketches whose best is close to the best of all share the places evenly. The prior tells good from bad, but many
     structures are good: of these it must not choose one alone.
     """
-    best = _best_of_arms(space, rng, settings)
+    best = _best_of_sketches(space, rng, settings)
     close = _close(best, settings.slack)
     quota = settings.keep // max(sum(close), 1)
     places = [max(quota, settings.least) if c else settings.least for c in close]
@@ -31,19 +31,21 @@ def draft(space: Space, rng: np.random.Generator, settings: Draft) -> CandidateP
 
 
 def best_choices(space: Space, rng: np.random.Generator, settings: Draft) -> list[tuple[float, Candidate]]:
-    """The best candidate of each arm by the prior alone, with its prior; the best of all comes first."""
-    best = [(population, prior) for population, prior in _best_of_arms(space, rng, settings) if len(prior)]
+    """The best candidate of each sketch by the prior alone, with its prior; the best of all comes first."""
+    best = [(population, prior) for population, prior in _best_of_sketches(space, rng, settings) if len(prior)]
     found = [(float(prior[0]), population.candidate(0)) for population, prior in best]
     return sorted(found, key=lambda one: one[0])
 
 
-def _best_of_arms(space: Space, rng: np.random.Generator, settings: Draft) -> list[Scored]:
-    """Returns the best of each arm that were met, best first."""
+def _best_of_sketches(space: Space, rng: np.random.Generator, settings: Draft) -> list[Scored]:
+    """Returns the best of each sketch that were met, best first."""
     given = defaults(space)
     best = []
-    for arm, count in enumerate(shares(space, settings.population)):
-        first = population(arm, (c for c in given if c.arm == arm), len(space.arms[arm].parameters))
-        seen = unique(space, concatenate([first, sample(space, rng, arm, max(count, settings.least))]))
+    for sketch, count in enumerate(shares(space, settings.population)):
+        first = population(
+            sketch, (c for c in given if c.sketch == sketch), len(space.config_spaces[sketch].parameters)
+        )
+        seen = unique(space, concatenate([first, sample(space, rng, sketch, max(count, settings.least))]))
         best.append(_least(seen, prior_of(space, seen), settings.keep))
     for _ in range(settings.generations):
         close = _close(best, settings.slack)
@@ -54,7 +56,7 @@ def _best_of_arms(space: Space, rng: np.random.Generator, settings: Draft) -> li
 
 def drawn(space: Space, rng: np.random.Generator, settings: Draft) -> CandidatePool:
     """Draws as many candidates as a draft keeps, at random: what a draft is compared with."""
-    parts = [sample(space, rng, arm, count) for arm, count in enumerate(shares(space, settings.keep)) if count]
+    parts = [sample(space, rng, sketch, count) for sketch, count in enumerate(shares(space, settings.keep)) if count]
     return pool_of(space, [part for part in parts if len(part)])
 
 
@@ -68,18 +70,18 @@ def _least(population: Population, prior: Vector, count: int) -> Scored:
 
 
 def _close(best: list[Scored], slack: float) -> list[bool]:
-    """Says which arms have a candidate that the prior puts within `slack` times the best of all."""
+    """Says which sketches have a candidate that the prior puts within `slack` times the best of all."""
     least = [float(prior[0]) if len(prior) else np.inf for _, prior in best]
     return [one <= slack * min(least) and one < np.inf for one in least]
 
 
 def _descend(space: Space, rng: np.random.Generator, best: Scored, count: int, settings: Draft) -> Scored:
-    """One generation: `count` children of an arm's best, and the best of all."""
+    """One generation: `count` children of a sketch's best, and the best of all."""
     parents, prior = best
     chosen = take(parents, rng.integers(min(settings.parents, len(parents)), size=count))
     children = mutate(space, rng, chosen, genes=settings.genes)
     children = take(children, space.valid(children))
     everyone = concatenate([parents, children])
     times = np.concatenate([prior, prior_of(space, children)])
-    first = np.unique(codes(space.arms[parents.arm], everyone.choices), return_index=True)[1]
+    first = np.unique(codes(space.config_spaces[parents.sketch], everyone.choices), return_index=True)[1]
     return _least(take(everyone, first), times[first], settings.keep)

@@ -3,7 +3,7 @@
 A number counts half by its logarithm (tile sizes double), half by its position in the domain, and apart from that by its
 largest odd divisor: what is no power of two fits badly into widths, banks and extents that are. An option gets one column for
 each value. Trees are also shown which sizes are equal and which divide another: remainders cost work, and hardware likes what
-fits. Every arm has columns of its own, in the middle of their range for the candidates of other arms.
+fits. Every sketch has columns of its own, in the middle of their range for the candidates of other sketches.
 """
 
 from __future__ import annotations
@@ -19,54 +19,56 @@ from ...schedules.space import Parameter, Population, Space, Value
 class Encoding:
     """`points` for distances (each column within 0 and 1), `features` for trees (more columns, any scale).
 
-    `paired`: how many parameters of an arm show trees the sums and differences of their logarithms, and
+    `paired`: how many parameters of a sketch show trees the sums and differences of their logarithms, and
         which of them are equal or divide each other.
     """
 
     def __init__(self, space: Space, paired: int) -> None:
         self._space = space
-        self._tables = [[_table(p) for p in arm.parameters if len(p.values) > 1] for arm in space.arms]
-        self._open = [[i for i, p in enumerate(arm.parameters) if len(p.values) > 1] for arm in space.arms]
-        self._logs = [[_log_table(p) for p in arm.parameters] for arm in space.arms]
+        of_sketch = [config_space.parameters for config_space in space.config_spaces]
+        self._tables = [[_table(p) for p in parameters if len(p.values) > 1] for parameters in of_sketch]
+        self._open = [[i for i, p in enumerate(parameters) if len(p.values) > 1] for parameters in of_sketch]
+        self._logs = [[_log_table(p) for p in parameters] for parameters in of_sketch]
         self._paired = [
-            [i for i, p in enumerate(arm.parameters) if p.ordered and len(p.values) > 2][:paired] for arm in space.arms
+            [i for i, p in enumerate(parameters) if p.ordered and len(p.values) > 2][:paired]
+            for parameters in of_sketch
         ]
         self._relations = [
             [
                 (a, b, table)
                 for a, b in combinations(paired, 2)
-                for table in _relations(*(arm.parameters[i] for i in (a, b)))
+                for table in _relations(*(parameters[i] for i in (a, b)))
             ]
-            for arm, paired in zip(space.arms, self._paired, strict=True)
+            for parameters, paired in zip(of_sketch, self._paired, strict=True)
         ]
-        self._arms = len(space.arms)
+        self._sketches = len(space.config_spaces)
 
     @property
     def dimensions(self) -> int:
         """The number of columns of `points`."""
         own = sum(int(table.shape[1]) for tables in self._tables for table in tables)
-        return max(own + (self._arms if self._arms > 1 else 0), 1)
+        return max(own + (self._sketches if self._sketches > 1 else 0), 1)
 
     def points(self, population: Population) -> NDArray[np.float64]:
         """float64[n, dimensions], every entry between 0 and 1."""
         count = len(population)
         columns = []
-        for arm, (tables, places) in enumerate(zip(self._tables, self._open, strict=True)):
+        for sketch, (tables, places) in enumerate(zip(self._tables, self._open, strict=True)):
             for table, place in zip(tables, places, strict=True):
                 here = (
                     table[population.choices[:, place]]
-                    if arm == population.arm
+                    if sketch == population.sketch
                     else np.full((count, table.shape[1]), 0.5)
                 )
                 columns.append(here)
-            if self._arms > 1:
-                columns.append(np.full((count, 1), float(arm == population.arm)))
+            if self._sketches > 1:
+                columns.append(np.full((count, 1), float(sketch == population.sketch)))
         return np.concatenate(columns, axis=1) if columns else np.zeros((count, 1))
 
     def plain(self, population: Population) -> NDArray[np.bool_]:
         """bool[n]: where all sizes are powers of two (of parameters that offer any)."""
         found = np.ones(len(population), dtype=np.bool_)
-        for place, parameter in enumerate(self._space.arms[population.arm].parameters):
+        for place, parameter in enumerate(self._space.config_spaces[population.sketch].parameters):
             fits = np.array([_odd(value) == 1 for value in parameter.values])
             found &= fits[population.choices[:, place]] | ~fits.any()
         return found
@@ -75,14 +77,14 @@ class Encoding:
         """float32[n, f]: the points, and of pairs of sizes the logarithms of products and ratios, and their relations."""
         count = len(population)
         columns = [self.points(population)]
-        for arm, paired in enumerate(self._paired):
-            if arm != population.arm:
-                columns.append(np.zeros((count, len(paired) * (len(paired) - 1) + len(self._relations[arm]))))
+        for sketch, paired in enumerate(self._paired):
+            if sketch != population.sketch:
+                columns.append(np.zeros((count, len(paired) * (len(paired) - 1) + len(self._relations[sketch]))))
                 continue
-            logs = {i: self._logs[arm][i][population.choices[:, i]] for i in paired}
+            logs = {i: self._logs[sketch][i][population.choices[:, i]] for i in paired}
             for a, b in combinations(paired, 2):
                 columns.append(np.stack([logs[a] + logs[b], logs[a] - logs[b]], axis=1))
-            for a, b, table in self._relations[arm]:
+            for a, b, table in self._relations[sketch]:
                 columns.append(table[population.choices[:, a], population.choices[:, b], None])
         return np.concatenate(columns, axis=1).astype(np.float32)
 

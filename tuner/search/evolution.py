@@ -57,7 +57,7 @@ class Evolution:
         out: list[Candidate] = []
         for _ in range(settings.rounds):
             mother = leaders[min(int(self._rng.exponential(settings.parents / settings.favour)), len(leaders) - 1)]
-            mates = [c for c in leaders if c.arm == mother.arm]
+            mates = [c for c in leaders if c.sketch == mother.sketch]
             brood = self._brood(mother, mates, count * settings.brood)
             out += self._history.propose(candidates(brood), max(1, min(2, count - len(out))))
             if len(out) >= count:
@@ -66,8 +66,8 @@ class Evolution:
 
     def _brood(self, mother: Candidate, mates: list[Candidate], size: int) -> Population:
         parameters = len(mother.choices)
-        mothers = population(mother.arm, [mother] * size, parameters)
-        fathers = take(population(mother.arm, mates, parameters), self._rng.integers(len(mates), size=size))
+        mothers = population(mother.sketch, [mother] * size, parameters)
+        fathers = take(population(mother.sketch, mates, parameters), self._rng.integers(len(mates), size=size))
         crossed = crossover(self._rng, mothers, fathers)
         genes = self._settings.genes
         brood = concatenate([mutate(self._space, self._rng, some, genes) for some in (crossed, mothers)])

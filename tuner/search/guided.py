@@ -16,8 +16,8 @@ from .surrogate import Surrogate
 
 def has_prior(space: Space) -> bool:
     """Says whether the space can tell anything without measurements."""
-    arm = space.arms[0]
-    return space.prior(population(0, [Candidate(0, arm.default)], len(arm.parameters))) is not None
+    config_space = space.config_spaces[0]
+    return space.prior(population(0, [Candidate(0, config_space.default)], len(config_space.parameters))) is not None
 
 
 class Guided:

@@ -12,19 +12,21 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 from numpy.random import Generator
 
-from ...schedules.space import Arm, Population, Space
+from ...schedules.space import ConfigSpace, Population, Space
 from ...schedules.space_ops import take, unique
 from .pool import Vector
 
-Option = tuple[int, int]  # which parameter of its arm, and which of its values
+Option = tuple[int, int]  # which parameter of its sketch, and which of its values
 
 
-def missing(arm: Arm, tried: Iterable[Sequence[int]], most: int, times: int) -> list[Option]:
+def missing(config_space: ConfigSpace, tried: Iterable[Sequence[int]], most: int, times: int) -> list[Option]:
     """Options that fewer than `times` of these choices have, of parameters with up to `most` values."""
-    known = [Counter(values) for values in zip(*tried, strict=True)] or [Counter[int]() for _ in arm.parameters]
+    known = [Counter(values) for values in zip(*tried, strict=True)] or [
+        Counter[int]() for _ in config_space.parameters
+    ]
     return [
         (place, option)
-        for place, parameter in enumerate(arm.parameters)
+        for place, parameter in enumerate(config_space.parameters)
         if len(parameter.values) <= most
         for option in range(len(parameter.values))
         if known[place][option] < times
@@ -37,14 +39,14 @@ def mixed(
     """Makes up to `count` valid candidates with the sizes of these parents, and with one of these options at least. What a
     parameter of up to `most` values has is the parent's or drawn, with equal chance."""
     choices = parents.choices[rng.integers(len(parents), size=count)]
-    for place, parameter in enumerate(space.arms[parents.arm].parameters):
+    for place, parameter in enumerate(space.config_spaces[parents.sketch].parameters):
         if 1 < len(parameter.values) <= most:
             drawn = rng.integers(len(parameter.values), size=count)
             choices[:, place] = np.where(rng.random(count) < 0.5, drawn, choices[:, place])
     wanted = np.zeros(count, dtype=np.bool_)
     for place, option in options:
         wanted |= choices[:, place] == option
-    members = unique(space, Population(parents.arm, choices[wanted]))
+    members = unique(space, Population(parents.sketch, choices[wanted]))
     return take(members, space.valid(members))
 
 

@@ -1,4 +1,4 @@
-"""Candidates of all arms with what a model needs to know of them, and choosing different ones among the good ones."""
+"""Candidates of all sketches with what a model needs to know of them, and choosing different ones among the good ones."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class CandidatePool:
         return len(self.prior)
 
     @property
-    def arms(self) -> NDArray[np.int64]:
-        """int64[n]: the arm of each row."""
-        return np.repeat([p.arm for p in self.parts], [len(p) for p in self.parts]).astype(np.int64)
+    def sketches(self) -> NDArray[np.int64]:
+        """int64[n]: the sketch of each row."""
+        return np.repeat([p.sketch for p in self.parts], [len(p) for p in self.parts]).astype(np.int64)
 
     def candidate(self, row: int) -> Candidate:
         """One row as a candidate."""
@@ -54,24 +54,25 @@ class CandidatePool:
 
 
 def pool_of(space: Space, populations: Sequence[Population]) -> CandidatePool:
-    """A pool of all rows; populations of the same arm are joined. Where the space has no prior it is NaN."""
-    arms = sorted({p.arm for p in populations})
-    parts = [concatenate([p for p in populations if p.arm == arm]) for arm in arms]
+    """A pool of all rows; populations of the same sketch are joined. Where the space has no prior it is NaN."""
+    sketches = sorted({p.sketch for p in populations})
+    parts = [concatenate([p for p in populations if p.sketch == sketch]) for sketch in sketches]
     return joined([CandidatePool((p,), described(space, p), prior_of(space, p)) for p in parts if len(p)])
 
 
 def described(space: Space, population: Population, like: Space | None = None) -> NDArray[np.float32]:
-    """float32[n, f + p + a]: the space's features, the raw parameters by name, and which arm it is.
+    """float32[n, f + p + s]: the space's features, the raw parameters by name, and which sketch it is.
 
     Features carry over between shapes and tasks; what they miss (a tile height that the compiler happens to like, a
-    structure that is slow for a reason nobody modelled) can be learned from the raw numbers. Parameters that an arm does
-    not have are NaN. `like`: the space whose parameters and arms (by key) have the columns, if not its own.
+    structure that is slow for a reason nobody modelled) can be learned from the raw numbers. Parameters that a sketch does
+    not have are NaN. `like`: the space whose parameters and sketches (by key) have the columns, if not its own.
     """
     model = like or space
-    names = list(dict.fromkeys(p.name for arm in model.arms for p in arm.parameters if len(p.values) > 1))
-    here = space.arms[population.arm]
-    columns = np.full((len(population), len(names) + len(model.arms)), np.nan, dtype=np.float32)
-    columns[:, len(names) :] = [arm.key == here.key for arm in model.arms]
+    everything = [p for config_space in model.config_spaces for p in config_space.parameters]
+    names = list(dict.fromkeys(p.name for p in everything if len(p.values) > 1))
+    here = space.config_spaces[population.sketch]
+    columns = np.full((len(population), len(names) + len(model.config_spaces)), np.nan, dtype=np.float32)
+    columns[:, len(names) :] = [config_space.key == here.key for config_space in model.config_spaces]
     for index, parameter in enumerate(here.parameters):
         if parameter.name in names:
             columns[:, names.index(parameter.name)] = _table(parameter)[population.choices[:, index]]

@@ -104,8 +104,8 @@ class PriorGuided:
         return self._next(self._draft)
 
     def _first(self, pool: CandidatePool) -> list[Candidate]:
-        """The best of the draft, spread out; each arm that the prior does not rule out is among them, and at the end what the
-        prior may be wrong about."""
+        """The best of the draft, spread out; each sketch that the prior does not rule out is among them, and at the end what
+        the prior may be wrong about."""
         settings = self._effort.draft
         fresh = self._fresh(pool)
         if not len(fresh):
@@ -115,13 +115,13 @@ class PriorGuided:
         if self._learner.ready:  # trained on other tasks
             fresh = replace(fresh, prior=np.exp(self._learner.score(fresh)))
         fine = fresh.rows(np.flatnonzero(fresh.prior <= settings.slack * fresh.prior.min()))
-        of_arm = [
-            int(np.flatnonzero(fine.arms == arm)[np.argmin(fine.prior[fine.arms == arm])])
-            for arm in np.unique(fine.arms)
+        of_sketch = [
+            int(np.flatnonzero(fine.sketches == sketch)[np.argmin(fine.prior[fine.sketches == sketch])])
+            for sketch in np.unique(fine.sketches)
         ]
         spread = self._apart(fine, fine.prior, settings.first)
-        first_of_arms = sorted(of_arm, key=lambda r: fine.prior[r])[: int(settings.first * settings.arms)]
-        rows = dict.fromkeys([spread[0], *first_of_arms, *spread])
+        first_of_sketches = sorted(of_sketch, key=lambda r: fine.prior[r])[: int(settings.first * settings.sketches)]
+        rows = dict.fromkeys([spread[0], *first_of_sketches, *spread])
         first = [fine.candidate(row) for row in rows][: settings.first]
         doubted = [] if self._learner.ready else self._doubted(fine, first)
         return first[: settings.first - len(doubted)] + doubted
@@ -129,10 +129,10 @@ class PriorGuided:
     def _doubted(self, pool: CandidatePool, first: Sequence[Candidate]) -> list[Candidate]:
         """Returns what tells whether the prior is right about the options that none of the first trials has."""
         settings, most = self._effort.draft, self._effort.rounds.options
-        arm, ranked = first[0].arm, np.argsort(pool.prior, kind="stable")
-        best = ranked[pool.arms[ranked] == arm][: settings.parents]
-        parents = population(arm, (pool.candidate(int(row)) for row in best), len(first[0].choices))
-        options = missing(self._space.arms[arm], (c.choices for c in first if c.arm == arm), most, 1)
+        sketch, ranked = first[0].sketch, np.argsort(pool.prior, kind="stable")
+        best = ranked[pool.sketches[ranked] == sketch][: settings.parents]
+        parents = population(sketch, (pool.candidate(int(row)) for row in best), len(first[0].choices))
+        options = missing(self._space.config_spaces[sketch], (c.choices for c in first if c.sketch == sketch), most, 1)
         members = mixed(self._space, self._rng, parents, options, settings.variants, most)
         price = self._effort.rounds.hopeless * float(pool.prior.min())
         rows = telling(members, prior_of(self._space, members), options, price, settings.close)
@@ -159,14 +159,14 @@ class PriorGuided:
         return plan + self._explore(hopeful, explored)
 
     def _untried(self, leaders: Sequence[Candidate]) -> list[Candidate]:
-        """Returns what tells the worth of options that hardly a trial of the leader's arm had: no model knows that, and a
+        """Returns what tells the worth of options that hardly a trial of the leader's sketch had: no model knows that, and a
         single trial may have met a bad moment. What they come with has a price, so the cheapest by the model go first."""
         if not leaders:
             return []
-        settings, arm = self._effort.rounds, leaders[0].arm
-        tried = [c.choices for c in self._batches if c.arm == arm]  # or still in flight
-        options = missing(self._space.arms[arm], tried, settings.options, settings.twice)
-        parents = population(arm, (c for c in leaders if c.arm == arm), len(leaders[0].choices))
+        settings, sketch = self._effort.rounds, leaders[0].sketch
+        tried = [c.choices for c in self._batches if c.sketch == sketch]  # or still in flight
+        options = missing(self._space.config_spaces[sketch], tried, settings.options, settings.twice)
+        parents = population(sketch, (c for c in leaders if c.sketch == sketch), len(leaders[0].choices))
         members = mixed(self._space, self._rng, parents, options, self._effort.draft.variants, settings.options)
         fresh = self._fresh(pool_of(self._space, [members]))
         if not len(fresh):
@@ -233,11 +233,13 @@ class PriorGuided:
         return take(brood, self._space.valid(brood))
 
     def _explore(self, pool: CandidatePool, count: int) -> list[Candidate]:
-        """Arms with equal chances, then any candidate of the arm's draft."""
+        """Sketches with equal chances, then any candidate of the sketch's draft."""
         if not len(pool):
             return []
-        arms = pool.arms
-        chosen = [self._rng.choice(np.flatnonzero(arms == self._rng.choice(np.unique(arms)))) for _ in range(count)]
+        sketches = pool.sketches
+        chosen = [
+            self._rng.choice(np.flatnonzero(sketches == self._rng.choice(np.unique(sketches)))) for _ in range(count)
+        ]
         return [pool.candidate(int(row)) for row in chosen]
 
     def _fresh(self, pool: CandidatePool) -> CandidatePool:

@@ -108,7 +108,7 @@ class History:
 
 def candidates(population: Population) -> list[Candidate]:
     """The rows of a population, one by one."""
-    return [Candidate(population.arm, tuple(row)) for row in population.choices.tolist()]
+    return [Candidate(population.sketch, tuple(row)) for row in population.choices.tolist()]
 
 
 STRATEGIES = {

@@ -18,7 +18,17 @@ from threadpoolctl import threadpool_limits
 
 from ...cost_model.learned.gaussian import GaussianProcess, Posterior
 from ...schedules.space import Candidate, Population, Space
-from ...schedules.space_ops import concatenate, enumerate_arm, group, mutate, neighbours, sample, shares, take, unique
+from ...schedules.space_ops import (
+    concatenate,
+    enumerate_configs,
+    group,
+    mutate,
+    neighbours,
+    sample,
+    shares,
+    take,
+    unique,
+)
 from ..effort import NORMAL, Effort
 from .encode import Encoding
 from .random import shuffled
@@ -74,14 +84,16 @@ class Surrogate:
         """Returns what the models choose from: all that is new, or a sample and the leaders' descendants where that is too
         much."""
         settings, limit = self._settings, self._settings.pool
-        if sum(a.size for a in self._space.arms) <= settings.counted * limit:
+        if sum(a.size for a in self._space.config_spaces) <= settings.counted * limit:
             if self._everything is None:
-                arms = range(len(self._space.arms))
-                self._everything = [concatenate(list(enumerate_arm(self._space, arm))) for arm in arms]
+                sketches = range(len(self._space.config_spaces))
+                self._everything = [concatenate(list(enumerate_configs(self._space, sketch))) for sketch in sketches]
             whole = self._fresh(self._everything)
             if sum(len(p) for p in whole) <= limit:
                 return whole
-        drawn = [sample(self._space, self._rng, arm, n) for arm, n in enumerate(shares(self._space, limit // 2)) if n]
+        drawn = [
+            sample(self._space, self._rng, sketch, n) for sketch, n in enumerate(shares(self._space, limit // 2)) if n
+        ]
         for _, parents in group(self._space, [c for c, _ in self._history.leaders(settings.parents)]):
             chosen = take(parents, self._rng.integers(len(parents), size=limit // 2))
             children = unique(self._space, mutate(self._space, self._rng, chosen, genes=settings.genes))
@@ -89,9 +101,11 @@ class Surrogate:
         return self._fresh(drawn)
 
     def _fresh(self, populations: Sequence[Population]) -> list[Population]:
-        """Leaves out what was proposed: one population for each arm, each candidate once."""
-        arms = sorted({p.arm for p in populations})
-        joined = [unique(self._space, concatenate([p for p in populations if p.arm == arm])) for arm in arms]
+        """Leaves out what was proposed: one population for each sketch, each candidate once."""
+        sketches = sorted({p.sketch for p in populations})
+        joined = [
+            unique(self._space, concatenate([p for p in populations if p.sketch == sketch])) for sketch in sketches
+        ]
         fresh = [take(p, self._history.seen.missing(p)) for p in joined]
         return [p for p in fresh if len(p)]
 

@@ -25,8 +25,8 @@ def test_lanes_do_not_read_beyond_what_a_reduction_has_stored() -> None:
     )
     looked_at = 0
     for sketch in derive(program):
-        arm = sketch.arm(program, AVX512)
-        tree = sketch.apply(program, AVX512, {p.name: p.values[p.default] for p in arm.parameters})
+        config_space = sketch.config_space(program, AVX512)
+        tree = sketch.apply(program, AVX512, {p.name: p.values[p.default] for p in config_space.parameters})
         copies = {stage.stage for stage in tree.stages if stage.tiled}
         for statement in (s for nest in loop_ir(tree, AVX512).nests for s in statements(nest.body)):
             if isinstance(statement, Allocate) and statement.buffer.scope in (Scope.STACK, Scope.SCRATCH):

@@ -21,8 +21,8 @@ HOST = parse_target("host")
 def default(program: Program) -> tuple[Task, Sketch, dict[str, Value]]:
     task = Task.of(program, HOST, 2)
     sketch = task.sketches[1]
-    arm = sketch.arm(task.body, HOST)
-    return task, sketch, config(arm, arm.default)
+    config_space = sketch.config_space(task.body, HOST)
+    return task, sketch, config(config_space, config_space.default)
 
 
 @pytest.mark.parametrize(("rows", "threads"), [(1, False), (5, False), (8, False), (1000, True)])

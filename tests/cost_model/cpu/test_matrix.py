@@ -94,14 +94,14 @@ def test_a_slower_clock_of_the_unit_costs_time() -> None:
 def test_one_config_is_as_in_a_population_and_as_recorded() -> None:
     program = products(200, 300, 256)
     sketch = tiles_sketch(program)
-    arm = sketch.arm(program, MATRIX_TARGET)
-    model = SketchModel(sketch.opened(program, MATRIX_TARGET), arm, MATRIX_TARGET, 1, CEILINGS)
+    config_space = sketch.config_space(program, MATRIX_TARGET)
+    model = SketchModel(sketch.opened(program, MATRIX_TARGET), config_space, MATRIX_TARGET, 1, CEILINGS)
     tree, choices, good = drawn(sketch, program, 40, 3, MATRIX_TARGET)
     together, table = predict(tree, MATRIX_TARGET, 1, CEILINGS, 40), features(tree, MATRIX_TARGET, 1, 40)
     np.testing.assert_array_equal(model.seconds(choices), together)
     np.testing.assert_array_equal(model.features(choices), table)
     row = int(np.flatnonzero(good)[0])
-    config = {p.name: p.values[c] for p, c in zip(arm.parameters, choices[row], strict=True)}
+    config = {p.name: p.values[c] for p, c in zip(config_space.parameters, choices[row], strict=True)}
     alone = sketch.apply(program, MATRIX_TARGET, config)
     assert predict(alone, MATRIX_TARGET, 1, CEILINGS, 1)[0] == pytest.approx(together[row], rel=1e-9)
     assert np.isfinite(table).all() and (table[:, SHARE] > 0).all() and (table[:, TILE_LOADS] > 0).all()

@@ -100,9 +100,9 @@ def test_one_candidate_has_the_numbers_that_it_has_in_a_population(name: str) ->
         assert table.shape == (64, len(GPU_FEATURE_NAMES)) == (64, len(set(GPU_FEATURE_NAMES)))
         assert np.isfinite(table).all()
         assert (seconds > 0).all()
-        arm = sketch.arm(body, TARGET)
+        config_space = sketch.config_space(body, TARGET)
         for row in (0, 17, 63):
-            alone = sketch.apply_population(body, TARGET, arm, choices[row : row + 1])
+            alone = sketch.apply_population(body, TARGET, config_space, choices[row : row + 1])
             assert predict(alone, TARGET, 1, CEILINGS, 1)[0] == pytest.approx(seconds[row], rel=1e-6)
 
 

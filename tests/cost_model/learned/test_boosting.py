@@ -9,7 +9,7 @@ from tilesmith.tuner.effort import LEARNING
 def drawn(rows: int = 300) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     features = rng.random((rows, 12)).astype(np.float32)
-    features[::7, 3] = np.nan  # parameters that an arm does not have
+    features[::7, 3] = np.nan  # parameters that a sketch does not have
     return features, features[:, 0] * 3 + features[:, 1] ** 2 + rng.normal(size=rows) * 0.4
 
 

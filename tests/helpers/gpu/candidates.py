@@ -43,11 +43,11 @@ def sketches(body: Program, target: Target = EMULATOR) -> tuple[Sketch, ...]:
 
 def drawn(body: Program, sketch: Sketch, target: Target, seed: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """(choices of valid candidates, their predicted seconds)."""
-    arm, generator = sketch.arm(body, target), np.random.default_rng(seed)
-    choices = np.empty((DRAWS if arm.parameters else 1, len(arm.parameters)), dtype=np.int32)
-    for column, parameter in enumerate(arm.parameters):
+    config_space, generator = sketch.config_space(body, target), np.random.default_rng(seed)
+    choices = np.empty((DRAWS if config_space.parameters else 1, len(config_space.parameters)), dtype=np.int32)
+    for column, parameter in enumerate(config_space.parameters):
         choices[:, column] = generator.integers(0, len(parameter.values), len(choices))
-    tree = sketch.apply_population(body, target, arm, choices)
+    tree = sketch.apply_population(body, target, config_space, choices)
     seconds = predict(tree, target, 1, default_ceilings(target, 1), len(choices))
     good = np.flatnonzero(valid(tree, len(choices)))
     return choices[good], seconds[good]
@@ -62,7 +62,7 @@ def picked(body: Program, target: Target) -> tuple[Sketch, Config]:
 def some_configs(body: Program, sketch: Sketch, count: int, seed: int, target: Target = EMULATOR) -> list[Config]:
     """Valid configs of a sketch, at random."""
     choices, _ = drawn(body, sketch, target, seed)
-    return [config(sketch.arm(body, target), row) for row in choices[:count]]
+    return [config(sketch.config_space(body, target), row) for row in choices[:count]]
 
 
 def fault(body: Program, artifact: Artifact, seed: int = 1) -> str:

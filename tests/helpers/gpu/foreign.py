@@ -55,26 +55,26 @@ def _candidates(task: Task, seed: int, most: int) -> Iterator[tuple[Sketch, dict
         yield UNSCHEDULED, {}
     if seed % SELDOM == 1:
         _, pick = best_choices(space, generator, UNTUNED)[0]
-        yield space.sketches[pick.arm], space.config(pick)
+        yield space.sketches[pick.sketch], space.config(pick)
     given, some = defaults(space), False
-    for arm in 1 + generator.permutation(len(space.sketches) - 1):
-        own = population(arm, (c for c in given if c.arm == arm), len(space.arms[arm].parameters))
-        met = concatenate([own, *(_drawn(space, generator, arm, least) for least in (True, False))])
+    for sketch in 1 + generator.permutation(len(space.sketches) - 1):
+        own = population(sketch, (c for c in given if c.sketch == sketch), len(space.config_spaces[sketch].parameters))
+        met = concatenate([own, *(_drawn(space, generator, sketch, least) for least in (True, False))])
         if len(met):
             some = True
             row = int(np.argmin(space.prior(met))) if generator.integers(2) else int(generator.integers(len(met)))
-            yield space.sketches[arm], space.config(met.candidate(row))
+            yield space.sketches[sketch], space.config(met.candidate(row))
             most -= 1
         if most == 0:
             break
     assert some, "no sketch has a candidate"
 
 
-def _drawn(space: TaskSpace, generator: np.random.Generator, arm: int, least: bool) -> Population:
+def _drawn(space: TaskSpace, generator: np.random.Generator, sketch: int, least: bool) -> Population:
     """Some valid candidates of a sketch; of two drawn values the smaller if `least`, since many large ones are too much."""
-    sizes = [len(parameter.values) for parameter in space.arms[arm].parameters]
+    sizes = [len(parameter.values) for parameter in space.config_spaces[sketch].parameters]
     choices = generator.integers(0, sizes, size=(2, DRAWN, len(sizes)))
-    rows = Population(int(arm), (choices.min(axis=0) if least else choices[0]).astype(np.int32))
+    rows = Population(int(sketch), (choices.min(axis=0) if least else choices[0]).astype(np.int32))
     return take(rows, np.flatnonzero(space.valid(rows))[:KEPT])
 
 

@@ -18,9 +18,9 @@ def drawn(program: Program, target: Target, random: Random, count: int) -> LoopP
     """A random valid candidate of a program, the first of `count` draws for a sketch."""
     for _ in range(20):
         sketch = random_sketch(program, random, lines=True)
-        arm = sketch.arm(program, target)
-        choices = draw_choices(arm, random, count)
-        good = np.flatnonzero(valid(sketch.apply_population(program, target, arm, choices), count))
+        config_space = sketch.config_space(program, target)
+        choices = draw_choices(config_space, random, count)
+        good = np.flatnonzero(valid(sketch.apply_population(program, target, config_space, choices), count))
         if len(good):
-            return loop_ir(sketch.apply(program, target, config(arm, choices[good[0]])), target)
+            return loop_ir(sketch.apply(program, target, config(config_space, choices[good[0]])), target)
     raise AssertionError("20 random sketches without a valid config")

@@ -24,11 +24,13 @@ def body_of(program: Program) -> Program:
 
 def some_configs(program: Program, sketch: Sketch, count: int, target: Target = HOST) -> list[dict[str, Value]]:
     """Some valid configs of a sketch."""
-    arm = sketch.arm(program, target)
+    config_space = sketch.config_space(program, target)
     generator = np.random.default_rng(3)
-    choices = np.stack([generator.integers(0, len(p.values), 256, dtype=np.int32) for p in arm.parameters], axis=1)
-    good = np.flatnonzero(valid(sketch.apply_population(program, target, arm, choices), len(choices)))
-    return [config(arm, choices[row]) for row in good[:count]]
+    choices = np.stack(
+        [generator.integers(0, len(p.values), 256, dtype=np.int32) for p in config_space.parameters], axis=1
+    )
+    good = np.flatnonzero(valid(sketch.apply_population(program, target, config_space, choices), len(choices)))
+    return [config(config_space, choices[row]) for row in good[:count]]
 
 
 def assert_runs(program: Program, tree: LoopTree, seed: int) -> None:

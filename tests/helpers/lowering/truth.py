@@ -14,7 +14,7 @@ from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules import regions
 from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.sketch import Sketch, valid
-from tilesmith.schedules.space import Arm, Value, config
+from tilesmith.schedules.space import ConfigSpace, Value, config
 from tilesmith.schedules.useful import useful
 from tilesmith.targets.target import Target
 from tilesmith.tensor.oracle.reference import evaluate
@@ -102,13 +102,13 @@ def assert_correct(program: Program, tree: LoopTree, target: Target, inputs: lis
     return run
 
 
-def draw_choices(arm: Arm, random: Random, count: int) -> NDArray[np.int32]:
+def draw_choices(config_space: ConfigSpace, random: Random, count: int) -> NDArray[np.int32]:
     """Positions of values, int32[count, parameters]; small numbers more often, because most large ones are not valid."""
     rows = [
-        [min(random.randrange(len(p.values)), random.randrange(len(p.values))) for p in arm.parameters]
+        [min(random.randrange(len(p.values)), random.randrange(len(p.values))) for p in config_space.parameters]
         for _ in range(count)
     ]
-    return np.array(rows, dtype=np.int32).reshape(count, len(arm.parameters))
+    return np.array(rows, dtype=np.int32).reshape(count, len(config_space.parameters))
 
 
 def check_case(
@@ -119,19 +119,19 @@ def check_case(
     `exact`: the numbers of trips, points and bytes too, not only the results.
     """
     count = 32
-    arm = sketch.arm(program, target)
-    choices = draw_choices(arm, random, count)
-    batched = sketch.apply_population(program, target, arm, choices)
+    config_space = sketch.config_space(program, target)
+    choices = draw_choices(config_space, random, count)
+    batched = sketch.apply_population(program, target, config_space, choices)
     facts = {key: np.broadcast_to(np.asarray(value), (count,)) for key, value in analysed(batched).items()}
     points = sum(value for (kind, _), value in facts.items() if kind == "points")
     good = np.flatnonzero(valid(batched, count) & (points <= largest))
     for row in good[:3]:
-        alone = sketch.apply(program, target, config(arm, choices[row]))
+        alone = sketch.apply(program, target, config(config_space, choices[row]))
         assert analysed(alone) == {key: value[row] for key, value in facts.items()}
     if not len(good):
         return False
     expected = {key: int(value[good[0]]) for key, value in facts.items()} if exact else {}
-    _check_row(program, sketch, target, config(arm, choices[good[0]]), expected)
+    _check_row(program, sketch, target, config(config_space, choices[good[0]]), expected)
     return True
 
 

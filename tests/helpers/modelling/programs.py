@@ -77,12 +77,12 @@ def drawn(
     sketch_: Sketch, body: Program, count: int, seed: int, target: Target = TARGET
 ) -> tuple[LoopTree, NDArray[np.int32], NDArray[np.bool_]]:
     """(tree of a random population, its choices, which of them are valid)."""
-    arm = sketch_.arm(body, target)
+    config_space = sketch_.config_space(body, target)
     rng = np.random.default_rng(seed)
-    choices = np.empty((count, len(arm.parameters)), dtype=np.int32)
-    for column, parameter in enumerate(arm.parameters):
+    choices = np.empty((count, len(config_space.parameters)), dtype=np.int32)
+    for column, parameter in enumerate(config_space.parameters):
         choices[:, column] = rng.integers(0, len(parameter.values), count)
-    tree = sketch_.apply_population(body, target, arm, choices)
+    tree = sketch_.apply_population(body, target, config_space, choices)
     return tree, choices, valid(tree, count)
 
 

@@ -68,7 +68,7 @@ def test_folds_run(name: str) -> None:
 
 
 def _least(program: Program, sketch: Sketch, target: Target) -> dict[str, Value]:
-    return {p.name: p.values[0] for p in sketch.arm(program, target).parameters}
+    return {p.name: p.values[0] for p in sketch.config_space(program, target).parameters}
 
 
 def _configs(program: Program, sketch: Sketch) -> list[dict[str, Value]]:

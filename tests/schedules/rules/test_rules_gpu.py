@@ -44,8 +44,8 @@ def body_of(name: str) -> Program:
 
 
 def default_tree(body: Program, sketch: Sketch) -> LoopTree:
-    arm = sketch.arm(body, TARGET)
-    return sketch.apply(body, TARGET, config(arm, arm.default))
+    config_space = sketch.config_space(body, TARGET)
+    return sketch.apply(body, TARGET, config(config_space, config_space.default))
 
 
 def first(name: str) -> str:

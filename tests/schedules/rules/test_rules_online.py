@@ -48,7 +48,7 @@ def test_blocks_run(name: str) -> None:
         assert found
         for values in found:
             assert_runs(program, sketch.apply(program, HOST, values), number)
-    least = {p.name: p.values[0] for p in sketches[0].arm(program, NARROW).parameters}
+    least = {p.name: p.values[0] for p in sketches[0].config_space(program, NARROW).parameters}
     assert_correct(program, sketches[0].apply(program, NARROW, least), NARROW, exact_inputs(program, 1))
 
 

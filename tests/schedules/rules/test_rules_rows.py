@@ -50,8 +50,8 @@ def test_blocks_of_rows_are_counted_and_run(name: str) -> None:
 def test_no_matrix_between_the_products_is_whole() -> None:
     program = body_of(ops.attention(4, 512, 512, 64))
     sketch = next(s for s in derive(program) if any(key.endswith("by rows") and on for key, on in s.variants))
-    arm = sketch.arm(program, HOST)
-    tree = sketch.apply(program, HOST, config(arm, arm.default))
+    config_space = sketch.config_space(program, HOST)
+    tree = sketch.apply(program, HOST, config(config_space, config_space.default))
     whole = [s.stage for s in tree.stages if s.at is None and s.copies is None]
     assert whole == list(program.outputs)
 

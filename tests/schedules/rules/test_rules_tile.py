@@ -34,8 +34,8 @@ FLAT = {"alone": vector_times_constant, "epilogue": vector_times_constant_with_e
 def test_a_vector_times_a_constant_matrix_reads_it_once_and_in_order(name: str) -> None:
     program = body_of(FLAT[name](4096, 4096))
     (sketch,) = [s for s in derive(program) if "block depth=true" not in s.title][1:]
-    arm = sketch.arm(program, HOST)
-    tree = sketch.apply(program, HOST, config(arm, arm.default))
+    config_space = sketch.config_space(program, HOST)
+    tree = sketch.apply(program, HOST, config(config_space, config_space.default))
     (copy,) = [stage for stage in tree.stages if stage.copies is not None]
     (reader,) = tree.program.consumers[tree.definition(copy.stage).name]
     reads = tree.by_stage[reader.name]
@@ -100,8 +100,9 @@ def test_what_streams_is_read_from_front_to_back_whatever_the_blocks_are() -> No
     """The panel of columns stands still while the depth goes on; the rows are packed once, before everything else."""
     program = body_of(ops.matmul(16, 512, 256, constants=("B",)))
     (packed,) = [s for s in derive(program) if "pack rows=true" in s.title]
-    arm = packed.arm(program, HOST)
-    tree = packed.apply(program, HOST, {**config(arm, arm.default), "t0.column_blocks": 2, "t0.depth_blocks": 4})
+    config_space = packed.config_space(program, HOST)
+    usual = config(config_space, config_space.default)
+    tree = packed.apply(program, HOST, {**usual, "t0.column_blocks": 2, "t0.depth_blocks": 4})
     order = [loop.axis for loop in tree.by_stage["t0"].loops]
     assert order == ["a1", "a0", "a1", "a2", "a0", "a2", "a2", "a0", "a1", "a1"]
     (rows,) = [s for s in tree.stages if s.copies == "x0"]
@@ -112,8 +113,8 @@ def test_what_streams_is_read_from_front_to_back_whatever_the_blocks_are() -> No
 def test_kernels_that_ask_ahead_run(m: int) -> None:
     program = body_of(ops.matmul(m, 263, 251, constants=("B",)))
     (first, *_) = [s for s in derive(program) if any(t.name.endswith(".ahead") for t in s.tunables)]
-    arm = first.arm(program, HOST)
-    usual = config(arm, arm.default)
+    config_space = first.config_space(program, HOST)
+    usual = config(config_space, config_space.default)
     for ahead in (0, 1024, 8192):
         tree = first.apply(program, HOST, {**usual, "t0.ahead": ahead})
         assert_runs(program, tree, ahead)

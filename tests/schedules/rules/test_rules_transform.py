@@ -50,8 +50,8 @@ def test_sums_of_narrow_numbers_are_done_as_they_stand() -> None:
 def test_the_filter_is_transformed_when_the_kernel_is_made() -> None:
     program = body_of(convolution("nchw"))
     (sketch, *_) = [s for s in derive(program) if "winograd" in s.text]
-    arm = sketch.arm(program, HOST)
-    tree = sketch.apply(program, HOST, config(arm, arm.default))
+    config_space = sketch.config_space(program, HOST)
+    tree = sketch.apply(program, HOST, config(config_space, config_space.default))
     prepared = prepared_stages(tree)
     assert sum(tree.by_stage[name].copies is None for name in prepared) == 2  # and its gauge
     assert sum(tree.by_stage[name].copies is not None for name in prepared) == 1
@@ -68,11 +68,11 @@ def test_coefficients_are_written_out_and_zeros_cost_nothing() -> None:
     assert transform_of(program, program.stages[0]) is not None
     assert kept_transforms(program) == {"t0", "x0"}
     (sketch,) = derive(program)[1:]
-    arm = sketch.arm(program, HOST)
-    tree = sketch.apply(program, HOST, config(arm, arm.default))
+    config_space = sketch.config_space(program, HOST)
+    tree = sketch.apply(program, HOST, config(config_space, config_space.default))
     assert_runs(program, tree, 0)
-    arm = sketch.arm(program, AVX512)
-    code = emit(loop_ir(sketch.apply(program, AVX512, config(arm, arm.default)), AVX512), AVX512, 1)
+    config_space = sketch.config_space(program, AVX512)
+    code = emit(loop_ir(sketch.apply(program, AVX512, config(config_space, config_space.default)), AVX512), AVX512, 1)
     body = code[code.index("define internal") if "define internal" in code else 0 :]
     assert body.count("load <16 x float>") == 3
     assert body.count("@llvm.fma.v16f32(") == 3

@@ -57,6 +57,21 @@ PROGRAMS: dict[str, Program] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "y[h: 3, i: 40, d: 16] = sum[j: 40](a[h, i, j] * b[j, d + h * 16])",  # columns of a head
+        "y[h: 3, i: 40, j: 40] = sum[d: 16](c[i, d + h * 16] * k[h, j, d])",  # depth of a head
+    ],
+)
+def test_heads_that_lie_side_by_side_are_no_windows(line: str) -> None:
+    """Each head has operands of its own, so nothing slides: to the rule, it would be an image 16 wide."""
+    program = parse(
+        f"input a: f32[3, 40, 40]\ninput b: f32[40, 48]\ninput c: f32[40, 48]\ninput k: f32[3, 40, 16]\n{line}\nreturn y"
+    )
+    assert window.window_of(program, program.stage("y")) is None
+
+
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_windows_are_counted_and_run(name: str) -> None:
     program = body_of(PROGRAMS[name])
@@ -74,8 +89,8 @@ def orders_of_weights(channels: int) -> dict[str, list[str]]:
     found = {}
     for sketch in derive(program):
         if "windows innermost" in sketch.title:
-            arm = sketch.arm(program, HOST)
-            tree = sketch.apply(program, HOST, config(arm, arm.default))
+            config_space = sketch.config_space(program, HOST)
+            tree = sketch.apply(program, HOST, config(config_space, config_space.default))
             (copy,) = [s for s in tree.stages if s.copies is not None and len(s.loops) == 6]
             found[sketch.title.partition("innermost=")[2].rstrip(")")] = [loop.axis for loop in copy.loops]
     return found
@@ -113,8 +128,8 @@ def test_no_inner_loop_asks_for_the_border(layout: str) -> None:
 def test_a_finished_tile_stays_in_registers_where_it_is_stored_along_its_vectors() -> None:
     program = body_of(PROGRAMS["finished in registers"])
     for sketch in derive(program)[1:]:
-        arm = sketch.arm(program, HOST)
-        tree = sketch.apply(program, HOST, config(arm, arm.default))
+        config_space = sketch.config_space(program, HOST)
+        tree = sketch.apply(program, HOST, config(config_space, config_space.default))
         (anchor,) = [s.stage for s in tree.stages if tree.definition(s.stage).reduction]
         assert plan_of(tree, gpu=False).storage(anchor).scope is Scope.REGISTER
 

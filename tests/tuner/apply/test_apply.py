@@ -311,7 +311,7 @@ def test_a_structure_that_fails_in_a_draft_costs_itself_alone(tmp_path: Path, mo
     best = served(tmp_path / "none.sqlite", program).sketch
 
     def prior(space: TaskSpace, population: Population) -> np.ndarray:
-        if space.sketches[population.arm].title == best:
+        if space.sketches[population.sketch].title == best:
             raise FloatingPointError("planted")
         return real(space, population)
 

@@ -90,8 +90,8 @@ def test_divisors_only_leaves_nothing_over_an_edge() -> None:
     target = parse_target("x86:avx512")
     task = Task.of(ops.matmul(96, 160, 100), target, 1)
     ragged, even = (TaskSpace(task, default_ceilings(target, 1), ragged=flag) for flag in (True, False))
-    arm = max(range(len(ragged.arms)), key=lambda a: ragged.arms[a].size)
-    drawn = sample(ragged, np.random.default_rng(0), arm, 2000)
+    sketch = max(range(len(ragged.config_spaces)), key=lambda a: ragged.config_spaces[a].size)
+    drawn = sample(ragged, np.random.default_rng(0), sketch, 2000)
     kept = even.valid(drawn)
     assert 0 < kept.sum() < 0.5 * len(kept)
     waste = np.abs(ragged.features(drawn)[:, FEATURE_NAMES.index("points_waste")])
@@ -103,8 +103,8 @@ def test_divisors_only_leaves_something_of_every_structure() -> None:
     target = parse_target("x86:avx512;cores=1")
     task = Task.of(ops.conv2d(1, 16, 11, 11, 32, kernel=3, padding=1), target, 1)
     ragged, even = (TaskSpace(task, default_ceilings(target, 1), ragged=flag) for flag in (True, False))
-    for arm in range(0, len(ragged.arms), 5):
-        drawn = sample(ragged, np.random.default_rng(0), arm, 300)
-        kept = sample(even, np.random.default_rng(0), arm, 20)
+    for sketch in range(0, len(ragged.config_spaces), 5):
+        drawn = sample(ragged, np.random.default_rng(0), sketch, 300)
+        kept = sample(even, np.random.default_rng(0), sketch, 20)
         assert len(kept) and ragged.valid(kept).all()
-        assert not len(ragged.arms[arm].parameters) or even.valid(drawn).sum() < len(drawn)
+        assert not len(ragged.config_spaces[sketch].parameters) or even.valid(drawn).sum() < len(drawn)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilesmith.schedules.space import Arm, Parameter, Population, Space
+from tilesmith.schedules.space import ConfigSpace, Parameter, Population, Space
 from tilesmith.tuner.search.encode import Encoding
 from tilesmith.tuner.search.surrogate import Surrogate
 
 
-class OneArm:
+class OneSketch:
     """A space of these parameters in which everything is valid."""
 
     def __init__(self, *parameters: Parameter) -> None:
-        self.arms = (Arm("arm", "arm", parameters),)
+        self.config_spaces = (ConfigSpace("only", "only", parameters),)
 
     def valid(self, population: Population) -> np.ndarray:
         return np.ones(len(population), dtype=np.bool_)
@@ -27,7 +27,7 @@ class OneArm:
 
 
 def points(*values: int | str, ordered: bool = True) -> np.ndarray:
-    space: Space = OneArm(Parameter("p", values, default=0, ordered=ordered))
+    space: Space = OneSketch(Parameter("p", values, default=0, ordered=ordered))
     rows = np.arange(len(values), dtype=np.int32)[:, None]
     return Encoding(space, paired=4).points(Population(0, rows))
 
@@ -54,7 +54,7 @@ def test_trees_see_which_sizes_are_equal_and_which_divide() -> None:
         Parameter("b", (2, 4, 8), default=0, ordered=True),
     )
     rows = np.array([[i, j] for i in range(3) for j in range(3)], dtype=np.int32)
-    relations = Encoding(OneArm(first, second), paired=4).features(Population(0, rows))[:, -3:]
+    relations = Encoding(OneSketch(first, second), paired=4).features(Population(0, rows))[:, -3:]
     pairs = [(first.values[i], second.values[j]) for i, j in rows]
     assert relations.tolist() == [[float(a == b), float(a % b == 0), float(b % a == 0)] for a, b in pairs]
 
@@ -62,9 +62,9 @@ def test_trees_see_which_sizes_are_equal_and_which_divide() -> None:
 @pytest.mark.parametrize("values", [("x", "y", "z"), (-3, -2, -1)])
 def test_what_is_no_size_divides_nothing(values: tuple[int | str, ...]) -> None:
     """Such columns would say nothing: there are the points and the two columns of the pair alone."""
-    arm = Parameter("a", values, default=0, ordered=True), Parameter("b", (5, 7, 11), default=0, ordered=True)
+    sketch = Parameter("a", values, default=0, ordered=True), Parameter("b", (5, 7, 11), default=0, ordered=True)
     rows = np.zeros((1, 2), dtype=np.int32)
-    encoding = Encoding(OneArm(*arm), paired=4)
+    encoding = Encoding(OneSketch(*sketch), paired=4)
     assert encoding.features(Population(0, rows)).shape == (1, encoding.dimensions + 2)
 
 
@@ -75,12 +75,12 @@ def test_sizes_are_plain_where_all_that_can_be_are_powers_of_two() -> None:
         Parameter("c", ("x", "y"), default=0, ordered=False),
     )
     rows = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 1]], dtype=np.int32)
-    assert Encoding(OneArm(*parameters), paired=4).plain(Population(0, rows)).tolist() == [True, False, True]
+    assert Encoding(OneSketch(*parameters), paired=4).plain(Population(0, rows)).tolist() == [True, False, True]
 
 
 def test_half_of_the_first_trials_have_plain_sizes_and_the_others_any() -> None:
     sizes = tuple(range(1, 33))
-    space: Space = OneArm(*(Parameter(name, sizes, default=0, ordered=True) for name in "ab"))
+    space: Space = OneSketch(*(Parameter(name, sizes, default=0, ordered=True) for name in "ab"))
     asked = [Surrogate(space, seed).ask(8) for seed in range(10)]
     powers = [[all(sizes[c] & (sizes[c] - 1) == 0 for c in one.choices) for one in trials] for trials in asked]
     assert all(all(batch[:4]) for batch in powers)

@@ -7,7 +7,7 @@ import numpy as np
 from contracts.spaces import ManyOptions, ToySpace
 from tilesmith.measure.result import Failure, Measurement, Status
 from tilesmith.schedules.space import Candidate
-from tilesmith.schedules.space_ops import enumerate_arm, population, sample
+from tilesmith.schedules.space_ops import enumerate_configs, population, sample
 from tilesmith.tuner.effort import NORMAL
 from tilesmith.tuner.search.guided import Guided
 from tilesmith.tuner.search.learner import Learner
@@ -78,12 +78,15 @@ def test_options_that_hardly_a_trial_had_get_two_each_and_no_more() -> None:
         search._keep(options, len(options))  # planned, and not home yet
         search._history.propose(options, len(options))
         seen += options
-    all_options = missing(space.arms[0], [], NORMAL.rounds.options, 1)
+    all_options = missing(space.config_spaces[0], [], NORMAL.rounds.options, 1)
     had = [[c.choices[place] == option for place, option in all_options] for c in (leader, *seen)]
     valid = np.sum(had, axis=0)
     assert valid.min() == NORMAL.rounds.twice and len(set(seen)) == len(seen) <= 2 * len(all_options)
     sizes = {
-        c.choices[n] for c in seen for n in range(4) if len(space.arms[0].parameters[n].values) > NORMAL.rounds.options
+        c.choices[n]
+        for c in seen
+        for n in range(4)
+        if len(space.config_spaces[0].parameters[n].values) > NORMAL.rounds.options
     }
     assert sizes <= set(leader.choices), "only options change"
     dear = [sum(c.choices[6:9]) for c in seen]
@@ -92,9 +95,9 @@ def test_options_that_hardly_a_trial_had_get_two_each_and_no_more() -> None:
 
 def test_the_first_trial_is_what_the_prior_likes_best() -> None:
     first = PriorGuided(SPACE, 0, NORMAL).ask(1)[0]
-    everything = [SPACE.prior(part) for arm in (0, 1) for part in enumerate_arm(SPACE, arm)]
+    everything = [SPACE.prior(part) for sketch in (0, 1) for part in enumerate_configs(SPACE, sketch)]
     least = min(float(prior.min()) for prior in everything if prior is not None)
-    assert SPACE.prior(population(first.arm, [first], len(first.choices))) == least
+    assert SPACE.prior(population(first.sketch, [first], len(first.choices))) == least
 
 
 def test_sizes_are_told_by_their_logarithms() -> None:

@@ -23,16 +23,16 @@ def members(*flags: tuple[int, int, int, int]) -> Population:
 
 def test_missing_are_the_options_of_small_parameters_that_nobody_has() -> None:
     tried = [(5, 4, 6, 2, 0, 0, 0, 0, 1, 0), (5, 4, 6, 2, 0, 0, 0, 0, 0, 0)]
-    found = missing(SPACE.arms[0], tried, MOST, 1)
+    found = missing(SPACE.config_spaces[0], tried, MOST, 1)
     assert {option for option in found if option[0] in FLAGS} == {(6, 1), (7, 1), (9, 1)}
-    assert all(len(SPACE.arms[0].parameters[place].values) <= MOST for place, _ in found)
-    everything = sum(len(p.values) for p in SPACE.arms[0].parameters if len(p.values) <= MOST)
-    assert len(missing(SPACE.arms[0], [], MOST, 1)) == everything
+    assert all(len(SPACE.config_spaces[0].parameters[place].values) <= MOST for place, _ in found)
+    everything = sum(len(p.values) for p in SPACE.config_spaces[0].parameters if len(p.values) <= MOST)
+    assert len(missing(SPACE.config_spaces[0], [], MOST, 1)) == everything
 
 
 def test_an_option_can_be_wanted_several_times() -> None:
     tried = [(5, 4, 6, 2, 0, 0, 0, 0, 1, 0), (5, 4, 6, 2, 0, 0, 0, 1, 0, 0)]
-    found = missing(SPACE.arms[0], tried, MOST, times=2)
+    found = missing(SPACE.config_spaces[0], tried, MOST, times=2)
     assert {option for option in found if option[0] in FLAGS} == {(6, 1), (7, 0), (7, 1), (8, 0), (8, 1), (9, 1)}
 
 
@@ -43,7 +43,7 @@ def test_mixed_keeps_sizes_has_an_option_and_is_valid(seed: int) -> None:
     found = mixed(SPACE, rng, parents, [(7, 1), (9, 0)], 64, MOST)
     assert len(found) and SPACE.valid(found).all()
     assert ((found.choices[:, 7] == 1) | (found.choices[:, 9] == 0)).all()
-    large = [place for place, p in enumerate(SPACE.arms[0].parameters) if len(p.values) > MOST]
+    large = [place for place, p in enumerate(SPACE.config_spaces[0].parameters) if len(p.values) > MOST]
     sizes = {tuple(row) for row in parents.choices[:, large]}
     assert {tuple(row) for row in found.choices[:, large]} <= sizes
     assert len({tuple(row) for row in found.choices}) == len(found)
@@ -66,13 +66,13 @@ class Wrong(ManyOptions):
     def prior(self, p: Population) -> np.ndarray:
         told = ToySpace.prior(self, p)
         assert told is not None
-        return np.asarray(told * (1.4 ** p.choices[:, 6:8].sum(axis=1) if p.arm == 0 else 1.0))
+        return np.asarray(told * (1.4 ** p.choices[:, 6:8].sum(axis=1) if p.sketch == 0 else 1.0))
 
 
 def test_the_first_trials_have_options_that_the_prior_is_wrong_about() -> None:
     for seed in range(5):
         first = PriorGuided(Wrong(), seed, NORMAL).ask(NORMAL.draft.first)
-        of_arm = [c for c in first if c.arm == 0]
+        of_sketch = [c for c in first if c.sketch == 0]
         assert len(first) == NORMAL.draft.first and len(set(first)) == len(first)
-        assert first[0] == of_arm[0] and not any(first[0].choices[6:8])
-        assert not missing(SPACE.arms[0], (c.choices for c in of_arm), MOST, 1)
+        assert first[0] == of_sketch[0] and not any(first[0].choices[6:8])
+        assert not missing(SPACE.config_spaces[0], (c.choices for c in of_sketch), MOST, 1)

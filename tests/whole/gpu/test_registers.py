@@ -94,7 +94,7 @@ def at_random(name: str, target: Target, count: int, seed: int, folder: Path) ->
     for sketch in sketches(body)[:4]:
         choices, _ = drawn(body, sketch, target, seed)
         for row in choices[:count]:
-            yield from compared(name, body, sketch, config(sketch.arm(body, target), row), target, folder)
+            yield from compared(name, body, sketch, config(sketch.config_space(body, target), row), target, folder)
 
 
 def holds(found: list[Compared], median: float) -> None:

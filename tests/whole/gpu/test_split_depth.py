@@ -45,7 +45,7 @@ def test_what_the_model_would_take_assembles_without_spills(tmp_path: Path) -> N
     sketch = split(body)[0]
     target = parse_target("cuda:sm_80")
     choices, seconds = drawn(body, sketch, target, seed=1)
-    values = config(sketch.arm(body, target), choices[int(np.argmin(seconds))])
+    values = config(sketch.config_space(body, target), choices[int(np.argmin(seconds))])
     kernels = assembled(build(body, sketch, values, target, 1), "sm_80", tmp_path)
     assert len(kernels) == 2
     assert all((kernel.stack, kernel.spills) == (0, 0) for kernel in kernels)

@@ -62,8 +62,8 @@ def test_division_by_zero_is_zero(dtype: str, divisor: str, extent: int) -> None
     task = Task.of(program, parse_target("host"), 1)
     inputs = inputs_of(program)
     for sketch in task.sketches[1:2]:
-        arm = sketch.arm(task.body, task.target)
-        config = {parameter.name: parameter.values[parameter.default] for parameter in arm.parameters}
+        config_space = sketch.config_space(task.body, task.target)
+        config = {parameter.name: parameter.values[parameter.default] for parameter in config_space.parameters}
         found = run(build(task.program, sketch, config, task.target, 1), task, inputs, at_end=True)
         assert Checker(task.program, inputs).check(found) is None
     with np.errstate(divide="ignore", over="ignore"):
