@@ -3,8 +3,8 @@
     u8((i32(x) + i32(y) * 2 + i32(z)) // 4)   ->   u8((i16(x) + i16(y) * 2 + i16(z)) // 4)        of x, y, z: u8
     u8(i32(x) - i32(y))                       ->   x - y
 
-A vector holds twice as many numbers of half the width. Sums and products may wrap where only the low bits of their result
-count; all else has to have its exact value in the narrow type, which the ranges of what is read say.
+A vector holds twice as many numbers of half the width. Sums and products may wrap where only the low bits of the result count;
+all else has to have its exact value in the narrow type, which the ranges of what is read say.
 """
 
 from __future__ import annotations

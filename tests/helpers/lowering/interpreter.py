@@ -32,6 +32,7 @@ from tilesmith.codegen.ir.loop_ir import (
     Store,
     Update,
 )
+from tilesmith.targets.matrix_instructions import MATRIX_INSTRUCTIONS
 from tilesmith.tensor.dtype import bf16
 from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var
 from tilesmith.tensor.language import MATHEMATICS, OPERATORS
@@ -157,15 +158,20 @@ class Interpreter:
         return np.lib.stride_tricks.as_strided(flat[first:], (16, 16), (4 * pitch, 4))
 
     def _multiply(self, node: MatrixMultiply, env: dict[str, int]) -> None:
-        def halves(read: Read, pitch: int) -> tuple[np.ndarray, np.ndarray]:
+        row = MATRIX_INSTRUCTIONS[node.instruction]
+
+        def held(read: Read, pitch: int, kind: str) -> list[np.ndarray]:
+            """What words hold, the first elements of all, then the second ones, .."""
             words = self._tile(read, pitch, env).astype(np.int32).view(np.uint32)
-            return (words << 16).view(np.float32), (words & 0xFFFF0000).view(np.float32)
+            if kind == "bf16":
+                return [(words << 16).view(np.float32), (words & 0xFFFF0000).view(np.float32)]
+            return [(words >> 8 * n & 255).astype(np.uint8).view(f"{kind[0]}1").astype(np.int32) for n in range(4)]
 
         for r, rows in enumerate(node.rows):
             for c, columns in enumerate(node.columns):
                 for p, q in node.pairs:
-                    x, y = halves(rows[p], node.pitches[0]), halves(columns[q], node.pitches[1])
-                    self.memory[node.tiles][r, c] += x[0] @ y[0] + x[1] @ y[1]
+                    x, y = held(rows[p], node.pitches[0], row.a), held(columns[q], node.pitches[1], row.b)
+                    self.memory[node.tiles][r, c] += sum(a @ b for a, b in zip(x, y, strict=True))
 
     def _loop(self, node: For, env: dict[str, int], active: bool) -> None:
         extent = int(self._value(node.extent, env, True))
