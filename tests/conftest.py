@@ -11,6 +11,7 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 
 from tilesmith.common.settings import SHIPPED, VERIFY
 from tilesmith.measure.process.child import Child
@@ -23,6 +24,10 @@ settings.load_profile("same")
 
 os.environ[VERIFY.name] = "1"  # loop IR after each pass, in the children of tests too
 os.environ[SHIPPED.name] = "0"  # what is picked must not depend on what was tuned elsewhere
+
+# Threads of a BLAS wait for one another in a loop: for longer than products of small arrays take, and others have the cores.
+threadpool_limits(1, user_api="blas")  # of NumPy's, which is loaded
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of SciPy's later on, and of children
 
 # A shell starts what runs in its background deaf to ctrl-C, and children inherit that: those of tests shall hear it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -212,9 +212,9 @@ class IndexArithmetic:
             kept = tuple(t for t in index.terms if self._step(t) % divisor)
             index = Index(index.constant, kept, index.lane, index.vector)
         elif near := tuple(t for t in index.terms if t[1] % divisor and not self._step(t) % divisor):
-            symbol = self._quotient(name, Index(0, near), divisor)
+            steps_of_near = Index(0, ((self._quotient(name, Index(0, near), divisor), 1),))
             apart = self.divide(name, self.minus(index, Index(0, near)), divisor)
-            return self.total(((Index(0, ((symbol, 1),)), 1), (apart, 1)))
+            return self.total(((steps_of_near, 1), (apart, 1)))
         whole = Index(0, tuple(term for term in index.terms if term[1] % divisor == 0))
         rest = self.minus(index, whole)
         quotient = Index(0, tuple((symbol, times // divisor) for symbol, times in whole.terms))

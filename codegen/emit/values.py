@@ -16,6 +16,7 @@ from ...tensor.language import COMPARISONS, LOGIC, WORDS
 from ..math import functions as math
 from ..math.intrinsics import INTRINSICS
 from .bf16_words import round_bf16
+from .division import QUOTIENTS, divided
 from .module_text import ModuleText
 from .rounding import ROUNDING, rounded
 from .text import FunctionText
@@ -126,15 +127,13 @@ class Arithmetic:
         if dtype.is_float and dtype.bits == 16:
             wide = self.apply(name, [self.cast(arg, f32) for arg in args], f32)
             return self.cast(wide, dtype)
-        if name in ("floordiv", "mod") and (bits := _power_of_two(args[1])) is not None:
-            return self._divide_by_power(name, args[0], bits)
+        if name in QUOTIENTS:
+            return divided(self, name, *args)
         _, args = self.together(*args)
         if name in ("min", "max"):
             return self.extremum(name, *args)
         if dtype.is_float:
             return self._float(name, args, dtype)
-        if name in ("floordiv", "mod"):
-            return self._divide(name, *args)
         return self._integer(name, args, dtype)
 
     def combine(self, combiner: str, old: Value, new: Value) -> Value:
@@ -276,39 +275,6 @@ class Arithmetic:
             return self._call(f"llvm.abs.{suffix(dtype, lanes)}", args, dtype, "i1 false")
         raise InternalError(f"no code for the operator {name!r} on {dtype}")
 
-    def _divide(self, name: str, left: Value, right: Value) -> Value:
-        """Floor division and remainder as NumPy has them: a divisor of 0 gives 0, and the smallest integer // -1 wraps."""
-        dtype, lanes = left.dtype, left.lanes
-        zero, one = (self.spread(Value(literal(n, dtype), dtype), lanes) for n in (0, 1))
-        is_zero = self._compare("eq", right, zero)
-        if dtype.kind is Kind.UNSIGNED:
-            divisor = self.select(is_zero, one, right)
-            text = f"{'udiv' if name == 'floordiv' else 'urem'} {left.typed}, {divisor.text}"
-            return self.select(is_zero, zero, Value(self._instruct(text, left, divisor), dtype, lanes))
-        minus_one = self.spread(Value(literal(-1, dtype), dtype), lanes)
-        is_minus_one = self._compare("eq", right, minus_one)
-        divisor = self.select(self._logic("or", [is_zero, is_minus_one]), one, right)
-        quotient = Value(self._instruct(f"sdiv {left.typed}, {divisor.text}", left, divisor), dtype, lanes)
-        back = self._integer("mul", [quotient, divisor], dtype)
-        rest = self._integer("sub", [left, back], dtype)
-        signs = Value(self._instruct(f"xor {rest.typed}, {divisor.text}", rest, divisor), dtype, lanes)
-        low = self._logic("and", [self._compare("ne", rest, zero), self._compare("lt", signs, zero)])
-        if name == "mod":
-            floored = self.select(low, self._integer("add", [rest, divisor], dtype), rest)
-        else:
-            floored = self.select(low, self._integer("add", [quotient, minus_one], dtype), quotient)
-            floored = self.select(is_minus_one, self._integer("neg", [left], dtype), floored)
-        return self.select(is_zero, zero, floored)
-
-    def _divide_by_power(self, name: str, left: Value, bits: int) -> Value:
-        """Floor division by 2 ** bits, or the remainder: a shift, or the low bits, whatever the sign."""
-        if name == "mod":
-            number, what = (1 << bits) - 1, "and"
-        else:
-            number, what = bits, "lshr" if left.dtype.kind is Kind.UNSIGNED else "ashr"
-        right = self.spread(Value(str(number), left.dtype), left.lanes)
-        return Value(self._instruct(f"{what} {left.typed}, {right.text}", left), left.dtype, left.lanes)
-
     # Conversions
 
     def cast(self, value: Value, dtype: DType) -> Value:
@@ -367,9 +333,3 @@ class Arithmetic:
         chosen = f"select {inexact.typed}, {kind} {odd}, {kind} {bits}"
         result = self.text.compute(chosen, inexact.text, odd, bits)
         return Value(self.text.compute(f"bitcast {kind} {result} to {near.type}", result), f32, lanes)
-
-
-def _power_of_two(value: Value) -> int | None:
-    """The exponent of a literal that is a power of two; None for any other value."""
-    number = int(value.text) if value.text.isdigit() else 0
-    return number.bit_length() - 1 if number and number & (number - 1) == 0 else None

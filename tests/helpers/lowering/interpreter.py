@@ -32,6 +32,7 @@ from tilesmith.codegen.ir.loop_ir import (
     Store,
     Update,
 )
+from tilesmith.targets.matrix_instructions import MATRIX_INSTRUCTIONS
 from tilesmith.tensor.dtype import bf16
 from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var
 from tilesmith.tensor.language import MATHEMATICS, OPERATORS
@@ -118,6 +119,10 @@ class Interpreter:
                     self._run(child, env, active)
             case For():
                 self._loop(node, env, active)
+            case Store(buffer=name, indices=indices, value=value):
+                self._write(name, indices, value, None, env, active)
+            case Update(buffer=name, indices=indices, combiner=combiner, value=value):
+                self._write(name, indices, value, combiner, env, active)
             case Let(var=var, value=value, body=body):
                 self._run(body, {**env, var: int(self._value(value, env, True))}, active)
             case If(condition=condition, then=then, otherwise=otherwise):
@@ -128,10 +133,6 @@ class Interpreter:
             case Allocate(buffer=buffer, body=body):
                 self._make(buffer)
                 self._run(body, env, active)
-            case Store(buffer=name, indices=indices, value=value):
-                self._write(name, indices, value, None, env, active)
-            case Update(buffer=name, indices=indices, combiner=combiner, value=value):
-                self._write(name, indices, value, combiner, env, active)
             case Prefetch(buffer=name, indices=indices):
                 self.hints.append((name, tuple(int(self._value(index, env, True)) for index in indices)))
             case MatrixClear(tiles=name):
@@ -157,15 +158,20 @@ class Interpreter:
         return np.lib.stride_tricks.as_strided(flat[first:], (16, 16), (4 * pitch, 4))
 
     def _multiply(self, node: MatrixMultiply, env: dict[str, int]) -> None:
-        def halves(read: Read, pitch: int) -> tuple[np.ndarray, np.ndarray]:
+        row = MATRIX_INSTRUCTIONS[node.instruction]
+
+        def held(read: Read, pitch: int, kind: str) -> list[np.ndarray]:
+            """What words hold, the first elements of all, then the second ones, .."""
             words = self._tile(read, pitch, env).astype(np.int32).view(np.uint32)
-            return (words << 16).view(np.float32), (words & 0xFFFF0000).view(np.float32)
+            if kind == "bf16":
+                return [(words << 16).view(np.float32), (words & 0xFFFF0000).view(np.float32)]
+            return [(words >> 8 * n & 255).astype(np.uint8).view(f"{kind[0]}1").astype(np.int32) for n in range(4)]
 
         for r, rows in enumerate(node.rows):
             for c, columns in enumerate(node.columns):
                 for p, q in node.pairs:
-                    x, y = halves(rows[p], node.pitches[0]), halves(columns[q], node.pitches[1])
-                    self.memory[node.tiles][r, c] += x[0] @ y[0] + x[1] @ y[1]
+                    x, y = held(rows[p], node.pitches[0], row.a), held(columns[q], node.pitches[1], row.b)
+                    self.memory[node.tiles][r, c] += sum(a @ b for a, b in zip(x, y, strict=True))
 
     def _loop(self, node: For, env: dict[str, int], active: bool) -> None:
         extent = int(self._value(node.extent, env, True))

@@ -30,6 +30,7 @@ from tilesmith.tensor.text.parse import parse
 
 HOST = parse_target("host")
 WITH_UNIT = parse_target("x86:avx512+amx")
+LONG = [] if HOST.has_matrix_unit else [pytest.mark.slow]  # thousands of products of tiles
 MOST = 10 if HOST.has_matrix_unit else 2  # sketches of a program that are tried
 TARGET = HOST if HOST.has_matrix_unit else WITH_UNIT
 RUN = run if HOST.has_matrix_unit else emulated
@@ -216,7 +217,13 @@ def plain(program: Program, inputs: list[np.ndarray], absolute: bool = False) ->
 SPECIAL = ("infinities", "nan", "subnormal", "large", "small results", "large results")
 
 
-@pytest.mark.parametrize("name", ["ragged", "whole tiles", "transposed", "batch", "window", "window in steps"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *["ragged", "whole tiles", "transposed", "batch"],
+        *[pytest.param(name, marks=LONG) for name in ("window", "window in steps")],
+    ],
+)
 def test_what_is_no_ordinary_number_is_as_in_float32(name: str) -> None:
     rng = np.random.default_rng(1)
     task = Task.of(parse(PROGRAMS[name]), TARGET, 2)
