@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from ...tensor.build import compute, literal, select
-from ...tensor.dtype import Kind, i64, u64
+from ...tensor.dtype import DType, Kind, i64, u64
 from ...tensor.expr import Expr
 from ...tensor.program import Tensor
 from .elementwise import mapped
-from .function import function
-from .operands import at, broadcast_shape
+from .function import NotCovered, function
+from .operands import Operand, broadcast_shape, promoted, shape_of
+from .operands import element as element_of
 
 _LEAST = {8: -(2**7), 16: -(2**15), 32: -(2**31), 64: -(2**63)}
 
 
-def bitwise(name: str, x: Tensor, y: Tensor) -> Tensor:
+def bitwise(name: str, x: Operand, y: Operand) -> Tensor:
     """and, or, xor of integers, bit by bit."""
     return mapped(lambda a, b: _of_bits(name, a, b), x, y)
 
@@ -49,13 +50,15 @@ def bits_turned(x: Tensor) -> Tensor:
 
 
 @function
-def shifted(x: Tensor, by: Tensor, left: bool) -> Tensor:
+def shifted(x: Operand, by: Operand, left: bool) -> Tensor:
     """x times 2^by, or divided by it and rounded down; where all bits leave, what those that come in say."""
-    shape, dtype = broadcast_shape(x.shape, by.shape), x.dtype
+    shape, dtype = broadcast_shape(shape_of(x), shape_of(by)), promoted(x, by)
+    if not dtype.is_integer:
+        raise NotCovered("shifts of what is no integer", found=str(dtype))
     inside = u64 if dtype.kind is Kind.UNSIGNED else i64
 
     def element(*i: Expr) -> Expr:
-        value, count = at(x, i).cast(inside), at(by, i).cast(i64)
+        value, count = element_of(x, i, dtype).cast(inside), element_of(by, i, dtype).cast(i64)
         found = literal(0, inside) if left or inside == u64 else select(value < 0, literal(-1, i64), 0)
         for places in range(dtype.bits if left else dtype.bits - (dtype == i64)):
             factor = -(2**63) if (places, inside) == (63, i64) else 2**places  # which is as good: products wrap
@@ -66,14 +69,38 @@ def shifted(x: Tensor, by: Tensor, left: bool) -> Tensor:
     return compute(shape, element)
 
 
-def integer_power(x: Tensor, exponent: Tensor) -> Tensor:
-    """x^exponent of integers, for exponents of 0 to 63; 0 for negative ones."""
+def integer_power(x: Operand, exponent: Operand, dtype: DType) -> Tensor:
+    """x^exponent in a dtype of integers, which wraps, for exponents below 4096; of negative ones what is left of a fraction
+    without its places."""
+    bits = dtype.bits - (dtype.kind is Kind.SIGNED)
+    total = mapped(lambda a, e: _of_places(a, e, range(min(bits, _PLACES))), x, exponent, dtype=dtype)
+    if bits > _PLACES:
+        raised = mapped(lambda a: _squared(a, _PLACES), x, dtype=dtype)
+        places = range(_PLACES, min(bits, 2 * _PLACES))
+        total = mapped(lambda a, e, t: t * _of_places(a, e, places), raised, exponent, total, dtype=dtype)
+    if dtype.kind is Kind.UNSIGNED:
+        return total
 
-    def body(a: Expr, e: Expr) -> Expr:
-        square, total = a, literal(1, a.dtype)
-        for place in range(6):
-            total = total * select(_bit(e, place), square, literal(1, a.dtype))
-            square = square * square
-        return select(e < 0, literal(0, a.dtype), total)
+    def signed(a: Expr, e: Expr, t: Expr) -> Expr:
+        one, zero = literal(1, dtype), literal(0, dtype)
+        fraction = select(a.equal(-1) & _bit(e, 0), -one, select(a.equal(1) | a.equal(-1), one, zero))
+        return select(e < 0, fraction, t)
 
-    return mapped(body, x, exponent, dtype=x.dtype)
+    return mapped(signed, x, exponent, total, dtype=dtype)
+
+
+_PLACES = 6  # of an exponent in one stage, whose expression doubles with each
+
+
+def _of_places(a: Expr, exponent: Expr, places: range) -> Expr:
+    """a to the power of what some places of an exponent say, a being raised to the first of them."""
+    total = literal(1, a.dtype)
+    for number, place in enumerate(places):
+        total = total * select(_bit(exponent, place), _squared(a, number), literal(1, a.dtype))
+    return total
+
+
+def _squared(a: Expr, times: int) -> Expr:
+    for _ in range(times):
+        a = a * a
+    return a

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 
 from ...common.errors import ArgumentError
 from ...tensor.build import compute, select
-from ...tensor.dtype import DType, boolean
+from ...tensor.dtype import DType, accumulator, boolean
 from ...tensor.expr import Expr
 from ...tensor.ops.softmax import attended, largest, log_softmax_of, softmax_of, without
 from ...tensor.precision import precise
 from ...tensor.program import Tensor
 from .elementwise import cast
 from .function import axis_of, function
+from .linear import matmul
 from .operands import at, broadcast_shape
-from .shape import reshape
+from .reductions import log_sum_exp
+from .shape import reshape, transpose
 
 
 @function
@@ -56,11 +58,41 @@ def attention(
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
 
     def adjusted(i: Sequence[Expr], value: Expr) -> Expr:
-        assert mask is not None
-        found = at(mask, i)
-        if mask.dtype == boolean:
-            return select(found, value, -math.inf)
-        return value + precise(found).cast(value.dtype)
+        return _masked(mask, i, value)
 
     made = attended(q, k, v, factor, causal, None if mask is None else adjusted, mask is not None)
     return made if made.dtype == q.dtype else compute(made.shape, lambda *i: made[i].cast(q.dtype), name="rounded")
+
+
+_MOST_SCORES = 1 << 24  # 64 MiB of them
+
+
+def keeps_scores(q: Sequence[int], k: Sequence[int]) -> bool:
+    """Says, of the shapes of q and k, whether a gradient is computed here, which keeps all scores at once. Those of long texts
+    are left to whoever computes them block by block."""
+    return q[:-2] == k[:-2] and math.prod(q[:-1]) * k[-2] <= _MOST_SCORES
+
+
+@function
+def attention_sums(
+    q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False, scale: float | None = None
+) -> Tensor:
+    """log of the sum of exp(q k^T * scale + mask) over the keys, in the dtype of the sums: what the gradient of `attention`
+    reads of it."""
+    wide = accumulator(q.dtype)
+    dots = matmul(q, transpose(k, -1, -2), wide)
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+
+    def score(*i: Expr) -> Expr:
+        value = _masked(mask, i, dots[i] * factor)
+        return select(i[-1] <= i[-2], value, -math.inf) if causal else value
+
+    return log_sum_exp(compute(dots.shape, score, name="scores"), -1)
+
+
+def _masked(mask: Tensor | None, i: Sequence[Expr], value: Expr) -> Expr:
+    """A score under a mask, which is added to it, or says whether it counts."""
+    if mask is None:
+        return value
+    found = at(mask, i)
+    return select(found, value, -math.inf) if mask.dtype == boolean else value + precise(found).cast(value.dtype)

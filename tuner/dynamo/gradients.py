@@ -11,12 +11,43 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...graph.functions.softmax import keeps_scores
 from ...graph.importers.torch_export import torch_module
 
 
 def gradients() -> dict[Any, Callable[..., Any]]:
     """Operators and functions of torch tensors that they are made of here."""
-    return {torch_module().ops.aten.convolution_backward.default: convolution_backward}
+    aten = torch_module().ops.aten
+    return {
+        aten.convolution_backward.default: convolution_backward,
+        aten._scaled_dot_product_flash_attention_for_cpu_backward.default: attention_backward,
+    }
+
+
+def attention_backward(
+    gradient: Any, query: Any, key: Any, value: Any, out: Any, sums: Any, dropout: float, causal: bool, *,
+    attn_mask: Any = None, scale: float | None = None,
+) -> Any:  # fmt: skip
+    """The gradients of attention's queries, keys and values. `sums`: logarithms of the sums of each query's powers."""
+    if dropout or not keeps_scores(query.shape, key.shape):  # torch goes on with its own operator
+        return NotImplemented
+    torch = torch_module()
+    dtype = sums.dtype
+    gradient, q, k, v, out = (one.to(dtype) for one in (gradient, query, key, value, out))
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = q @ k.mT * factor
+    if attn_mask is not None:
+        hidden = attn_mask.dtype == torch.bool
+        scores = scores.masked_fill(~attn_mask, -torch.inf) if hidden else scores + attn_mask
+    if causal:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(later, -torch.inf)
+    chances = (scores - sums.unsqueeze(-1)).exp()
+    chances = chances.masked_fill(sums.unsqueeze(-1).isneginf(), 0)  # a query that sees no key
+    of_chances = gradient @ v.mT
+    of_scores = chances * (of_chances - (gradient * out).sum(-1, keepdim=True)) * factor
+    found = of_scores @ k, of_scores.mT @ q, chances.mT @ gradient
+    return tuple(one.to(query.dtype) for one in found)
 
 
 def convolution_backward(

@@ -130,7 +130,9 @@ def attention(
 def flash_attention(
     query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0, is_causal: bool = False,
     attn_mask: Tensor | None = None, scale: float | None = None,
-) -> tuple[Tensor, Missing]:  # fmt: skip
-    """The same"""
+) -> tuple[Tensor, Tensor | Missing]:  # fmt: skip
+    """The same, and the logarithms of the sums of each query"""
     made = attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
-    return made, Missing("logarithms of sums that attention saves for training")
+    if not softmax.keeps_scores(query.shape, key.shape):
+        return made, Missing("logarithms of sums that attention saves for training, of shared heads or long texts")
+    return made, softmax.attention_sums(query, key, attn_mask, is_causal, scale)

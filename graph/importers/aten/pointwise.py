@@ -8,7 +8,7 @@ from ....tensor.composites import expm1, is_negative
 from ....tensor.dtype import DType
 from ....tensor.expr import Expr
 from ....tensor.program import Tensor
-from ...functions import activations, creation, elementwise, shape
+from ...functions import activations, creation, elementwise, integers, shape
 from ...functions.elementwise import compare, formula, logical, mapped, real
 from ...functions.function import NotCovered
 from ...functions.operands import Operand, floating, promoted
@@ -37,7 +37,7 @@ def _register() -> None:
     for name in ("and", "or", "xor"):
         CONVERTERS[f"logical_{name}.default"] = lambda x, y, name=name: logical(name, x, y)
         for kind in ("Tensor", "Scalar"):
-            CONVERTERS[f"bitwise_{name}.{kind}"] = lambda x, y, name=name: elementwise.bitwise(name, x, y)
+            CONVERTERS[f"bitwise_{name}.{kind}"] = lambda x, y, name=name: _bitwise(name, x, y)
             CONVERTERS[f"__{name}__.{kind}"] = CONVERTERS[f"bitwise_{name}.{kind}"]
     for name in ("floor", "ceil", "trunc"):
         CONVERTERS[f"{name}.default"] = lambda x, name=name: elementwise.rounding(name, x)
@@ -45,7 +45,26 @@ def _register() -> None:
         CONVERTERS[f"{op}.default"] = lambda x, name=name: activations.activation(name, x)
 
 
+def _bitwise(name: str, x: Operand, y: Operand) -> Tensor:
+    whole = promoted(x, y).is_integer
+    return integers.bitwise(name, x, y) if whole else elementwise.bitwise(name, x, y)
+
+
 _register()
+
+
+@aten("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "bitwise_left_shift.Scalar_Tensor",
+      "__lshift__.Tensor", "__lshift__.Scalar")  # fmt: skip
+def left_shift(x: Operand, y: Operand) -> Tensor:
+    """The bits of x, y places higher"""
+    return integers.shifted(x, y, left=True)
+
+
+@aten("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "bitwise_right_shift.Scalar_Tensor",
+      "__rshift__.Tensor", "__rshift__.Scalar")  # fmt: skip
+def right_shift(x: Operand, y: Operand) -> Tensor:
+    """The bits of x, y places lower"""
+    return integers.shifted(x, y, left=False)
 
 
 @aten("add.Tensor", "add.Scalar")
@@ -99,6 +118,9 @@ def fmod(x: Operand, y: Operand) -> Tensor:
 @aten("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
 def power(x: Operand, y: Operand) -> Tensor:
     """x^y"""
+    dtype = promoted(x, y)
+    if dtype.is_integer and isinstance(y, Tensor):
+        return integers.integer_power(x, y, dtype)
     return elementwise.power(x, y)
 
 

@@ -106,7 +106,7 @@ def power(node: Node) -> Tensor:
     exponent = y.dtype if isinstance(y, Tensor) else None
     if x.dtype.is_integer:
         if exponent is not None and exponent.is_integer:
-            return integer_power(x, y)  # type: ignore[arg-type]
+            return integer_power(x, y, x.dtype)
         if exponent is not None or (isinstance(y, float) and y != int(y)):
             wide = elementwise.power(elementwise.cast(x, f64), y)
             return elementwise.cast(wide, x.dtype)

@@ -30,6 +30,8 @@ GROUPS: dict[str, list[tuple[Callable[..., Any], tuple[Any, ...]]]] = {
         (lambda x, y: torch.maximum(x, y) - torch.minimum(x, y), (WORD, WORD.flip(0))),
         (lambda x: (x**2, x**3, x**0.5, x**-1.5), (X.abs() + 0.1,)),
         (lambda x: (x % 3, x // 3, -x, x * 2, ~x), (WORD,)),
+        (lambda x, y: (x & y, x | 3, x ^ y, x << y.abs(), x >> 2, 1 << y.abs(), x << 63, x**y.abs(), (x % 3 - 1) ** y),
+         (WORD, WORD.flip(1))),
         (lambda x: (x.isnan(), x.isinf(), x.isfinite(), x.frac(), x.square()), (X,)),
         (lambda x: x.isinf() | x.isnan() | ~x.isfinite(), (WORD,)),
         (lambda x, c: (x.masked_fill(c, -1), torch.where(c, x, 0.0), c ^ (x > 0), c & (x < 1)), (X, FLAG)),

@@ -16,7 +16,7 @@ from torch import nn  # noqa: E402
 
 import tilesmith as ts  # noqa: E402
 from tilesmith.tuner.dynamo.backend import backend  # noqa: E402
-from tilesmith.tuner.dynamo.gradients import convolution_backward  # noqa: E402
+from tilesmith.tuner.dynamo.gradients import attention_backward, convolution_backward  # noqa: E402
 
 CASES = [
     case
@@ -37,6 +37,46 @@ def test_those_of_convolutions_are_convolutions(rank: int) -> None:
         wanted = torch.ops.aten.convolution_backward(gradient, x, w, [6], *window, [True] * 3)
         for ours, theirs in zip(convolution_backward(gradient, x, w, [6], *window, [True] * 3), wanted, strict=True):
             torch.testing.assert_close(ours, theirs)
+
+
+MASKS = {
+    "none": lambda shape: None,
+    "added": torch.randn,
+    "hidden": lambda shape: torch.zeros(shape).masked_fill(torch.rand(shape) < 0.3, -torch.inf),
+}
+
+
+@pytest.mark.parametrize("scale", [None, 0.3])
+@pytest.mark.parametrize(("causal", "mask"), [(True, "none"), (False, "none"), (False, "added"), (False, "hidden")])
+def test_those_of_attention_are_products(causal: bool, mask: str, scale: float | None) -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 9, 8) for _ in range(3))
+    how: dict[str, Any] = {"attn_mask": MASKS[mask]((2, 1, 9, 9)), "scale": scale}
+    out, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, **how)
+    given = torch.randn_like(out), q, k, v, out, sums, 0.0, causal
+    wanted = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(*given, **how)
+    for ours, theirs in zip(attention_backward(*given, **how), wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+class Attention(nn.Module):  # type: ignore[misc]
+    """Heads that attend to one another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all, self.last = nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = (part.view(2, -1, 4, 4).transpose(1, 2) for part in self.all(x).split(16, -1))
+        found = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return torch.log_softmax(self.last(found.transpose(1, 2).reshape(x.shape)).mean(1), 1)
+
+
+def test_a_step_with_attention_is_covered_unless_the_text_is_long() -> None:
+    module = Attention().train()
+    assert [graph.left for graph in ts.explain(module, (torch.randn(2, 7, 16),)).graphs] == [(), ()]
+    long = ts.explain(module, (torch.randn(2, 2048, 16),))
+    assert all("flash_attention" in graph.left[0][0] for graph in long.graphs)
 
 
 def test_what_nobody_asks_for_is_not_computed() -> None:
@@ -80,9 +120,14 @@ class Words(nn.Module):  # type: ignore[misc]
         return torch.log_softmax(self.last(nn.functional.gelu(self.norm(self.table(x)))).mean(1), 1)
 
 
-@pytest.mark.parametrize(
-    ("make", "given"), [(Block, lambda: torch.randn(2, 3, 12, 12)), (Words, lambda: torch.randint(0, 11, (2, 6)))]
-)
+STEPS = [
+    (Block, lambda: torch.randn(2, 3, 12, 12)),
+    (Words, lambda: torch.randint(0, 11, (2, 6))),
+    (Attention, lambda: torch.randn(2, 7, 16)),
+]
+
+
+@pytest.mark.parametrize(("make", "given"), STEPS)
 def test_gradients_agree_with_eager(make: Any, given: Any) -> None:
     module, x, wanted = make().train(), given(), torch.tensor([1, 3])
     other = copy.deepcopy(module)
@@ -94,9 +139,7 @@ def test_gradients_agree_with_eager(make: Any, given: Any) -> None:
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("make", "given"), [(Block, lambda: torch.randn(2, 3, 12, 12)), (Words, lambda: torch.randint(0, 11, (2, 6)))]
-)
+@pytest.mark.parametrize(("make", "given"), STEPS)
 def test_nothing_of_a_step_stays_in_torch(make: Any, given: Any) -> None:
     found = ts.explain(make().train(), (given(),))
     assert [graph.title for graph in found.graphs] == ["forward", "backward"]
