@@ -22,7 +22,7 @@ from typing import Annotated
 
 import typer
 from ceiling import CEILING
-from libraries import LIBRARIES, NARROW_PEERS, PEERS
+from libraries import LIBRARIES, NARROW_PEERS, PEERS, WEIGHTS_PEERS
 from machine import MachineNoise
 from method import Method, Quartiles, Rounds
 from peers import BESIDE, OURS, REST, Missing, Peer
@@ -106,7 +106,7 @@ def check_agreement(row: Row, peers: Sequence[Peer]) -> None:
     scale = max(abs(value) for value in reference.sample)
     for peer in computing[1:]:
         worst = max(abs(a - b) for a, b in zip(reference.sample, peer.sample, strict=True))
-        if not worst <= (ROUGHLY if row.sizes.get("left") == "bf16" else AGREEMENT) * scale:
+        if not worst <= (ROUGHLY if row.sizes.get("left") == "bf16" or row.group == "weights" else AGREEMENT) * scale:
             raise ValueError(
                 f"{row.name}: {peer.name} and {reference.name} differ by {worst:.3g} at values of {scale:.3g}"
             )
@@ -163,6 +163,7 @@ def main(
     count = threads or target.cores
     peak = ceilings(target, count)
     usual = NARROW_PEERS if {*group} <= {row.group for row in NARROW} else PEERS
+    usual = WEIGHTS_PEERS if {*group} == {"weights"} else usual
     names = [*([] if peers_only else [OURS]), *(usual if peer is None else peer), CEILING]
     method = Method(rounds=rounds, seconds=seconds, patience=rounds, seed=seed, report=console.log)
     chosen: list[tuple[str, bool, list[Row]]] = []

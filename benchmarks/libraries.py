@@ -251,3 +251,4 @@ PEERS = (
     "openvino",
 )
 NARROW_PEERS = ("torch", "torch.onednn", "onnxruntime")  # the same of products of narrow elements
+WEIGHTS_PEERS = ("torch", "onnxruntime", "openvino")  # the same of those with weights in few bits

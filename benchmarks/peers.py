@@ -26,6 +26,7 @@ import numpy as np
 from ceiling import CEILING, ceiling_of
 from libraries import LIBRARIES, Call
 from narrow import product_call
+from weights import weights_call
 from workloads import Row
 
 OURS = "tilesmith"
@@ -200,6 +201,8 @@ def prepare(request: dict[str, Any]) -> Prepared:
 def _peer_call(
     library: str, row: Row, arrays: dict[str, np.ndarray], outputs: list[np.ndarray], threads: int
 ) -> Call | None:
+    if row.operator == "weights":
+        return weights_call(library, arrays, outputs, threads, row.sizes)
     if row.operator == "product":
         return product_call(library, arrays, outputs, threads, row.constants, row.sizes)
     return LIBRARIES[library](row.operator, arrays, outputs, threads, row.constants, row.sizes)

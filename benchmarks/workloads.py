@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from drafts import workload
+from weights import weights_program
 
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
@@ -24,11 +25,12 @@ OPTIONS = (
     "causal",
     "left",
     "right",
+    "bits",
 )  # shown with their names
 DRAWN_LESS = 0.05  # how much less is asked at drawn sizes
 MEANS = {  # the geometric mean of the ratios that is asked of a group
     "matmul": 1.10, "ragged": 1.15, "skinny": 1.15, "batch": 1.15, "fused": 1.25, "memory": 1.10, "conv": 1.15,
-    "bf16": 1.15, "int8": 1.20, "conv-other": 1.10, "depthwise": 1.30, "pooling": 1.50, "any": 1.20,
+    "bf16": 1.15, "int8": 1.20, "weights": 1.30, "conv-other": 1.10, "depthwise": 1.30, "pooling": 1.50, "any": 1.20,
 }  # fmt: skip
 
 
@@ -63,6 +65,8 @@ class Row:
         """The program that is tuned."""
         if self.operator.startswith("draft:"):
             return workload(self.operator).program()
+        if self.operator == "weights":
+            return weights_program(**self.sizes)  # type: ignore[arg-type]
         if self.operator == "product":
             return product(**self.sizes, constants=self.constants)  # type: ignore[arg-type]
         return ops.OPERATORS[self.operator](**self.sizes, constants=self.constants)
@@ -209,6 +213,11 @@ NARROW: tuple[Row, ...] = tuple(
     narrow(group, *sizes, a, b)
     for group, a, b in (("bf16", "bf16", "bf16"), ("int8", "u8", "i8"))
     for sizes in ((512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (128, 768, 3072), (1009, 1013, 1019))
+) + tuple(
+    Row("weights", "weights", {"m": m, "n": n, "k": 4096, "bits": bits}, constants=("w", "s"), bar=1.0)
+    for bits in (4, 8)
+    for n in (4096, 11008)
+    for m in (1, 4, 16)
 )
 
 

@@ -36,6 +36,8 @@ from .lower.lower import lower, planned
 from .passes.barriers import barriers
 from .passes.keep_small_serial import keep_small_serial
 from .passes.lift_branches import lift_branches
+from .passes.narrow_values import narrow_values
+from .passes.peel_interiors import peel_interiors
 from .passes.reciprocals import reciprocals
 from .passes.run import Pass, run_passes, verified
 from .passes.run_together import run_together
@@ -87,9 +89,11 @@ PROCESSOR = Steps(
     ),
     # Nests are compared here: one that another candidate had is compiled already, and what follows is not done again.
     nest=(
+        narrow_values,  # integers that are cut to fewer bits are computed in fewer
         split_exceptional,  # where nobody asks for exceptional values, the end of a tile chooses nothing
         reciprocals,  # quotients by what stays the same in a loop become products
         lift_branches,  # branches move out of what is written out
+        peel_interiors,  # loops over blocks of stencils ask once where blocks lie inside of all borders
         whole_copies,  # copies run without conditions that hold throughout
     ),
     # emit/cpu/module.py writes LLVM IR, LLVM's passes are LLVM_PASSES of the backend, LLVM emits an object

@@ -14,20 +14,38 @@ from ..tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, children, rea
 from ..tensor.language import OPERATORS
 from ..tensor.program import Stage
 from ..tensor.wholes import WHOLES, whole
+from .neighbours import distances, width
 
 Axes = frozenset[str]
+KNOWN_DIVISOR = 5.0  # slots of a quotient by a known number: a product, a shift, and what mirrors numbers below zero
 
 
-@lru_cache(maxsize=512)
 def slots(
     stage: Stage, fused: bool, written_out: Axes = frozenset(), dots: frozenset[str] = frozenset()
 ) -> dict[Axes, float]:
-    """Axes -> slots of arithmetic for one point. `fused`: a product that is added costs nothing by itself. `dots`: names of
-    operators that an instruction adds to a sum.
-
-    `written_out`: axes that the code has no loop for; choices that depend on them alone are made when the code is.
-    """
+    """Axes -> slots of arithmetic for one point, as `instructions` has them."""
     found: dict[Axes, float] = defaultdict(float)
+    for (axes, _), cost in instructions(stage, fused, written_out, dots).items():
+        found[axes] += cost
+    return dict(found)
+
+
+@lru_cache(maxsize=512)
+def instructions(
+    stage: Stage,
+    fused: bool,
+    written_out: Axes = frozenset(),
+    dots: frozenset[str] = frozenset(),
+    along: str | None = None,
+) -> dict[tuple[Axes, int], float]:
+    """(axes, distance) -> slots of arithmetic for one point. `fused`: a product that is added costs nothing by itself. `dots`:
+    names of operators that an instruction adds to a sum.
+
+    `written_out`: axes that the code has no loop for; choices that depend on them alone are made when the code is. `along`:
+    the axis of neighbouring points that are written out; the distance is that of neighbours.py, 0 for what is not shared.
+    """
+    found: dict[tuple[Axes, int], float] = defaultdict(float)
+    behind = {} if along is None else distances(stage, along)
     seen: dict[Expr, Axes] = {}
     everything = frozenset(axis.name for axis in stage.all_axes)
     one_with_sum = dots | ({"mul"} if fused else frozenset())
@@ -44,17 +62,17 @@ def slots(
                 axes = frozenset().union(*(visit_index(index) for index in indices))
             case Op() if (known := whole(node)) is not None:
                 axes = visit(known[1], False)
-                found[axes] += WHOLES[known[0]]
+                found[axes, behind.get(node, 0)] += WHOLES[known[0]]
             case Op(name=name, args=args):
                 adds = name in ("add", "sub")
                 axes = frozenset().union(*(visit(arg, adds) for arg in args))
                 chosen = name == "select" and (_known(args[0], written_out) or _is_guarded(args))
                 chosen = chosen or (name in ("and", "or", "not") and not any(map(reads, args)))  # of masks
                 if node.dtype != i64 and not (name in one_with_sum and is_added) and not chosen:
-                    found[axes] += _cost(name, args)
+                    found[axes, behind.get(node, 0)] += _cost(name, args) * width(stage, node.dtype)
             case Cast():
                 axes = frozenset().union(*(visit(child, False) for child in children(node)))
-                found[axes] += 1.0
+                found[axes, behind.get(node, 0)] += width(stage, node.dtype)
             case _:
                 raise TypeError(f"unknown expression node {type(node).__name__}")
         seen[node] = axes
@@ -68,7 +86,7 @@ def slots(
     for expression in stage.expressions:
         visit(expression, stage.combiner == "sum")
     if stage.combiner is not None:
-        found[everything] += 1.0  # the combination itself, for each point and tensor
+        found[everything, 0] += 1.0  # the combination itself, for each point and tensor
     return dict(found)
 
 
@@ -85,6 +103,9 @@ def guarded_reads(stage: Stage) -> frozenset[Read]:
 
 def _cost(name: str, args: tuple[Expr, ...]) -> float:
     operator = OPERATORS[name]
+    if name in ("floordiv", "mod") and isinstance(args[1], Const) and args[1].value > 0:
+        divisor = int(args[1].value)
+        return 1.0 if divisor & (divisor - 1) == 0 else KNOWN_DIVISOR
     if not operator.operand_slots:
         return operator.slots
     return operator.slots + operator.operand_slots * sum(not isinstance(arg, Const) for arg in args)

@@ -40,7 +40,8 @@ class Model:
                 )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model into a folder: the program's text, its constants, and where its stages come from."""
+        """Writes the model into a folder, or into one file where the path ends in .safetensors: the program's text, its
+        constants, and where its stages come from."""
         save_model(Path(path), self.program, self.constants, self.name)
 
     def __str__(self) -> str:
@@ -56,5 +57,5 @@ class Model:
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """The model that `Model.save` wrote into a folder. Errors: ArgumentError for what is none."""
+    """The model that `Model.save` wrote into a folder or file. Errors: ArgumentError for what is none."""
     return Model(*load_model(Path(path)))

@@ -1,50 +1,66 @@
-"""Models as files: a folder with the program's text, its constants and where its stages come from. All of it is data.
+"""Models as files: the program's text, its constants and where its stages come from. All of it is data.
 
-program.tensor          the text form
-constants.safetensors   an array for each constant
-model.json              the name of the model, and the origin of each stage
+A folder:
+    program.tensor          the text form
+    constants.safetensors   an array for each constant
+    model.json              the name of the model, and the origin of each stage
+Or one file, NAME.safetensors: the constants, and the two texts by their names among its metadata.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import astuple, replace
 from pathlib import Path
 
 from ..common.errors import ArgumentError
+from ..tensor.dtype import DType
 from ..tensor.program import Origin, Program
 from ..tensor.text.parse import parse
 from .safetensors import Array, Arrays, read_arrays, write_arrays
 
+Held = tuple[
+    Mapping[str, str], Callable[[], Mapping[str, tuple[DType, Array]]]
+]  # texts by name, and what reads the arrays
+
 FORMAT = 1
-_PROGRAM, _CONSTANTS, _ABOUT = "program.tensor", "constants.safetensors", "model.json"
+SUFFIX = ".safetensors"  # of a model in one file
+_PROGRAM, _CONSTANTS, _ABOUT = "program.tensor", f"constants{SUFFIX}", "model.json"
 
 
 def save_model(path: Path, program: Program, constants: Mapping[str, Array], name: str) -> None:
-    """Writes a model into a folder, which is made if there is none. Errors: ArgumentError where it cannot be written."""
+    """Writes a model into one file, where the path ends in SUFFIX, else into a folder, which is made if there is none.
+
+    Errors: ArgumentError where it cannot be written.
+    """
+    arrays = {tensor.name: (tensor.dtype, constants[tensor.name]) for tensor in program.constant_inputs}
+    about = json.dumps({"format": FORMAT, "name": name, "origins": _origins(program)}, indent=1)
+    texts = {_PROGRAM: str(program), _ABOUT: about}
     try:
+        if path.suffix == SUFFIX and not path.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_arrays(path, Arrays(arrays, texts))
+            return
         path.mkdir(parents=True, exist_ok=True)
-        dtypes = {tensor.name: tensor.dtype for tensor in program.constant_inputs}
-        write_arrays(path / _CONSTANTS, Arrays({known: (dtypes[known], constants[known]) for known in dtypes}))
-        (path / _PROGRAM).write_text(str(program), encoding="utf-8")
-        about = {"format": FORMAT, "name": name, "origins": _origins(program)}
-        (path / _ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
+        write_arrays(path / _CONSTANTS, Arrays(arrays))
+        for file, text in texts.items():
+            (path / file).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ArgumentError(f"cannot write the model to {path}", found=error.strerror or str(error)) from None
 
 
 def load_model(path: Path) -> tuple[Program, dict[str, Array], str]:
-    """The program, constants and name of the model in a folder; constants stay in their file until they are read.
+    """The program, constants and name of the model in a folder or file; constants stay in their file until they are read.
 
     Errors: ArgumentError for what is no model, ProgramError for a program that is none.
     """
-    about = _about(path)
-    try:
-        program = parse((path / _PROGRAM).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise _refused(path, f"{_PROGRAM} is missing, or no text") from None
-    held = read_arrays(path / _CONSTANTS).arrays
+    texts, arrays = _of_file(path) if path.is_file() else _of_folder(path)
+    about = _about(path, texts)
+    if _PROGRAM not in texts:
+        raise _refused(path, f"{_PROGRAM} is missing, or no text")
+    program, held = parse(texts[_PROGRAM]), arrays()
     for tensor in program.constant_inputs:
         if tensor.name in held and held[tensor.name][0] != tensor.dtype:
             raise _refused(
@@ -54,10 +70,36 @@ def load_model(path: Path) -> tuple[Program, dict[str, Array], str]:
     return _with_origins(program, about.get("origins")), constants, str(about.get("name", path.name))
 
 
-def _about(path: Path) -> dict[str, object]:
+def holds_model(path: Path) -> bool:
+    """Says whether a folder, or a file of arrays, is a model that `save_model` wrote."""
     try:
-        about = json.loads((path / _ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return _ABOUT in (_of_file(path) if path.is_file() else _of_folder(path))[0]
+    except ArgumentError:
+        return False
+
+
+def _of_file(path: Path) -> Held:
+    """The texts and the arrays of one file."""
+    try:
+        content = read_arrays(path)
+    except ArgumentError as error:
+        raise _refused(path, error.problem) from None
+    return content.texts, lambda: content.arrays
+
+
+def _of_folder(path: Path) -> Held:
+    """The texts of a folder, those that are there, and how to read its arrays."""
+    texts = {}
+    for file in (_PROGRAM, _ABOUT):
+        with suppress(OSError, UnicodeDecodeError):
+            texts[file] = (path / file).read_text(encoding="utf-8")
+    return texts, lambda: read_arrays(path / _CONSTANTS).arrays
+
+
+def _about(path: Path, texts: Mapping[str, str]) -> dict[str, object]:
+    try:
+        about = json.loads(texts.get(_ABOUT, ""))
+    except (ValueError, RecursionError):
         raise _refused(path, f"{_ABOUT} is missing, or no JSON") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise _refused(path, f"{_ABOUT} is not of the format {FORMAT}")
@@ -82,4 +124,4 @@ def _with_origins(program: Program, origins: object) -> Program:
 
 
 def _refused(path: Path, why: str) -> ArgumentError:
-    return ArgumentError(f"{path} is no saved model", expected="a folder that `model.save` wrote", found=why)
+    return ArgumentError(f"{path} is no saved model", expected="a folder or file that `model.save` wrote", found=why)

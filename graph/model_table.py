@@ -59,8 +59,8 @@ def table_of(program: Program, constants: Mapping[str, Array], name: str) -> str
     rows = [_row(layer) for layer in found]
     weights = sum(array.nbytes for array in constants.values())
     total = sum(layer.operations for layer in found)
-    lines = _aligned([_HEAD, *rows])
-    foot = f"{name}: {len(program.stages)} stages, {_amount(total)}FLOP, {_amount(weights)}B of constants"
+    lines = aligned([_HEAD, *rows])
+    foot = f"{name}: {len(program.stages)} stages, {amount(total)}FLOP, {amount(weights)}B of constants"
     return printable("\n".join([*lines, foot]))
 
 
@@ -70,12 +70,13 @@ def _row(layer: Layer) -> tuple[str, ...]:
     )
     return (
         layer.origin.layer or "-", layer.origin.operator or layer.stages[0].name, shapes, str(len(layer.stages)),
-        _amount(layer.operations), _amount(layer.bytes),
+        amount(layer.operations), amount(layer.bytes),
     )  # fmt: skip
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+def aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Columns of equal width, the first three from the left, the others from the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(
             c.ljust(w) if n < 3 else c.rjust(w) for n, (c, w) in enumerate(zip(row, widths, strict=True))
@@ -84,7 +85,7 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
     ]
 
 
-def _amount(number: int) -> str:
+def amount(number: int) -> str:
     """ "1.82 G", "512 "."""
     for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= limit:

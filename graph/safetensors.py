@@ -22,7 +22,7 @@ from ..tensor.dtype import DTYPES, DType
 
 Array = np.ndarray[Any, Any]
 _NAMES = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "i64": "I64", "i32": "I32", "i16": "I16", "i8": "I8",
-          "u8": "U8", "bool": "BOOL"}  # fmt: skip
+          "u64": "U64", "u32": "U32", "u16": "U16", "u8": "U8", "bool": "BOOL"}  # fmt: skip
 _DTYPES = {there: DTYPES[here] for here, there in _NAMES.items()}
 _HEADER = 100_000_000  # bytes of a header, the limit of the format
 _ALIGNED = 64  # bytes, for kernels that read constants where they lie in the file

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..codegen.artifact import Artifact
 from ..common.errors import ArgumentError
-from ..targets.target import parse_target
+from ..targets.target import Target, parse_target
 from ..tensor.dtype import DTYPES
 from .arguments import Argument, accept, argument
 from .devices.absent import AbsentKernel
@@ -36,9 +36,9 @@ _COLD_CALLS = 200
 _PROFILED = 10  # runs of a model, of which the first counts nothing
 
 
-def stages_of(artifact: Artifact) -> tuple[str, ...]:
-    """The stages of which a kernel has a text: STAGES, and on a GPU what its backend has instead of the last."""
-    emission = parse_target(artifact.target).backend.emission
+def text_stages(target: Target) -> tuple[str, ...]:
+    """The stages of which a kernel for a target has a text: STAGES, and on a GPU what its backend has instead of the last."""
+    emission = target.backend.emission
     return STAGES if emission is None else (*_ON_ALL, emission.text, *emission.more)
 
 
@@ -59,7 +59,7 @@ class Kernel:
         artifact: what to run.
         constants: the values of the program's constants, in its order or by name.
         provenance: where the configuration comes from (which record, which tier); kept for people to see.
-        texts: called with one of `stages_of` the artifact for a text that the artifact did not keep.
+        texts: called with one of `text_stages` its target for a text that the artifact did not keep.
         profiler: called with the seconds of each call of a run for what `profile` gives.
         kept: of a kernel that was pickled: takes the place of the constants.
         device: where to run; by default this machine's processors, its first GPU, or the emulator, as the artifact needs.
@@ -172,8 +172,8 @@ class Kernel:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def text(self, stage: str) -> str:
-        """The program at a stage: one of `stages_of` the artifact. Errors: ArgumentError."""
-        stages = stages_of(self.artifact)
+        """The program at a stage: one of `text_stages` the target. Errors: ArgumentError."""
+        stages = text_stages(parse_target(self.artifact.target))
         if stage not in stages:
             raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(stages))
         kept = self.artifact.texts.get(stage)

@@ -10,7 +10,7 @@ from math import exp, inf, log
 from types import MappingProxyType
 
 from .backend import FUSED, HALF_ARITHMETIC
-from .matrix_instructions import InstructionScope, sum_of
+from .matrix_instructions import BF16_TILES, MATRIX_INSTRUCTIONS, InstructionScope, sum_of
 from .target import Target
 
 Curve = tuple[tuple[int, float], ...]  # (working set in bytes, bytes per second), sets ascending
@@ -79,7 +79,7 @@ class Ceilings:
 
     def highest(self, kind: str) -> float:
         """Operations per second that no sum of products exceeds, on whatever unit it is computed; `kind` as for `of`."""
-        tiles = self.flops.get(MATRIX, 0.0) / MATRIX_PRODUCTS if kind == "f32" else 0.0
+        tiles = self.flops.get(MATRIX, 0.0) * _share_of_tiles(kind)
         return max(self.of(kind), tiles, self.flops.get(kind + PRODUCTS, 0.0))
 
     def bandwidth_at(self, bytes: float) -> float:
@@ -112,6 +112,14 @@ class Ceilings:
             return Ceilings(flops, _curve(data["bandwidth"]), threads, streams, _curve(data.get("visits", ())))
         except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"these are no ceilings: {type(error).__name__} {error}") from None
+
+
+def _share_of_tiles(kind: str) -> float:
+    """Operations of a kind on a matrix unit, for each that it makes of bfloat16."""
+    if kind == "f32":
+        return 1 / MATRIX_PRODUCTS
+    rows = (row for row in MATRIX_INSTRUCTIONS.values() if row.scope is InstructionScope.TILES and row.kind == kind)
+    return max((row.speed / BF16_TILES.speed for row in rows), default=0.0)
 
 
 def use_of(bytes: float, written: float) -> str:
@@ -162,18 +170,16 @@ def _default_flops(target: Target, cycles: float) -> dict[str, float]:
         "f32": 32,
         "f16": 16 if target.has(HALF_ARITHMETIC) else 32,
         "bf16": 32,
-        "i64": 64,
-        "i32": 32,
-        "i16": 16,
-        "i8": 8,
+        **{f"{sign}{width}": width for sign in "iu" for width in (64, 32, 16, 8)},
+        "bool": 8,
     }
-    flops = {name: lane_bits / width for name, width in (bits | {"u8": 8, "bool": 8}).items()}
+    flops = {name: lane_bits / width for name, width in bits.items()}
     for row in target.matrix_instructions:
         if row.scope is InstructionScope.VECTORS:
-            flops[row.kind] = row.operations / row.cycles * target.fma_ports * cycles
+            flops[row.kind] = row.speed * target.fma_ports * cycles
     unit = target.matrix_unit
     if unit is not None:
-        flops[MATRIX] = unit.operations / unit.cycles * _MATRIX_CLOCK * cycles
+        flops[MATRIX] = BF16_TILES.speed * _MATRIX_CLOCK * cycles
     if target.isa.gpu is not None:
         flops |= {name + PRODUCTS: target.isa.gpu.products * share * cycles for name, share in _PRODUCTS.items()}
     return flops

@@ -15,7 +15,7 @@ A name is part of stored sketches and never changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
 
@@ -84,6 +84,11 @@ class MatrixInstruction:
         """Products and sums of one instruction."""
         return 2 * self.m * self.n * self.k
 
+    @property
+    def speed(self) -> float:
+        """Operations in a cycle, on one unit or port."""
+        return self.operations / self.cycles
+
     def fits(self, features: Set[str], vector_bits: int) -> bool:
         """Says whether a processor of these features and vectors has it."""
         return self.features <= features and self.vector_bits == vector_bits
@@ -111,6 +116,14 @@ BF16_TILES = MatrixInstruction(
 )
 
 
+# The same of bytes, with a sign or without, of twice the depth in as many cycles.
+BYTE_TILES = tuple(
+    replace(BF16_TILES, name=f"amx_{a}_{b}", a=a, b=b, sum="i32", group=4, k=64, features=frozenset({"amx-int8"}))
+    for a in ("u8", "i8")
+    for b in ("i8", "u8")
+)
+
+
 def _vectors(
     name: str, a: str, b: str, sum: str, group: int, feature: str, bits: int, latency: float, level: str
 ) -> MatrixInstruction:
@@ -131,7 +144,7 @@ _VNNI = tuple(
 )
 _BF16 = tuple(_vectors("vdpbf16ps", "bf16", "bf16", "f32", 2, "avx512bf16", bits, 6.0, "avx512") for bits in (512, 256))
 
-MATRIX_INSTRUCTIONS = MappingProxyType({row.name: row for row in (BF16_TILES, *_VNNI, *_BF16)})
+MATRIX_INSTRUCTIONS = MappingProxyType({row.name: row for row in (BF16_TILES, *BYTE_TILES, *_VNNI, *_BF16)})
 
 
 def products_of(a: str, b: str) -> str:
@@ -152,6 +165,12 @@ def instructions_of(features: Set[str], vector_bits: int) -> tuple[MatrixInstruc
 def vector_instruction(rows: Iterable[MatrixInstruction], a: str, b: str) -> MatrixInstruction | None:
     """The first of some rows that multiplies vectors of words of these element types."""
     fits = (row for row in rows if row.scope is InstructionScope.VECTORS and (row.a, row.b) == (a, b))
+    return next(fits, None)
+
+
+def tile_instruction(rows: Iterable[MatrixInstruction], a: str, b: str) -> MatrixInstruction | None:
+    """The first of some rows that multiplies tiles of words of these element types: rows of `a`, columns of `b`."""
+    fits = (row for row in rows if row.scope is InstructionScope.TILES and (row.a, row.b) == (a, b))
     return next(fits, None)
 
 

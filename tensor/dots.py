@@ -1,6 +1,7 @@
 """Sums of products of narrow elements that lie side by side in words of 32 bits: what an instruction adds to a sum at once.
 
 quad_dot(x, y)     four unsigned bytes times four signed ones, summed in i32
+signed_quad_dot(x, y), unsigned_quad_dot(x, y)     the same of bytes that have both a sign, or both none
 pair_dot(x, y)     two signed halves times two, summed in i32
 bf16_dot(x, y)     two bfloat16 times two, summed in f32
 """
@@ -28,6 +29,8 @@ DOTS = MappingProxyType({
     dot.name: dot
     for dot in (
         Dot("quad_dot", "u8", "i8", "byte_quad", 4),
+        Dot("signed_quad_dot", "i8", "i8", "byte_quad", 4),
+        Dot("unsigned_quad_dot", "u8", "u8", "byte_quad", 4),
         Dot("pair_dot", "i16", "i16", "half_pair", 2),
         Dot("bf16_dot", "bf16", "bf16", "bf16_pair", 2),
     )

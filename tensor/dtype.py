@@ -74,10 +74,13 @@ i64 = DType("i64", Kind.SIGNED, 64, 0.0)
 i32 = DType("i32", Kind.SIGNED, 32, 0.0)
 i16 = DType("i16", Kind.SIGNED, 16, 0.0)
 i8 = DType("i8", Kind.SIGNED, 8, 0.0)
+u64 = DType("u64", Kind.UNSIGNED, 64, 0.0)
+u32 = DType("u32", Kind.UNSIGNED, 32, 0.0)
+u16 = DType("u16", Kind.UNSIGNED, 16, 0.0)
 u8 = DType("u8", Kind.UNSIGNED, 8, 0.0)
 boolean = DType("bool", Kind.BOOL, 1, 0.0)
 
-DTYPES: dict[str, DType] = {t.name: t for t in (f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean)}
+DTYPES: dict[str, DType] = {t.name: t for t in (f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean)}
 
 
 def accumulator(dtype: DType) -> DType:
@@ -98,6 +101,9 @@ _NUMPY = {
     "i32": np.int32,
     "i16": np.int16,
     "i8": np.int8,
+    "u64": np.uint64,
+    "u32": np.uint32,
+    "u16": np.uint16,
     "u8": np.uint8,
     "bool": np.bool_,
 }

@@ -1,26 +1,37 @@
-"""Sums of products of bf16 pairs: what matrix units compute, found in an expression."""
+"""Sums of products of what words hold: what matrix units compute, found in an expression."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .dots import dot_of
 from .expr import Expr, Op, Read, variables
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixPairs:
-    """sum over (p, q) in pairs of low(rows[p]) * low(columns[q]) + high(rows[p]) * high(columns[q])"""
+    """sum over (p, q) in pairs of the products of what the words rows[p] and columns[q] hold, of the element types `a`, `b`"""
 
     rows: tuple[Read, ...]
     columns: tuple[Read, ...]
     pairs: tuple[tuple[int, int], ...]
+    a: str = "bf16"
+    b: str = "bf16"
 
 
 def matrix_pairs(expr: Expr, row: str, column: str) -> MatrixPairs | None:
-    """The reads and their pairs, or None for an expression of another form.
+    """The reads and their pairs, or None for an expression of another form: one dot of two words, or halves of bf16.
 
     `row`, `column`: the axes along which alone the one and the other factor of each product move.
     """
+    dot = dot_of(expr)
+    match expr:
+        case Op(args=(Read() as x, Read() as y)) if dot is not None:
+            a, b = dot.left, dot.right
+            if column in variables(x) or row in variables(y):
+                (x, a), (y, b) = (y, b), (x, a)
+            fits = not (column in variables(x) or row in variables(y))
+            return MatrixPairs((x,), (y,), ((0, 0),), a, b) if fits else None
     halves: dict[str, list[tuple[Read, Read]]] = {"bf16_low": [], "bf16_high": []}
     for term in _terms(expr):
         match term:

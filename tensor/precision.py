@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .build import compute
-from .dtype import DType, Kind, accumulator, i32, i64
+from .dtype import DType, Kind, accumulator, i32, i64, u16, u64
 from .expr import Cast, Const, Expr, Op, walk
 from .indices.affine import round_to
 from .language import rounds
@@ -18,14 +18,17 @@ def precise(value: Expr) -> Expr:
 
 
 def wide(value: Expr) -> Expr:
-    """A factor in the dtype in which products are summed: float16 and bfloat16 in float32, narrow integers in int32."""
-    return value.cast(i32) if value.dtype.is_integer and value.dtype.bits < 32 else precise(value)
+    """A factor in the dtype in which products are summed: float16 and bfloat16 in float32, narrow integers in int32, and
+    those of u16, of which two would not fit there, in int64."""
+    if value.dtype.is_integer and value.dtype.bits < 32:
+        return value.cast(i64 if value.dtype == u16 else i32)
+    return precise(value)
 
 
 def summand(value: Expr) -> Expr:
-    """A term of a sum or a factor of a product of elements, which NumPy takes of integers in int64. Narrow floats stay:
-    reductions of them accumulate in float32 and round once by themselves."""
-    return value.cast(i64) if value.dtype.is_integer else value
+    """A term of a sum or a factor of a product of elements, which NumPy takes of integers in int64, or in uint64 of those.
+    Narrow floats stay: reductions of them accumulate in float32 and round once by themselves."""
+    return value.cast(i64) if value.dtype.is_integer and value.dtype != u64 else value
 
 
 def rounded_once(body: Callable[..., Expr], *values: Expr) -> Expr:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
+import subprocess
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 
 from tilesmith.common.settings import SHIPPED, VERIFY
+from tilesmith.measure.process.child import Child
 
 # How long one example takes says how busy the machine is; whole tests have a limit of their own (pyproject.toml).
 # `make test` tries the same examples at every run; `make test-slow` looks for new ones.
@@ -21,9 +25,31 @@ settings.load_profile("same")
 os.environ[VERIFY.name] = "1"  # loop IR after each pass, in the children of tests too
 os.environ[SHIPPED.name] = "0"  # what is picked must not depend on what was tuned elsewhere
 
+# Threads of a BLAS wait for one another in a loop: for longer than products of small arrays take, and others have the cores.
+threadpool_limits(1, user_api="blas")  # of NumPy's, which is loaded
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of SciPy's later on, and of children
+
 # A shell starts what runs in its background deaf to ctrl-C, and children inherit that: those of tests shall hear it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _let_children_count() -> None:
+    """Makes what is closed end by a signal at which it writes down what it ran: killed, as it is otherwise, it cannot."""
+    close = Child.close
+
+    def gently(child: Child) -> None:
+        child.resume()
+        child._signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child._process.wait(timeout=2.0)
+        close(child)
+
+    Child.close = gently  # type: ignore[method-assign]
+
+
+if "COVERAGE_PROCESS_CONFIG" in os.environ:  # under `make coverage` alone
+    _let_children_count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,4 +66,5 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000, 20, 50)  # what tests make is dropped by its counts of references, nearly all of it
         gc.enable()

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from .tensor.text.parse import parse as parse
     from .tuner.apply.compile import compile as compile
     from .tuner.apply.export import export as export
+    from .tuner.apply.quantize import quantize as quantize
     from .tuner.explain import explain as explain
     from .tuner.outcome import TuneResult as TuneResult
     from .tuner.tune import tune as tune
@@ -83,6 +84,7 @@ _HOMES = {
     "tensor.text.parse": ("parse",),
     "tuner.apply.compile": ("compile",),
     "tuner.apply.export": ("export",),
+    "tuner.apply.quantize": ("quantize",),
     "tuner.explain": ("explain",),
     "tuner.outcome": ("TuneResult",),
     "tuner.tune": ("tune",),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...common.errors import InternalError
 from ...targets.target import Target
-from ...tensor.dtype import i64
+from ...tensor.dtype import f32, i64
 from ...tensor.expr import Cast, Const, Expr, Op, Read, Var, walk
 from ...tensor.indices.affine import Affine, affine
 from ...tensor.language import COMPARISONS
@@ -19,6 +19,7 @@ from ..ir.loop_ir import Buffer, Scope
 from .bf16_words import pair
 from .gpu_memory import GpuMemory
 from .index import Index, IndexArithmetic
+from .lookup import ENTRIES, look_up, looks_up, lookup_of
 from .memory import BufferPointer, Memory
 from .module_text import ModuleText
 from .packing import PACKS, elements_of, is_bf16, load_words, spread_byte
@@ -139,6 +140,8 @@ class Expressions:
             case Read():
                 return self._read(expr)
             case Cast(arg=arg, dtype=dtype):
+                if isinstance(arg, Op) and (found := self._looked_up(expr)) is not None:
+                    return found
                 return self.arithmetic.cast(self.value(arg), dtype)
             case Op(name=name, args=args, dtype=dtype):
                 if name == "select":
@@ -149,8 +152,8 @@ class Expressions:
                     return self.indices.compare(name, self.index(args[0]), self.index(args[1]))
                 if name in PACKS and (packed := self._packed(expr)) is not None:
                     return packed
-                if (found := whole(expr)) is not None:
-                    return self.arithmetic.apply(found[0], [self.value(found[1])], dtype)
+                if (named := whole(expr)) is not None:
+                    return self.arithmetic.apply(named[0], [self.value(named[1])], dtype)
                 return self.arithmetic.apply(name, [self.value(arg) for arg in args], dtype)
         raise InternalError(f"no code for the expression node {type(expr).__name__}")
 
@@ -170,6 +173,23 @@ class Expressions:
             low, high = (self.value(arg) for arg in node.args)
             return pair(self.arithmetic, low, high, exact=True)
         return None
+
+    def _looked_up(self, node: Cast) -> Value | None:
+        """A float of four bits of an integer in lanes, where one instruction finds it."""
+        found = lookup_of(node, self._arm) if looks_up(self.arithmetic) else None
+        index = None if found is None else self.value(found.index)
+        if found is None or index is None or index.lanes != ENTRIES:
+            return None
+        value = look_up(self.arithmetic, index, found.values)
+        if found.less is None:
+            return value
+        return self.arithmetic.apply("sub", [value, self.arithmetic.cast(self.value(found.less), f32)], f32)
+
+    def _arm(self, node: Op) -> Expr | None:
+        """The arm of a select whose condition is known."""
+        condition, yes, no = node.args
+        chosen = self.value(condition)
+        return (yes if chosen.text == "true" else no) if chosen.is_literal else None
 
     def _select(self, condition: Expr, yes: Expr, no: Expr) -> Value:
         chosen = self.value(condition)

@@ -209,8 +209,12 @@ class IndexArithmetic:
         if divisor == 1:
             return index if name == "floordiv" else Index()
         if name == "mod":
-            kept = tuple(t for t in index.terms if t[1] * self.multiples.get(t[0], 1) % divisor)
+            kept = tuple(t for t in index.terms if self._step(t) % divisor)
             index = Index(index.constant, kept, index.lane, index.vector)
+        elif near := tuple(t for t in index.terms if t[1] % divisor and not self._step(t) % divisor):
+            steps_of_near = Index(0, ((self._quotient(name, Index(0, near), divisor), 1),))
+            apart = self.divide(name, self.minus(index, Index(0, near)), divisor)
+            return self.total(((steps_of_near, 1), (apart, 1)))
         whole = Index(0, tuple(term for term in index.terms if term[1] % divisor == 0))
         rest = self.minus(index, whole)
         quotient = Index(0, tuple((symbol, times // divisor) for symbol, times in whole.terms))
@@ -225,6 +229,10 @@ class IndexArithmetic:
             operands = [self.value(rest), Value(str(divisor), i64)]
             part = self.from_value(self._vector_quotient(name, *operands))
         return self.total(((quotient, 1), (part, 1))) if name == "floordiv" else part
+
+    def _step(self, term: tuple[str, int]) -> int:
+        """A number that a term is surely a multiple of."""
+        return term[1] * self.multiples.get(term[0], 1)
 
     def _constant_quotient(self, rest: Index, divisor: int) -> int | None:
         """rest // divisor, if it is one number in all lanes."""

@@ -11,11 +11,12 @@ from ...common.errors import InternalError
 from ...targets.backend import FUSED
 from ...targets.backend import ROUNDING as CAN_ROUND
 from ...targets.target import Target
-from ...tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64
+from ...tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64, u64
 from ...tensor.language import COMPARISONS, LOGIC, WORDS
 from ..math import functions as math
 from ..math.intrinsics import INTRINSICS
 from .bf16_words import round_bf16
+from .division import QUOTIENTS, divided
 from .module_text import ModuleText
 from .rounding import ROUNDING, rounded
 from .text import FunctionText
@@ -126,13 +127,13 @@ class Arithmetic:
         if dtype.is_float and dtype.bits == 16:
             wide = self.apply(name, [self.cast(arg, f32) for arg in args], f32)
             return self.cast(wide, dtype)
+        if name in QUOTIENTS:
+            return divided(self, name, *args)
         _, args = self.together(*args)
         if name in ("min", "max"):
             return self.extremum(name, *args)
         if dtype.is_float:
             return self._float(name, args, dtype)
-        if name in ("floordiv", "mod"):
-            return self._divide(name, *args)
         return self._integer(name, args, dtype)
 
     def combine(self, combiner: str, old: Value, new: Value) -> Value:
@@ -274,30 +275,6 @@ class Arithmetic:
             return self._call(f"llvm.abs.{suffix(dtype, lanes)}", args, dtype, "i1 false")
         raise InternalError(f"no code for the operator {name!r} on {dtype}")
 
-    def _divide(self, name: str, left: Value, right: Value) -> Value:
-        """Floor division and remainder as NumPy has them: a divisor of 0 gives 0, and the smallest integer // -1 wraps."""
-        dtype, lanes = left.dtype, left.lanes
-        zero, one = (self.spread(Value(literal(n, dtype), dtype), lanes) for n in (0, 1))
-        is_zero = self._compare("eq", right, zero)
-        if dtype.kind is Kind.UNSIGNED:
-            divisor = self.select(is_zero, one, right)
-            text = f"{'udiv' if name == 'floordiv' else 'urem'} {left.typed}, {divisor.text}"
-            return self.select(is_zero, zero, Value(self._instruct(text, left, divisor), dtype, lanes))
-        minus_one = self.spread(Value(literal(-1, dtype), dtype), lanes)
-        is_minus_one = self._compare("eq", right, minus_one)
-        divisor = self.select(self._logic("or", [is_zero, is_minus_one]), one, right)
-        quotient = Value(self._instruct(f"sdiv {left.typed}, {divisor.text}", left, divisor), dtype, lanes)
-        back = self._integer("mul", [quotient, divisor], dtype)
-        rest = self._integer("sub", [left, back], dtype)
-        signs = Value(self._instruct(f"xor {rest.typed}, {divisor.text}", rest, divisor), dtype, lanes)
-        low = self._logic("and", [self._compare("ne", rest, zero), self._compare("lt", signs, zero)])
-        if name == "mod":
-            floored = self.select(low, self._integer("add", [rest, divisor], dtype), rest)
-        else:
-            floored = self.select(low, self._integer("add", [quotient, minus_one], dtype), quotient)
-            floored = self.select(is_minus_one, self._integer("neg", [left], dtype), floored)
-        return self.select(is_zero, zero, floored)
-
     # Conversions
 
     def cast(self, value: Value, dtype: DType) -> Value:
@@ -337,8 +314,8 @@ class Arithmetic:
 
     def _to_integer(self, value: Value, dtype: DType) -> Value:
         """Out-of-range values become some integer (never LLVM's poison, which would undo the clamp of an index)."""
-        middle = i64 if dtype == i64 else i32
-        raw = self._convert("fptosi", value, middle)
+        middle = i32 if dtype.bits < 32 or dtype == i32 else dtype if dtype == u64 else i64
+        raw = self._convert("fptoui" if middle == u64 else "fptosi", value, middle)
         return self.cast(Value(self._instruct(f"freeze {raw.typed}", raw), middle, value.lanes), dtype)
 
     def _round_to_odd(self, value: Value) -> Value:

@@ -31,6 +31,10 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
         case "quad_dot":
             x, y = args
             parts = [[_unsigned(arithmetic, x, 8 * n), _signed(arithmetic, y, 8 * n, 8)] for n in range(4)]
+        case "signed_quad_dot":
+            parts = [[_signed(arithmetic, arg, 8 * n, 8) for arg in args] for n in range(4)]
+        case "unsigned_quad_dot":
+            parts = [[_unsigned(arithmetic, arg, 8 * n) for arg in args] for n in range(4)]
         case _:
             parts = [[_signed(arithmetic, arg, 16 * n, 16) for arg in args] for n in range(2)]
     total, *rest = [arithmetic.apply("mul", part, part[0].dtype) for part in parts]

@@ -56,6 +56,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ...schedules.loops import LoopKind, Scope
+from ...targets.matrix_instructions import BF16_TILES
 from ...tensor.dtype import DType
 from ...tensor.expr import Expr, Read, Var
 
@@ -237,7 +238,7 @@ class MatrixClear(Statement):
 
 @dataclass(frozen=True, slots=True)
 class MatrixMove(Statement):
-    """Tile (row, column) of a TILE buffer = the f32 tile in memory whose first element is `memory`; `stores`: the other way."""
+    """Tile (row, column) of a TILE buffer = the tile in memory whose first element is `memory`; `stores`: the other way."""
 
     tiles: str
     tile: tuple[int, int]
@@ -248,12 +249,12 @@ class MatrixMove(Statement):
 
 @dataclass(frozen=True, slots=True)
 class MatrixMultiply(Statement):
-    """Adds products of tiles of words, each word two bf16 (bf16_pair):
+    """Adds products of tiles of words, by an instruction of the table (targets/matrix_instructions.py), by its name:
 
-        tiles[r, c, m, n] += sum over pairs (p, q), all k of  low(X[m, k]) * low(Y[k, n]) + high(X[m, k]) * high(Y[k, n])
+        tiles[r, c, m, n] += sum over pairs (p, q), all k of the products of what X[m, k] and Y[k, n] hold
 
     X = rows[r][p], Y = columns[c][q]: the first elements of tiles in memory, whose rows are the pitches apart. Sums are those
-    of the unit: in f32, numbers below the normal ones taken as zero.
+    of the unit: of bf16 in f32, numbers below the normal ones taken as zero; of bytes in i32, modulo 2^32.
     """
 
     tiles: str
@@ -261,6 +262,7 @@ class MatrixMultiply(Statement):
     columns: tuple[tuple[Read, ...], ...]
     pitches: tuple[int, int]
     pairs: tuple[tuple[int, int], ...]
+    instruction: str = BF16_TILES.name
 
 
 @dataclass(frozen=True, slots=True)

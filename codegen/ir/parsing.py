@@ -68,7 +68,7 @@ _STORE = re.compile(r"(\w+\[.*?\]) (=|=\((?:stream|later|ahead)\)|\+=|\*=|max=|m
 _CLEAR = re.compile(r"tiles (\w+) = 0$")
 _LOAD = re.compile(r"tile (\w+)\[(\d+), (\d+)\] = rows (\d+) apart at (.+)$")
 _SAVE = re.compile(r"rows (\d+) apart at (.+) = tile (\w+)\[(\d+), (\d+)\]$")
-_MULTIPLY = re.compile(r"tiles (\w+) \+= ([\d* ]+):$")
+_MULTIPLY = re.compile(r"tiles (\w+) \+= (\w+) ([\d* ]+):$")
 _SIDE = re.compile(r"(rows|columns) (\d+) apart:$")
 _KINDS = {loop_word(kind): kind for kind in LoopKind}
 _COMBINERS = {sign: combiner for combiner, sign in COMBINED.items()}
@@ -227,9 +227,9 @@ class _LoopReader:
             tile = int(found[4]), int(found[5])
             return MatrixMove(found[3], tile, self._element(line, found[2]), int(found[1]), True)
         if found := _MULTIPLY.match(line.text):
-            pairs = [pair.split("*") for pair in found[2].split()]
+            pairs = tuple((int(p), int(q)) for p, q in (pair.split("*") for pair in found[3].split()))
             (rows, high), (columns, wide) = self._tiles("rows"), self._tiles("columns")
-            return MatrixMultiply(found[1], rows, columns, (high, wide), tuple((int(p), int(q)) for p, q in pairs))
+            return MatrixMultiply(found[1], rows, columns, (high, wide), pairs, found[2])
         return None
 
     def _tiles(self, word: str) -> tuple[tuple[tuple[Read, ...], ...], int]:

@@ -115,7 +115,7 @@ def _statement(node: Statement, depth: int, lines: list[str], last: bool = True)
 
 def _multiply(node: MatrixMultiply, depth: int, lines: list[str]) -> None:
     pairs = " ".join(f"{p}*{q}" for p, q in node.pairs)
-    lines.append(f"{'  ' * depth}tiles {node.tiles} += {pairs}:")
+    lines.append(f"{'  ' * depth}tiles {node.tiles} += {node.instruction} {pairs}:")
     for word, tiles, pitch in zip(("rows", "columns"), (node.rows, node.columns), node.pitches, strict=True):
         lines.append(f"{'  ' * (depth + 1)}{word} {pitch} apart:")
         for number, parts in enumerate(tiles):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...schedules.loops import WRITTEN_OUT
+from ...targets.matrix_instructions import MATRIX_INSTRUCTIONS
 from ...tensor.dtype import DType, boolean, f32, i32, i64
 from ...tensor.expr import Const, Read
 from .loop_ir import (
@@ -221,7 +222,7 @@ class NestVerifier(SymbolTable):
             case MatrixMove(tile=(row, column), memory=memory, stores=stores):
                 if not (0 <= row < rows and 0 <= column < columns):
                     self.report.add(f"there is no tile [{row}, {column}]")
-                buffer = self._tile(memory, f32)
+                buffer = self._tile(memory, f32 if tiles is None else tiles.dtype)
                 if stores:
                     self._read(node.tiles)
                     self._wrote(memory.tensor)
@@ -237,6 +238,9 @@ class NestVerifier(SymbolTable):
                 for read in (part for side in (*lefts, *rights) for part in side):
                     self._tile(read, i32)
                     self._read(read.tensor)
+                known = MATRIX_INSTRUCTIONS.get(node.instruction)
+                if known is None or (tiles is not None and known.sum != tiles.dtype.name):
+                    self.report.add(f"{node.instruction!r} adds to no tiles of {tiles.dtype if tiles else 'any type'}")
                 for p, q in pairs:
                     if any(p >= len(left) for left in lefts) or any(q >= len(right) for right in rights):
                         self.report.add(f"there is no pair {p}*{q}")

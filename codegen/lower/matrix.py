@@ -1,4 +1,4 @@
-"""A tensorized stage: sums of products of bf16 pairs on a matrix unit, here one of tiles of 16 rows and columns.
+"""A tensorized stage: sums of products of words on a matrix unit, here one of tiles of 16 rows and columns.
 
     for k: 32 { unroll r < 2, c < 2 { unroll m < 16, vector n < 16, unroll l < 16 { acc += low * low + high * high } } }
     ->  tiles = 0;  for k: 32 { multiply tiles };  store tiles
@@ -94,10 +94,10 @@ class MatrixTile:
         self.unit: MatrixInstruction = INTRINSICS[self.stage.tensorized or ""]
         definition = lowering.definition
         pairs = matrix_pairs(definition.bodies[0], self.loops.row.axis, self.loops.column.axis)
-        if pairs is None:
+        if pairs is None or (pairs.a, pairs.b) != (self.unit.a, self.unit.b):
             raise wrong(
                 self.tree, self.stage.stage, f"{self.stage.stage} is no sum that {self.stage.tensorized} computes",
-                expected="a sum of bf16_low(x) * bf16_low(y) + bf16_high(x) * bf16_high(y)",
+                expected=f"a sum of products of words of {self.unit.a} and {self.unit.b}",
             )  # fmt: skip
         self.pairs = pairs
         self.shapes = {s.buffer.name: s.buffer.shape for s in lowering.nest.storage.values()}
@@ -205,7 +205,7 @@ class MatrixTile:
         pitches = pitch(x[0], loops.row, loops.word), pitch(y[0], loops.word, loops.column)
         rows = tuple(reads(x, {loops.rows: r}) for r in range(height))
         columns = tuple(reads(y, {loops.columns: c}) for c in range(width))
-        return MatrixMultiply(tiles, rows, columns, pitches, self.pairs.pairs)
+        return MatrixMultiply(tiles, rows, columns, pitches, self.pairs.pairs, self.unit.name)
 
     def _pitch(self, first: Read, below: Read, beside: Read) -> int:
         """Elements from row to row of a tile in memory, whose rows must be contiguous. ScheduleError otherwise."""

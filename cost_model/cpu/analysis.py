@@ -120,7 +120,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         asks = any(s.loops.hints.of(PrefetchAhead) for s in inside)
         rows, streams = root.trips[deepest(counted, root)], not any(is_anchor(s.definition) for s in inside)
         late = traffic.late * (1.0 - survives(touched / (caches[min(1, len(caches) - 1)].bytes * used)))
-        near, edges = brings_near(inside), streamed_edges(inside, traffic)
+        near, edges = brings_near(counted, inside), streamed_edges(inside, traffic)
         broken = broken_lines(inside, traffic, caches[0].line)
         about = (root, trips, used, balance, work, moved, traffic)
         packed = _moved(traffic, len(caches) - 1, caches, used, touched, packed_tensors(inside)).read
@@ -145,12 +145,13 @@ def deepest(counted: Levels, stage: StageLevels) -> int:
     return max((n for n in range(1, len(stage.loops.loops) + 1) if counted.attached(stage, n)), default=0)
 
 
-def brings_near(stages: list[StageLevels]) -> Value:
-    """Says how many operands are brought near by some stages."""
+def brings_near(counted: Levels, stages: list[StageLevels]) -> Value:
+    """Returns above 0 where operands are brought near by some stages. A loop of one trip has no next one to bring them for."""
     total: Value = 0.0
     for s in stages:
         for hint in s.loops.hints.of(PrefetchNext):
-            total = total + real(hint.asked)
+            trips = real(counted.tree.owner(hint.loop).loop(hint.loop).extent)
+            total = total + real(hint.asked) * np.minimum(trips - 1.0, 1.0)
     return total
 
 

@@ -20,9 +20,12 @@ from ...targets.target import Target
 from ...tensor.dots import DOTS
 from ...tensor.expr import Read, Var, variables
 from ...tensor.indices.affine import affine
+from ...tensor.program import Stage
+from ...tensor.rewrites.narrow_integers import narrow_stage
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels
-from ..operations import guarded_reads, slots
+from ..neighbours import distances, held, width
+from ..operations import guarded_reads, instructions
 
 LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
 WINDOW = 200.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
@@ -154,9 +157,12 @@ class StageWork:
         everything = frozenset(axis.name for axis in stage.definition.all_axes)
         operations: Value = 0.0
         text: Value = 0.0
-        for axes, cost in slots(stage.definition, fused, self._written_out(), self._dots()).items():
-            operations = operations + cost * self.times(axes)
-            text = text + cost * self.copies(axes)
+        along = None if self._block is None else self._block.axis
+        counts = instructions(self._computed, fused, self._written_out(), self._dots(), along)
+        for (axes, distance), cost in counts.items():
+            anew = self._anew(distance)
+            operations = operations + cost * self.times(axes) * anew
+            text = text + cost * self.copies(axes) * anew
         reads = self._reads()
         stores, reloads, scattered = self._writes()
         steps = stage.trips[stage.body]
@@ -197,6 +203,24 @@ class StageWork:
             frozenset(axis.name for axis in self.stage.definition.all_axes)
         )
 
+    @cached_property
+    def _computed(self) -> Stage:
+        """The stage as code has it: integers in few bits."""
+        return narrow_stage(self.stage.definition)
+
+    @cached_property
+    def _block(self) -> Loop | None:
+        """The rows of a pointwise stage that are written out side by side, if there are any."""
+        vector = None if self.vector is None else self.vector.axis
+        rows = [x for x in self.stage.straight if x.kind is LoopKind.UNROLL and x.axis != vector]
+        return rows[-1] if rows and self.stage.definition.combiner is None else None
+
+    def _anew(self, distance: int) -> Value:
+        """The part of the rows of a block that compute or read something anew of which each has what one further on has too."""
+        if self._block is None or not distance:
+            return 1.0
+        return np.minimum(distance / real(self._block.extent), 1.0)
+
     def _dots(self) -> frozenset[str]:
         """Operators on words that an instruction of the target adds to sums in vectors."""
         rows = self.target.matrix_instructions
@@ -214,6 +238,7 @@ class StageWork:
         found = Reads()
         live: list[Value] = []
         guarded = guarded_reads(self.stage.definition)
+        behind = {} if self._block is None else distances(self._computed, self._block.axis)
         for read in self.stage.definition.reads():
             producer, stored = self.tree.program.producers.get(read.tensor), self.plan.of_tensor(read.tensor)
             axes = frozenset().union(*(variables(index) for index in read.indices))
@@ -225,9 +250,15 @@ class StageWork:
                     found.shuffles = found.shuffles + self.times(axes) * np.log2(real(self.vector.extent))
                 continue
             differ, masks = self._shared(read)
-            count = self.times(axes) * differ
+            differ = differ * self._anew(behind.get(read, 0))
+            count = (
+                self.times(axes)
+                * differ
+                * (width(self.stage.definition, read.dtype) if self.vector is not None else 1.0)
+            )
             live.append(self.copies(axes) * differ)
-            found.kept = found.kept + self.copies(axes) * self._around * (1.0 - differ)
+            if self._block is None:
+                found.kept = found.kept + self.copies(axes) * self._around * (1.0 - differ)
             if self.vector is not None and self.vector.axis in axes:
                 step = self._step(read)
                 if 1 < step <= STRIDED:
@@ -249,6 +280,9 @@ class StageWork:
                 found.apart = found.apart + (count if crowds else 0.0)
             found.crowded = found.crowded + (count if crowds else 0.0)
             found.loads = found.loads + count
+        if self._block is not None and self.vector is not None:
+            waiting = held(self._computed, self._block.axis)
+            found.kept = found.kept + waiting * self.copies(frozenset((self.vector.axis,)))
         if len(live) > 1:  # the shorter side is held, the other one streams through one register
             found.operands = live[0]
             for copies in live[1:]:

@@ -11,6 +11,7 @@ from ...tensor.ops.window import Window
 from ...tensor.precision import wide
 from ...tensor.program import Tensor
 from .function import NotCovered, function
+from .phases import has_phases, transposed_by_phases
 from .shape import squeeze, unsqueeze
 
 Pairs = Sequence[int | tuple[int, int]]
@@ -55,7 +56,8 @@ def transposed_convolution(
     ]  # fmt: skip
     if min(counts) < 1:
         raise ArgumentError("the padding leaves nothing of the result", found=str(padding))
-    return _finished(transposed(x, weights, window, counts, groups), bias, x)
+    made = transposed_by_phases if has_phases(window) else transposed
+    return _finished(made(x, weights, window, counts, groups), bias, x)
 
 
 def window_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...tensor.build import compute, literal, select
-from ...tensor.dtype import DType, Kind, i64
+from ...tensor.dtype import Kind, i64, u64
 from ...tensor.expr import Expr
 from ...tensor.program import Tensor
 from .elementwise import mapped
@@ -52,26 +52,18 @@ def bits_turned(x: Tensor) -> Tensor:
 def shifted(x: Tensor, by: Tensor, left: bool) -> Tensor:
     """x times 2^by, or divided by it and rounded down; where all bits leave, what those that come in say."""
     shape, dtype = broadcast_shape(x.shape, by.shape), x.dtype
+    inside = u64 if dtype.kind is Kind.UNSIGNED else i64
 
     def element(*i: Expr) -> Expr:
-        value, count = at(x, i).cast(i64), at(by, i).cast(i64)
-        found = literal(0, i64) if left else select(value < 0, literal(-1, i64), 0)
-        for places in range(dtype.bits - (dtype.bits == 64)):
-            moved = value * 2**places if left else value // 2**places
+        value, count = at(x, i).cast(inside), at(by, i).cast(i64)
+        found = literal(0, inside) if left or inside == u64 else select(value < 0, literal(-1, i64), 0)
+        for places in range(dtype.bits if left else dtype.bits - (dtype == i64)):
+            factor = -(2**63) if (places, inside) == (63, i64) else 2**places  # which is as good: products wrap
+            moved = value * factor if left else value // factor
             found = select(count.equal(places), moved, found)
-        return _wrapped(found, dtype)
+        return found.cast(dtype)
 
     return compute(shape, element)
-
-
-def _wrapped(value: Expr, dtype: DType) -> Expr:
-    """The lowest bits of an i64."""
-    if dtype.bits == 64:
-        return value
-    span = 1 << dtype.bits
-    half = span // 2
-    low = value % span if dtype.kind is Kind.UNSIGNED else (value + half) % span - half
-    return low.cast(dtype)
 
 
 def integer_power(x: Tensor, exponent: Tensor) -> Tensor:

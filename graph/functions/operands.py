@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from ...common.errors import ArgumentError
-from ...tensor.dtype import DType, Kind, boolean, f32, i16, i64
+from ...tensor.dtype import DType, Kind, boolean, f32, i16, i32, i64
 from ...tensor.expr import Expr, Read, const
 from ...tensor.program import Tensor
 
@@ -61,10 +61,13 @@ def common(left: DType, right: DType) -> DType:
         return left if left.is_float else right
     if boolean in (left, right):
         return left if right == boolean else right
-    if left.kind != right.kind:  # u8 and signed integers
-        signed = left if left.kind is Kind.SIGNED else right
-        return signed if signed.bits > 8 else i16
+    if left.kind != right.kind:  # a signed type that holds all of an unsigned one, where there is one
+        signed, unsigned = (left, right) if left.kind is Kind.SIGNED else (right, left)
+        return signed if signed.bits > unsigned.bits else _SIGNED[min(2 * unsigned.bits, 64)]
     return max(left, right, key=lambda dtype: dtype.bits)
+
+
+_SIGNED = {16: i16, 32: i32, 64: i64}
 
 
 def floating(dtype: DType) -> DType:

@@ -13,11 +13,11 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from ...common.errors import ArgumentError, UserError
-from ...tensor.dtype import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8
+from ...tensor.dtype import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 
 _DTYPES = {
     "float64": f64, "float32": f32, "float16": f16, "bfloat16": bf16, "int64": i64, "int32": i32, "int16": i16, "int8": i8,
-    "uint8": u8, "bool": boolean,
+    "uint64": u64, "uint32": u32, "uint16": u16, "uint8": u8, "bool": boolean,
 }  # fmt: skip
 
 # Operators that stay whole although torch knows what they are made of: here they are fewer and simpler stages.

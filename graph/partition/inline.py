@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from ...schedules.access import is_anchor, moves_data_only
+from collections.abc import Set as AbstractSet
+
+from ...schedules.access import is_anchor, moves_data_only, reads_of
 from ...schedules.inlining import Inlining
-from ...schedules.rules.cpu.window import slides
+from ...schedules.rules.cpu.window import shifting_axes, slides
 from ...schedules.rules.inline import grows, inlines_free
-from ...tensor.expr import Var
+from ...schedules.rules.row_groups import row_group
+from ...tensor.expr import Const, Read, Var, variables
 from ...tensor.indices.affine import affine
 from ...tensor.program import Program, Stage
 from .places import copied
 
 
-def inlined(program: Program, kept: frozenset[str]) -> Program:
-    """The program with such stages written into their readers, from the outputs back. `kept`: stages to leave alone."""
+def inlined(program: Program, kept: frozenset[str], summed: AbstractSet[str]) -> Program:
+    """The program with such stages written into their readers, from the outputs back. `kept`: stages to leave alone; `summed`:
+    the reductions among them, with what finishes them."""
     now = Inlining(program)
     for name in [stage.name for stage in reversed(program.stages)]:
         stage = now.stage(name)
@@ -23,6 +27,8 @@ def inlined(program: Program, kept: frozenset[str]) -> Program:
         if (
             _stays(program, stage, readers)
             or _stays_before_windows(stage, readers)
+            or _meets_itself(stage, readers)
+            or _ends_rows(program, stage, readers, summed)
             or not inlines_free(stage, readers)
             or grows(now, stage, readers)
         ):
@@ -50,11 +56,38 @@ def _stays_before_windows(stage: Stage, readers: list[Stage]) -> bool:
     )
 
 
+def _meets_itself(stage: Stage, readers: list[Stage]) -> bool:
+    """Says whether a product would read one tensor in two ways, of which neither is an operand that it could pack: the queries
+    and keys that one product has made, mostly. Apart, each is."""
+    sources = {read.tensor for read in stage.reads()}
+    return any(is_anchor(reader) and any(read.tensor in sources for read in reader.reads()) for reader in readers)
+
+
+def _ends_rows(program: Program, stage: Stage, readers: list[Stage], summed: AbstractSet[str]) -> bool:
+    """Says whether it ends what is computed row by row, and readers would take what was summed up of each row out of its
+    kernel: several that are no kernel together, or one that takes the rows apart."""
+    own = {axis.name for axis in stage.axes if axis.extent > 1}
+    rows = [own & _axes_of(read) for read in stage.reads() if read.tensor in summed]
+    if not any(row and row < own for row in rows):
+        return False
+    last = program.stage(readers[-1].name)
+    if not {reader.name for reader in readers[:-1]} <= set(row_group(program, last, frozenset())[0]):
+        return True
+    here = [read for reader in readers if reader.combiner is None for read in reads_of(reader, stage.name)]
+    return any(not isinstance(index, Var | Const) for read in here for index in read.indices)
+
+
+def _axes_of(read: Read) -> set[str]:
+    return {name for index in read.indices for name in variables(index)}
+
+
 def is_window(stage: Stage) -> bool:
-    """A reduction without reuse whose data slide: a depthwise convolution, a pool."""
+    """A reduction without reuse whose data slide under its points: a depthwise convolution, a pool."""
     if stage.combiner in (None, "fold") or is_anchor(stage):
         return False
-    return any(slides(stage, read) for read in stage.reads())
+    reduction, spatial = ({axis.name for axis in axes} for axes in (stage.reduction, stage.axes))
+    moved = (set(shifting_axes(index)) for read in stage.reads() if slides(stage, read) for index in read.indices)
+    return any(axes & reduction and axes & spatial for axes in moved)
 
 
 def is_reshape(program: Program, stage: Stage) -> bool:

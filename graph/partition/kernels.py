@@ -23,7 +23,8 @@ def kernel_of(program: Program, members: Iterable[str], prepared: frozenset[str]
     defined = {tensor.name for stage in stages for tensor in stage.tensors}
     read = dict.fromkeys(r.tensor for stage in stages for r in stage.reads() if r.tensor not in defined)
     tables = {table.tensor.name: table for table in program.tables if table.tensor.name in read}
-    chosen_from = {name for name in read if _by_data_alone(name, stages, defined | tables.keys())}
+    constants = {tensor.name for tensor in program.constant_inputs}
+    chosen_from = {name for name in read if _by_data_alone(name, stages, defined | tables.keys() | constants)}
     declared = {item.tensor.name: item for item in program.inputs if item.tensor.name not in chosen_from}
     inputs = [declared.get(name) or Input(_plain(program.tensors[name])) for name in read if name not in tables]
     outputs = [

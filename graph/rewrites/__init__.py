@@ -1,4 +1,4 @@
 """Programs of whole models to programs that compute the same: dead stages are dropped, common ones shared.
 
-Imports tensor. `table.py` lists them in their order.
+Imports tensor and schedules. `table.py` lists them in their order.
 """

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping
 
 from ...tensor.program import Program
 from .common import common_stages
+from .fills import inlined_fills
 from .needed import needed_stages
 
 GRAPH_REWRITES: Mapping[str, Callable[[Program], Program]] = {
     "needed stages": needed_stages,
+    "fills": inlined_fills,
     "common stages": common_stages,
 }
 

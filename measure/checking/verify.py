@@ -274,9 +274,10 @@ def agrees(values: Array, expected: Expected, dtype: DType) -> NDArray[np.bool_]
     truth, tolerance = expected.values, expected.tolerance
     if not dtype.is_float:
         same = values == truth
-        return np.asarray(
-            same if same.all() else same | (np.abs(np.subtract(values, truth, dtype=np.float64)) <= tolerance)
-        )
+        if same.all():
+            return np.asarray(same)
+        apart = np.abs(np.subtract(values, truth, dtype=np.float64))  # which rounds: 0 does not say that they are equal
+        return np.asarray(same | ((apart <= tolerance) & (tolerance > 0)))
     with np.errstate(invalid="ignore", over="ignore"):
         near = (np.abs(values - truth) <= tolerance) & np.isfinite(truth)
         same = (values == truth) | (np.isnan(values) & np.isnan(truth))

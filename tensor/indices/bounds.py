@@ -18,12 +18,17 @@ def conjuncts(condition: Expr) -> tuple[Expr, ...]:
 
 
 def bound_of(condition: Expr) -> Bound | None:
-    """The form that is at most zero exactly where a comparison of indices holds; None for any other condition."""
+    """The linear form that is at most zero exactly where a comparison of indices holds; None for any other condition."""
+    form = form_of(condition)
+    return form if form is not None and form.is_linear else None
+
+
+def form_of(condition: Expr) -> Affine | None:
+    """The form that is at most zero exactly where a comparison of indices holds, be it linear or not."""
     if not isinstance(condition, Op) or condition.name not in _COMPARISONS or condition.args[0].dtype != i64:
         return None
     sign, more = _COMPARISONS[condition.name]
-    form = affine(condition.args[0]).minus(affine(condition.args[1])).times(sign).plus(Affine((), more))
-    return form if form.is_linear else None
+    return affine(condition.args[0]).minus(affine(condition.args[1])).times(sign).plus(Affine((), more))
 
 
 def bounds_of(condition: Expr) -> frozenset[Bound]:

@@ -135,7 +135,7 @@ def _atom_interval(expr: Expr, bounds: Bounds, facts: FormFacts) -> Interval:
             return _select_interval(condition, yes, no, Known(bounds, facts))
         case Op(name=name, args=args) if expr.dtype.is_integer and name != "bf16_pair":
             return _op_interval(name, [interval(arg, bounds, facts) for arg in args], expr.dtype)
-    return _range_of(expr.dtype)
+    return range_of(expr.dtype)
 
 
 def _op_interval(name: str, args: list[Interval], dtype: DType) -> Interval:
@@ -162,7 +162,7 @@ def _op_interval(name: str, args: list[Interval], dtype: DType) -> Interval:
             return (a % c, b % c) if a // c == b // c else (0, c - 1)
         case "mod" if c > 0:
             return 0, d - 1
-    return _range_of(dtype)
+    return range_of(dtype)
 
 
 def _select_interval(condition: Expr, yes: Expr, no: Expr, known: Known) -> Interval:
@@ -249,7 +249,13 @@ def _direction(terms: Terms) -> tuple[Terms, int]:
     return tuple((atom, c // unit) for atom, c in terms), unit
 
 
-def _range_of(dtype: DType) -> Interval:
+def interval_of_op(name: str, args: list[Interval], dtype: DType) -> Interval:
+    """The least and the greatest value of an operator on operands in these ranges: all of the dtype's if it may wrap."""
+    return _within(_op_interval(name, args, dtype), dtype)
+
+
+def range_of(dtype: DType) -> Interval:
+    """The least and the greatest number of a dtype."""
     if dtype.kind is Kind.BOOL:
         return 0, 1
     if dtype.kind is Kind.UNSIGNED:
@@ -261,7 +267,7 @@ def _range_of(dtype: DType) -> Interval:
 
 def _within(found: Interval, dtype: DType) -> Interval:
     """`found` where it fits into the dtype; else anything, since the arithmetic may wrap."""
-    low, high = _range_of(dtype)
+    low, high = range_of(dtype)
     return found if low <= found[0] and found[1] <= high else (low, high)
 
 

@@ -11,15 +11,14 @@ which the sum is accumulated: sums of narrow floats are off by float32's, and by
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...common.errors import ArgumentError
-from ..dtype import DType
+from ..dtype import DType, u64
 from ..program import Program
-from .evaluate import Pair
+from .evaluate import Pair, store_type
 from .evaluator import Evaluator
 from .roundings import FACTOR, Array, least_normal
 
@@ -33,7 +32,7 @@ def evaluate(program: Program, inputs: Sequence[Array], absolute: bool = False) 
         inputs: arrays in the order of `program.inputs`, constants among them, in the inputs' memory dtypes.
         absolute: magnitudes (see the head of this file) instead of values.
 
-    Returns: float64 arrays for floats, int64 for integers, bool for bool; magnitudes are always float64.
+    Returns: float64 arrays for floats, int64 for integers (uint64 for u64), bool for bool; magnitudes are always float64.
     Errors: ArgumentError for inputs of the wrong number, shape or dtype.
     """
     check_inputs(program, inputs)
@@ -125,8 +124,7 @@ def check_inputs(program: Program, inputs: Sequence[Array]) -> None:
 def _answer(pair: Pair, dtype: DType, absolute: bool) -> Array:
     value, error = pair
     if not absolute:
-        wide: type[Any] = np.float64 if dtype.is_float else np.bool_ if dtype.name == "bool" else np.int64
-        return value.astype(wide)
+        return value.astype(np.int64 if dtype.is_integer and dtype != u64 else store_type(dtype))
     if not dtype.is_float:
         return np.abs(value.astype(np.float64))
     return np.zeros(value.shape) if error is None else np.broadcast_to(error / dtype.eps, value.shape).copy()

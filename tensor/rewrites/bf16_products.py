@@ -24,22 +24,17 @@ Infinities and NaN among the elements, elements from about 2^104 on and sums fro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...common.errors import ProgramError
-from ...targets.matrix_instructions import BF16_TILES
-from ..dtype import f32, i32, i64
-from ..expr import Const, Expr, Read, Var, call, variables
-from ..indices.affine import simplify
-from ..indices.forms import affine
-from ..indices.intervals import Known
-from ..program import Axis, Program, Stage, Tensor
-from ..stage_edits import factors, find_axis, find_stage, free_axis_name, free_name, refuse, with_stages
+from ..dtype import DType, f32
+from ..expr import Const, Expr, Read, Var, call
+from ..program import Program, Stage, Tensor
+from ..stage_edits import factors, find_stage, free_name, with_stages
+from .tile_products import WORDS, Element, TileProducts, shape_of, whole
 
 PARTS = 3
 PAIRS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))  # neighbours share a part: one alone is taken twice
-WORDS = BF16_TILES.words  # words of a row of a matrix register: two elements of the depth each
-TILE = BF16_TILES.m  # rows of a matrix register, and columns: bf16_products is of units whose tiles are square
 SCALE = 2.0**24  # of either operand: what makes subnormal numbers, and their parts, normal
 LARGEST = 2.0**127  # products below are right: nothing in them has become infinite or NaN
 
@@ -78,43 +73,12 @@ def can_bf16_products(program: Program, stage: str, rows: str, columns: str, dep
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class _Operand:
-    """A read: the dimension of the depth, and that of the rows or the columns."""
-
-    read: Read
-    deep: int
-    wide: int
-
-    @property
-    def others(self) -> list[int]:
-        """The other dimensions, in order."""
-        return [d for d in range(len(self.read.indices)) if d not in (self.deep, self.wide)]
-
-
-class _Products:
+class _Products(TileProducts):
     """Takes one product apart and puts it together again."""
 
-    def __init__(
-        self, program: Program, stage: Stage, rows: str, columns: str, depth: str, flat: Sequence[str]
-    ) -> None:
-        self._program = program
-        self._stage = stage
-        self._flat = flat
-        self._rows, self._columns, self._depth = (find_axis(stage, name) for name in (rows, columns, depth))
-        if self._rows not in stage.axes or self._columns not in stage.axes or rows == columns:
-            raise self._refused(f"{rows} and {columns} as two spatial axes")
-        if self._depth not in stage.reduction:
-            raise self._refused(f"{depth} as a reduction axis")
-        left, right = self._two_reads()
-        if rows in variables(right):
-            left, right = right, left
-        if {rows, columns} & variables(left) != {rows} or {rows, columns} & variables(right) != {columns}:
-            raise self._refused(f"{rows} in the indices of one read alone, {columns} in those of the other alone")
-        self._x = _Operand(left, self._plain(left, self._depth), self._row_dimension(left))
-        self._y = _Operand(right, self._plain(right, self._depth), self._plain(right, self._columns))
-        self._blocks = -(-self._depth.extent // (2 * WORDS))
-        self._padded = {a.name: replace(a, extent=-(-a.extent // TILE) * TILE) for a in (self._rows, self._columns)}
+    parts = PARTS
+    step = 2 * WORDS
+    wanted = "bfloat16 parts can make"
 
     def program(self) -> Program:
         """The rewritten program."""
@@ -123,13 +87,8 @@ class _Products:
         exact, checked = self._checked(products)
         made: tuple[Stage, ...] = (rows, columns, products, exact, checked)
         if checked.axes != self._stage.axes:
-            made = (*made, replace(self._stage, bodies=(_read(checked),), reduction=(), combiner=None))
+            made = (*made, replace(self._stage, bodies=(whole(checked),), reduction=(), combiner=None))
         return with_stages(self._program, {self._stage.name: made})
-
-    # What is expected
-
-    def _refused(self, expected: str) -> ProgramError:
-        return refuse(self._stage, "this stage is no product that bfloat16 parts can make", expected=expected)
 
     def _two_reads(self) -> tuple[Read, Read]:
         stage = self._stage
@@ -139,117 +98,29 @@ class _Products:
                     return left, right
         raise self._refused("a sum of products of two reads of f32")
 
-    def _plain(self, read: Read, axis: Axis) -> int:
-        """The one dimension of a read whose index is the axis."""
-        found = [d for d, index in enumerate(read.indices) if axis.name in variables(index)]
-        if len(found) != 1 or affine(read.indices[found[0]]) != affine(axis.var):
-            raise self._refused(f"{axis.name} as one index of {read.tensor}, and in no other")
-        return found[0]
+    def _word(self, element: Element, block: Expr, word: Expr) -> Expr:
+        first = block * self.step + word
 
-    def _row_dimension(self, read: Read) -> int:
-        """The one dimension of a read in whose index the rows are."""
-        name = self._rows.name
-        found = [d for d, index in enumerate(read.indices) if name in variables(index)]
-        form = affine(read.indices[found[0]])
-        if len(found) != 1 or not form.is_linear or form.coefficients[name] < 1:
-            raise self._refused(f"{name} in one index of {read.tensor}, which rises with it by a fixed step")
-        return found[0]
-
-    # The parts
-
-    def _row_stage(self) -> Stage:
-        """R[rows / 16, others of X.., block, part, rows % 16, word], or, of rows that slide,
-        R[others of X.., block, part, row dimension, word]"""
-        x = self._x
-        size = self._shape(x.read)[x.wide]
-        others, block, part, word = self._dimensions(x)
-        if self._plain_rows:
-            tile, row = Axis("rblock", self._padded[self._rows.name].extent // TILE), Axis("r16", TILE)
-            return self._words(
-                "rows", x, (tile, *others, block, part, row, word), others, tile.var * TILE + row.var, size
-            )
-        bounds = {axis.name: (0, axis.extent - 1) for axis in (*self._stage.all_axes, *self._padded.values())}
-        reached = Known(bounds).interval(x.read.indices[x.wide])[1] + 1
-        row = Axis("row", max(size, reached))
-        return self._words("rows", x, (*others, block, part, row, word), others, row.var, size)
-
-    @property
-    def _plain_rows(self) -> bool:
-        """Says whether tiles of rows are a dimension: each then has its words side by side. Rows that slide begin anywhere."""
-        return "rows" not in self._flat and affine(self._x.read.indices[self._x.wide]) == affine(self._rows.var)
-
-    def _column_stage(self) -> Stage:
-        """W[columns / 16, others of Y.., block, part, word, columns % 16], or W[others of Y.., block, part, word, columns]"""
-        y, count = self._y, self._columns.extent
-        padded = self._padded[self._columns.name].extent
-        others, block, part, word = self._dimensions(y)
-        if "columns" in self._flat:
-            column = Axis("column", padded)
-            return self._words("columns", y, (*others, block, part, word, column), others, column.var, count)
-        tile, column = Axis("cblock", padded // TILE), Axis("c16", TILE)
-        wide = tile.var * TILE + column.var
-        return self._words("columns", y, (tile, *others, block, part, word, column), others, wide, count)
-
-    def _shape(self, read: Read) -> tuple[int, ...]:
-        return self._program.tensors[read.tensor].shape
-
-    def _dimensions(self, operand: _Operand) -> tuple[tuple[Axis, ...], Axis, Axis, Axis]:
-        shape = self._shape(operand.read)
-        others = tuple(Axis(f"d{d}", shape[d]) for d in operand.others)
-        return others, Axis("kblock", self._blocks), Axis("part", PARTS), Axis("k16", WORDS)
-
-    def _words(
-        self, kind: str, operand: _Operand, axes: tuple[Axis, ...], others: tuple[Axis, ...], wide: Expr, count: int
-    ) -> Stage:
-        """The stage of words of an operand; elements at `wide` from `count` on are zero, as those below the depth are."""
-        known = Known({axis.name: (0, axis.extent - 1) for axis in axes})
-
-        def element(deep: Expr) -> Expr:
-            places: dict[int, Expr] = {operand.deep: deep, operand.wide: wide}
-            places |= zip(operand.others, (axis.var for axis in others), strict=True)
-            read = replace(operand.read, indices=tuple(simplify(places[d], known.bounds) for d in sorted(places)))
+        def part(deep: Expr) -> Expr:
+            read, inside = element(deep)
             value: Expr = read
-            for index, size in ((wide, count), (deep, self._depth.extent)):
-                if known.interval(index)[1] >= size:
-                    value = call("select", simplify(index) < size, value, Const(0.0, f32))
+            for condition in inside:
+                value = call("select", condition, value, Const(0.0, f32))
             return _part(value * SCALE, Var("part"))
 
-        first = Var("kblock") * (2 * WORDS) + Var("k16")
-        body = call("bf16_pair", element(first), element(first + WORDS))
-        name = free_name(self._program, f"{self._stage.name}_{kind}")
-        return Stage((Tensor(name, i32, _shape(axes)),), axes, (body,), origin=self._stage.origin)
+        return call("bf16_pair", part(first), part(first + WORDS))
 
-    # The products
-
-    def _product_stage(self, rows: Stage, columns: Stage) -> Stage:
-        """M[others.., rows, columns] = sum[other reductions, block, word](products of the halves)"""
-        stage = self._stage
-        block, word = Axis(free_axis_name(stage, "kblock"), self._blocks), Axis(free_axis_name(stage, "k16"), WORDS)
-        last = (self._padded[self._rows.name], self._padded[self._columns.name])
-        axes = (*(axis for axis in stage.axes if axis.name not in self._padded), *last)
-        reduction = (*(axis for axis in stage.reduction if axis != self._depth), block, word)
-        x, y, column = self._x, self._y, self._columns.var
-
-        def row_word(part: int) -> Read:
-            outer, wide = [x.read.indices[d] for d in x.others], x.read.indices[x.wide]
-            if self._plain_rows:
-                return _at(rows, wide // TILE, *outer, block.var, Const(part, i64), wide % TILE, word.var)
-            return _at(rows, *outer, block.var, Const(part, i64), wide, word.var)
-
-        def column_word(part: int) -> Read:
-            outer = [y.read.indices[d] for d in y.others]
-            if "columns" in self._flat:
-                return _at(columns, *outer, block.var, Const(part, i64), word.var, column)
-            return _at(columns, column // TILE, *outer, block.var, Const(part, i64), word.var, column % TILE)
-
+    def _terms(self, row: Sequence[Read], column: Sequence[Read]) -> Expr:
         total: Expr | None = None
         for p, q in PAIRS:
-            left, right = row_word(p), column_word(q)
+            left, right = row[p], column[q]
             both = call("bf16_low", left) * call("bf16_low", right) + call("bf16_high", left) * call("bf16_high", right)
             total = both if total is None else total + both
         assert total is not None
-        tensor = Tensor(free_name(self._program, f"{stage.name}_products"), f32, _shape(axes))
-        return Stage((tensor,), axes, (total,), reduction, "sum", None, stage.origin)
+        return total
+
+    def _sum_dtype(self) -> DType:
+        return f32
 
     def _checked(self, products: Stage) -> tuple[Stage, Stage]:
         """E[others.., rows, columns] = the terms of results whose products are not finite; T[same axes] = the results"""
@@ -259,11 +130,11 @@ class _Products:
         found = Read(products.name, tuple(axis.var for axis in axes), f32)
         fine = call("abs", found) < LARGEST
         term = call("select", ~fine, stage.bodies[0], Const(0.0, f32))
-        tensor = Tensor(free_name(self._program, f"{stage.name}_exact"), f32, _shape(axes))
+        tensor = Tensor(free_name(self._program, f"{stage.name}_exact"), f32, shape_of(axes))
         exact = Stage((tensor,), axes, (term,), stage.reduction, "sum", None, stage.origin)
-        value = call("select", fine, found * (1 / SCALE**2), _read(exact))
+        value = call("select", fine, found * (1 / SCALE**2), whole(exact))
         name = stage.name if axes == stage.axes else free_name(self._program, f"{stage.name}_checked")
-        return exact, Stage((Tensor(name, f32, _shape(axes)),), axes, (value,), origin=stage.origin)
+        return exact, Stage((Tensor(name, f32, shape_of(axes)),), axes, (value,), origin=stage.origin)
 
 
 def _part(value: Expr, part: Var) -> Expr:
@@ -276,15 +147,3 @@ def _part(value: Expr, part: Var) -> Expr:
 def _rounded(value: Expr) -> Expr:
     """The bfloat16 next to a value. (For the oracle, which computes in float64, a cast to bf16 rounds nothing.)"""
     return call("bf16_low", call("bf16_pair", value, Const(0.0, f32)))
-
-
-def _read(stage: Stage) -> Read:
-    return _at(stage, *(axis.var for axis in stage.axes))
-
-
-def _at(stage: Stage, *indices: Expr) -> Read:
-    return Read(stage.name, indices, stage.tensors[0].dtype)
-
-
-def _shape(axes: tuple[Axis, ...]) -> tuple[int, ...]:
-    return tuple(axis.extent for axis in axes)

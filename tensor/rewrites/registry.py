@@ -19,12 +19,14 @@ from .axes import merge_axes, pad_axis, split_k
 from .bf16_products import bf16_products
 from .block_softmax import block_softmax
 from .dot_words import bf16_dots, dot_words
+from .factor_sums import factor_sums
 from .fold_lanes import fold_lanes
 from .im2col import im2col
 from .normalise import normalise
 from .online_softmax import online_softmax
 from .pad_reads import pad_reads
 from .reorder_axes import reorder_axes, reorder_reads
+from .tile_dots import bf16_tile_dots, tile_dots
 from .winograd import winograd
 
 __all__ = [
@@ -33,8 +35,10 @@ __all__ = [
     "apply_rewrite",
     "bf16_dots",
     "bf16_products",
+    "bf16_tile_dots",
     "block_softmax",
     "dot_words",
+    "factor_sums",
     "fold_lanes",
     "im2col",
     "is_allowed",
@@ -46,6 +50,7 @@ __all__ = [
     "reorder_axes",
     "reorder_reads",
     "split_k",
+    "tile_dots",
     "winograd",
 ]
 
@@ -61,8 +66,10 @@ class Registered:
 REWRITES: dict[str, Registered] = {
     "bf16_dots": Registered(bf16_dots, only_reorders=False),  # numbers below the least normal one count as zero
     "bf16_products": Registered(bf16_products, only_reorders=False),  # leaves out products below a rounding of float32
+    "bf16_tile_dots": Registered(bf16_tile_dots, only_reorders=False),  # as bf16_dots
     "block_softmax": Registered(block_softmax, only_reorders=False),  # exponentials are products of exponentials
     "dot_words": Registered(dot_words, only_reorders=True),
+    "factor_sums": Registered(factor_sums, only_reorders=False),  # a factor of terms becomes one of their sum
     "fold_lanes": Registered(fold_lanes, only_reorders=True),
     "im2col": Registered(im2col, only_reorders=True),
     "merge_axes": Registered(merge_axes, only_reorders=True),
@@ -73,6 +80,7 @@ REWRITES: dict[str, Registered] = {
     "reorder_axes": Registered(reorder_axes, only_reorders=True),
     "reorder_reads": Registered(reorder_reads, only_reorders=True),
     "split_k": Registered(split_k, only_reorders=True),
+    "tile_dots": Registered(tile_dots, only_reorders=True),
     "winograd": Registered(winograd, only_reorders=False),  # other products, of sums of the data and of the filter
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -17,6 +18,9 @@ from tilesmith.targets.target import parse_target
 
 HOST = parse_target("host").text
 MEMORY = 100 << 20
+
+# Looked for, not imported: that takes a second, in each process that collects tests.
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (pip install 'tilesmith[ray]')")
 
 
 class Cluster:

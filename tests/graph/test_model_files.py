@@ -40,6 +40,24 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found.constants[name], value)
 
 
+def test_one_file_holds_all_of_it(tmp_path: Path) -> None:
+    model, path = small(), tmp_path / "new" / "small.safetensors"
+    model.save(path)
+    model.save(path)
+    found = ts.load(path)
+    assert list(path.parent.iterdir()) == [path]
+    assert found.program == model.program and found.name == "small"
+    assert [stage.origin for stage in found.program.stages] == [stage.origin for stage in model.program.stages]
+    for name, value in model.constants.items():
+        np.testing.assert_array_equal(found.constants[name], value)
+
+
+def test_arrays_alone_are_no_model(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "weights.safetensors", Arrays({"x": (DTYPES["f32"], np.arange(3, dtype=np.float32))}))
+    with pytest.raises(ArgumentError, match="no saved model"):
+        ts.load(tmp_path / "weights.safetensors")
+
+
 def test_it_is_written_over_another(tmp_path: Path) -> None:
     small().save(tmp_path)
     small().save(tmp_path)

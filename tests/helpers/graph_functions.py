@@ -14,7 +14,7 @@ from tilesmith.tensor.program import Tensor
 
 Array = np.ndarray[Any, Any]
 DTYPES = {"float64": "f64", "float32": "f32", "float16": "f16", "int64": "i64", "int32": "i32", "int16": "i16",
-          "int8": "i8", "uint8": "u8", "bool": "bool"}  # fmt: skip
+          "int8": "i8", "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool"}  # fmt: skip
 
 
 def computed(function: Callable[..., Tensor | Sequence[Tensor]], *arrays: Array) -> list[Array]:

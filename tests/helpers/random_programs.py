@@ -198,7 +198,7 @@ class _Maker:
     def converted(self) -> None:
         """An operand of another dtype, converted."""
         shape = self._shape_to_continue()
-        other = placeholder(shape, self._choose(("f32", "f64", "i32", "i8", "u8", "f16", "bool")))
+        other = placeholder(shape, self._choose(("f32", "f64", "i32", "i8", "u8", "f16", "bool", "u16", "u64")))
         source, dims = self._operand(shape)
 
         def element(*i: Expr) -> Expr:

@@ -29,11 +29,12 @@ def test_links_lead_to_files(path: Path) -> None:
         assert (path.parent / link).exists(), link
 
 
-def test_the_code_in_the_page_on_templates_is_the_example() -> None:
-    (shown,) = blocks(ROOT / "docs" / "templates.md", "python")
-    example = (ROOT / "examples" / "own_template.py").read_text()
-    code = [line for line in example.splitlines() if '"""' not in line]
-    assert shown.strip() in "\n".join(code)
+def test_the_code_in_the_page_on_templates_is_in_the_examples() -> None:
+    examples = [(ROOT / "examples" / name).read_text() for name in ("own_template.py", "blur_template.py")]
+    code = "\n".join(line for example in examples for line in example.splitlines() if '"""' not in line)
+    shown = blocks(ROOT / "docs" / "templates.md", "python")
+    assert len(shown) == 3
+    assert all(block.strip() in code for block in shown)
 
 
 def test_the_program_in_the_readme_is_one_and_its_calls_exist() -> None:

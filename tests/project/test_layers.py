@@ -41,6 +41,7 @@ UP = {
     ("codegen.emit.bf16_words", "codegen.emit.values"): "an operator made of others is given all of arithmetic",
     ("codegen.emit.rounding", "codegen.emit.values"): "the same",
     ("codegen.emit.words", "codegen.emit.values"): "the same",
+    ("codegen.emit.division", "codegen.emit.values"): "the same",
 }
 
 

@@ -3,10 +3,13 @@
 import shutil
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
+import llvmlite
+import numpy
+import platformdirs
+import pydantic
 import pytest
 
 from helpers.source import PACKAGE_DIR, ROOT, modules
@@ -53,8 +56,9 @@ def test_it_works_in_a_bare_environment_from_another_folder(wheel: Path, tmp_pat
     site = next((environment / "lib").glob("python*")) / "site-packages"
     with zipfile.ZipFile(wheel) as archive:  # for a pure wheel this is what installing does, its commands aside
         archive.extractall(site)
-    # The dependencies that the test environment has; its .pth files, by which it sees the source tree, do not run.
-    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    # The dependencies that the test environment has, wherever; its .pth files, by which it sees the source tree, do not run.
+    folders = {str(Path(module.__file__).parents[1]) for module in (llvmlite, numpy, platformdirs, pydantic)}
+    (site / "dependencies.pth").write_text("\n".join(sorted(folders)) + "\n")
     command = [python, "-I", "-c", _USE]
     used = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert used.returncode == 0, used.stderr

@@ -231,7 +231,7 @@ def test_call_overhead_and_time() -> None:
             add(a, a)
         best = min(best, (time.perf_counter() - started) / 100)
     assert best < 20e-6  # about 4 us on a quiet machine
-    assert 0 < add.time() < 1e-5
+    assert 0 < min(add.time() for _ in range(10)) < 1e-5  # one of them runs undisturbed
 
 
 def test_aligned_memory() -> None:

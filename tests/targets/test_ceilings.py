@@ -69,6 +69,14 @@ def test_products_of_narrow_elements_have_the_speed_of_their_instruction_or_of_t
     assert (without.of("i16_i16_dots"), without.of("bf16_bf16_dots")) == (i32, f32)
 
 
+def test_a_matrix_unit_multiplies_twice_as_many_bytes_as_bfloat16() -> None:
+    ceilings = default_ceilings(parse_target("x86:avx512+amx+avx512vnni"), 1)
+    unit = ceilings.flops[MATRIX]
+    assert ceilings.highest("bf16_bf16_dots") == unit
+    assert [ceilings.highest(f"{a}_{b}_dots") for a in ("i8", "u8") for b in ("i8", "u8")] == [2 * unit] * 4
+    assert ceilings.highest("i16_i16_dots") == ceilings.of("i16_i16_dots")
+
+
 def test_each_use_of_memory_has_a_ceiling_of_its_own() -> None:
     speeds = {"read": 9.0, "triad": 7.0, "triad_past": 8.0, "copy": 6.0, "copy_past": 5.0, "write": 4.0}
     both = Ceilings({}, ((1024, 9.0),), 1, {name: ((1024, speed),) for name, speed in speeds.items()})

@@ -29,7 +29,15 @@ def test_a_row_is_right_in_itself(row: MatrixInstruction) -> None:
 
 
 def test_a_target_has_the_rows_whose_features_and_vectors_it_has() -> None:
-    assert [row.name for row in parse_target("x86:avx512+amx").matrix_instructions] == ["amx_bf16"]
+    assert [row.name for row in parse_target("x86:avx512+amx").matrix_instructions] == [
+        "amx_bf16", "amx_u8_i8", "amx_u8_u8", "amx_i8_i8", "amx_i8_u8",
+    ]  # fmt: skip
+    assert [row.a for row in parse_target("x86:avx512+amx-tile+amx-int8").matrix_instructions] == [
+        "u8",
+        "u8",
+        "i8",
+        "i8",
+    ]
     assert [(row.a, row.b, row.n) for row in parse_target("x86:avx512+avx512vnni+avx512bf16").matrix_instructions] == [
         ("u8", "i8", 16), ("i16", "i16", 16), ("bf16", "bf16", 16),
     ]  # fmt: skip

@@ -19,7 +19,7 @@ from tilesmith.tensor.printing import print_expr
 from tilesmith.tensor.text.parse import parse_expr
 
 FLOATS = ("f64", "f32", "f16", "bf16")
-INTEGERS = ("i64", "i32", "i16", "i8", "u8")
+INTEGERS = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8")
 # What the operands may be and what comes of them, told a second time. "same": the dtype of the operands.
 RULES: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(("add", "sub", "mul", "neg", "abs"), ((*FLOATS, *INTEGERS), "same")),

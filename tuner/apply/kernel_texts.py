@@ -27,7 +27,7 @@ class KernelTexts:
     threads: int
 
     def __call__(self, stage: str) -> str:
-        """The text of a stage of those of `runtime.kernel.stages_of`."""
+        """The text of a stage of those of `runtime.kernel.text_stages`."""
         if stage == "program":
             return print_program(self.program)
         if stage == "sketch":

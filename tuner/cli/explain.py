@@ -18,7 +18,6 @@ from ...measure.result import Job, Measurement, Purpose
 from ...schedules.loops import LoopTree
 from ...schedules.names import with_names
 from ...schedules.outline import outline
-from ...schedules.sketch import UNSCHEDULED, Sketch, parse_sketch
 from ...schedules.task import normalised
 from ...targets.ceilings import Ceilings
 from ...targets.target import Target, check_runs_here, parse_target
@@ -29,6 +28,7 @@ from ..records.data import Record, TaskIdentity
 from ..records.database import Database
 from ..roofline import program_work
 from ..units import size_text, time_text
+from .known import record_sketch
 from .report import OneLineEach, ceilings_of, config_text, pairs, table, task_title, titled
 
 DIFFERS = 0.10  # times that are further apart than this are told
@@ -36,7 +36,7 @@ DIFFERS = 0.10  # times that are further apart than this are told
 
 def explanation(database: Database, record: Record, task: TaskIdentity) -> RenderableType:
     """Everything that a database says about a record, for printing."""
-    sketch, target = _sketch(database, record), parse_target(task.target)
+    sketch, target = record_sketch(database, record), parse_target(task.target)
     ceilings = ceilings_of(database, record, task)
     about = (
         titled(f"record {record.id}: {task_title(task)}", task.display.strip()),
@@ -97,7 +97,7 @@ def compile_table(database: Database, record: Record, task: TaskIdentity, longes
     if not record.trial.measurement.ok:
         raise ArgumentError(f"the trial of record {record.id} failed", expected="a record of a kernel that ran")
     target = parse_target(task.target)
-    found = compile_time(parse(task.program), _sketch(database, record), record.config, target, task.threads)
+    found = compile_time(parse(task.program), record_sketch(database, record), record.config, target, task.threads)
     parts = table("part", ">time", ">share")
     for name, seconds in found.parts.items():
         parts.add_row(name, time_text(seconds), f"{seconds / found.total:.0%}")
@@ -119,13 +119,10 @@ def code_text(database: Database, record: Record, task: TaskIdentity) -> str:
     if not record.trial.measurement.ok:
         raise ArgumentError(f"the trial of record {record.id} failed", expected="a record of a kernel that ran")
     target = parse_target(task.target)
-    texts = build(parse(task.program), _sketch(database, record), record.config, target, task.threads, texts=True).texts
+    texts = build(
+        parse(task.program), record_sketch(database, record), record.config, target, task.threads, texts=True
+    ).texts
     return machine_code(texts, target)
-
-
-def _sketch(database: Database, record: Record) -> Sketch:
-    found = database.sketch(record.trial.sketch)
-    return parse_sketch(found.text) if found is not None and found.text else UNSCHEDULED
 
 
 def _measured(record: Record) -> dict[str, str]:

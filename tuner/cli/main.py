@@ -18,13 +18,15 @@ from ...tensor.accuracy import accuracy_named
 from ...tensor.text.canonical import program_key
 from ..inputs import read_inputs
 from ..records.claims import understood
-from ..records.data import Record, TaskIdentity
+from ..records.data import TaskIdentity
 from ..records.database import Database
 from ..records.ranking import rank
 from ..terminal import guarded_output, make_console
 from .cluster import cluster
 from .export import compile_library
 from .input_specs import read_inputs_given
+from .inspect import diff, inspect
+from .known import known_record
 from .log import log
 from .what import What, load_function, read_what, read_whats
 
@@ -34,6 +36,8 @@ app = typer.Typer(
 )  # fmt: skip
 
 app.command("compile", short_help="Writes WHAT as a C library with a header.")(compile_library)
+app.command("inspect", short_help="Prints WHAT at a stage of its way to machine code.")(inspect)
+app.command("diff", short_help="Prints how two records differ at a stage.")(diff)
 app.add_typer(log, name="log")
 app.add_typer(cluster, name="cluster")
 
@@ -232,10 +236,10 @@ def explain(
     record = int(what)
     with _open(db) as database:
         if code:
-            print(printable(code_text(database, *_record(database, record))))
+            print(printable(code_text(database, *known_record(database, record))))
             return
         tell = compile_table if compile_time else explanation
-        make_console().print(tell(database, *_record(database, record)))
+        make_console().print(tell(database, *known_record(database, record)))
 
 
 @app.command(short_help="Builds, checks and times one record again.")
@@ -249,7 +253,7 @@ def replay(
     from .explain import replayed
 
     with _open(db) as database:
-        outcome = replayed(database, *_record(database, record), seed)
+        outcome = replayed(database, *known_record(database, record), seed)
     make_console().print(outcome.text)
     if not outcome.agrees:
         sys.exit(1)
@@ -319,16 +323,6 @@ def _tasks(database: Database, what: str | None, found: What | None, words: str)
             advice="`tune show` lists all tasks" if found is None else f"tune run {words}",
         )
     return tasks
-
-
-def _record(database: Database, number: int) -> tuple[Record, TaskIdentity]:
-    record = database.record(number)
-    task = database.task(record.trial.task) if record else None
-    if record is None or task is None or not understood([task]):
-        raise NoRecordError(
-            f"there is no record {number}", found=str(database.path), advice="`tune show WHAT` lists them"
-        )
-    return record, task
 
 
 def read_weights(text: str) -> list[float]:

@@ -10,12 +10,12 @@ from typing import Any
 from ...common.errors import ArgumentError
 from ...graph.importers.torch_export import dtype_text, example_tensor, is_module, run_once
 from ...graph.model import Model, load
+from ...graph.model_files import holds_model
 from ...tensor.program import Program
 from .input_specs import InputSpec
 
 ONNX = ".onnx"
 _OF_TORCH = (".pt", ".pth", ".pt2", ".pth.tar", ".ckpt", ".safetensors")
-_ABOUT = "model.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +28,20 @@ class MadeModel:
 
 def is_model_file(what: str) -> bool:
     """Says whether WHAT names a file or folder of a model, be it there or not."""
-    return what.endswith((ONNX, *_OF_TORCH)) or Path(what).suffix == ".model" or (Path(what) / _ABOUT).is_file()
+    return what.endswith((ONNX, *_OF_TORCH)) or Path(what).suffix == ".model" or holds_model(Path(what))
 
 
 def model_of_file(what: str, settings: Mapping[str, str], inputs: Sequence[InputSpec]) -> MadeModel:
     """The model in a file. `settings`: the sizes that an ONNX file leaves open. Errors: ArgumentError, UserError."""
     path = Path(what)
-    if what.endswith(_OF_TORCH):
+    if what.endswith(_OF_TORCH) and not holds_model(path):
         raise ArgumentError(
             f"{what} is a file of weights or of PyTorch, of which nobody can tell what it computes",
-            expected="an ONNX file, a folder that model.save wrote, or package.module:function",
+            expected="an ONNX file, a folder or file that model.save wrote, or package.module:function",
             advice="write a function that makes the module and reads the file: tune run my.module:make --input 1x3x224x224",
         )
     if not path.exists():
-        raise ArgumentError(f"there is no {what}", expected="an ONNX file, or a folder that model.save wrote")
+        raise ArgumentError(f"there is no {what}", expected="an ONNX file, or a folder or file that model.save wrote")
     if what.endswith(ONNX):
         return _of_onnx(path, settings, inputs)
     if settings:

@@ -22,6 +22,7 @@ from ..tune import tune
 from .decompositions import decompositions
 from .options import Options
 from .part import Part
+from .sizes import BySizes, are_open
 from .split import PREFIX, split
 
 
@@ -35,15 +36,20 @@ def backend(
     chosen = Options.of(options)
     if mode is not None:
         raise ArgumentError("the backend has no modes", found=repr(mode), advice='options={"trials": 1000}')
-    common = import_module("torch._dynamo.backends.common")
-    autograd = common.aot_autograd(
-        fw_compiler=partial(compiled, options=chosen, title="forward"),
-        bw_compiler=partial(compiled, options=chosen, title="backward"),
+    made = partial(_differentiated, module, options=chosen)
+    return BySizes(module, made) if are_open(inputs) else made(inputs)
+
+
+def _differentiated(module: Any, inputs: Sequence[Any], options: Options) -> Any:
+    """A graph of torch, forward and backward, as AOTAutograd joins what becomes of both."""
+    autograd = import_module("torch._dynamo.backends.common").aot_autograd(
+        fw_compiler=partial(compiled, options=options, title="forward"),
+        bw_compiler=partial(compiled, options=options, title="backward"),
         inference_compiler=partial(
             compiled,
-            options=chosen,
+            options=options,
             title="inference",
-            known=inputs if chosen.freeze else (),
+            known=inputs if options.freeze else (),
         ),
         decompositions=decompositions(),
     )

@@ -62,15 +62,31 @@ def _of_weight(
     image: Any, sliding: Any, weight: Any, stride: list[int], padding: list[int], dilation: list[int], groups: int
 ) -> Any:
     """The gradient of weights [o, c / groups, ...] of a convolution that makes of `image` what has the gradient `sliding`."""
-    batch, sizes, windows = image.shape[0], image.shape[2:], sliding.shape[2:]
+    batch, windows = image.shape[0], sliding.shape[2:]
     channels, outputs = image.shape[1] // groups, sliding.shape[1] // groups
     # Groups side by side, each with the images of the batch as its channels.
+    image, padding = _reached(image, weight, windows, stride, padding, dilation)
+    sizes = image.shape[2:]
     images = image.reshape(batch, groups, channels, *sizes).permute(2, 1, 0, *range(3, 3 + len(sizes)))
     slides = sliding.reshape(batch, groups, outputs, *windows).permute(1, 2, 0, *range(3, 3 + len(sizes)))
     found = torch_module().ops.aten.convolution.default(
         images.reshape(channels, groups * batch, *sizes), slides.reshape(groups * outputs, batch, *windows),
         None, dilation, padding, stride, False, [0] * len(stride), groups,
     )  # fmt: skip
-    for axis, size in enumerate(weight.shape[2:], 2):  # behind stand windows that the stride left out
-        found = found.narrow(axis, 0, size)
     return found.transpose(0, 1)
+
+
+def _reached(
+    image: Any, weight: Any, windows: Sequence[int], stride: list[int], padding: list[int], dilation: list[int]
+) -> tuple[Any, list[int]]:
+    """An image, without what its last windows do not reach where the stride leaves that out, and the padding that it needs."""
+    spare = [
+        size + 2 * p - (count - 1) * s - d * (kernel - 1) - 1
+        for size, kernel, count, s, p, d in zip(
+            image.shape[2:], weight.shape[2:], windows, stride, padding, dilation, strict=True
+        )
+    ]
+    if not any(spare):
+        return image, padding
+    around = [amount for p, more in reversed(list(zip(padding, spare, strict=True))) for amount in (p, p - more)]
+    return torch_module().ops.aten.constant_pad_nd.default(image, around, 0), [0] * len(padding)

@@ -2,7 +2,8 @@
 
 The first registers are the accumulators; the others hold operands (targets/matrix_registers.py). The instructions name
 registers by constants, so LLVM allocates nothing. A function tells the unit the shape of the tiles once, at its entry, and
-gives the unit back at its end: once for each product of panels, that would be 7 to 17% of its time (Sapphire Rapids).
+gives the unit back at its end: once for each product of panels, that would be 7 to 17% of its time (Sapphire Rapids). All rows
+of the table have tiles of the same shape.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from ...ir.loop_ir import MatrixClear, MatrixMove, MatrixMultiply
 from ..expressions import Expressions
 
 CONFIG = "@tile_shapes"
+# name of a row of the table -> LLVM's name of the instruction
+_LLVM = {
+    "amx_bf16": "tdpbf16ps", "amx_u8_i8": "tdpbusd", "amx_u8_u8": "tdpbuud", "amx_i8_i8": "tdpbssd", "amx_i8_u8": "tdpbsud",
+}  # fmt: skip
 TILES = BF16_TILES.registers
 
 
@@ -62,7 +67,7 @@ class MatrixText:
         uses = products(len(node.rows), len(node.columns), node.pairs)
         first = self.at.place(node.tiles).buffer.shape[0] * columns
         held = OperandRegisters(range(first, TILES), [operand for use in uses for operand in use])
-        call = self.at.module.intrinsic("llvm.x86.tdpbf16ps", "void", *["i8 immarg"] * 3)
+        call = self.at.module.intrinsic(f"llvm.x86.{_LLVM[node.instruction]}", "void", *["i8 immarg"] * 3)
         for x, y in uses:
             registers = []
             for operand in (x, y):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....tensor import build
 from ....tensor.build import compute, maximum, minimum
-from ....tensor.dtype import DType, Kind, f32, i8, i32, i64, u8
+from ....tensor.dtype import DType, Kind, f32, i8, i32, i64, u8, u32
 from ....tensor.expr import Expr
 from ....tensor.indices.affine import simplify
 from ....tensor.precision import precise
@@ -17,7 +17,7 @@ from ...functions.function import NotCovered, axis_of, function
 from .convolutions import convolved
 from .registry import Held, Node, onnx
 
-_WIDER: dict[str, DType] = {"int4": i8, "int2": i8, "uint4": u8, "uint2": u8, "uint16": i32, "uint32": i64}
+_WIDER: dict[str, DType] = {"int4": i8, "int2": i8, "uint4": u8, "uint2": u8}
 
 
 def _integers(node: Node, place: int) -> Tensor:
@@ -74,7 +74,7 @@ def dequantized(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType, axi
         value = x[i]
         if zero is None:
             return (value.cast(factor.dtype) * factor).cast(dtype)
-        inside = factor.dtype if x.dtype.is_float else i32
+        inside = factor.dtype if x.dtype.is_float else i64 if x.dtype == u32 else i32
         away = value.cast(inside) - _parameter(zero, i, axis, block).cast(inside)
         return (away.cast(factor.dtype) * factor).cast(dtype)
 
@@ -98,7 +98,7 @@ def quantize_linear(node: Node) -> Tensor | Held:
     dtype = node.element(name)
     if dtype is not None:
         return quantized(x, scale, zero, dtype, axis, block)
-    if name not in _WIDER or name == "uint32":
+    if name not in _WIDER:
         raise NotCovered(f"the dtype {name}")
     bits, signed = int(name.lstrip("uint")), name.startswith("int")
     least = -(2 ** (bits - 1)) if signed else 0

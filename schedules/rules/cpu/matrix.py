@@ -1,8 +1,8 @@
-"""The matrix rule: products on a matrix unit that takes pairs of bf16, where the target has one.
+"""The matrix rule: products on a matrix unit that takes words of bf16 or of bytes, where the target has one.
 
-First a rewrite (tensor/rewrites/bf16_products.py) makes three stages of a sum of products: both operands as words of two bf16
-in the order in which tiles are loaded, and the products of these. The operands are packed once each, by all threads; the
-products run
+First a rewrite makes three stages of a sum of products: both operands as words in the order in which tiles are loaded, and the
+products of these: of float32 as parts of bf16 (tensor/rewrites/bf16_products.py), of bf16 and of bytes as they are
+(tile_dots.py). The operands are packed once each, by all threads; the products run
 
     block of rows, block of columns, block of the depth, tiles of the block, depth, register tiles
 
@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ....common.errors import ProgramError
-from ....targets.matrix_instructions import MATRIX_INSTRUCTIONS, InstructionScope, MatrixInstruction, unit_of
+from ....targets.matrix_instructions import MATRIX_INSTRUCTIONS, InstructionScope, MatrixInstruction, tile_instruction
 from ....tensor.exceptional import exceptional_condition
-from ....tensor.expr import Read
+from ....tensor.expr import Const, Expr, Read
 from ....tensor.indices.affine import affine
 from ....tensor.matrix_pairs import MatrixPairs, matrix_pairs
 from ....tensor.program import Axis, Program, Stage
+from ....tensor.rewrites.dot_words import dot_of_stage
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ....tensor.rewrites.registry import apply_rewrite
 from ...access import depends, finished, identity_read, output_stride
@@ -35,6 +36,7 @@ from .tile import tiles_of_blocks
 LEAST = {"rows": 8, "columns": 16, "depth": 32}  # extents from which on the unit may pay
 HEIGHT = 16  # sliding rows that are packed together
 STRIP = 8  # tiles of columns that are
+Units = tuple[MatrixInstruction, ...]
 _UNITS = tuple(row for row in MATRIX_INSTRUCTIONS.values() if row.scope is InstructionScope.TILES)
 OPERANDS = 2  # registers that are no accumulators: one operand each at least
 
@@ -51,17 +53,18 @@ class Products:
 
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
-    if unit_of(decided.instructions) is not None:
-        _rewrite(s)
+    units = tuple(row for row in decided.instructions if row.scope is InstructionScope.TILES)
+    if units:
+        _rewrite(s, units)
     return decided
 
 
-def _rewrite(s: Schedule) -> None:
+def _rewrite(s: Schedule, units: Units) -> None:
     """Gives, perhaps, each sum of products that fits to the unit. Of several, only the usual structures are tried."""
-    if not s.allows("bf16_products") or _next_rewrite(s.program) is None or not s.variant("matrix unit", [True, False]):
+    if _next_rewrite(s, units) is None or not s.variant("matrix unit", [True, False]):
         return
-    few = sum(_axes(s.program, stage.name) is not None for stage in s.program.stages) > 1
-    while (found := _next_rewrite(s.program)) is not None:
+    few = sum(_fitting(s, s.program, stage, units) is not None for stage in s.program.stages) > 1
+    while (found := _next_rewrite(s, units)) is not None:
         name, arguments = found
         if name == "bf16_products":
             s.rewrite(name, **arguments, flat=[] if few else _flat(s, arguments))
@@ -80,28 +83,52 @@ def _flat(s: Schedule, arguments: dict[str, str]) -> list[str]:
     ]
 
 
-def _next_rewrite(program: Program) -> tuple[str, dict[str, str]] | None:
+def _next_rewrite(s: Schedule, units: Units) -> tuple[str, dict[str, str]] | None:
     """Returns the next rewrite for the unit. A stage that reads its data under guards gets a border for them first."""
+    program = s.program
     for stage in program.stages:
-        axes = _axes(program, stage.name)
-        if axes is not None:
-            return "bf16_products", {"stage": stage.name, **dict(zip(("rows", "columns", "depth"), axes, strict=True))}
+        found = _fitting(s, program, stage, units)
+        if found is not None:
+            return found
         for tensor in dict.fromkeys(read.tensor for read in stage.reads()):
             if stage.combiner == "sum" and guarded_reads(stage, tensor) and can_pad_reads(program, stage, tensor):
                 arguments = {"stage": stage.name, "tensor": tensor}
-                if _axes(apply_rewrite(program, "pad_reads", arguments), stage.name) is not None:
+                padded = apply_rewrite(program, "pad_reads", arguments)
+                if _fitting(s, padded, padded.stage(stage.name), units) is not None:
                     return "pad_reads", arguments
     return None
 
 
+def _fitting(s: Schedule, program: Program, stage: Stage, units: Units) -> tuple[str, dict[str, str]] | None:
+    """Returns how the words of a stage are made; None where the unit does not multiply its elements, or it is too small."""
+    name = _rewrite_for(stage, units)
+    axes = None if name is None or not s.allows(name) else _axes(program, stage.name, name)
+    if name is None or axes is None:
+        return None
+    return name, {"stage": stage.name, **dict(zip(("rows", "columns", "depth"), axes, strict=True))}
+
+
+def _rewrite_for(stage: Stage, units: Units) -> str | None:
+    """Returns the rewrite that makes words of what a sum multiplies, if the unit has an instruction for these."""
+    if stage.combiner != "sum" or len(stage.reads()) != 2:
+        return None
+    found = dot_of_stage(stage)
+    if found is None:
+        return None if tile_instruction(units, "bf16", "bf16") is None else "bf16_products"
+    x, y = found[1]
+    if tile_instruction(units, x.dtype.name, y.dtype.name) is None:
+        return None
+    return "bf16_tile_dots" if found[0].name == "bf16_dot" else "tile_dots"
+
+
 @lru_cache(maxsize=256)  # each combination of variants asks again
-def _axes(program: Program, name: str) -> tuple[str, str, str] | None:
-    """Returns rows, columns and depth of a stage that the unit may take, or None.
+def _axes(program: Program, name: str, rewrite: str) -> tuple[str, str, str] | None:
+    """Returns rows, columns and depth of a stage that the unit may take by a rewrite, or None.
 
     Columns lie along memory if they can. Of axes that make equally many rows, the one that lies next to them is taken.
     """
     stage = program.stage(name)
-    if stage.combiner != "sum" or name in constant_tensors(program) or len(stage.reads()) != 2:
+    if name in constant_tensors(program):
         return None
     wide = sorted((a for a in stage.axes if a.extent >= LEAST["columns"]), key=lambda a: output_stride(stage, a.name))
     depths = sorted((a for a in stage.reduction if a.extent >= LEAST["depth"]), key=lambda a: -a.extent)
@@ -112,7 +139,7 @@ def _axes(program: Program, name: str) -> tuple[str, str, str] | None:
             for depth in depths:
                 arguments = {"stage": name, "rows": rows.name, "columns": columns.name, "depth": depth.name}
                 try:
-                    apply_rewrite(program, "bf16_products", arguments)
+                    apply_rewrite(program, rewrite, arguments)
                 except ProgramError:
                     continue
                 return rows.name, columns.name, depth.name
@@ -121,14 +148,21 @@ def _axes(program: Program, name: str) -> tuple[str, str, str] | None:
 
 def products_of(stage: Stage) -> Products | None:
     """Returns the parts of a stage that the rewrite has made, which is known by its form; None for any other stage."""
-    if stage.combiner != "sum" or len(stage.axes) < 2 or not stage.reduction:
+    if stage.combiner != "sum" or len(stage.axes) < 2 or len(stage.reduction) < 2:
         return None
-    rows, columns, word = stage.axes[-2], stage.axes[-1], stage.reduction[-1]
-    unit = next(
-        (u for u in _UNITS if not rows.extent % u.m and not columns.extent % u.n and word.extent == u.words), None
-    )
-    pairs = None if unit is None else matrix_pairs(stage.bodies[0], rows.name, columns.name)
-    return None if unit is None or pairs is None else Products(unit, rows, columns, word, pairs)
+    rows, columns, (block, word) = stage.axes[-2], stage.axes[-1], stage.reduction[-2:]
+    pairs = matrix_pairs(stage.bodies[0], rows.name, columns.name)
+    unit = None if pairs is None else tile_instruction(_UNITS, pairs.a, pairs.b)
+    if pairs is None or not all(_is_packed(read, block.var) for read in (*pairs.rows, *pairs.columns)):
+        return None  # words of other rewrites lie as their elements did
+    if unit is None or rows.extent % unit.m or columns.extent % unit.n or word.extent != unit.words:
+        return None
+    return Products(unit, rows, columns, word, pairs)
+
+
+def _is_packed(read: Read, block: Expr) -> bool:
+    """Says whether words lie as the rewrites lay them: [.., block of the depth, part, two dimensions of a tile]."""
+    return len(read.indices) >= 4 and read.indices[-4] == block and isinstance(read.indices[-3], Const)
 
 
 def _products(program: Program, name: str) -> Products:

@@ -14,6 +14,7 @@ from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..row_groups import row_group
 from ..rule import Decided, Rule
+from .blocks import axis_of_blocks, by_blocks
 from .transpose import crossing, transpose
 
 UNROLL_AT_MOST = 8
@@ -91,7 +92,10 @@ def _streamed(
         return
     lanes = s.lanes(definition.tensors[0].dtype)
     name = definition.name
-    unrolled = s.factor(f"{name}.vectors", ceildiv(s.most(loops[axis]), lanes), at_most=UNROLL_AT_MOST, default=4)
+    down = axis_of_blocks(definition, axis) if root and not rows else None
+    unrolled: Extent = 1
+    if down is None:
+        unrolled = s.factor(f"{name}.vectors", ceildiv(s.most(loops[axis]), lanes), at_most=UNROLL_AT_MOST, default=4)
     others = [loops[a] for a in spatial if a != axis]
     if axis in reductions:
         pieces = s.split(loops[axis], unrolled, lanes)
@@ -109,6 +113,8 @@ def _streamed(
         pieces = s.split(loops[axis], ceildiv(vectors, chunks), unrolled, lanes)
         s.reorder(pieces[0], pieces[1], *[loops[a] for a in reductions], *pieces[2:])
         outer = [pieces[0]]
+    elif down is not None:
+        outer, pieces = by_blocks(s, stage, loops, down, axis)
     else:
         pieces = s.split(loops[axis], unrolled, lanes)
         outer = _spatial_order(s, others, pieces, [loops[a] for a in reductions], name)

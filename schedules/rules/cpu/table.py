@@ -11,6 +11,7 @@ from ..rule import Rules
 from .dots import DOT_WORDS, DOTS
 from .exceptional import EXCEPTIONAL
 from .fold import FOLD
+from .groups import GROUPS
 from .matrix import CHOICES_APART, PACKED, PRODUCTS, PRODUCTS_APART
 from .online import ONLINE
 from .overlap import OVERLAP
@@ -30,6 +31,7 @@ CPU = Rules(
         FOLD,  # a search along memory: in lanes
         TRANSFORM,  # a 3x3 window with reuse: perhaps fewer products. Before other rules write the borders of windows
         PRODUCTS,  # sums of products: words for a matrix unit, where the target has one, which then has them for itself
+        GROUPS,  # sums of products with weights in few bits: their scales multiply sums of groups
         DOTS,  # sums of products of narrow elements: words for instructions that multiply these, where the target has some
         WINDOW,  # windows with reuse that read under guards: a border is written instead
         SLIDE,  # windows without reuse that do: the same, perhaps
@@ -63,6 +65,7 @@ CPU = Rules(
         TRANSFORM,  # sums with coefficients of the text, written out
         # From the most particular to the most general.
         OVERLAP,  # stages that read one another a few points apart, where it was chosen
+        GROUPS,  # sums over groups of sums over a group, where it was chosen
         WINDOW,  # a reduction with reuse whose data slide: convolutions
         SLIDE,  # a small window without reuse: depthwise, pooling, stencils
         TILE,  # a reduction with reuse, and what finishes it: multi-level tiling, register tiles, packed operands

@@ -295,8 +295,8 @@ class _Block:
         streamed = self._coming_from_outside(self.parts.vector) if self.streams else []
         if streamed:
             ahead = s.choice(f"{self.anchor}.ahead", AHEAD, AHEAD[-1])
-            block = self.unroll * self.vectors * self.lanes * self.dtype.bytes
             for tensor in streamed:
+                block = self.unroll * self.vectors * self.lanes * s.program.tensors[tensor].dtype.bytes
                 s.prefetch(tensor, depth, ceildiv(ahead, block))
         axis = self.parts.vector if self.rows_inside else self.parts.rows
         moved = self._coming_from_outside(axis) if self.parts.rows is not None else []

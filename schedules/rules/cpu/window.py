@@ -19,7 +19,7 @@ in a near cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 
@@ -70,7 +70,7 @@ def window_of(program: Program, anchor: Stage) -> WindowRoles | None:
     spatial = [a for a in anchor.axes if a.extent > 1]
     columns = [a for a in spatial if depends(weights, a.name) and not depends(data, a.name)]
     pixels = [a.name for a in spatial if depends(data, a.name) and not depends(weights, a.name)]
-    if not columns or not pixels:
+    if not columns or not any(_slides_along(index, pixels, anchor) for index in data.indices):
         return None
     vector = max(columns, key=lambda a: a.extent)
     if vector.extent < FEWEST_COLUMNS or plain_dimension(weights, vector.name) is None:
@@ -81,6 +81,15 @@ def window_of(program: Program, anchor: Stage) -> WindowRoles | None:
     windows = tuple(a.name for a in anchor.reduction if a.name in shifts)
     depth = tuple(a.name for a in anchor.reduction if a.name not in shifts)
     return WindowRoles(vector.name, pixels[-1], lines, others, windows, depth, data, weights)
+
+
+def _slides_along(index: Expr, pixels: Sequence[str], anchor: Stage) -> bool:
+    """Tells whether a window slides on pixels; heads and groups, each with operands of its own, are no pixels."""
+    steps = {atom.name: step for atom, step in affine(index).terms if isinstance(atom, Var)}
+    along = steps.keys() & set(pixels)
+    return bool(along) and (
+        not steps.keys().isdisjoint(a.name for a in anchor.reduction) or max(steps[p] for p in along) > 1
+    )
 
 
 def shifting_axes(index: Expr) -> tuple[str, ...]:

@@ -66,16 +66,17 @@ def evaluate(
     make: object, arguments: list[tuple[np.ndarray, DType]], dtype: DType, target: Target | None = None
 ) -> list[np.ndarray]:
     """The results one by one, in lanes, and in lanes that are not all real."""
-    buffers = [given(f"x{n}", COUNT, dtype=kind) for n, (_, kind) in enumerate(arguments)]
-    outs = [result(f"z{n}", COUNT, dtype=dtype) for n in range(3)]
+    count = len(arguments[0][0])
+    buffers = [given(f"x{n}", count, dtype=kind) for n, (_, kind) in enumerate(arguments)]
+    outs = [result(f"z{n}", count, dtype=dtype) for n in range(3)]
 
     def at(where: Expr) -> Expr:
         return make(*(read(buffer, where) for buffer in buffers))  # type: ignore[operator]
 
     wide, half = I * 16 + L, I * 8 + L
-    one = serial(I, COUNT, store(outs[0], (I,), at(I)))
-    vector = serial(I, COUNT // 16, lanes(L, 16, store(outs[1], (wide,), at(wide))))
-    masked = serial(I, COUNT // 8, lanes(L, 8, store(outs[2], (half,), at(half)), valid=Const(COUNT, i64) - I * 8))
+    one = serial(I, count, store(outs[0], (I,), at(I)))
+    vector = serial(I, count // 16, lanes(L, 16, store(outs[1], (wide,), at(wide))))
+    masked = serial(I, count // 8, lanes(L, 8, store(outs[2], (half,), at(half)), valid=Const(count, i64) - I * 8))
     loops = program((*buffers, *outs), one, vector, masked)
     values = [array for array, _ in arguments]
     return run(loops, values, target=target) if target else run(loops, values)
@@ -135,6 +136,17 @@ def test_division_by_a_literal_floors(dtype: DType, divisor: int) -> None:
         actual = evaluate(lambda x, n=name: Op(n, (x, Const(divisor, dtype)), dtype), [(values, dtype)], dtype)
         with np.errstate(all="ignore"):
             check(actual, NUMPY[name](values, np.array(divisor, dtype.numpy)), dtype)
+
+
+@pytest.mark.parametrize("dtype", [d for d in INTEGERS if d.bits <= 16], ids=str)
+@pytest.mark.parametrize("divisor", [2, 3, 6, 7, 10, 16, 100, 127, 255, 256, 1000])
+def test_all_values_are_divided_by_a_literal(dtype: DType, divisor: int) -> None:
+    if divisor > np.iinfo(dtype.numpy).max:
+        return
+    every = np.arange(np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max + 1).astype(dtype.numpy)
+    for name in ("floordiv", "mod"):
+        actual = evaluate(lambda x, n=name: Op(n, (x, Const(divisor, dtype)), dtype), [(every, dtype)], dtype)
+        check(actual, NUMPY[name](every, np.array(divisor, dtype.numpy)), dtype)
 
 
 @pytest.mark.parametrize("bound", [0.0, 1.0, -2.5, math.inf, math.nan])

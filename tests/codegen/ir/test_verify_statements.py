@@ -169,6 +169,14 @@ FAULTS = {
     "a pair that is not there": Planted(
         "tiles", MatrixMultiply, any_node, to(pairs=((0, 1),)), "there is no pair 0*1", "tiles s +="
     ),
+    "an instruction of other sums": Planted(
+        "tiles",
+        MatrixMultiply,
+        any_node,
+        to(instruction="amx_u8_i8"),
+        "'amx_u8_i8' adds to no tiles of f32",
+        "tiles s +=",
+    ),
     "rows too far apart": Planted(
         "tiles",
         MatrixMultiply,

@@ -11,7 +11,7 @@ import pytest
 from helpers.emission.loops import HOST, run
 from helpers.lowering.interpreter import Interpreter
 from helpers.lowering.truth import exact_inputs
-from tilesmith.codegen.ir.loop_ir import LoopProgram, Prefetch, statements
+from tilesmith.codegen.ir.loop_ir import LoopProgram, Prefetch, Statement, statements
 from tilesmith.codegen.pipeline import assembled, loop_ir
 from tilesmith.common.errors import TemplateError
 from tilesmith.schedules.auto import derive
@@ -75,6 +75,16 @@ def test_every_line_of_the_next_rows(depth: int) -> None:
     program = canonical(matmul(12, 96, depth))
     first = 4 * depth // LINE
     assert set(range(first, 12 * depth // LINE)) <= lines(lowered(program, False), program, "x0")
+
+
+def test_a_loop_of_one_trip_asks_for_nothing() -> None:
+    """All of it would lie beyond the tensor, in pages that have to be looked up."""
+    assert not any(isinstance(s, Prefetch) for s in _all(lowered(canonical(matmul(12, 32, 32)), True)))
+    assert any(isinstance(s, Prefetch) for s in _all(lowered(canonical(matmul(12, 64, 32)), True)))
+
+
+def _all(loops: LoopProgram) -> list[Statement]:
+    return [one for nest in loops.nests for one in statements(nest.body)]
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(12, 96, 32), (13, 100, 33), (3, 5, 1), (9, 64, 7)])

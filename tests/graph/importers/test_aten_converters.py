@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.aten_cases import CASES, REFUSED
+from helpers.aten_cases import ELEMENTS
+from helpers.aten_layers import LAYERS, REFUSED
 from helpers.graph_functions import holds
 from tilesmith import placeholder
 from tilesmith.graph.functions.function import NotCovered
 from tilesmith.graph.importers.aten.registry import converters, result
+
+CASES = [*ELEMENTS, *LAYERS]
 
 
 def arrays_of(arguments: Any) -> Iterator[np.ndarray]:

@@ -66,7 +66,7 @@ def test_all_operators_that_are_not_covered() -> None:
         ("g (float[4] x, int64[2] s) => (float[2, 2] y) { y = Reshape(x, s) }", "depends on the data of s"),
         ("g (string[2] x) => (string[2] y) { y = Identity(x) }", "strings"),
         ("g (complex64[2] x) => (complex64[2] y) { y = Identity(x) }", "complex numbers"),
-        ("g (uint64[2] x) => (uint64[2] y) { y = Identity(x) }", "the dtype uint64"),
+        ("g (float8e5m2[2] x) => (float8e5m2[2] y) { y = Identity(x) }", "the dtype float8_e5m2"),
         ("g (seq(float[2]) x) => (seq(float[2]) y) { y = Identity(x) }", "sequences"),
         ("g (float[2] x) => (float[2] y) { y = RandomUniformLike(x) }", "RandomUniformLike"),
         (

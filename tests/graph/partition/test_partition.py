@@ -155,6 +155,88 @@ def test_a_reshape_between_kernels_is_no_kernel() -> None:
     assert found.aliases == {"m": "a"}
 
 
+def test_a_product_of_two_parts_of_one_tensor_has_operands_of_its_own() -> None:
+    """Queries and keys of one product: none could be packed where both are reads of the same tensor."""
+    program = text("""
+        input x: f32[40, 48]
+        constant w: f32[48, 96]
+        u[i: 40, t: 2, j: 48] = sum[k: 48](x[i, k] * w[k, t * 48 + j])
+        q[h: 3, i: 40, d: 16] = u[i, 0, h * 16 + d]
+        k[h: 3, i: 40, d: 16] = u[i, 1, h * 16 + d]
+        s[h: 3, i: 40, j: 40] = sum[d: 16](q[h, i, d] * k[h, j, d])
+        return s
+    """)
+    assert groups(program) == [{"u"}, {"q"}, {"s"}]
+
+
+NORM = """
+input x: f32[8, 8, 48]
+constant w: f32[48, 32]
+m[i: 8, j: 8] = sum[k: 48](x[i, j, k])
+v[i: 8, j: 8] = sum[k: 48]((x[i, j, k] - m[i, j]) * (x[i, j, k] - m[i, j]))
+s[i: 8, j: 8] = rsqrt(v[i, j])
+n[i: 8, j: 8, k: 48] = (x[i, j, k] - m[i, j]) * s[i, j]
+"""
+
+
+def test_rows_that_are_taken_apart_later_are_one_kernel() -> None:
+    """Windows of 4 x 4 points of what is normalised: its sums would be kernels of their own."""
+    program = text(
+        NORM
+        + """t[a: 2, b: 2, i: 4, j: 4, k: 48] = n[a * 4 + i, b * 4 + j, k]
+        r[a: 4, i: 16, k: 48] = t[a // 2, a % 2, i // 4, i % 4, k]
+        y[a: 4, i: 16, j: 32] = sum[k: 48](r[a, i, k] * w[k, j])
+        return y"""
+    )
+    assert groups(program) == [{"m", "v", "s", "n"}, {"t"}, {"y"}]
+
+
+def test_rows_that_several_kernels_read_are_one_kernel() -> None:
+    """A norm of a norm, and a residual from between them."""
+    program = text(
+        NORM
+        + """o[i: 8, j: 8] = sum[k: 48](n[i, j, k])
+        p[i: 8, j: 8, k: 48] = n[i, j, k] - o[i, j]
+        y[i: 8, j: 8, l: 48] = sum[k: 48](exp(p[i, j, k]) * w[k, l % 32])
+        z[i: 8, j: 8, k: 48] = y[i, j, k] + n[i, j, k]
+        return z"""
+    )
+    assert {"m", "v", "s", "n"} in groups(program)
+
+
+def test_long_steps_alone_make_no_window() -> None:
+    """Rows of every other point are rows."""
+    program = text("""
+        input x: f32[16, 48]
+        m[i: 8] = max[k: 48](x[i * 2, k])
+        e[i: 8, k: 48] = exp(x[i * 2, k] - m[i])
+        s[i: 8] = sum[k: 48](e[i, k])
+        y[i: 8, k: 48] = e[i, k] / s[i]
+        return y
+    """)
+    assert groups(program) == [{"m", "e", "s", "y"}]
+
+
+def test_what_constants_choose_of_a_constant_is_prepared() -> None:
+    """A bias for each pair of places, from a table of biases; and a mask that is made of zeros and a constant."""
+    program = text("""
+        input x: f32[64, 32]
+        constant w: f32[32, 48]
+        constant biases: f32[9, 48]
+        constant places: i64[64]
+        constant one: f32[]
+        z[i: 64, j: 48] = f32(0)
+        h[i: 64, j: 48] = select(i < 32, z[i, j], one[])
+        mask[i: 64, j: 48] = h[i, j] - h[63 - i, j]
+        b[i: 64, j: 48] = biases[min(max(places[i], 0), 8), j] + mask[i, j]
+        p[i: 64, j: 48] = sum[k: 32](x[i, k] * w[k, j])
+        y[i: 64, j: 48] = p[i, j] + b[i, j]
+        return y
+    """)
+    (kernel,) = partition(program).kernels
+    assert [tensor.name for tensor in kernel.dynamic_inputs] == ["x"]
+
+
 FLATTENED = """
         input x: f32[2, 32, 24]
         input w: f32[24, 48]

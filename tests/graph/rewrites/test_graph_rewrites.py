@@ -13,6 +13,7 @@ from helpers.random_programs import MODEL_KINDS, programs
 from tilesmith.graph.executor.check import check_calls
 from tilesmith.graph.partition.partition import partition
 from tilesmith.graph.rewrites.common import common_stages
+from tilesmith.graph.rewrites.fills import inlined_fills
 from tilesmith.graph.rewrites.needed import needed_stages
 from tilesmith.graph.rewrites.table import GRAPH_REWRITES, rewritten
 from tilesmith.tensor.oracle.random_inputs import random_inputs
@@ -37,6 +38,17 @@ def test_values_are_as_they_were(name: str, program: Program) -> None:
 
 def names(program: Program) -> list[str]:
     return [stage.name for stage in program.stages]
+
+
+def test_what_reads_nothing_is_written_where_it_is_read() -> None:
+    """One after another, but for outputs."""
+    program = ts.parse("""input x: f32[8]
+zero[i: 8] = f32(0)
+part[i: 4] = zero[i + 2]
+own[i: 8] = f32(1)
+y[i: 8] = x[i] + select(i < 4, part[min(i, 3)], zero[i])
+return y, own""")
+    assert names(inlined_fills(program)) == ["own", "y"]
 
 
 TEXT = """

@@ -32,6 +32,7 @@ from tilesmith.codegen.ir.loop_ir import (
     Store,
     Update,
 )
+from tilesmith.targets.matrix_instructions import MATRIX_INSTRUCTIONS
 from tilesmith.tensor.dtype import bf16
 from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var
 from tilesmith.tensor.language import MATHEMATICS, OPERATORS
@@ -64,6 +65,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "bf16_low": lambda a: (np.uint32(a & 0xFFFFFFFF) << np.uint32(16)).view(np.float32),
     "bf16_high": lambda a: np.uint32(a & 0xFFFF0000).view(np.float32),
 }  # fmt: skip
+Meaning = Callable[
+    [dict[str, int], bool], Any
+]  # of an expression: its value for these variables, in a lane that counts or not
 COMBINE = {"sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "max": max, "min": min}
 
 
@@ -83,6 +87,7 @@ class Interpreter:
     allocated: dict[str, Buffer] = field(default_factory=dict)
     hints: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     _nearest: str = ""
+    _meanings: dict[int, Meaning] = field(default_factory=dict)
 
     def run(self, arguments: list[np.ndarray]) -> None:
         """Runs the prepare nests, then the others. Arguments in the order of the program's."""
@@ -114,6 +119,10 @@ class Interpreter:
                     self._run(child, env, active)
             case For():
                 self._loop(node, env, active)
+            case Store(buffer=name, indices=indices, value=value):
+                self._write(name, indices, value, None, env, active)
+            case Update(buffer=name, indices=indices, combiner=combiner, value=value):
+                self._write(name, indices, value, combiner, env, active)
             case Let(var=var, value=value, body=body):
                 self._run(body, {**env, var: int(self._value(value, env, True))}, active)
             case If(condition=condition, then=then, otherwise=otherwise):
@@ -124,10 +133,6 @@ class Interpreter:
             case Allocate(buffer=buffer, body=body):
                 self._make(buffer)
                 self._run(body, env, active)
-            case Store(buffer=name, indices=indices, value=value):
-                self._write(name, indices, value, None, env, active)
-            case Update(buffer=name, indices=indices, combiner=combiner, value=value):
-                self._write(name, indices, value, combiner, env, active)
             case Prefetch(buffer=name, indices=indices):
                 self.hints.append((name, tuple(int(self._value(index, env, True)) for index in indices)))
             case MatrixClear(tiles=name):
@@ -153,15 +158,20 @@ class Interpreter:
         return np.lib.stride_tricks.as_strided(flat[first:], (16, 16), (4 * pitch, 4))
 
     def _multiply(self, node: MatrixMultiply, env: dict[str, int]) -> None:
-        def halves(read: Read, pitch: int) -> tuple[np.ndarray, np.ndarray]:
+        row = MATRIX_INSTRUCTIONS[node.instruction]
+
+        def held(read: Read, pitch: int, kind: str) -> list[np.ndarray]:
+            """What words hold, the first elements of all, then the second ones, .."""
             words = self._tile(read, pitch, env).astype(np.int32).view(np.uint32)
-            return (words << 16).view(np.float32), (words & 0xFFFF0000).view(np.float32)
+            if kind == "bf16":
+                return [(words << 16).view(np.float32), (words & 0xFFFF0000).view(np.float32)]
+            return [(words >> 8 * n & 255).astype(np.uint8).view(f"{kind[0]}1").astype(np.int32) for n in range(4)]
 
         for r, rows in enumerate(node.rows):
             for c, columns in enumerate(node.columns):
                 for p, q in node.pairs:
-                    x, y = halves(rows[p], node.pitches[0]), halves(columns[q], node.pitches[1])
-                    self.memory[node.tiles][r, c] += x[0] @ y[0] + x[1] @ y[1]
+                    x, y = held(rows[p], node.pitches[0], row.a), held(columns[q], node.pitches[1], row.b)
+                    self.memory[node.tiles][r, c] += sum(a @ b for a, b in zip(x, y, strict=True))
 
     def _loop(self, node: For, env: dict[str, int], active: bool) -> None:
         extent = int(self._value(node.extent, env, True))
@@ -184,7 +194,7 @@ class Interpreter:
     ) -> None:
         self.stores[self._nearest, name] += 1
         buffer = self.buffers[name]
-        place = tuple(int(self._value(i, env, True)) for i in indices)
+        place = tuple([int(self._value(i, env, True)) for i in indices])
         result = self._value(value, env, active)
         if buffer.scope is Scope.REGISTER:
             self._check(buffer, place)
@@ -200,25 +210,55 @@ class Interpreter:
 
     def _check(self, buffer: Buffer, place: tuple[int, ...]) -> None:
         assert len(place) == len(buffer.shape), (buffer.name, place)
-        assert all(0 <= p < e for p, e in zip(place, buffer.shape, strict=True)), (buffer, place)
+        for p, e in zip(place, buffer.shape, strict=True):
+            assert 0 <= p < e, (buffer, place)
 
     def _value(self, expr: Expr, env: dict[str, int], active: bool) -> Any:
+        return self._meaning(expr)(env, active)
+
+    def _meaning(self, expr: Expr) -> Meaning:
+        """What an expression says, looked through once: loops ask for its value again and again."""
+        found = self._meanings.get(id(expr))  # the program holds it, so that no other has this identity
+        if found is None:
+            found = self._meanings[id(expr)] = self._understood(expr)
+        return found
+
+    def _understood(self, expr: Expr) -> Meaning:
         match expr:
             case Const(value=value, dtype=dtype):
-                return value if not dtype.is_float or dtype == bf16 else dtype.numpy.type(value)
+                constant = value if not dtype.is_float or dtype == bf16 else dtype.numpy.type(value)
+                return lambda env, active: constant
             case Var(name=name):
-                return env[name]
+                return lambda env, active: env[name]
             case Read(tensor=name, indices=indices):
-                buffer = self.buffers[name]
-                place = tuple(int(self._value(i, env, active)) for i in indices)
-                if not active and not buffer.padded:
-                    return buffer.dtype.numpy.type(0)
-                self._check(buffer, place)
-                return self.memory[name][place]
+                return self._reading(name, [self._meaning(index) for index in indices])
             case Op(name="select", args=(condition, yes, no)):
-                return self._value(yes if self._value(condition, env, active) else no, env, active)
+                asked, then, otherwise = (self._meaning(arg) for arg in (condition, yes, no))
+                return lambda env, active: then(env, active) if asked(env, active) else otherwise(env, active)
             case Op(name=name, args=args):
-                return _FUNCTIONS[name](*[self._value(a, env, active) for a in args])
+                return _applied(_FUNCTIONS[name], [self._meaning(arg) for arg in args])
             case Cast(arg=arg, dtype=dtype):
-                return dtype.numpy.type(self._value(arg, env, active))
+                return _applied(dtype.numpy.type, [self._meaning(arg)])
         raise TypeError(type(expr).__name__)
+
+    def _reading(self, name: str, indices: list[Meaning]) -> Meaning:
+        def read(env: dict[str, int], active: bool) -> Any:
+            buffer = self.buffers[name]
+            place = tuple([int(index(env, active)) for index in indices])
+            if not active and not buffer.padded:
+                return buffer.dtype.numpy.type(0)
+            self._check(buffer, place)
+            return self.memory[name][place]
+
+        return read
+
+
+def _applied(function: Callable[..., Any], args: list[Meaning]) -> Meaning:
+    """A function of values; written out for one and two of them, which nearly all are."""
+    if len(args) == 1:
+        (only,) = args
+        return lambda env, active: function(only(env, active))
+    if len(args) == 2:
+        left, right = args
+        return lambda env, active: function(left(env, active), right(env, active))
+    return lambda env, active: function(*[arg(env, active) for arg in args])

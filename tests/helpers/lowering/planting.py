@@ -83,7 +83,7 @@ TILES = parse_loops("""program m
 nest y:
   allocate s: f32[1, 1, 16, 16] in tile
     tiles s = 0
-    tiles s += 0*0:
+    tiles s += amx_bf16 0*0:
       rows 16 apart:
         0: x[0, 0, 0, 0]
       columns 16 apart:

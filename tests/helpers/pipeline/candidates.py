@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from tilesmith.schedules.task import Task
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 
 Array = NDArray[np.generic]
+Runner = Callable[[Artifact, Task, Sequence[Array], bool], list[Array]]
 DRAWN = 64
 
 
@@ -32,15 +33,15 @@ def random_config(task: Task, sketch: Sketch, rng: np.random.Generator) -> dict[
 
 def complaint(
     task: Task, sketch: Sketch, values: dict[str, Value], seed: int, at_end: bool = True,
-    inputs: Sequence[Array] | None = None,
+    inputs: Sequence[Array] | None = None, runner: Runner | None = None,
 ) -> str | None:  # fmt: skip
     """What is wrong with the outputs of a candidate, or None. Touching a guard page ends the process.
 
-    Inputs are random unless given.
+    Inputs are random unless given. `runner`: runs the artifact elsewhere than on this machine.
     """
     artifact = build(task.program, sketch, values, task.target, task.threads)
     inputs = random_inputs(task.program, seed) if inputs is None else inputs
-    return Checker(task.program, inputs, seed).check(run(artifact, task, inputs, at_end))
+    return Checker(task.program, inputs, seed).check((runner or run)(artifact, task, inputs, at_end))
 
 
 def run(artifact: Artifact, task: Task, inputs: Sequence[Array], at_end: bool) -> list[Array]:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from contracts.measure_fakes import fake_job
-from contracts.ray_cluster import HOST, Cluster, pid_of
+from contracts.ray_cluster import HOST, Cluster, needs_ray, pid_of
 from contracts.ray_hosts import SLEEPER, sleep_job
 from contracts.runner import RunnerContract, gather
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure, TargetError
@@ -20,7 +20,7 @@ from tilesmith.measure.cluster.ray_runner import RayRunner, ask_cluster
 from tilesmith.measure.result import Job, Measurement, Purpose
 from tilesmith.targets.target import parse_target
 
-pytest.importorskip("ray", reason="Ray is not installed (pip install 'tilesmith[ray]')")
+pytestmark = needs_ray
 
 
 @pytest.fixture(scope="module")

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from contracts.ray_cluster import HOST, Cluster, pid_of
+from contracts.ray_cluster import HOST, Cluster, needs_ray, pid_of
 from contracts.ray_hosts import SLEEPER, sleep_job
 from contracts.runner import gather
 from tilesmith.common.errors import EnvironmentFailure
 from tilesmith.measure.cluster.ray_runner import RayRunner
 from tilesmith.measure.result import Job, Measurement
 
-pytest.importorskip("ray", reason="Ray is not installed (pip install 'tilesmith[ray]')")
-pytestmark = pytest.mark.slow
+pytestmark = [needs_ray, pytest.mark.slow]
 
 
 def one(runner: RayRunner, job: Job) -> Measurement:

@@ -57,6 +57,21 @@ PROGRAMS: dict[str, Program] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "y[h: 3, i: 40, d: 16] = sum[j: 40](a[h, i, j] * b[j, d + h * 16])",  # columns of a head
+        "y[h: 3, i: 40, j: 40] = sum[d: 16](c[i, d + h * 16] * k[h, j, d])",  # depth of a head
+    ],
+)
+def test_heads_that_lie_side_by_side_are_no_windows(line: str) -> None:
+    """Each head has operands of its own, so nothing slides: to the rule, it would be an image 16 wide."""
+    program = parse(
+        f"input a: f32[3, 40, 40]\ninput b: f32[40, 48]\ninput c: f32[40, 48]\ninput k: f32[3, 40, 16]\n{line}\nreturn y"
+    )
+    assert window.window_of(program, program.stage("y")) is None
+
+
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_windows_are_counted_and_run(name: str) -> None:
     program = body_of(PROGRAMS[name])

@@ -10,7 +10,7 @@ from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import bounded
 from tilesmith.tensor.text.parse import parse
 
-INTEGERS = ("bool", "i8", "u8", "i16", "i32", "i64")
+INTEGERS = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
 FLOATS = ("f64", "f32", "f16", "bf16")
 PAIRS = [(source, dtype) for source in (*INTEGERS, *FLOATS) for dtype in FLOATS if source != dtype]
 NONE = 2.0**-125  # what is no more is none: a kernel may flush what is less than the least normal number

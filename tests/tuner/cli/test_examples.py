@@ -12,7 +12,7 @@ import pytest
 
 from helpers.source import ROOT
 
-ARGUMENTS = {"demo.py": ["64", "4"], "own_operator.py": ["4"], "own_template.py": ["4"]}
+ARGUMENTS = {"demo.py": ["64", "4"], "own_operator.py": ["4"], "blur_template.py": ["4"], "own_template.py": ["4"]}
 MODELS = {"onnx_model.py": "onnx", "torch_model.py": "torch"}  # -> what they need
 
 

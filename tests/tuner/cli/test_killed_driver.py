@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from contracts.ray_cluster import Cluster
+from contracts.ray_cluster import Cluster, needs_ray
 from tilesmith.measure.result import Purpose
 from tilesmith.tuner.records.database import Database
 
-pytest.importorskip("ray", reason="Ray is not installed (pip install 'tilesmith[ray]')")
+pytestmark = needs_ray
 TRIALS = 24
 
 

@@ -12,14 +12,15 @@ import tilesmith
 from helpers.gpu.assembler import PTXAS
 from tilesmith.codegen.backends.sass import sass, tool
 from tilesmith.common.errors import ArgumentError, TargetError
-from tilesmith.runtime.kernel import stages_of
+from tilesmith.runtime.kernel import text_stages
 from tilesmith.targets.cuda.devices import device_capabilities
 from tilesmith.targets.isa import BACKENDS
+from tilesmith.targets.target import parse_target
 
 
 def test_every_text_without_a_gpu(tmp_path: Path) -> None:
     kernel = tilesmith.compile(tilesmith.ops.relu(4096), target="cuda:sm_90a", db=tmp_path / "none.sqlite")
-    texts = {stage: kernel.text(stage) for stage in stages_of(kernel.artifact)}
+    texts = {stage: kernel.text(stage) for stage in text_stages(parse_target(kernel.artifact.target))}
     assert ".target sm_90a" in texts["ptx"] and ".visible .entry relu_f32_4096_0(" in texts["ptx"]
     assert "define ptx_kernel void @relu_f32_4096_0(" in texts["llvm"]
     assert "of 1 blocks" in texts["loops"] or "blocks of" in texts["loops"]

@@ -5,17 +5,20 @@ The sketches are those that targets with the instructions have; they run with th
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
 from helpers.pipeline.candidates import complaint, random_config, run
+from helpers.pipeline.narrow_products import PROGRAMS, product
 from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.task import Task
 from tilesmith.targets.host import missing_here
-from tilesmith.targets.target import parse_target
+from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.dtype import DTYPES
 from tilesmith.tensor.text.parse import parse
 
@@ -28,94 +31,19 @@ TARGETS = {
     )
 }  # fmt: skip
 KINDS = ("u8 i8", "i8 i8", "u8 u8", "i16 i8", "bf16 bf16")
-MOST = 6  # sketches of a program that are tried
-
-
-def product(a: str, b: str, m: int = 21, n: int = 37, k: int = 43, kind: str = "input") -> str:
-    """C = A B of elements of two types, in the type that their sums have."""
-    wide = "f32" if a == "bf16" else "i32"
-    return f"""
-        input A: {a}[{m}, {k}]
-        {kind} B: {b}[{k}, {n}]
-        C[i: {m}, j: {n}] = sum[k: {k}]({wide}(A[i, k]) * {wide}(B[k, j]))
-        return C
-        """
-
-
-PROGRAMS = {
-    "u8 s8": product("u8", "i8"),
-    "s8 u8": product("i8", "u8", k=40),
-    "s8 s8": product("i8", "i8", n=32, kind="constant"),
-    "u8 u8": product("u8", "u8", k=33),
-    "s16 s16": product("i16", "i16", k=41),
-    "s16 u8": product("i16", "u8", kind="constant"),
-    "bf16": product("bf16", "bf16"),
-    "bf16, constant": product("bf16", "bf16", k=64, kind="constant"),
-    "transposed": """
-        input A: u8[40, 19]
-        input B: i8[33, 40]
-        C[i: 19, j: 33] = sum[k: 40](i32(A[k, i]) * i32(B[j, k]))
-        return C
-        """,
-    "batch": """
-        input A: i8[3, 20, 40]
-        input B: i8[3, 40, 33]
-        C[b: 3, i: 20, j: 33] = sum[k: 40](i32(A[b, i, k]) * i32(B[b, k, j]))
-        return C
-        """,
-    "requantised": """
-        input A: u8[33, 64]
-        constant B: i8[64, 50]
-        constant scale: f32[50]
-        constant bias: i32[50]
-        C[i: 33, j: 50] = sum[k: 64](i32(A[i, k]) * i32(B[k, j]))
-        D[i: 33, j: 50] = u8(min(max(round(f32(C[i, j] + bias[j]) * (scale[j] * 0.001)) + 3, 0), 255))
-        return D
-        """,
-    "bf16, with an epilogue": """
-        input A: bf16[33, 64]
-        constant B: bf16[64, 50]
-        input bias: bf16[50]
-        C[i: 33, j: 50] = sum[k: 64](f32(A[i, k]) * f32(B[k, j]))
-        D[i: 33, j: 50] = bf16(max(C[i, j] + f32(bias[j]), 0))
-        return D
-        """,
-    "window": """
-        input X: u8[9, 21, 32]
-        constant W: i8[3, 3, 32, 24]
-        Y[p: 7, q: 19, o: 24] = sum[r: 3, s: 3, c: 32](i32(X[p + r, q + s, c]) * i32(W[r, s, c, o]))
-        return Y
-        """,
-    "window with a border": """
-        input X: i8[32, 9, 21]
-        constant W: i8[24, 32, 3, 3]
-        Y[o: 24, p: 9, q: 21] = sum[c: 32, r: 3, s: 3](
-            i32(select(p + r >= 1 and p + r < 10 and q + s >= 1 and q + s < 22, X[c, p + r - 1, q + s - 1], 0))
-            * i32(W[o, c, r, s]))
-        return Y
-        """,
-    "bf16 window with a border, channels last": """
-        input X: bf16[9, 21, 32]
-        constant W: bf16[3, 3, 32, 24]
-        Y[p: 9, q: 21, o: 24] = sum[r: 3, s: 3, c: 32](
-            f32(select(p + r >= 1 and p + r < 10 and q + s >= 1 and q + s < 22, X[p + r - 1, q + s - 1, c], 0))
-            * f32(W[r, s, c, o]))
-        Z[p: 9, q: 21, o: 24] = bf16(max(Y[p, q, o], 0))
-        return Z
-        """,
-    "window with signs": """
-        input X: i8[32, 9, 37]
-        constant W: i8[24, 32, 3, 3]
-        Y[o: 24, p: 4, q: 18] = sum[c: 32, r: 3, s: 3](i32(X[c, 2 * p + r, 2 * q + s]) * i32(W[o, c, r, s]))
-        return Y
-        """,
-}
+MOST = 3  # sketches of a program that are tried on each target
 
 
 def with_dots(task: Task) -> list[Sketch]:
     return [
         sketch for sketch in task.sketches if "rewrite(dot_words" in sketch.text or "rewrite(bf16_dots" in sketch.text
     ]
+
+
+@cache
+def tried(name: str) -> list[Sketch]:
+    """The sketches of one of the programs: the same for all targets."""
+    return with_dots(Task.of(parse(PROGRAMS[name]), HAVING, 1))
 
 
 def llvm_of(name: str, target: str) -> str:
@@ -132,10 +60,23 @@ def test_sketches_are_right(name: str, text: str) -> None:
     target = TARGETS[text]
     if missing_here(target):
         pytest.skip(f"this machine has no {', '.join(missing_here(target))}")
-    rng = np.random.default_rng(0)
-    found = with_dots(Task.of(parse(PROGRAMS[name]), HAVING, 1))
+    complain(name, target, MOST)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", TARGETS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_sketches_are_right(name: str, text: str) -> None:
+    if not missing_here(TARGETS[text]):
+        complain(name, TARGETS[text], len(tried(name)))
+
+
+def complain(name: str, target: Target, most: int) -> None:
+    """Runs drawn configs of some sketches, other ones on each target, with one thread or two."""
+    found = tried(name)
     assert found
-    for sketch in [found[n] for n in rng.permutation(len(found))[:MOST]]:
+    rng = np.random.default_rng([0, *map(ord, target.text)])
+    for sketch in [found[n] for n in rng.permutation(len(found))[:most]]:
         task = Task.of(parse(PROGRAMS[name]), target, int(rng.integers(1, 3)))
         values = random_config(task, sketch, rng)
         assert values is not None, sketch.title

@@ -1,4 +1,6 @@
-"""Programs on the matrix unit: all their sketches for it, at sizes that no tile divides, against the oracle."""
+"""Programs on the matrix unit: all their sketches for it, at sizes that no tile divides, against the oracle.
+
+Where this processor has no such unit, code runs on an emulated one."""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
+from helpers.bochs.kernels import run as emulated
 from helpers.lowering.interpreter import Interpreter
 from helpers.pipeline.candidates import complaint, random_config, run
 from tilesmith.codegen.pipeline import build, loop_ir
@@ -27,8 +30,10 @@ from tilesmith.tensor.text.parse import parse
 
 HOST = parse_target("host")
 WITH_UNIT = parse_target("x86:avx512+amx")
-MOST = 10  # sketches of a program that are tried
-has_unit = pytest.mark.skipif(not HOST.has_matrix_unit, reason="this processor has no matrix unit")
+LONG = [] if HOST.has_matrix_unit else [pytest.mark.slow]  # thousands of products of tiles
+MOST = 10 if HOST.has_matrix_unit else 2  # sketches of a program that are tried
+TARGET = HOST if HOST.has_matrix_unit else WITH_UNIT
+RUN = run if HOST.has_matrix_unit else emulated
 
 PROGRAMS = {
     "ragged": """
@@ -93,35 +98,33 @@ def on_the_unit(task: Task) -> list[tuple[int, str]]:
     return [(n, sketch.title) for n, sketch in enumerate(task.sketches) if "tensorize(" in sketch.text]
 
 
-@has_unit
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_its_sketches_are_right(name: str) -> None:
     rng = np.random.default_rng(0)
     for threads in (1, 2):
-        task = Task.of(parse(PROGRAMS[name]), HOST, threads)
+        task = Task.of(parse(PROGRAMS[name]), TARGET, threads)
         found = on_the_unit(task)
         assert found
         few = found if len(found) <= MOST else [found[n] for n in rng.permutation(len(found))[:MOST]]
         for number, title in few:
             values = random_config(task, task.sketches[number], rng)
             assert values is not None, title
-            wrong = complaint(task, task.sketches[number], values, number, at_end=bool(rng.integers(2)))
+            wrong = complaint(task, task.sketches[number], values, number, at_end=bool(rng.integers(2)), runner=RUN)
             assert wrong is None, f"{title} {values}: {wrong}"
 
 
-@has_unit
 @settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(8, 70), st.integers(16, 90), st.integers(32, 100), st.booleans(), st.integers(0, 2**32))
 def test_products_of_any_size_are_right(m: int, n: int, k: int, constant: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    task = Task.of(matmul(m, n, k, constants=("B",) if constant else ()), HOST, int(rng.integers(1, 3)))
+    task = Task.of(matmul(m, n, k, constants=("B",) if constant else ()), TARGET, int(rng.integers(1, 3)))
     found = on_the_unit(task)
     assume(found)
     number, title = found[rng.integers(len(found))]
     values = random_config(task, task.sketches[number], rng)
     assert values is not None, title
     note(f"{title} {values}, {task.threads} threads")
-    assert complaint(task, task.sketches[number], values, seed % 1000, at_end=bool(rng.integers(2))) is None
+    assert complaint(task, task.sketches[number], values, seed % 1000, at_end=bool(rng.integers(2)), runner=RUN) is None
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -214,21 +217,26 @@ def plain(program: Program, inputs: list[np.ndarray], absolute: bool = False) ->
 SPECIAL = ("infinities", "nan", "subnormal", "large", "small results", "large results")
 
 
-@has_unit
-@pytest.mark.parametrize("name", ["ragged", "whole tiles", "transposed", "batch", "window", "window in steps"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *["ragged", "whole tiles", "transposed", "batch"],
+        *[pytest.param(name, marks=LONG) for name in ("window", "window in steps")],
+    ],
+)
 def test_what_is_no_ordinary_number_is_as_in_float32(name: str) -> None:
     rng = np.random.default_rng(1)
-    task = Task.of(parse(PROGRAMS[name]), HOST, 2)
+    task = Task.of(parse(PROGRAMS[name]), TARGET, 2)
     sketch = task.sketches[on_the_unit(task)[0][0]]
     values = random_config(task, sketch, rng)
     assert values is not None
-    artifact = build(task.program, sketch, values, HOST, 2)
+    artifact = build(task.program, sketch, values, TARGET, 2)
     for kind in SPECIAL:
         for place in range(2):
             inputs = [special(kind, rng, d.tensor.shape) for d in task.program.inputs]
             if "results" not in kind:
                 inputs[place] = rng.standard_normal(inputs[place].shape).astype(np.float32)
-            (found,) = run(artifact, task, inputs, True)
+            (found,) = RUN(artifact, task, inputs, True)
             expected, scale = plain(task.program, inputs), plain(task.program, inputs, absolute=True)
             # where terms overflow, what float32 gives depends on their order
             sure = np.isfinite(scale) | (kind in ("infinities", "nan"))

@@ -91,6 +91,34 @@ def test_the_error_has_a_bound_that_the_window_gives(tile: int) -> None:
         assert np.all(np.abs(found - truth) <= 4 * UNEVEN * EPS * windows * np.abs(weights).max())
 
 
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_an_outlier_in_a_filter_stays_in_its_filter_and_in_the_bound(layout: str, tile: int) -> None:
+    """Other filters give what they gave; where it meets zeros, the bound holds that the largest coefficient gives."""
+    task, fast = kernel(layout, tile)
+    _, direct = kernel(layout, 0)
+    image, weights = data(layout)
+    image *= np.random.default_rng(9).integers(0, 2, image.shape, dtype=np.int8)  # zeros beside anything
+    channels = 1 if layout == "nchw" else 3
+    sizes = np.pad(np.abs(image[0]).sum(channels - 1), 1)
+    windows = np.lib.stride_tricks.sliding_window_view(sizes, (3, 3)).max((-1, -2))
+    (without,) = run(fast, task, [image, weights], at_end=True)
+    for number, outlier in enumerate(OUTLIERS):
+        row, column = divmod(2 * number % 9, 3)
+        place = (5, 3, row, column) if layout == "nchw" else (row, column, 3, 5)
+        spoiled = weights.copy()
+        spoiled[place] = outlier
+        (truth,) = evaluate(task.program, [image, spoiled])
+        (found,) = run(fast, task, [image, spoiled], at_end=True)
+        (plain,) = run(direct, task, [image, spoiled], at_end=True)
+        found, plain, kept, truth = (np.moveaxis(one[0], channels - 1, 0) for one in (found, plain, without, truth))
+        np.testing.assert_array_equal(np.delete(found, 5, 0), np.delete(kept, 5, 0))
+        if abs(outlier) < 2.0**44:
+            assert np.all(np.abs(found[5] - truth[5]) <= 4 * UNEVEN * EPS * windows * abs(outlier))
+        else:  # summed as it is defined, in another order
+            np.testing.assert_allclose(found[5], plain[5], rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["normal", "after relu", "one sided", "small"])
 def test_ordinary_images_never_ask(kind: str) -> None:
     """Borders, overhanging tiles and images half of zeros are even."""

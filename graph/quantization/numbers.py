@@ -1,0 +1,70 @@
+"""Numbers in few bits: rounding to the nearest multiple of a scale, symmetrically around zero.
+
+A scale is what makes the largest number of its block the largest integer; a block without numbers has the scale 1. Whatever
+is no number, or infinite, is refused: it would have no scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...common.errors import ArgumentError
+
+Array = np.ndarray[Any, Any]
+BYTE = 127  # the largest of 8 bits with a sign
+HALF_BYTE = 7  # of 4 bits; the least, -8, stays free
+
+
+def checked(values: Array, name: str) -> Array:
+    """The values in float64. Errors: ArgumentError where one is no finite number."""
+    wide = values.astype(np.float64)
+    if not np.isfinite(wide).all():
+        raise ArgumentError(
+            f"{name} cannot be quantised", expected="finite numbers", found=f"{int((~np.isfinite(wide)).sum())} others"
+        )
+    return wide
+
+
+def in_bytes(values: Array, summed: Sequence[int]) -> tuple[Array, Array]:
+    """(i8, scales of the dimensions that are not summed up) of weights."""
+    scales = _scales(np.abs(values).max(axis=tuple(summed), keepdims=True), BYTE)
+    rounded = np.clip(np.rint(values / scales), -BYTE, BYTE).astype(np.int8)
+    return rounded, scales.squeeze(axis=tuple(summed)).astype(np.float32)
+
+
+def in_half_bytes(values: Array, depth: int, group: int) -> tuple[Array, Array]:
+    """(u8, f16 scales): two numbers to a byte along a dimension, the first one low, 8 being zero; a scale for each group."""
+    moved = np.moveaxis(values, depth, -1)
+    blocks = moved.reshape(*moved.shape[:-1], moved.shape[-1] // group, group)
+    half = _scales(np.abs(blocks).max(axis=-1, keepdims=True), HALF_BYTE).astype(np.float16)
+    half = np.maximum(half, np.float16(2.0**-14))  # no scale is so small that f16 rounds it to zero
+    rounded = np.clip(np.rint(blocks / half.astype(np.float64)), -HALF_BYTE, HALF_BYTE) + 8
+    flat = rounded.reshape(moved.shape).astype(np.uint8)
+    packed = flat[..., 0::2] + (flat[..., 1::2] << 4)
+    return tuple(np.ascontiguousarray(np.moveaxis(a, -1, depth)) for a in (packed, half.squeeze(-1)))  # type: ignore[return-value]
+
+
+def half_bytes_as_floats(packed: Array, scales: Array, depth: int, group: int) -> Array:
+    """The floats that `in_half_bytes` stands for."""
+    low, high = (np.moveaxis(part, depth, -1) for part in (packed % 16, packed // 16))
+    numbers = np.stack([low, high], axis=-1).reshape(*low.shape[:-1], -1).astype(np.float64) - 8
+    wide = np.repeat(np.moveaxis(scales.astype(np.float64), depth, -1), group, axis=-1)
+    return np.moveaxis(numbers * wide, -1, depth)
+
+
+def bf16_bits(values: Array) -> Array:
+    """The nearest bfloat16, as their bits."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def scale_of(largest: float, most: int) -> float:
+    """The scale of data whose largest absolute value is known."""
+    return float(_scales(np.array(largest, np.float64), most))
+
+
+def _scales(largest: Array, most: int) -> Array:
+    return np.where(largest > 0, np.maximum(largest, 2.0**-100) / most, 1.0)

@@ -1,0 +1,96 @@
+"""quantize: a model whose products of data and weights are in fewer bits, with what that costs and saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...common.errors import ArgumentError
+from ...tensor.program import Input, Program, Stage
+from ..model import Model
+from ..rewrites.needed import needed_stages
+from .calibration import observed, samples_of
+from .products import WeightedSum, weighted_sums
+from .report import QuantizationReport, report_of
+from .schemes import Quantized, Quantizer
+
+Array = np.ndarray[Any, Any]
+Observe = Callable[[Model, Sequence[Array]], Sequence[Array]]  # a model and inputs -> its outputs
+Way = Callable[[Quantizer, WeightedSum], Quantized]
+
+SCHEMES: Mapping[str, Way] = {
+    "int8": Quantizer.int8,
+    "int4": Quantizer.int4,
+    "dynamic-int8": Quantizer.dynamic_int8,
+    "static-int8": Quantizer.static_int8,
+    "bf16": Quantizer.bf16,
+}
+CALIBRATED = "static-int8"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QuantizedModel(Model):
+    """A model that `quantize` has made, with a report by layer; it compiles, saves and loads as any other."""
+
+    report: QuantizationReport = field(default_factory=lambda: QuantizationReport(()))
+
+
+def quantized_model(
+    model: Model,
+    scheme: str,
+    observe: Observe,
+    calibration: object = None,
+    group: int = 64,
+    percentile: float | None = None,
+) -> QuantizedModel:
+    """The model in a scheme. `observe`: runs a model, for what only its values tell. Errors: ArgumentError."""
+    way = _way(scheme, group, percentile)
+    found = weighted_sums(model.program)
+    if not found:
+        raise ArgumentError(
+            f"{model.name} has nothing to quantise",
+            expected="a sum of products of data and a constant", found=f"{len(model.program.stages)} stages without",
+        )  # fmt: skip
+    samples = samples_of(model.program, calibration) if calibration is not None else ()
+    if scheme == CALIBRATED and not samples:
+        raise ArgumentError(
+            f"{scheme} needs calibration", expected="calibration=[inputs, ...], as the model is called with them"
+        )
+    ranges = observed(model, found, samples, observe, percentile) if scheme == CALIBRATED else {}
+    quantizer = Quantizer(model.program, model.constants, group, ranges)
+    made = {one.stage.name: way(quantizer, one) for one in found}
+    result = _assembled(model, quantizer, made)
+    report = report_of(model, result, found, made, samples[:1], observe)
+    return QuantizedModel(result.program, result.constants, result.name, report)
+
+
+def _way(scheme: str, group: int, percentile: float | None) -> Way:
+    way = SCHEMES.get(scheme)
+    if way is None:
+        raise ArgumentError(f"unknown scheme {scheme!r}", expected="one of " + ", ".join(SCHEMES))
+    if group < 2 or group % 2:
+        raise ArgumentError("groups have two or more weights", expected="an even group", found=str(group))
+    if percentile is not None and not 50 < percentile <= 100:
+        raise ArgumentError("that is no percentile", expected="more than 50, at most 100", found=str(percentile))
+    return way
+
+
+def _assembled(model: Model, quantizer: Quantizer, made: Mapping[str, Quantized]) -> Model:
+    """The model with sums replaced, and without constants that nothing reads any more."""
+    program = model.program
+    stages: list[Stage] = []
+    for stage in program.stages:
+        if stage.name in made:
+            stages += [replace(one, origin=stage.origin) for one in made[stage.name].stages]
+        else:
+            stages.append(stage)
+    new = [Input(tensor, True) for tensor, _ in quantizer.constants.values()]
+    whole = needed_stages(Program((*program.inputs, *new), tuple(stages), program.outputs, program.tables))
+    read = {read.tensor for stage in whole.stages for read in stage.reads()} | set(whole.outputs)
+    inputs = tuple(item for item in whole.inputs if not item.constant or item.tensor.name in read)
+    values = {**model.constants, **{name: value for name, (_, value) in quantizer.constants.items()}}
+    kept = {item.tensor.name: values[item.tensor.name] for item in inputs if item.constant}
+    return Model(Program(inputs, whole.stages, whole.outputs, whole.tables), kept, model.name)

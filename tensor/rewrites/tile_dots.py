@@ -1,0 +1,101 @@
+"""tile_dots: a sum of products of narrow elements becomes one over words that lie as a unit multiplies them in tiles.
+
+    C[i, j] = sum[k](i32(A[i, k]) * i32(B[k, j]))                 A and B of bytes, each with a sign or without
+    ->  C_rows[i', b, 0, i'', l]     = four elements of the depth of A from 64 b + 4 l on, in row 16 i' + i''
+        C_columns[j', b, 0, l, j'']  = the same of B, in column 16 j' + j''
+        C_products[i, j] = sum[b, l](quad_dot(C_rows[..], C_columns[..]))
+        C[i, j] = C_products[i, j]
+
+The same of bfloat16, two elements in a word, summed in f32: there numbers below the least normal one count as zero. Sums of
+bytes are those of i32, modulo 2^32, whatever their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+from ..dots import DOTS, Dot
+from ..dtype import DType, bf16, f32, i32
+from ..expr import Cast, Const, Expr, Read, call
+from ..program import Program
+from ..stage_edits import factors, find_stage, with_stages
+from .tile_products import WORDS, Element, TileProducts, whole
+
+
+def tile_dots(program: Program, stage: str, rows: str, columns: str, depth: str) -> Program:
+    """A sum of products of two reads of bytes, cast to i32, becomes one over words.
+
+    Args:
+        stage: a sum whose body is the product of two casts of reads.
+        rows: a spatial axis on which one read alone depends, in one affine index with a positive factor.
+        columns: a spatial axis on which the other read alone depends; it is one index of it.
+        depth: a reduction axis that is one index of each.
+
+    Stages made: as by bf16_products, with one part. Errors: ProgramError where the stage is no such product of bytes.
+    """
+    return _Dots(program, find_stage(program, stage), rows, columns, depth).program(i32)
+
+
+def bf16_tile_dots(program: Program, stage: str, rows: str, columns: str, depth: str) -> Program:
+    """The same of two reads of bf16, cast to f32. Errors: as `tile_dots`."""
+    return _Dots(program, find_stage(program, stage), rows, columns, depth).program(f32)
+
+
+def tile_dot(rows: DType, columns: DType) -> Dot | None:
+    """The dot of words of rows with words of columns; its operands may have to change places."""
+    kinds = {(dot.left, dot.right): dot for dot in DOTS.values() if dot.left == "bf16" or dot.group == 4}
+    return kinds.get((rows.name, columns.name)) or kinds.get((columns.name, rows.name))
+
+
+class _Dots(TileProducts):
+    """Takes one product apart and puts it together again."""
+
+    wanted = "tiles of narrow elements make"
+
+    def program(self, wide: DType) -> Program:
+        """The rewritten program, of sums in a type."""
+        if self._wide != wide:
+            raise self._refused(f"sums of {wide}")
+        rows, columns = self._row_stage(), self._column_stage()
+        products = self._product_stage(rows, columns)
+        values = {axis.name: axis for axis in self._stage.axes}
+        index = tuple(values[axis.name].var for axis in products.axes)
+        result = replace(whole(products), indices=index)
+        made = replace(self._stage, bodies=(result,), reduction=(), combiner=None)
+        return with_stages(self._program, {self._stage.name: (rows, columns, products, made)})
+
+    def _two_reads(self) -> tuple[Read, Read]:
+        stage = self._stage
+        if stage.combiner == "sum" and len(stage.bodies) == 1:
+            match factors(stage.bodies[0]):
+                case [Cast(arg=Read() as left, dtype=first), Cast(arg=Read() as right, dtype=second)]:
+                    dot = tile_dot(left.dtype, right.dtype)
+                    wide = f32 if bf16 in (left.dtype, right.dtype) else i32
+                    if dot is not None and first == second == wide:
+                        self._dot, self._wide, self.step = dot, wide, dot.group * WORDS
+                        return left, right
+        raise self._refused("sum(i32(x) * i32(y)) of bytes, or sum(f32(x) * f32(y)) of bf16")
+
+    def _word(self, element: Element, block: Expr, word: Expr) -> Expr:
+        first = block * self.step + word * self._dot.group
+
+        def value(place: int) -> Expr:
+            read, inside = element(first + place if place else first)
+            wide = read.cast(self._wide)
+            if not inside:
+                return wide
+            zero = Const(0.0 if self._wide == f32 else 0, self._wide)
+            return call("select", reduce(lambda a, b: a & b, inside), wide, zero)
+
+        return call(self._dot.pack, *(value(place) for place in range(self._dot.group)))
+
+    def _terms(self, row: Sequence[Read], column: Sequence[Read]) -> Expr:
+        operands = [row[0], column[0]]
+        if self._x.read.dtype.name != self._dot.left:
+            operands.reverse()
+        return call(self._dot.name, *operands)
+
+    def _sum_dtype(self) -> DType:
+        return self._wide

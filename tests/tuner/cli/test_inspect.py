@@ -1,0 +1,84 @@
+"""`tune inspect` prints every stage; `tune diff` says where two records part."""
+
+from pathlib import Path
+
+import pytest
+
+from helpers.command_line.records import Call, fill
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.text.parse import parse
+from tilesmith.tuner.stages import stages_for
+
+LAYERS = """\
+input x: f32[64, 96]
+constant a: f32[96, 128]
+constant b: f32[128, 96]
+y[i: 64, j: 128] = sum[k: 96](x[i, k] * a[k, j])
+r[i: 64, j: 128] = max(y[i, j], 0)
+z[i: 64, j: 96] = sum[k: 128](r[i, k] * b[k, j])
+e[i: 64, j: 96] = exp(z[i, j]) * 2
+w[i: 64, j: 64] = sum[k: 96](e[i, k] * e[j, k])
+return w
+"""
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> Path:
+    path = tmp_path / "layers.tensor"
+    path.write_text(LAYERS)
+    return path
+
+
+def test_each_stage_is_text(call: Call, layers: Path) -> None:
+    says = {
+        "program": "input x: f32[64, 96]", "rewritten": "input x: f32[64, 96]", "kernels": "# kernel 1\n",
+        "sketch": "sketch ", "outline": "for ", "loops": "for ", "llvm": "define ", "asm": "ret",
+    }  # fmt: skip
+    assert tuple(says) == stages_for(parse_target("host"))
+    for stage, said in says.items():
+        answer = call("inspect", layers, "--stage", stage, "--threads", "1")
+        assert answer.code == 0 and said in answer.out, (stage, answer.err)
+    assert set(stages_for(parse_target("cuda:sm_90a"))) >= {"ptx", "sass"}
+
+
+def test_programs_parse_again(call: Call, layers: Path) -> None:
+    assert parse(call("inspect", layers, "--stage", "rewritten").out).outputs == ("w",)
+    kernels = call("inspect", layers, "--stage", "kernels").out.split("# kernel ")[1:]
+    assert len(kernels) > 1 and [text.partition("\n")[0] for text in kernels] == [str(n) for n in range(len(kernels))]
+    for number, text in enumerate(kernels):
+        one = parse(text.partition("\n")[2])
+        alone = call("inspect", layers, "--stage", "program", "--kernel", number).out
+        assert parse(alone.partition("\n")[2]) == one
+
+
+def test_a_stage_for_another_machine(call: Call) -> None:
+    answer = call(
+        "inspect", "row_sum", "rows=64", "columns=64", "--target", "aarch64:neon", "--stage", "asm", "--threads", "1"
+    )
+    assert answer.code == 0 and "fadd" in answer.out
+
+
+def test_what_is_not_there_is_said(call: Call, layers: Path) -> None:
+    for words, said in (
+        (["--stage", "ast"], "there is no stage 'ast'"), (["--kernel", "9"], "there is no kernel 9"),
+        (["--kernel", "-1"], "there is no kernel -1"), (["--target", "z80"], "z80"),
+    ):  # fmt: skip
+        answer = call("inspect", layers, *words)
+        assert answer.code == 2 and said in answer.err and answer.out == ""
+
+
+def test_diff_of_records(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "records.sqlite"
+    fill(path)
+    answer = call("diff", 1, 2, "--db", path)
+    assert answer.code == 0 and answer.out.startswith("--- record 1\n+++ record 2\n@@ ")
+    changed = [line for line in answer.out.splitlines() if line[:1] in "+-" and line[1:].startswith("# i.tile")]
+    assert {line[0] for line in changed} == {"+", "-"}
+    assert call("diff", 1, 1, "--db", path, "--stage", "loops").out == "records 1 and 1 have the same loops\n"
+    for words, said in (
+        ([1, 99], "no record 99"),
+        ([1, 3], "record 3 failed"),
+        ([1, 2, "--stage", "ptx"], "no stage 'ptx'"),
+    ):
+        failed = call("diff", *words, "--db", path)
+        assert failed.code == 2 and said in failed.err

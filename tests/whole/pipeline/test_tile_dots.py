@@ -1,0 +1,165 @@
+"""Products of bytes and of bfloat16 on a matrix unit, at sizes that no tile divides, against the oracle and NumPy.
+
+Where this processor has no such unit, code runs on an emulated one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import strategies as st
+
+from helpers.bochs.kernels import run as emulated
+from helpers.pipeline.candidates import complaint, random_config, run
+from helpers.pipeline.narrow_products import PROGRAMS, product
+from tilesmith.codegen.pipeline import build
+from tilesmith.schedules.sketch import Sketch
+from tilesmith.schedules.task import Task
+from tilesmith.targets.matrix_instructions import MATRIX_INSTRUCTIONS, InstructionScope
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.dtype import DTYPES
+from tilesmith.tensor.text.parse import parse
+from tilesmith.tuner.apply.tiers import analytic_pick
+
+HOST = parse_target("host")
+SAPPHIRE = parse_target("x86:avx512+amx+avx512vnni+avx512bf16;cores=2;l1=48K/64/1;l2=2M/64/1;l3=96M/64/2")
+TARGET = HOST if HOST.has_matrix_unit else SAPPHIRE
+RUN = run if HOST.has_matrix_unit else emulated
+BYTES = ("u8 i8", "i8 u8", "i8 i8", "u8 u8")
+ON_UNIT = [name for name in PROGRAMS if "s16" not in name]
+Array = np.ndarray
+
+
+def on_the_unit(task: Task) -> list[Sketch]:
+    return [sketch for sketch in task.sketches if "tensorize(" in sketch.text]
+
+
+@pytest.mark.parametrize("name", ON_UNIT)
+def test_sketches_are_right(name: str) -> None:
+    rng = np.random.default_rng(0)
+    for threads in (1, 2):
+        task = Task.of(parse(PROGRAMS[name]), TARGET, threads)
+        found = [sketch for sketch in on_the_unit(task) if "tile_dots" in sketch.text]
+        assert found
+        for sketch in found[:2]:
+            values = random_config(task, sketch, rng)
+            assert values is not None, sketch.title
+            wrong = complaint(task, sketch, values, 1, at_end=bool(rng.integers(2)), runner=RUN)
+            assert wrong is None, f"{sketch.title} {values}: {wrong}"
+
+
+@settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.integers(8, 50), st.integers(16, 90), st.integers(32, 150), st.sampled_from((*BYTES, "bf16 bf16")),
+    st.booleans(), st.integers(0, 2**32),
+)  # fmt: skip
+def test_products_of_any_size_are_right(m: int, n: int, k: int, kinds: str, constant: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    program = parse(product(*kinds.split(), m=m, n=n, k=k, kind="constant" if constant else "input"))
+    task = Task.of(program, TARGET, int(rng.integers(1, 3)))
+    found = on_the_unit(task)
+    assume(found)
+    sketch = found[rng.integers(len(found))]
+    values = random_config(task, sketch, rng)
+    assert values is not None, sketch.title
+    note(f"{sketch.title} {values}, {task.threads} threads")
+    assert complaint(task, sketch, values, seed % 1000, at_end=bool(rng.integers(2)), runner=RUN) is None
+
+
+def outputs(text: str, *inputs: Array) -> Array:
+    """What the first sketch for the unit gives."""
+    task = Task.of(parse(text), TARGET, 1)
+    sketch = on_the_unit(task)[0]
+    values = random_config(task, sketch, np.random.default_rng(3))
+    assert values is not None
+    (found,) = RUN(build(task.program, sketch, values, TARGET, 1), task, inputs, True)
+    return found
+
+
+@pytest.mark.parametrize("kinds", BYTES)
+def test_every_product_of_two_bytes_is_exact(kinds: str) -> None:
+    """Row i has one byte in all places, column j another one: all 65,536 pairs meet, in sums of 33."""
+    a, b = (np.arange(256).astype(np.uint8).view(DTYPES[kind].numpy) for kind in kinds.split())
+    left, right = np.repeat(a[:, None], 33, axis=1), np.repeat(b[None, :], 33, axis=0)
+    found = outputs(product(*kinds.split(), 256, 256, 33), left, right)
+    np.testing.assert_array_equal(found, left.astype(np.int64) @ right.astype(np.int64))
+
+
+@pytest.mark.parametrize("kinds", BYTES)
+def test_nothing_saturates_at_the_ends_of_a_type(kinds: str) -> None:
+    ends = [[np.iinfo(DTYPES[kind].numpy).min, np.iinfo(DTYPES[kind].numpy).max] for kind in kinds.split()]
+    rng = np.random.default_rng(0)
+    shapes = (17, 130), (130, 48)
+    left, right = (
+        rng.choice(e, s).astype(DTYPES[k].numpy) for e, s, k in zip(ends, shapes, kinds.split(), strict=True)
+    )
+    left[0], right[:, 0], left[1], right[:, 1] = ends[0][0], ends[1][0], ends[0][1], ends[1][1]
+    found = outputs(product(*kinds.split(), 17, 48, 130), left, right)
+    np.testing.assert_array_equal(found, left.astype(np.int64) @ right.astype(np.int64))
+
+
+@pytest.mark.parametrize("kind", ["u8", "i8"])
+def test_requantised_results_end_where_their_type_does(kind: str) -> None:
+    """Sums that reach the ends, pass them by one, and lie half between two numbers: rounded to even, cut at the ends."""
+    numpy = DTYPES[kind].numpy
+    low, high = int(np.iinfo(numpy).min), int(np.iinfo(numpy).max)
+    text = f"""
+        input A: u8[16, 32]
+        constant B: i8[32, 48]
+        C[i: 16, j: 48] = sum[k: 32](i32(A[i, k]) * i32(B[k, j]))
+        D[i: 16, j: 48] = {kind}(min(max(round(f32(C[i, j]) * 0.5) + 3, {low}), {high}))
+        return D
+        """
+    a, b = np.zeros((16, 32), np.uint8), np.zeros((32, 48), np.int8)
+    a[:, 0], a[:8, 1], a[8:, 2] = 1, range(8), range(8)
+    b[0], b[1], b[2] = np.arange(48) - 24, 127, -128  # all sums around those of the ends
+    sums = a.astype(np.int64) @ b.astype(np.int64)
+    expected = np.clip(np.round(sums * 0.5) + 3, low, high).astype(numpy)
+    assert {low, low + 1, high - 1, high} <= {*expected.reshape(-1).tolist()}
+    np.testing.assert_array_equal(outputs(text, a, b), expected)
+
+
+@pytest.mark.parametrize("kind", ["infinities", "nan", "zeros", "large"])
+def test_bfloat16_that_is_no_ordinary_number(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    left, right = (rng.standard_normal(shape).astype(np.float32) for shape in ((20, 40), (40, 33)))
+    match kind:
+        case "infinities":
+            left[0, 0], left[3, 5], right[7, 7] = np.inf, -np.inf, np.inf
+        case "nan":
+            left[2, 3], right[39, 32] = np.nan, np.nan
+        case "zeros":
+            left[0], left[1], right[:, 3] = -0.0, 0.0, -0.0
+        case "large":
+            left[5], right[:, 5] = 3e38, 3e38
+    halves = [(array.view(np.uint32) >> 16).astype(np.uint16) for array in (left, right)]
+    numpy = DTYPES["bf16"].numpy
+    found = outputs(product("bf16", "bf16", 20, 33, 40), *(half.view(numpy) for half in halves))
+    with np.errstate(all="ignore"):
+        exact = [(half.astype(np.uint32) << 16).view(np.float32).astype(np.float64) for half in halves]
+        expected, scale = (exact[0] @ exact[1]).astype(np.float32), (abs(exact[0]) @ abs(exact[1])).astype(np.float32)
+    sure = np.isfinite(scale) | (kind in ("infinities", "nan"))  # else it depends on the order of the terms
+    assert sure.sum() > 600
+    np.testing.assert_allclose(found[sure], expected[sure], rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["u8 s8", "s8 s8", "bf16, constant", "requantised", "window"])
+def test_what_the_model_picks_is_right(name: str) -> None:
+    task = Task.of(parse(PROGRAMS[name]), TARGET, 1)
+    pick = analytic_pick(task)
+    assert complaint(task, pick.sketch, dict(pick.config), 5, runner=RUN) is None
+
+
+@pytest.mark.parametrize("kinds", [*BYTES, "bf16 bf16"])
+def test_large_products_are_given_to_the_unit(kinds: str) -> None:
+    pick = analytic_pick(Task.of(parse(product(*kinds.split(), 512, 512, 512, kind="constant")), SAPPHIRE, 2))
+    (name,) = [row.name for row in MATRIX_INSTRUCTIONS.values() if f", {row.name})" in pick.sketch.text]
+    row = MATRIX_INSTRUCTIONS[name]
+    assert row.scope is InstructionScope.TILES and [row.a, row.b] == kinds.split()
+
+
+def test_sums_of_bytes_are_exact_and_so_strict() -> None:
+    """Those of bfloat16 take subnormal numbers as zero."""
+    for kinds, there in (("u8 i8", True), ("bf16 bf16", False)):
+        task = Task.of(parse(product(*kinds.split(), 64, 64, 64)), SAPPHIRE, 1, accuracy="strict")
+        assert bool(on_the_unit(task)) is there

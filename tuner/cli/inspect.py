@@ -1,0 +1,82 @@
+"""`tune inspect` and `tune diff`: texts of stages, of what a person names, and of two records side by side."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ...common.errors import ArgumentError
+from ...common.printable import printable
+from ...common.settings import DATABASE
+from ...runtime.kernel import text_stages
+from ...targets.target import parse_target
+from ...tensor.accuracy import accuracy_named
+from ...tensor.text.parse import parse
+from ..apply.kernel_texts import KernelTexts
+from ..records.database import Database
+from ..stages import stage_text
+from .input_specs import read_inputs_given
+from .known import known_record, record_sketch
+from .what import read_what
+
+_DatabasePath = Annotated[Optional[Path], typer.Option("--db", help="the tuning database")]  # noqa: UP045
+
+
+def inspect(
+    what: Annotated[str, typer.Argument(help="an operator, a file, a saved model, or package.module:function")],
+    sizes: Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")] = None,  # noqa: UP045
+    *,
+    stage: Annotated[
+        str,
+        typer.Option(help="program, rewritten, kernels, sketch, outline, loops, llvm, asm; for GPUs ptx and sass"),
+    ] = "outline",
+    kernel: Annotated[Optional[int], typer.Option(help="of several only this one, by its number")] = None,  # noqa: UP045
+    constant: Annotated[Optional[list[str]], typer.Option("--constant", help="an input known when compiling")] = None,  # noqa: UP045
+    input: Annotated[Optional[list[str]], typer.Option("--input", help="of a model, as `tune run` has them")] = None,  # noqa: UP045
+    target: Annotated[str, typer.Option(help="what it is compiled for")] = "host",
+    threads: Annotated[Optional[int], typer.Option(help="threads of the kernels; default: all cores")] = None,  # noqa: UP045
+    accuracy: Annotated[str, typer.Option(help="default, or strict")] = "default",
+    db: _DatabasePath = None,
+) -> None:
+    """Prints WHAT at a stage of its way to machine code, with the best configurations that are known."""
+    found = read_what(what, sizes or (), constant or (), read_inputs_given(input or ()))
+    text = stage_text(
+        found.program, stage, parse_target(target), kernel=kernel, threads=threads, db=db,
+        accuracy=accuracy_named(accuracy),
+    )  # fmt: skip
+    print(printable(text))
+
+
+def diff(
+    first: Annotated[int, typer.Argument(help="a record's number, as `tune show` prints it")],
+    second: Annotated[int, typer.Argument(help="another one's")],
+    *,
+    stage: Annotated[str, typer.Option(help="program, sketch, outline, loops, llvm or asm")] = "outline",
+    db: _DatabasePath = None,
+) -> None:
+    """Prints how two records differ at a stage, in the form of `diff -u`; the code is made again."""
+    with Database(db or DATABASE.value(), read_only=True) as database:
+        texts = [_stage_of(database, number, stage) for number in (first, second)]
+    before, after = (list(_lines(text)) for text in texts)
+    lines = difflib.unified_diff(before, after, f"record {first}", f"record {second}", lineterm="")
+    print(printable("\n".join(lines)) or f"records {first} and {second} have the same {stage}")
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line.rstrip() for line in text.splitlines())
+
+
+def _stage_of(database: Database, number: int, stage: str) -> str:
+    record, task = known_record(database, number)
+    target = parse_target(task.target)
+    if stage not in text_stages(target):
+        raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(text_stages(target)))
+    if not record.trial.measurement.ok:
+        raise ArgumentError(f"the trial of record {number} failed", expected="a record of a kernel that ran")
+    head = "".join(f"# {name} = {value}\n" for name, value in record.config.items())
+    texts = KernelTexts(parse(task.display), record_sketch(database, record), record.config, target, task.threads)
+    return head + texts(stage)

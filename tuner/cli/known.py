@@ -1,0 +1,26 @@
+"""Records by the numbers that people have for them."""
+
+from __future__ import annotations
+
+from ...common.errors import NoRecordError
+from ...schedules.sketch import UNSCHEDULED, Sketch, parse_sketch
+from ..records.claims import understood
+from ..records.data import Record, TaskIdentity
+from ..records.database import Database
+
+
+def known_record(database: Database, number: int) -> tuple[Record, TaskIdentity]:
+    """The record of a number, with its task. Errors: NoRecordError."""
+    record = database.record(number)
+    task = database.task(record.trial.task) if record else None
+    if record is None or task is None or not understood([task]):
+        raise NoRecordError(
+            f"there is no record {number}", found=str(database.path), advice="`tune show WHAT` lists them"
+        )
+    return record, task
+
+
+def record_sketch(database: Database, record: Record) -> Sketch:
+    """The sketch of a record; that of the unscheduled nest where there is none."""
+    found = database.sketch(record.trial.sketch)
+    return parse_sketch(found.text) if found is not None and found.text else UNSCHEDULED
