@@ -43,9 +43,8 @@ from ..ir.memory_plan import plan_memory
 from ..ir.nest_part import NestPart
 from ..passes.run import Pass, run_passes
 
-CODEGEN_VERSION = (
-    20  # stands in records: raise it where code gets slower or faster, as times of older code do not answer then
-)
+# Stands in records: raise it where code gets slower or faster, as times of older code do not answer then.
+CODEGEN_VERSION = 20
 
 LLVM_PASSES = (
     "always_inliner",  # the vector math functions
