@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..common.code_state import code_state
 from ..common.kept_files import KeptFiles, key_of
 from .artifact import Artifact, BufferSpec, Launch
 from .emulator.layout import STRUCTS
@@ -15,16 +16,17 @@ from .stored import from_bytes, to_bytes
 
 _FORMAT = b"artifact 2\n"
 _ARTIFACT = " ".join(f"{kind.__name__}({', '.join(kind.__slots__)})" for kind in (Artifact, BufferSpec, Launch))
+_COMPILING = ("targets", "tensor", "schedules", "codegen")  # what decides the code of a candidate
 _LAYOUT = f"{_ARTIFACT}\n{STRUCTS}"
 
 
 def artifact_key(program: str, sketch: str, config: str, target: str, threads: int, builder: str) -> str:
     """64 hexadecimal digits. The arguments are canonical texts; `builder` is codegen.cpu.builder_version().
 
-    The fields of an artifact are part of it, and of what emulated kernels share with the emulator: a version with others of
-    them finds nothing of this one.
+    The code that compiles is part of it, and the fields of an artifact and of what emulated kernels share with the emulator:
+    a version with others of them finds nothing of this one.
     """
-    return key_of(program, sketch, config, target, str(threads), builder, _LAYOUT)
+    return key_of(program, sketch, config, target, str(threads), builder, _LAYOUT, code_state(*_COMPILING))
 
 
 class ArtifactCache:

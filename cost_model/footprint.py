@@ -28,7 +28,7 @@ from ..tensor.expr import Cast, Expr, Op, Var, variables
 from ..tensor.indices.forms import affine
 
 Value = Union[float, NDArray[np.float64], Column]
-Sizes = Mapping[str, Value]
+AxisSizes = Mapping[str, Value]
 PAGE = 4096.0
 SETS = 128  # of translations: pages at multiples of it compete for the places of one (Sapphire Rapids; EPYC 9004: 256)
 COLLIDING = 1024  # bytes: rows at multiples of it begin at four places of a page at most
@@ -59,12 +59,12 @@ class IndexSpan:
         apart = max(distances) - min(distances)
         return replace(self, apart=apart, several=len(set(distances))) if apart else self
 
-    def of(self, sizes: Sizes) -> Value:
+    def of(self, sizes: AxisSizes) -> Value:
         """The number of values, at least 1."""
         one = self._one(sizes)
         return np.minimum(one + float(self.apart), one * float(self.several)) if self.apart else one
 
-    def _one(self, sizes: Sizes) -> Value:
+    def _one(self, sizes: AxisSizes) -> Value:
         total: Value = 1.0 + self.fixed
         for axis, coefficient in self.terms:
             total = total + coefficient * (sizes[axis] - 1.0)
@@ -132,7 +132,7 @@ class Access:
     each_step: bool = False
     strides: tuple[int, ...] = ()
 
-    def extents(self, sizes: Sizes) -> list[Value]:
+    def extents(self, sizes: AxisSizes) -> list[Value]:
         """Points along each dimension that are touched inside a loop where the axes have these sizes."""
         return [np.minimum(span.of(sizes), extent) for span, extent in zip(self.spans, self.shape, strict=True)]
 

@@ -24,7 +24,7 @@ from ..tensor.expr import Read, variables
 from ..tensor.indices.forms import affine
 from ..tensor.program import Stage
 from ..tensor.scan import InStep
-from .footprint import Access, Sizes, Value, real, span_of
+from .footprint import Access, AxisSizes, Value, real, span_of
 from .populations import one_plan
 
 PARALLEL = (LoopKind.PARALLEL, LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
@@ -95,7 +95,7 @@ class Levels:
         names = self.tree.attached.get((stage.name, stage.loops.loops[level - 1].name), ())
         return tuple(self.stages[name] for name in names if name in self.stages)
 
-    def below(self, inner: str, axis: str, sizes: Sizes) -> Value:
+    def below(self, inner: str, axis: str, sizes: AxisSizes) -> Value:
         """The size of an attached stage's axis, from the sizes of the stage around it at some level."""
         box = self.boxes[inner][axis]
         total: Value = float(box.high - box.low + 1)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..schedules.hints import Streaming
 from ..targets.target import Cache
-from .footprint import PAGE, Access, Sizes, Value, real
+from .footprint import PAGE, Access, AxisSizes, Value, real
 from .levels import PARALLEL, Levels, StageLevels
 
 FULL, EMPTY = 0.5, 1.6  # working sets, relative to a cache, up to which all and beyond which nothing survives
@@ -120,7 +120,7 @@ class TrafficWalk:
         self._collect(stage, stage.sizes[level], level, found)
         return found
 
-    def _collect(self, stage: StageLevels, sizes: Sizes, level: int, found: dict[str, Box]) -> None:
+    def _collect(self, stage: StageLevels, sizes: AxisSizes, level: int, found: dict[str, Box]) -> None:
         for access in accesses_at(stage, level):
             box = self._box(access, sizes)
             old = found.get(access.tensor)
@@ -132,7 +132,7 @@ class TrafficWalk:
             for inner in self.levels.attached(stage, opened):
                 self._collect(inner, self._sizes_below(inner, sizes), 0, found)
 
-    def _sizes_below(self, inner: StageLevels, sizes: Sizes) -> Sizes:
+    def _sizes_below(self, inner: StageLevels, sizes: AxisSizes) -> AxisSizes:
         """Works as Levels.below, remembered axis by axis so that what did not change keeps its identity."""
         found: dict[str, Value] = {}
         for axis, box in self.levels.boxes[inner.name].items():
@@ -143,7 +143,7 @@ class TrafficWalk:
             found[axis] = self._below[key][0]
         return found
 
-    def _box(self, access: Access, sizes: Sizes) -> Box:
+    def _box(self, access: Access, sizes: AxisSizes) -> Box:
         used = [sizes[axis] for axis in sorted(access.axes)]
         key = (id(access), *map(id, used))
         if key not in self._boxes:

@@ -33,7 +33,7 @@ from .process.station import Answered, Event, Lost, Station, WorkItem, wait_for
 from .requests import ConfirmRequest, ReferenceKernel, TimeLimits, TimeRequest, default_limits
 from .result import DEVICE, AtEnd, Beside, Failure, Job, Measurement, Purpose, Status
 from .timing.leaders import Leaders
-from .timing.reference_kernels import ReferenceKernels, Task, task_of
+from .timing.reference_kernels import ReferenceKernels, TaskKey, task_of
 
 if TYPE_CHECKING:
     from ..targets.ceilings import Ceilings
@@ -113,7 +113,7 @@ class LocalRunner(AtEnd):
         limits = self._limits = limits or default_limits()
         self._built: deque[_Contender] = deque()
         self._finished: deque[tuple[int, Measurement]] = deque()
-        self._best: dict[Task, float] = {}
+        self._best: dict[TaskKey, float] = {}
         self._references, self._leaders = ReferenceKernels(), Leaders()
         self._contest: _Contest | None = None
         self._quiet: set[int] = set()  # which timers read the clock

@@ -18,7 +18,7 @@ from .arguments import Argument, accept, argument
 from .devices.absent import AbsentKernel
 from .devices.base import Array, Device, LoadedKernel
 from .devices.choose import device_again, device_for
-from .devices.cpu.memory import usual_array
+from .devices.cpu.memory import usual_array, usual_copy
 from .export.description import FORMAT
 from .export.variants import Variant, variant_of
 from .far import check_apart, empty, hold, is_host, place
@@ -204,7 +204,7 @@ class Kernel:
         """
         if self._far:
             return self._device_time(inputs or self._random_inputs())
-        given = inputs or tuple(map(_laid_as_usual, self._random_inputs()))
+        given = inputs or tuple(map(usual_copy, self._random_inputs()))
         made = tuple(usual_array(wanted.spec.shape, wanted.dtype) for wanted in self._outputs)
         target = out if out is not None else (made[0] if self._single else made)
         self(*given, out=target)  # what is wrong is told here, and pages are touched
@@ -383,13 +383,6 @@ class Kernel:
                 "a wrong number of arrays in out=", expected=str(len(self._outputs)), found=str(len(values))
             )
         return values
-
-
-def _laid_as_usual(array: Array) -> Array:
-    """A copy that lies where users' arrays do."""
-    copy = usual_array(array.shape, array.dtype)
-    copy[...] = array
-    return copy
 
 
 def _again(

@@ -28,10 +28,10 @@ from ..tensor.limits import size_of
 from .recording import Column
 
 Array = NDArray[np.int64]
-Known = Union[int, Array, Column]
-Extent = Union[Known, "Sym"]
+KnownExtent = Union[int, Array, Column]
+Extent = Union[KnownExtent, "Sym"]
 Condition = Union[Extent, bool, NDArray[np.bool_]]  # what a comparison of extents gives
-Environment = Mapping[str, Known]
+Environment = Mapping[str, KnownExtent]
 
 # Leaves name a number: a tunable ("i.tile"), or a function of a name: extent(t0.a1), lanes(f32), target(vector_registers).
 LEAF_FUNCTIONS = ("extent", "lanes", "target")
@@ -198,7 +198,7 @@ def product(values: Iterator[Extent] | list[Extent] | tuple[Extent, ...]) -> Ext
     return total
 
 
-def evaluate(value: Extent, environment: Environment) -> Known:
+def evaluate(value: Extent, environment: Environment) -> KnownExtent:
     """The number (or the array or column of numbers) that an extent stands for. KeyError: a leaf that the environment lacks."""
     result = substitute(value, environment)
     assert not isinstance(result, Sym)
@@ -222,7 +222,7 @@ def combine(op: str, a: Extent, b: Extent) -> Extent:
     return _infix(op, a, b) if isinstance(a, Sym) or isinstance(b, Sym) else _apply(op, a, b)
 
 
-def _apply(op: str, a: Known, b: Known) -> Known:
+def _apply(op: str, a: KnownExtent, b: KnownExtent) -> KnownExtent:
     match op:
         case "+":
             return a + b

@@ -50,12 +50,12 @@ class StageHandle:
         return tuple(by_name[f"{self.name}.{axis.name}"] for axis in axes)
 
 
-Argument = Union[str, Extent, StageHandle, LoopHandle]
+StepArgument = Union[str, Extent, StageHandle, LoopHandle]
 
 
 class Tracer(ABC):
     """Writes steps down."""
 
     @abstractmethod
-    def _do(self, op: str, *given: Argument) -> None:
+    def _do(self, op: str, *given: StepArgument) -> None:
         """Checks a step, takes it, and writes it down."""

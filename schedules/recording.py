@@ -27,16 +27,16 @@ ROWS = 4096  # candidates at a time: what is alive stays in the second-level cac
 
 FUNCTIONS = (np.where, np.interp)  # that are no ufuncs, and work row by row
 
-Operation = Callable[..., Any]
-Step = tuple[Operation | None, tuple[object, ...]]  # of no operation: the tunables
+ArrayOperation = Callable[..., Any]
+RecordedStep = tuple[ArrayOperation | None, tuple[object, ...]]  # of no operation: the tunables
 Tunables = tuple[int, ...]  # by number, ascending
 
 
-def _forward(operation: Operation) -> Callable[[Column, object], Any]:
+def _forward(operation: ArrayOperation) -> Callable[[Column, object], Any]:
     return lambda self, other: self.recording.do(operation, (self, other))
 
 
-def _backward(operation: Operation) -> Callable[[Column, object], Any]:
+def _backward(operation: ArrayOperation) -> Callable[[Column, object], Any]:
     return lambda self, other: self.recording.do(operation, (other, self))
 
 
@@ -69,7 +69,7 @@ class Column:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **options: object) -> Any:
         return NotImplemented if method != "__call__" or options else self.recording.do(ufunc, inputs)
 
-    def __array_function__(self, function: Operation, types: object, args: Any, options: Any) -> Any:
+    def __array_function__(self, function: ArrayOperation, types: object, args: Any, options: Any) -> Any:
         return self.recording.do(function, args) if function in FUNCTIONS and not options else NotImplemented
 
     def __bool__(self) -> bool:
@@ -94,7 +94,7 @@ class Recording:
 
     def __init__(self, domains: Mapping[str, Sequence[int]]) -> None:
         self.domains = [np.array(values, dtype=np.int64) for values in domains.values()]
-        self.steps: list[Step] = [(None, ())] * len(self.domains)
+        self.steps: list[RecordedStep] = [(None, ())] * len(self.domains)
         self._tunables = {name: Column(self, number) for number, name in enumerate(domains)}
         self._done: dict[tuple[object, ...], Column] = {}
 
@@ -102,7 +102,7 @@ class Recording:
         """The tunables."""
         return dict(self._tunables)
 
-    def do(self, operation: Operation, operands: tuple[object, ...]) -> Column:
+    def do(self, operation: ArrayOperation, operands: tuple[object, ...]) -> Column:
         """The result of an operation, at least one of whose operands is a column."""
         key = (operation, *map(_identity, operands))
         found = self._done.get(key)
@@ -162,7 +162,7 @@ class _RecordingReader:
         self.slots: list[object] = [None] * len(recording.domains)
         self._places: dict[Tunables, int] = {(n,): n for n in range(len(recording.domains))}  # slots
         self._values: dict[int, int] = {}  # slots of the recording's steps
-        self.steps: list[tuple[int, Operation, tuple[int, ...]]] = []
+        self.steps: list[tuple[int, ArrayOperation, tuple[int, ...]]] = []
         self._read(recording, {r.number for r in results if isinstance(r, Column)})
         self.results = [self._slot(r) for r in results]
 
@@ -200,7 +200,7 @@ class _RecordingReader:
         table, own = self._tables[operand.number], self._over[operand.number]
         return table if own == over else table.take(self._grid.part(own, over))
 
-    def _step(self, operation: Operation, operands: tuple[int, ...]) -> int:
+    def _step(self, operation: ArrayOperation, operands: tuple[int, ...]) -> int:
         """One more step; returns the slot of its result."""
         slot = self._new(None)
         self.steps.append((slot, operation, operands))
@@ -232,8 +232,8 @@ def _one_each(value: Any, count: int) -> NDArray[Any]:
 
 
 def _with_ends(
-    steps: Sequence[tuple[int, Operation, tuple[int, ...]]], kept: set[int]
-) -> list[tuple[int, Operation, tuple[int, ...], tuple[int, ...]]]:
+    steps: Sequence[tuple[int, ArrayOperation, tuple[int, ...]]], kept: set[int]
+) -> list[tuple[int, ArrayOperation, tuple[int, ...], tuple[int, ...]]]:
     """Each step with the slots that nobody needs behind it."""
     program, seen = [], set(kept)
     for slot, operation, operands in reversed(steps):
@@ -272,7 +272,7 @@ class _Grid:
         return self._parts[inner, over]
 
 
-def _needed(steps: Sequence[Step], results: set[int]) -> list[int]:
+def _needed(steps: Sequence[RecordedStep], results: set[int]) -> list[int]:
     """The steps behind some results, in order."""
     needed = set(results)
     for number in range(max(results, default=-1), -1, -1):

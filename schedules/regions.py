@@ -23,10 +23,10 @@ from .extents import Extent, ceildiv, maximum, minimum, product, round_up
 from .hints import PadLayout
 from .loops import Loop, LoopTree, StageLoops, is_full
 
-Sizes = tuple[tuple[Extent, Extent], ...]
+SizeCounts = tuple[tuple[Extent, Extent], ...]
 
 
-def after(sizes: Sizes, stride: Extent) -> Sizes:
+def after(sizes: SizeCounts, stride: Extent) -> SizeCounts:
     """The sizes left below a clamped piece of this stride."""
     full: Extent = 0
     rests: list[tuple[Extent, Extent]] = []
@@ -37,7 +37,7 @@ def after(sizes: Sizes, stride: Extent) -> Sizes:
     return ((stride, full), *rests)
 
 
-def visits(sizes: Sizes, stride: Extent) -> Extent:
+def visits(sizes: SizeCounts, stride: Extent) -> Extent:
     """Says how many trips a clamped piece of this stride makes, all instances together."""
     total: Extent = 0
     for size, count in sizes:
@@ -45,7 +45,7 @@ def visits(sizes: Sizes, stride: Extent) -> Extent:
     return total
 
 
-def instances(sizes: Sizes) -> Extent:
+def instances(sizes: SizeCounts) -> Extent:
     """Says how many instances a distribution counts."""
     total: Extent = 0
     for _, count in sizes:
@@ -61,7 +61,7 @@ class Opening:
     """
 
     unrelated: Extent
-    sizes: dict[str, Sizes]
+    sizes: dict[str, SizeCounts]
 
 
 def opening(tree: LoopTree, stage: StageLoops) -> Opening:
@@ -86,7 +86,7 @@ def opening(tree: LoopTree, stage: StageLoops) -> Opening:
     return Opening(unrelated, sizes)
 
 
-def _new_sizes(stored: Sizes, stride: Extent, coefficient: int, kept: int) -> Sizes:
+def _new_sizes(stored: SizeCounts, stride: Extent, coefficient: int, kept: int) -> SizeCounts:
     """Returns what is new in each trip of a loop: in the first of each run what is kept from then on too."""
     result: list[tuple[Extent, Extent]] = []
     for size, count in stored:
@@ -98,7 +98,7 @@ def _new_sizes(stored: Sizes, stride: Extent, coefficient: int, kept: int) -> Si
     return tuple(result)
 
 
-def _box_sizes(box: BoxAxis, below: dict[str, Sizes]) -> Sizes:
+def _box_sizes(box: BoxAxis, below: dict[str, SizeCounts]) -> SizeCounts:
     axes = [axis for axis, _ in box.terms]
     result: list[tuple[Extent, Extent]] = []
     for combination in cartesian(*(below[axis] for axis in axes)):
@@ -116,7 +116,7 @@ def reached(tree: LoopTree, stage: StageLoops, start: Opening, axis: str, depth:
     return total
 
 
-def below_sizes(tree: LoopTree, stage: StageLoops, start: Opening, axis: str, depth: int) -> Sizes:
+def below_sizes(tree: LoopTree, stage: StageLoops, start: Opening, axis: str, depth: int) -> SizeCounts:
     """The sizes of an axis below the first `depth` loops."""
     sizes = start.sizes[axis]
     for loop in stage.loops[:depth]:

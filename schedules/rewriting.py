@@ -21,7 +21,7 @@ from ..tensor.rewrites.registry import apply_rewrite
 from ..tensor.text.canonical import canonical
 from .extents import dotted, parsed_expression
 
-Argument = Union[str, int, bool, tuple["Argument", ...]]
+RewriteArgument = Union[str, int, bool, tuple["RewriteArgument", ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Rewrite:
     """A rewrite of a program, with its arguments."""
 
     name: str
-    arguments: tuple[tuple[str, Argument], ...]
+    arguments: tuple[tuple[str, RewriteArgument], ...]
 
     def text(self) -> str:
         """Writes `rewrite(split_k, stage=t0, axis=a2, parts=4)`; `parse_rewrite` gives it back."""
@@ -59,7 +59,7 @@ def rewritten(program: Program, rewrites: tuple[Rewrite, ...]) -> Program:
     return rewrites[-1].run(rewritten(program, rewrites[:-1])) if rewrites else program
 
 
-def _checked(value: object) -> Argument:
+def _checked(value: object) -> RewriteArgument:
     if isinstance(value, bool | int):
         return value
     if isinstance(value, str) and all(part.isidentifier() for part in value.split(".")):
@@ -73,11 +73,11 @@ def _checked(value: object) -> Argument:
     )
 
 
-def _text(value: Argument) -> str:
+def _text(value: RewriteArgument) -> str:
     return f"[{', '.join(map(_text, value))}]" if isinstance(value, tuple) else str(value)
 
 
-def _value(node: ast.AST) -> Argument:
+def _value(node: ast.AST) -> RewriteArgument:
     match node:
         case ast.Constant(value=bool(value)) | ast.Constant(value=int(value)):
             return value

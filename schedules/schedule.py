@@ -23,7 +23,7 @@ from ..tensor.dtype import DType
 from ..tensor.program import Program
 from ..tensor.rewrites.registry import is_allowed
 from .extents import Condition, Extent, Sym, as_extent, ceildiv, leaf, leaves
-from .handles import Argument, LoopHandle, StageHandle
+from .handles import LoopHandle, StageHandle, StepArgument
 from .loops import LoopTree, initial_tree
 from .outline import outline
 from .rewriting import Rewrite, make_rewrite, rewritten
@@ -277,7 +277,7 @@ class Schedule(HintMethods):
         index = [t.name for t in producer.tensors].index(tensor)
         return self._extents[producer.name, producer.axes_of(index)[number].name]
 
-    def _do(self, op: str, *given: Argument) -> None:
+    def _do(self, op: str, *given: StepArgument) -> None:
         if op != "split":
             self.check_factors()
         arguments = tuple(one.name if isinstance(one, StageHandle | LoopHandle) else one for one in given)

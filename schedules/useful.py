@@ -32,7 +32,7 @@ from .extents import Extent
 from .loops import Loop, LoopKind, StageLoops
 from .recording import Column
 
-Number = Union[float, NDArray[np.float64], Column]
+RealNumber = Union[float, NDArray[np.float64], Column]
 SAMPLES = 16
 GOLDEN = 0.381966  # spreads the places of a second axis evenly over those of the first
 
@@ -175,7 +175,9 @@ def points_of_use(stage: Stage, bounds: tuple[Bound, ...]) -> int:
     return rest * int(np.broadcast_to(np.maximum(high - low, 0), shape).sum())
 
 
-def share(extents: dict[str, int], bound: Bound, axis: str, sizes: Mapping[str, Number], step: Number) -> Number:
+def share(
+    extents: dict[str, int], bound: Bound, axis: str, sizes: Mapping[str, RealNumber], step: RealNumber
+) -> RealNumber:
     """Returns the share of an axis that a loop runs over on average, where the bound ends it.
 
     sizes: how many points of each other axis the loops around have come to where the loop opens; `step`: to a multiple of what
@@ -183,9 +185,9 @@ def share(extents: dict[str, int], bound: Bound, axis: str, sizes: Mapping[str, 
     """
     others = [(name, c) for name, c in bound.coefficients.items() if name != axis]
     own, extent = bound.coefficient(Var(axis)), extents[axis]
-    total: Number = 0.0
+    total: RealNumber = 0.0
     for sample in range(SAMPLES):
-        least: Number = float(bound.constant)
+        least: RealNumber = float(bound.constant)
         for number, (name, coefficient) in enumerate(others):
             size = np.minimum(sizes[name], extents[name])
             place = ((sample + 0.5) / SAMPLES + number * GOLDEN) % 1.0 * extents[name]

@@ -24,7 +24,7 @@ from . import mathematics
 from .check import check_size, check_stage
 from .collect import Made, Operation, fresh_name, program, renamed_stage, stage_name
 from .dtype import DType, i64
-from .expr import Const, Expr, Local, Number, Read, Var, as_expr, const, rewrite, walk
+from .expr import Const, Expr, Local, PythonNumber, Read, Var, as_expr, const, rewrite, walk
 from .functions import (
     ReduceAxis,
     Reduction,
@@ -54,7 +54,7 @@ __all__ = [
 ]  # fmt: skip
 __all__ += mathematics.__all__
 
-Index = Expr | Axis | int
+IndexLike = Expr | Axis | int
 Shape = Sequence[int] | int
 
 
@@ -78,7 +78,7 @@ class State:
 
     name: str | None
     rank: int
-    initial: Number
+    initial: PythonNumber
     dtype: DType | str = "f32"
 
 
@@ -92,7 +92,7 @@ def constant(shape: Shape, dtype: DType | str = "f32", name: str | None = None) 
     return _declare(shape, dtype, name, constant=True)
 
 
-def table(values: Sequence[object] | Number, dtype: DType | str = "f32", name: str | None = None) -> Tensor:
+def table(values: Sequence[object] | PythonNumber, dtype: DType | str = "f32", name: str | None = None) -> Tensor:
     """A small array whose values stand in the program; `values` are nested sequences of numbers."""
     kind = find_dtype(dtype)
     shape: list[int] = []
@@ -215,7 +215,7 @@ def _shape(shape: Shape) -> tuple[int, ...]:
     return sizes
 
 
-def _flat(values: object) -> Iterator[Number]:
+def _flat(values: object) -> Iterator[PythonNumber]:
     if isinstance(values, Sequence):
         for item in values:
             yield from _flat(item)

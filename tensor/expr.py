@@ -25,7 +25,7 @@ from ..common.errors import ProgramError
 from .dtype import DType, boolean, i64
 from .language import OPERATORS
 
-Number = Union[int, float, bool]
+PythonNumber = Union[int, float, bool]
 Operand = Union["Expr", int, float, bool]
 
 
@@ -115,7 +115,7 @@ class Const(Expr):
     Literals are equal if they are the same value, bit for bit: -0.0 is not 0.0, and nan is nan.
     """
 
-    value: Number
+    value: PythonNumber
     dtype: DType
 
     def __eq__(self, other: object) -> bool:
@@ -175,7 +175,7 @@ class Local(Expr):
     dtype: DType
 
 
-def const(value: Number, dtype: DType) -> Const:
+def const(value: PythonNumber, dtype: DType) -> Const:
     """A literal of `dtype`; refuses a number that the dtype cannot hold (2.5 as an integer)."""
     if dtype == boolean:
         return Const(bool(value), dtype)

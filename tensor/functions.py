@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..common.errors import ProgramError
 from .dtype import DTYPES, DType, boolean, f32
-from .expr import Expr, Number, Operand, Var, as_expr, binary, call, const
+from .expr import Expr, Operand, PythonNumber, Var, as_expr, binary, call, const
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def select(condition: Expr, yes: Operand, no: Operand) -> Expr:
     return call("select", condition, as_expr(yes, like), as_expr(no, like))
 
 
-def literal(value: Number, dtype: DType | str = "f32") -> Expr:
+def literal(value: PythonNumber, dtype: DType | str = "f32") -> Expr:
     """A number of a dtype."""
     return const(value, find_dtype(dtype))
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-Node = TypeVar("Node")
+NodeType = TypeVar("NodeType")
 
 TEXT = 1 << 22  # characters of a program's text
 DIGITS = 40  # of a whole number, more than any dtype holds
@@ -27,7 +27,7 @@ _FRAMES = 14  # of Python for each level, where most are needed
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + _FRAMES * DEPTH))
 
 
-def size_of(root: Node, children: Callable[[Node], Sequence[Node]]) -> tuple[int, int]:
+def size_of(root: NodeType, children: Callable[[NodeType], Sequence[NodeType]]) -> tuple[int, int]:
     """Nodes and levels of a tree, without recursion, and looking once at subtrees that are one object."""
     known: dict[int, tuple[int, int]] = {}
     waiting = [root]
@@ -47,7 +47,7 @@ def size_of(root: Node, children: Callable[[Node], Sequence[Node]]) -> tuple[int
     return known[id(root)]
 
 
-def excess(root: Node, children: Callable[[Node], Sequence[Node]]) -> str:
+def excess(root: NodeType, children: Callable[[NodeType], Sequence[NodeType]]) -> str:
     """Returns what is too large about an expression, and how large it may be; empty where nothing is."""
     return excess_of(*size_of(root, children))
 

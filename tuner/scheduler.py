@@ -21,7 +21,7 @@ from ..schedules.space import Candidate
 from ..schedules.task import Task
 from .effort import Effort, OpeningTrials, Sharing
 from .outcome import Spent, TaskResult
-from .records.database import is_found_out
+from .records.ranking import is_found_out
 from .search.strategy import Judged, Prepared, Result, Strategy
 from .session import Session
 from .stopwatch import Stopwatch

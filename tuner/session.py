@@ -18,7 +18,8 @@ from ..schedules.space_ops import population
 from .effort import OpeningTrials
 from .problem import Problem
 from .records.data import Record, Run, Trial
-from .records.database import Database, rank
+from .records.database import Database
+from .records.ranking import rank
 from .search.rounds import Round
 from .search.strategy import Result
 from .watch import Before

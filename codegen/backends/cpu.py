@@ -43,7 +43,9 @@ from ..ir.memory_plan import plan_memory
 from ..ir.nest_part import NestPart
 from ..passes.run import Pass, run_passes
 
-CODEGEN_VERSION = 20  # raise it when the code for the same loop IR changes: times of older code do not answer for it
+CODEGEN_VERSION = (
+    20  # stands in records: raise it where code gets slower or faster, as times of older code do not answer then
+)
 
 LLVM_PASSES = (
     "always_inliner",  # the vector math functions

@@ -17,8 +17,9 @@ from ..ir.loop_ir import Buffer, Scope, Statement, Store, Update
 from .expressions import Expressions
 from .index import Index
 from .matrix.dots import add_dot
-from .memory import BufferPointer, held_type
+from .memory import BufferPointer
 from .module_text import ModuleText
+from .registers import held_type
 from .text import FunctionText
 from .types import Value, identity
 

@@ -20,9 +20,10 @@ from .bf16_words import pair
 from .gpu_memory import GpuMemory
 from .index import Index, IndexArithmetic
 from .lookup import ENTRIES, look_up, looks_up, lookup_of
-from .memory import BufferPointer, Memory, Registers
+from .memory import BufferPointer, Memory
 from .module_text import ModuleText
 from .packing import PACKS, elements_of, is_bf16, load_words, spread_byte
+from .registers import Registers
 from .text import FunctionText
 from .types import Value, literal
 from .values import Arithmetic

@@ -29,18 +29,20 @@ from ..ir.loop_ir import (
     statements,
 )
 from ..ir.memory_plan import place_scratch
-from .effects import Effects, Predicate
+from .branches import Branches
+from .effects import Predicate
 from .expressions import Binding
 from .index import Index
 from .matrix.amx import MatrixText
-from .memory import BufferPointer, Key
+from .memory import BufferPointer
+from .registers import Key
 from .text import InductionPointers
 from .types import Value, memory_type
 
 _WRITTEN_AS_LOOPS = (LoopKind.SERIAL, LoopKind.PARALLEL)
 
 
-class Statements(Effects):
+class Statements(Branches):
     """Writes statements into one function."""
 
     # whether steps of loops are hidden from LLVM's strength reduction, which takes time and makes none faster
@@ -58,7 +60,7 @@ class Statements(Effects):
             case Let():
                 self._let(statement)
             case If():
-                self._if(statement)
+                self.branch(statement)
             case Allocate():
                 self._allocate(statement)
             case Store():
@@ -338,68 +340,3 @@ class Statements(Effects):
             loops = (node for node in statements(body) if isinstance(node, For))
             self._innermosts[id(body)] = not any(loop.kind in _WRITTEN_AS_LOOPS for loop in loops)
         return self._innermosts[id(body)]
-
-    # Branches
-
-    def _if(self, node: If) -> None:
-        condition = self.at.value(node.condition)
-        if condition.is_literal:
-            chosen = node.then if condition.text == "true" else node.otherwise
-            if chosen is not None:
-                self.emit(chosen)
-        elif condition.lanes:
-            self._masked(condition, node.then)
-            if node.otherwise is not None:
-                self._masked(self.arithmetic.negation(condition), node.otherwise)
-        else:
-            self._branch(condition, node)
-
-    def _masked(self, condition: Value, body: Statement) -> None:
-        """A branch on which lanes differ: its effects and reads are masked."""
-        predicates = self.predicates
-        self.predicates = (*predicates, Predicate(condition, None))
-        with self.at.guarded(condition):
-            self.emit(body)
-        self.predicates = predicates
-
-    def _branch(self, condition: Value, node: If) -> None:
-        text, registers = self.text, self.at.registers.values
-        yes, no, after, entry = text.name("b"), text.name("b"), text.name("b"), text.block
-        written = sorted(self.facts(node).writes & registers.keys())
-        before = {name: dict(registers[name]) for name in written}
-        target = after if node.otherwise is None else no
-        text.open(
-            f"br i1 {condition.text}, label %{yes}, label %{target}",
-            yes,
-            writes=self.facts(node.then).writes,
-            branch=True,
-        )
-        self.emit(node.then)
-        arms = [(text.block, {name: dict(registers[name]) for name in written})]
-        text.close(f"br label %{after}")
-        for name in written:
-            registers[name] = dict(before[name])
-        if node.otherwise is None:
-            arms.append((entry, before))
-        else:
-            text.open("", no, writes=self.facts(node.otherwise).writes, branch=True)
-            self.emit(node.otherwise)
-            arms.append((text.block, {name: dict(registers[name]) for name in written}))
-            text.close(f"br label %{after}")
-        text.start_block(after)
-        for name in written:
-            self._join(name, arms)
-
-    def _join(self, name: str, arms: list[tuple[str, dict[str, dict[Key, Value]]]]) -> None:
-        """Register values after a branch; what one arm alone defines is undefined after the other."""
-        (left_block, left), (right_block, right) = arms
-        held = self.at.registers.values[name] = {}
-        for key in {**left[name], **right[name]}:
-            a, b = left[name].get(key), right[name].get(key)
-            like = a or b
-            assert like is not None
-            if a == b:
-                held[key] = like
-                continue
-            edges = [(a.text if a else "poison", left_block), (b.text if b else "poison", right_block)]
-            held[key] = self.text.merge(like, edges)

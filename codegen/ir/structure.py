@@ -89,11 +89,11 @@ class Structure:
                 self.buffer(one)
 
 
-Plan = tuple[tuple[Callable[[Any], Any], Callable[[Structure, Any], None]], ...]
+Traversal = tuple[tuple[Callable[[Any], Any], Callable[[Structure, Any], None]], ...]
 
 
 @cache
-def _plan(kind: Any) -> Plan:
+def _plan(kind: Any) -> Traversal:
     """Says how to read each field of a node, and how to add it; nothing for what is no node."""
     if not issubclass(kind, Expr | Statement | Buffer):
         return ()

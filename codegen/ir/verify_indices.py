@@ -43,7 +43,7 @@ from .verify_report import VerifierReport
 
 BITS = 5
 CORNERS = 1 << BITS
-Value = Union[NDArray[np.int64], None]  # of each execution; None: not known
+PointValues = Union[NDArray[np.int64], None]  # of each execution; None: not known
 Active = NDArray[np.bool_]
 _CORNER = np.arange(CORNERS)
 _LAST = [(_CORNER >> bit & 1).astype(np.int64) for bit in range(BITS)]  # whether a loop at a depth runs its last trip
@@ -63,8 +63,8 @@ class Corners:
         self.report = report
         self.nest = nest
         self.buffers = {buffer.name: buffer for buffer in (*program.arguments, *program.globals)}
-        self.real: dict[str, Value] = {}
-        self.full: dict[str, Value] = {}  # with all trips of what is written out, real or not
+        self.real: dict[str, PointValues] = {}
+        self.full: dict[str, PointValues] = {}  # with all trips of what is written out, real or not
         self.depth = 0
         self.reads: dict[int, tuple[Read | Op, ...]] = {}
 
@@ -144,7 +144,7 @@ class Corners:
         """The first trip or the last one."""
         return np.maximum(extent - 1, 0) * _LAST[self.depth % BITS]
 
-    def _bind(self, var: str, real: Value, full: Value) -> None:
+    def _bind(self, var: str, real: PointValues, full: PointValues) -> None:
         self.real[var], self.full[var] = real, full
 
     # Accesses
@@ -216,7 +216,7 @@ class Corners:
 
     # Values
 
-    def _value(self, expr: Expr, names: dict[str, Value]) -> Value:
+    def _value(self, expr: Expr, names: dict[str, PointValues]) -> PointValues:
         """The value of an index or of a condition on indices in each execution."""
         if isinstance(expr, Var):
             return names.get(expr.name)
@@ -234,5 +234,5 @@ class Corners:
             chosen: NDArray[np.int64] = np.where(args[0].astype(bool), args[1], args[2])
             return chosen
         operator = _OPERATORS.get(expr.name)
-        result: Value = None if operator is None else operator(*args)
+        result: PointValues = None if operator is None else operator(*args)
         return result

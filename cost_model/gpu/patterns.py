@@ -8,13 +8,12 @@ dimension itself, for a copy the loops of the copy, in whose order it is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...schedules import regions
 from ...schedules.access import element_stride
 from ...schedules.extents import Extent, Sym
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, LoopTree, StageLoops
@@ -37,7 +36,7 @@ from .lanes import (
 WIDEST = 16  # bytes of one access of a thread
 FAR = 1 << 14  # points: neighbours further apart are as good as anywhere
 
-Cost = Callable[[Integers, NDArray[np.bool_], Integers], NDArray[np.float64]]
+PatternCost = Callable[[Integers, NDArray[np.bool_], Integers], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +73,7 @@ class Pattern:
         lines = np.floor(packed / 1024.0)
         return lines, packed - lines * 1024.0
 
-    def _computed(self, cost: Cost, warp: int) -> Value:
+    def _computed(self, cost: PatternCost, warp: int) -> Value:
         trips = visible([_whole(extent) for extent, _ in self.loops], warp) if self.loops else []
         columns: list[Value | Integers] = [self.width, _whole(self.swizzle), *trips]
         for (_, moves), seen in zip(self.loops, trips, strict=True):
@@ -135,10 +134,9 @@ def bound_loops(stage: StageLoops, inside: int = 0) -> list[Loop]:
     return sorted(found, key=lambda loop: loop.dimension)
 
 
-def storage_pieces(tree: LoopTree, stage: StageLoops) -> tuple[DimensionPart, ...]:
-    """Says how the tensor of a stage is stored: a copy in the order of its loops, else along its axes."""
+def storage_pieces(tree: LoopTree, stage: StageLoops, shape: Sequence[Extent]) -> tuple[DimensionPart, ...]:
+    """Says how a tensor of a planned shape is stored: a copy in the order of its loops, else along its axes."""
     definition = tree.definition(stage.stage)
-    shape = regions.storage_shape(tree, stage)
     element = definition.tensors[0].dtype.bytes
     names = [a.name for a in definition.axes]
     strides: list[Extent] = []
@@ -183,9 +181,9 @@ def global_width(tree: LoopTree, stage: StageLoops, read: Read) -> Value:
     return 1.0
 
 
-def shared_read(tree: LoopTree, stage: StageLoops, read: Read, made: StageLoops) -> Pattern:
-    """A read of what a block has made for its threads."""
-    pieces = storage_pieces(tree, made)
+def shared_read(tree: LoopTree, stage: StageLoops, read: Read, made: StageLoops, shape: Sequence[Extent]) -> Pattern:
+    """A read of what a block has made for its threads, stored in a planned shape."""
+    pieces = storage_pieces(tree, made, shape)
     loops = []
     for loop in bound_loops(stage):
         moves = []
@@ -195,10 +193,10 @@ def shared_read(tree: LoopTree, stage: StageLoops, read: Read, made: StageLoops)
                 moves.append((dimension, abs(coefficient) * loop.stride))
         loops.append((loop.extent, tuple(moves)))
     element = tree.program.tensors[read.tensor].dtype.bytes
-    return Pattern(tuple(loops), pieces, shared_width(tree, stage, read, made) * element, made.hints.swizzle)
+    return Pattern(tuple(loops), pieces, shared_width(tree, stage, read, made, shape) * element, made.hints.swizzle)
 
 
-def shared_width(tree: LoopTree, stage: StageLoops, read: Read, made: StageLoops) -> Value:
+def shared_width(tree: LoopTree, stage: StageLoops, read: Read, made: StageLoops, shape: Sequence[Extent]) -> Value:
     """Elements that one access of a thread covers: as far as its written-out loops run along the innermost storage."""
     tensor = tree.program.tensors[read.tensor]
     most = float(max(1, WIDEST // tensor.dtype.bytes))
@@ -213,7 +211,6 @@ def shared_width(tree: LoopTree, stage: StageLoops, read: Read, made: StageLoops
         trailing = 1
         while trailing < len(made.loops) and made.loops[-trailing - 1].axis == axis:
             trailing += 1
-        shape = regions.storage_shape(tree, made)
         aligned = low_bit(shape[-1])
         if trailing == 1:
             run = low_bit(made.loops[-1].extent) if len(made.pieces(axis)) > 1 else most
@@ -224,8 +221,8 @@ def shared_width(tree: LoopTree, stage: StageLoops, read: Read, made: StageLoops
     return 1.0
 
 
-def shared_write(tree: LoopTree, stage: StageLoops) -> Pattern:
-    """The store of a stage into the shared memory of its block."""
+def shared_write(tree: LoopTree, stage: StageLoops, shape: Sequence[Extent]) -> Pattern:
+    """The store of a stage into the shared memory of its block, stored in a planned shape."""
     definition = tree.definition(stage.stage)
     names = [a.name for a in definition.axes]
     loops = []
@@ -233,9 +230,11 @@ def shared_write(tree: LoopTree, stage: StageLoops) -> Pattern:
         moves = ((names.index(loop.axis), loop.stride),) if loop.axis in names else ()
         loops.append((loop.extent, moves))
     return Pattern(
-        tuple(loops), storage_pieces(tree, stage), own_width(stage, definition) * definition.tensors[0].dtype.bytes,
+        tuple(loops),
+        storage_pieces(tree, stage, shape),
+        own_width(stage, definition) * definition.tensors[0].dtype.bytes,
         stage.hints.swizzle,
-    )  # fmt: skip
+    )
 
 
 def own_width(stage: StageLoops, definition: Stage) -> Value:

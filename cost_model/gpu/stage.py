@@ -119,8 +119,9 @@ class StageCounter:
             count = executed(stage, frozenset().union(*(variables(index) for index in read.indices))) * warps
             if place == "shared" and producer is not None:
                 made = self.tree.by_stage[producer.name]
-                width = shared_width(self.tree, stage.loops, read, made)
-                accesses.add_shared(count / width, shared_read(self.tree, stage.loops, read, made))
+                shape = self.counted.plan.stages[producer.name].storage[0].shape
+                width = shared_width(self.tree, stage.loops, read, made, shape)
+                accesses.add_shared(count / width, shared_read(self.tree, stage.loops, read, made, shape))
             else:
                 accesses.reach_memory = True
                 width = global_width(self.tree, stage.loops, read)
@@ -136,7 +137,8 @@ class StageCounter:
             if access.each_step:
                 count = count + executed(stage, access.axes) * warps
         if place == "shared":
-            accesses.add_shared(count / own_width(stage.loops, definition), shared_write(self.tree, stage.loops))
+            pattern = shared_write(self.tree, stage.loops, stage.plan.storage[0].shape)
+            accesses.add_shared(count / own_width(stage.loops, definition), pattern)
             return
         tensor = definition.tensors[0]
         written = Read(tensor.name, tuple(a.var for a in definition.axes_of(0)), tensor.dtype)

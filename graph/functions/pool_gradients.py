@@ -24,7 +24,7 @@ from .function import function
 from .pooling import window_of_pool
 from .shape import squeeze, unsqueeze
 
-Held = Callable[
+HeldValue = Callable[
     [Sequence[Expr], tuple[Expr, ...]], Expr
 ]  # (index of an element, index of a window) -> what it gives back
 
@@ -115,7 +115,7 @@ def adaptive_avg_pool_gradient(gradient: Tensor, x: Tensor) -> Tensor:
     return cast(compute(x.shape, element, name="gradient"), x.dtype)
 
 
-def _given_back(gradient: Tensor, window: Window, held: Held) -> Tensor:
+def _given_back(gradient: Tensor, window: Window, held: HeldValue) -> Tensor:
     """Sums, for each element of the image, over the windows that hold it; wide."""
     counts = window.counts
     reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, window.kernel, strict=True)]

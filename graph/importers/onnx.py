@@ -18,11 +18,12 @@ from ...tensor.origins import originating
 from ...tensor.program import Origin, Tensor
 from ..functions.function import NotCovered
 from ..model import Model
+from ..quantization.integers import integer_sums
 from . import onnx_file as file
 from .assemble import Assembler
 from .faults import Faults
 from .onnx_operators.control import BODIES, bodies_in, unrolled
-from .onnx_operators.registry import Array, Held, Node, Value, converters
+from .onnx_operators.registry import Array, Held, Node, OnnxValue, converters
 
 FOLDED = (
     1 << 10
@@ -48,7 +49,7 @@ def from_onnx(source: str | os.PathLike[str] | Any, sizes: Mapping[str, int] | N
     """
     proto = file.read_model(source)
     called = name or (Path(source).stem if isinstance(source, str | os.PathLike) else proto.graph.name) or "model"
-    return _OnnxImport(proto, dict(sizes or {})).model(called)
+    return integer_sums(_OnnxImport(proto, dict(sizes or {})).model(called))
 
 
 def open_sizes(source: str | os.PathLike[str], shapes: Sequence[tuple[str, Sequence[int]]]) -> dict[str, int]:
@@ -89,7 +90,7 @@ class _Unknown:
 
 
 _UNKNOWN = _Unknown()
-Scope = MutableMapping[str, Any]  # name -> Value, or _UNKNOWN
+Bindings = MutableMapping[str, Any]  # name -> Value, or _UNKNOWN
 
 
 class _OnnxImport:
@@ -108,7 +109,7 @@ class _OnnxImport:
 
     def model(self, name: str) -> Model:
         """The model. Errors: one ArgumentError for all that is not covered."""
-        scope: Scope = {}
+        scope: Bindings = {}
         self._initial(self._graph, scope)
         self._inputs(scope)
         wanted = [one.name for one in self._graph.output]
@@ -118,7 +119,7 @@ class _OnnxImport:
             raise self._faults.refusal("model")
         return self._made.model(outputs, name)
 
-    def _initial(self, graph: Any, scope: Scope) -> None:
+    def _initial(self, graph: Any, scope: Bindings) -> None:
         for tensor in graph.initializer:
             scope[tensor.name] = self._named(file.array_of(tensor), tensor.name)
         for sparse in graph.sparse_initializer:
@@ -129,7 +130,7 @@ class _OnnxImport:
         self._names.setdefault(id(array), (array, name))
         return array
 
-    def _inputs(self, scope: Scope) -> None:
+    def _inputs(self, scope: Bindings) -> None:
         """Inputs of the model; an initializer of the same name is its value."""
         left: list[str] = []
         used: set[str] = set()
@@ -174,7 +175,7 @@ class _OnnxImport:
             found.append(size or 1)
         return tuple(found)
 
-    def _run(self, nodes: Sequence[Any], scope: Scope, wanted: Sequence[str], versions: Mapping[str, int]) -> None:
+    def _run(self, nodes: Sequence[Any], scope: Bindings, wanted: Sequence[str], versions: Mapping[str, int]) -> None:
         """Computes nodes that something wanted needs, in order, into the scope."""
         needed = _needed(nodes, wanted)
         for number, node in enumerate(nodes):
@@ -182,7 +183,7 @@ class _OnnxImport:
                 results = self._results(node, scope, versions)
                 scope.update((name, value) for name, value in zip(node.output, results, strict=False) if name)
 
-    def _results(self, node: Any, scope: Scope, versions: Mapping[str, int]) -> Sequence[Any]:
+    def _results(self, node: Any, scope: Bindings, versions: Mapping[str, int]) -> Sequence[Any]:
         """Returns what a node computes; stand-ins where that is not covered."""
         name = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}:{node.op_type}"
         domain = "" if node.domain == "ai.onnx" else node.domain
@@ -214,7 +215,8 @@ class _OnnxImport:
         return unknown
 
     def _computed(
-        self, node: Any, name: str, domain: str, version: int, inputs: list[Value], scope: Scope, versions: Mapping[str, int]
+        self, node: Any, name: str, domain: str, version: int, inputs: list[OnnxValue], scope: Bindings,
+        versions: Mapping[str, int],
     ) -> Sequence[Any]:  # fmt: skip
         if name in BODIES:
             return self._controlled(node, inputs, scope, versions)
@@ -235,7 +237,7 @@ class _OnnxImport:
             raise NotCovered(f"its output {len(results)}")
         return results
 
-    def _folded(self, node: Any, version: int, inputs: Sequence[Value]) -> Sequence[Array] | None:
+    def _folded(self, node: Any, version: int, inputs: Sequence[OnnxValue]) -> Sequence[Array] | None:
         """The results of a node that depends on nothing but small known values."""
         if node.op_type == "CastLike" and isinstance(inputs[1], Tensor):  # of which only the dtype matters
             inputs = [inputs[0], file.zeros((), inputs[1].dtype)]
@@ -261,7 +263,7 @@ class _OnnxImport:
             self._named(result, output)
         return results
 
-    def _without_elements(self, node: Any, version: int, inputs: Sequence[Value]) -> Sequence[Array] | None:
+    def _without_elements(self, node: Any, version: int, inputs: Sequence[OnnxValue]) -> Sequence[Array] | None:
         """The results of a node that reads a value without elements: where they have none either, no other input matters."""
         data = [isinstance(one, Tensor) for one in inputs]
         if any(isinstance(one, Held) for one in inputs):
@@ -288,14 +290,14 @@ class _OnnxImport:
         return held[1]
 
     def _expanded(
-        self, node: Any, name: str, version: int, inputs: Sequence[Value], versions: Mapping[str, int]
+        self, node: Any, name: str, version: int, inputs: Sequence[OnnxValue], versions: Mapping[str, int]
     ) -> Sequence[Any]:  # fmt: skip
         """A node by the body that its schema gives. Errors: NotCovered where there is none."""
         body = file.function_body(node, version, [_type_of(one) for one in inputs])
         if body is None or node.op_type in _RANDOM:
             raise NotCovered(name)
         nodes = file.with_attributes(body, {proto.name: proto for proto in node.attribute})
-        scope: Scope = dict(zip(body.input, [*inputs, *[None] * len(body.input)], strict=False))
+        scope: Bindings = dict(zip(body.input, [*inputs, *[None] * len(body.input)], strict=False))
         inner = {**versions, **{one.domain: one.version for one in body.opset_import}}
         wanted = [inside for inside, outside in zip(body.output, node.output, strict=False) if outside]
         self._inside += 1
@@ -304,12 +306,12 @@ class _OnnxImport:
         return [scope.get(one) for one in body.output]
 
     def _controlled(
-        self, node: Any, inputs: list[Value], scope: Scope, versions: Mapping[str, int]
+        self, node: Any, inputs: list[OnnxValue], scope: Bindings, versions: Mapping[str, int]
     ) -> Sequence[Any]:  # fmt: skip
         """Branches and loops whose course is known, run now."""
 
         def run(graph: Any, given: Sequence[Any]) -> list[Any]:
-            inner: Scope = ChainMap({}, scope)
+            inner: Bindings = ChainMap({}, scope)
             self._initial(graph, inner)
             inner.update(zip((one.name for one in graph.input), given, strict=True))
             wanted = [one.name for one in graph.output]
@@ -328,7 +330,7 @@ class _OnnxImport:
             raise NotCovered("what it is made of")
         return value if isinstance(value, Tensor) else self._constant(value)
 
-    def _output(self, declared: Any, scope: Scope) -> Tensor | None:
+    def _output(self, declared: Any, scope: Bindings) -> Tensor | None:
         value = scope.get(declared.name, _UNKNOWN)
         if isinstance(value, _Unknown) or value is None:
             if not self._faults:
@@ -347,12 +349,12 @@ class _OnnxImport:
         return tensor
 
 
-def inputs_of(values: Sequence[Value]) -> list[Array | None]:
+def inputs_of(values: Sequence[OnnxValue]) -> list[Array | None]:
     """Known values, for folding."""
     return [value if isinstance(value, np.ndarray) else None for value in values]
 
 
-def _type_of(value: Value) -> tuple[str, Sequence[int]] | None:
+def _type_of(value: OnnxValue) -> tuple[str, Sequence[int]] | None:
     if value is None:
         return None
     if isinstance(value, Held):

@@ -21,7 +21,7 @@ from ...tensor.program import Axis, Program, Stage
 from ...tensor.stage_edits import map_reads, map_stage
 
 Dimension = tuple[str, int]  # of a tensor, as the program counts them
-Order = tuple[int, ...]  # the dimensions of a tensor, outermost first
+DimensionOrder = tuple[int, ...]  # the dimensions of a tensor, outermost first
 
 # What is lost, in elements that a stage could read meanwhile (EPYC Zen 5). Products of 256 x 128 channels at 56 x 56 points run
 # at 518 GFLOP/s where the result has channels innermost, else at 464, and at 364 where the data have them innermost then.
@@ -61,7 +61,7 @@ class _Layouts:
         self._accesses = {stage.name: _accesses(stage, self._constant) for stage in program.stages}
         self._classes = _Classes()
         self._fixed = self._fixed_tensors()
-        self._orders: dict[str, Order] = {}
+        self._orders: dict[str, DimensionOrder] = {}
         for stage in program.stages:
             self._link(stage)
 
@@ -122,9 +122,9 @@ class _Layouts:
         after = {**self._orders, **changed}
         return sum(self._cost(stage, self._orders) - self._cost(stage, after) for stage in seen.values())
 
-    def _innermost(self, dimensions: list[Dimension]) -> dict[str, Order]:
+    def _innermost(self, dimensions: list[Dimension]) -> dict[str, DimensionOrder]:
         """The orders of the tensors that change if they have these dimensions innermost."""
-        found: dict[str, Order] = {}
+        found: dict[str, DimensionOrder] = {}
         for tensor, n in dimensions:
             if tensor in self._fixed:
                 continue
@@ -134,15 +134,15 @@ class _Layouts:
                 found[tensor] = new
         return found
 
-    def _order(self, tensor: str, orders: Mapping[str, Order]) -> Order:
+    def _order(self, tensor: str, orders: Mapping[str, DimensionOrder]) -> DimensionOrder:
         return orders.get(tensor) or tuple(range(len(self._program.tensors[tensor].shape)))
 
-    def _last(self, tensor: str, orders: Mapping[str, Order]) -> int | None:
+    def _last(self, tensor: str, orders: Mapping[str, DimensionOrder]) -> int | None:
         """The innermost dimension with more than one point."""
         shape = self._program.tensors[tensor].shape
         return next((n for n in reversed(self._order(tensor, orders)) if shape[n] > 1), None)
 
-    def _cost(self, stage: Stage, orders: Mapping[str, Order]) -> float:
+    def _cost(self, stage: Stage, orders: Mapping[str, DimensionOrder]) -> float:
         """Returns what a stage loses with these orders, in elements that it could read instead."""
         last = None if stage.fold is not None else self._last(stage.name, orders)
         if last is None or stage.name in self._constant:

@@ -61,7 +61,8 @@ def partition(program: Program) -> Partition:
     stored = frozenset(finished) | {stage.name for stage in needed.stages if stage.combiner is not None}
     kept = _joins(needed, {}, stored - prepared).laid
     tiled = frozenset[str]().union(*(worth_keeping(needed, group) for group in groups_of(needed, prepared)))
-    small = inlined(needed, frozenset(finished) | prepared | kept | tiled, stored - prepared)
+    ready = frozenset(name for name in prepared if any(c.name not in prepared for c in needed.consumers[name]))
+    small = inlined(needed, frozenset(finished) | ready | kept | tiled, stored - prepared)
     aliases = _aliases(small, prepared)
     joins = _joins(small, aliases, stored - prepared)
     groups = _groups(small, finished, prepared | frozenset(aliases) | joins.laid)

@@ -17,7 +17,7 @@ import numpy as np
 from ...runtime.devices.base import Device, LoadedKernel
 from ...runtime.guard import guarded_array, make_read_only
 from ...tensor.dtype import DType
-from ...tensor.oracle.random_inputs import Sizes, random_inputs
+from ...tensor.oracle.random_inputs import Magnitudes, random_inputs
 from ...tensor.oracle.roundings import Array
 from ...tensor.program import Program
 from ...tensor.text.parse import parse
@@ -57,7 +57,7 @@ def telling_inputs(program: Program, seed: int, given: Mapping[str, Array] = NON
     """Random inputs, and who checks what comes of them: the first of several kinds of data on which zeros would not pass, if
     there is one, else the usual kind."""
     usual = None
-    for sizes in Sizes:
+    for sizes in Magnitudes:
         drawn = random_inputs(program, seed, sizes)
         values = tuple(given.get(i.tensor.name, array) for i, array in zip(program.inputs, drawn, strict=True))
         checker = Checker(program, values, seed)

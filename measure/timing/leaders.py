@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ..process.builder import Built
 from ..result import Job, Measurement
-from .reference_kernels import Task, task_of
+from .reference_kernels import TaskKey, task_of
 
 KEPT = 16  # of each task: as many as the largest effort confirms; 10 to 60 kB each
 
@@ -17,7 +17,7 @@ Key = tuple[str, frozenset[tuple[str, int | str | bool]]]  # sketch and config
 class Leaders:
     """Keeps the artifacts of the fastest trials."""
 
-    _built: dict[Task, dict[Key, tuple[float, Built]]] = field(default_factory=dict)  # with the seconds of a run
+    _built: dict[TaskKey, dict[Key, tuple[float, Built]]] = field(default_factory=dict)  # with the seconds of a run
 
     def of(self, job: Job) -> Built | None:
         """Returns what was built for an earlier job of the same candidate."""

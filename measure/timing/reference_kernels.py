@@ -15,10 +15,10 @@ from ..requests import ReferenceKernel
 from ..result import Job, Measurement
 from .drift import FASTER, can_be_control
 
-Task = tuple[str, str, int]  # program with its inputs, target, threads
+TaskKey = tuple[str, str, int]  # program with its inputs, target, threads
 
 
-def task_of(job: Job) -> Task:
+def task_of(job: Job) -> TaskKey:
     """Gives what two jobs must have in common for their times to be compared."""
     return job.program_and_inputs, job.target, job.threads
 
@@ -27,8 +27,8 @@ class ReferenceKernels:
     """One kernel of each task. Some are on their way: jobs that are built for nothing else."""
 
     def __init__(self) -> None:
-        self._known: dict[Task, ReferenceKernel] = {}
-        self._coming: dict[int, tuple[Task, float]] = {}  # number of the job -> whose, and its seconds
+        self._known: dict[TaskKey, ReferenceKernel] = {}
+        self._coming: dict[int, tuple[TaskKey, float]] = {}  # number of the job -> whose, and its seconds
 
     def of(self, job: Job) -> ReferenceKernel | None:
         """Gives the reference kernel of the job's task."""

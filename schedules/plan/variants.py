@@ -16,7 +16,7 @@ from ..extents import Extent
 from .stage import Plan
 from .storage import Home, StoragePlan
 
-Kind = Callable[[Home], object]
+HomeKind = Callable[[Home], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Question:
     answer: Extent
 
 
-def questions(plan: Plan, kind: Kind) -> tuple[Question, ...]:
+def questions(plan: Plan, kind: HomeKind) -> tuple[Question, ...]:
     """Returns what differs from candidate to candidate. `kind`: of a home; those of one kind are as good as one."""
     found = [
         _question(name, number, storage, kind)
@@ -52,7 +52,7 @@ def answered(plan: Plan, asked: Sequence[Question], answers: Sequence[int]) -> P
     return replace(plan, stages=stages)
 
 
-def _question(stage: str, number: int, storage: StoragePlan, kind: Kind) -> Question:
+def _question(stage: str, number: int, storage: StoragePlan, kind: HomeKind) -> Question:
     kinds = [kind(home) for home in storage.homes]
     distinct = list(dict.fromkeys(kinds))
     answer: Any = distinct.index(kinds[-1])

@@ -50,7 +50,7 @@ class Decided:
         return replace(self, kept=self.kept | stages, nests=self.nests | stages)
 
 
-Prepare = Callable[[Schedule, Decided], Decided]
+Preparation = Callable[[Schedule, Decided], Decided]
 Matches = Callable[[Program, Stage, Decided], str | None]
 Apply = Callable[[Schedule, str, str, Decided], set[str]]
 
@@ -78,7 +78,7 @@ class Rule:
     """
 
     name: str
-    prepare: Prepare = _prepares_nothing
+    prepare: Preparation = _prepares_nothing
     matches: Matches = _matches_nothing
     apply: Apply = _applies_nothing
 
@@ -113,7 +113,7 @@ class Rules:
         raise InternalError(f"no rule schedules the stage {stage.name!r}; the last one of a list has to take any stage")
 
 
-def rewriting(rewrite: Callable[[Schedule], None]) -> Prepare:
+def rewriting(rewrite: Callable[[Schedule], None]) -> Preparation:
     """Makes a preparation that only rewrites the program."""
 
     def prepare(s: Schedule, decided: Decided) -> Decided:
@@ -123,7 +123,7 @@ def rewriting(rewrite: Callable[[Schedule], None]) -> Prepare:
     return prepare
 
 
-def keeping(kept: Callable[[Program], frozenset[str]]) -> Prepare:
+def keeping(kept: Callable[[Program], frozenset[str]]) -> Preparation:
     """Makes a preparation that keeps stages from being written where they are read."""
 
     def prepare(s: Schedule, decided: Decided) -> Decided:
@@ -132,7 +132,7 @@ def keeping(kept: Callable[[Program], frozenset[str]]) -> Prepare:
     return prepare
 
 
-def nests_of_their_own(nests: Callable[[Program], frozenset[str]]) -> Prepare:
+def nests_of_their_own(nests: Callable[[Program], frozenset[str]]) -> Preparation:
     """Makes a preparation that keeps stages as nests of their own."""
 
     def prepare(s: Schedule, decided: Decided) -> Decided:

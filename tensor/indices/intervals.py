@@ -17,10 +17,10 @@ from .forms import Affine, Terms, affine
 
 Interval = tuple[int, int]
 Bounds = Mapping[str, Interval]
-Facts = Mapping[Terms, Interval]
+FormFacts = Mapping[Terms, Interval]
 
 UNBOUNDED: Interval = (-(2**63), 2**63 - 1)
-_NONE: Facts = {}
+_NONE: FormFacts = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Known:
     """Holds what is known at one place of a program: ranges of variables, and of forms (`facts`, keyed by `_direction`)."""
 
     bounds: Bounds
-    facts: Facts = field(default_factory=dict)
+    facts: FormFacts = field(default_factory=dict)
 
     def interval(self, expr: Expr) -> Interval:
         """The range of an integer expression here."""
@@ -39,7 +39,7 @@ class Known:
         return _assume(self, condition, holds)
 
 
-def interval(expr: Expr, bounds: Bounds, facts: Facts = _NONE) -> Interval:
+def interval(expr: Expr, bounds: Bounds, facts: FormFacts = _NONE) -> Interval:
     """The least and the greatest value that an integer expression can take, or an outer estimate of them.
 
     Exact for sums of distinct variables; a variable that `bounds` does not name has the range of i64.
@@ -52,7 +52,7 @@ def interval(expr: Expr, bounds: Bounds, facts: Facts = _NONE) -> Interval:
     return interval_of_form(affine(expr), bounds, facts)
 
 
-def interval_of_form(form: Affine, bounds: Bounds, facts: Facts = _NONE) -> Interval:
+def interval_of_form(form: Affine, bounds: Bounds, facts: FormFacts = _NONE) -> Interval:
     """`interval` of an affine form."""
     low, high = _sum_of_terms(form.terms, bounds, facts)
     if facts and form.terms:
@@ -60,7 +60,7 @@ def interval_of_form(form: Affine, bounds: Bounds, facts: Facts = _NONE) -> Inte
     return low + form.constant, high + form.constant
 
 
-def decide(condition: Expr, bounds: Bounds, facts: Facts = _NONE) -> bool | None:
+def decide(condition: Expr, bounds: Bounds, facts: FormFacts = _NONE) -> bool | None:
     """The truth of an integer condition where intervals settle it, else None."""
     if isinstance(condition, Const):
         return bool(condition.value)
@@ -92,7 +92,7 @@ def _compare(name: str, low: int, high: int) -> bool | None:
     return equal if name == "eq" or equal is None else not equal
 
 
-def _sum_of_terms(terms: Terms, bounds: Bounds, facts: Facts) -> Interval:
+def _sum_of_terms(terms: Terms, bounds: Bounds, facts: FormFacts) -> Interval:
     low = high = 0
     for atom, coefficient in terms:
         if type(atom) is Var and not facts:
@@ -108,7 +108,7 @@ def _sum_of_terms(terms: Terms, bounds: Bounds, facts: Facts) -> Interval:
     return low, high
 
 
-def _with_facts(form: Affine, found: Interval, bounds: Bounds, facts: Facts) -> Interval:
+def _with_facts(form: Affine, found: Interval, bounds: Bounds, facts: FormFacts) -> Interval:
     """Narrows `found` by every fact whose form is part of this one: form = c * fact + rest."""
     low, high = found
     for direction, (fact_low, fact_high) in facts.items():
@@ -125,7 +125,7 @@ def _with_facts(form: Affine, found: Interval, bounds: Bounds, facts: Facts) -> 
     return low, high
 
 
-def _atom_interval(expr: Expr, bounds: Bounds, facts: Facts) -> Interval:
+def _atom_interval(expr: Expr, bounds: Bounds, facts: FormFacts) -> Interval:
     match expr:
         case Const(value=value):
             return int(value), int(value)

@@ -14,13 +14,13 @@ from .errors import extreme_error, of_finite
 from .evaluate import Pair
 from .roundings import FACTOR, Array, least_normal, lost_below, rounded_error, rounding
 
-Box = tuple[tuple[int, int], ...]  # for each axis: first value, one after the last
+BlockBox = tuple[tuple[int, int], ...]  # for each axis: first value, one after the last
 
 BLOCK_POINTS = 1 << 20
 _COMBINE: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def boxes(extents: Sequence[int], cost: Callable[[Sequence[int]], int] = prod) -> Iterator[Box]:
+def boxes(extents: Sequence[int], cost: Callable[[Sequence[int]], int] = prod) -> Iterator[BlockBox]:
     """Boxes that cover all points, the last axis fastest; `cost(sizes)` of each is at most BLOCK_POINTS if possible."""
     sizes = list(extents)
     while cost(sizes) > BLOCK_POINTS:
@@ -38,7 +38,7 @@ def boxes(extents: Sequence[int], cost: Callable[[Sequence[int]], int] = prod) -
     yield from product(*ranges)
 
 
-def sizes_of(box: Box) -> list[int]:
+def sizes_of(box: BlockBox) -> list[int]:
     """Counts the points of a box along each axis."""
     return [end - start for start, end in box]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..dtype import accumulator
 from ..expr import Expr, Read, variables
 from ..program import Axis, Program, Stage, Tensor
-from .blocks import Box, accumulate, boxes, finished, reduced, sizes_of
+from .blocks import BlockBox, accumulate, boxes, finished, reduced, sizes_of
 from .contract import contract, factor_groups
 from .evaluate import EvaluationScope, Pair, combine_errors, evaluate_expr, from_memory, multiply, store_type
 from .roundings import Array, literal_error, lost_below, rounding
@@ -178,7 +178,7 @@ class Evaluator:
         value = np.empty(tensor.shape, dtype=store_type(tensor.dtype))
         return value, np.zeros(tensor.shape) if self._errors else None
 
-    def _mesh(self, axes: Sequence[Axis], box: Box, fixed: Mapping[str, int] | None = None) -> EvaluationScope:
+    def _mesh(self, axes: Sequence[Axis], box: BlockBox, fixed: Mapping[str, int] | None = None) -> EvaluationScope:
         """All points of a box as an open mesh; `fixed` axes have one value and no dimension."""
         rank = len(axes)
         values: dict[str, Array] = {name: np.asarray(v) for name, v in (fixed or {}).items()}
@@ -239,7 +239,7 @@ class Evaluator:
             accumulate(value, error, (slice(*box[0]),), part, None if stage.fold else stage.combiner, first)
         return value, error if stage.fold else finished(value, error, stage)
 
-    def _stage_at(self, stage: Stage, number: int, coordinates: Mapping[str, Array], box: Box) -> Pair:
+    def _stage_at(self, stage: Stage, number: int, coordinates: Mapping[str, Array], box: BlockBox) -> Pair:
         rank = len(box)
         axes = {name: place.reshape([-1] + [1] * (rank - 1)) for name, place in coordinates.items()}
         for d, (axis, (start, end)) in enumerate(zip(stage.reduction, box[1:], strict=True), 1):

@@ -15,7 +15,7 @@ from .roundings import Array
 _INTEGERS = 8  # small, so that products of integers stay in range and data-dependent indices repeat
 
 
-class Sizes(StrEnum):
+class Magnitudes(StrEnum):
     """Says how large random numbers are, where the usual ones would tell nothing."""
 
     USUAL = "usual"  # floats uniform in [-1, 1), integers in [-8, 8] ([0, 8] unsigned)
@@ -23,7 +23,7 @@ class Sizes(StrEnum):
     FEW = "few"  # floats that are multiples of 1/2 in [-4, 4): 0 and equal ones among them, and beyond most bounds
 
 
-def random_inputs(program: Program, seed: int = 0, sizes: Sizes = Sizes.USUAL) -> tuple[Array, ...]:
+def random_inputs(program: Program, seed: int = 0, sizes: Magnitudes = Magnitudes.USUAL) -> tuple[Array, ...]:
     """One C-contiguous array for each input, in order, in its memory dtype.
 
     Bools are fair. Integers that are used as indices are uniform in the range that the program's clamps declare
@@ -47,27 +47,27 @@ def random_indices(shape: tuple[int, ...], dtype: DType, generator: np.random.Ge
 
 
 def random_array(
-    shape: tuple[int, ...], dtype: DType, generator: np.random.Generator, sizes: Sizes = Sizes.USUAL
+    shape: tuple[int, ...], dtype: DType, generator: np.random.Generator, sizes: Magnitudes = Magnitudes.USUAL
 ) -> Array:
     """Draws one array as `random_inputs` does. bfloat16 comes as uint16 bit patterns."""
     return np.asarray(_drawn(shape, dtype, generator, sizes))  # arithmetic on arrays of rank 0 leaves scalars
 
 
-def _drawn(shape: tuple[int, ...], dtype: DType, generator: np.random.Generator, sizes: Sizes) -> Array:
+def _drawn(shape: tuple[int, ...], dtype: DType, generator: np.random.Generator, sizes: Magnitudes) -> Array:
     if dtype.kind is Kind.BOOL:
         return generator.random(shape) < 0.5
     if dtype.is_integer:
         low = -_INTEGERS if dtype.kind is Kind.SIGNED else 0
         integers = generator.integers(low, _INTEGERS + 1, shape, dtype=dtype.numpy)
-        return integers | 1 if sizes is Sizes.NEAR_ONE else integers
+        return integers | 1 if sizes is Magnitudes.NEAR_ONE else integers
     values = generator.random(shape, dtype=np.float32) * np.float32(2) - np.float32(1)
-    if sizes is Sizes.NEAR_ONE:
+    if sizes is Magnitudes.NEAR_ONE:
         values = np.copysign(
             np.float32(1) + values / np.float32(8), generator.random(shape, dtype=np.float32) - np.float32(0.5)
         )
-    elif sizes is Sizes.FEW:
+    elif sizes is Magnitudes.FEW:
         values = np.floor(values * np.float32(8)) / np.float32(2)
-    if dtype.name == "f64" and sizes is not Sizes.FEW:
+    if dtype.name == "f64" and sizes is not Magnitudes.FEW:
         return values.astype(np.float64) + generator.random(shape) * 2.0**-24
     if dtype.kind is Kind.BFLOAT:  # cut off after 7 bits of fraction
         return (np.ascontiguousarray(values).view(np.uint32) >> 16).astype(np.uint16).reshape(shape)

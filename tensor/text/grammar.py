@@ -41,12 +41,12 @@ from .syntax import (
     FoldText,
     Indexed,
     Name,
-    Node,
     Number,
     ReturnText,
     StageText,
     StatementText,
     StateText,
+    SyntaxNode,
 )
 
 _COMPARISONS, _SUMS, _PRODUCTS = (
@@ -55,7 +55,7 @@ _COMPARISONS, _SUMS, _PRODUCTS = (
 )
 
 
-def _children(node: Node) -> tuple[Node, ...]:
+def _children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
     return node.args if isinstance(node, Applied) else node.indices if isinstance(node, Indexed) else ()
 
 
@@ -125,7 +125,7 @@ class Parser:
             found.append(self._statement())
             self._end_of_line()
 
-    def lone_expression(self) -> Node:
+    def lone_expression(self) -> SyntaxNode:
         """One expression and nothing after it."""
         node = self.expression()
         self._end_of_line()
@@ -201,7 +201,7 @@ class Parser:
         axis = self._axes()
         self._expect("{")
         states: list[StateText] = []
-        steps: list[tuple[bool, Name, Node]] = []
+        steps: list[tuple[bool, Name, SyntaxNode]] = []
         while True:
             while self._next.kind == "newline":
                 self._take()
@@ -255,7 +255,7 @@ class Parser:
 
     # expressions
 
-    def expression(self) -> Node:
+    def expression(self) -> SyntaxNode:
         """An expression. Errors: one that is deeper than limits.py allows."""
         found = self._deeper(self._disjunction)
         if self._inside == 0:
@@ -264,7 +264,7 @@ class Parser:
                 raise self.source.error(found.span, "the expression is too large", expected=most, advice=SMALLER)
         return found
 
-    def _deeper(self, read: Callable[[], Node]) -> Node:
+    def _deeper(self, read: Callable[[], SyntaxNode]) -> SyntaxNode:
         """Reads what stands inside of a parenthesis, or behind a sign. Errors: it is too deep."""
         if self._inside >= DEPTH:
             raise self.source.error(
@@ -276,19 +276,19 @@ class Parser:
         self._inside -= 1
         return found
 
-    def _disjunction(self) -> Node:
+    def _disjunction(self) -> SyntaxNode:
         left = self._conjunction()
         while self._at("or"):
             left = self._binary(left, "or", self._conjunction)
         return left
 
-    def _conjunction(self) -> Node:
+    def _conjunction(self) -> SyntaxNode:
         left = self._negation()
         while self._at("and"):
             left = self._binary(left, "and", self._negation)
         return left
 
-    def _negation(self) -> Node:
+    def _negation(self) -> SyntaxNode:
         if self._at("not"):
             token = self._take()
             arg = self._deeper(self._negation)
@@ -300,24 +300,24 @@ class Parser:
                 raise self._unexpected("'and' between two comparisons", advice="write a < b and b < c")
         return left
 
-    def _sum(self) -> Node:
+    def _sum(self) -> SyntaxNode:
         left = self._product()
         while self._at(*_SUMS):
             left = self._binary(left, _SUMS[self._next.text], self._product)
         return left
 
-    def _product(self) -> Node:
+    def _product(self) -> SyntaxNode:
         left = self._unary()
         while self._at(*_PRODUCTS):
             left = self._binary(left, _PRODUCTS[self._next.text], self._unary)
         return left
 
-    def _binary(self, left: Node, name: str, operand: Callable[[], Node]) -> Node:
+    def _binary(self, left: SyntaxNode, name: str, operand: Callable[[], SyntaxNode]) -> SyntaxNode:
         token = self._take()
         right = operand()
         return Applied(Name(name, token.span), (left, right), left.span.to(right.span))
 
-    def _unary(self) -> Node:
+    def _unary(self) -> SyntaxNode:
         if not self._at("-"):
             return self._atom()
         sign = self._take()
@@ -328,7 +328,7 @@ class Parser:
             return Number(-arg.value, span)
         return Applied(Name("neg", sign.span), (arg,), span)
 
-    def _atom(self) -> Node:
+    def _atom(self) -> SyntaxNode:
         token = self._next
         if token.kind == "number":
             self._take()
@@ -349,7 +349,7 @@ class Parser:
             return inner
         raise self._unexpected("a value: a number, NAME[...], function(...) or (...)")
 
-    def _named(self) -> Node:
+    def _named(self) -> SyntaxNode:
         token = self._take()
         name = Name(token.text, token.span)
         if self._at("["):
@@ -368,8 +368,8 @@ class Parser:
             return Applied(name, args, token.span.to(end))
         return name
 
-    def _arguments(self, closing: str) -> tuple[tuple[Node, ...], Span]:
-        found: list[Node] = []
+    def _arguments(self, closing: str) -> tuple[tuple[SyntaxNode, ...], Span]:
+        found: list[SyntaxNode] = []
         while not self._at(closing):
             found.append(self.expression())
             if not self._accept(","):

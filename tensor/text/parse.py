@@ -21,7 +21,18 @@ from ..program import Axis, Fold, Input, Origin, Program, Stage, Table, Tensor
 from ..reserved import FUNCTIONS
 from .grammar import Parser
 from .source import BYTE_ORDER_MARK, SourceText, Span
-from .syntax import Applied, AxisText, DeclarationText, FoldText, Indexed, Name, Node, Number, ReturnText, StageText
+from .syntax import (
+    Applied,
+    AxisText,
+    DeclarationText,
+    FoldText,
+    Indexed,
+    Name,
+    Number,
+    ReturnText,
+    StageText,
+    SyntaxNode,
+)
 
 
 def parse(text: str) -> Program:
@@ -225,7 +236,7 @@ class _ExpressionReader:
             raise self._source.error(name.span, f"the name {name.text!r} is taken", advice="choose another name")
         self._names[name.text] = Local(name.text, dtype)
 
-    def value(self, node: Node, expected: DType | None) -> Expr:
+    def value(self, node: SyntaxNode, expected: DType | None) -> Expr:
         """The expression that `node` says. `expected`: the dtype of a number that stands alone."""
         match node:
             case Number():
@@ -306,7 +317,7 @@ class _ExpressionReader:
                 node.name.span, error.problem, expected=error.expected, found=error.found, advice=error.advice
             ) from None
 
-    def _operands(self, name: str, nodes: tuple[Node, ...], expected: DType | None) -> list[Expr]:
+    def _operands(self, name: str, nodes: tuple[SyntaxNode, ...], expected: DType | None) -> list[Expr]:
         """Operands of one dtype; numbers among them take it from the others."""
         if name == "select":
             condition = self.value(nodes[0], boolean)
@@ -322,7 +333,7 @@ class _ExpressionReader:
         return [found[index] for index in range(len(nodes))]
 
 
-def _is_bare(node: Node) -> bool:
+def _is_bare(node: SyntaxNode) -> bool:
     """Says whether nothing inside has a dtype of its own."""
     if isinstance(node, Applied) and node.name.text not in DTYPES:
         args = node.args[1:] if node.name.text == "select" else node.args

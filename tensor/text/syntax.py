@@ -30,7 +30,7 @@ class Indexed:
     """An element of a tensor, written NAME[...]."""
 
     name: Name
-    indices: tuple[Node, ...]
+    indices: tuple[SyntaxNode, ...]
     span: Span
 
 
@@ -39,11 +39,11 @@ class Applied:
     """An operator or a function, by its name in `language.OPERATORS`, or a cast by the name of its dtype."""
 
     name: Name
-    args: tuple[Node, ...]
+    args: tuple[SyntaxNode, ...]
     span: Span
 
 
-Node = Name | Number | Indexed | Applied
+SyntaxNode = Name | Number | Indexed | Applied
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class StageText:
     axes: tuple[AxisText, ...]
     combiner: str | None
     reduction: tuple[AxisText, ...]
-    bodies: tuple[Node, ...]
+    bodies: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class StateText:
     name: Name
     axes: tuple[AxisText, ...]
     dtype: Name
-    initial: Node
+    initial: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class FoldText:
 
     axis: tuple[AxisText, ...]
     states: tuple[StateText, ...]
-    steps: tuple[tuple[bool, Name, Node], ...]
+    steps: tuple[tuple[bool, Name, SyntaxNode], ...]
     span: Span
 
 

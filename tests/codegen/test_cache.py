@@ -63,6 +63,18 @@ def test_folder_that_cannot_be_made_keeps_nothing(tmp_path: Path) -> None:
     assert cache.get(KEY) is None
 
 
+def test_key_depends_on_the_code_that_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def other(*packages: str) -> str:
+        asked.extend(packages)
+        return "edited"
+
+    monkeypatch.setattr(cache, "code_state", other)
+    assert artifact_key("p", "s", "c", "t", 1, "b") != KEY, "what older code compiled is not found"
+    assert {"codegen", "schedules", "tensor", "targets"} == set(asked)
+
+
 def test_key_depends_on_the_fields_of_artifacts(monkeypatch: pytest.MonkeyPatch) -> None:
     before = artifact_key("p", "s", "c", "t", 1, "b")
     monkeypatch.setattr(cache, "_LAYOUT", cache._LAYOUT + " more")

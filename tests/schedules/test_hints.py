@@ -86,7 +86,7 @@ def test_lines_are_swizzled_by_the_last_number(first: int, second: int, last: in
     assert len(copies) == 2
     for copy in copies:
         assert buffers[copy.stage].swizzle == last
-        assert shared_write(tree, copy).swizzle == last
+        assert shared_write(tree, copy, (1,) * len(copy.loops)).swizzle == last
 
 
 def again_pipelined(stages: int, staged: int) -> Callable[[Schedule], None]:

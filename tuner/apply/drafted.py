@@ -7,18 +7,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...codegen.backends.cpu import builder_version
+from ...common.code_state import code_state
 from ...common.kept_files import KeptFiles, key_of
 from ...common.settings import CACHE
 from ...schedules.sketch import UNSCHEDULED, Sketch, parse_sketch
 from ...schedules.space import Value
 from ...schedules.task import Task
 from ...targets.ceilings import Ceilings
-from .code_state import code_state
 
 _KIND = b"draft 1\n"
+_DECIDING = ("targets", "tensor", "schedules", "cost_model", "tuner")  # rules, models, and the search
 
 
-Draft = tuple[float, Sketch, Mapping[str, Value]]  # predicted seconds, and of what
+DraftedPick = tuple[float, Sketch, Mapping[str, Value]]  # predicted seconds, and of what
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,11 @@ class Drafted:
     found: Sequence[tuple[float, str, Mapping[str, Value]]]
 
     @staticmethod
-    def of(found: Sequence[Draft]) -> Drafted:
+    def of(found: Sequence[DraftedPick]) -> Drafted:
         """Returns what is kept of a draft."""
         return Drafted([(s, sketch.text if sketch.steps else "", dict(c)) for s, sketch, c in found])
 
-    def read(self) -> Iterator[Draft]:
+    def read(self) -> Iterator[DraftedPick]:
         """The drafts, each read when it is asked for: mostly that is the first alone."""
         for seconds, text, config in self.found:
             yield seconds, parse_sketch(text) if text else UNSCHEDULED, config
@@ -62,7 +64,8 @@ def _files() -> KeptFiles:
 
 
 def _key(task: Task, ceilings: Ceilings) -> str:
-    return key_of(task.text, task.target.text, str(task.threads), task.accuracy, ceilings.to_json(), code_state())
+    code = builder_version(), code_state(*_DECIDING)
+    return key_of(task.text, task.target.text, str(task.threads), task.accuracy, ceilings.to_json(), *code)
 
 
 def _read(content: bytes) -> Drafted | None:

@@ -21,14 +21,14 @@ from ...targets.host import usable_cores
 from .first_built import first_built, first_known
 from .pick import Pick
 
-Built = tuple[Pick, Artifact]
+BuiltPick = tuple[Pick, Artifact]
 WORTH = 4  # tasks: a helper takes about a second to start, a task about as long
 
 
-def first_built_of(tasks: Sequence[Task], db: str | Path | None, *, strict: bool) -> list[Built]:
+def first_built_of(tasks: Sequence[Task], db: str | Path | None, *, strict: bool) -> list[BuiltPick]:
     """`first_built` of each task, in order. Errors: those of `first_built`."""
     known = {number: first_known(task, db, strict=strict) for number, task in enumerate(tasks)}
-    found: dict[int, Built] = {number: built for number, built in known.items() if built is not None}
+    found: dict[int, BuiltPick] = {number: built for number, built in known.items() if built is not None}
     left = [number for number in range(len(tasks)) if number not in found]
     helpers = min(len(left) // WORTH, usable_cores() - 1)
     if helpers > 0:
@@ -55,7 +55,7 @@ def _left(waiting: SimpleQueue[int]) -> Iterator[int]:
 
 
 def _serve(
-    tasks: Sequence[Task], db: str | Path | None, strict: bool, waiting: SimpleQueue[int], found: dict[int, Built]
+    tasks: Sequence[Task], db: str | Path | None, strict: bool, waiting: SimpleQueue[int], found: dict[int, BuiltPick]
 ) -> None:
     """Hands tasks to one helper, until there are none or it is gone. What it fails with is met again in this process."""
     helper = Child(child_setup(f"{__name__}:Helper", {}), {})
@@ -72,13 +72,13 @@ def _serve(
         helper.close()
 
 
-def _answer(helper: Child) -> Built | None:
+def _answer(helper: Child) -> BuiltPick | None:
     """Returns what a helper says to its task; None where it failed, or is gone."""
     while not helper.ended:
         wait_readable(helper.descriptors)
         for message in helper.messages():
             if isinstance(message, Answer):
-                built: Built | None = message.value
+                built: BuiltPick | None = message.value
                 return built
     return None
 
@@ -86,7 +86,7 @@ def _answer(helper: Child) -> Built | None:
 class Helper:
     """The handler of a helper (`measure/process/worker.py`)."""
 
-    def handle(self, request: tuple[Any, ...], link: Link) -> Built | None:
+    def handle(self, request: tuple[Any, ...], link: Link) -> BuiltPick | None:
         """A task's candidate; None where there is none: the caller meets the error again, with its traceback."""
         program, target, threads, accuracy, db, strict = request
         try:

@@ -19,7 +19,8 @@ from ...tensor.text.canonical import program_key
 from ..inputs import read_inputs
 from ..records.claims import understood
 from ..records.data import TaskIdentity
-from ..records.database import Database, rank
+from ..records.database import Database
+from ..records.ranking import rank
 from ..terminal import guarded_output, make_console
 from .cluster import cluster
 from .export import compile_library
@@ -27,6 +28,7 @@ from .input_specs import read_inputs_given
 from .inspect import diff, inspect
 from .known import known_record
 from .log import log
+from .quantize import quantize_model
 from .what import What, load_function, read_what, read_whats
 
 app = typer.Typer(
@@ -35,6 +37,7 @@ app = typer.Typer(
 )  # fmt: skip
 
 app.command("compile", short_help="Writes WHAT as a C library with a header.")(compile_library)
+app.command("quantize", short_help="Saves the model WHAT in fewer bits.")(quantize_model)
 app.command("inspect", short_help="Prints WHAT at a stage of its way to machine code.")(inspect)
 app.command("diff", short_help="Prints how two records differ at a stage.")(diff)
 app.add_typer(log, name="log")
@@ -48,7 +51,7 @@ WHAT_HELP = (
 )
 Named = Annotated[str, typer.Argument(help=WHAT_HELP)]
 Selection = Annotated[Optional[str], typer.Argument(help=WHAT_HELP + ", or the first digits of a task")]  # noqa: UP045
-Sizes = Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")]  # noqa: UP045
+SizeOptions = Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")]  # noqa: UP045
 Constants = Annotated[Optional[list[str]], typer.Option("--constant", help="an input known when compiling")]  # noqa: UP045
 Inputs = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -149,7 +152,7 @@ def run(
 @app.command(short_help="Lists tasks; with WHAT its records, and failures.")
 def show(
     what: Selection = None,
-    sizes: Sizes = None,
+    sizes: SizeOptions = None,
     *,
     constant: Constants = None,
     input: Inputs = None,
@@ -186,7 +189,7 @@ def show(
 @app.command(short_help="Shows the best records, with the lines to paste.")
 def best(
     what: Selection = None,
-    sizes: Sizes = None,
+    sizes: SizeOptions = None,
     *,
     constant: Constants = None,
     input: Inputs = None,
@@ -211,7 +214,7 @@ def best(
 @app.command(short_help="Tells all about one record, or how a model is cut into kernels.")
 def explain(
     what: Annotated[str, typer.Argument(help="a record's number, as `tune show` prints it, or a model")],
-    sizes: Sizes = None,
+    sizes: SizeOptions = None,
     *,
     input: Inputs = None,
     compile_time: Annotated[

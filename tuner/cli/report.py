@@ -23,7 +23,8 @@ from ..failures import reasons
 from ..outcome import TaskResult, TuneResult
 from ..records.claims import told_ceilings
 from ..records.data import Record, TaskIdentity
-from ..records.database import Database, rank
+from ..records.database import Database
+from ..records.ranking import rank
 from ..roofline import Speed, Work, program_work
 from ..search.rounds import Round
 from ..units import time_text

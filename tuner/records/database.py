@@ -16,28 +16,22 @@ import sqlite3
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from math import inf
 from pathlib import Path
 from types import TracebackType
-from typing import get_args
 
 from ...common.errors import DatabaseError
 from ...common.private import make_private_folder
 from ...common.settings import DATABASE
-from ...measure.result import Failure, Measurement, Purpose, Status
-from ...targets.target import MOST_THREADS
-from ...tensor.accuracy import Accuracy
+from ...measure.result import Failure, Purpose
 from .data import Machine, Record, Run, StoredSketch, TaskIdentity, Trial
+from .ranking import rank
+from .rows import COLUMNS, is_task, record_or_none
 from .schema import connect, explain
 
 MESSAGE_LIMIT = 4000  # characters kept of an error message
 
-_TRIAL = (
-    "task, sketch, config, builder, machine, run, purpose, status, times, seconds, abandoned, stage, message, "
-    "compile_seconds, check_seconds, measure_seconds, device, created, elapsed"
-)
 _IDENTITY = (
     "SELECT record.task, program.key, program.family, program.text, program.display, target.key, target.text, "
     "record.threads, {accuracy} "
@@ -116,8 +110,8 @@ class Database:
                failure.message[:MESSAGE_LIMIT], m.compile_seconds, m.check_seconds, m.measure_seconds, m.device,
                trial.created, trial.elapsed, task.program_key, task.target_key, task.threads,
                task.accuracy)  # fmt: skip
-        names = f"{_TRIAL}, program, target, threads, accuracy"
-        changes = ", ".join(f"{n} = excluded.{n}" for n in _TRIAL.split(", ")[5:])
+        names = f"{COLUMNS}, program, target, threads, accuracy"
+        changes = ", ".join(f"{n} = excluded.{n}" for n in COLUMNS.split(", ")[5:])
         lost = None if _place_of(self.path) == self._place else self._rescued()
         with self._errors():
             self._connection.execute(
@@ -279,14 +273,14 @@ class Database:
         where = " AND ".join(f"{name} = ?" for name in wanted)
         with self._errors():
             rows = self._connection.execute(
-                f"SELECT id, {_TRIAL} FROM record WHERE {where} ORDER BY created, id", tuple(wanted.values())
+                f"SELECT id, {COLUMNS} FROM record WHERE {where} ORDER BY created, id", tuple(wanted.values())
             ).fetchall()
-        return [record for record in map(_record_or_none, rows) if record is not None]
+        return [record for record in map(record_or_none, rows) if record is not None]
 
     def _identities(self, rest: str, values: tuple[str, ...]) -> list[TaskIdentity]:
         with self._errors():
             rows = self._connection.execute(_IDENTITY.format(accuracy=self._accuracy) + rest, values).fetchall()
-        return [TaskIdentity(*row[1:]) for row in rows if _is_task(row)]
+        return [TaskIdentity(*row[1:]) for row in rows if is_task(row)]
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -320,86 +314,6 @@ def open_database(place: str | Path | None = None) -> Database:
                 advice=f"give another place by --db or {DATABASE.name}",
             ) from error
     return Database(path)
-
-
-def rank(records: Sequence[Record]) -> list[Record]:
-    """One record for each successful candidate, best first.
-
-    A confirmed time was taken interleaved with its rivals', a searched one alone: so confirmed candidates are ordered
-    by their confirmed times, and an unconfirmed one stands before them only if its searched time beats all of theirs.
-    What gave a wrong result in a confirmation, which checks more than a trial does, or crashed there, is not successful,
-    whatever the trial said.
-    """
-    found_out = {_as_built(record) for record in records if is_found_out(record.trial)}
-    searched: dict[tuple[str, str], Record] = {}
-    confirmed: dict[tuple[str, str], Record] = {}
-    for record in records:
-        measured = record.trial.measurement
-        if measured.ok and not measured.abandoned and _as_built(record) not in found_out:
-            best = confirmed if record.trial.purpose is Purpose.CONFIRM else searched
-            place = (record.trial.sketch, record.trial.config)
-            if place not in best or record.seconds < best[place].seconds:
-                best[place] = record
-    to_beat = min((searched[p].seconds if p in searched else r.seconds for p, r in confirmed.items()), default=0.0)
-    open_ones = sorted((r for p, r in searched.items() if p not in confirmed), key=lambda r: (r.seconds, r.id))
-    faster = [r for r in open_ones if r.seconds < to_beat]
-    return faster + sorted(confirmed.values(), key=lambda r: (r.seconds, r.id)) + open_ones[len(faster) :]
-
-
-def is_found_out(trial: Trial) -> bool:
-    """Says whether a confirmation found a candidate to be wrong that had passed as a trial."""
-    status = trial.measurement.status
-    return trial.purpose is Purpose.CONFIRM and status in (Status.WRONG_RESULT, Status.CRASH)
-
-
-def _as_built(record: Record) -> tuple[str, str, str]:
-    """A candidate as one builder compiles it."""
-    return record.trial.sketch, record.trial.config, record.trial.measurement.builder
-
-
-def _is_task(row: tuple[object, ...]) -> bool:
-    """Says whether a row can be a task: a database may come from anybody."""
-    *texts, threads, accuracy = row
-    counts = isinstance(threads, int) and 1 <= threads <= MOST_THREADS and accuracy in get_args(Accuracy)
-    return counts and all(isinstance(text, str) for text in texts)
-
-
-def _record_or_none(row: tuple[object, ...]) -> Record | None:
-    """A row that is no record counts as none, and costs no other."""
-    try:
-        record = _record(row)
-        usual = all(isinstance(value, int | str) for value in record.config.values())
-    except (ValueError, TypeError, AssertionError, AttributeError, OverflowError, RecursionError):
-        return None
-    return record if usual and all(_is_time(seconds) for seconds in record.trial.measurement.times) else None
-
-
-def _is_time(seconds: object) -> bool:
-    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < inf
-
-
-def _record(row: tuple[object, ...]) -> Record:
-    (identifier, task, sketch, config, builder, machine, run, purpose, status, times, _, abandoned, stage, message,
-     compile_seconds, check_seconds, measure_seconds, device, created, elapsed) = row  # fmt: skip
-    measurement = Measurement(
-        status=Status(str(status)),
-        times=tuple(json.loads(str(times))),
-        failure=Failure(str(stage), str(message)) if stage or message else None,
-        abandoned=bool(abandoned),
-        compile_seconds=_number(compile_seconds),
-        check_seconds=_number(check_seconds),
-        measure_seconds=_number(measure_seconds),
-        builder=str(builder),
-        device=str(device),
-    )
-    trial = Trial(str(task), str(sketch), str(config), str(machine), str(run), Purpose(str(purpose)), measurement,
-                  _number(created), _number(elapsed))  # fmt: skip
-    return Record(int(_number(identifier)), trial)
-
-
-def _number(value: object) -> float:
-    assert isinstance(value, int | float)
-    return value
 
 
 def _owner() -> str:

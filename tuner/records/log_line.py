@@ -20,7 +20,7 @@ _LONG = 1e10  # seconds, 300 years: of times, and since 1970
 Seconds = Annotated[FiniteFloat, Field(ge=0, le=_LONG)]
 Word = Annotated[StrictStr, Field(max_length=1000)]
 Words = Annotated[StrictStr, Field(max_length=100_000)]
-Number = Annotated[StrictInt, Field(ge=-EXTENT, le=EXTENT)]
+RecordNumber = Annotated[StrictInt, Field(ge=-EXTENT, le=EXTENT)]
 
 
 class Strict(BaseModel):
@@ -52,7 +52,7 @@ class Line(Strict):
     threads: Annotated[StrictInt, Field(ge=1, le=MOST_THREADS)]
     accuracy: Accuracy = "default"
     sketch: Annotated[StrictStr, Field(max_length=LONGEST)]
-    config: Annotated[dict[Word, StrictBool | Number | Word], Field(max_length=1000)]
+    config: Annotated[dict[Word, StrictBool | RecordNumber | Word], Field(max_length=1000)]
     purpose: Purpose = Purpose.SEARCH
     status: Status
     times: Annotated[tuple[Annotated[FiniteFloat, Field(gt=0, le=_LONG)], ...], Field(max_length=100_000)] = ()

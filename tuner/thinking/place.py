@@ -17,7 +17,7 @@ from ..effort import Effort
 from ..search.rounds import Round
 from ..search.strategy import Result, Strategy, check_strategy, make_strategy
 from ..task_space import TaskSpace
-from .thinker import HANDLER, Ask, Begin, Judge, Order, Prepare, Tell, Thought
+from .thinker import HANDLER, Ask, Begin, Judge, Prepare, Request, Tell, Thought
 
 
 class Thinking:
@@ -63,12 +63,12 @@ class ThinkingApart(Thinking):
         self.post(made.number, begin)
         return made
 
-    def post(self, number: int, order: Order) -> None:
+    def post(self, number: int, order: Request) -> None:
         """Gives an order whose answer nobody waits for."""
         self._owed.append(number)
         self._child.send((number, order))
 
-    def call(self, number: int, order: Order) -> Any:
+    def call(self, number: int, order: Request) -> Any:
         """Gives an order and waits for its answer; trials go on, and the child is stopped while a clock is read."""
         self.post(number, order)
         self._runner.tend(self._child, self._answered)

@@ -76,7 +76,7 @@ class Judge:
     """See `Judged.judge`."""
 
 
-Order = Begin | Ask | Tell | Prepare | Judge
+Request = Begin | Ask | Tell | Prepare | Judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Thinker:
         self._strategies: dict[int, Strategy] = {}
         self._said: dict[int, int] = {}  # rounds of each that the parent has
 
-    def handle(self, request: tuple[int, Order], link: Link) -> Thought:
+    def handle(self, request: tuple[int, Request], link: Link) -> Thought:
         """Does what is ordered of the strategy of this number. Seconds are those of the processor: it may have been stopped."""
         number, order = request
         start = process_time()
@@ -107,7 +107,7 @@ class Thinker:
                 value = error
         return Thought(value, self._new_rounds(number), process_time() - start)
 
-    def _done(self, number: int, order: Order) -> Any:
+    def _done(self, number: int, order: Request) -> Any:
         if isinstance(order, Begin):
             self._strategies[number] = order.made()
             return None

@@ -12,11 +12,11 @@ from ...functions.function import NotCovered, axis_of, function
 from ...functions.shape import unsqueeze
 from .registry import CONVERTERS, Missing, aten
 
-Sizes = int | Sequence[int]
+Spans = int | Sequence[int]
 
 
 def _spread(
-    rank: int, kernel: Sizes, stride: Sizes, padding: Sizes
+    rank: int, kernel: Spans, stride: Spans, padding: Spans
 ) -> tuple[tuple[int, ...], tuple[int, ...] | None, tuple[int, ...]]:
     """Gives kernel, stride and padding a number for each dimension; no stride is that of the kernel."""
     return spread(kernel, rank), spread(stride, rank) if stride else None, spread(padding, rank)
@@ -25,10 +25,10 @@ def _spread(
 def _max_pool(rank: int) -> Callable[..., Tensor]:
     def convert(
         x: Tensor,
-        kernel_size: Sizes,
-        stride: Sizes = (),
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
+        kernel_size: Spans,
+        stride: Spans = (),
+        padding: Spans = 0,
+        dilation: Spans = 1,
         ceil_mode: bool = False,
     ) -> Tensor:
         return pooling.max_pool(x, *_spread(rank, kernel_size, stride, padding), dilation, ceil_mode)
@@ -39,10 +39,10 @@ def _max_pool(rank: int) -> Callable[..., Tensor]:
 def _max_pool_places(rank: int) -> Callable[..., tuple[Tensor, Tensor]]:
     def convert(
         x: Tensor,
-        kernel_size: Sizes,
-        stride: Sizes = (),
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
+        kernel_size: Spans,
+        stride: Spans = (),
+        padding: Spans = 0,
+        dilation: Spans = 1,
         ceil_mode: bool = False,
     ) -> tuple[Tensor, Tensor]:
         window = _spread(rank, kernel_size, stride, padding)
@@ -53,7 +53,7 @@ def _max_pool_places(rank: int) -> Callable[..., tuple[Tensor, Tensor]]:
 
 def _max_pool_backward(rank: int) -> Callable[..., Tensor]:
     def convert(
-        gradient: Tensor, x: Tensor, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool,
+        gradient: Tensor, x: Tensor, kernel_size: Spans, stride: Spans, padding: Spans, dilation: Spans, ceil_mode: bool,
         places: Tensor,
     ) -> Tensor:  # fmt: skip
         window = _spread(rank, kernel_size, stride, padding)
@@ -64,7 +64,7 @@ def _max_pool_backward(rank: int) -> Callable[..., Tensor]:
 
 def _avg_pool_backward(rank: int) -> Callable[..., Tensor]:
     def convert(
-        gradient: Tensor, x: Tensor, kernel_size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
+        gradient: Tensor, x: Tensor, kernel_size: Spans, stride: Spans, padding: Spans, ceil_mode: bool,
         count_include_pad: bool, divisor_override: int | None,
     ) -> Tensor:  # fmt: skip
         window = _spread(rank, kernel_size, stride, padding)
@@ -75,7 +75,7 @@ def _avg_pool_backward(rank: int) -> Callable[..., Tensor]:
 
 def _avg_pool(rank: int) -> Callable[..., Tensor]:
     def convert(
-        x: Tensor, kernel_size: Sizes, stride: Sizes = (), padding: Sizes = 0, ceil_mode: bool = False,
+        x: Tensor, kernel_size: Spans, stride: Spans = (), padding: Spans = 0, ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: int | None = None,
     ) -> Tensor:  # fmt: skip
         window = _spread(rank, kernel_size, stride, padding)
@@ -103,7 +103,7 @@ def _register() -> None:
         )
 
 
-def _to(x: Tensor, size: Sizes, rank: int) -> tuple[int, ...]:
+def _to(x: Tensor, size: Spans, rank: int) -> tuple[int, ...]:
     return tuple(x.shape[d - rank] if n is None else n for d, n in enumerate(spread(size, rank)))
 
 

@@ -10,13 +10,13 @@ import numpy as np
 from ....tensor.program import Tensor
 from ...functions.function import NotCovered, axis_of
 from ...functions.shape import select_axis, stack
-from .registry import Value
+from .registry import OnnxValue
 
 BODIES = ("If", "Loop", "Scan")
 STEPS = 512  # of a loop, each of which becomes stages of its own
 
-Run = Callable[[Any, Sequence[Any]], list[Any]]  # (a graph, values of its inputs) -> its results
-AsTensor = Callable[[Value], Tensor]
+RunBody = Callable[[Any, Sequence[Any]], list[Any]]  # (a graph, values of its inputs) -> its results
+AsTensor = Callable[[OnnxValue], Tensor]
 
 
 def bodies_in(node: Any) -> Iterator[Any]:
@@ -27,7 +27,7 @@ def bodies_in(node: Any) -> Iterator[Any]:
 
 
 def unrolled(
-    operator: str, attributes: Mapping[str, Any], inputs: Sequence[Any], run: Run, tensor: AsTensor
+    operator: str, attributes: Mapping[str, Any], inputs: Sequence[Any], run: RunBody, tensor: AsTensor
 ) -> tuple[list[Any], list[Tensor]]:
     """(results, those of them that are new stages). Errors: NotCovered where the course depends on data."""
     if operator == "If":
@@ -43,7 +43,7 @@ def _known(value: Any, what: str) -> Any:
 
 
 def _loop(
-    attributes: Mapping[str, Any], inputs: Sequence[Any], run: Run, tensor: AsTensor
+    attributes: Mapping[str, Any], inputs: Sequence[Any], run: RunBody, tensor: AsTensor
 ) -> tuple[list[Any], list[Tensor]]:
     body, carried = attributes["body"], list(inputs[2:])
     limit = None if inputs[0] is None else _known(inputs[0], "a number of steps")
@@ -63,7 +63,7 @@ def _loop(
 
 
 def _scan(
-    attributes: Mapping[str, Any], inputs: Sequence[Any], run: Run, tensor: AsTensor
+    attributes: Mapping[str, Any], inputs: Sequence[Any], run: RunBody, tensor: AsTensor
 ) -> tuple[list[Any], list[Tensor]]:
     body, count = attributes["body"], int(attributes["num_scan_inputs"])
     carried, scanned = list(inputs[: len(inputs) - count]), list(inputs[len(inputs) - count :])

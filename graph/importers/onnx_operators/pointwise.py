@@ -17,7 +17,7 @@ from ...functions.elementwise import compare, formula, logical, mapped, real
 from ...functions.function import NotCovered
 from ...functions.integers import integer_power
 from ...functions.operands import Operand
-from .registry import CONVERTERS, Node, Value, onnx
+from .registry import CONVERTERS, Node, OnnxValue, onnx
 
 _REAL = (
     "Exp", "Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf", "Sqrt",
@@ -46,7 +46,7 @@ _each(logical, ((one, one.lower()) for one in ("And", "Or", "Xor")))
 
 
 @onnx("Identity")
-def identity(node: Node) -> Value:
+def identity(node: Node) -> OnnxValue:
     """x"""
     return node.given(0)
 
@@ -218,7 +218,7 @@ def cast_like(node: Node) -> Tensor:
 
 
 @onnx("Dropout")
-def dropout(node: Node) -> tuple[Value, ...]:
+def dropout(node: Node) -> tuple[OnnxValue, ...]:
     """x, and that all of it is kept, outside of training."""
     from ...functions.creation import full
 

@@ -34,7 +34,9 @@ class Held:
         return self.tensor.shape
 
 
-Value = Tensor | Array | Held | None  # computed when the model is called, known now, held in another type, or left out
+OnnxValue = (
+    Tensor | Array | Held | None
+)  # computed when the model is called, known now, held in another type, or left out
 Converter = Callable[["Node"], Any]
 F = TypeVar("F", bound=Converter)
 
@@ -70,7 +72,7 @@ class Node:
 
     operator: str
     version: int  # of the operator set
-    inputs: Sequence[Value]
+    inputs: Sequence[OnnxValue]
     names: Sequence[str]  # of the inputs
     outputs: Sequence[str]  # names; empty for one that is left out
     attributes: Mapping[str, Any]
@@ -78,7 +80,7 @@ class Node:
     element: Callable[[str], DType | None]  # the dtype of a name of NumPy
     element_of: Callable[[int], str]  # the name in NumPy of an element type of ONNX
 
-    def given(self, place: int) -> Value:
+    def given(self, place: int) -> OnnxValue:
         """An input as it is; None where it is left out."""
         return self.inputs[place] if place < len(self.inputs) else None
 

@@ -12,7 +12,7 @@ from ....tensor.program import Tensor
 from ...functions import shape
 from ...functions.function import axis_of
 from ..onnx_file import zeros
-from .registry import Array, Node, Value, onnx
+from .registry import Array, Node, OnnxValue, onnx
 
 
 @onnx("Shape")
@@ -84,7 +84,7 @@ def concat(node: Node) -> Tensor:
 
 
 @onnx("Split")
-def split(node: Node) -> tuple[Value, ...]:
+def split(node: Node) -> tuple[OnnxValue, ...]:
     """Parts along an axis: of given sizes, or so many, the last one perhaps smaller"""
     x, axis, sizes = node.tensor(0), node.axis(), node.numbers(1)
     if sizes is None:
@@ -97,7 +97,7 @@ def split(node: Node) -> tuple[Value, ...]:
 
 
 @onnx("Slice")
-def cut(node: Node) -> Value:
+def cut(node: Node) -> OnnxValue:
     """x[starts:ends:steps] along axes"""
     x = node.tensor(0)
     starts, ends = node.numbers(1) or [], node.numbers(2) or []

@@ -58,6 +58,13 @@ def usual_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return aligned_array(shape, dtype, behind=_BEHIND)
 
 
+def usual_copy(array: Array) -> Array:
+    """A copy that lies where users' arrays do."""
+    copy = usual_array(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
 def kept_memory(size: int, behind: int = 0) -> Array:
     """uint8[size] for a kernel's own use, for as long as it lives; the first byte is at a multiple of `ALIGNMENT`, of
     `LARGE_PAGE` where it is much and the system has such pages. Raises MemoryError.

@@ -235,6 +235,7 @@ def test_what_constants_choose_of_a_constant_is_prepared() -> None:
     """)
     (kernel,) = partition(program).kernels
     assert [tensor.name for tensor in kernel.dynamic_inputs] == ["x"]
+    assert [stage.name for stage in kernel.stages] == ["b", "p", "y"], "prepared in one step"
 
 
 FLATTENED = """

@@ -45,6 +45,14 @@ C[i: 64, j: 64] = sum[k: 64](A[i, k] * B[k, j])
 D[i: 64, j: 64] = max(C[i, j], 0)
 return D
 """
+WEIGHTS = """
+input x: f32[64]
+constant w: u8[32, 64]
+constant s: f32[4, 64]
+W[k: 64, j: 64] = f32(select(k % 2 == 0, i32(w[k // 2, j]) % 16, i32(w[k // 2, j]) // 16) - 8) * s[k // 16, j]
+y[j: 64] = sum[k: 64](x[k] * W[k, j])
+return y
+"""
 
 
 def rules_of(
@@ -69,6 +77,7 @@ def test_each_rule_for_processors_schedules_what_it_is_for() -> None:
         "fold": rules_of(ops.cumsum((64, 64))),
         "products": rules_of(finished, instructions=(BF16_TILES,)),
         "choice": rules_of(convolved(), first=4),
+        "groups": rules_of(parse(WEIGHTS.strip())),
         "window": rules_of(convolved("nhwc"), first=0),
         "overlap": rules_of(parse(FILTERED.strip()), first="tiles"),
         "slide": rules_of(ops.depthwise_conv2d(1, 8, 16, 16, padding=1)),

@@ -7,7 +7,7 @@ import pytest
 
 from tilesmith import ops
 from tilesmith.tensor.indices.ranges import index_ranges
-from tilesmith.tensor.oracle.random_inputs import Sizes, random_inputs
+from tilesmith.tensor.oracle.random_inputs import Magnitudes, random_inputs
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
 
@@ -39,7 +39,7 @@ def program_of(declared: str, body: str) -> Program:
 def test_ranges(declared: str, body: str, wanted: tuple[int, int]) -> None:
     program = program_of(declared, body)
     assert index_ranges(program) == {"k": wanted}
-    for sizes in Sizes:
+    for sizes in Magnitudes:
         drawn = random_inputs(program, 1, sizes)[0]
         assert (
             drawn.dtype == program.inputs[0].tensor.dtype.numpy

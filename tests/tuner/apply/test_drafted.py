@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -13,7 +12,6 @@ import tilesmith as ts
 from tilesmith.measure.calibrate.calibrate import known_ceilings
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
-from tilesmith.tuner.apply import code_state as state
 from tilesmith.tuner.apply import drafted, first_built, tiers, together
 from tilesmith.tuner.apply.tiers import AnalyticModel
 
@@ -21,11 +19,9 @@ HOST = parse_target("host")
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("TILESMITH_DB", str(tmp_path / "records.sqlite"))
-    yield
-    state.code_state.cache_clear()
 
 
 def task(m: int = 24) -> Task:
@@ -54,20 +50,8 @@ def test_a_draft_holds_for_its_ceilings_code_threads_and_accuracy_alone(monkeypa
     assert not drafted.is_kept(one, faster)
     assert not drafted.is_kept(replace(one, threads=2), ceilings)
     assert not drafted.is_kept(replace(one, accuracy="strict"), ceilings)
-    monkeypatch.setattr(drafted, "code_state", lambda: "of a later version")
+    monkeypatch.setattr(drafted, "code_state", lambda *packages: "of a later version")
     assert not drafted.is_kept(one, ceilings)
-
-
-def test_a_file_that_changes_is_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "rule.py").write_text("a = 1\n")
-    monkeypatch.setattr(state, "_DECIDING", ("cost_model",))
-    monkeypatch.setattr(state, "_files", lambda folder, real=state._files: real(tmp_path))
-    found = set()
-    for text in ("a = 1\n", "a = 1 + 1\n", "a = 1 + 1 + 1\n"):
-        (tmp_path / "rule.py").write_text(text)
-        state.code_state.cache_clear()
-        found.add(state.code_state())
-    assert len(found) == 3
 
 
 def test_what_is_odd_is_drafted_again() -> None:

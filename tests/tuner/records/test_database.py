@@ -17,7 +17,8 @@ from tilesmith.common.errors import DatabaseError
 from tilesmith.measure.result import Failure, Measurement, Purpose, Status
 from tilesmith.tuner.records import schema
 from tilesmith.tuner.records.data import Machine, Record, StoredSketch, TaskIdentity, Trial, canonical_config, task_key
-from tilesmith.tuner.records.database import Database, rank
+from tilesmith.tuner.records.database import Database
+from tilesmith.tuner.records.ranking import rank
 
 TASK = TaskIdentity("p" * 64, "f" * 64, "program text", "display text", "t" * 64, "x86:avx2", 2)
 MACHINE = Machine("m1", "cpu of a test", '{"flops": {}}')

@@ -11,7 +11,7 @@ from tilesmith.codegen.pipeline import build
 from tilesmith.measure.checking.verify import Checker
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
-from tilesmith.tensor.oracle.random_inputs import Sizes, random_inputs
+from tilesmith.tensor.oracle.random_inputs import Magnitudes, random_inputs
 from tilesmith.tensor.oracle.reference import bounded
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
@@ -43,7 +43,7 @@ def program_of(name: str, dtype: str) -> Program:
 def test_right_kernels_pass(name: str, dtype: str) -> None:
     program = program_of(name, dtype)
     task, rng = Task.of(program, parse_target("host"), 1), np.random.default_rng(0)
-    for sizes in Sizes:
+    for sizes in Magnitudes:
         inputs = random_inputs(program, 1, sizes)
         checker = Checker(program, inputs)
         for sketch in task.sketches[:6]:

@@ -1,0 +1,108 @@
+"""integer_sums: products of dequantised numbers are sums of integers, the same within the roundings that are left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilesmith.graph.model import Model
+from tilesmith.graph.quantization.integers import integer_sums
+from tilesmith.tensor.oracle.random_inputs import random_inputs
+from tilesmith.tensor.oracle.reference import evaluate
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.text.parse import parse
+
+DECLARED = """
+    input x: u8[6, 20]
+    constant zero: u8
+    constant scale: f32
+    constant w: i8[20, 7]
+    constant scales: f32[7]
+    constant none: i8[7]
+    """
+PRODUCT = (
+    DECLARED
+    + """
+    X[i: 6, k: 20] = f32(i32(x[i, k]) - i32(zero[])) * scale[]
+    W[k: 20, j: 7] = f32(i32(w[k, j]) - i32(none[j])) * scales[j]
+    y[i: 6, j: 7] = sum[k: 20](X[i, k] * W[k, j])
+    return y
+    """
+)
+CENTRED = (
+    DECLARED
+    + """
+    X[i: 6, k: 20] = i32(x[i, k]) - i32(zero[])
+    W[k: 20, j: 7] = i32(w[k, j])
+    y[i: 6, j: 7] = sum[k: 20](X[i, k] * W[k, j])
+    return y
+    """
+)
+WINDOW = """
+    input x: u8[4, 9]
+    constant zero: u8
+    constant scale: f32
+    constant w: i8[5, 4, 3]
+    constant scales: f32[5]
+    X[c: 4, p: 9] = f32(i32(x[c, p]) - i32(zero[])) * scale[]
+    W[o: 5, c: 4, r: 3] = f32(w[o, c, r]) * scales[o]
+    y[o: 5, p: 9] = sum[c: 4, r: 3](select(p + r >= 1 and p + r < 10, X[c, p + r - 1], 0) * W[o, c, r])
+    return y
+    """
+TEXTS = {"product": PRODUCT, "centred": CENTRED, "window": WINDOW}
+
+
+def model(text: str, **given: Any) -> tuple[Model, list[np.ndarray[Any, Any]]]:
+    """A model with a zero point of 117, and values for all of its inputs and constants."""
+    program = parse(text)
+    values = random_inputs(program, 1)
+    named = {item.tensor.name: value for item, value in zip(program.inputs, values, strict=True)}
+    rng = np.random.default_rng(0)
+    for name, value in named.items():
+        if value.dtype in (np.uint8, np.int8):
+            ends = np.iinfo(value.dtype)
+            named[name] = rng.integers(ends.min, ends.max, value.shape, value.dtype, endpoint=True)
+    named |= {"zero": np.array(117, np.uint8)}
+    named |= {"none": np.zeros(7, np.int8)} if "none" in named else {}
+    named |= given
+    constants = {t.name: named[t.name] for t in program.constant_inputs}
+    return Model(program, constants), [named[item.tensor.name] for item in program.inputs]
+
+
+def arguments(program: Program, values: dict[str, np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    return [values[item.tensor.name] for item in program.inputs]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_sums_are_those_of_integers(name: str) -> None:
+    given, values = model(TEXTS[name])
+    named = {item.tensor.name: v for item, v in zip(given.program.inputs, values, strict=True)}
+    made = integer_sums(given)
+    sums = [stage for stage in made.program.stages if stage.combiner == "sum"]
+    assert [stage.tensors[0].dtype.name for stage in sums] == ["i32", "i32"]  # of the products, and of the weights
+    assert all(read.dtype.bits == 8 for stage in sums for read in stage.reads())
+    old, new = evaluate(given.program, values), evaluate(made.program, arguments(made.program, named))
+    scale = float(np.abs(old[0]).max())
+    np.testing.assert_allclose(new[0], old[0], rtol=0, atol=(1e-6 if name != "centred" else 0) * scale)
+    assert "X" not in made.program.producers and "none" not in made.constants
+
+
+def test_data_without_a_zero_point_need_no_sums_of_weights() -> None:
+    made = integer_sums(model(PRODUCT, zero=np.array(0, np.uint8))[0])
+    assert sum(stage.combiner == "sum" for stage in made.program.stages) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        (PRODUCT, {"none": np.arange(7).astype(np.int8)}),  # weights with zero points
+        (PRODUCT.replace("scales[j]", "scales[k % 7]"), {}),  # a scale that moves within the sum
+        (PRODUCT.replace("X[i, k] *", "exp(X[i, k]) *"), {}),  # no product of them
+        (PRODUCT.replace("i32(x[i, k]) - i32(zero[])", "i32(x[i, k]) * i32(zero[])"), {}),
+    ],
+)
+def test_other_sums_stay(text: str, given: dict[str, Any]) -> None:
+    before = model(text, **given)[0]
+    assert integer_sums(before) is before
