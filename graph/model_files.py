@@ -21,7 +21,7 @@ from ..tensor.program import Origin, Program
 from ..tensor.text.parse import parse
 from .safetensors import Array, Arrays, read_arrays, write_arrays
 
-Held = tuple[
+TextsAndArrays = tuple[
     Mapping[str, str], Callable[[], Mapping[str, tuple[DType, Array]]]
 ]  # texts by name, and what reads the arrays
 
@@ -78,7 +78,7 @@ def holds_model(path: Path) -> bool:
         return False
 
 
-def _of_file(path: Path) -> Held:
+def _of_file(path: Path) -> TextsAndArrays:
     """The texts and the arrays of one file."""
     try:
         content = read_arrays(path)
@@ -87,7 +87,7 @@ def _of_file(path: Path) -> Held:
     return content.texts, lambda: content.arrays
 
 
-def _of_folder(path: Path) -> Held:
+def _of_folder(path: Path) -> TextsAndArrays:
     """The texts of a folder, those that are there, and how to read its arrays."""
     texts = {}
     for file in (_PROGRAM, _ABOUT):
