@@ -73,7 +73,7 @@ def test_other_names_are_the_same_code() -> None:
 
 
 def test_every_text_in_a_node_is_known_to_be_a_name_or_a_value() -> None:
-    values = {("Op", "name"), ("Update", "combiner")}
+    values = {("Op", "name"), ("Update", "combiner"), ("MatrixMultiply", "instruction")}
     for kind in NODES:
         for field in fields(kind):
             if field.type in ("str", "frozenset[str]") and (kind.__name__, field.name) not in values:
