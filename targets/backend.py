@@ -5,6 +5,7 @@
     passes     the name of its list in codegen/pipeline.py, and of its rules in schedules/auto.py
     matrices   rows of matrix_instructions.py, by the features that a level has
     emission   the intrinsics, conventions and address spaces of its kernels (emission.py)
+    C          how a library asks for its features (in_c.py)
     devices    how its devices are found, and which driver runs its kernels (devices.py of its folder)
 
 Nobody asks which backend a target has by its name: what differs between them is a field here. CONTRIBUTING.md says how to add
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from .emission import Emission, MemoryScope
+from .in_c import InC
 
 # What not all processors can do: `Backend.capabilities` says which features give it.
 FUSED = "multiply and add in one rounding"
@@ -134,6 +136,7 @@ class Backend:
     capabilities: which features give it what not all processors can do; what is not named here, all levels can.
     store_fence: the intrinsic after which streaming stores are seen by other threads, where they need one.
     emission: of kernels that are launched on blocks of threads; None for processors, which call theirs.
+    in_c: how a C library asks for its features; None where kernels become no libraries.
     """
 
     name: str
@@ -147,6 +150,7 @@ class Backend:
     rules: str = "processor"
     emission: Emission | None = None
     devices: Devices | None = None
+    in_c: InC | None = None
 
     def level(self, name: str) -> Level | None:
         """The level of this name, if there is one."""

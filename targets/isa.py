@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from . import in_c
 from .amdgpu.backend import AMDGPU
 from .backend import FUSED, HALF_ARITHMETIC, HALF_CONVERSIONS, ROUNDING, Backend, Cache, Level
 from .cuda.backend import CUDA
@@ -46,6 +47,7 @@ X86 = Backend(
         HALF_ARITHMETIC: frozenset({"avx512fp16"}),
     }),
     store_fence="llvm.x86.sse.sfence",
+    in_c=in_c.X86,
 )  # fmt: skip
 
 AARCH64 = Backend(
@@ -54,6 +56,7 @@ AARCH64 = Backend(
     (Level("neon", "generic", frozenset({"neon"}), 128, 32, 2, 2, 1, 16, _caches(64 * _K, _M, 32 * _M, 16)),),
     MappingProxyType({"bf16": "neon", "dotprod": "neon", "fullfp16": "neon", "i8mm": "neon"}),
     capabilities=MappingProxyType({HALF_ARITHMETIC: frozenset({"fullfp16"})}),
+    in_c=in_c.AARCH64,
 )
 
 _RVV = frozenset({"m", "a", "f", "d", "c", "v"})
@@ -70,6 +73,7 @@ RISCV64 = Backend(
     ),
     MappingProxyType({"zvfh": "v"}),
     capabilities=MappingProxyType({HALF_ARITHMETIC: frozenset({"zvfh"})}),
+    in_c=in_c.RISCV64,
 )
 
 

@@ -76,7 +76,7 @@ def export(
     """
     check_alike(variants)
     name = _name(name or variants[0].artifact.symbol)
-    tools = toolchain(variants[0].target)
+    tools = toolchain(variants[0].target, variants[0].in_c)
     weights = Weights()
     places = [_placed(one, weights) for one in variants]
     within = weights.bytes <= INSIDE if inside is None else inside

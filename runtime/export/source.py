@@ -7,7 +7,6 @@ from importlib.resources import files
 
 from ...codegen.artifact import BufferSpec
 from ...tensor.dtype import DTYPES
-from .features import HELPERS, condition
 from .variants import Variant, Weights
 
 VERSION = 1  # of the interface
@@ -115,7 +114,7 @@ def source_text(
         declared.append(f"void {private(name, f'run{n}')}({entry});")
         if one.prepares:
             declared.append(f"void {private(name, f'prepare{n}')}({entry});")
-        declared.append(f"static int runs_here{n}(void) {{ return {condition(one.target)}; }}")
+        declared.append(f"static int runs_here{n}(void) {{ return {one.runs_here}; }}")
     rows = [_row(name, n, one, *place) for n, (one, place) in enumerate(zip(variants, places, strict=True))]
     total = 0 if weights.empty else weights.bytes
     return "\n".join([
@@ -136,7 +135,7 @@ def source_text(
         f"#define TS_WEIGHTS_BYTES {total}ul",
         f"#define TS_INSIDE {int(inside)}",
         *([f"extern const unsigned char {private(name, 'weights')}[];"] if inside and total else []),
-        HELPERS[variants[0].target.kind],
+        variants[0].in_c.helpers,
         *declared,
         files(__package__).joinpath("runtime.c").read_text(encoding="utf-8"),
         f"static const struct variant variants[TS_VARIANTS] = {{\n{''.join(rows)}}};",

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from ...common.errors import EnvironmentFailure
 from ...targets.host import host_kind
+from ...targets.in_c import InC
 from ...targets.target import Target
 
-_PREFIXES = {"x86": "x86_64-linux-gnu-", "aarch64": "aarch64-linux-gnu-", "riscv64": "riscv64-linux-gnu-"}
-_PACKAGES = {"x86": "gcc-x86-64-linux-gnu", "aarch64": "gcc-aarch64-linux-gnu", "riscv64": "gcc-riscv64-linux-gnu"}
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function")
 
 
@@ -57,18 +56,18 @@ class Toolchain:
             raise EnvironmentFailure(f"{command[0]} failed", found=said)
 
 
-def toolchain(target: Target) -> Toolchain:
+def toolchain(target: Target, known: InC) -> Toolchain:
     """The tools for a target: $CC and the system's for this kind of machine, cross tools for others.
 
     Errors: EnvironmentFailure where one is missing.
     """
     here = target.kind == host_kind().name
-    prefix = "" if here else _PREFIXES[target.kind]
+    prefix = "" if here else known.tools
     wanted = [os.environ.get("CC", "cc") if here else f"{prefix}gcc", f"{prefix}objcopy", f"{prefix}ar"]
     missing = [name for name in wanted if shutil.which(name) is None]
     if missing:
         raise EnvironmentFailure(
             "a library is put together by a C compiler and its tools", expected=", ".join(wanted),
-            found=f"no {', '.join(missing)}", advice=f"apt install {'gcc binutils' if here else _PACKAGES[target.kind]}",
+            found=f"no {', '.join(missing)}", advice=f"apt install {'gcc binutils' if here else known.package}",
         )  # fmt: skip
     return Toolchain(*wanted)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...codegen.artifact import Artifact
 from ...common.errors import ArgumentError, TargetError
+from ...targets.in_c import InC
 from ...targets.target import Target, parse_target
 from ..devices.base import Array
 
@@ -27,6 +28,18 @@ class Variant:
     constants: dict[int, Array]
 
     @property
+    def in_c(self) -> InC:
+        """Returns how C sees this kind of processor."""
+        known = self.target.backend.in_c
+        assert known is not None
+        return known
+
+    @property
+    def runs_here(self) -> str:
+        """A C expression that is not 0 where the code may run."""
+        return " && ".join(self.in_c.asks[feature] for feature in self.target.features)
+
+    @property
     def processor(self) -> str:
         """The processor, as in "x86:avx512+avx512vnni"."""
         return "+".join([f"{self.target.kind}:{self.target.level}", *self.target.extensions])
@@ -41,7 +54,7 @@ def variant_of(artifact: Artifact, kept: Sequence[Array], is_absent: bool) -> Va
     """The variant that a kernel becomes, of what it keeps: all constants where its processor is absent, else what was prepared
     of them and those that calls read. Errors: TargetError for a GPU's."""
     target = parse_target(artifact.target)
-    if artifact.format != "object" or target.is_gpu:
+    if artifact.format != "object" or target.backend.in_c is None:
         raise TargetError("only kernels for processors become libraries", found=f"{artifact.name} for {target.text}")
     if is_absent:
         return Variant(artifact, target, None, dict(enumerate(kept)))

@@ -71,6 +71,14 @@ def test_a_description_is_frozen_and_whole(name: str) -> None:
     assert (backend.devices is None) == (backend.emission is None)
 
 
+@pytest.mark.parametrize("name", [name for name in BACKENDS if name not in GPUS])
+def test_a_library_can_ask_for_every_feature(name: str) -> None:
+    backend = BACKENDS[name]
+    assert backend.in_c is not None
+    known = {*backend.extensions}.union(*(level.features for level in backend.levels))
+    assert known <= {*backend.in_c.asks}
+
+
 @pytest.mark.parametrize("name", GPUS)
 def test_what_kernels_are_written_with_has_a_meaning(name: str) -> None:
     emission = BACKENDS[name].emission

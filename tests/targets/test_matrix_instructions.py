@@ -14,7 +14,7 @@ from tilesmith.tensor.dtype import DTYPES
 # Who may name an instruction of the matrix unit of x86: its row, its permission, what writes its code, and targets as people
 # write them.
 KNOWING = {
-    "targets/isa.py", "targets/host.py", "targets/matrix_instructions.py", "targets/matrix_unit.py",
+    "targets/isa.py", "targets/host.py", "targets/in_c.py", "targets/matrix_instructions.py", "targets/matrix_unit.py",
     "codegen/emit/matrix/amx.py", "codegen/emit/statements.py", "measure/calibrate/loops.py",
 }  # fmt: skip
 NAMES = re.compile(r"(?i:\bamx|\btdp|tileload|tilestore|tilezero)|\bSIDE\b|\bROW_BYTES\b|\bTILE_CYCLES\b|\b16 x 16\b")
