@@ -53,7 +53,7 @@ def cut_of(lowering: StageLowering, start: int, held: Sequence[Loop]) -> Cut | N
     taken = {loop.name for loop in held}
     chain = [d for d, x in enumerate(lowering.loops) if d >= start and x.name not in taken]
     inside = [prod(fixed(lowering.loops[d].extent) for d in chain[n + 1 :]) for n in range(len(chain))]
-    terms = prod(fixed(lowering.loops[d].extent) for d in chain)
+    terms = _terms(lowering, [lowering.loops[d] for d in chain])
     block = max(BLOCK, isqrt(terms))
     if terms <= LONGEST or not chain:
         return None
@@ -68,7 +68,18 @@ def cut_of(lowering: StageLowering, start: int, held: Sequence[Loop]) -> Cut | N
     own_piece = bool(follows) and lowering.loops[follows[0]].axis == loop.axis
     if 4 * inside[place] >= block and not own_piece:
         return Cut(depth, None)
-    return Cut(depth, max(1, block // inside[place]))
+    extent = fixed(loop.extent)
+    pieces = max(1, round(extent * inside[place] / block))  # of equal length: none is a remainder of some terms
+    return Cut(depth, -(-extent // pieces))
+
+
+def _terms(lowering: StageLowering, loops: Sequence[Loop]) -> int:
+    """Counts the terms of one sum, without those that loops over an axis run beyond its end."""
+    trips = {loop.axis: 1 for loop in loops}
+    for loop in loops:
+        trips[loop.axis] *= fixed(loop.extent)
+    extents = {axis.name: axis.extent for axis in lowering.definition.all_axes}
+    return prod(min(trips[name], extents[name]) for name in trips)
 
 
 def summed_apart(

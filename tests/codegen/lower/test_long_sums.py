@@ -8,6 +8,7 @@ import pytest
 from helpers.pipeline.candidates import complaint, random_config, run
 from tilesmith.codegen.lower import blocked_sums as lower_apart
 from tilesmith.codegen.pipeline import build
+from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import UNSCHEDULED
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -93,3 +94,23 @@ def test_short_sums_and_other_reductions_stay_in_one_piece() -> None:
     assert "sums" not in loops(ops.row_sum(2, lower_apart.LONGEST))
     assert "sums" not in loops(parse("input x: f32[2, 4000]\ny[i: 2] = max[j: 4000](x[i, j])\nreturn y\n"))
     assert "sums" not in loops(parse("input x: i32[2, 4000]\ny[i: 2] = sum[j: 4000](x[i, j])\nreturn y\n"))
+
+
+def by_threes(s: Schedule) -> None:
+    c = s.stage("t0")
+    (i, j), (k,) = c.axes, c.reduction
+    outer, inner = s.split(k, 3)
+    s.reorder(i, outer, inner, j)
+    s.vectorize(j)
+
+
+def test_trips_beyond_the_end_of_an_axis_are_no_terms_and_blocks_are_equal() -> None:
+    """1,024 is no multiple of three: a loop over threes runs 1,026 times."""
+
+    def loops(depth: int) -> str:
+        task = Task.of(ops.matmul(8, 16, depth), HOST, 1)
+        (sketch,) = trace(by_threes, task.program)
+        return build(task.program, sketch, {}, HOST, 1, texts=True).texts["loops"]
+
+    assert "sums" not in loops(lower_apart.LONGEST)
+    assert "min(258, " in loops(lower_apart.LONGEST + 3)
