@@ -58,7 +58,7 @@ class TaskLane:
             first = dict.fromkeys([*self.session.seeds(opening.seeds), *self.seeds])  # what was good elsewhere
             self._first = [candidate for candidate in first if candidate not in tried]
             self._last = [one for one in self.session.last(opening) if one not in tried]
-            self._failing = opening.failing
+            self._failing, self._loading = opening.failing, opening.loading
         for _, measurement in earlier:
             self._extend(measurement.seconds)
         self._before = len(self.curve)
@@ -99,8 +99,8 @@ class TaskLane:
             self.strategy.tell(results)
 
     def prepare(self) -> None:
-        """Once, when its first candidates are out: what the strategy had put off until then."""
-        if self.asked and not self._prepared:
+        """Once, when the search has come so far that it will be needed: what the strategy had put off until then."""
+        if len(self.curve) >= self._loading and not self._prepared:
             self._prepared = True
             if isinstance(self.strategy, Prepared):
                 with self.thinking:

@@ -1,9 +1,14 @@
-"""Several builder children that build ahead, as one: jobs go in, artifacts come out."""
+"""Several builder children that build ahead, as one: jobs go in, artifacts come out.
+
+The first child starts at once, each further one when those that are there have all that they hold ahead: a few candidates cost
+the start of one.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from ..result import Failure, Job, Measurement
 from .builder import Built
@@ -21,13 +26,15 @@ class Builders:
 
     Args:
         start: makes a builder child.
-        count: how many there are.
+        count: how many there are at most.
         start_limit: seconds within which a child must be ready.
         limits: seconds for each stage of a build.
     """
 
     def __init__(self, start: Callable[[], Child], count: int, start_limit: float, limits: Mapping[str, float]) -> None:
-        self.stations = [Station(start, start_limit, LIFETIME, lambda _: False) for _ in range(count)]
+        self._start, self._count = partial(Station, start, start_limit, LIFETIME, lambda _: False), count
+        self.stations = [self._start()]
+        self._running = count  # that may run now
         self._limits = limits
         self._waiting: deque[Job] = deque()
         self._shot: set[int] = set()  # jobs whose child somebody killed: they have a second chance
@@ -59,7 +66,10 @@ class Builders:
         while self._waiting and room > 0:
             station = min((s for s in self.stations if not s.paused), key=lambda s: s.load, default=None)
             if station is None or station.load >= DEPTH:
-                return
+                if len(self.stations) >= min(self._count, self._running):
+                    return
+                station = self._start()
+                self.stations.append(station)
             job = self._waiting.popleft()
             station.give(WorkItem(job, job, self._limits))
             room -= 1
@@ -85,11 +95,13 @@ class Builders:
 
     def pause(self, keep: int) -> None:
         """Stops all but `keep` children."""
+        self._running = keep
         for station in self.stations[keep:]:
             station.pause()
 
     def resume(self) -> None:
         """Lets all children go on."""
+        self._running = self._count
         for station in self.stations:
             station.resume()
 

@@ -339,6 +339,16 @@ def test_no_threads_no_builders() -> None:
             LocalRunner("fake", **options)
 
 
+def test_builders_are_started_as_they_are_needed() -> None:
+    with fake_runner(builders=3) as runner:
+        for number in (1, 2):  # which the first child holds
+            runner.submit(fake_job(number))
+        assert len(gather(runner, 2)) == 2 and len(runner.children) == 2  # of which one times
+        for number in range(3, 10):
+            runner.submit(fake_job(number))
+        assert len(gather(runner, 7)) == 7 and len(runner.children) == 4
+
+
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -373,8 +383,8 @@ def main():
     runner.submit(fake_job(1)), runner.submit(fake_job(2))
     done = list(runner.collect())
     while len(done) < 2: done += runner.collect()
-    runner.submit(fake_job(3, build="hang"))
     runner.submit(fake_job(4, time="hang", threads=64))  # builders are stopped meanwhile
+    runner.submit(fake_job(3, build="hang"))
     try:
         runner.collect(timeout=0.5)
         print(*runner.children, flush=True)
@@ -401,7 +411,7 @@ def start_parent(kind: str) -> tuple[subprocess.Popen[str], list[int]]:
 @pytest.mark.parametrize("kind", ["main", "thread"])
 def test_children_die_with_a_parent_that_is_killed(kind: str) -> None:
     parent, pids = start_parent(kind)
-    assert len(pids) == 3 and all(map(alive, pids))
+    assert len(pids) == 2 and all(map(alive, pids))
     parent.kill()
     parent.communicate()
     assert wait_for_end(pids) == []

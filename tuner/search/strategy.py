@@ -59,7 +59,7 @@ class Judged(Protocol):
 
 @runtime_checkable
 class Prepared(Protocol):
-    """A strategy with something to do that takes long and can wait until the first candidates are out."""
+    """A strategy with something to do that takes long and can wait until some candidates have come home."""
 
     def prepare(self) -> None:
         """Does it."""
