@@ -323,3 +323,16 @@ def substatements(statement: Statement) -> tuple[Statement, ...]:
         case MatrixClear() | MatrixMove() | MatrixMultiply():
             return ()
     raise TypeError(f"unknown statement {type(statement).__name__}")
+
+
+def with_substatements(statement: Statement, changed: Callable[[Statement], Statement]) -> Statement:
+    """The statement, its direct substatements changed."""
+    match statement:
+        case Block(body=body):
+            return Block(tuple(map(changed, body)))
+        case For(body=inner) | Let(body=inner) | Allocate(body=inner):
+            return replace(statement, body=changed(inner))
+        case If(then=then, otherwise=otherwise):
+            other = None if otherwise is None else changed(otherwise)
+            return replace(statement, then=changed(then), otherwise=other)
+    return statement
