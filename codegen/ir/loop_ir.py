@@ -56,7 +56,6 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ...schedules.loops import LoopKind, Scope
-from ...targets.matrix_instructions import BF16_TILES
 from ...tensor.dtype import DType
 from ...tensor.expr import Expr, Read, Var
 
@@ -262,7 +261,7 @@ class MatrixMultiply(Statement):
     columns: tuple[tuple[Read, ...], ...]
     pitches: tuple[int, int]
     pairs: tuple[tuple[int, int], ...]
-    instruction: str = BF16_TILES.name
+    instruction: str
 
 
 @dataclass(frozen=True, slots=True)
