@@ -74,6 +74,20 @@ def with_stages(program: Program, replaced: dict[str, tuple[Stage, ...]]) -> Pro
     return program.replacing(tuple(new for s in program.stages for new in replaced.get(s.name, (s,))))
 
 
+def needed_stages(program: Program) -> Program:
+    """The program without stages on which no output depends."""
+    wanted: set[str] = set()
+    pending = list(program.outputs)
+    while pending:
+        stage = program.producers.get(pending.pop())
+        if stage is not None and stage.name not in wanted:
+            wanted.add(stage.name)
+            pending.extend(read.tensor for read in stage.reads())
+    if len(wanted) == len(program.stages):
+        return program
+    return program.replacing(tuple(stage for stage in program.stages if stage.name in wanted))
+
+
 def identity_of(combiner: str | None, like: Expr) -> Const:
     """Returns what a reduction ignores: 0, 1, and for max and min the least and the greatest value; 0 where nothing is
     reduced."""

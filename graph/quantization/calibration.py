@@ -10,8 +10,8 @@ import numpy as np
 from ...common.errors import ArgumentError
 from ...tensor.oracle.evaluate import from_memory
 from ...tensor.program import Program
+from ...tensor.stage_edits import needed_stages
 from ..model import Model
-from ..rewrites.needed import needed_stages
 from .numbers import checked
 from .products import WeightedSum
 from .schemes import Range

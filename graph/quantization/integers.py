@@ -24,9 +24,8 @@ from ...tensor.dtype import f32, i8, i32, u8
 from ...tensor.expr import Cast, Const, Expr, Op, Read, call, substitute, variables
 from ...tensor.indices.affine import simplify
 from ...tensor.program import Input, Program, Stage, Tensor
-from ...tensor.stage_edits import factors, free_name
+from ...tensor.stage_edits import factors, free_name, needed_stages
 from ..model import Model
-from ..rewrites.needed import needed_stages
 from .schemes import LONGEST
 
 Array = np.ndarray[Any, Any]

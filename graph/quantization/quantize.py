@@ -10,8 +10,8 @@ import numpy as np
 
 from ...common.errors import ArgumentError
 from ...tensor.program import Input, Program, Stage
+from ...tensor.stage_edits import needed_stages
 from ..model import Model
-from ..rewrites.needed import needed_stages
 from .calibration import observed, samples_of
 from .products import WeightedSum, weighted_sums
 from .report import QuantizationReport, report_of

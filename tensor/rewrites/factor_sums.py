@@ -17,7 +17,17 @@ from ..dtype import f32
 from ..expr import Cast, Const, Expr, Op, Read, rewrite, substitute, variables, walk
 from ..indices.affine import simplify
 from ..program import Axis, Program, Stage, Tensor
-from ..stage_edits import factors, find_stage, free_axis_name, free_name, product, refuse, simplified, with_stages
+from ..stage_edits import (
+    factors,
+    find_stage,
+    free_axis_name,
+    free_name,
+    needed_stages,
+    product,
+    refuse,
+    simplified,
+    with_stages,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,7 @@ def factor_sums(program: Program, stage: str, group: int) -> Program:
     total = replace(
         found.stage, bodies=(product([read, *found.outer]),), reduction=ahead, combiner=None if whole else "sum"
     )
-    return _needed(with_stages(program, {stage: (simplified(sums), simplified(total))}))
+    return needed_stages(with_stages(program, {stage: (simplified(sums), simplified(total))}))
 
 
 def group_of_sum(program: Program, stage: Stage) -> int | None:
@@ -137,13 +147,3 @@ def _of_constants(program: Program) -> dict[str, Stage]:
             found[stage.name] = stage
             known.add(stage.name)
     return found
-
-
-def _needed(program: Program) -> Program:
-    """The program without the stages that no output needs any more."""
-    needed, kept = set(program.outputs), []
-    for stage in reversed(program.stages):
-        if needed & {tensor.name for tensor in stage.tensors}:
-            kept.append(stage)
-            needed |= {read.tensor for read in stage.reads()}
-    return program.replacing(tuple(reversed(kept)))

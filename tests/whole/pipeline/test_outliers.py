@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +17,7 @@ from tilesmith.tensor import ops
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.rewrites.winograd import UNEVEN, winograd
+from tilesmith.tensor.stage_edits import needed_stages
 
 HOST = parse_target("host")
 SIDE = 9  # two tiles of 4 and a piece: an outlier at each position stands at each place of some tile
@@ -140,10 +142,6 @@ def test_a_dark_window_in_a_bright_tile_asks() -> None:
 
 def _until(made: Program, name: str) -> Program:
     """What makes one tensor, alone."""
-    needed, stages = {name}, []
-    for stage in reversed(made.stages):
-        if stage.name in needed:
-            stages.append(stage)
-            needed |= {read.tensor for read in stage.reads()}
-    inputs = tuple(item for item in made.inputs if item.tensor.name in needed)
-    return Program(inputs, tuple(reversed(stages)), (name,))
+    alone = needed_stages(replace(made, outputs=(name,)))
+    read = {read.tensor for stage in alone.stages for read in stage.reads()}
+    return replace(alone, inputs=tuple(item for item in alone.inputs if item.tensor.name in read))
