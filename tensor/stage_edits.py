@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from ..common.errors import ProgramError
@@ -53,10 +53,10 @@ def map_reads(expr: Expr, change: Callable[[Read], Expr]) -> Expr:
     return rewrite(expr, lambda node: change(node) if isinstance(node, Read) else None)
 
 
-def free_name(program: Program, base: str) -> str:
-    """`base`, or with the least number that makes it new among the tensors."""
+def free_name(program: Program, base: str, taken: Collection[str] = ()) -> str:
+    """`base`, or with the least number that makes it new among the tensors and the names that are `taken`."""
     number, name = 0, base
-    while name in program.tensors:
+    while name in program.tensors or name in taken:
         number += 1
         name = f"{base}{number}"
     return name

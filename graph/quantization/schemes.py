@@ -19,6 +19,7 @@ from ...tensor.dtype import DType, bf16, f16, f32, i8, i32, u8
 from ...tensor.expr import Const, Expr, Read, binary, call
 from ...tensor.oracle.evaluate import from_memory
 from ...tensor.program import Axis, Program, Stage, Tensor
+from ...tensor.stage_edits import free_name
 from .numbers import BYTE, bf16_bits, checked, half_bytes_as_floats, in_bytes, in_half_bytes, scale_of
 from .products import WeightedSum
 
@@ -254,10 +255,7 @@ class Quantizer:
         return tensor
 
     def _fresh(self, base: str) -> str:
-        number, name = 0, base
-        while name in self.program.tensors or name in self._taken:
-            number += 1
-            name = f"{base}{number}"
+        name = free_name(self.program, base, self._taken)
         self._taken.add(name)
         return name
 
