@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,11 +11,11 @@ from ...tensor.oracle.evaluate import from_memory
 from ...tensor.program import Program
 from ...tensor.stage_edits import needed_stages
 from ..model import Model
-from .numbers import checked
+from .numbers import Array, checked
 from .products import WeightedSum
 from .schemes import Range
 
-Array = np.ndarray[Any, Any]
+Observe = Callable[[Model, Sequence[Array]], Sequence[Array]]  # a model and inputs -> its outputs
 
 
 def samples_of(program: Program, calibration: object) -> tuple[tuple[Array, ...], ...]:
@@ -47,12 +46,7 @@ def samples_of(program: Program, calibration: object) -> tuple[tuple[Array, ...]
     return tuple(found)
 
 
-def values_at(
-    model: Model,
-    names: Sequence[str],
-    inputs: Sequence[Array],
-    observe: Callable[[Model, Sequence[Array]], Sequence[Array]],
-) -> dict[str, Array]:
+def values_at(model: Model, names: Sequence[str], inputs: Sequence[Array], observe: Observe) -> dict[str, Array]:
     """Finds what tensors of a model hold for some inputs: those that stages make are computed."""
     program = model.program
     given = {t.name: from_memory(a, t.dtype) for t, a in zip(program.dynamic_inputs, inputs, strict=True)}
@@ -66,9 +60,12 @@ def values_at(
 
 
 def observed(
-    model: Model, sums: Sequence[WeightedSum], samples: Sequence[Sequence[Array]],
-    observe: Callable[[Model, Sequence[Array]], Sequence[Array]], percentile: float | None,
-) -> dict[str, Range]:  # fmt: skip
+    model: Model,
+    sums: Sequence[WeightedSum],
+    samples: Sequence[Sequence[Array]],
+    observe: Observe,
+    percentile: float | None,
+) -> dict[str, Range]:
     """The range of each tensor of data, over all samples: from the least to the greatest, or what a percentile of a sample's
     absolute values reaches."""
     names = list(dict.fromkeys(one.data.tensor for one in sums if one.data.dtype.is_float))

@@ -16,19 +16,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
-
-import numpy as np
 
 from ...tensor.dtype import f32, i8, i32, u8
 from ...tensor.expr import Cast, Const, Expr, Op, Read, call, substitute, variables
 from ...tensor.indices.affine import simplify
 from ...tensor.program import Program, Stage, Tensor
-from ...tensor.stage_edits import factors, free_name, needed_stages
+from ...tensor.stage_edits import factors, free_name
 from ..model import Model
+from .needed import needed_model
+from .numbers import Array
 from .schemes import LONGEST
 
-Array = np.ndarray[Any, Any]
 BYTES = (u8, i8)
 
 
@@ -53,11 +51,7 @@ def integer_sums(model: Model) -> Model:
             stages += _in_integers(program, stage, *found, {one.name for one in stages})
     if len(stages) == len(program.stages):
         return model
-    whole = needed_stages(replace(program, stages=tuple(stages)))
-    read = {read.tensor for stage in whole.stages for read in stage.reads()} | set(whole.outputs)
-    inputs = tuple(item for item in whole.inputs if not item.constant or item.tensor.name in read)
-    kept = {name: value for name, value in model.constants.items() if name in read}
-    return Model(Program(inputs, whole.stages, whole.outputs, whole.tables), kept, model.name)
+    return needed_model(replace(program, stages=tuple(stages)), model.constants, model.name)
 
 
 def _operands(model: Model, stage: Stage) -> tuple[_Dequantized, _Dequantized] | None:

@@ -20,10 +20,19 @@ from ...tensor.expr import Const, Expr, Read, binary, call
 from ...tensor.oracle.evaluate import from_memory
 from ...tensor.program import Axis, Program, Stage, Tensor
 from ...tensor.stage_edits import free_name
-from .numbers import BYTE, bf16_bits, checked, half_bytes_as_floats, in_bytes, in_half_bytes, scale_of
+from .numbers import (
+    BYTE,
+    Array,
+    bf16_bits,
+    checked,
+    half_bytes_as_floats,
+    in_bytes,
+    in_half_bytes,
+    relative_error,
+    scale_of,
+)
 from .products import WeightedSum
 
-Array = np.ndarray[Any, Any]
 LONGEST = 1 << 16  # products of bytes of one sum: i32 holds all of them
 LEAST_GROUP = 16
 UNSIGNED = 255  # the largest of 8 bits without a sign
@@ -207,7 +216,10 @@ class Quantizer:
             rounded, scales = in_bytes(values, one.summed)
             wide = np.expand_dims(scales.astype(np.float64), one.summed)
             made = self._declared(f"{name}_bytes", rounded, i8)
-            self._weights[key] = (made, self._declared(f"{name}_scales", scales, f32)), _error(values, rounded * wide)
+            self._weights[key] = (
+                (made, self._declared(f"{name}_scales", scales, f32)),
+                relative_error(values, rounded * wide),
+            )
         (weights, scales_), error = self._weights[key]
         if factor == 1.0:
             return (weights, scales_), error
@@ -224,7 +236,7 @@ class Quantizer:
         if key not in self._weights:
             values = self._floats(name)
             packed, scales = in_half_bytes(values, place, group)
-            error = _error(values, half_bytes_as_floats(packed, scales, place, group))
+            error = relative_error(values, half_bytes_as_floats(packed, scales, place, group))
             made = self._declared(f"{name}_half_bytes", packed, u8), self._declared(f"{name}_scales", scales, f16)
             self._weights[key] = made, error
         return self._weights[key]
@@ -238,7 +250,7 @@ class Quantizer:
             values = self._floats(name)
             bits = bf16_bits(values)
             made = (self._declared(f"{name}_bf16", bits, bf16),)
-            self._weights[key] = made, _error(values, from_memory(bits, bf16))
+            self._weights[key] = made, relative_error(values, from_memory(bits, bf16))
         return self._weights[key]
 
     def _group(self, one: WeightedSum) -> int | None:
@@ -266,9 +278,3 @@ def _points(one: WeightedSum) -> tuple[Expr, ...]:
 
 def _pointwise(one: WeightedSum, body: Expr) -> Stage:
     return replace(one.stage, bodies=(body,), reduction=(), combiner=None)
-
-
-def _error(before: Array, after: Array) -> float:
-    """The root mean square of what differs, of that of the values."""
-    size = float(np.sqrt(np.mean(before**2)))
-    return float(np.sqrt(np.mean((before - after) ** 2))) / size if size else 0.0
