@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from ...codegen.artifact import BufferSpec
 from ...common.errors import ArgumentError
+from ...runtime.arguments import accept, argument
 from ...tensor.oracle.evaluate import from_memory
 from ...tensor.program import Program
 from ...tensor.stage_edits import needed_stages
@@ -26,6 +28,7 @@ def samples_of(program: Program, calibration: object) -> tuple[tuple[Array, ...]
             "calibration is no list of inputs", expected="[inputs, ...], one entry for each call",
             found=type(calibration).__name__,
         )  # fmt: skip
+    specs = [BufferSpec(tensor.name, tensor.dtype.name, tensor.shape) for tensor in wanted]
     found = []
     for number, one in enumerate(calibration):
         given = [one[t.name] for t in wanted if t.name in one] if isinstance(one, Mapping) else one
@@ -35,14 +38,8 @@ def samples_of(program: Program, calibration: object) -> tuple[tuple[Array, ...]
                 f"calibration[{number}] has another number of inputs than the model",
                 expected=", ".join(t.name for t in wanted), found=f"{len(arrays)} arrays",
             )  # fmt: skip
-        for tensor, value in zip(wanted, arrays, strict=True):
-            array = np.asarray(value)
-            if array.shape != tensor.shape or array.dtype != tensor.dtype.numpy:
-                raise ArgumentError(
-                    f"calibration[{number}] does not fit the input {tensor.name}",
-                    expected=f"{tensor.dtype.numpy}{list(tensor.shape)}", found=f"{array.dtype}{list(array.shape)}",
-                )  # fmt: skip
-        found.append(tuple(map(np.asarray, arrays)))
+        expected = (argument(f"calibration[{number}]", spec) for spec in specs)
+        found.append(tuple(accept(value, operand) for value, operand in zip(arrays, expected, strict=True)))
     return tuple(found)
 
 
