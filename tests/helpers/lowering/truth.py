@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from helpers.lowering.interpreter import Interpreter
 from tilesmith.codegen.ir.loop_ir import Buffer, LoopProgram, Scope
+from tilesmith.codegen.ir.verify import verify
+from tilesmith.codegen.passes.run import Pass
 from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules import regions
 from tilesmith.schedules.loops import LoopTree
@@ -88,6 +90,16 @@ def exact_inputs(program: Program, seed: int) -> list[np.ndarray]:
         high = 2 if tensor.dtype.name == "bool" else 4
         made.append(generator.integers(low, high, tensor.shape).astype(tensor.dtype.numpy))
     return made
+
+
+def changes_no_result(one: Pass, program: Program, loops: LoopProgram, seed: int) -> bool:
+    """Asserts that results of a pass stay, bit for bit, and loop IR keeps its promises; whether it changed something."""
+    inputs, changed = exact_inputs(program, seed), one(loops)
+    verify(changed)
+    results = [run_lowered(program, each, inputs)[1] for each in (loops, changed)]
+    for before, after in zip(*results, strict=True):
+        assert before.tobytes() == after.tobytes()
+    return changed != loops
 
 
 def assert_correct(program: Program, tree: LoopTree, target: Target, inputs: list[np.ndarray]) -> Interpreter:

@@ -54,6 +54,12 @@ def seen(layout: str, row: int, column: int) -> np.ndarray:
     return np.expand_dims(near if layout == "nhwc" else near.transpose(2, 0, 1), 0)
 
 
+def most_in_windows(image: np.ndarray, channels: int = 1) -> np.ndarray:
+    """The largest pixel in the window of each result, all channels of it added up."""
+    sizes = np.pad(np.abs(image[0]).sum(channels - 1), 1)
+    return np.lib.stride_tricks.sliding_window_view(sizes, (3, 3)).max((-1, -2))
+
+
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 def test_results_that_do_not_see_it_are_as_without_it(layout: str, tile: int) -> None:
@@ -88,9 +94,7 @@ def test_the_error_has_a_bound_that_the_window_gives(tile: int) -> None:
         spoiled[:, :, row, column] *= 0.9 * UNEVEN
         (truth,) = evaluate(task.program, [spoiled, weights])
         (found,) = run(fast, task, [spoiled, weights], at_end=True)
-        sizes = np.pad(np.abs(spoiled[0]).sum(0), 1)
-        windows = np.lib.stride_tricks.sliding_window_view(sizes, (3, 3)).max((-1, -2))
-        assert np.all(np.abs(found - truth) <= 4 * UNEVEN * EPS * windows * np.abs(weights).max())
+        assert np.all(np.abs(found - truth) <= 4 * UNEVEN * EPS * most_in_windows(spoiled) * np.abs(weights).max())
 
 
 @pytest.mark.parametrize("tile", [2, 4])
@@ -102,8 +106,7 @@ def test_an_outlier_in_a_filter_stays_in_its_filter_and_in_the_bound(layout: str
     image, weights = data(layout)
     image *= np.random.default_rng(9).integers(0, 2, image.shape, dtype=np.int8)  # zeros beside anything
     channels = 1 if layout == "nchw" else 3
-    sizes = np.pad(np.abs(image[0]).sum(channels - 1), 1)
-    windows = np.lib.stride_tricks.sliding_window_view(sizes, (3, 3)).max((-1, -2))
+    windows = most_in_windows(image, channels)
     (without,) = run(fast, task, [image, weights], at_end=True)
     for number, outlier in enumerate(OUTLIERS):
         row, column = divmod(2 * number % 9, 3)
