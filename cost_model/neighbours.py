@@ -29,9 +29,10 @@ def distances(stage: Stage, axis: str) -> dict[Expr, int]:
 
     def visit(node: Expr) -> Moved:
         if node not in known:
-            what, place = (
-                _read(node, axis) if isinstance(node, Read) else _other(node, axis, list(map(visit, children(node))))
-            )
+            if isinstance(node, Read):
+                what, place = _read(node, axis)
+            else:
+                what, place = _other(node, axis, [visit(child) for child in children(node)])
             known[node] = numbers.setdefault(what, len(numbers)), place
             if place is not None:
                 alike[known[node][0]].append((place, node))

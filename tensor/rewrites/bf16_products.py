@@ -31,7 +31,7 @@ from ..dtype import DType, f32
 from ..expr import Const, Expr, Read, Var, call
 from ..program import Program, Stage, Tensor
 from ..stage_edits import factors, find_stage, free_name, with_stages
-from .tile_products import WORDS, Element, TileProducts, shape_of, whole
+from .tile_products import WORDS, ElementAt, TileProducts, shape_of, whole
 
 PARTS = 3
 PAIRS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))  # neighbours share a part: one alone is taken twice
@@ -98,7 +98,7 @@ class _Products(TileProducts):
                     return left, right
         raise self._refused("a sum of products of two reads of f32")
 
-    def _word(self, element: Element, block: Expr, word: Expr) -> Expr:
+    def _word(self, element: ElementAt, block: Expr, word: Expr) -> Expr:
         first = block * self.step + word
 
         def part(deep: Expr) -> Expr:

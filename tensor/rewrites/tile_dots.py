@@ -21,7 +21,7 @@ from ..dtype import DType, bf16, f32, i32
 from ..expr import Cast, Const, Expr, Read, call
 from ..program import Program
 from ..stage_edits import factors, find_stage, with_stages
-from .tile_products import WORDS, Element, TileProducts, whole
+from .tile_products import WORDS, ElementAt, TileProducts, whole
 
 
 def tile_dots(program: Program, stage: str, rows: str, columns: str, depth: str) -> Program:
@@ -78,7 +78,7 @@ class _Dots(TileProducts):
                         return left, right
         raise self._refused("sum(i32(x) * i32(y)) of bytes, or sum(f32(x) * f32(y)) of bf16")
 
-    def _word(self, element: Element, block: Expr, word: Expr) -> Expr:
+    def _word(self, element: ElementAt, block: Expr, word: Expr) -> Expr:
         first = block * self.step + word * self._dot.group
 
         def value(place: int) -> Expr:

@@ -26,9 +26,8 @@ from ..stage_edits import find_axis, free_axis_name, free_name, refuse
 
 WORDS = BF16_TILES.words  # words of a row of a matrix register
 TILE = BF16_TILES.m  # rows of a matrix register, and columns: these rewrites are of units whose tiles are square
-Element = Callable[
-    [Expr], tuple[Read, list[Expr]]
-]  # an index along the depth -> what is read there, under which conditions
+# An index along the depth -> what is read there, under which conditions.
+ElementAt = Callable[[Expr], tuple[Read, list[Expr]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ class TileProducts(ABC):
         """Returns what is multiplied. Errors: ProgramError where the stage is no such product."""
 
     @abstractmethod
-    def _word(self, element: Element, block: Expr, word: Expr) -> Expr:
+    def _word(self, element: ElementAt, block: Expr, word: Expr) -> Expr:
         """Returns what a word of a block holds."""
 
     @abstractmethod
