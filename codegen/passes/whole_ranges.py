@@ -18,7 +18,7 @@ from ...tensor.dtype import boolean, i64
 from ...tensor.expr import Expr, Op, Var, rewrite, walk
 from ...tensor.indices.affine import Affine, interval_of_form, to_expr
 from ...tensor.indices.bounds import bound_of, conjuncts
-from ..ir.index import floor_div, known, minus, number, plus, smaller, times
+from ..ir.index import Bounds, floor_div, known, minus, number, plus, smaller, times
 from ..ir.loop_ir import (
     Block,
     For,
@@ -31,8 +31,6 @@ from ..ir.loop_ir import (
     statements,
     with_substatements,
 )
-
-Spans = dict[str, tuple[int, int]]
 
 
 def whole_ranges(program: LoopProgram) -> LoopProgram:
@@ -104,7 +102,7 @@ def _conditions(inside: list[Statement]) -> dict[Expr, None]:
     return found
 
 
-def _trips(condition: Expr, var: str, spans: Spans, made: set[str]) -> Expr | None:
+def _trips(condition: Expr, var: str, spans: Bounds, made: set[str]) -> Expr | None:
     """Says for how many trips, from the first on, a condition holds whatever the loops inside have come to; None: not known."""
     form = bound_of(condition)
     if form is None or form.coefficient(Var(var)) <= 0 or form.coefficients.keys() & made:

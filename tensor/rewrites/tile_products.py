@@ -31,7 +31,7 @@ ElementAt = Callable[[Expr], tuple[Read, list[Expr]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class TileOperand:
     """A read: the dimension of the depth, and that of the rows or the columns."""
 
     read: Read
@@ -67,8 +67,8 @@ class TileProducts(ABC):
             left, right = right, left
         if {rows, columns} & variables(left) != {rows} or {rows, columns} & variables(right) != {columns}:
             raise self._refused(f"{rows} in the indices of one read alone, {columns} in those of the other alone")
-        self._x = Operand(left, self._plain(left, self._depth), self._row_dimension(left))
-        self._y = Operand(right, self._plain(right, self._depth), self._plain(right, self._columns))
+        self._x = TileOperand(left, self._plain(left, self._depth), self._row_dimension(left))
+        self._y = TileOperand(right, self._plain(right, self._depth), self._plain(right, self._columns))
         self._blocks = -(-self._depth.extent // self.step)
         self._padded = {a.name: replace(a, extent=-(-a.extent // TILE) * TILE) for a in (self._rows, self._columns)}
 
@@ -149,13 +149,13 @@ class TileProducts(ABC):
     def _shape(self, read: Read) -> tuple[int, ...]:
         return self._program.tensors[read.tensor].shape
 
-    def _dimensions(self, operand: Operand) -> tuple[tuple[Axis, ...], Axis, Axis, Axis]:
+    def _dimensions(self, operand: TileOperand) -> tuple[tuple[Axis, ...], Axis, Axis, Axis]:
         shape = self._shape(operand.read)
         others = tuple(Axis(f"d{d}", shape[d]) for d in operand.others)
         return others, Axis("kblock", self._blocks), Axis("part", self.parts), Axis("k16", WORDS)
 
     def _words(
-        self, kind: str, operand: Operand, axes: tuple[Axis, ...], others: tuple[Axis, ...], wide: Expr, count: int
+        self, kind: str, operand: TileOperand, axes: tuple[Axis, ...], others: tuple[Axis, ...], wide: Expr, count: int
     ) -> Stage:
         """The stage of words of an operand; elements at `wide` from `count` on do not count, nor those below the depth."""
         known = Known({axis.name: (0, axis.extent - 1) for axis in axes})
