@@ -16,7 +16,7 @@ from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules import regions
 from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.sketch import Sketch, valid
-from tilesmith.schedules.space import ConfigSpace, Value, config
+from tilesmith.schedules.space import ConfigSpace, ConfigValue, config
 from tilesmith.schedules.useful import useful
 from tilesmith.targets.target import Target
 from tilesmith.tensor.oracle.reference import evaluate
@@ -152,7 +152,9 @@ def _is_rounded_up(buffer: Buffer) -> bool:
     return buffer.scope is Scope.WORKSPACE
 
 
-def _check_row(program: Program, sketch: Sketch, target: Target, chosen: Mapping[str, Value], facts: Facts) -> None:
+def _check_row(
+    program: Program, sketch: Sketch, target: Target, chosen: Mapping[str, ConfigValue], facts: Facts
+) -> None:
     tree = sketch.apply(program, target, chosen)
     run = assert_correct(program, tree, target, exact_inputs(program, 1))
     found = counted(tree, run)
