@@ -69,6 +69,16 @@ def free_axis_name(stage: Stage, base: str) -> str:
     return base
 
 
+def shape_of(axes: Iterable[Axis]) -> tuple[int, ...]:
+    """The extents of axes."""
+    return tuple(axis.extent for axis in axes)
+
+
+def result_of(stage: Stage) -> Read:
+    """What a stage of one tensor gives at its own point."""
+    return Read(stage.name, tuple(axis.var for axis in stage.axes), stage.tensors[0].dtype)
+
+
 def with_stages(program: Program, replaced: dict[str, tuple[Stage, ...]]) -> Program:
     """The program with stages (known by name) replaced by others, in their place."""
     return program.replacing(tuple(new for s in program.stages for new in replaced.get(s.name, (s,))))

@@ -21,7 +21,7 @@ from ...tensor.dtype import f32, i8, i32, u8
 from ...tensor.expr import Cast, Const, Expr, Op, Read, call, substitute, variables
 from ...tensor.indices.affine import simplify
 from ...tensor.program import Program, Stage, Tensor
-from ...tensor.stage_edits import factors, free_name
+from ...tensor.stage_edits import factors, free_name, result_of, shape_of
 from ..model import Model
 from .needed import needed_model
 from .numbers import Array
@@ -142,14 +142,14 @@ def _in_integers(
     sums = Tensor(free_name(program, f"{stage.name}_sums", taken), i32, shape)
     body = read.cast(i32) * weights.read.cast(i32)
     made = [replace(stage, tensors=(sums,), bodies=(body,))]
-    total: Expr = Read(sums.name, tuple(axis.var for axis in stage.axes), i32)
+    total: Expr = result_of(made[0])
     if data.zero is not None:
         names = frozenset().union(*map(variables, weights.read.indices))
         axes = tuple(axis for axis in stage.axes if axis.name in names)
-        whole = Tensor(free_name(program, f"{stage.name}_weights", taken), i32, tuple(axis.extent for axis in axes))
+        whole = Tensor(free_name(program, f"{stage.name}_weights", taken), i32, shape_of(axes))
         inside = tuple(axis for axis in stage.reduction if axis.name in names)
         made.append(Stage((whole,), axes, (weights.read.cast(i32),), inside, "sum", origin=stage.origin))
-        total = total - data.zero * Read(whole.name, tuple(axis.var for axis in axes), i32)
+        total = total - data.zero * result_of(made[1])
     if stage.tensors[0].dtype == f32:
         total = total.cast(f32)
         scales = [one for one in (data.scale, weights.scale) if one is not None]

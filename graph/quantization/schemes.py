@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ...tensor.dtype import DType, bf16, f16, f32, i8, i32, u8
-from ...tensor.expr import Const, Expr, Read, binary, call
+from ...tensor.expr import Const, Expr, Read, binary, call, const
 from ...tensor.oracle.evaluate import from_memory
 from ...tensor.program import Axis, Program, Stage, Tensor
-from ...tensor.stage_edits import free_name
+from ...tensor.stage_edits import free_name, shape_of
 from .numbers import (
     BYTE,
     Array,
@@ -158,8 +158,7 @@ class Quantizer:
         read = Read(data.name, one.data.indices, data.dtype)
         if one.guard is None:
             return read
-        zero = Const(0.0 if data.dtype.is_float else 0, data.dtype)
-        return call("select", one.guard, read, zero)
+        return call("select", one.guard, read, const(0, data.dtype))
 
     def _sum(self, one: WeightedSum, body: Expr, dtype: DType) -> Stage:
         name = self._fresh(f"{one.stage.name}_sums")
@@ -175,7 +174,7 @@ class Quantizer:
         kept = () if rows is None else tuple(axes[d] for d in rows)
         rest = tuple(axis for axis in axes if axis not in kept)
         element = Read(tensor.name, tuple(axis.var for axis in axes), tensor.dtype).cast(f32)
-        shape = tuple(axis.extent for axis in kept)
+        shape = shape_of(kept)
         largest = Tensor(self._fresh(f"{tensor.name}_largest"), f32, shape)
         scale = Tensor(self._fresh(f"{tensor.name}_scale"), f32, shape)
         own = tuple(axis.var for axis in kept)

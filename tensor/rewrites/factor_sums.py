@@ -25,6 +25,8 @@ from ..stage_edits import (
     needed_stages,
     product,
     refuse,
+    result_of,
+    shape_of,
     simplified,
     with_stages,
 )
@@ -54,15 +56,13 @@ def factor_sums(program: Program, stage: str, group: int) -> Program:
     name = free_name(program, f"{stage}_groups")
     whole = found.groups.extent == 1
     ahead = () if whole else (found.groups,)
-    tensor = Tensor(name, f32, tuple(axis.extent for axis in (*ahead, *found.stage.axes)))
+    tensor = Tensor(name, f32, shape_of((*ahead, *found.stage.axes)))
     sums = replace(
         found.stage, tensors=(tensor,), axes=(*ahead, *found.stage.axes), bodies=(product(found.inner),),
         reduction=(found.depth,),
     )  # fmt: skip
-    read = Read(name, tuple(axis.var for axis in sums.axes), f32)
-    total = replace(
-        found.stage, bodies=(product([read, *found.outer]),), reduction=ahead, combiner=None if whole else "sum"
-    )
+    body = product([result_of(sums), *found.outer])
+    total = replace(found.stage, bodies=(body,), reduction=ahead, combiner=None if whole else "sum")
     return needed_stages(with_stages(program, {stage: (simplified(sums), simplified(total))}))
 
 

@@ -22,7 +22,7 @@ from ..indices.affine import simplify
 from ..indices.forms import affine
 from ..indices.intervals import Known
 from ..program import Axis, Program, Stage, Tensor
-from ..stage_edits import find_axis, free_axis_name, free_name, refuse
+from ..stage_edits import find_axis, free_axis_name, free_name, refuse, shape_of
 
 WORDS = BF16_TILES.words  # words of a row of a matrix register
 TILE = BF16_TILES.m  # rows of a matrix register, and columns: these rewrites are of units whose tiles are square
@@ -200,16 +200,6 @@ class TileProducts(ABC):
         return Stage((Tensor(name, dtype, shape_of(axes)),), axes, (total,), reduction, "sum", None, stage.origin)
 
 
-def whole(stage: Stage) -> Read:
-    """The read of a stage's tensor by its own axes."""
-    return read_at(stage, *(axis.var for axis in stage.axes))
-
-
 def read_at(stage: Stage, *indices: Expr) -> Read:
     """The read of a stage's tensor at a place."""
     return Read(stage.name, indices, stage.tensors[0].dtype)
-
-
-def shape_of(axes: Sequence[Axis]) -> tuple[int, ...]:
-    """The extents of axes."""
-    return tuple(axis.extent for axis in axes)
