@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..schedules.sketch import Sketch
-from ..schedules.space import Value
+from ..schedules.space import ConfigValue
 from ..targets.target import Target
 from ..tensor.program import Program
 from .pipeline import assembled, kernel_name, loop_ir, loop_tree
@@ -32,7 +32,7 @@ class CompileTime:
 
 
 def compile_time(
-    program: Program, sketch: Sketch, config: Mapping[str, Value], target: Target, threads: int, times: int = 5
+    program: Program, sketch: Sketch, config: Mapping[str, ConfigValue], target: Target, threads: int, times: int = 5
 ) -> CompileTime:
     """Compiles a candidate `times` times after a first one, which pays for what is loaded once; means.
 

@@ -20,7 +20,7 @@ from ..schedules.loops import LoopTree
 from ..schedules.outline import outline
 from ..schedules.plan.stage import Plan
 from ..schedules.sketch import UNSCHEDULED, Sketch, broken_conditions, parse_sketch
-from ..schedules.space import Value
+from ..schedules.space import ConfigValue
 from ..schedules.task import normalised
 from ..targets.target import Target, parse_target
 from ..tensor.program import Program, Tensor
@@ -127,7 +127,7 @@ def steps_of(target: Target) -> Steps:
     return EMULATOR if target.is_emulator else PASSES[target.backend.passes]
 
 
-def loop_tree(program: Program, sketch: Sketch, config: Mapping[str, Value], target: Target) -> LoopTree:
+def loop_tree(program: Program, sketch: Sketch, config: Mapping[str, ConfigValue], target: Target) -> LoopTree:
     """The loop tree of a candidate, numbers filled in. ScheduleError lists the conditions that the config breaks."""
     tree = sketch.apply(normalised(program), target, config)
     broken = broken_conditions(tree)
@@ -141,7 +141,7 @@ def loop_tree(program: Program, sketch: Sketch, config: Mapping[str, Value], tar
 
 
 def loop_program(
-    program: Program, sketch: Sketch, config: Mapping[str, Value], target: Target, threads: int = 1
+    program: Program, sketch: Sketch, config: Mapping[str, ConfigValue], target: Target, threads: int = 1
 ) -> LoopProgram:
     """The loop IR of a candidate."""
     return loop_ir(loop_tree(program, sketch, config, target), target, threads, kernel_name(program))
@@ -164,7 +164,7 @@ def assembled(loops: LoopProgram, target: Target, threads: int, texts: bool = Fa
 def build(
     program: Program,
     sketch: Sketch,
-    config: Mapping[str, Value],
+    config: Mapping[str, ConfigValue],
     target: Target,
     threads: int,
     texts: bool = False,
@@ -193,7 +193,7 @@ def build(
 
 
 def build_candidate(
-    program: str, sketch: str, config: Mapping[str, Value], target: str, threads: int, texts: bool = False
+    program: str, sketch: str, config: Mapping[str, ConfigValue], target: str, threads: int, texts: bool = False
 ) -> Artifact:
     """Works as `build`, from texts: all that another process needs. An empty sketch is the unscheduled nest."""
     return build(

@@ -47,9 +47,9 @@ def from_bytes(content: bytes) -> Artifact:
         threads=_count(facts["threads"]),
         format=_text(facts["format"]),
         symbol=_text(facts["symbol"]),
-        inputs=_each(facts["inputs"], _spec),
-        constants=_each(facts["constants"], _spec),
-        outputs=_each(facts["outputs"], _spec),
+        inputs=specs_of(facts["inputs"]),
+        constants=specs_of(facts["constants"]),
+        outputs=specs_of(facts["outputs"]),
         prepared_bytes=_count(facts["prepared_bytes"]),
         preparing_bytes=_count(facts["preparing_bytes"]),
         held=_each(facts["held"], _count),
@@ -64,6 +64,11 @@ def from_bytes(content: bytes) -> Artifact:
         parts=tuple(contents[1:objects]),
         kernels=kernels,
     )
+
+
+def specs_of(facts: Any) -> tuple[BufferSpec, ...]:
+    """Buffers of which `astuple` has become JSON. Errors: ValueError or TypeError for anything else."""
+    return _each(facts, _spec)
 
 
 def _spec(facts: Any) -> BufferSpec:

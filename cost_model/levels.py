@@ -152,14 +152,13 @@ def _straight(stage: StageLoops, full: tuple[bool, ...], holding: frozenset[str]
     """Returns the level at which straight code begins. `holding`: loops inside of which other stages run: no single trip makes
     these straight code, else their work and traffic would be nobody's."""
     depth = len(full) - (stage.tensorized is not None)  # the words of a tile are a reduction, but no loop
-    while depth and (full[depth - 1] or (_runs_once(loop := stage.loops[depth - 1]) and loop.name not in holding)):
+    while depth and (full[depth - 1] or _is_no_loop(stage.loops[depth - 1], holding)):
         depth -= 1
     return depth
 
 
-def _runs_once(loop: Loop) -> bool:
-    """Says whether it is no loop in the code: what splitting an axis by its own extent leaves."""
-    return loop.kind is LoopKind.SERIAL and isinstance(loop.extent, int) and loop.extent == 1
+def _is_no_loop(loop: Loop, holding: frozenset[str]) -> bool:
+    return loop.kind is LoopKind.SERIAL and loop.runs_once and loop.name not in holding
 
 
 def _counts(

@@ -14,7 +14,9 @@ from ..tensor.expr import Expr, Read, Var, children, variables, walk
 from ..tensor.indices.affine import affine
 from ..tensor.program import Stage
 
-Moved = tuple[object, int | None]  # what a node is but for its place along the axis, and the place; None: it has none
+MovedNode = tuple[
+    object, int | None
+]  # what a node is but for its place along the axis, and the place; None: it has none
 
 
 @lru_cache(maxsize=256)
@@ -24,14 +26,15 @@ def distances(stage: Stage, axis: str) -> dict[Expr, int]:
     So of n neighbouring points, a node at a distance d is computed anew by min(n, d).
     """
     numbers: dict[object, int] = {}
-    known: dict[Expr, Moved] = {}
+    known: dict[Expr, MovedNode] = {}
     alike: dict[object, list[tuple[int, Expr]]] = defaultdict(list)
 
-    def visit(node: Expr) -> Moved:
+    def visit(node: Expr) -> MovedNode:
         if node not in known:
-            what, place = (
-                _read(node, axis) if isinstance(node, Read) else _other(node, axis, list(map(visit, children(node))))
-            )
+            if isinstance(node, Read):
+                what, place = _read(node, axis)
+            else:
+                what, place = _other(node, axis, [visit(child) for child in children(node)])
             known[node] = numbers.setdefault(what, len(numbers)), place
             if place is not None:
                 alike[known[node][0]].append((place, node))
@@ -60,7 +63,7 @@ def width(stage: Stage, dtype: DType) -> float:
     return max(1.0, dtype.bits / max(8, *(tensor.dtype.bits for tensor in stage.tensors)))
 
 
-def _read(read: Read, axis: str) -> Moved:
+def _read(read: Read, axis: str) -> MovedNode:
     if not any(axis in variables(index) for index in read.indices):
         return read, None
     forms = [affine(index) for index in read.indices]
@@ -74,7 +77,7 @@ def _read(read: Read, axis: str) -> Moved:
     return (read.tensor, *((f.terms, f.constant - place if f in moving else f.constant) for f in forms)), place
 
 
-def _other(node: Expr, axis: str, inside: list[Moved]) -> Moved:
+def _other(node: Expr, axis: str, inside: list[MovedNode]) -> MovedNode:
     if isinstance(node, Var):
         return node, 0 if node.name == axis else None
     if not inside:

@@ -21,9 +21,8 @@ from ..tensor.program import Origin, Program
 from ..tensor.text.parse import parse
 from .safetensors import Array, Arrays, read_arrays, write_arrays
 
-TextsAndArrays = tuple[
-    Mapping[str, str], Callable[[], Mapping[str, tuple[DType, Array]]]
-]  # texts by name, and what reads the arrays
+# Texts by name, and what reads the arrays.
+TextsAndArrays = tuple[Mapping[str, str], Callable[[], Mapping[str, tuple[DType, Array]]]]
 
 FORMAT = 1
 SUFFIX = ".safetensors"  # of a model in one file

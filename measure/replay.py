@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common.errors import ArgumentError
-from ..schedules.space import Choices, ConfigSpace, Parameter, Population, Value
+from ..schedules.space import Choices, ConfigSpace, ConfigValue, Parameter, Population
 from .result import AtEnd, Config, Failure, Job, Measurement, Status
 
 _STATUS = {
@@ -107,7 +107,7 @@ def load_table(path: str | Path) -> ReplayTable:
 
 def _table(data: dict[str, Any]) -> ReplayTable:
     columns: list[str] = data["columns"]
-    domains: list[list[Value]] = [data["parameters"][name] for name in columns]
+    domains: list[list[ConfigValue]] = [data["parameters"][name] for name in columns]
     positions = [{value: place for place, value in enumerate(domain)} for domain in domains]
     rows = [[places[value] for places, value in zip(positions, row, strict=True)] for row in data["configs"]]
     choices = np.array(rows, dtype=np.int32).reshape(len(rows), len(columns))

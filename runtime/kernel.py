@@ -239,10 +239,8 @@ class Kernel:
 
     def _random_inputs(self) -> tuple[Array, ...]:
         """Indices among them are in the ranges that the program declares, where its text is known."""
-        from ..tensor.oracle.random_inputs import (
-            random_array,
-            random_inputs,
-        )  # here: what only calls kernels starts faster
+        # Here, as what only calls kernels starts faster.
+        from ..tensor.oracle.random_inputs import random_array, random_inputs
 
         if self._texts is not None:
             from ..tensor.text.parse import parse

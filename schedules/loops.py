@@ -63,6 +63,12 @@ class Loop:
     step: int = -1
     dimension: int = 0  # of BLOCK and THREAD loops: which index
 
+    @property
+    def runs_once(self) -> bool:
+        """Says whether it has the one trip that splitting an axis by its own extent leaves. Of a population not where some
+        candidates alone have one trip."""
+        return isinstance(self.extent, int) and self.extent == 1
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageLoops:

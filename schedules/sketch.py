@@ -37,7 +37,7 @@ from .loops import LoopTree, initial_tree
 from .opened import Opened
 from .outline import outline
 from .rewriting import Rewrite, parse_rewrite, rewritten
-from .space import Choices, ConfigSpace, Value, columns
+from .space import Choices, ConfigSpace, ConfigValue, columns
 from .steps.stages import inline_all
 from .steps.table import STEPS, Context
 from .tunables import Tunable, parse_tunable
@@ -157,7 +157,7 @@ class Sketch:
         numbers = environment(self.rewritten(program), target)
         return ConfigSpace(self.key, self.title, tuple(t.parameter(numbers) for t in self.tunables))
 
-    def apply(self, program: Program, target: Target, config: Mapping[str, Value]) -> LoopTree:
+    def apply(self, program: Program, target: Target, config: Mapping[str, ConfigValue]) -> LoopTree:
         """The loop tree at the numbers of a config; `opened` has those of populations.
 
         ScheduleError: a tunable without a number, or a step that does not fit the program.
@@ -217,7 +217,7 @@ def numbers_of(config_space: ConfigSpace, choices: Choices) -> dict[str, Array]:
     return {name: np.asarray(v, dtype=np.int64) for name, v in columns(config_space, choices).items()}
 
 
-def _number(tunable: Tunable, value: Value) -> int:
+def _number(tunable: Tunable, value: ConfigValue) -> int:
     """The number of a tunable. ScheduleError for what no version's domain of it has."""
     if isinstance(value, str) or not tunable.allows(int(value)):
         raise ScheduleError(

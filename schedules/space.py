@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Value = int | str | bool
+ConfigValue = int | str | bool
 Choices = NDArray[np.int32]
 
 
@@ -28,7 +28,7 @@ class Parameter:
     """
 
     name: str
-    values: tuple[Value, ...]
+    values: tuple[ConfigValue, ...]
     default: int = 0
     ordered: bool = True
 
@@ -96,7 +96,7 @@ class Space(Protocol):
         ...
 
 
-def config(config_space: ConfigSpace, choices: Sequence[int]) -> dict[str, Value]:
+def config(config_space: ConfigSpace, choices: Sequence[int]) -> dict[str, ConfigValue]:
     """Returns the config of one candidate, by name."""
     return {p.name: p.values[c] for p, c in zip(config_space.parameters, choices, strict=True)}
 

@@ -146,7 +146,7 @@ def ends_early(stage: StageLoops, loop: Loop) -> Extent | None:
     if loop is not pieces[0] or loop.kind is not LoopKind.SERIAL:
         return None
     last = [piece for piece in pieces if piece.kind is LoopKind.SERIAL][-1]
-    if last is loop and isinstance(loop.extent, int) and loop.extent == 1:
+    if last is loop and loop.runs_once:
         return None
     return last.stride
 

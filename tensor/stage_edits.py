@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from ..common.errors import ProgramError
@@ -53,10 +53,10 @@ def map_reads(expr: Expr, change: Callable[[Read], Expr]) -> Expr:
     return rewrite(expr, lambda node: change(node) if isinstance(node, Read) else None)
 
 
-def free_name(program: Program, base: str) -> str:
-    """`base`, or with the least number that makes it new among the tensors."""
+def free_name(program: Program, base: str, taken: Collection[str] = ()) -> str:
+    """`base`, or with the least number that makes it new among the tensors and the names that are `taken`."""
     number, name = 0, base
-    while name in program.tensors:
+    while name in program.tensors or name in taken:
         number += 1
         name = f"{base}{number}"
     return name
@@ -69,9 +69,33 @@ def free_axis_name(stage: Stage, base: str) -> str:
     return base
 
 
+def shape_of(axes: Iterable[Axis]) -> tuple[int, ...]:
+    """The extents of axes."""
+    return tuple(axis.extent for axis in axes)
+
+
+def result_of(stage: Stage) -> Read:
+    """What a stage of one tensor gives at its own point."""
+    return Read(stage.name, tuple(axis.var for axis in stage.axes), stage.tensors[0].dtype)
+
+
 def with_stages(program: Program, replaced: dict[str, tuple[Stage, ...]]) -> Program:
     """The program with stages (known by name) replaced by others, in their place."""
     return program.replacing(tuple(new for s in program.stages for new in replaced.get(s.name, (s,))))
+
+
+def needed_stages(program: Program) -> Program:
+    """The program without stages on which no output depends."""
+    wanted: set[str] = set()
+    pending = list(program.outputs)
+    while pending:
+        stage = program.producers.get(pending.pop())
+        if stage is not None and stage.name not in wanted:
+            wanted.add(stage.name)
+            pending.extend(read.tensor for read in stage.reads())
+    if len(wanted) == len(program.stages):
+        return program
+    return program.replacing(tuple(stage for stage in program.stages if stage.name in wanted))
 
 
 def identity_of(combiner: str | None, like: Expr) -> Const:

@@ -264,9 +264,8 @@ class Effort:
 QUICK = Effort(
     "quick",
     trials=32,
-    draft=Draft(
-        generations=1, first=8
-    ),  # half the population saves a tenth of a second: most of it goes on the sketches
+    # Half the population would save a tenth of a second: most of it goes on the sketches.
+    draft=Draft(generations=1, first=8),
     learning=replace(LEARNING, members=3),
     confirm=4,
 )

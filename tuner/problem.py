@@ -9,7 +9,7 @@ from typing import Protocol
 from ..codegen.backends.cpu import builder_version
 from ..codegen.pipeline import kernel_name
 from ..measure.checking.verify import is_affordable, is_sampled
-from ..schedules.space import Candidate, Space, Value
+from ..schedules.space import Candidate, ConfigValue, Space
 from ..targets.ceilings import Ceilings
 from ..tensor.program import Program
 from ..tensor.text.canonical import family_key, program_key
@@ -26,7 +26,7 @@ class NamedSpace(Space, Protocol):
         """The text of a sketch; "" for the unscheduled nest."""
         ...
 
-    def config(self, candidate: Candidate) -> Mapping[str, Value]:
+    def config(self, candidate: Candidate) -> Mapping[str, ConfigValue]:
         """The config of a candidate by name."""
         ...
 
@@ -64,7 +64,7 @@ class Problem:
         """The sketch's key and the canonical config: what a candidate is in the database."""
         return self.sketch(candidate.sketch).key, canonical_config(self.space.config(candidate))
 
-    def candidate(self, sketch: str, config: Mapping[str, Value]) -> Candidate | None:
+    def candidate(self, sketch: str, config: Mapping[str, ConfigValue]) -> Candidate | None:
         """The candidate of a record, if today's space has it: domains change from version to version."""
         for index, config_space in enumerate(self.space.config_spaces):
             if self.sketch(index).key == sketch and config.keys() == {p.name for p in config_space.parameters}:

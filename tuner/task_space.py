@@ -14,7 +14,7 @@ from ..cost_model.sketch_model import SketchModel
 from ..schedules.loops import LoopTree
 from ..schedules.opened import Opened
 from ..schedules.sketch import Sketch, even, numbers_of, valid
-from ..schedules.space import Candidate, ConfigSpace, Population, Value, config
+from ..schedules.space import Candidate, ConfigSpace, ConfigValue, Population, config
 from ..schedules.space_ops import draw
 from ..schedules.task import Task
 from ..targets.ceilings import Ceilings
@@ -50,7 +50,7 @@ class TaskSpace:
         sketch = self.sketches[number]
         return sketch.text if sketch.steps else ""
 
-    def config(self, candidate: Candidate) -> dict[str, Value]:
+    def config(self, candidate: Candidate) -> dict[str, ConfigValue]:
         """The config of a candidate, by name."""
         return config(self.config_spaces[candidate.sketch], candidate.choices)
 

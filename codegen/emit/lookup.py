@@ -50,9 +50,9 @@ def _lookup(expr: Expr, arm: Callable[[Op], Expr | None]) -> Lookup | None:
             return None if chosen is None else _lookup(chosen, arm)
         case Op(name="mod", args=(index, Const(value=16))) if index.dtype in (i32, u8):
             return Lookup(index, tuple(range(ENTRIES)))
-        case Op(name="floordiv", args=(Cast(arg=Read(dtype=source)), Const(value=16))) if source == u8:
-            return Lookup(expr, tuple(range(ENTRIES)))
-        case Op(name="floordiv", args=(Read(dtype=source), Const(value=16))) if source == u8:
+        case Op(name="floordiv", args=(Cast(arg=Read(dtype=source)) | Read(dtype=source), Const(value=16))) if (
+            source == u8
+        ):
             return Lookup(expr, tuple(range(ENTRIES)))
         case Op(name="add" | "sub" as name, args=(inner, Const(value=number))) if expr.dtype == i32:
             found = _lookup(inner, arm) if abs(number) <= LARGEST else None

@@ -64,6 +64,14 @@ def smaller(left: Expr, right: Expr) -> Expr:
     return Op("min", (left, right), i64)
 
 
+def larger(left: Expr, right: Expr) -> Expr:
+    """max(left, right), folded when both are literals."""
+    a, b = known(left), known(right)
+    if a is not None and b is not None:
+        return number(max(a, b))
+    return Op("max", (left, right), i64)
+
+
 def less(left: Expr, right: Expr) -> Expr:
     """left < right."""
     return Op("lt", (left, right), boolean)

@@ -56,7 +56,6 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ...schedules.loops import LoopKind, Scope
-from ...targets.matrix_instructions import BF16_TILES
 from ...tensor.dtype import DType
 from ...tensor.expr import Expr, Read, Var
 
@@ -262,7 +261,7 @@ class MatrixMultiply(Statement):
     columns: tuple[tuple[Read, ...], ...]
     pitches: tuple[int, int]
     pairs: tuple[tuple[int, int], ...]
-    instruction: str = BF16_TILES.name
+    instruction: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,3 +322,16 @@ def substatements(statement: Statement) -> tuple[Statement, ...]:
         case MatrixClear() | MatrixMove() | MatrixMultiply():
             return ()
     raise TypeError(f"unknown statement {type(statement).__name__}")
+
+
+def with_substatements(statement: Statement, changed: Callable[[Statement], Statement]) -> Statement:
+    """The statement, its direct substatements changed."""
+    match statement:
+        case Block(body=body):
+            return Block(tuple(map(changed, body)))
+        case For(body=inner) | Let(body=inner) | Allocate(body=inner):
+            return replace(statement, body=changed(inner))
+        case If(then=then, otherwise=otherwise):
+            other = None if otherwise is None else changed(otherwise)
+            return replace(statement, then=changed(then), otherwise=other)
+    return statement

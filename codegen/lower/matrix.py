@@ -29,14 +29,13 @@ from ..ir.loop_ir import (
     Allocate,
     Block,
     Buffer,
-    For,
     If,
-    Let,
     MatrixClear,
     MatrixMove,
     MatrixMultiply,
     Scope,
     Statement,
+    with_substatements,
 )
 from .prefetch_next import prefetch_next
 from .view import AxisRange, View, fixed
@@ -246,11 +245,7 @@ def first_tiles(body: Statement, name: str, height: int, width: int) -> Statemen
                 return replace(node, tiles=name)
             case MatrixMultiply(rows=rows, columns=columns):
                 return replace(node, tiles=name, rows=rows[:height], columns=columns[:width])
-            case For(body=inner) | Let(body=inner) | Allocate(body=inner):
-                return replace(node, body=cut(inner))
-            case If(then=then, otherwise=otherwise):
-                return replace(node, then=cut(then), otherwise=None if otherwise is None else cut(otherwise))
-        return node
+        return with_substatements(node, cut)
 
     return cut(body)
 

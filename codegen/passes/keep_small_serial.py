@@ -32,6 +32,7 @@ from ..ir.loop_ir import (
     Statement,
     Store,
     Update,
+    with_substatements,
 )
 
 SMALL = 6000.0  # instructions: about 2 us
@@ -51,16 +52,9 @@ def _kept(nest: Nest, target: Target) -> Nest:
 
 
 def _serial(node: Statement) -> Statement:
-    match node:
-        case Block(body=body):
-            return Block(tuple(map(_serial, body)))
-        case For(body=body, kind=kind):
-            return replace(node, body=_serial(body), kind=LoopKind.SERIAL if kind is LoopKind.PARALLEL else kind)
-        case Let(body=body) | Allocate(body=body):
-            return replace(node, body=_serial(body))
-        case If(then=then, otherwise=otherwise):
-            return replace(node, then=_serial(then), otherwise=None if otherwise is None else _serial(otherwise))
-    return node
+    if isinstance(node, For) and node.kind is LoopKind.PARALLEL:
+        node = replace(node, kind=LoopKind.SERIAL)
+    return with_substatements(node, _serial)
 
 
 def instructions(node: Statement, bounds: Bounds, target: Target) -> float:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ...schedules.loops import WRITTEN_OUT
 from ...tensor.expr import Read, variables, walk
-from ..ir.loop_ir import Allocate, Block, For, If, Let, LoopProgram, Statement
+from ..ir.loop_ir import For, If, LoopProgram, Statement, with_substatements
 
 
 def lift_branches(program: LoopProgram) -> LoopProgram:
@@ -21,16 +21,8 @@ def lift_branches(program: LoopProgram) -> LoopProgram:
 
 
 def _lift(node: Statement) -> Statement:
-    match node:
-        case Block(body=body):
-            return Block(tuple(map(_lift, body)))
-        case For(body=body):
-            return _swapped(replace(node, body=_lift(body)))
-        case Let(body=body) | Allocate(body=body):
-            return replace(node, body=_lift(body))
-        case If(then=then, otherwise=otherwise):
-            return replace(node, then=_lift(then), otherwise=None if otherwise is None else _lift(otherwise))
-    return node
+    lifted = with_substatements(node, _lift)
+    return _swapped(lifted) if isinstance(lifted, For) else lifted
 
 
 def _swapped(loop: For) -> Statement:

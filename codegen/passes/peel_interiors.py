@@ -15,12 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...schedules.loops import WRITTEN_OUT, LoopKind
-from ...tensor.dtype import i64
 from ...tensor.expr import Expr, Op, Read, Var, variables, walk
 from ...tensor.indices.affine import Affine, affine, to_expr
 from ...tensor.indices.bounds import conjuncts, form_of
-from ..ir.index import floor_div, known, minus, number, plus, smaller, times
-from ..ir.loop_ir import Allocate, Block, For, If, Let, LoopProgram, Prefetch, Statement, Store, statements
+from ..ir.index import floor_div, known, larger, minus, number, plus, smaller, times
+from ..ir.loop_ir import Block, For, If, Let, LoopProgram, Prefetch, Statement, Store, statements, with_substatements
 
 FEW = 4  # trips of a loop that is not worth it
 FAR = 1 << 40  # more than any loop has trips
@@ -33,17 +32,9 @@ def peel_interiors(program: LoopProgram) -> LoopProgram:
 
 
 def _peeled(node: Statement) -> Statement:
-    match node:
-        case Block(body=body):
-            return Block(tuple(map(_peeled, body)))
-        case Let(body=body) | Allocate(body=body):
-            return replace(node, body=_peeled(body))
-        case If(then=then, otherwise=otherwise):
-            return replace(node, then=_peeled(then), otherwise=None if otherwise is None else _peeled(otherwise))
-        case For(body=body):
-            inside = _inside(node)
-            return replace(node, body=_peeled(body)) if inside is None else _in_two(node, inside)
-    return node
+    if isinstance(node, For) and (inside := _inside(node)) is not None:
+        return _in_two(node, inside)
+    return with_substatements(node, _peeled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +119,14 @@ def _in_two(loop: For, inside: _Inside) -> Statement:
     first_name, count_name, easy, rest = (f"{loop.var}_{what}" for what in ("first", "count", "easy", "rest"))
     first: Expr = number(0)
     for one in inside.first:
-        first = _larger(first, one)
+        first = larger(first, one)
     count = loop.extent
     for one in inside.ends:
         count = smaller(count, one)
     count = minus(count, Var(first_name))
     for form in inside.always:  # 1 - form is positive where it holds
         count = smaller(count, to_expr(Affine((), 1).plus(form, -1).times(FAR)))
-    behind = smaller(
-        _larger(times(plus(minus(Var(rest), Var(first_name)), number(1)), FAR), number(0)), Var(count_name)
-    )
+    behind = smaller(larger(times(plus(minus(Var(rest), Var(first_name)), number(1)), FAR), number(0)), Var(count_name))
     main = replace(
         loop,
         var=easy,
@@ -150,12 +139,7 @@ def _in_two(loop: For, inside: _Inside) -> Statement:
         extent=minus(loop.extent, Var(count_name)),
         body=Let(loop.var, plus(Var(rest), behind), _taking(loop.body, first=False)),
     )
-    return Let(first_name, first, Let(count_name, _larger(count, number(0)), Block((main, others))))
-
-
-def _larger(left: Expr, right: Expr) -> Expr:
-    a, b = known(left), known(right)
-    return number(max(a, b)) if a is not None and b is not None else Op("max", (left, right), i64)
+    return Let(first_name, first, Let(count_name, larger(count, number(0)), Block((main, others))))
 
 
 def _taking(node: Statement, first: bool) -> Statement:

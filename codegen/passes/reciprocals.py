@@ -17,7 +17,6 @@ from ...tensor.expr import Const, Expr, Op, Read, children, rewrite, variables, 
 from ..ir.loop_ir import (
     Allocate,
     Barrier,
-    Block,
     For,
     If,
     Let,
@@ -30,6 +29,7 @@ from ..ir.loop_ir import (
     Wait,
     statements,
     substatements,
+    with_substatements,
 )
 
 LARGEST = 2.0**64
@@ -42,19 +42,9 @@ def reciprocals(program: LoopProgram) -> LoopProgram:
 
 def _changed(node: Statement) -> Statement:
     """The outermost loop around vectors in which a divisor stays the same is written twice."""
-    match node:
-        case Block(body=body):
-            return Block(tuple(map(_changed, body)))
-        case Let(body=body) | Allocate(body=body):
-            return replace(node, body=_changed(body))
-        case If(then=then, otherwise=otherwise):
-            return replace(node, then=_changed(then), otherwise=None if otherwise is None else _changed(otherwise))
-        case For(body=body, kind=kind):
-            divisor = None if kind is LoopKind.PARALLEL else _divisor(node)
-            if divisor is None:
-                return replace(node, body=_changed(body))
-            return If(_in_range(divisor), _multiplied(node, divisor), node)
-    return node
+    if isinstance(node, For) and node.kind is not LoopKind.PARALLEL and (divisor := _divisor(node)) is not None:
+        return If(_in_range(divisor), _multiplied(node, divisor), node)
+    return with_substatements(node, _changed)
 
 
 def _divisor(loop: For) -> Expr | None:
@@ -120,14 +110,6 @@ def _multiplied(node: Statement, divisor: Expr) -> Statement:
                 return Op("mul", (dividend, one), dtype)
         return None
 
-    match node:
-        case Block(body=body):
-            return Block(tuple(_multiplied(child, divisor) for child in body))
-        case For(body=body) | Let(body=body) | Allocate(body=body):
-            return replace(node, body=_multiplied(body, divisor))
-        case If(then=then, otherwise=otherwise):
-            other = None if otherwise is None else _multiplied(otherwise, divisor)
-            return replace(node, then=_multiplied(then, divisor), otherwise=other)
-        case Store(value=value) | Update(value=value):
-            return replace(node, value=rewrite(value, product))
-    return node
+    if isinstance(node, Store | Update):
+        return replace(node, value=rewrite(node.value, product))
+    return with_substatements(node, lambda child: _multiplied(child, divisor))

@@ -18,7 +18,19 @@ from ...schedules.loops import WRITTEN_OUT, LoopKind
 from ...tensor.expr import Expr, Op, Read, Var, children, substitute, with_children
 from ...tensor.indices.affine import simplify
 from ..ir.index import known
-from ..ir.loop_ir import Allocate, Block, For, If, Let, LoopProgram, Scope, Statement, Store, Update, statements
+from ..ir.loop_ir import (
+    Allocate,
+    Block,
+    For,
+    If,
+    LoopProgram,
+    Scope,
+    Statement,
+    Store,
+    Update,
+    statements,
+    with_substatements,
+)
 
 
 def split_exceptional(program: LoopProgram) -> LoopProgram:
@@ -32,15 +44,8 @@ def _in_nest(body: Statement) -> Statement:
 
 
 def _apart(node: Statement, registers: frozenset[str]) -> Statement:
-    match node:
-        case Block(body=body):
-            return _split(tuple(_apart(child, registers) for child in body), registers)
-        case For(body=body) | Let(body=body) | Allocate(body=body):
-            return replace(node, body=_apart(body, registers))
-        case If(then=then, otherwise=otherwise):
-            other = None if otherwise is None else _apart(otherwise, registers)
-            return replace(node, then=_apart(then, registers), otherwise=other)
-    return node
+    apart = with_substatements(node, lambda child: _apart(child, registers))
+    return _split(apart.body, registers) if isinstance(apart, Block) else apart
 
 
 def _split(body: tuple[Statement, ...], registers: frozenset[str]) -> Block:

@@ -23,7 +23,7 @@ from ...tensor.indices.affine import Affine, affine, decide, interval_of_form, t
 from ...tensor.indices.bounds import bound_of, conjuncts
 from ...tensor.indices.intervals import Known
 from ...tensor.language import COMPARISONS
-from ..ir.index import both, known, number
+from ..ir.index import Bounds, both, known, number
 from ..ir.loop_ir import (
     Allocate,
     Block,
@@ -38,7 +38,7 @@ from ..ir.loop_ir import (
     statements,
     substatements,
 )
-from .whole_ranges import Spans, without
+from .whole_ranges import without
 
 
 def whole_copies(program: LoopProgram) -> LoopProgram:
@@ -145,7 +145,7 @@ class _Settling:
         loops = [loop, *(s for s in inside if isinstance(s, For))]
         if known(loop.extent) == 1 or any(s.kind is LoopKind.SERIAL and known(s.extent) != 1 for s in loops[1:]):
             return loop
-        spans: Spans = {s.var: (0, size - 1) for s in loops if (size := known(s.extent)) is not None}
+        spans: Bounds = {s.var: (0, size - 1) for s in loops if (size := known(s.extent)) is not None}
         hidden = {s.var for s in (loop, *inside) if isinstance(s, For | Let)} - spans.keys()
         copies = {s.var for s in loops if s.kind is LoopKind.UNROLL}
         whole: dict[Expr, Expr] = {}
@@ -167,7 +167,7 @@ class _Settling:
         return If(test, without(loop, frozenset(whole)), loop)
 
 
-def _throughout(bound: Affine, spans: Spans) -> Expr:
+def _throughout(bound: Affine, spans: Bounds) -> Expr:
     """That a bound holds for all values of the variables in `spans`."""
     inner = Affine(tuple((atom, c) for atom, c in bound.terms if isinstance(atom, Var) and atom.name in spans), 0)
     outer = bound.minus(inner).plus(Affine((), interval_of_form(inner, spans)[1]))

@@ -18,10 +18,19 @@ from ...tensor.dtype import boolean, i64
 from ...tensor.expr import Expr, Op, Var, rewrite, walk
 from ...tensor.indices.affine import Affine, interval_of_form, to_expr
 from ...tensor.indices.bounds import bound_of, conjuncts
-from ..ir.index import floor_div, known, minus, number, plus, smaller, times
-from ..ir.loop_ir import Allocate, Block, For, If, Let, LoopKind, LoopProgram, Statement, Store, Update, statements
-
-Spans = dict[str, tuple[int, int]]
+from ..ir.index import Bounds, floor_div, known, minus, number, plus, smaller, times
+from ..ir.loop_ir import (
+    Block,
+    For,
+    Let,
+    LoopKind,
+    LoopProgram,
+    Statement,
+    Store,
+    Update,
+    statements,
+    with_substatements,
+)
 
 
 def whole_ranges(program: LoopProgram) -> LoopProgram:
@@ -38,17 +47,9 @@ class _Cut:
 
     def statement(self, node: Statement) -> Statement:
         """The statement with its loops cut."""
-        match node:
-            case Block(body=body):
-                return Block(tuple(map(self.statement, body)))
-            case For(body=body, kind=kind):
-                return self.loop(node) if kind is LoopKind.SERIAL else replace(node, body=self.statement(body))
-            case Let(body=body) | Allocate(body=body):
-                return replace(node, body=self.statement(body))
-            case If(then=then, otherwise=otherwise):
-                other = None if otherwise is None else self.statement(otherwise)
-                return replace(node, then=self.statement(then), otherwise=other)
-        return node
+        if isinstance(node, For) and node.kind is LoopKind.SERIAL:
+            return self.loop(node)
+        return with_substatements(node, self.statement)
 
     def loop(self, node: For) -> Statement:
         """A serial loop in two parts, where it is innermost and conditions fail in its later trips only."""
@@ -101,7 +102,7 @@ def _conditions(inside: list[Statement]) -> dict[Expr, None]:
     return found
 
 
-def _trips(condition: Expr, var: str, spans: Spans, made: set[str]) -> Expr | None:
+def _trips(condition: Expr, var: str, spans: Bounds, made: set[str]) -> Expr | None:
     """Says for how many trips, from the first on, a condition holds whatever the loops inside have come to; None: not known."""
     form = bound_of(condition)
     if form is None or form.coefficient(Var(var)) <= 0 or form.coefficients.keys() & made:
@@ -128,15 +129,6 @@ def without(node: Statement, true: frozenset[Expr]) -> Statement:
             condition = Op("and", (condition, part), boolean)
         return Op("select", (condition, *expr.args[1:]), expr.dtype)
 
-    match node:
-        case Block(body=body):
-            return Block(tuple(without(child, true) for child in body))
-        case For(body=body) | Let(body=body) | Allocate(body=body):
-            return replace(node, body=without(body, true))
-        case If(then=then, otherwise=otherwise):
-            return replace(
-                node, then=without(then, true), otherwise=None if otherwise is None else without(otherwise, true)
-            )
-        case Store(value=value) | Update(value=value):
-            return replace(node, value=rewrite(value, settled))
-    return node
+    if isinstance(node, Store | Update):
+        return replace(node, value=rewrite(node.value, settled))
+    return with_substatements(node, lambda child: without(child, true))

@@ -24,9 +24,8 @@ class Smoothing:
 
     alone: int  # samples up to which it is asked alone
     rows: int  # and up to which together with trees
-    scales: tuple[
-        float, ...
-    ]  # inverse length scales, of features with a deviation of 1, divided by the root of their number
+    # Inverse length scales, of features with a deviation of 1, divided by the root of their number.
+    scales: tuple[float, ...]
     noises: tuple[float, ...]  # shares of noise in the variance
     clip: float  # deviations from the mean at most: one odd feature must not make a candidate unlike all others
 

@@ -24,9 +24,8 @@ from .function import function
 from .pooling import window_of_pool
 from .shape import squeeze, unsqueeze
 
-HeldValue = Callable[
-    [Sequence[Expr], tuple[Expr, ...]], Expr
-]  # (index of an element, index of a window) -> what it gives back
+# (index of an element, index of a window) -> what it gives back.
+HeldValue = Callable[[Sequence[Expr], tuple[Expr, ...]], Expr]
 
 
 @function

@@ -25,9 +25,8 @@ from .faults import Faults
 from .onnx_operators.control import BODIES, bodies_in, unrolled
 from .onnx_operators.registry import Array, Held, Node, OnnxValue, converters
 
-FOLDED = (
-    1 << 10
-)  # elements of a known value that is computed with while reading; larger ones are constants of the model
+# Elements of a known value that is computed with while reading; larger ones are constants of the model.
+FOLDED = 1 << 10
 GROWN = 1 << 14  # elements of what comes of such values; more is left to the functions of tensors
 _RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")

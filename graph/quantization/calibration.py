@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from ...codegen.artifact import BufferSpec
 from ...common.errors import ArgumentError
+from ...runtime.arguments import accept, argument
 from ...tensor.oracle.evaluate import from_memory
 from ...tensor.program import Program
+from ...tensor.stage_edits import needed_stages
 from ..model import Model
-from ..rewrites.needed import needed_stages
-from .numbers import checked
+from .numbers import Array, checked
 from .products import WeightedSum
 from .schemes import Range
 
-Array = np.ndarray[Any, Any]
+Observe = Callable[[Model, Sequence[Array]], Sequence[Array]]  # a model and inputs -> its outputs
 
 
 def samples_of(program: Program, calibration: object) -> tuple[tuple[Array, ...], ...]:
@@ -27,6 +28,7 @@ def samples_of(program: Program, calibration: object) -> tuple[tuple[Array, ...]
             "calibration is no list of inputs", expected="[inputs, ...], one entry for each call",
             found=type(calibration).__name__,
         )  # fmt: skip
+    specs = [BufferSpec(tensor.name, tensor.dtype.name, tensor.shape) for tensor in wanted]
     found = []
     for number, one in enumerate(calibration):
         given = [one[t.name] for t in wanted if t.name in one] if isinstance(one, Mapping) else one
@@ -36,23 +38,12 @@ def samples_of(program: Program, calibration: object) -> tuple[tuple[Array, ...]
                 f"calibration[{number}] has another number of inputs than the model",
                 expected=", ".join(t.name for t in wanted), found=f"{len(arrays)} arrays",
             )  # fmt: skip
-        for tensor, value in zip(wanted, arrays, strict=True):
-            array = np.asarray(value)
-            if array.shape != tensor.shape or array.dtype != tensor.dtype.numpy:
-                raise ArgumentError(
-                    f"calibration[{number}] does not fit the input {tensor.name}",
-                    expected=f"{tensor.dtype.numpy}{list(tensor.shape)}", found=f"{array.dtype}{list(array.shape)}",
-                )  # fmt: skip
-        found.append(tuple(map(np.asarray, arrays)))
+        expected = (argument(f"calibration[{number}]", spec) for spec in specs)
+        found.append(tuple(accept(value, operand) for value, operand in zip(arrays, expected, strict=True)))
     return tuple(found)
 
 
-def values_at(
-    model: Model,
-    names: Sequence[str],
-    inputs: Sequence[Array],
-    observe: Callable[[Model, Sequence[Array]], Sequence[Array]],
-) -> dict[str, Array]:
+def values_at(model: Model, names: Sequence[str], inputs: Sequence[Array], observe: Observe) -> dict[str, Array]:
     """Finds what tensors of a model hold for some inputs: those that stages make are computed."""
     program = model.program
     given = {t.name: from_memory(a, t.dtype) for t, a in zip(program.dynamic_inputs, inputs, strict=True)}
@@ -66,9 +57,12 @@ def values_at(
 
 
 def observed(
-    model: Model, sums: Sequence[WeightedSum], samples: Sequence[Sequence[Array]],
-    observe: Callable[[Model, Sequence[Array]], Sequence[Array]], percentile: float | None,
-) -> dict[str, Range]:  # fmt: skip
+    model: Model,
+    sums: Sequence[WeightedSum],
+    samples: Sequence[Sequence[Array]],
+    observe: Observe,
+    percentile: float | None,
+) -> dict[str, Range]:
     """The range of each tensor of data, over all samples: from the least to the greatest, or what a percentile of a sample's
     absolute values reaches."""
     names = list(dict.fromkeys(one.data.tensor for one in sums if one.data.dtype.is_float))

@@ -13,23 +13,20 @@ Beyond a border, where the dequantised number is 0, the integer is the zero poin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
-
-import numpy as np
 
 from ...tensor.dtype import f32, i8, i32, u8
 from ...tensor.expr import Cast, Const, Expr, Op, Read, call, substitute, variables
 from ...tensor.indices.affine import simplify
-from ...tensor.program import Input, Program, Stage, Tensor
-from ...tensor.stage_edits import factors, free_name
+from ...tensor.program import Program, Stage, Tensor
+from ...tensor.stage_edits import factors, free_name, result_of, shape_of
 from ..model import Model
-from ..rewrites.needed import needed_stages
+from .needed import needed_model
+from .numbers import Array
 from .schemes import LONGEST
 
-Array = np.ndarray[Any, Any]
 BYTES = (u8, i8)
 
 
@@ -45,28 +42,16 @@ class _Dequantized:
 
 def integer_sums(model: Model) -> Model:
     """The model with such sums in integers. Others stay as they are."""
-    program, stages = model.program, []
-    for stage in model.program.stages:
+    program, stages = model.program, list[Stage]()
+    for stage in program.stages:
         found = _operands(model, stage)
         if found is None:
             stages.append(stage)
-            continue
-        made = _in_integers(program, stage, *found)
-        stages += made
-        own = tuple(Input(tensor) for one in made[:-1] for tensor in one.tensors)
-        program = _named(program, own)
-    if len(stages) == len(model.program.stages):
+        else:
+            stages += _in_integers(program, stage, *found, {one.name for one in stages})
+    if len(stages) == len(program.stages):
         return model
-    whole = needed_stages(replace(model.program, stages=tuple(stages)))
-    read = {read.tensor for stage in whole.stages for read in stage.reads()} | set(whole.outputs)
-    inputs = tuple(item for item in whole.inputs if not item.constant or item.tensor.name in read)
-    kept = {name: value for name, value in model.constants.items() if name in read}
-    return Model(Program(inputs, whole.stages, whole.outputs, whole.tables), kept, model.name)
-
-
-def _named(program: Program, more: tuple[Input, ...]) -> Program:
-    """A program in which names of new tensors are taken."""
-    return replace(program, inputs=(*program.inputs, *more))
+    return needed_model(replace(program, stages=tuple(stages)), model.constants, model.name)
 
 
 def _operands(model: Model, stage: Stage) -> tuple[_Dequantized, _Dequantized] | None:
@@ -145,24 +130,26 @@ def _written_out(program: Program, expr: Expr) -> Expr:
     return expr
 
 
-def _in_integers(program: Program, stage: Stage, data: _Dequantized, weights: _Dequantized) -> list[Stage]:
+def _in_integers(
+    program: Program, stage: Stage, data: _Dequantized, weights: _Dequantized, taken: Collection[str]
+) -> list[Stage]:
     """The sums of integers, those of the weights if there is a zero point, and what makes the result of them."""
     read: Expr = data.read
     if data.guard is not None:
         zero = data.zero.value if isinstance(data.zero, Const) else 0
         read = call("select", data.guard, data.read, Const(zero, data.read.dtype))
     shape = stage.tensors[0].shape
-    sums = Tensor(free_name(program, f"{stage.name}_sums"), i32, shape)
+    sums = Tensor(free_name(program, f"{stage.name}_sums", taken), i32, shape)
     body = read.cast(i32) * weights.read.cast(i32)
     made = [replace(stage, tensors=(sums,), bodies=(body,))]
-    total: Expr = Read(sums.name, tuple(axis.var for axis in stage.axes), i32)
+    total: Expr = result_of(made[0])
     if data.zero is not None:
         names = frozenset().union(*map(variables, weights.read.indices))
         axes = tuple(axis for axis in stage.axes if axis.name in names)
-        whole = Tensor(free_name(program, f"{stage.name}_weights"), i32, tuple(axis.extent for axis in axes))
+        whole = Tensor(free_name(program, f"{stage.name}_weights", taken), i32, shape_of(axes))
         inside = tuple(axis for axis in stage.reduction if axis.name in names)
         made.append(Stage((whole,), axes, (weights.read.cast(i32),), inside, "sum", origin=stage.origin))
-        total = total - data.zero * Read(whole.name, tuple(axis.var for axis in axes), i32)
+        total = total - data.zero * result_of(made[1])
     if stage.tensors[0].dtype == f32:
         total = total.cast(f32)
         scales = [one for one in (data.scale, weights.scale) if one is not None]

@@ -66,5 +66,12 @@ def scale_of(largest: float, most: int) -> float:
     return float(_scales(np.array(largest, np.float64), most))
 
 
+def relative_error(before: Array, after: Array) -> float:
+    """The root mean square of what differs, of that of the values."""
+    old, new = before.astype(np.float64), after.astype(np.float64)
+    size = float(np.sqrt(np.mean(old**2)))
+    return float(np.sqrt(np.mean((old - new) ** 2))) / size if size else 0.0
+
+
 def _scales(largest: Array, most: int) -> Array:
     return np.where(largest > 0, np.maximum(largest, 2.0**-100) / most, 1.0)

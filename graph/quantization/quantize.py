@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
 
 from ...common.errors import ArgumentError
-from ...tensor.program import Input, Program, Stage
+from ...tensor.program import Input, Stage
 from ..model import Model
-from ..rewrites.needed import needed_stages
-from .calibration import observed, samples_of
+from .calibration import Observe, observed, samples_of
+from .needed import needed_model
 from .products import WeightedSum, weighted_sums
 from .report import QuantizationReport, report_of
 from .schemes import Quantized, Quantizer
 
-Array = np.ndarray[Any, Any]
-Observe = Callable[[Model, Sequence[Array]], Sequence[Array]]  # a model and inputs -> its outputs
 Way = Callable[[Quantizer, WeightedSum], Quantized]
 
 SCHEMES: Mapping[str, Way] = {
@@ -88,9 +83,5 @@ def _assembled(model: Model, quantizer: Quantizer, made: Mapping[str, Quantized]
         else:
             stages.append(stage)
     new = [Input(tensor, True) for tensor, _ in quantizer.constants.values()]
-    whole = needed_stages(Program((*program.inputs, *new), tuple(stages), program.outputs, program.tables))
-    read = {read.tensor for stage in whole.stages for read in stage.reads()} | set(whole.outputs)
-    inputs = tuple(item for item in whole.inputs if not item.constant or item.tensor.name in read)
     values = {**model.constants, **{name: value for name, (_, value) in quantizer.constants.items()}}
-    kept = {item.tensor.name: values[item.tensor.name] for item in inputs if item.constant}
-    return Model(Program(inputs, whole.stages, whole.outputs, whole.tables), kept, model.name)
+    return needed_model(replace(program, inputs=(*program.inputs, *new), stages=tuple(stages)), values, model.name)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
-
-import numpy as np
 
 from ...common.printable import printable
 from ..model import Model
 from ..model_table import aligned, amount
-from .calibration import values_at
+from .calibration import Observe, values_at
+from .numbers import Array, relative_error
 from .products import WeightedSum
 from .schemes import Quantized
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,7 @@ class QuantizationReport:
 
 def report_of(
     before: Model, after: Model, sums: Sequence[WeightedSum], made: Mapping[str, Quantized],
-    samples: Sequence[Sequence[Array]], observe: Callable[[Model, Sequence[Array]], Sequence[Array]],
+    samples: Sequence[Sequence[Array]], observe: Observe,
 ) -> QuantizationReport:  # fmt: skip
     """The report; with errors of results where there are inputs."""
     names = [one.stage.name for one in sums]
@@ -81,7 +77,7 @@ def report_of(
     if samples:
         wanted = [*names, *before.program.outputs]
         old, new = (values_at(model, wanted, samples[0], observe) for model in (before, after))
-        errors = {name: _difference(old[name], new[name]) for name in wanted}
+        errors = {name: relative_error(old[name], new[name]) for name in wanted}
     products = {one.stage.name: prod(axis.extent for axis in one.stage.all_axes) for one in sums}
     whole = sum(products.values())
     rows = []
@@ -95,12 +91,6 @@ def report_of(
         ))  # fmt: skip
     outputs = [errors[name] for name in before.program.outputs if name in errors]
     return QuantizationReport(tuple(rows), max(outputs) if outputs else None)
-
-
-def _difference(old: Array, new: Array) -> float:
-    wide, other = old.astype(np.float64), new.astype(np.float64)
-    size = float(np.sqrt(np.mean(wide**2)))
-    return float(np.sqrt(np.mean((wide - other) ** 2))) / size if size else 0.0
 
 
 def _percent(error: float | None) -> str:

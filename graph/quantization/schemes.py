@@ -16,13 +16,23 @@ from typing import Any
 import numpy as np
 
 from ...tensor.dtype import DType, bf16, f16, f32, i8, i32, u8
-from ...tensor.expr import Const, Expr, Read, binary, call
+from ...tensor.expr import Const, Expr, Read, binary, call, const
 from ...tensor.oracle.evaluate import from_memory
 from ...tensor.program import Axis, Program, Stage, Tensor
-from .numbers import BYTE, bf16_bits, checked, half_bytes_as_floats, in_bytes, in_half_bytes, scale_of
+from ...tensor.stage_edits import free_name, shape_of
+from .numbers import (
+    BYTE,
+    Array,
+    bf16_bits,
+    checked,
+    half_bytes_as_floats,
+    in_bytes,
+    in_half_bytes,
+    relative_error,
+    scale_of,
+)
 from .products import WeightedSum
 
-Array = np.ndarray[Any, Any]
 LONGEST = 1 << 16  # products of bytes of one sum: i32 holds all of them
 LEAST_GROUP = 16
 UNSIGNED = 255  # the largest of 8 bits without a sign
@@ -148,8 +158,7 @@ class Quantizer:
         read = Read(data.name, one.data.indices, data.dtype)
         if one.guard is None:
             return read
-        zero = Const(0.0 if data.dtype.is_float else 0, data.dtype)
-        return call("select", one.guard, read, zero)
+        return call("select", one.guard, read, const(0, data.dtype))
 
     def _sum(self, one: WeightedSum, body: Expr, dtype: DType) -> Stage:
         name = self._fresh(f"{one.stage.name}_sums")
@@ -165,7 +174,7 @@ class Quantizer:
         kept = () if rows is None else tuple(axes[d] for d in rows)
         rest = tuple(axis for axis in axes if axis not in kept)
         element = Read(tensor.name, tuple(axis.var for axis in axes), tensor.dtype).cast(f32)
-        shape = tuple(axis.extent for axis in kept)
+        shape = shape_of(kept)
         largest = Tensor(self._fresh(f"{tensor.name}_largest"), f32, shape)
         scale = Tensor(self._fresh(f"{tensor.name}_scale"), f32, shape)
         own = tuple(axis.var for axis in kept)
@@ -206,7 +215,10 @@ class Quantizer:
             rounded, scales = in_bytes(values, one.summed)
             wide = np.expand_dims(scales.astype(np.float64), one.summed)
             made = self._declared(f"{name}_bytes", rounded, i8)
-            self._weights[key] = (made, self._declared(f"{name}_scales", scales, f32)), _error(values, rounded * wide)
+            self._weights[key] = (
+                (made, self._declared(f"{name}_scales", scales, f32)),
+                relative_error(values, rounded * wide),
+            )
         (weights, scales_), error = self._weights[key]
         if factor == 1.0:
             return (weights, scales_), error
@@ -223,7 +235,7 @@ class Quantizer:
         if key not in self._weights:
             values = self._floats(name)
             packed, scales = in_half_bytes(values, place, group)
-            error = _error(values, half_bytes_as_floats(packed, scales, place, group))
+            error = relative_error(values, half_bytes_as_floats(packed, scales, place, group))
             made = self._declared(f"{name}_half_bytes", packed, u8), self._declared(f"{name}_scales", scales, f16)
             self._weights[key] = made, error
         return self._weights[key]
@@ -237,7 +249,7 @@ class Quantizer:
             values = self._floats(name)
             bits = bf16_bits(values)
             made = (self._declared(f"{name}_bf16", bits, bf16),)
-            self._weights[key] = made, _error(values, from_memory(bits, bf16))
+            self._weights[key] = made, relative_error(values, from_memory(bits, bf16))
         return self._weights[key]
 
     def _group(self, one: WeightedSum) -> int | None:
@@ -254,10 +266,7 @@ class Quantizer:
         return tensor
 
     def _fresh(self, base: str) -> str:
-        number, name = 0, base
-        while name in self.program.tensors or name in self._taken:
-            number += 1
-            name = f"{base}{number}"
+        name = free_name(self.program, base, self._taken)
         self._taken.add(name)
         return name
 
@@ -268,9 +277,3 @@ def _points(one: WeightedSum) -> tuple[Expr, ...]:
 
 def _pointwise(one: WeightedSum, body: Expr) -> Stage:
     return replace(one.stage, bodies=(body,), reduction=(), combiner=None)
-
-
-def _error(before: Array, after: Array) -> float:
-    """The root mean square of what differs, of that of the values."""
-    size = float(np.sqrt(np.mean(before**2)))
-    return float(np.sqrt(np.mean((before - after) ** 2))) / size if size else 0.0

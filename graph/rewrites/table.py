@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ...tensor.program import Program
+from ...tensor.stage_edits import needed_stages
 from .common import common_stages
 from .fills import inlined_fills
-from .needed import needed_stages
 
 GRAPH_REWRITES: Mapping[str, Callable[[Program], Program]] = {
     "needed stages": needed_stages,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 from ...codegen.artifact import Artifact, BufferSpec
+from ...codegen.stored import specs_of
 from ...common.errors import ArgumentError
 from ...tensor.dtype import DTYPES
 
@@ -25,8 +27,8 @@ def write_description(folder: Path, name: str, artifact: Artifact, targets: Sequ
         "library": name,
         "targets": list(targets),
         "threads": artifact.threads,
-        "inputs": [[one.name, one.dtype, list(one.shape)] for one in artifact.inputs],
-        "outputs": [[one.name, one.dtype, list(one.shape)] for one in artifact.outputs],
+        "inputs": [astuple(one) for one in artifact.inputs],
+        "outputs": [astuple(one) for one in artifact.outputs],
         "builder": artifact.builder,
         "provenance": about,
         "hash": _hash(_shared(folder, name)),
@@ -79,7 +81,7 @@ def _file(path: Path) -> Path:
 
 
 def _specs(facts: Any) -> tuple[BufferSpec, ...]:
-    made = tuple(BufferSpec(str(name), str(dtype), tuple(map(int, shape))) for name, dtype, shape in facts)
+    made = specs_of(facts)
     for one in made:
         if one.dtype not in DTYPES or min(one.shape, default=1) < 1:
             raise ValueError(f"no array is {one.dtype}{list(one.shape)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Sequence
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,12 @@ from ...codegen.artifact import Artifact
 from ...common.errors import EnvironmentFailure, InternalError, TargetError
 from ..devices.base import Array
 from ..devices.cpu.cold import evict
-from ..devices.cpu.memory import address, aligned_array
+from ..devices.cpu.device import CpuDevice
+from ..devices.cpu.memory import address
 from .description import read_description
 from .source import STATUS
+
+_PROCESSORS = CpuDevice()
 
 
 class LibraryDevice:
@@ -46,8 +48,8 @@ class LibraryDevice:
         return LibraryKernel(artifact, functions["run"])
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """An uninitialised array."""
-        return aligned_array(shape, dtype) if prod(shape) else np.empty(shape, dtype)
+        """An uninitialised array, as on the processors without a library."""
+        return _PROCESSORS.empty(shape, dtype)
 
     def upload(self, array: Array) -> Array:
         """The array itself."""

@@ -129,7 +129,7 @@ void TS(team)(void (*body)(void *), void *given, unsigned threads) {
       unsigned thread = (unsigned)omp_get_thread_num();
       if (thread == 0) {
         team.threads = (unsigned)omp_get_num_threads(); /* others read it after the first region's generation */
-        current = team.threads == threads && threads > 1 ? &team : NULL;
+        current = team.threads == threads ? &team : NULL;
         body(given);
         current = NULL;
         team.region = NULL;

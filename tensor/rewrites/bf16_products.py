@@ -30,8 +30,8 @@ from ...common.errors import ProgramError
 from ..dtype import DType, f32
 from ..expr import Const, Expr, Read, Var, call
 from ..program import Program, Stage, Tensor
-from ..stage_edits import factors, find_stage, free_name, with_stages
-from .tile_products import WORDS, Element, TileProducts, shape_of, whole
+from ..stage_edits import factors, find_stage, free_name, result_of, shape_of, with_stages
+from .tile_products import WORDS, ElementAt, TileProducts
 
 PARTS = 3
 PAIRS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))  # neighbours share a part: one alone is taken twice
@@ -87,7 +87,7 @@ class _Products(TileProducts):
         exact, checked = self._checked(products)
         made: tuple[Stage, ...] = (rows, columns, products, exact, checked)
         if checked.axes != self._stage.axes:
-            made = (*made, replace(self._stage, bodies=(whole(checked),), reduction=(), combiner=None))
+            made = (*made, replace(self._stage, bodies=(result_of(checked),), reduction=(), combiner=None))
         return with_stages(self._program, {self._stage.name: made})
 
     def _two_reads(self) -> tuple[Read, Read]:
@@ -98,7 +98,7 @@ class _Products(TileProducts):
                     return left, right
         raise self._refused("a sum of products of two reads of f32")
 
-    def _word(self, element: Element, block: Expr, word: Expr) -> Expr:
+    def _word(self, element: ElementAt, block: Expr, word: Expr) -> Expr:
         first = block * self.step + word
 
         def part(deep: Expr) -> Expr:
@@ -132,7 +132,7 @@ class _Products(TileProducts):
         term = call("select", ~fine, stage.bodies[0], Const(0.0, f32))
         tensor = Tensor(free_name(self._program, f"{stage.name}_exact"), f32, shape_of(axes))
         exact = Stage((tensor,), axes, (term,), stage.reduction, "sum", None, stage.origin)
-        value = call("select", fine, found * (1 / SCALE**2), whole(exact))
+        value = call("select", fine, found * (1 / SCALE**2), result_of(exact))
         name = stage.name if axes == stage.axes else free_name(self._program, f"{stage.name}_checked")
         return exact, Stage((Tensor(name, f32, shape_of(axes)),), axes, (value,), origin=stage.origin)
 

@@ -18,7 +18,7 @@ from ..expr import Const, Expr, Local, Op, Read, binary, call, substitute
 from ..indices.affine import Affine, affine, to_expr
 from ..indices.bounds import bounds_of
 from ..program import Axis, Fold, Program, Stage, Tensor
-from ..stage_edits import find_stage, free_axis_name, free_name, product, refuse
+from ..stage_edits import find_stage, free_axis_name, free_name, product, refuse, result_of, shape_of
 from .online_softmax import Total, Weighted, find_total, find_weighted, inlined, only, ordered, renamed
 
 
@@ -86,7 +86,7 @@ class _Blocks:
 
     def _tensor(self, name: str, axes: tuple[Axis, ...]) -> Tensor:
         dtype = self.top.bodies[0].dtype
-        return Tensor(free_name(self.program, name), dtype, tuple(a.extent for a in axes))
+        return Tensor(free_name(self.program, name), dtype, shape_of(axes))
 
     def _largest(self, number: Axis, inside: Axis, at: dict[str, Expr]) -> Stage:
         axes = (*self.rows, number)
@@ -96,7 +96,7 @@ class _Blocks:
     def _powers(self, number: Axis, inside: Axis, at: dict[str, Expr], largest: Stage) -> Stage:
         """While all x are -inf, -inf - -inf would be NaN where the definition adds exp(-inf - m) = 0."""
         axes, x = (*self.rows, number, inside), self._x(at)
-        top = _of(largest)
+        top = result_of(largest)
         finite = call("select", top.equal(-math.inf), Const(0.0, top.dtype), top)
         tensor = self._tensor(f"{self.top.name}_powers", axes)
         return Stage((tensor,), axes, (call("exp", x - finite),), origin=self.top.origin)
@@ -105,11 +105,11 @@ class _Blocks:
         """The sum of a block, and its weighted sum."""
         total, stage = self.total.stage, self.weighted.stage
         axes = (*self.rows, number)
-        plain = only(self._seen(at), _of(powers))
+        plain = only(self._seen(at), result_of(powers))
         tensor = self._tensor(f"{total.name}_block", axes)
         first = replace(total, tensors=(tensor,), axes=axes, bodies=(plain,), reduction=(inside,))
         seen = None if self.weighted.seen is None else substitute(self.weighted.seen, at)
-        term = only(seen, product([_of(powers), *(substitute(part, at) for part in self.weighted.weight)]))
+        term = only(seen, product([result_of(powers), *(substitute(part, at) for part in self.weighted.weight)]))
         axes = (*axes, *stage.axes[len(self.rows) :])
         tensor = self._tensor(f"{stage.name}_block", axes)
         return first, replace(stage, tensors=(tensor,), axes=axes, bodies=(term,), reduction=(inside,))
@@ -125,11 +125,15 @@ class _Blocks:
         nothing = new.equal(-math.inf)
         one, zero = Const(1.0, own.dtype), Const(0.0, own.dtype)
         values = (
-            (new.name, call("max", old_max, _of(largest))),
+            (new.name, call("max", old_max, result_of(largest))),
             (scale.name, call("select", nothing, one, call("exp", old_max - new))),
-            (weight.name, call("select", nothing, zero, call("exp", _of(largest) - new))),
+            (weight.name, call("select", nothing, zero, call("exp", result_of(largest) - new))),
         )
-        bodies: list[Expr] = [new, old_sum * scale + _of(plain) * weight, before * scale + _of(sums) * weight]
+        bodies: list[Expr] = [
+            new,
+            old_sum * scale + result_of(plain) * weight,
+            before * scale + result_of(sums) * weight,
+        ]
         counts = self._counts(number)
         if counts is not None:
             bodies = [
@@ -159,8 +163,3 @@ class _Blocks:
         while name in taken:
             name += "_"
         return name
-
-
-def _of(stage: Stage) -> Read:
-    """Returns what a stage gives, at its own axes."""
-    return Read(stage.name, tuple(a.var for a in stage.axes), stage.tensors[0].dtype)

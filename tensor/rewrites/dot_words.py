@@ -23,10 +23,20 @@ from dataclasses import dataclass, replace
 from ...common.errors import ProgramError
 from ..dots import DOTS, Dot
 from ..dtype import bf16, f32, i8, i16, i32, u8
-from ..expr import Cast, Const, Expr, Op, Read, call, variables
+from ..expr import Cast, Expr, Op, Read, call, const, variables
 from ..indices.forms import affine
 from ..program import Axis, Program, Stage, Tensor
-from ..stage_edits import factors, find_axis, find_stage, free_axis_name, free_name, refuse, with_stages
+from ..stage_edits import (
+    factors,
+    find_axis,
+    find_stage,
+    free_axis_name,
+    free_name,
+    refuse,
+    result_of,
+    shape_of,
+    with_stages,
+)
 
 MOVE = 128  # takes a byte with a sign to one without, and back
 
@@ -165,11 +175,11 @@ def _words(program: Program, product: _Product, operand: _Packed, name: str) -> 
         indices = tuple(deep if d == operand.deep else axis.var for d, axis in enumerate(axes))
         value: Expr = replace(operand.read, indices=indices).cast(wide)
         if (count - 1) * dot.group + place >= depth.extent:
-            value = call("select", deep < depth.extent, value, Const(0.0 if wide == f32 else 0, wide))
+            value = call("select", deep < depth.extent, value, const(0, wide))
         return value + operand.moved if operand.moved else value  # beyond the depth the other operand is zero
 
     body = call(dot.pack, *(element(place) for place in range(dot.group)))
-    tensor = Tensor(free_name(program, name), i32, tuple(axis.extent for axis in axes))
+    tensor = Tensor(free_name(program, name), i32, shape_of(axes))
     return Stage((tensor,), axes, (body,), origin=product.stage.origin)
 
 
@@ -183,17 +193,13 @@ def _taken_back(
         raise refuse(stage, f"{other.read.tensor} does not move with all reduction axes", expected="no moved operand")
     dots = _named(program, summed, f"{stage.name}_dots")
     sums = _named(program, replace(stage, axes=axes, bodies=(other.read.cast(i32),)), f"{stage.name}_sums", axes)
-    total = _read(dots) - _read(sums) * operand.moved
+    total = result_of(dots) - result_of(sums) * operand.moved
     return dots, sums, replace(stage, bodies=(total,), reduction=(), combiner=None)
 
 
 def _named(program: Program, stage: Stage, name: str, axes: tuple[Axis, ...] | None = None) -> Stage:
-    shape = tuple(axis.extent for axis in (stage.axes if axes is None else axes))
+    shape = shape_of(stage.axes if axes is None else axes)
     return replace(stage, tensors=(Tensor(free_name(program, name), stage.tensors[0].dtype, shape),))
-
-
-def _read(stage: Stage) -> Read:
-    return Read(stage.name, tuple(axis.var for axis in stage.axes), stage.tensors[0].dtype)
 
 
 def is_packed(stage: Stage) -> bool:

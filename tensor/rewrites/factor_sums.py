@@ -17,7 +17,19 @@ from ..dtype import f32
 from ..expr import Cast, Const, Expr, Op, Read, rewrite, substitute, variables, walk
 from ..indices.affine import simplify
 from ..program import Axis, Program, Stage, Tensor
-from ..stage_edits import factors, find_stage, free_axis_name, free_name, product, refuse, simplified, with_stages
+from ..stage_edits import (
+    factors,
+    find_stage,
+    free_axis_name,
+    free_name,
+    needed_stages,
+    product,
+    refuse,
+    result_of,
+    shape_of,
+    simplified,
+    with_stages,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +56,14 @@ def factor_sums(program: Program, stage: str, group: int) -> Program:
     name = free_name(program, f"{stage}_groups")
     whole = found.groups.extent == 1
     ahead = () if whole else (found.groups,)
-    tensor = Tensor(name, f32, tuple(axis.extent for axis in (*ahead, *found.stage.axes)))
+    tensor = Tensor(name, f32, shape_of((*ahead, *found.stage.axes)))
     sums = replace(
         found.stage, tensors=(tensor,), axes=(*ahead, *found.stage.axes), bodies=(product(found.inner),),
         reduction=(found.depth,),
     )  # fmt: skip
-    read = Read(name, tuple(axis.var for axis in sums.axes), f32)
-    total = replace(
-        found.stage, bodies=(product([read, *found.outer]),), reduction=ahead, combiner=None if whole else "sum"
-    )
-    return _needed(with_stages(program, {stage: (simplified(sums), simplified(total))}))
+    body = product([result_of(sums), *found.outer])
+    total = replace(found.stage, bodies=(body,), reduction=ahead, combiner=None if whole else "sum")
+    return needed_stages(with_stages(program, {stage: (simplified(sums), simplified(total))}))
 
 
 def group_of_sum(program: Program, stage: Stage) -> int | None:
@@ -137,13 +147,3 @@ def _of_constants(program: Program) -> dict[str, Stage]:
             found[stage.name] = stage
             known.add(stage.name)
     return found
-
-
-def _needed(program: Program) -> Program:
-    """The program without the stages that no output needs any more."""
-    needed, kept = set(program.outputs), []
-    for stage in reversed(program.stages):
-        if needed & {tensor.name for tensor in stage.tensors}:
-            kept.append(stage)
-            needed |= {read.tensor for read in stage.reads()}
-    return program.replacing(tuple(reversed(kept)))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..expr import Expr, Read, reads, variables
+from ..expr import Expr, reads, variables
 from ..program import Program, Stage, Tensor
-from ..stage_edits import factors, find_stage, free_name, product, refuse, with_stages
+from ..stage_edits import factors, find_stage, free_name, product, refuse, result_of, shape_of, with_stages
 
 
 def im2col(program: Program, stage: str, tensor: str) -> Program:
@@ -32,9 +32,9 @@ def im2col(program: Program, stage: str, tensor: str) -> Program:
     if all(axis.name in used for axis in old.all_axes):
         raise refuse(old, f"the factors that read {tensor!r} use every axis of the stage", advice="nothing is reused")
     axes = tuple(axis for axis in old.all_axes if axis.name in used)
-    columns = Tensor(free_name(program, f"{tensor}_columns"), body.dtype, tuple(axis.extent for axis in axes))
-    read: Expr = Read(columns.name, tuple(axis.var for axis in axes), columns.dtype)
+    columns = Tensor(free_name(program, f"{tensor}_columns"), body.dtype, shape_of(axes))
     first = Stage((columns,), axes, (body,), origin=old.origin)
+    read: Expr = result_of(first)
     # the product keeps its order; the tensor stands where the first of its factors stood
     rest = [read if part is chosen[0] else part for part in parts if part is chosen[0] or part not in chosen]
     return with_stages(program, {old.name: (first, replace(old, bodies=(product(rest),)))})

@@ -16,7 +16,7 @@ from ..expr import Const, Expr, Op, Read, binary, rewrite, variables, walk
 from ..indices.affine import interval, simplify
 from ..indices.forms import affine, to_expr
 from ..program import Axis, Program, Stage, Tensor
-from ..stage_edits import find_stage, free_name, map_stage, refuse, with_stages
+from ..stage_edits import find_stage, free_name, map_stage, refuse, shape_of, with_stages
 
 
 def guarded_reads(stage: Stage, tensor: str) -> list[Op]:
@@ -55,7 +55,7 @@ def pad_reads(program: Program, stage: str, tensor: str) -> Program:
     axes = tuple(Axis(f"d{n}", high - low + 1) for n, (low, high) in enumerate(spans))
     places = [simplify(a.var + low) for a, (low, _) in zip(axes, spans, strict=True)]
     moved = _moved(old, guard, read, places)
-    padded = Tensor(free_name(program, f"{tensor}_padded"), read.dtype, tuple(a.extent for a in axes))
+    padded = Tensor(free_name(program, f"{tensor}_padded"), read.dtype, shape_of(axes))
     body = Op("select", (moved, Read(tensor, tuple(places), read.dtype), otherwise), read.dtype)
     inner = Read(
         padded.name,

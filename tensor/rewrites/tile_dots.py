@@ -18,10 +18,10 @@ from functools import reduce
 
 from ..dots import DOTS, Dot
 from ..dtype import DType, bf16, f32, i32
-from ..expr import Cast, Const, Expr, Read, call
+from ..expr import Cast, Expr, Read, call, const
 from ..program import Program
-from ..stage_edits import factors, find_stage, with_stages
-from .tile_products import WORDS, Element, TileProducts, whole
+from ..stage_edits import factors, find_stage, result_of, with_stages
+from .tile_products import WORDS, ElementAt, TileProducts
 
 
 def tile_dots(program: Program, stage: str, rows: str, columns: str, depth: str) -> Program:
@@ -62,7 +62,7 @@ class _Dots(TileProducts):
         products = self._product_stage(rows, columns)
         values = {axis.name: axis for axis in self._stage.axes}
         index = tuple(values[axis.name].var for axis in products.axes)
-        result = replace(whole(products), indices=index)
+        result = replace(result_of(products), indices=index)
         made = replace(self._stage, bodies=(result,), reduction=(), combiner=None)
         return with_stages(self._program, {self._stage.name: (rows, columns, products, made)})
 
@@ -78,7 +78,7 @@ class _Dots(TileProducts):
                         return left, right
         raise self._refused("sum(i32(x) * i32(y)) of bytes, or sum(f32(x) * f32(y)) of bf16")
 
-    def _word(self, element: Element, block: Expr, word: Expr) -> Expr:
+    def _word(self, element: ElementAt, block: Expr, word: Expr) -> Expr:
         first = block * self.step + word * self._dot.group
 
         def value(place: int) -> Expr:
@@ -86,8 +86,7 @@ class _Dots(TileProducts):
             wide = read.cast(self._wide)
             if not inside:
                 return wide
-            zero = Const(0.0 if self._wide == f32 else 0, self._wide)
-            return call("select", reduce(lambda a, b: a & b, inside), wide, zero)
+            return call("select", reduce(lambda a, b: a & b, inside), wide, const(0, self._wide))
 
         return call(self._dot.pack, *(value(place) for place in range(self._dot.group)))
 

@@ -22,17 +22,16 @@ from ..indices.affine import simplify
 from ..indices.forms import affine
 from ..indices.intervals import Known
 from ..program import Axis, Program, Stage, Tensor
-from ..stage_edits import find_axis, free_axis_name, free_name, refuse
+from ..stage_edits import find_axis, free_axis_name, free_name, refuse, shape_of
 
 WORDS = BF16_TILES.words  # words of a row of a matrix register
 TILE = BF16_TILES.m  # rows of a matrix register, and columns: these rewrites are of units whose tiles are square
-Element = Callable[
-    [Expr], tuple[Read, list[Expr]]
-]  # an index along the depth -> what is read there, under which conditions
+# An index along the depth -> what is read there, under which conditions.
+ElementAt = Callable[[Expr], tuple[Read, list[Expr]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class TileOperand:
     """A read: the dimension of the depth, and that of the rows or the columns."""
 
     read: Read
@@ -68,8 +67,8 @@ class TileProducts(ABC):
             left, right = right, left
         if {rows, columns} & variables(left) != {rows} or {rows, columns} & variables(right) != {columns}:
             raise self._refused(f"{rows} in the indices of one read alone, {columns} in those of the other alone")
-        self._x = Operand(left, self._plain(left, self._depth), self._row_dimension(left))
-        self._y = Operand(right, self._plain(right, self._depth), self._plain(right, self._columns))
+        self._x = TileOperand(left, self._plain(left, self._depth), self._row_dimension(left))
+        self._y = TileOperand(right, self._plain(right, self._depth), self._plain(right, self._columns))
         self._blocks = -(-self._depth.extent // self.step)
         self._padded = {a.name: replace(a, extent=-(-a.extent // TILE) * TILE) for a in (self._rows, self._columns)}
 
@@ -80,7 +79,7 @@ class TileProducts(ABC):
         """Returns what is multiplied. Errors: ProgramError where the stage is no such product."""
 
     @abstractmethod
-    def _word(self, element: Element, block: Expr, word: Expr) -> Expr:
+    def _word(self, element: ElementAt, block: Expr, word: Expr) -> Expr:
         """Returns what a word of a block holds."""
 
     @abstractmethod
@@ -150,13 +149,13 @@ class TileProducts(ABC):
     def _shape(self, read: Read) -> tuple[int, ...]:
         return self._program.tensors[read.tensor].shape
 
-    def _dimensions(self, operand: Operand) -> tuple[tuple[Axis, ...], Axis, Axis, Axis]:
+    def _dimensions(self, operand: TileOperand) -> tuple[tuple[Axis, ...], Axis, Axis, Axis]:
         shape = self._shape(operand.read)
         others = tuple(Axis(f"d{d}", shape[d]) for d in operand.others)
         return others, Axis("kblock", self._blocks), Axis("part", self.parts), Axis("k16", WORDS)
 
     def _words(
-        self, kind: str, operand: Operand, axes: tuple[Axis, ...], others: tuple[Axis, ...], wide: Expr, count: int
+        self, kind: str, operand: TileOperand, axes: tuple[Axis, ...], others: tuple[Axis, ...], wide: Expr, count: int
     ) -> Stage:
         """The stage of words of an operand; elements at `wide` from `count` on do not count, nor those below the depth."""
         known = Known({axis.name: (0, axis.extent - 1) for axis in axes})
@@ -201,16 +200,6 @@ class TileProducts(ABC):
         return Stage((Tensor(name, dtype, shape_of(axes)),), axes, (total,), reduction, "sum", None, stage.origin)
 
 
-def whole(stage: Stage) -> Read:
-    """The read of a stage's tensor by its own axes."""
-    return read_at(stage, *(axis.var for axis in stage.axes))
-
-
 def read_at(stage: Stage, *indices: Expr) -> Read:
     """The read of a stage's tensor at a place."""
     return Read(stage.name, indices, stage.tensors[0].dtype)
-
-
-def shape_of(axes: Sequence[Axis]) -> tuple[int, ...]:
-    """The extents of axes."""
-    return tuple(axis.extent for axis in axes)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..dtype import accumulator
-from ..expr import Read
 from ..program import Program, Stage, Tensor
-from ..stage_edits import free_name, with_stages
+from ..stage_edits import free_name, result_of, with_stages
 
 _ACCUMULATES = ("sum", "prod")  # a maximum is one of its elements: it rounds nothing
 
@@ -31,8 +30,6 @@ def _apart(program: Program, stage: Stage) -> tuple[Stage, Stage]:
     (narrow,), (body,) = stage.tensors, stage.bodies
     kind = accumulator(narrow.dtype)
     wide = Tensor(free_name(program, f"{narrow.name}_wide"), kind, narrow.shape)
-    total = Read(wide.name, tuple(axis.var for axis in stage.axes), kind)
-    return (
-        replace(stage, tensors=(wide,), bodies=(body.cast(kind),)),
-        replace(stage, bodies=(total.cast(narrow.dtype),), reduction=(), combiner=None),
-    )
+    total = replace(stage, tensors=(wide,), bodies=(body.cast(kind),))
+    rounded = result_of(total).cast(narrow.dtype)
+    return total, replace(stage, bodies=(rounded,), reduction=(), combiner=None)

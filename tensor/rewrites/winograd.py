@@ -39,6 +39,8 @@ from ..stage_edits import (
     identity_of,
     product,
     refuse,
+    result_of,
+    shape_of,
     with_stages,
 )
 from .toom_cook import Matrix, toom_cook
@@ -175,7 +177,7 @@ class _Winograd:
     def _made(
         self, kind: str, axes: tuple[Axis, ...], body: Expr, reduction: tuple[Axis, ...], combiner: str = "sum"
     ) -> Stage:
-        tensor = Tensor(free_name(self._program, f"{self._stage.name}_{kind}"), body.dtype, _shape(axes))
+        tensor = Tensor(free_name(self._program, f"{self._stage.name}_{kind}"), body.dtype, shape_of(axes))
         return Stage((tensor,), axes, (body,), reduction, combiner if reduction else None, None, self._stage.origin)
 
     def _column_stage(self, transform: Tensor) -> Stage:
@@ -204,8 +206,7 @@ class _Winograd:
         place = lines.axes.index(self._tiles) + 1
         b = lines.axes[place]
         axes = (self._y, self._x, *lines.axes[1:place], *lines.axes[place + 1 :])
-        read = Read(lines.name, tuple(axis.var for axis in lines.axes), self._dtype)
-        return self._made("data", axes, product([_at(transform, self._x, b), read]), (b,))
+        return self._made("data", axes, product([_at(transform, self._x, b), result_of(lines)]), (b,))
 
     def _guarded(self, data: Expr, known: Known) -> Expr:
         """Reads that a tile at the edge would do outside of their tensor give 0: no result that is kept needs them."""
@@ -242,8 +243,7 @@ class _Winograd:
         """M[y, x, outer, tiles, outer of the filter] = sum[c](V * U), one matrix product for each y, x"""
         shared = [axis for axis in self._outer if axis in data.axes]
         axes = (self._y, self._x, *shared, self._tiles, *(axis for axis in self._outer if axis not in shared))
-        parts = [Read(s.name, tuple(a.var for a in s.axes), self._dtype) for s in (data, filters)]
-        return self._made("products", axes, product(parts), self._reduced)
+        return self._made("products", axes, product([result_of(data), result_of(filters)]), self._reduced)
 
     def _fast_stage(self, transform: Tensor, products: Stage) -> Stage:
         """The result at p, q: sum[y, x](A[p % m, y] * A[q % m, x] * M at the tile of p, q), in the order of the products"""
@@ -310,10 +310,6 @@ class _Winograd:
         checked = self._made("checked", axes, chosen, ())
         last = replace(stage, bodies=(Read(checked.name, here, self._dtype),), reduction=(), combiner=None)
         return exact, checked, last
-
-
-def _shape(axes: tuple[Axis, ...]) -> tuple[int, ...]:
-    return tuple(axis.extent for axis in axes)
 
 
 def _at(tensor: Tensor, first: Axis, second: Axis) -> Read:

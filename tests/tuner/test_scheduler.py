@@ -16,7 +16,7 @@ from rich.console import Console
 from contracts.spaces import ToySpace
 from tilesmith.common.errors import ArgumentError, SearchFailed
 from tilesmith.measure.result import Failure, Job, Measurement, Status
-from tilesmith.schedules.space import Candidate, ConfigSpace, Population, Value, config
+from tilesmith.schedules.space import Candidate, ConfigSpace, ConfigValue, Population, config
 from tilesmith.schedules.space_ops import enumerate_configs
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tensor.ops import matmul
@@ -45,7 +45,7 @@ class NamedToy(ToySpace):
     def sketch_text(self, number: int) -> str:
         return f"sketch {self.config_spaces[number].name}\n"
 
-    def config(self, candidate: Candidate) -> dict[str, Value]:
+    def config(self, candidate: Candidate) -> dict[str, ConfigValue]:
         return config(self.config_spaces[candidate.sketch], candidate.choices)
 
 

@@ -13,7 +13,7 @@ import pytest
 from tilesmith.common.errors import ArgumentError, BudgetError, SearchFailed
 from tilesmith.measure.replay import ReplayRunner, ReplaySpace
 from tilesmith.measure.result import Failure, Job, Measurement, Purpose, Status
-from tilesmith.schedules.space import Candidate, Value, config
+from tilesmith.schedules.space import Candidate, ConfigValue, config
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tensor.ops import matmul
 from tilesmith.tuner.budget import Budget
@@ -39,7 +39,7 @@ class NamedReplay(ReplaySpace):
     def sketch_text(self, number: int) -> str:
         return f"sketch {self.config_spaces[number].name}\n"
 
-    def config(self, candidate: Candidate) -> dict[str, Value]:
+    def config(self, candidate: Candidate) -> dict[str, ConfigValue]:
         return config(self.config_spaces[candidate.sketch], candidate.choices)
 
 
@@ -118,7 +118,7 @@ class GoingOn(ReplayRunner):
 
     def __init__(self) -> None:
         super().__init__(SPACE.table)
-        self.known: list[tuple[dict[str, Value], float]] = []
+        self.known: list[tuple[dict[str, ConfigValue], float]] = []
 
     def go_on_from(self, job: Job, seconds: float) -> None:
         self.known.append((dict(job.config), seconds))

@@ -12,7 +12,7 @@ from ...common.code_state import code_state
 from ...common.kept_files import KeptFiles, key_of
 from ...common.settings import CACHE
 from ...schedules.sketch import UNSCHEDULED, Sketch, parse_sketch
-from ...schedules.space import Value
+from ...schedules.space import ConfigValue
 from ...schedules.task import Task
 from ...targets.ceilings import Ceilings
 
@@ -20,14 +20,14 @@ _KIND = b"draft 1\n"
 _DECIDING = ("targets", "tensor", "schedules", "cost_model", "tuner")  # rules, models, and the search
 
 
-DraftedPick = tuple[float, Sketch, Mapping[str, Value]]  # predicted seconds, and of what
+DraftedPick = tuple[float, Sketch, Mapping[str, ConfigValue]]  # predicted seconds, and of what
 
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
     """The best of each structure, the best of all first: predicted seconds, sketch ("" for the unscheduled nest), config."""
 
-    found: Sequence[tuple[float, str, Mapping[str, Value]]]
+    found: Sequence[tuple[float, str, Mapping[str, ConfigValue]]]
 
     @staticmethod
     def of(found: Sequence[DraftedPick]) -> Drafted:

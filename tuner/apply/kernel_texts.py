@@ -9,7 +9,7 @@ from ...codegen.backends.sass import sass
 from ...codegen.pipeline import build
 from ...schedules.names import with_names
 from ...schedules.sketch import Sketch
-from ...schedules.space import Value
+from ...schedules.space import ConfigValue
 from ...targets.target import Target
 from ...tensor.printing import print_program
 from ...tensor.program import Program
@@ -22,7 +22,7 @@ class KernelTexts:
 
     program: Program
     sketch: Sketch
-    config: Mapping[str, Value]
+    config: Mapping[str, ConfigValue]
     target: Target
     threads: int
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...measure.calibrate.calibrate import known_ceilings
 from ...schedules.sketch import Sketch
-from ...schedules.space import Candidate, Parameter, Value
+from ...schedules.space import Candidate, ConfigValue, Parameter
 from ...schedules.space_ops import population
 from ...schedules.task import Task
 from ...tensor.program import Program
@@ -19,7 +19,9 @@ SEED = 0
 MOVES = 2000  # configs around one of another shape that are looked at
 
 
-def moved_config(task: Task, sketch: Sketch, config: Mapping[str, Value]) -> tuple[dict[str, Value], float] | None:
+def moved_config(
+    task: Task, sketch: Sketch, config: Mapping[str, ConfigValue]
+) -> tuple[dict[str, ConfigValue], float] | None:
     """The valid config of this task that is nearest to one of another shape, and its predicted seconds.
 
     Each value moves to the nearest one of its domain. Where that is not valid (8 blocks of 7 tiles), values a few places
@@ -45,7 +47,7 @@ def moved_config(task: Task, sketch: Sketch, config: Mapping[str, Value]) -> tup
         return None
 
 
-def _by_nearness(parameter: Parameter, wanted: Value) -> list[int]:
+def _by_nearness(parameter: Parameter, wanted: ConfigValue) -> list[int]:
     """Positions in a domain, the nearest value first. Of what has no order, only the same value is near."""
     values = parameter.values
     if not parameter.ordered:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...schedules.sketch import Sketch
-from ...schedules.space import Value
+from ...schedules.space import ConfigValue
 from ...tensor.accuracy import Accuracy
 from ..units import time_text
 
@@ -20,7 +20,7 @@ class Provenance:
     tier: str  # exact, near, family, analytic, default
     record: int | None  # its number in the database
     sketch: str
-    config: Mapping[str, Value]
+    config: Mapping[str, ConfigValue]
     seconds: float | None  # as measured on this machine by this version; only of the tier exact
     note: str = ""
     log: str = ""  # the log that the record comes from, if it is none of the database
@@ -43,7 +43,7 @@ class Pick:
     """A candidate that will be compiled."""
 
     sketch: Sketch
-    config: Mapping[str, Value]
+    config: Mapping[str, ConfigValue]
     provenance: Provenance
 
     def noting(self, note: str) -> Pick:

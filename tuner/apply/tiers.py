@@ -29,7 +29,7 @@ from ...measure.checking.verify import is_sampled
 from ...measure.machine import identity_for, machine_key
 from ...measure.result import Purpose
 from ...schedules.sketch import UNSCHEDULED, Sketch, broken_conditions, parse_sketch
-from ...schedules.space import Value
+from ...schedules.space import ConfigValue
 from ...schedules.task import Task
 from ...targets.nearness import distance
 from ...targets.target import Target, parse_target
@@ -169,7 +169,7 @@ class AnalyticModel:
             if sketch.steps or number == 0:  # the unscheduled nest comes last of all, with a warning
                 yield seconds, Pick(sketch, config, Provenance("analytic", None, sketch.title, config, None))
 
-    def _drafted(self) -> list[tuple[float, Sketch, dict[str, Value]]]:
+    def _drafted(self) -> list[tuple[float, Sketch, dict[str, ConfigValue]]]:
         """The best of each structure, the best of all first; structures that fail in a draft cost themselves alone."""
         sketches = self._task.sketches
         try:
@@ -185,7 +185,7 @@ class AnalyticModel:
                 raise error
             return sorted(found, key=lambda one: one[0])
 
-    def _best_of(self, sketches: Sequence[Sketch]) -> list[tuple[float, Sketch, dict[str, Value]]]:
+    def _best_of(self, sketches: Sequence[Sketch]) -> list[tuple[float, Sketch, dict[str, ConfigValue]]]:
         space = TaskSpace(self._task, self._ceilings, sketches)
         found = best_choices(space, np.random.default_rng(DRAFT_SEED), UNTUNED)
         return [(seconds, space.sketches[best.sketch], space.config(best)) for seconds, best in found]

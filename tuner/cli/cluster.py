@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -21,6 +21,7 @@ from ...tensor.ops import matmul
 from ...tensor.printing import print_program
 from ...tensor.text.canonical import canonical
 from ..terminal import make_console
+from .parameters import Threads
 from .report import table
 
 cluster = typer.Typer(
@@ -58,7 +59,7 @@ def status(address: Address = "ray") -> None:
 def check(
     address: Address = "ray",
     target: Annotated[str, typer.Option(help="what to make kernels for")] = "host",
-    threads: Annotated[Optional[int], typer.Option(help="threads of the kernels; default: all cores")] = None,  # noqa: UP045
+    threads: Threads = None,
 ) -> None:
     """Tests each node: versions, features, calibration, and a small kernel on each device. Ends with 1 if one fails."""
     console = make_console()

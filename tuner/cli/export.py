@@ -13,36 +13,34 @@ from ...tensor.accuracy import accuracy_named
 from ..inputs import read_inputs
 from ..terminal import make_console
 from .input_specs import read_inputs_given
+from .parameters import AccuracyName, Constants, DatabasePath, Inputs, Named, SizeOptions, Threads
 from .report import pairs
 from .what import What, read_what
 
 
 def compile_library(
-    what: Annotated[str, typer.Argument(help="an operator, a file, a saved model, or package.module:function")],
-    sizes: Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")] = None,  # noqa: UP045
+    what: Named,
+    sizes: SizeOptions = None,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="the folder that the library goes to")],
     targets: Annotated[
         str, typer.Option(help="what it is for, as in x86:avx512,x86:avx2: several are chosen from when it is loaded")
     ] = "host",
     name: Annotated[Optional[str], typer.Option(help="of the library, and the begin of its functions")] = None,  # noqa: UP045
-    threads: Annotated[Optional[int], typer.Option(help="threads of the kernels; default: all cores")] = None,  # noqa: UP045
+    threads: Threads = None,
     openmp: Annotated[bool, typer.Option(help="threads are OpenMP's; else they are lent by the caller")] = True,
     inside: Annotated[
         Optional[bool],  # noqa: UP045
         typer.Option("--inside/--beside", help="weights are part of the library; default: up to 16 MiB"),
     ] = None,
-    constant: Annotated[Optional[list[str]], typer.Option("--constant", help="an input known now")] = None,  # noqa: UP045
+    constant: Constants = None,
     constants: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(help="an .npz file with the values of constants by their names; a model brings its own"),
     ] = None,
-    input: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--input", help="of a model, once for each input: 1x3x224x224, i64[1,128], or mask=bool[1,128]"),
-    ] = None,
-    accuracy: Annotated[str, typer.Option(help="default, or strict: only orders of sums may change")] = "default",
-    db: Annotated[Optional[Path], typer.Option("--db", help="the tuning database")] = None,  # noqa: UP045
+    input: Inputs = None,
+    accuracy: AccuracyName = "default",
+    db: DatabasePath = None,
 ) -> None:
     """Writes the best kernels that are known of WHAT as a C library with a header: no Python is needed where it runs."""
     from ..apply.export import export

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
@@ -21,26 +20,25 @@ from ..records.database import Database
 from ..stages import stage_text
 from .input_specs import read_inputs_given
 from .known import known_record, record_sketch
+from .parameters import AccuracyName, Constants, DatabasePath, Inputs, Named, SizeOptions, Threads
 from .what import read_what
-
-_DatabasePath = Annotated[Optional[Path], typer.Option("--db", help="the tuning database")]  # noqa: UP045
 
 
 def inspect(
-    what: Annotated[str, typer.Argument(help="an operator, a file, a saved model, or package.module:function")],
-    sizes: Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")] = None,  # noqa: UP045
+    what: Named,
+    sizes: SizeOptions = None,
     *,
     stage: Annotated[
         str,
         typer.Option(help="program, rewritten, kernels, sketch, outline, loops, llvm, asm; for GPUs ptx and sass"),
     ] = "outline",
     kernel: Annotated[Optional[int], typer.Option(help="of several only this one, by its number")] = None,  # noqa: UP045
-    constant: Annotated[Optional[list[str]], typer.Option("--constant", help="an input known when compiling")] = None,  # noqa: UP045
-    input: Annotated[Optional[list[str]], typer.Option("--input", help="of a model, as `tune run` has them")] = None,  # noqa: UP045
+    constant: Constants = None,
+    input: Inputs = None,
     target: Annotated[str, typer.Option(help="what it is compiled for")] = "host",
-    threads: Annotated[Optional[int], typer.Option(help="threads of the kernels; default: all cores")] = None,  # noqa: UP045
-    accuracy: Annotated[str, typer.Option(help="default, or strict")] = "default",
-    db: _DatabasePath = None,
+    threads: Threads = None,
+    accuracy: AccuracyName = "default",
+    db: DatabasePath = None,
 ) -> None:
     """Prints WHAT at a stage of its way to machine code, with the best configurations that are known."""
     found = read_what(what, sizes or (), constant or (), read_inputs_given(input or ()))
@@ -56,7 +54,7 @@ def diff(
     second: Annotated[int, typer.Argument(help="another one's")],
     *,
     stage: Annotated[str, typer.Option(help="program, sketch, outline, loops, llvm or asm")] = "outline",
-    db: _DatabasePath = None,
+    db: DatabasePath = None,
 ) -> None:
     """Prints how two records differ at a stage, in the form of `diff -u`; the code is made again."""
     with Database(db or DATABASE.value(), read_only=True) as database:

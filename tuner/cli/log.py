@@ -15,12 +15,12 @@ from ..records.database import Database, open_database
 from ..records.log import LogReport, check_log, export_log, import_log, merge_logs
 from ..records.ship import BEST, ship
 from .model_report import program_keys
+from .parameters import DatabasePath
 from .what import read_whats
 
 log = typer.Typer(no_args_is_help=True, help="Records as JSON lines: export, import, merge, check.")
 
 LogFile = Annotated[Path, typer.Argument(help="a file of JSON lines")]
-DatabasePath = Annotated[Optional[Path], typer.Option("--db", help="the tuning database")]  # noqa: UP045
 
 
 @log.command("export")

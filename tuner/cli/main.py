@@ -28,6 +28,7 @@ from .input_specs import read_inputs_given
 from .inspect import diff, inspect
 from .known import known_record
 from .log import log
+from .parameters import WHAT_HELP, AccuracyName, Constants, DatabasePath, Inputs, Named, SizeOptions, Threads
 from .quantize import quantize_model
 from .what import What, load_function, read_what, read_whats
 
@@ -45,19 +46,7 @@ app.add_typer(cluster, name="cluster")
 
 INTERRUPTED = 130  # exit code after ctrl-C, as shells have it
 
-WHAT_HELP = (
-    "an operator (`tune ops` lists them), a .tensor file, an .onnx file, a saved model, or package.module:function, "
-    "which makes a program, a model or a module of PyTorch"
-)
-Named = Annotated[str, typer.Argument(help=WHAT_HELP)]
 Selection = Annotated[Optional[str], typer.Argument(help=WHAT_HELP + ", or the first digits of a task")]  # noqa: UP045
-SizeOptions = Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")]  # noqa: UP045
-Constants = Annotated[Optional[list[str]], typer.Option("--constant", help="an input known when compiling")]  # noqa: UP045
-Inputs = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option("--input", help="of a model, once for each input: 1x3x224x224, i64[1,128], or mask=bool[1,128]"),
-]
-DatabasePath = Annotated[Optional[Path], typer.Option("--db", help="the tuning database")]  # noqa: UP045
 RecordId = Annotated[int, typer.Argument(help="a record's number, as `tune show` prints it")]
 
 
@@ -105,7 +94,7 @@ def run(
     trials: Annotated[Optional[int], typer.Option(help="new measurements to make")] = None,  # noqa: UP045
     time: Annotated[Optional[str], typer.Option(help="when to end: 90s, 2m, 1.5h")] = None,  # noqa: UP045
     target: Annotated[str, typer.Option(help="what to make kernels for; on a cluster several, with commas")] = "host",
-    threads: Annotated[Optional[int], typer.Option(help="threads of the kernels; default: all cores")] = None,  # noqa: UP045
+    threads: Threads = None,
     effort: Annotated[str, typer.Option(help="quick, normal or full")] = "normal",
     strategy: Annotated[str, typer.Option(help="how candidates are chosen")] = "guided",
     runner: Annotated[
@@ -120,7 +109,7 @@ def run(
         typer.Option(help="how often each of several WHATs is needed, as in 12,1; they share the budget"),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="the same seed proposes the same")] = 0,
-    accuracy: Annotated[str, typer.Option(help="default, or strict: only orders of sums may change")] = "default",
+    accuracy: AccuracyName = "default",
     inputs: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(help="an .npz file with arrays for the trials by the names of inputs; the others are drawn"),

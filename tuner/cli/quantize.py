@@ -12,6 +12,7 @@ from ...common.errors import ArgumentError
 from ..inputs import read_inputs
 from ..terminal import make_console
 from .input_specs import read_inputs_given
+from .parameters import Inputs
 from .what import read_what
 
 
@@ -28,10 +29,7 @@ def quantize_model(
     group: Annotated[int, typer.Option(help="weights of four bits that share a scale")] = 64,
     percentile: Annotated[Optional[float], typer.Option(help="of data, which their range reaches")] = None,  # noqa: UP045
     threads: Annotated[Optional[int], typer.Option(help="threads that calibration runs on")] = None,  # noqa: UP045
-    input: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--input", help="of a model, once for each input: 1x3x224x224, i64[1,128], or mask=bool[1,128]"),
-    ] = None,
+    input: Inputs = None,
 ) -> None:
     """Quantises the model WHAT, says what that costs layer by layer, and saves it."""
     from ..apply.quantize import quantize

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...schedules.space import Parameter, Population, Space, Value
+from ...schedules.space import ConfigValue, Parameter, Population, Space
 
 
 class Encoding:
@@ -121,7 +121,7 @@ def _table(parameter: Parameter) -> NDArray[np.float64]:
     return np.asarray((position + scaled)[:, None] / 2)
 
 
-def _odd(value: Value) -> int:
+def _odd(value: ConfigValue) -> int:
     """The largest odd divisor; 1 of what is no natural number."""
     number = int(value) if not isinstance(value, str) and value > 0 and value == int(value) else 1
     return number // (number & -number)

@@ -34,9 +34,8 @@ class Held:
         return self.tensor.shape
 
 
-OnnxValue = (
-    Tensor | Array | Held | None
-)  # computed when the model is called, known now, held in another type, or left out
+# Computed when the model is called, known now, held in another type, or left out.
+OnnxValue = Tensor | Array | Held | None
 Converter = Callable[["Node"], Any]
 F = TypeVar("F", bound=Converter)
 

@@ -11,7 +11,6 @@ back; memory bounds the whole, so that what comes next is asked for ahead.
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 from math import prod
 
 from ....tensor.expr import Read
@@ -26,15 +25,6 @@ from .tile import AHEAD, CHUNK, ROWS_AT_MOST, UNROLL_AT_MOST, VECTORS_AT_MOST_AL
 
 USES_AT_MOST = 64  # of each weight: beyond, making floats of all of them costs less than it saves
 LEAST_DEPTH = 16  # points of a group
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """The parts of a sum over groups: the stage of the sums of a group, and the axes of the register tiles."""
-
-    inner: Stage
-    vector: str
-    rows: str | None
 
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
@@ -58,43 +48,42 @@ def _next(program: Program) -> tuple[str, int] | None:
     return None
 
 
-def groups_of(program: Program, stage: Stage) -> Groups | None:
-    """Returns the parts of a sum over groups; None for any other stage."""
+def sums_of_groups(program: Program, stage: Stage) -> Stage | None:
+    """Returns the stage of the sums of a group that a sum over groups adds up; None for any other stage."""
     if stage.combiner != "sum" or len(stage.reduction) != 1 or len(stage.axes) not in (1, 2):
         return None
-    group, vector = stage.reduction[0], stage.axes[-1].name
     inner = [program.producers[read.tensor] for read in stage.reads() if read.tensor in program.producers]
     inner = [one for one in inner if one.combiner == "sum" and len(one.reduction) == 1]
     if len(inner) != 1 or len(program.consumers[inner[0].name]) != 1 or inner[0].name in program.outputs:
         return None
     read = next(read for read in stage.reads() if read.tensor == inner[0].name)
-    if tuple(read.indices) != (group.var, *(axis.var for axis in stage.axes)):
+    if tuple(read.indices) != (stage.reduction[0].var, *(axis.var for axis in stage.axes)):
         return None
     if not any(read.tensor in constant_tensors(program) for read in inner[0].reads()):
         return None
-    return Groups(inner[0], vector, stage.axes[0].name if len(stage.axes) > 1 else None)
+    return inner[0]
 
 
 def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
     """Returns the sum over groups that a pointwise stage finishes."""
 
     def fits(read: Read, producer: Stage) -> bool:
-        return identity_read(read, stage) and groups_of(program, producer) is not None
+        return identity_read(read, stage) and sums_of_groups(program, producer) is not None
 
     return finished(program, stage, taken, fits)
 
 
 def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
     found = _finishes(program, stage, decided.taken)
-    if found is None and groups_of(program, stage) is not None:
+    if found is None and sums_of_groups(program, stage) is not None:
         found = stage
     return None if found is None or output_stride(stage, stage.axes[-1].name) != 1 else found.name
 
 
 def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
-    found = groups_of(s.program, s.program.stage(anchor))
+    found = sums_of_groups(s.program, s.program.stage(anchor))
     assert found is not None
-    inner = found.inner.name
+    inner = found.name
     nest = _Nest(s, anchor, inner)
     if root == anchor:
         stage = s.stage(root)
@@ -113,7 +102,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     s.parallel(blocks[0])
     depth = nest.sum_of_group(groups)
     nest.pack(depth)
-    if found.rows is not None:
+    if len(found.axes) > 2:
         nest.pack_rows()
     return {root, anchor, inner}
 

@@ -66,6 +66,7 @@ def product_of(
         tuple(tuple(read(y, w, k, p, 0, 0) for p in range(count)) for w in range(width)),
         (24, 16),
         parts,
+        BF16_TILES.name,
     )
     end = [MatrixMove("tiles", (r, w), read(c, 16 * r, 16 * w), width * 16 + 8, True) for r, w in cells]
     begin = start if accumulates else [MatrixClear("tiles")]
@@ -101,7 +102,9 @@ def test_one_pair_in_parallel_threads() -> None:
         Block(
             (
                 MatrixClear("tiles"),
-                MatrixMultiply("tiles", ((read(x, i, 0, 0),),), ((read(y, 0, 0),),), (16, 16), ((0, 0),)),
+                MatrixMultiply(
+                    "tiles", ((read(x, i, 0, 0),),), ((read(y, 0, 0),),), (16, 16), ((0, 0),), BF16_TILES.name
+                ),
                 MatrixMove("tiles", (0, 0), read(c, i, 0, 0), 16, True),
             )
         ),

@@ -9,7 +9,7 @@ from tilesmith.codegen.passes.keep_small_serial import SMALL, instructions, keep
 from tilesmith.codegen.pipeline import build, loop_program
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.schedules.sketch import Sketch
-from tilesmith.schedules.space import Value, config
+from tilesmith.schedules.space import ConfigValue, config
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
@@ -18,7 +18,7 @@ from tilesmith.tensor.program import Program
 HOST = parse_target("host")
 
 
-def default(program: Program) -> tuple[Task, Sketch, dict[str, Value]]:
+def default(program: Program) -> tuple[Task, Sketch, dict[str, ConfigValue]]:
     task = Task.of(program, HOST, 2)
     sketch = task.sketches[1]
     config_space = sketch.config_space(task.body, HOST)

@@ -171,8 +171,12 @@ def test_bfloat16_is_rounded_to_even() -> None:
         ("static-int8", {"percentile": 0.0}, "percentile"),
         ("static-int8", {"calibration": 3}, "no list of inputs"),
         ("static-int8", {"calibration": [()]}, "another number of inputs"),
-        ("static-int8", {"calibration": [np.zeros((6, 63), np.float32)]}, "does not fit the input x"),
-        ("static-int8", {"calibration": [np.zeros((6, 64))]}, "does not fit the input x"),
+        (
+            "static-int8",
+            {"calibration": [np.zeros((6, 63), np.float32)]},
+            r"calibration\[0\] \(x\) has the wrong shape",
+        ),
+        ("static-int8", {"calibration": [np.zeros((6, 64))]}, r"calibration\[0\] \(x\) has the wrong dtype"),
         ("static-int8", {"calibration": [np.full((6, 64), np.nan, np.float32)]}, "cannot be quantised"),
     ],
 )

@@ -14,11 +14,11 @@ from tilesmith.graph.executor.check import check_calls
 from tilesmith.graph.partition.partition import partition
 from tilesmith.graph.rewrites.common import common_stages
 from tilesmith.graph.rewrites.fills import inlined_fills
-from tilesmith.graph.rewrites.needed import needed_stages
 from tilesmith.graph.rewrites.table import GRAPH_REWRITES, rewritten
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
+from tilesmith.tensor.stage_edits import needed_stages
 
 MANY = programs(min_stages=4, max_stages=20, dtypes=("f64", "i32"), kinds=MODEL_KINDS, sizes=(1, 4, 5, 16))
 

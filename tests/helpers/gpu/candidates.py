@@ -13,7 +13,7 @@ from tilesmith.cost_model.analytic import predict
 from tilesmith.runtime.devices.emulator import emulator
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.sketch import Sketch, valid
-from tilesmith.schedules.space import Value, config
+from tilesmith.schedules.space import ConfigValue, config
 from tilesmith.schedules.task import Task, normalised
 from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import Target, parse_target
@@ -27,7 +27,7 @@ from tilesmith.tuner.apply.tiers import analytic_pick
 EMULATOR = parse_target("cuda:emulator")
 EMULATORS = ("cuda:emulator", "amdgpu:emulator")  # warps of 32 lanes and of 64
 DRAWS = 4096
-Config = dict[str, Value]
+Config = dict[str, ConfigValue]
 
 
 def body_of(program: Program) -> Program:

@@ -12,7 +12,7 @@ from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.pipeline import build
 from tilesmith.runtime.devices.emulator import emulator
 from tilesmith.schedules.sketch import UNSCHEDULED, Sketch
-from tilesmith.schedules.space import Population, Value
+from tilesmith.schedules.space import ConfigValue, Population
 from tilesmith.schedules.space_ops import concatenate, defaults, population, take
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings
@@ -48,7 +48,7 @@ def wrong(program: Program, artifact: Artifact, seed: int) -> str:
     return compared(program, inputs, _outputs(Task.of(program, EMULATOR, 1).body, artifact, inputs, seed))
 
 
-def _candidates(task: Task, seed: int, most: int) -> Iterator[tuple[Sketch, dict[str, Value]]]:
+def _candidates(task: Task, seed: int, most: int) -> Iterator[tuple[Sketch, dict[str, ConfigValue]]]:
     """One of each of some sketches, at random or the best of a few; the pick of a `compile`; the nest as it stands."""
     generator, space = np.random.default_rng(seed), TaskSpace(task, default_ceilings(task.target, 1))
     if seed % SELDOM == 0:

@@ -12,6 +12,7 @@ from tilesmith.schedules.sketch import UNSCHEDULED
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Input, Program, Stage
+from tilesmith.tensor.stage_edits import needed_stages
 from tilesmith.tensor.text.canonical import program_key
 from tilesmith.tuner.apply.tiers import analytic_pick
 
@@ -20,20 +21,9 @@ Builder = Callable[[Program], Artifact]
 
 def cut(program: Program, groups: Sequence[Sequence[Stage]] | None = None) -> list[Program]:
     """A kernel for each group of stages; by default for each stage that an output needs."""
-    needed = _needed(program)
+    needed = {stage.name for stage in needed_stages(program).stages}
     chosen = [[stage] for stage in program.stages if stage.name in needed] if groups is None else groups
     return [_kernel(program, group, needed) for group in chosen]
-
-
-def _needed(program: Program) -> set[str]:
-    """The names of stages that outputs need."""
-    pending, found = [program.producers[name] for name in program.outputs], set[str]()
-    while pending:
-        stage = pending.pop()
-        if stage.name not in found:
-            found.add(stage.name)
-            pending += [program.producers[r.tensor] for r in stage.reads() if r.tensor in program.producers]
-    return found
 
 
 def _kernel(program: Program, stages: Sequence[Stage], needed: set[str]) -> Program:

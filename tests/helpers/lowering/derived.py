@@ -9,7 +9,7 @@ from helpers.lowering.truth import exact_inputs
 from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.sketch import Sketch, valid
-from tilesmith.schedules.space import Value, config
+from tilesmith.schedules.space import ConfigValue, config
 from tilesmith.schedules.task import normalised
 from tilesmith.targets.target import Target
 from tilesmith.tensor.oracle.reference import evaluate
@@ -22,7 +22,7 @@ def body_of(program: Program) -> Program:
     return normalised(canonical(program))
 
 
-def some_configs(program: Program, sketch: Sketch, count: int, target: Target = HOST) -> list[dict[str, Value]]:
+def some_configs(program: Program, sketch: Sketch, count: int, target: Target = HOST) -> list[dict[str, ConfigValue]]:
     """Some valid configs of a sketch."""
     config_space = sketch.config_space(program, target)
     generator = np.random.default_rng(3)

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from helpers.lowering.interpreter import Interpreter
 from tilesmith.codegen.ir.loop_ir import Buffer, LoopProgram, Scope
+from tilesmith.codegen.ir.verify import verify
+from tilesmith.codegen.passes.run import Pass
 from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules import regions
 from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.sketch import Sketch, valid
-from tilesmith.schedules.space import ConfigSpace, Value, config
+from tilesmith.schedules.space import ConfigSpace, ConfigValue, config
 from tilesmith.schedules.useful import useful
 from tilesmith.targets.target import Target
 from tilesmith.tensor.oracle.reference import evaluate
@@ -90,6 +92,16 @@ def exact_inputs(program: Program, seed: int) -> list[np.ndarray]:
     return made
 
 
+def changes_no_result(one: Pass, program: Program, loops: LoopProgram, seed: int) -> bool:
+    """Asserts that results of a pass stay, bit for bit, and loop IR keeps its promises; whether it changed something."""
+    inputs, changed = exact_inputs(program, seed), one(loops)
+    verify(changed)
+    results = [run_lowered(program, each, inputs)[1] for each in (loops, changed)]
+    for before, after in zip(*results, strict=True):
+        assert before.tobytes() == after.tobytes()
+    return changed != loops
+
+
 def assert_correct(program: Program, tree: LoopTree, target: Target, inputs: list[np.ndarray]) -> Interpreter:
     """Lowers and runs a tree, compares with the oracle, and gives the interpreter with its counts."""
     run, outputs = run_lowered(program, loop_ir(tree, target), inputs)
@@ -140,7 +152,9 @@ def _is_rounded_up(buffer: Buffer) -> bool:
     return buffer.scope is Scope.WORKSPACE
 
 
-def _check_row(program: Program, sketch: Sketch, target: Target, chosen: Mapping[str, Value], facts: Facts) -> None:
+def _check_row(
+    program: Program, sketch: Sketch, target: Target, chosen: Mapping[str, ConfigValue], facts: Facts
+) -> None:
     tree = sketch.apply(program, target, chosen)
     run = assert_correct(program, tree, target, exact_inputs(program, 1))
     found = counted(tree, run)

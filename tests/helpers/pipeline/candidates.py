@@ -13,7 +13,7 @@ from tilesmith.measure.checking.verify import Checker
 from tilesmith.runtime.devices.cpu.device import CpuDevice
 from tilesmith.runtime.guard import guarded_array
 from tilesmith.schedules.sketch import Sketch, valid
-from tilesmith.schedules.space import Value, config
+from tilesmith.schedules.space import ConfigValue, config
 from tilesmith.schedules.task import Task
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 
@@ -22,7 +22,7 @@ Runner = Callable[[Artifact, Task, Sequence[Array], bool], list[Array]]
 DRAWN = 64
 
 
-def random_config(task: Task, sketch: Sketch, rng: np.random.Generator) -> dict[str, Value] | None:
+def random_config(task: Task, sketch: Sketch, rng: np.random.Generator) -> dict[str, ConfigValue] | None:
     """A valid config of a sketch, or None if none of some dozens of drawn ones is. Small values come more often."""
     config_space = sketch.config_space(task.body, task.target)
     sizes = [len(p.values) for p in config_space.parameters]
@@ -32,7 +32,7 @@ def random_config(task: Task, sketch: Sketch, rng: np.random.Generator) -> dict[
 
 
 def complaint(
-    task: Task, sketch: Sketch, values: dict[str, Value], seed: int, at_end: bool = True,
+    task: Task, sketch: Sketch, values: dict[str, ConfigValue], seed: int, at_end: bool = True,
     inputs: Sequence[Array] | None = None, runner: Runner | None = None,
 ) -> str | None:  # fmt: skip
     """What is wrong with the outputs of a candidate, or None. Touching a guard page ends the process.

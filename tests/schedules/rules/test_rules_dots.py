@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from helpers.pipeline import narrow_products
 from helpers.pipeline.candidates import random_config
 from tilesmith.codegen.pipeline import build
 from tilesmith.cost_model.analytic import predict
@@ -20,13 +21,7 @@ VNNI = parse_target("x86:avx512+avx512vnni")
 
 
 def product(m: int = 64, n: int = 64, k: int = 64, a: str = "u8", b: str = "i8", kind: str = "input") -> str:
-    wide = "f32" if a == "bf16" else "i32"
-    return f"""
-        input A: {a}[{m}, {k}]
-        {kind} B: {b}[{k}, {n}]
-        C[i: {m}, j: {n}] = sum[k: {k}]({wide}(A[i, k]) * {wide}(B[k, j]))
-        return C
-        """
+    return narrow_products.product(a, b, m, n, k, kind)
 
 
 def found(text: str, target: str = TARGET.text) -> bool:

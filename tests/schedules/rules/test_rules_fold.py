@@ -14,7 +14,7 @@ from tilesmith.codegen.ir.loop_ir import LoopKind
 from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.sketch import Sketch
-from tilesmith.schedules.space import Value
+from tilesmith.schedules.space import ConfigValue
 from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.oracle.reference import evaluate
@@ -67,11 +67,11 @@ def test_folds_run(name: str) -> None:
             assert_correct(program, tree, NARROW, exact_inputs(program, 1))
 
 
-def _least(program: Program, sketch: Sketch, target: Target) -> dict[str, Value]:
+def _least(program: Program, sketch: Sketch, target: Target) -> dict[str, ConfigValue]:
     return {p.name: p.values[0] for p in sketch.config_space(program, target).parameters}
 
 
-def _configs(program: Program, sketch: Sketch) -> list[dict[str, Value]]:
+def _configs(program: Program, sketch: Sketch) -> list[dict[str, ConfigValue]]:
     return some_configs(program, sketch, 2) if sketch.tunables else [{}]
 
 

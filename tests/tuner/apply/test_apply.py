@@ -17,7 +17,7 @@ from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import STAGES, Kernel
 from tilesmith.schedules.sketch import Sketch
-from tilesmith.schedules.space import Population, Value
+from tilesmith.schedules.space import ConfigValue, Population
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.printing import print_program
@@ -34,7 +34,7 @@ from tilesmith.tuner.records.log import export_log
 from tilesmith.tuner.task_space import TaskSpace
 
 HERE = machine_key(machine_identity())
-NEST: tuple[str, str, dict[str, Value]] = ("", "", {})  # the unscheduled nest: key, text and config
+NEST: tuple[str, str, dict[str, ConfigValue]] = ("", "", {})  # the unscheduled nest: key, text and config
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def product(m: int = 24, n: int = 40, k: int = 33) -> Program:
     )
 
 
-def drafted(program: Program, threads: int = 1) -> tuple[str, str, Mapping[str, Value]]:
+def drafted(program: Program, threads: int = 1) -> tuple[str, str, Mapping[str, ConfigValue]]:
     """A candidate that is no nest: its sketch's key and text, its config."""
     pick = analytic_pick(Task.of(program, parse_target("host"), threads))
     assert pick.config
@@ -60,7 +60,7 @@ def drafted(program: Program, threads: int = 1) -> tuple[str, str, Mapping[str, 
 def remember(
     path: Path,
     program: Program,
-    candidate: tuple[str, str, Mapping[str, Value]],
+    candidate: tuple[str, str, Mapping[str, ConfigValue]],
     seconds: float,
     threads: int = 1,
     *,

@@ -17,7 +17,7 @@ from tilesmith.common.errors import NoRecordError, ScheduleError
 from tilesmith.measure.result import Measurement, Purpose, Status
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.schedules.sketch import Sketch
-from tilesmith.schedules.space import Value
+from tilesmith.schedules.space import ConfigValue
 from tilesmith.schedules.task import Task
 from tilesmith.targets.host import missing_here
 from tilesmith.targets.nearness import distance
@@ -35,7 +35,7 @@ from tilesmith.tuner.records.data import Machine, StoredSketch, TaskIdentity, Tr
 from tilesmith.tuner.records.database import Database
 
 GPUS = ("cuda:sm_80", "cuda:sm_90a", "cuda:emulator")
-Candidate = tuple[Sketch, Mapping[str, Value]]
+Candidate = tuple[Sketch, Mapping[str, ConfigValue]]
 
 
 @pytest.fixture(autouse=True)

@@ -35,7 +35,7 @@ from tilesmith.common.errors import KernelFault
 from tilesmith.common.settings import VERIFY
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.sketch import Sketch
-from tilesmith.schedules.space import Value
+from tilesmith.schedules.space import ConfigValue
 from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.dtype import boolean, i64
@@ -43,35 +43,35 @@ from tilesmith.tensor.expr import Const, Op
 from tilesmith.tensor.program import Program
 
 Change = Callable[[Statement], Statement]
-TILE: dict[str, Value] = {
+TILE: dict[str, ConfigValue] = {
     "group": 1, "warps_rows": 2, "warps_columns": 2, "lanes_rows": 4, "lanes_columns": 8, "rows": 2, "vectors": 1, "vector": 2,
     "steps": 1, "terms": 4,
 }  # fmt: skip
 
 
-def matmul(stages: int, staged: int = 0, target: Target = EMULATOR) -> tuple[Program, Sketch, dict[str, Value]]:
+def matmul(stages: int, staged: int = 0, target: Target = EMULATOR) -> tuple[Program, Sketch, dict[str, ConfigValue]]:
     """A product in tiles of 16 by 32, some steps of depth each."""
     body = body_of(ops.matmul(32, 32, 16))
     sketch = derive(body, target)[1]
     own = {f"t0.{name}": value for name, value in TILE.items()} | {"t0.stages": stages, "t0.staged": staged}
-    copies: dict[str, Value] = {"copy0.swizzle": 2, "copy0.vector": 4, "copy1.swizzle": 1, "copy1.vector": 4}
+    copies: dict[str, ConfigValue] = {"copy0.swizzle": 2, "copy0.vector": 4, "copy1.swizzle": 1, "copy1.vector": 4}
     return body, sketch, own | copies
 
 
-def softmax(target: Target = EMULATOR) -> tuple[Program, Sketch, dict[str, Value]]:
+def softmax(target: Target = EMULATOR) -> tuple[Program, Sketch, dict[str, ConfigValue]]:
     """A block a row, whose exponentials are in shared memory."""
     body = body_of(ops.softmax(2, 300))
     sketch = next(s for s in derive(body, target) if "shared" in s.title)
     return body, sketch, {"t3.threads": 64, "t3.vector": 4, "t3.items": 1}
 
 
-def transpose(target: Target = EMULATOR) -> tuple[Program, Sketch, dict[str, Value]]:
+def transpose(target: Target = EMULATOR) -> tuple[Program, Sketch, dict[str, ConfigValue]]:
     """Tiles through shared memory."""
     body = body_of(ops.transpose(64, 64))
     return body, derive(body, target)[1], {"t0.vector": 4, "t0.columns": 32, "t0.rows": 8, "copy0.swizzle": 3}
 
 
-def points(size: int = 203) -> tuple[Program, Sketch, dict[str, Value]]:
+def points(size: int = 203) -> tuple[Program, Sketch, dict[str, ConfigValue]]:
     """Blocks of 32 threads with two points each."""
     body = body_of(ops.add(size))
     return body, derive(body, EMULATOR)[1], {"t0.vector": 1, "t0.threads": 32, "t0.items": 2}
@@ -103,14 +103,14 @@ def planted(program: LoopProgram, kind: type[Statement], place: int, put: Change
     return replace(program, nests=tuple(replace(nest, body=changed(nest.body, change)) for nest in program.nests))
 
 
-def passed(case: tuple[Program, Sketch, dict[str, Value]], target: Target = EMULATOR) -> LoopProgram:
+def passed(case: tuple[Program, Sketch, dict[str, ConfigValue]], target: Target = EMULATOR) -> LoopProgram:
     """The loop IR of a candidate after its passes."""
     return run_passes(loop_program(*case, target), pipeline.EMULATOR.nest)
 
 
 def found(
     monkeypatch: pytest.MonkeyPatch,
-    case: tuple[Program, Sketch, dict[str, Value]],
+    case: tuple[Program, Sketch, dict[str, ConfigValue]],
     program: LoopProgram,
     target: Target = EMULATOR,
 ) -> str:
@@ -209,7 +209,7 @@ def _of_kind(program: LoopProgram, kind: type[Statement]) -> Iterator[Statement]
 
 
 def in_text(
-    monkeypatch: pytest.MonkeyPatch, case: tuple[Program, Sketch, dict[str, Value]], pattern: str, instead: str
+    monkeypatch: pytest.MonkeyPatch, case: tuple[Program, Sketch, dict[str, ConfigValue]], pattern: str, instead: str
 ) -> list[str]:
     """What is found wrong for each place of a pattern in the LLVM IR, replaced one at a time."""
     text = build(case[0], case[1], case[2], EMULATOR, 1, texts=True).texts["llvm"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +17,7 @@ from tilesmith.tensor import ops
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.rewrites.winograd import UNEVEN, winograd
+from tilesmith.tensor.stage_edits import needed_stages
 
 HOST = parse_target("host")
 SIDE = 9  # two tiles of 4 and a piece: an outlier at each position stands at each place of some tile
@@ -52,6 +54,12 @@ def seen(layout: str, row: int, column: int) -> np.ndarray:
     return np.expand_dims(near if layout == "nhwc" else near.transpose(2, 0, 1), 0)
 
 
+def most_in_windows(image: np.ndarray, channels: int = 1) -> np.ndarray:
+    """The largest pixel in the window of each result, all channels of it added up."""
+    sizes = np.pad(np.abs(image[0]).sum(channels - 1), 1)
+    return np.lib.stride_tricks.sliding_window_view(sizes, (3, 3)).max((-1, -2))
+
+
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 def test_results_that_do_not_see_it_are_as_without_it(layout: str, tile: int) -> None:
@@ -86,9 +94,7 @@ def test_the_error_has_a_bound_that_the_window_gives(tile: int) -> None:
         spoiled[:, :, row, column] *= 0.9 * UNEVEN
         (truth,) = evaluate(task.program, [spoiled, weights])
         (found,) = run(fast, task, [spoiled, weights], at_end=True)
-        sizes = np.pad(np.abs(spoiled[0]).sum(0), 1)
-        windows = np.lib.stride_tricks.sliding_window_view(sizes, (3, 3)).max((-1, -2))
-        assert np.all(np.abs(found - truth) <= 4 * UNEVEN * EPS * windows * np.abs(weights).max())
+        assert np.all(np.abs(found - truth) <= 4 * UNEVEN * EPS * most_in_windows(spoiled) * np.abs(weights).max())
 
 
 @pytest.mark.parametrize("tile", [2, 4])
@@ -100,8 +106,7 @@ def test_an_outlier_in_a_filter_stays_in_its_filter_and_in_the_bound(layout: str
     image, weights = data(layout)
     image *= np.random.default_rng(9).integers(0, 2, image.shape, dtype=np.int8)  # zeros beside anything
     channels = 1 if layout == "nchw" else 3
-    sizes = np.pad(np.abs(image[0]).sum(channels - 1), 1)
-    windows = np.lib.stride_tricks.sliding_window_view(sizes, (3, 3)).max((-1, -2))
+    windows = most_in_windows(image, channels)
     (without,) = run(fast, task, [image, weights], at_end=True)
     for number, outlier in enumerate(OUTLIERS):
         row, column = divmod(2 * number % 9, 3)
@@ -140,10 +145,6 @@ def test_a_dark_window_in_a_bright_tile_asks() -> None:
 
 def _until(made: Program, name: str) -> Program:
     """What makes one tensor, alone."""
-    needed, stages = {name}, []
-    for stage in reversed(made.stages):
-        if stage.name in needed:
-            stages.append(stage)
-            needed |= {read.tensor for read in stage.reads()}
-    inputs = tuple(item for item in made.inputs if item.tensor.name in needed)
-    return Program(inputs, tuple(reversed(stages)), (name,))
+    alone = needed_stages(replace(made, outputs=(name,)))
+    read = {read.tensor for stage in alone.stages for read in stage.reads()}
+    return replace(alone, inputs=tuple(item for item in alone.inputs if item.tensor.name in read))
