@@ -70,6 +70,7 @@ from .pool import (
 )
 from .reduce import argmax, argmin, column_max, column_sum, row_max, row_mean, row_sum, total
 from .resize import resize_bilinear, resize_nearest
+from .scatter import bincount, histogram, index_add, scatter_add, segment_sum
 from .softmax import attention, log_softmax, matmul_softmax, softmax
 
 __all__ = [
@@ -88,6 +89,7 @@ __all__ = [
     "bias_gelu",
     "bias_relu",
     "binary_cross_entropy",
+    "bincount",
     "broadcast_to",
     "build_operator",
     "cast",
@@ -117,7 +119,9 @@ __all__ = [
     "global_max_pool2d",
     "glu",
     "group_norm",
+    "histogram",
     "huber_loss",
+    "index_add",
     "instance_norm",
     "kl_divergence",
     "l1_loss",
@@ -150,6 +154,8 @@ __all__ = [
     "row_mean",
     "row_sum",
     "scale_rows",
+    "scatter_add",
+    "segment_sum",
     "slice",
     "softmax",
     "space_to_depth",
