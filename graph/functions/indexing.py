@@ -7,10 +7,11 @@ from math import prod
 
 from ...tensor import build
 from ...tensor.build import compute, literal, minimum, reduce_axis, select
-from ...tensor.dtype import accumulator, boolean, i64
+from ...tensor.dtype import accumulator, i64
 from ...tensor.expr import Expr, const
 from ...tensor.identity import identity
 from ...tensor.ops.movement import clamped
+from ...tensor.ops.sort import first_along
 from ...tensor.ops.window import all_of
 from ...tensor.program import Tensor
 from ...tensor.stage_edits import identity_of
@@ -192,36 +193,13 @@ def put_points(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accu
 
 
 @function
-def sorted_along(x: Tensor, axis: int, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """The elements along an axis in order, and where they were: equal ones in the order in which they stood, NaN as the
-    greatest. Each element counts those before it, which is many comparisons for a long axis."""
+def sorted_along(x: Tensor, axis: int, descending: bool = False, count: int | None = None) -> tuple[Tensor, Tensor]:
+    """The elements along an axis in order, or the first `count` of them, and where they were: equal ones in the order in which
+    they stood, NaN as the greatest."""
     if not x.shape:
         return compute((), lambda: x[()]), compute((), lambda: literal(0, i64))
-    place, size = axis_of(axis, len(x.shape)), x.shape[axis_of(axis, len(x.shape))]
-    k = reduce_axis(size, "k")
-
-    def before(*i: Expr) -> build.Reduction:
-        own, other = x[i], x[(*i[:place], k, *i[place + 1 :])]
-        less = _less(own, other) if descending else _less(other, own)
-        more = _less(other, own) if descending else _less(own, other)
-        earlier = less | (~more & (k < i[place]))
-        return build.sum(earlier.cast(i64), k)
-
-    rank = compute(x.shape, before, name="rank")
-
-    def origin(*i: Expr) -> build.Reduction:
-        return build.max(select(rank[(*i[:place], k, *i[place + 1 :])].equal(i[place]), k, identity("max", i64)), k)
-
-    order = compute(x.shape, origin, name="order")
-    values = compute(x.shape, lambda *i: x[(*i[:place], clamped(order[i], size), *i[place + 1 :])], name="values")
-    return values, order
-
-
-def _less(a: Expr, b: Expr) -> Expr:
-    """Says whether a stands before b, NaN behind all."""
-    if a.dtype == boolean:
-        return ~a & b
-    return (a < b) | (a.equal(a) & b.not_equal(b)) if a.dtype.is_float else a < b
+    place = axis_of(axis, len(x.shape))
+    return first_along(x, place, descending, x.shape[place] if count is None else count)
 
 
 @function

@@ -72,6 +72,7 @@ from .reduce import argmax, argmin, column_max, column_sum, row_max, row_mean, r
 from .resize import resize_bilinear, resize_nearest
 from .scatter import bincount, histogram, index_add, scatter_add, segment_sum
 from .softmax import attention, log_softmax, matmul_softmax, softmax
+from .sort import argsort, sort, topk
 
 __all__ = [
     "OPERATORS",
@@ -79,6 +80,7 @@ __all__ = [
     "adaptive_max_pool2d",
     "argmax",
     "argmin",
+    "argsort",
     "attention",
     "avg_pool1d",
     "avg_pool2d",
@@ -158,12 +160,14 @@ __all__ = [
     "segment_sum",
     "slice",
     "softmax",
+    "sort",
     "space_to_depth",
     "split",
     "stack",
     "swiglu",
     "take_along_axis",
     "tile",
+    "topk",
     "total",
     "transpose",
     "triangle",

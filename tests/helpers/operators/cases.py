@@ -1,6 +1,6 @@
 """All cases of all operators."""
 
-from helpers.operators import dtypes, elements, moves, products, reductions, scatters, windows
+from helpers.operators import dtypes, elements, moves, products, reductions, scatters, sorts, windows
 
 CASES = [
     *products.CASES,
@@ -8,6 +8,7 @@ CASES = [
     *reductions.CASES,
     *moves.CASES,
     *scatters.CASES,
+    *sorts.CASES,
     *windows.CASES,
     *dtypes.CASES,
 ]
