@@ -27,6 +27,7 @@ class Pipeline:
     output: Any
     stages: list[Any]
     shape: tuple[int, ...]
+    schedule: Callable[[Any], None] | None = None  # by hand, for a target, where it is none of the usual ones
 
 
 def _total(terms: Sequence[Any]) -> Any:
@@ -131,6 +132,35 @@ def largest() -> Pipeline:
     return Pipeline(source, b, [a], (HEIGHT - 8, WIDTH - 8))
 
 
+def equalised() -> Pipeline:
+    """A histogram, its running sums, each byte by the one of its value. By hand as Halide's app `hist`: histograms of rows
+    in parallel, added up; a table of results, and rows in parallel."""
+    source = _image(hl.UInt(8))
+    of_row, counts, sums, table, y = (hl.Func(name) for name in ("of_row", "counts", "sums", "table", "y"))
+    column, row, place = hl.RDom([(0, WIDTH)]), hl.RDom([(0, HEIGHT)]), hl.RDom([(1, 255)])
+    of_row[X, Y] = hl.i32(0)
+    of_row[hl.cast(hl.Int(32), source[column.x, Y]), Y] += hl.i32(1)
+    counts[X] = hl.i32(0)
+    counts[X] += of_row[X, row.x]
+    sums[X] = hl.i32(0)
+    sums[0] = counts[0]
+    sums[place.x] = sums[place.x - 1] + counts[place.x]
+    table[X] = hl.cast(hl.UInt(8), sums[X] * 255 / (HEIGHT * WIDTH))
+    y[X, Y] = table[hl.cast(hl.Int(32), source[X, Y])]
+
+    def schedule(target: Any) -> None:
+        lanes = target.natural_vector_size(hl.Int(32))
+        of_row.compute_root().vectorize(X, lanes).parallel(Y, 32)
+        of_row.update().parallel(Y, 32)
+        counts.compute_root().vectorize(X, lanes)
+        counts.update().reorder(X, row.x).vectorize(X, lanes)
+        sums.compute_root()
+        table.compute_root().vectorize(X, lanes)
+        y.vectorize(X, target.natural_vector_size(hl.UInt(8))).parallel(Y, 32)
+
+    return Pipeline(source, y, [of_row, counts, sums, table], (HEIGHT, WIDTH), schedule)
+
+
 def chain(stages: int) -> Pipeline:
     """Stencils of five points, one after another."""
     source = _image()
@@ -178,6 +208,7 @@ PIPELINES: dict[str, Callable[[], Pipeline]] = {
     "harris": harris,
     "sobel": sobel,
     "max 9x9": largest,
+    "equalised": equalised,
     "chain of 8": lambda: chain(8),
     "chain of 32": lambda: chain(32),
     "jacobi 1": lambda: jacobi(1),
@@ -191,6 +222,9 @@ LONG = 4  # stages beyond which a chain is tiled
 
 def by_hand(pipeline: Pipeline, target: Any) -> None:
     """Schedules a pipeline as the head of this file says."""
+    if pipeline.schedule is not None:
+        pipeline.schedule(target)
+        return
     lanes = target.natural_vector_size(hl.Float(32))
     output, last = pipeline.output, pipeline.output.args()
     if len(last) == 3 and last[2].name() == Z.name():

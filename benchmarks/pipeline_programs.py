@@ -105,6 +105,24 @@ def largest() -> str:
         """
 
 
+def equalised() -> str:
+    """A histogram, its running sums, and each byte by the one of its value."""
+    return f"""
+        input x: u8[{HEIGHT}, {WIDTH}]
+        h[b: 256] = sum[i: {HEIGHT}, j: {WIDTH}](select(b == i64(x[i, j]), i32(1), 0))
+        fold[k: 256] {{
+            total[]: i32 = 0
+            sums[b: 256]: i32 = 0
+            let new = total[] + h[k]
+            total = new
+            sums = select(b == k, new, sums[b])
+        }}
+        t[b: 256] = u8(sums[b] * 255 // {HEIGHT * WIDTH})
+        y[i: {HEIGHT}, j: {WIDTH}] = t[i64(x[i, j])]
+        return y
+        """
+
+
 def _in_a_row(given: str, stages: int, stage: Callable[[int, str], str]) -> str:
     """Stages each of which reads the one before it. `stage`: the axes and the body, from its number and what it reads."""
     names = ["x", *(f"s{n}" for n in range(stages))]
@@ -157,6 +175,7 @@ PROGRAMS: dict[str, Callable[[], str]] = {
     "harris": harris,
     "sobel": sobel,
     "max 9x9": largest,
+    "equalised": equalised,
     "chain of 8": lambda: chain(8),
     "chain of 32": lambda: chain(32),
     "jacobi 1": lambda: jacobi(1),

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from ..schedules.extents import Extent, Sym
 from ..schedules.recording import Column
 from ..tensor.expr import Cast, Expr, Op, Var, variables
-from ..tensor.indices.forms import affine
+from ..tensor.indices.forms import affine, to_expr
+from ..tensor.indices.intervals import Bounds, interval_of_form
 
 Value = Union[float, NDArray[np.float64], Column]
 AxisSizes = Mapping[str, Value]
@@ -110,6 +111,18 @@ def span_of(index: Expr, extent: int) -> IndexSpan:
             case _:
                 fixed = extent - 1
     return IndexSpan(tuple(terms), tuple(inner), fixed)
+
+
+def far_parts(index: Expr, bounds: Bounds, element: int) -> tuple[Expr, Expr, int] | None:
+    """An index part * step + rest, 0 <= rest < step, into parts that lie at least a page apart: (part, rest, step). They are
+    rows to whoever goes over several at once. None for any other index."""
+    form = affine(index)
+    if len(form.terms) < 2 or not form.is_linear:
+        return None
+    part, step = max(form.terms, key=lambda term: term[1])
+    rest = form.plus(affine(part), -step)
+    low, high = interval_of_form(rest, bounds)
+    return (part, to_expr(rest), step) if step * element >= PAGE and low >= 0 and high < step else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,9 +22,10 @@ from ..schedules.useful import ends_early, share
 from ..tensor.exceptional import exceptional_condition
 from ..tensor.expr import Read, variables
 from ..tensor.indices.forms import affine
+from ..tensor.indices.intervals import Bounds
 from ..tensor.program import Stage
 from ..tensor.scan import InStep
-from .footprint import Access, AxisSizes, Value, real, span_of
+from .footprint import Access, AxisSizes, Value, far_parts, real, span_of
 from .populations import one_plan
 
 PARALLEL = (LoopKind.PARALLEL, LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
@@ -59,8 +60,9 @@ class StageLevels:
     @property
     def asked(self) -> float:
         """Points that the program asks for."""
-        axes = self.definition.all_axes
-        return float(prod(axis.extent for axis in axes if axis.name not in self.plan.loops.aside))
+        run, placed = {loop.axis for loop in self.loops.loops}, self.plan.loops.scattered
+        axes = [axis for axis in self.definition.all_axes if axis.name in run]
+        return float(prod(axis.extent for axis in axes if placed is None or axis.name not in placed.places))
 
     @cached_property
     def straight(self) -> tuple[Loop, ...]:
@@ -137,11 +139,11 @@ def _stage(tree: LoopTree, plan: Plan, name: str) -> StageLevels:
 
 
 def _run(own: StagePlan) -> StagePlan:
-    """The plan without loops that nobody runs; they stand inside of all others."""
+    """The plan without loops that nobody runs."""
     aside = own.loops.aside
     if not aside:
         return own
-    kept = [depth for depth, loop in enumerate(own.stage.loops) if loop.axis not in aside]
+    kept = [depth for depth, loop in enumerate(own.stage.loops) if loop.name not in aside]
     stage = replace(own.stage, loops=tuple(own.stage.loops[depth] for depth in kept))
     full, reduces = (tuple(facts[depth] for depth in kept) for facts in (own.loops.full, own.loops.reduces))
     ends = tuple(own.loops.ends[depth] for depth in kept)
@@ -166,22 +168,23 @@ def _counts(
 ) -> tuple[tuple[Value, ...], tuple[dict[str, Value], ...]]:
     """(trips, sizes) of all levels. Sizes keep their identity from level to level where nothing changes them."""
     start = regions.opening(tree, stage)
-    held = {axis: sizes for axis, sizes in start.sizes.items() if axis not in planned.aside}
+    run = {loop.axis for loop in stage.loops} | (planned.scattered.places.keys() if planned.scattered else set())
+    held = {axis: sizes for axis, sizes in start.sizes.items() if axis in run}
     opened = {axis: real(regions.instances(sizes)) for axis, sizes in held.items()}
     unrelated = real(start.unrelated)
     reach = dict(opened)
     points = {axis: sum((real(size) * real(count) for size, count in sizes), 0.0) for axis, sizes in held.items()}
     size = {axis: points[axis] / np.maximum(opened[axis], 1.0) for axis in points}
-    run = _shares(stage, planned, tree.definition(stage.stage), size) if any(planned.ends) else {}
-    for axis, part in run.items():
+    shares = _shares(stage, planned, tree.definition(stage.stage), size) if any(planned.ends) else {}
+    for axis, part in shares.items():
         points[axis], size[axis] = points[axis] * part, size[axis] * part
     trips = [_total(unrelated, reach)]
     sizes_at = [dict(size)]
     for depth, loop in enumerate(stage.loops):
         axis = loop.axis
         reach[axis] = real(regions.reached(tree, stage, start, axis, depth + 1))
-        if axis in run:
-            reach[axis] = reach[axis] * run[axis]
+        if axis in shares:
+            reach[axis] = reach[axis] * shares[axis]
         size[axis] = real(loop.stride) if planned.full[depth] else points[axis] / np.maximum(reach[axis], 1.0)
         trips.append(_total(unrelated, reach))
         sizes_at.append(dict(size))
@@ -215,7 +218,8 @@ def _total(unrelated: Value, reach: dict[str, Value]) -> Value:
 
 def _accesses(tree: LoopTree, plan: Plan, own: StagePlan, definition: Stage) -> tuple[Access, ...]:
     """The memory accesses of a stage; tensors that stay in registers are none."""
-    found = [a for alike in _alike(definition) if (a := _read(tree, plan, *alike)) is not None]
+    bounds = {axis.name: (0, axis.extent - 1) for axis in definition.all_axes}
+    found = [a for alike in _alike(definition) if (a := _read(tree, plan, *alike, bounds)) is not None]
     written = [n for n, s in enumerate(own.storage) if own.loops.stored[n] and s.scope is not Scope.REGISTER]
     return (*found, *(_written(tree, plan, definition, n, own.loops.in_step.get(n)) for n in written))
 
@@ -243,11 +247,19 @@ def _alike(definition: Stage) -> list[tuple[Read, list[list[int]]]]:
     return found
 
 
-def _read(tree: LoopTree, plan: Plan, read: Read, distances: list[list[int]]) -> Access | None:
+def _read(tree: LoopTree, plan: Plan, read: Read, distances: list[list[int]], bounds: Bounds) -> Access | None:
     stored = plan.of_tensor(read.tensor)
     if stored is not None and stored.scope is Scope.REGISTER:
         return None
-    return _access(tree, plan, read, distances, written=False)
+    access = _access(tree, plan, read, distances, written=False)
+    declared = stored is None or stored.scope is Scope.OUTPUT
+    apart = far_parts(read.indices[-1], bounds, access.element) if declared and len(read.indices) == 1 else None
+    if apart is None:
+        return access
+    part, rest, step = apart
+    parts = -(-tree.program.tensors[read.tensor].shape[0] // step)
+    spans = span_of(part, parts), span_of(rest, step).moved_by(distances[0])
+    return replace(access, spans=spans, shape=(float(parts), float(step)), strides=(step * access.element,))
 
 
 def _access(tree: LoopTree, plan: Plan, read: Read, distances: list[list[int]], written: bool) -> Access:

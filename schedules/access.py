@@ -8,6 +8,7 @@ from math import prod
 from ..tensor.exceptional import exceptional_condition
 from ..tensor.expr import Op, Read, Var, variables, walk
 from ..tensor.indices.affine import affine
+from ..tensor.indices.scatter import scattered, scattered_points
 from ..tensor.language import MATHEMATICS
 from ..tensor.program import Program, Stage
 
@@ -45,7 +46,7 @@ def depends(read: Read, axis: str) -> bool:
 
 def is_anchor(stage: Stage) -> bool:
     """Tells whether a stage is a reduction worth tiling: some spatial axis uses again each operand that it goes over."""
-    if stage.combiner in (None, "fold") or exceptional_condition(stage) is not None:
+    if stage.combiner in (None, "fold") or exceptional_condition(stage) is not None or scattered(stage) is not None:
         return False
     reduction = {a.name for a in stage.reduction}
     walked = [r for r in stage.reads() if any(depends(r, a) for a in reduction)]
@@ -73,7 +74,7 @@ def contiguous_axis(program: Program, stage: Stage) -> str | None:
 
 def points_of(stage: Stage) -> int:
     """Counts the points at which the body of a stage is evaluated."""
-    return prod(a.extent for a in stage.all_axes)
+    return prod(a.extent for a in stage.all_axes) // scattered_points(stage)
 
 
 def operations_of(stage: Stage) -> int:

@@ -9,6 +9,7 @@ from ..targets.matrix_instructions import products_of
 from ..tensor.dtype import boolean
 from ..tensor.expr import Expr, Local, Op, Read, Var, children, walk
 from ..tensor.indices.bounds import Bound
+from ..tensor.indices.scatter import scattered_points
 from ..tensor.language import ARITHMETIC, MATHEMATICS
 from ..tensor.program import Stage
 from ..tensor.rewrites.dot_words import dot_of_stage
@@ -19,7 +20,7 @@ def stage_operations(stage: Stage, bounds: Sequence[Bound]) -> dict[str, int]:
     """Operations by dtype name, or by that of sums of products of narrow elements, which a target may have an instruction for;
     `bounds` are those of the stage that `useful` finds."""
     operations: dict[str, int] = {}
-    points = points_of_use(stage, tuple(bounds))
+    points = points_of_use(stage, tuple(bounds)) // scattered_points(stage)
     found = dot_of_stage(stage)
     if found is not None:
         return {products_of(found[0].left, found[0].right): 2 * points}

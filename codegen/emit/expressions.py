@@ -226,7 +226,10 @@ class Expressions:
             element = self._table_value(node)
             if element is not None:
                 return Value(literal(element, buffer.dtype), buffer.dtype)
-        return self.memory.load(place, self.locate(node.indices, buffer), self.guard, self.mask)
+        before, self.exact = self.exact, False  # what stands in an exact index is read where something is
+        index = self.locate(node.indices, buffer)
+        self.exact = before
+        return self.memory.load(place, index, self.guard, self.mask)
 
     def is_no_term(self, product: Expr) -> bool:
         """True for a product with a zero of a table in it, known now: it is left out of sums."""

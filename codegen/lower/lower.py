@@ -12,6 +12,8 @@ Meaning of a loop tree
 * Long sums of floats are added up in blocks (blocked_sums.py): accumulators begin anew, and are added to sums on the stack.
 * A sum that stands in where a number is huge or NaN (tensor/exceptional.py) has terms only in tiles of which some point asks.
 * A copy fills the overhang of its tiles with zeros; any stage gives zeros at points of its box outside of its tensor.
+* A reduction at computed places (tensor/indices/scatter.py) sets what its loops cover to the identity where the outermost
+  reduction loop opens, and runs no loops over places inside of that (scatter.py).
 * A fold sets its state to the initial values where its ordered axis opens, and takes its steps in order (fold.py).
 * An output that is attached is stored in its place in the whole tensor; its tiles are disjoint.
 * What is computed ahead, once, when the kernel is made, is decided in schedules/prepared.py.

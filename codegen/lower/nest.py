@@ -42,6 +42,7 @@ from .loops import Around, LoopLowering, Next
 from .matrix import MatrixTile
 from .prefetch_next import prefetch_next
 from .refusals_gpu import check_launch, check_shared
+from .scatter import ScatterLowering
 from .software_pipeline import SoftwarePipeline, stages_of
 from .storage import Storage
 from .thread_groups import blocks, threads_of, whole_block
@@ -115,6 +116,8 @@ class NestLowering:
     def _stage(self, stage: StageLoops, view: View) -> Statement:
         if self.tree.definition(stage.stage).fold is not None:
             return FoldLowering(self, stage, view.team).statement(view)
+        if self.plan.stages[stage.stage].loops.scattered is not None:
+            return ScatterLowering(self, stage, view.team).statement(view)
         return StageLowering(self, stage, view.team).statement(view)
 
 

@@ -7,7 +7,7 @@ tile, a vector of B[k, j] once for each of its columns. Instructions that do not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -174,7 +174,9 @@ class StageWork:
         spilled = spilled + np.maximum(reads.kept - room, 0.0) * steps / self._around
         innermost, openings, unrolled = self._loops()
         lanes = 1.0 if self.vector is None else real(self.vector.extent)
-        has_chain = stage.registers is not None and stage.registers <= stage.body
+        placed = stage.plan.loops.scattered is not None  # terms that meet in one place wait for each other
+        has_chain = placed or (stage.registers is not None and stage.registers <= stage.body)
+        opened = stage.trips[(stage.plan.loops.first_reduction if placed else stage.registers) or 0]
         return InstructionCounts(
             operations=operations + reads.gathered + reads.shuffles + reloads + self._finish(),
             loads=reads.loads + reloads + spilled,
@@ -187,7 +189,7 @@ class StageWork:
             exits=openings,
             steps=steps if has_chain else 0.0,
             chains=self.copies(everything),
-            length=steps / np.maximum(stage.trips[stage.registers or 0], 1.0) if has_chain else 1.0,
+            length=steps / np.maximum(opened, 1.0) if has_chain else 1.0,
             registers=registers,
             code=(text + reads.operands) * unrolled,
             width=np.minimum(lanes / self.target.lanes(self.dtype), 1.0),
@@ -205,7 +207,10 @@ class StageWork:
 
     @cached_property
     def _computed(self) -> Stage:
-        """The stage as code has it: integers in few bits."""
+        """The stage as code has it: integers in few bits, and nothing compared with places that are computed."""
+        placed = self.stage.plan.loops.scattered
+        if placed is not None:
+            return replace(self.stage.definition, bodies=(placed.value,))
         return narrow_stage(self.stage.definition)
 
     @cached_property

@@ -7,9 +7,11 @@ from math import prod
 
 from ...tensor import build
 from ...tensor.build import compute, literal, minimum, reduce_axis, select
-from ...tensor.dtype import accumulator, boolean, i64
+from ...tensor.dtype import accumulator, i64
 from ...tensor.expr import Expr, const
+from ...tensor.identity import identity
 from ...tensor.ops.movement import clamped
+from ...tensor.ops.sort import first_along
 from ...tensor.ops.window import all_of
 from ...tensor.program import Tensor
 from ...tensor.stage_edits import identity_of
@@ -109,7 +111,7 @@ def replaced(x: Tensor, part: Tensor, axis: int, start: int, stop: int, step: in
 def put_along_axis(x: Tensor, index: Tensor, source: Tensor | float, axis: int, combine: str) -> Tensor:
     """x with x[..., index[..., k, ...], ...] replaced by source[..., k, ...] ("last" of several), or added to ("sum").
 
-    Every place looks at all k: there is no other order in which two writes to one place are the same on each run.
+    Each place combines all k that meet it, whatever their number: two writes to one place are the same on each run.
     """
     if not x.shape:
         parts = [reshape(t, [1]) if isinstance(t, Tensor) else t for t in (x, index, source)]
@@ -133,7 +135,7 @@ def put_along_axis(x: Tensor, index: Tensor, source: Tensor | float, axis: int, 
             x.shape, lambda *i: build.sum(hit(i, lambda at: value(at).cast(zero.dtype), zero), over), name="sums"
         )
         return compute(x.shape, lambda *i: (x[i].cast(zero.dtype) + sums[i]).cast(x.dtype))
-    nothing = literal(-1, i64)
+    nothing = identity("max", i64)
     last = compute(x.shape, lambda *i: build.max(hit(i, lambda _: over, nothing), over), name="last")
 
     def element(*i: Expr) -> Expr:
@@ -176,7 +178,7 @@ def put_points(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accu
     number: Expr = literal(0, i64)
     for axis in over:
         number = number * axis.extent + axis
-    nothing = literal(-1, i64)
+    nothing = identity("max", i64)
     last = compute(x.shape, lambda *i: build.max(select(hits(i, over), number, nothing), over), name="last")
 
     def element(*i: Expr) -> Expr:
@@ -191,36 +193,13 @@ def put_points(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accu
 
 
 @function
-def sorted_along(x: Tensor, axis: int, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """The elements along an axis in order, and where they were: equal ones in the order in which they stood, NaN as the
-    greatest. Each element counts those before it, which is many comparisons for a long axis."""
+def sorted_along(x: Tensor, axis: int, descending: bool = False, count: int | None = None) -> tuple[Tensor, Tensor]:
+    """The elements along an axis in order, or the first `count` of them, and where they were: equal ones in the order in which
+    they stood, NaN as the greatest."""
     if not x.shape:
         return compute((), lambda: x[()]), compute((), lambda: literal(0, i64))
-    place, size = axis_of(axis, len(x.shape)), x.shape[axis_of(axis, len(x.shape))]
-    k = reduce_axis(size, "k")
-
-    def before(*i: Expr) -> build.Reduction:
-        own, other = x[i], x[(*i[:place], k, *i[place + 1 :])]
-        less = _less(own, other) if descending else _less(other, own)
-        more = _less(other, own) if descending else _less(own, other)
-        earlier = less | (~more & (k < i[place]))
-        return build.sum(earlier.cast(i64), k)
-
-    rank = compute(x.shape, before, name="rank")
-
-    def origin(*i: Expr) -> build.Reduction:
-        return build.max(select(rank[(*i[:place], k, *i[place + 1 :])].equal(i[place]), k, literal(0, i64)), k)
-
-    order = compute(x.shape, origin, name="order")
-    values = compute(x.shape, lambda *i: x[(*i[:place], clamped(order[i], size), *i[place + 1 :])], name="values")
-    return values, order
-
-
-def _less(a: Expr, b: Expr) -> Expr:
-    """Says whether a stands before b, NaN behind all."""
-    if a.dtype == boolean:
-        return ~a & b
-    return (a < b) | (a.equal(a) & b.not_equal(b)) if a.dtype.is_float else a < b
+    place = axis_of(axis, len(x.shape))
+    return first_along(x, place, descending, x.shape[place] if count is None else count)
 
 
 @function

@@ -1,6 +1,6 @@
 """Elements written to places that are tensors, where several may meet: the last one stays, or they are combined.
 
-Every place looks at all that is written: there is no other order in which two writes to one place are the same on each run.
+Each place combines all that is written to it, in its order: two writes to one place are the same on each run.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from ...tensor import build
 from ...tensor.build import compute, literal, reduce_axis, select
 from ...tensor.dtype import DType, accumulator
 from ...tensor.expr import Expr
+from ...tensor.identity import identity
 from ...tensor.ops.movement import clamped
 from ...tensor.ops.window import all_of
 from ...tensor.program import Tensor
@@ -70,7 +71,7 @@ def _met(
     if how == "last":
 
         def latest(*i: Expr) -> build.Reduction:
-            return build.max(select(hits(i, k)[0], k, literal(-1, i64)), k)
+            return build.max(select(hits(i, k)[0], k, identity("max", i64)), k)
 
         last = compute(x.shape, latest, name="last")
 

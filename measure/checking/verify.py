@@ -26,6 +26,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from ...schedules.access import points_of
 from ...tensor.dtype import DType, accumulator
 from ...tensor.oracle.contract import factor_groups
 from ...tensor.oracle.evaluate import from_memory
@@ -122,15 +123,12 @@ class Checker:
 
 def work(program: Program) -> int:
     """Evaluations of stage bodies that the whole program takes."""
-    return sum(prod(axis.extent for axis in stage.all_axes) for stage in program.stages)
+    return sum(points_of(stage) for stage in program.stages)
 
 
 def oracle_work(program: Program) -> int:
     """The same as it costs the oracle, to which sums of products are matrix products: some 30 ns each, bounds included."""
-    return sum(
-        prod(axis.extent for axis in stage.all_axes) // (1 if factor_groups(stage) is None else _PRODUCTS)
-        for stage in program.stages
-    )
+    return sum(points_of(stage) // (1 if factor_groups(stage) is None else _PRODUCTS) for stage in program.stages)
 
 
 def is_sampled(program: Program) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...tensor.indices.bounds import Bound
+from ...tensor.indices.scatter import Scattered, scattered
 from ...tensor.program import Stage
 from ...tensor.scan import InStep, written_in_step
 from ..loops import LoopKind, LoopTree, StageLoops, is_full, is_reduction
@@ -28,7 +29,10 @@ class LoopPlan:
     axis with only such pieces and full ones inside. None: each trip works in the storage, or there is no reduction.
     tile_at: the depth of the first full spatial piece, or of the accumulation that runs over the register tile; None for folds.
     in_step: tensors of a fold, by number, of which each step writes its own elements alone (tensor/scan.py).
-    aside: axes whose loops nobody runs, since only tensors that are written in step along them have these axes.
+    scattered: the places at which a reduction combines its terms (tensor/indices/scatter.py). None: it has none, or runs over
+    all points of its axes all the same, as on a GPU.
+    aside: loops that nobody runs: over axes that only tensors have which are written in step along them, and over scattered
+    axes inside of the reduction.
     stored: of each tensor whether it is stored at all; state that is held in registers and that nobody reads is not.
     ends: of each loop the bounds at which it ends before its axis does (useful.py).
     """
@@ -39,6 +43,7 @@ class LoopPlan:
     accumulate_at: int | None
     tile_at: int | None
     in_step: Mapping[int, InStep]
+    scattered: Scattered | None
     aside: frozenset[str]
     stored: tuple[bool, ...]
     ends: tuple[tuple[Bound, ...], ...]
@@ -51,12 +56,16 @@ def loop_plan(tree: LoopTree, stage: StageLoops, gpu: bool, bounds: tuple[Bound,
     reduces = tuple(is_reduction(tree, stage.stage, loop.axis) for loop in stage.loops)
     first = next((depth for depth, reduction in enumerate(reduces) if reduction), None)
     in_step = _in_step(definition, stage)
-    if definition.fold is None:
+    aside = _aside(definition, stage, in_step)
+    placed = None
+    if definition.fold is None and first is not None and not gpu:
+        placed, aside = _placed(tree, stage, first)
+    accumulate_at = tile_at = None
+    if placed is None and definition.fold is None:
         accumulate_at = _accumulation_start(full, reduces)
         tile_at = _tile_start(full, reduces, accumulate_at)
-    else:
-        accumulate_at = None if gpu else _hold_start(definition, stage, full, reduces, in_step)
-        tile_at = None
+    elif definition.fold is not None and not gpu:
+        accumulate_at = _hold_start(definition, stage, full, reduces, in_step)
     unseen = definition.fold is not None and accumulate_at is not None and accumulate_at == first
     stored = tuple(not unseen or n in in_step or _is_read(tree, definition, n) for n in range(len(definition.tensors)))
     adds_on = definition.fold is None and accumulate_at is None  # results are set before the first term
@@ -66,8 +75,7 @@ def loop_plan(tree: LoopTree, stage: StageLoops, gpu: bool, bounds: tuple[Bound,
         else ()
         for depth, loop in enumerate(stage.loops)
     )
-    aside = _aside(definition, in_step)
-    return LoopPlan(full, reduces, first, accumulate_at, tile_at, in_step, aside, stored, ends)
+    return LoopPlan(full, reduces, first, accumulate_at, tile_at, in_step, placed, aside, stored, ends)
 
 
 def _accumulation_start(full: tuple[bool, ...], reduces: tuple[bool, ...]) -> int | None:
@@ -123,14 +131,26 @@ def common_axes(definition: Stage) -> frozenset[str]:
     return frozenset(axis.name for axis in (*definition.axes[:fewest], *definition.reduction))
 
 
-def _aside(definition: Stage, in_step: Mapping[int, InStep]) -> frozenset[str]:
+def _aside(definition: Stage, stage: StageLoops, in_step: Mapping[int, InStep]) -> frozenset[str]:
     if not in_step:
         return frozenset()
     run = set(common_axes(definition))
     for number in range(len(definition.tensors)):
         alone = {in_step[number].axis} if number in in_step else set()
         run |= {axis.name for axis in definition.axes_of(number)} - alone
-    return frozenset(place.axis for place in in_step.values()) - run
+    axes = {place.axis for place in in_step.values()} - run
+    return frozenset(loop.name for loop in stage.loops if loop.axis in axes)
+
+
+def _placed(tree: LoopTree, stage: StageLoops, first: int) -> tuple[Scattered | None, frozenset[str]]:
+    """The places of a reduction's terms, and its loops that nobody runs then; none where a stage stands in one of these."""
+    found = scattered(tree.definition(stage.stage))
+    if found is None:
+        return None, frozenset()
+    aside = frozenset(loop.name for loop in stage.loops[first:] if loop.axis in found.places)
+    if any((stage.stage, name) in tree.attached for name in aside):
+        return None, frozenset()
+    return found, aside
 
 
 def _is_read(tree: LoopTree, definition: Stage, number: int) -> bool:

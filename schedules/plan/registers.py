@@ -4,6 +4,7 @@ written, and lanes that are written have to be those that are read."""
 from __future__ import annotations
 
 from ...tensor.expr import Var
+from ...tensor.indices.scatter import scattered
 from ...tensor.program import Stage
 from ..extents import Condition, Extent
 from ..loops import Loop, LoopKind, LoopTree, StageLoops, is_full
@@ -14,7 +15,7 @@ from .conditions import every, same
 def unrolls(tree: LoopTree, stage: StageLoops) -> bool:
     """True when an attached stage and its one reader reach every point by full pieces only: which element of a buffer that is
     then is known when the code is written."""
-    if stage.at is None or not _reader_alone(tree, stage):
+    if stage.at is None or not _reader_alone(tree, stage) or scattered(tree.definition(stage.stage)) is not None:
         return False
     outer = tree.by_stage[stage.at[0]]
     own = all(is_full(tree, stage, loop) for loop in _own(tree, stage))

@@ -2,6 +2,7 @@
 
     W[min(max(index[t], 0), 999), d]              index in 0 .. 999
     x[min(max(2 * i64(k[j]) + 1, 0), 63)]         k in 0 .. 31
+    sum[k](select(b == n[k], x[k], 0)), b: 9      n in 0 .. 8: the places of a sum at computed places
     t[i] = index[i] - 1;  W[min(max(t[i], 0), 9)]  index in 1 .. 10
     select(i < 0, i + 10, i), i being index[t], clamped to 0 .. 9:  index in -10 .. 9
 
@@ -16,6 +17,7 @@ from ..dtype import Kind
 from ..expr import Cast, Expr, Local, Op, Read, walk
 from ..program import Program, Stage
 from .intervals import Bounds, Interval, interval
+from .scatter import scattered
 
 EVERYWHERE: Interval = (-(1 << 62), 1 << 62)
 
@@ -28,6 +30,9 @@ def index_ranges(program: Program) -> dict[str, Interval]:
     allowed: dict[str, Interval] = {}
     for stage in reversed(program.stages):
         walker = _Walker(stage, allowed)
+        found = scattered(stage)
+        for axis, place in found.places.items() if found is not None else ():
+            walker.allow(place, (0, stage.axis(axis).extent - 1))
         for expression in stage.expressions:
             for node in walk(expression):
                 if isinstance(node, Read) and node.tensor in program.tensors:

@@ -70,7 +70,9 @@ from .pool import (
 )
 from .reduce import argmax, argmin, column_max, column_sum, row_max, row_mean, row_sum, total
 from .resize import resize_bilinear, resize_nearest
+from .scatter import bincount, histogram, index_add, scatter_add, segment_sum
 from .softmax import attention, log_softmax, matmul_softmax, softmax
+from .sort import argsort, sort, topk
 
 __all__ = [
     "OPERATORS",
@@ -78,6 +80,7 @@ __all__ = [
     "adaptive_max_pool2d",
     "argmax",
     "argmin",
+    "argsort",
     "attention",
     "avg_pool1d",
     "avg_pool2d",
@@ -88,6 +91,7 @@ __all__ = [
     "bias_gelu",
     "bias_relu",
     "binary_cross_entropy",
+    "bincount",
     "broadcast_to",
     "build_operator",
     "cast",
@@ -117,7 +121,9 @@ __all__ = [
     "global_max_pool2d",
     "glu",
     "group_norm",
+    "histogram",
     "huber_loss",
+    "index_add",
     "instance_norm",
     "kl_divergence",
     "l1_loss",
@@ -150,14 +156,18 @@ __all__ = [
     "row_mean",
     "row_sum",
     "scale_rows",
+    "scatter_add",
+    "segment_sum",
     "slice",
     "softmax",
+    "sort",
     "space_to_depth",
     "split",
     "stack",
     "swiglu",
     "take_along_axis",
     "tile",
+    "topk",
     "total",
     "transpose",
     "triangle",

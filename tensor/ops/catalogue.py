@@ -43,8 +43,8 @@ class Entry:
 
 # Files of operators in the order in which people want them.
 _FILES = (
-    "linear", "einsum", "conv", "pool", "norm", "softmax", "reduce", "scan", "pointwise", "activation", "movement", "resize",
-    "loss",
+    "linear", "einsum", "conv", "pool", "norm", "softmax", "reduce", "scan", "sort", "scatter", "pointwise", "activation",
+    "movement", "resize", "loss",
 )  # fmt: skip
 
 

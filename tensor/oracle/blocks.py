@@ -17,7 +17,7 @@ from .roundings import FACTOR, Array, least_normal, lost_below, rounded_error, r
 BlockBox = tuple[tuple[int, int], ...]  # for each axis: first value, one after the last
 
 BLOCK_POINTS = 1 << 20
-_COMBINE: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+COMBINE: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 def boxes(extents: Sequence[int], cost: Callable[[Sequence[int]], int] = prod) -> Iterator[BlockBox]:
@@ -53,7 +53,7 @@ def reduced(pair: Pair, stage: Stage, sizes: Sequence[int], errors: bool, asked:
     dtype = stage.bodies[0].dtype
     last = tuple(range(len(sizes) - len(stage.reduction), len(sizes)))
     values = np.broadcast_to(pair[0], sizes)
-    value = np.asarray(_COMBINE[stage.combiner].reduce(values, axis=last, dtype=values.dtype))
+    value = np.asarray(COMBINE[stage.combiner].reduce(values, axis=last, dtype=values.dtype))
     if not errors or (not dtype.is_float and pair[1] is None):
         return value, None
     own = np.zeros(()) if pair[1] is None else pair[1]
@@ -69,7 +69,7 @@ def reduced(pair: Pair, stage: Stage, sizes: Sequence[int], errors: bool, asked:
         count = prod(sizes[d] for d in last)
         lost = _lost_by_product(magnitudes, own, last, dtype)
         return value, grown + rounding(value, accumulator(dtype), count) + lost
-    combine, wide = _COMBINE[stage.combiner], values.astype(np.float64)
+    combine, wide = COMBINE[stage.combiner], values.astype(np.float64)
     low, high = (combine.reduce(wide + sign * FACTOR * own, axis=last) for sign in (-1, 1))
     return value, of_finite(value, np.maximum(high - value, value - low) / FACTOR)
 
@@ -103,7 +103,7 @@ def accumulate(
             error[place] = 0.0 if new_error is None else new_error
         return
     old = value[place].copy()
-    value[place] = _COMBINE[combiner](old, new)
+    value[place] = COMBINE[combiner](old, new)
     if error is None or new_error is None:
         return
     if combiner == "sum":
@@ -111,7 +111,7 @@ def accumulate(
     elif combiner == "prod":
         error[place] = error[place] * np.abs(new) + new_error * np.abs(old)
     else:
-        error[place] = extreme_error(_COMBINE[combiner], old, error[place], new, new_error)
+        error[place] = extreme_error(COMBINE[combiner], old, error[place], new, new_error)
 
 
 def finished(value: Array, error: Array | None, stage: Stage) -> Array | None:

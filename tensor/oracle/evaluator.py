@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from ..dtype import accumulator
 from ..expr import Expr, Read, variables
+from ..indices.scatter import scattered
 from ..program import Axis, Program, Stage, Tensor
 from .blocks import BlockBox, accumulate, boxes, finished, reduced, sizes_of
 from .contract import contract, factor_groups
 from .evaluate import EvaluationScope, Pair, combine_errors, evaluate_expr, from_memory, multiply, store_type
 from .roundings import Array, literal_error, lost_below, rounding
+from .scatter import placed
 
 Groups = tuple[tuple[Expr, ...], tuple[Expr, ...]]
 
@@ -58,7 +60,8 @@ class Evaluator:
     def fetch(self, name: str, indices: Sequence[Array]) -> Pair:
         """Elements of a tensor at index arrays that broadcast; only these are evaluated, unless they are most of it."""
         shape = self._program.tensors[name].shape
-        if name in self._whole or not shape:
+        producer = self._program.producers.get(name)
+        if name in self._whole or not shape or (producer is not None and scattered(producer) is not None):
             self.whole(name)
             return self._gather(name, indices)
         flat = np.ravel_multi_index(np.broadcast_arrays(*_clipped(indices, shape)), shape)
@@ -81,6 +84,10 @@ class Evaluator:
             self._whole[tensor.name] = pair
 
     def _whole_tensor(self, stage: Stage, number: int) -> Pair:
+        found = scattered(stage)
+        pair = None if found is None else placed(stage, found, self._mesh, self._errors)
+        if pair is not None:
+            return pair[0], finished(*pair, stage)
         groups = factor_groups(stage)
         axes, spatial = stage.all_axes, len(stage.axes)
         value, error = self._empty(stage.tensors[number])

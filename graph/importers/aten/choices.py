@@ -139,10 +139,7 @@ def kth_value(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[
 @aten("topk.default")
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The k greatest or least, and where they were"""
-    values, places = indexing.sorted_along(x, dim, descending=largest)
-    if not x.shape:
-        return values, places
-    return shape.slice_axis(values, dim, 0, k), shape.slice_axis(places, dim, 0, k)
+    return indexing.sorted_along(x, dim, largest, k)
 
 
 @aten("sort.default", "sort.stable")

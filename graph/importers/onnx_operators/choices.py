@@ -57,8 +57,7 @@ def gather_nd(node: Node) -> Tensor:
 def top_k(node: Node) -> tuple[Tensor, Tensor]:
     """The greatest or the least along an axis, and where they were"""
     axis, count = node.axis(-1), int(node.number(1, 1))
-    values, places = indexing.sorted_along(node.tensor(0), axis, bool(node.integer("largest", 1)))
-    return shape.slice_axis(values, axis, 0, count), shape.slice_axis(places, axis, 0, count)
+    return indexing.sorted_along(node.tensor(0), axis, bool(node.integer("largest", 1)), count)
 
 
 @onnx("ArgMax")

@@ -17,6 +17,7 @@ from .online import ONLINE
 from .overlap import OVERLAP
 from .prepared import PREPARED
 from .rows import ROWS
+from .scatter import SCATTER
 from .slide import SLIDE, SLIDE_DATA
 from .split import SPLIT
 from .stream import STREAM
@@ -59,6 +60,7 @@ CPU = Rules(
         EXCEPTIONAL,  # what decides whether stand-in sums are asked for: few short nests
         # Stages of a form that one rule alone knows.
         FOLD,  # steps in their order, independent points in parallel and in vectors
+        SCATTER,  # reductions at computed places: histograms, scatter-add
         PRODUCTS,  # products of a matrix unit, and what finishes them
         PACKED,  # their operands
         CHOICE,  # a choice between the results of a transform and stand-in sums, with both

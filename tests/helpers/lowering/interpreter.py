@@ -124,9 +124,9 @@ class Interpreter:
             case Update(buffer=name, indices=indices, combiner=combiner, value=value):
                 self._write(name, indices, value, combiner, env, active)
             case Let(var=var, value=value, body=body):
-                self._run(body, {**env, var: int(self._value(value, env, True))}, active)
+                self._run(body, {**env, var: int(self._value(value, env, active))}, active)
             case If(condition=condition, then=then, otherwise=otherwise):
-                if self._value(condition, env, True):
+                if self._value(condition, env, active):
                     self._run(then, env, active)
                 elif otherwise is not None:
                     self._run(otherwise, env, active)
@@ -194,7 +194,7 @@ class Interpreter:
     ) -> None:
         self.stores[self._nearest, name] += 1
         buffer = self.buffers[name]
-        place = tuple([int(self._value(i, env, True)) for i in indices])
+        place = tuple([int(self._value(i, env, active)) for i in indices])
         result = self._value(value, env, active)
         if buffer.scope is Scope.REGISTER:
             self._check(buffer, place)

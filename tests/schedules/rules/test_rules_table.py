@@ -75,6 +75,7 @@ def test_each_rule_for_processors_schedules_what_it_is_for() -> None:
         "rows": rules_of(attention),
         "prepared": rules_of(parse(PREPARED.strip())),
         "fold": rules_of(ops.cumsum((64, 64))),
+        "scatter": rules_of(ops.bincount((64,), bins=64)),
         "products": rules_of(finished, instructions=(BF16_TILES,)),
         "choice": rules_of(convolved(), first=4),
         "groups": rules_of(parse(WEIGHTS.strip())),
