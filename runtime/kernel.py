@@ -13,7 +13,6 @@ import numpy as np
 from ..codegen.artifact import Artifact
 from ..common.errors import ArgumentError
 from ..targets.target import Target, parse_target
-from ..tensor.dtype import DTYPES
 from .arguments import Argument, accept, argument
 from .devices.absent import AbsentKernel
 from .devices.base import Array, Device, LoadedKernel
@@ -23,6 +22,7 @@ from .export.description import FORMAT
 from .export.variants import Variant, variant_of
 from .far import check_apart, empty, hold, is_host, place
 from .foreign import Give, giver, made_like
+from .profiled import RUNS, MeasuredRuns, counted_or_why, medians
 from .streams import launch_stream
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ _ON_ALL = STAGES[:-1]
 _ROUNDS = 9
 _ROUND_SECONDS = 0.02
 _COLD_CALLS = 200
-_PROFILED = 10  # runs of a model, of which the first counts nothing
 
 
 def text_stages(target: Target) -> tuple[str, ...]:
@@ -60,7 +59,7 @@ class Kernel:
         constants: the values of the program's constants, in its order or by name.
         provenance: where the configuration comes from (which record, which tier); kept for people to see.
         texts: called with one of `text_stages` its target for a text that the artifact did not keep.
-        profiler: called with the seconds of each call of a run for what `profile` gives.
+        profiler: called with what was measured of each call (profiled.py) for what `profile` gives.
         kept: of a kernel that was pickled: takes the place of the constants.
         device: where to run; by default this machine's processors, its first GPU, or the emulator, as the artifact needs.
     """
@@ -72,7 +71,7 @@ class Kernel:
         *,
         provenance: object = None,
         texts: Callable[[str], str] | None = None,
-        profiler: Callable[[Sequence[float]], Any] | None = None,
+        profiler: Callable[[MeasuredRuns], Any] | None = None,
         device: Device | None = None,
         kept: Sequence[Array] | None = None,
     ) -> None:
@@ -219,40 +218,41 @@ class Kernel:
         model."""
         if not self.artifact.kernels:
             raise ArgumentError(f"{self.artifact.name} is no model", advice="time() is the time of a kernel")
-        given = inputs or self._random_inputs()
-        self(*given)  # what is wrong is told here
-        arrays = [accept(value, wanted) for value, wanted in zip(given, self._inputs, strict=True)]
-        arrays += [make(shape, dtype) for make, shape, dtype in self._empty]
-        rounds = [self._loaded.run_timed(arrays) for _ in range(_PROFILED)][1:]
-        return tuple(map(statistics.median, zip(*rounds, strict=True)))
+        return medians(self._call_runs(self._profiled_arrays(inputs)))
 
-    def profile(self, *inputs: object) -> Any:
+    def profile(self, *inputs: object, counters: bool = True) -> Any:
         """Says where the time goes (graph.executor.profile.Profile): a row for each kernel that a run calls, with its layers,
-        share, speed, and what bounds it. `inputs`: by default random ones.
+        share, speed, what bounds it, and what hardware counts of it. `inputs`: by default random ones.
 
         Kernels of a model are timed while all of it runs, in its team: each finds the caches as those before it leave them. A
-        clock is read after each, which takes some 20 ns. Raises ArgumentError for a kernel that `compile` did not make.
+        clock is read after each, which takes some 20 ns. Counters are read in runs of their own; where there are none, the
+        profile says why. Raises ArgumentError for a kernel that `compile` did not make.
         """
         if self._profiler is None:
             raise ArgumentError(f"nothing is known of what {self.artifact.name} does", advice="tilesmith.compile says")
-        return self._profiler(self.call_seconds(*inputs) if self.artifact.kernels else (self.time(*inputs),))
+        if not self.artifact.kernels:
+            runs: tuple[tuple[float, ...], ...] = ((self.time(*inputs),),)
+            arrays = [] if self._far else self._profiled_arrays(inputs)
+        else:
+            arrays = self._profiled_arrays(inputs)
+            runs = self._call_runs(arrays)
+        counts, absent = counted_or_why(self._loaded, arrays) if counters else ((), "")
+        return self._profiler(MeasuredRuns(medians(runs), runs, counts, absent))
+
+    def _profiled_arrays(self, inputs: Sequence[object]) -> list[Array]:
+        """Inputs and outputs for runs that are looked at."""
+        given = inputs or self._random_inputs()
+        self(*given)  # what is wrong is told here
+        arrays = [accept(value, wanted) for value, wanted in zip(given, self._inputs, strict=True)]
+        return arrays + [make(shape, dtype) for make, shape, dtype in self._empty]
+
+    def _call_runs(self, arrays: Sequence[Array]) -> tuple[tuple[float, ...], ...]:
+        return tuple(tuple(self._loaded.run_timed(arrays)) for _ in range(RUNS))[1:]
 
     def _random_inputs(self) -> tuple[Array, ...]:
-        """Indices among them are in the ranges that the program declares, where its text is known."""
-        from ..tensor.oracle.random_inputs import (
-            random_array,
-            random_inputs,
-        )  # here: what only calls kernels starts faster
+        from .random_arguments import random_arguments  # here: what only calls kernels starts faster
 
-        if self._texts is not None:
-            from ..tensor.text.parse import parse
-
-            program = parse(self._texts("program"))
-            made = zip(program.inputs, random_inputs(program), strict=True)
-            known = {item.tensor.name: array for item, array in made}
-            return tuple(known[one.spec.name] for one in self._inputs)
-        generator = np.random.default_rng(0)
-        return tuple(random_array(one.spec.shape, DTYPES[one.spec.dtype], generator) for one in self._inputs)
+        return random_arguments(self._inputs, None if self._texts is None else self._texts("program"))
 
     def _calls(self, inputs: Sequence[object], out: object, count: int) -> float:
         """Seconds of so many calls."""
@@ -390,7 +390,7 @@ def _again(
     kept: Sequence[Array],
     provenance: object,
     texts: Callable[[str], str] | None,
-    profiler: Callable[[Sequence[float]], Any] | None,
+    profiler: Callable[[MeasuredRuns], Any] | None,
     device: str,
 ) -> Kernel:
     """A pickled kernel in another process."""
