@@ -51,6 +51,12 @@ def _switch(text: str) -> bool:
     return text == "1"
 
 
+def _debug_stage(text: str) -> str:
+    if text not in DEBUG_STAGES:
+        raise ValueError(" or ".join(DEBUG_STAGES))
+    return text
+
+
 def _path(text: str) -> Path:
     if "\0" in text:
         raise ValueError("a path")
@@ -89,7 +95,15 @@ SHIPPED = EnvironmentVariable(
     "TILESMITH_SHIPPED", "0: records that are shipped with the project are not looked at", _switch, lambda: True
 )
 
-VARIABLES: tuple[EnvironmentVariable[Any], ...] = (DATABASE, CACHE, DEBUG, DUMP, VERIFY, SHIPPED)
+DEBUG_STAGES = ("program", "outline", "loops")
+DEBUG_INFO = EnvironmentVariable(
+    "TILESMITH_DEBUG_INFO",
+    "what the debug information of kernels points to: program, outline or loops; none if unset",
+    _debug_stage,
+    str,
+)
+
+VARIABLES: tuple[EnvironmentVariable[Any], ...] = (DATABASE, CACHE, DEBUG, DUMP, VERIFY, SHIPPED, DEBUG_INFO)
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -127,7 +127,7 @@ def _from_file(path: Path, values: Mapping[str, str], constants: Sequence[str]) 
             advice=error.advice,
             where=error.where,
         ) from None
-    stages = tuple(replace(stage, origin=replace(stage.origin, file=path.name)) for stage in program.stages)
+    stages = tuple(replace(stage, origin=replace(stage.origin, file=str(path.absolute()))) for stage in program.stages)
     return What(program.replacing(stages), f"tilesmith.parse(open({str(path)!r}, encoding='utf-8-sig').read())")
 
 
