@@ -57,6 +57,22 @@ def _debug_stage(text: str) -> str:
     return text
 
 
+def _names(*known: str) -> Callable[[str], tuple[str, ...]]:
+    """Reads names with commas between them."""
+
+    def read(text: str) -> tuple[str, ...]:
+        found = tuple(part.strip() for part in text.split(","))
+        if not set(found) <= set(known):
+            raise ValueError(f"{', '.join(known)}, or several of them with commas")
+        return found
+
+    return read
+
+
+def _no_names() -> tuple[str, ...]:
+    return ()
+
+
 def _path(text: str) -> Path:
     if "\0" in text:
         raise ValueError("a path")
@@ -103,7 +119,24 @@ DEBUG_INFO = EnvironmentVariable(
     str,
 )
 
-VARIABLES: tuple[EnvironmentVariable[Any], ...] = (DATABASE, CACHE, DEBUG, DUMP, VERIFY, SHIPPED, DEBUG_INFO)
+RANGES = EnvironmentVariable(
+    "TILESMITH_RANGES", "profilers of others that are told of each kernel: nvtx, itt", _names("nvtx", "itt"), _no_names
+)
+PERF = EnvironmentVariable(
+    "TILESMITH_PERF", "what perf is told of kernels in this process: map, jitdump", _names("map", "jitdump"), _no_names
+)
+
+VARIABLES: tuple[EnvironmentVariable[Any], ...] = (
+    DATABASE,
+    CACHE,
+    DEBUG,
+    DUMP,
+    VERIFY,
+    SHIPPED,
+    DEBUG_INFO,
+    RANGES,
+    PERF,
+)
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,16 +22,16 @@ from .export.variants import Variant, variant_of
 from .far import check_apart, empty, hold, is_host, place
 from .foreign import Give, giver, made_like
 from .profiled import RUNS, MeasuredRuns, counted_or_why, medians
+from .ranges.ranged import RangedKernel, ranged_by_setting
+from .ranges.torch_profiler import TorchRanges, is_profiling
 from .streams import launch_stream
+from .timed import median_of_cold_calls, median_of_rounds
 
 if TYPE_CHECKING:
     from .export.export import Exported
 
 STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
 _ON_ALL = STAGES[:-1]
-_ROUNDS = 9
-_ROUND_SECONDS = 0.02
-_COLD_CALLS = 200
 
 
 def text_stages(target: Target) -> tuple[str, ...]:
@@ -93,8 +92,10 @@ class Kernel:
             self._loaded.restore(kept)
         # what a call needs, looked up once
         self._far = device.own_memory
-        self._run = self._loaded.run
-        self._run_if_right = self._loaded.run_if_right
+        told = ranged_by_setting(self._loaded)
+        self._run = told.run if told else self._loaded.run
+        self._run_if_right = told.run_if_right if told else self._loaded.run_if_right
+        self._for_torch: RangedKernel | None = None  # made where PyTorch's profiler is on
         self._count, self._single = len(self._inputs), not several
         self._expected = tuple((wanted.dtype, wanted.spec.shape) for wanted in self._inputs)
         self._empty = tuple((device.empty, wanted.spec.shape, wanted.dtype) for wanted in self._outputs)
@@ -127,7 +128,11 @@ class Kernel:
             [make(shape, dtype) for make, shape, dtype in self._empty] if out is None else self._given(out, arrays)
         )
         arrays += outputs
-        self._run(arrays)
+        if give is not None and is_profiling():
+            self._for_torch = self._for_torch or RangedKernel(self._loaded, (TorchRanges(),))
+            self._for_torch.run(arrays)
+        else:
+            self._run(arrays)
         return self._given_back(outputs, give) if out is None else out
 
     def _call_far(self, inputs: Sequence[object], out: object, given: object) -> Any:
@@ -209,8 +214,7 @@ class Kernel:
         self(*given, out=target)  # what is wrong is told here, and pages are touched
         if cold:
             return self._cold_time(given, target)
-        count = max(1, round(_ROUND_SECONDS / max(self._calls(given, target, 1), 1e-9)))
-        return statistics.median(self._calls(given, target, count) / count for _ in range(_ROUNDS))
+        return median_of_rounds(lambda count: self._calls(given, target, count))
 
     def call_seconds(self, *inputs: object) -> tuple[float, ...]:
         """Returns, for a model, the median seconds of each call of a kernel (`artifact.launches`), in a run of all of them,
@@ -264,19 +268,13 @@ class Kernel:
     def _cold_time(self, inputs: Sequence[object], out: object) -> float:
         outputs = zip(self._counted(out), self._outputs, strict=True)
         arrays = [accept(value, wanted) for value, wanted in (*zip(inputs, self._inputs, strict=True), *outputs)]
-        times: list[float] = []
-        while len(times) < _ROUNDS or (len(times) < _COLD_CALLS and sum(times) < _ROUNDS * _ROUND_SECONDS):
-            self._loaded.evict(arrays)
-            times.append(self._calls(inputs, out, 1))
-        return statistics.median(times)
+        return median_of_cold_calls(lambda: self._calls(inputs, out, 1), lambda: self._loaded.evict(arrays))
 
     def _device_time(self, inputs: Sequence[object]) -> float:
         placed = [place(value, wanted, self.device) for value, wanted in zip(inputs, self._inputs, strict=True)]
         arrays = [*placed, *(make(shape, dtype) for make, shape, dtype in self._empty)]
         self._loaded.run(arrays)
-        once = max(self._loaded.run_repeat(arrays, 1), 1e-9)
-        count = max(1, round(_ROUND_SECONDS / once))
-        return statistics.median(self._loaded.run_repeat(arrays, count) / count for _ in range(_ROUNDS))
+        return median_of_rounds(lambda count: self._loaded.run_repeat(arrays, count))
 
     def export(
         self,

@@ -12,6 +12,7 @@ from ..ir.loop_ir import Statement
 from .places import NestPlaces, SourcePlace
 
 _FIRST = 8
+_ROOT = "/"
 _VERSION = 4  # of DWARF: what every debugger and profiler reads
 
 
@@ -38,8 +39,10 @@ class DebugText:
         return self._function(place.inside, SourcePlace(place.file, place.line))
 
     def _function(self, name: str, place: SourcePlace) -> str:
+        # of another folder than all files, so that tables name these in full
+        home = self.node(f"!DIFile(filename: {_quoted(self.places.whole.file)}, directory: {_quoted(_ROOT)})")
         unit = self.node(
-            f"distinct !DICompileUnit(language: DW_LANG_C99, file: {self._file(self.places.whole.file)}, "
+            f"distinct !DICompileUnit(language: DW_LANG_C99, file: {home}, "
             'producer: "tilesmith", isOptimized: true, runtimeVersion: 0, emissionKind: FullDebug)'
         )
         self._unit = int(unit[1:])

@@ -21,6 +21,7 @@ from ....common.errors import EnvironmentFailure, InternalError, TargetError
 from ....targets.target import check_runs_here, parse_target
 from ....tensor.dtype import DTYPES
 from ..base import Array
+from . import perf
 from .cold import evict
 from .fast_call import ArgumentSpec, Wanted, fast_call, fits
 from .jit import LINKING, jit
@@ -271,7 +272,8 @@ def link(artifact: Artifact, kernels: Sequence[Any] = (), entries: Mapping[str, 
         builder.import_symbol(name, (entries or {}).get(name, library[kernel.symbol]))
         if kernel.prepared_bytes:
             builder.import_symbol(f"{name}_prepare", library[f"{kernel.symbol}_prepare"])
-    for code in (artifact.code, *artifact.parts):
+    objects = (artifact.code, *artifact.parts)
+    for code in objects:
         builder.add_object_img(code)
     if artifact.runtime_symbols:
         runtime = _runtime_functions()
@@ -282,10 +284,14 @@ def link(artifact: Artifact, kernels: Sequence[Any] = (), entries: Mapping[str, 
         names.append(f"{artifact.symbol}_prepare")
     if artifact.kernels:
         names.append(f"{artifact.symbol}_timed")
-    for name in names:
+    told = perf.names_to_export(objects)
+    for name in dict.fromkeys([*names, *told]):
         builder.export_symbol(name)
     with LINKING:
         try:
-            return builder.link(jit(), f"{artifact.symbol}.{next(_numbers)}")
+            library = builder.link(jit(), f"{artifact.symbol}.{next(_numbers)}")
         except RuntimeError as error:
             raise EnvironmentFailure("the compiled code could not be linked", found=str(error)) from error
+    if told:
+        perf.tell(objects, {name: library[name] for name in told})
+    return library
