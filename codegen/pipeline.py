@@ -29,6 +29,7 @@ from .artifact import Artifact, BufferSpec
 from .backends.cpu import assemble
 from .backends.gpu import assemble_kernels
 from .code_size import check_size
+from .debug_info.places import DebugSource, debug_source, forget_origins
 from .emulator.kernels import compile_emulated
 from .ir.loop_ir import LoopProgram
 from .ir.printing import print_loops
@@ -76,7 +77,7 @@ class Steps:
     program: tuple[Callable[[LoopProgram, PassContext], LoopProgram], ...]  # what comes out is what people are shown
     nest: tuple[Pass, ...]  # what comes out is written as code
     code: Callable[
-        [LoopProgram, Target, int, tuple[Pass, ...], bool], Artifact
+        [LoopProgram, Target, int, tuple[Pass, ...], bool, DebugSource | None], Artifact
     ]  # runs `nest`, writes LLVM IR, compiles it
 
 
@@ -155,10 +156,13 @@ def loop_ir(tree: LoopTree, target: Target, threads: int = 1, name: str = "kerne
     return run_passes(loops, steps.program, PassContext(plan, target, threads))
 
 
-def assembled(loops: LoopProgram, target: Target, threads: int, texts: bool = False) -> Artifact:
-    """Loop IR as an artifact: an object file, PTX for a GPU, or what the emulator runs in its place."""
+def assembled(
+    loops: LoopProgram, target: Target, threads: int, texts: bool = False, source: DebugSource | None = None
+) -> Artifact:
+    """Loop IR as an artifact: an object file, PTX for a GPU, or what the emulator runs in its place. `source`: what debug
+    information tells of."""
     steps = steps_of(target)
-    return steps.code(loops, target, threads, steps.nest, texts)
+    return steps.code(loops, target, threads, steps.nest, texts, source)
 
 
 def build(
@@ -174,13 +178,14 @@ def build(
     `texts`: keep outline, loop IR, LLVM IR and assembly in the artifact. ScheduleError: not a valid candidate.
     """
     started, name = time.perf_counter(), kernel_name(program)
+    forget_origins()
     tree = loop_tree(program, sketch, config, target)
     show(DebugLevel.OUTLINE, name, lambda: outline(tree))
     loops = loop_ir(tree, target, threads, name)
     check_size(loops, threads)
     show(DebugLevel.LOOPS, name, lambda: print_loops(loops))
     lowered = time.perf_counter() - started
-    artifact = assembled(loops, target, threads, texts)
+    artifact = assembled(loops, target, threads, texts, debug_source(program, tree, name))
     more = {"outline": outline(tree), "loops": print_loops(loops)} if texts else {}
     return replace(
         artifact,
@@ -211,8 +216,12 @@ def _specs(tensors: tuple[Tensor, ...]) -> tuple[BufferSpec, ...]:
 
 
 def kernel_name(program: Program) -> str:
-    """A name for machine code: operators, dtype and sizes, such as matmul_bias_relu_f32_512x1024x1024."""
-    operators = "_".join(dict.fromkeys(s.origin.operator for s in program.stages if s.origin.operator)) or "kernel"
+    """A name for machine code: operators, dtype and sizes, such as matmul_bias_relu_f32_512x1024x1024.
+
+    Of a program that was written as text, which names no operators: how its stages combine values, as sum_f32_512x1024x1024.
+    """
+    operators = "_".join(dict.fromkeys(s.origin.operator for s in program.stages if s.origin.operator))
+    operators = operators or "_".join(dict.fromkeys(s.combiner for s in program.stages if s.combiner)) or "pointwise"
     largest = max(program.stages, key=points_of)
     sizes = "x".join(str(a.extent) for a in largest.all_axes)
     return f"{operators}_{largest.tensors[0].dtype}_{sizes}"

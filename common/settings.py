@@ -51,6 +51,28 @@ def _switch(text: str) -> bool:
     return text == "1"
 
 
+def _debug_stage(text: str) -> str:
+    if text not in DEBUG_STAGES:
+        raise ValueError(" or ".join(DEBUG_STAGES))
+    return text
+
+
+def _names(*known: str) -> Callable[[str], tuple[str, ...]]:
+    """Reads names with commas between them."""
+
+    def read(text: str) -> tuple[str, ...]:
+        found = tuple(part.strip() for part in text.split(","))
+        if not set(found) <= set(known):
+            raise ValueError(f"{', '.join(known)}, or several of them with commas")
+        return found
+
+    return read
+
+
+def _no_names() -> tuple[str, ...]:
+    return ()
+
+
 def _path(text: str) -> Path:
     if "\0" in text:
         raise ValueError("a path")
@@ -89,7 +111,32 @@ SHIPPED = EnvironmentVariable(
     "TILESMITH_SHIPPED", "0: records that are shipped with the project are not looked at", _switch, lambda: True
 )
 
-VARIABLES: tuple[EnvironmentVariable[Any], ...] = (DATABASE, CACHE, DEBUG, DUMP, VERIFY, SHIPPED)
+DEBUG_STAGES = ("program", "outline", "loops")
+DEBUG_INFO = EnvironmentVariable(
+    "TILESMITH_DEBUG_INFO",
+    "what the debug information of kernels points to: program, outline or loops; none if unset",
+    _debug_stage,
+    str,
+)
+
+RANGES = EnvironmentVariable(
+    "TILESMITH_RANGES", "profilers of others that are told of each kernel: nvtx, itt", _names("nvtx", "itt"), _no_names
+)
+PERF = EnvironmentVariable(
+    "TILESMITH_PERF", "what perf is told of kernels in this process: map, jitdump", _names("map", "jitdump"), _no_names
+)
+
+VARIABLES: tuple[EnvironmentVariable[Any], ...] = (
+    DATABASE,
+    CACHE,
+    DEBUG,
+    DUMP,
+    VERIFY,
+    SHIPPED,
+    DEBUG_INFO,
+    RANGES,
+    PERF,
+)
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:

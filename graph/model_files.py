@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ..common.errors import ArgumentError
@@ -106,20 +106,28 @@ def _about(path: Path, texts: Mapping[str, str]) -> dict[str, object]:
 
 
 def _origins(program: Program) -> dict[str, list[object]]:
-    return {stage.name: list(astuple(stage.origin)) for stage in program.stages}
+    return {stage.name: _noted(stage.origin) for stage in program.stages}
+
+
+def _noted(origin: Origin) -> list[object]:
+    also = [_noted(one) for one in origin.also]
+    return [origin.operator, origin.layer, origin.file, origin.line, *([also] if also else [])]
 
 
 def _with_origins(program: Program, origins: object) -> Program:
     """The program with what is known of where its stages come from; it is shown to people and never counts."""
     known = origins if isinstance(origins, dict) else {}
 
-    def origin(name: str) -> Origin:
-        match known.get(name):
-            case [str(operator), str(layer), str(file), int(line)]:
-                return Origin(operator, layer, file, line)
-        return Origin()
+    return program.replacing(tuple(replace(one, origin=_origin(known.get(one.name))) for one in program.stages))
 
-    return program.replacing(tuple(replace(stage, origin=origin(stage.name)) for stage in program.stages))
+
+def _origin(noted: object) -> Origin:
+    match noted:
+        case [str(operator), str(layer), str(file), int(line)]:
+            return Origin(operator, layer, file, line)
+        case [str(operator), str(layer), str(file), int(line), [*also]]:
+            return Origin(operator, layer, file, line, tuple(map(_origin, also)))
+    return Origin()
 
 
 def _refused(path: Path, why: str) -> ArgumentError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ import numpy as np
 from ..codegen.artifact import Artifact
 from ..common.errors import ArgumentError
 from ..targets.target import Target, parse_target
-from ..tensor.dtype import DTYPES
 from .arguments import Argument, accept, argument
 from .devices.absent import AbsentKernel
 from .devices.base import Array, Device, LoadedKernel
@@ -23,17 +21,17 @@ from .export.description import FORMAT
 from .export.variants import Variant, variant_of
 from .far import check_apart, empty, hold, is_host, place
 from .foreign import Give, giver, made_like
+from .profiled import RUNS, MeasuredRuns, counted_or_why, medians
+from .ranges.ranged import RangedKernel, ranged_by_setting
+from .ranges.torch_profiler import TorchRanges, is_profiling
 from .streams import launch_stream
+from .timed import median_of_cold_calls, median_of_rounds
 
 if TYPE_CHECKING:
     from .export.export import Exported
 
 STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
 _ON_ALL = STAGES[:-1]
-_ROUNDS = 9
-_ROUND_SECONDS = 0.02
-_COLD_CALLS = 200
-_PROFILED = 10  # runs of a model, of which the first counts nothing
 
 
 def text_stages(target: Target) -> tuple[str, ...]:
@@ -60,7 +58,7 @@ class Kernel:
         constants: the values of the program's constants, in its order or by name.
         provenance: where the configuration comes from (which record, which tier); kept for people to see.
         texts: called with one of `text_stages` its target for a text that the artifact did not keep.
-        profiler: called with the seconds of each call of a run for what `profile` gives.
+        profiler: called with what was measured of each call (profiled.py) for what `profile` gives.
         kept: of a kernel that was pickled: takes the place of the constants.
         device: where to run; by default this machine's processors, its first GPU, or the emulator, as the artifact needs.
     """
@@ -72,7 +70,7 @@ class Kernel:
         *,
         provenance: object = None,
         texts: Callable[[str], str] | None = None,
-        profiler: Callable[[Sequence[float]], Any] | None = None,
+        profiler: Callable[[MeasuredRuns], Any] | None = None,
         device: Device | None = None,
         kept: Sequence[Array] | None = None,
     ) -> None:
@@ -94,8 +92,10 @@ class Kernel:
             self._loaded.restore(kept)
         # what a call needs, looked up once
         self._far = device.own_memory
-        self._run = self._loaded.run
-        self._run_if_right = self._loaded.run_if_right
+        told = ranged_by_setting(self._loaded)
+        self._run = told.run if told else self._loaded.run
+        self._run_if_right = told.run_if_right if told else self._loaded.run_if_right
+        self._for_torch: RangedKernel | None = None  # made where PyTorch's profiler is on
         self._count, self._single = len(self._inputs), not several
         self._expected = tuple((wanted.dtype, wanted.spec.shape) for wanted in self._inputs)
         self._empty = tuple((device.empty, wanted.spec.shape, wanted.dtype) for wanted in self._outputs)
@@ -128,7 +128,11 @@ class Kernel:
             [make(shape, dtype) for make, shape, dtype in self._empty] if out is None else self._given(out, arrays)
         )
         arrays += outputs
-        self._run(arrays)
+        if give is not None and is_profiling():
+            self._for_torch = self._for_torch or RangedKernel(self._loaded, (TorchRanges(),))
+            self._for_torch.run(arrays)
+        else:
+            self._run(arrays)
         return self._given_back(outputs, give) if out is None else out
 
     def _call_far(self, inputs: Sequence[object], out: object, given: object) -> Any:
@@ -210,8 +214,7 @@ class Kernel:
         self(*given, out=target)  # what is wrong is told here, and pages are touched
         if cold:
             return self._cold_time(given, target)
-        count = max(1, round(_ROUND_SECONDS / max(self._calls(given, target, 1), 1e-9)))
-        return statistics.median(self._calls(given, target, count) / count for _ in range(_ROUNDS))
+        return median_of_rounds(lambda count: self._calls(given, target, count))
 
     def call_seconds(self, *inputs: object) -> tuple[float, ...]:
         """Returns, for a model, the median seconds of each call of a kernel (`artifact.launches`), in a run of all of them,
@@ -219,38 +222,41 @@ class Kernel:
         model."""
         if not self.artifact.kernels:
             raise ArgumentError(f"{self.artifact.name} is no model", advice="time() is the time of a kernel")
-        given = inputs or self._random_inputs()
-        self(*given)  # what is wrong is told here
-        arrays = [accept(value, wanted) for value, wanted in zip(given, self._inputs, strict=True)]
-        arrays += [make(shape, dtype) for make, shape, dtype in self._empty]
-        rounds = [self._loaded.run_timed(arrays) for _ in range(_PROFILED)][1:]
-        return tuple(map(statistics.median, zip(*rounds, strict=True)))
+        return medians(self._call_runs(self._profiled_arrays(inputs)))
 
-    def profile(self, *inputs: object) -> Any:
+    def profile(self, *inputs: object, counters: bool = True) -> Any:
         """Says where the time goes (graph.executor.profile.Profile): a row for each kernel that a run calls, with its layers,
-        share, speed, and what bounds it. `inputs`: by default random ones.
+        share, speed, what bounds it, and what hardware counts of it. `inputs`: by default random ones.
 
         Kernels of a model are timed while all of it runs, in its team: each finds the caches as those before it leave them. A
-        clock is read after each, which takes some 20 ns. Raises ArgumentError for a kernel that `compile` did not make.
+        clock is read after each, which takes some 20 ns. Counters are read in runs of their own; where there are none, the
+        profile says why. Raises ArgumentError for a kernel that `compile` did not make.
         """
         if self._profiler is None:
             raise ArgumentError(f"nothing is known of what {self.artifact.name} does", advice="tilesmith.compile says")
-        return self._profiler(self.call_seconds(*inputs) if self.artifact.kernels else (self.time(*inputs),))
+        if not self.artifact.kernels:
+            runs: tuple[tuple[float, ...], ...] = ((self.time(*inputs),),)
+            arrays = [] if self._far else self._profiled_arrays(inputs)
+        else:
+            arrays = self._profiled_arrays(inputs)
+            runs = self._call_runs(arrays)
+        counts, absent = counted_or_why(self._loaded, arrays) if counters else ((), "")
+        return self._profiler(MeasuredRuns(medians(runs), runs, counts, absent))
+
+    def _profiled_arrays(self, inputs: Sequence[object]) -> list[Array]:
+        """Inputs and outputs for runs that are looked at."""
+        given = inputs or self._random_inputs()
+        self(*given)  # what is wrong is told here
+        arrays = [accept(value, wanted) for value, wanted in zip(given, self._inputs, strict=True)]
+        return arrays + [make(shape, dtype) for make, shape, dtype in self._empty]
+
+    def _call_runs(self, arrays: Sequence[Array]) -> tuple[tuple[float, ...], ...]:
+        return tuple(tuple(self._loaded.run_timed(arrays)) for _ in range(RUNS))[1:]
 
     def _random_inputs(self) -> tuple[Array, ...]:
-        """Indices among them are in the ranges that the program declares, where its text is known."""
-        # Here, as what only calls kernels starts faster.
-        from ..tensor.oracle.random_inputs import random_array, random_inputs
+        from .random_arguments import random_arguments  # here: what only calls kernels starts faster
 
-        if self._texts is not None:
-            from ..tensor.text.parse import parse
-
-            program = parse(self._texts("program"))
-            made = zip(program.inputs, random_inputs(program), strict=True)
-            known = {item.tensor.name: array for item, array in made}
-            return tuple(known[one.spec.name] for one in self._inputs)
-        generator = np.random.default_rng(0)
-        return tuple(random_array(one.spec.shape, DTYPES[one.spec.dtype], generator) for one in self._inputs)
+        return random_arguments(self._inputs, None if self._texts is None else self._texts("program"))
 
     def _calls(self, inputs: Sequence[object], out: object, count: int) -> float:
         """Seconds of so many calls."""
@@ -262,19 +268,13 @@ class Kernel:
     def _cold_time(self, inputs: Sequence[object], out: object) -> float:
         outputs = zip(self._counted(out), self._outputs, strict=True)
         arrays = [accept(value, wanted) for value, wanted in (*zip(inputs, self._inputs, strict=True), *outputs)]
-        times: list[float] = []
-        while len(times) < _ROUNDS or (len(times) < _COLD_CALLS and sum(times) < _ROUNDS * _ROUND_SECONDS):
-            self._loaded.evict(arrays)
-            times.append(self._calls(inputs, out, 1))
-        return statistics.median(times)
+        return median_of_cold_calls(lambda: self._calls(inputs, out, 1), lambda: self._loaded.evict(arrays))
 
     def _device_time(self, inputs: Sequence[object]) -> float:
         placed = [place(value, wanted, self.device) for value, wanted in zip(inputs, self._inputs, strict=True)]
         arrays = [*placed, *(make(shape, dtype) for make, shape, dtype in self._empty)]
         self._loaded.run(arrays)
-        once = max(self._loaded.run_repeat(arrays, 1), 1e-9)
-        count = max(1, round(_ROUND_SECONDS / once))
-        return statistics.median(self._loaded.run_repeat(arrays, count) / count for _ in range(_ROUNDS))
+        return median_of_rounds(lambda count: self._loaded.run_repeat(arrays, count))
 
     def export(
         self,
@@ -388,7 +388,7 @@ def _again(
     kept: Sequence[Array],
     provenance: object,
     texts: Callable[[str], str] | None,
-    profiler: Callable[[Sequence[float]], Any] | None,
+    profiler: Callable[[MeasuredRuns], Any] | None,
     device: str,
 ) -> Kernel:
     """A pickled kernel in another process."""

@@ -15,7 +15,7 @@ from ..tensor.check import check_size
 from ..tensor.expr import Expr, Read, children, rewrite, substitute, walk
 from ..tensor.indices.affine import simplify
 from ..tensor.limits import excess_of, size_of
-from ..tensor.program import Program, Stage
+from ..tensor.program import Origin, Program, Stage
 
 Size = tuple[int, int]  # nodes and levels of an expression
 
@@ -49,6 +49,7 @@ class Inlining:
 
         self._sizes: dict[str, tuple[Size, ...]] = {}
         self._counts: dict[str, tuple[Counter[str], ...]] = {}
+        self._written: dict[str, dict[Origin, None]] = {}  # stage -> where those come from that were written into it
 
     def stage(self, name: str) -> Stage:
         """Returns a stage as it stands now. KeyError for one that is gone."""
@@ -94,6 +95,9 @@ class Inlining:
         among its elements."""
         before = self._tensors_read(reader)
         self._stages[reader] = _written(self._stages[reader], stage)
+        into = self._written.setdefault(reader, {})
+        into.update(self._written.get(stage.name, {}))
+        into.update(dict.fromkeys(stage.origin.all))
         self._sizes.pop(reader, None)
         self._counts.pop(reader, None)
         if any(excess_of(*size) for size in self.sizes(reader)):
@@ -117,7 +121,14 @@ class Inlining:
         """Returns the program as it stands now, checked."""
         if len(self._stages) == len(self._given.stages):
             return self._given
-        return self._given.replacing(tuple(self._stages.values()))
+        return self._given.replacing(tuple(map(self._with_origins, self._stages.values())))
+
+    def _with_origins(self, stage: Stage) -> Stage:
+        """Returns a stage that says where those come from that were written into it."""
+        also = tuple(
+            one for one in self._written.get(stage.name, ()) if one not in stage.origin.all and one != Origin()
+        )
+        return replace(stage, origin=replace(stage.origin, also=(*stage.origin.also, *also))) if also else stage
 
 
 def _count(expression: Expr) -> Counter[str]:

@@ -69,12 +69,20 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Says where a stage comes from; shown to people, never part of a key."""
+    """Says where a stage comes from; shown to people, never part of a key. `also`: of stages that were written into it."""
 
     operator: str = ""
     layer: str = ""
     file: str = ""
     line: int = 0
+    also: tuple[Origin, ...] = ()
+
+    @property
+    def all(self) -> tuple[Origin, ...]:
+        """Returns those of stages that were written into it, which come before it, then its own, each once and for itself."""
+        if not self.also:
+            return (self,)
+        return tuple(dict.fromkeys([*(one for other in self.also for one in other.all), replace(self, also=())]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ from ...common.debug import DebugLevel, show, wanted
 from ...common.errors import InternalError
 from ...targets.target import Target
 from ..artifact import Artifact, BufferSpec, Launch
+from ..debug_info.metadata import DebugText
+from ..debug_info.places import DebugSource
 from ..emit.cpu.module import emit_apart, emit_nest, emit_parts, emit_together
 from ..emit.module_text import ModuleText
 from ..ir.loop_ir import Buffer, LoopProgram, Scope
@@ -186,9 +188,14 @@ def _compiled(write: Callable[[], ModuleText], target: Target, texts: bool) -> t
 
 
 def assemble(
-    program: LoopProgram, target: Target, threads: int, passes: tuple[Pass, ...], texts: bool = False
+    program: LoopProgram,
+    target: Target,
+    threads: int,
+    passes: tuple[Pass, ...],
+    texts: bool = False,
+    source: DebugSource | None = None,
 ) -> Artifact:
-    """Loop IR as an Artifact. `texts` keeps "llvm" and "asm" in it.
+    """Loop IR as an Artifact. `texts` keeps "llvm" and "asm" in it. `source`: what its debug information tells of.
 
     passes: over each nest, before it is written. One nest is in the same object as what calls it; several have objects of their
     own. Candidates share these, and the object that calls nests; only the table of the nests is a candidate's own.
@@ -203,10 +210,24 @@ def assemble(
         return replace(part, nest=run_passes(part.program, passes).nests[0])
 
     def apart(part: NestPart) -> ModuleText:
-        return emit_nest(passed(part), target)
+        done = passed(part)
+        return emit_nest(done, target, debug_text(done))
+
+    def together() -> ModuleText:
+        done = [passed(part) for part in parts]
+        caller.debug = debug_text(done[0]) if done else None
+        return emit_together(caller, done, target)
+
+    def debug_text(part: NestPart) -> DebugText | None:
+        return None if source is None else DebugText(source.places_of(part.nest))
 
     if len(parts) < 2:
-        made = [_compiled(lambda: emit_together(caller, list(map(passed, parts)), target), target, keeps)]
+        made = [_compiled(together, target, keeps)]
+    elif source is not None:  # nests of equal code come from other lines
+        calling, table = emit_apart(caller, parts, target)
+        writers: list[Callable[[], ModuleText]] = [lambda: calling, lambda: table]
+        writers += [partial(apart, part) for part in parts]
+        made = [_compiled(write, target, keeps) for write in writers]
     else:
         calling, table = emit_apart(caller, parts, target)
         made = [

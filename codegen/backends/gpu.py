@@ -19,6 +19,7 @@ from ...common.errors import TargetError
 from ...targets.emission import Emission
 from ...targets.target import Target
 from ..artifact import Artifact, Launch
+from ..debug_info.places import DebugSource
 from ..emit.cpu.module import plain_symbol, table, table_name
 from ..emit.gpu.narrow import is_narrow
 from ..emit.gpu.statements import GpuStatements
@@ -145,12 +146,14 @@ def assemble_kernels(
     _threads: int,
     passes: tuple[Pass, ...],
     texts: bool = False,
+    _source: DebugSource | None = None,
     emulate: Callable[[str, Emission], Compiled] | None = None,
 ) -> Artifact:
     """Loop IR as an Artifact. `texts` keeps "llvm", what LLVM writes, and the loop IR after all passes, as "barriers".
 
     passes: over the program, before it is written. `emulate`: makes of the LLVM IR an object for this machine, which
-    stands in the artifact instead then. How many threads a processor may run is nothing to a GPU.
+    stands in the artifact instead then. How many threads a processor may run is nothing to a GPU; there is no debug
+    information of its code yet.
     """
     started = time.perf_counter()
     passed = run_passes(program, passes)

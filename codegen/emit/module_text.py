@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..debug_info.metadata import DebugText
+
 
 class ModuleText:
     """Holds what a module needs beside its functions: declarations, functions of codegen.math.functions, tables."""
@@ -14,6 +16,7 @@ class ModuleText:
         self.runtime_symbols: set[str] = set()
         self.symbol = ""  # the exported function
         self.nests: list[str] = []  # the functions it calls
+        self.debug: DebugText | None = None
 
     def intrinsic(self, name: str, result: str, *operands: str) -> str:
         """`call` of a declared function, without its arguments."""
@@ -24,4 +27,6 @@ class ModuleText:
     def text(self) -> str:
         """The whole module."""
         parts = [*self.globals.values(), *self.declarations.values(), *self.definitions.values(), *self.functions]
+        if self.debug is not None:
+            parts += self.debug.lines()
         return "\n".join(parts) + "\n"

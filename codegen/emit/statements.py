@@ -9,6 +9,7 @@ from functools import cached_property
 from ...common.errors import InternalError
 from ...schedules.loops import WRITTEN_OUT
 from ...tensor.dtype import i32, i64
+from ..debug_info.metadata import FunctionDebug
 from ..ir.facts import fits_lanes
 from ..ir.loop_ir import (
     Allocate,
@@ -49,8 +50,20 @@ class Statements(Branches):
     hides_steps = True
     count_groups = False  # whether unrolled loops count groups of copies: then copies know their remainders
 
+    debug: FunctionDebug | None = None  # where the code of this function comes from, if somebody wants to see that
+
     def emit(self, statement: Statement) -> None:
         """Writes a statement. Raises InternalError for one that has no meaning on a CPU."""
+        if self.debug is None:
+            self.write(statement)
+            return
+        before = self.text.place
+        self.text.place = self.debug.behind(statement) or before
+        self.write(statement)
+        self.text.place = before
+
+    def write(self, statement: Statement) -> None:
+        """Works as `emit`, all instructions of the place that is set."""
         match statement:
             case Block(body=body):
                 for child in body:

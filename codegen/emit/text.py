@@ -68,6 +68,7 @@ class FunctionText:
         self.levels: dict[str, int] = {}  # the scope that a name belongs to; literals and parameters have no entry
         self.induction: dict[str, InductionPointers] = {}  # counter -> the pointers that move along
         self._dump = ""
+        self.place = ""  # what stands behind instructions: where they come from (debug_info/metadata.py)
 
     @property
     def count(self) -> int:
@@ -106,7 +107,7 @@ class FunctionText:
         if known is None:
             self._count += 1
             known = scope.memo[text] = f"%v{self._count}"
-            scope.lines.append(f"  {known} = {text}")
+            scope.lines.append(f"  {known} = {text}{self.place}")
             if level:
                 self.levels[known] = level
         return known
@@ -118,13 +119,13 @@ class FunctionText:
     def effect(self, text: str) -> str:
         """The value of an instruction that must stand exactly here."""
         name = self.name()
-        self.scopes[-1].lines.append(f"  {name} = {text}")
+        self.scopes[-1].lines.append(f"  {name} = {text}{self.place}")
         self.levels[name] = len(self.scopes) - 1
         return name
 
     def line(self, text: str) -> None:
         """An instruction without a value."""
-        self.scopes[-1].lines.append(f"  {text}")
+        self.scopes[-1].lines.append(f"  {text}{self.place}")
 
     def alloca(self, type_text: str, align: int, space: str = "") -> str:
         """Stack memory of the whole function. `space`: the address space in which the target has it."""
@@ -150,7 +151,7 @@ class FunctionText:
                 level = outer
                 break
         name = self.name()
-        self.scopes[level].lines.append(f"  {name} = {text}")
+        self.scopes[level].lines.append(f"  {name} = {text}{self.place}")
         self.levels[name] = level
         return name
 

@@ -42,7 +42,12 @@ def call_origins(
     sources = [None] * len(kernels) if provenances is None else provenances
     return ModelProvenance(
         tuple(
-            CallOrigin(name, tuple(dict.fromkeys(stage.origin for stage in kernel.stages)), operations(kernel), source)
+            CallOrigin(name, origins_of(kernel), operations(kernel), source)
             for kernel, name, source in zip(kernels, names, sources, strict=True)
         )
     )
+
+
+def origins_of(kernel: Program) -> tuple[Origin, ...]:
+    """Returns where all stages come from, and all that was written into them, in order and each once."""
+    return tuple(dict.fromkeys(origin for stage in kernel.stages for origin in stage.origin.all))

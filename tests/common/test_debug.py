@@ -96,7 +96,7 @@ def test_a_compile_shows_its_stages(
     compiled()
     shown = capsys.readouterr().err
     titles = [line for line in shown.splitlines() if line.startswith("---- ")]
-    assert titles == [f"---- {level.name.lower()}: kernel_f32_10" for level in MARKS if level <= chosen]
+    assert titles == [f"---- {level.name.lower()}: pointwise_f32_10" for level in MARKS if level <= chosen]
     for level, mark in MARKS.items():
         assert (mark in shown) == (level <= chosen), level
 

@@ -75,6 +75,7 @@ def compile_for(
     accuracy: Accuracy = "default",
 ) -> Kernel:
     """Works as `compile`, for any target: what does not run here can be looked at, and exported."""
+    name = program.name if isinstance(program, Model) else ""
     if isinstance(program, Model):
         constants = constants or program.constants
         program = program.program
@@ -82,10 +83,10 @@ def compile_for(
     parts = parts_of(program, target) if isinstance(program, Program) else None
     if parts is not None:
         kernels = Kernels.of(parts, target, count, kept)
-        return compile_parts(program, kernels, db, constants, strict=strict)
+        return compile_parts(program, kernels, db, constants, strict=strict, name=name)
     task = Task.of(program, target, count, kept)
     pick, artifact = first_built(task, db, strict=strict)
-    return kernel_of(program, task, pick, artifact, constants)
+    return kernel_of(program, task, pick, artifact, constants, name)
 
 
 def kernel_of(
@@ -94,15 +95,16 @@ def kernel_of(
     pick: Pick,
     artifact: Artifact,
     constants: Sequence[object] | Mapping[str, object] | None = None,
+    name: str = "",
 ) -> Kernel:
-    """A candidate that was built, as a kernel that knows the person's names."""
+    """A candidate that was built, as a kernel that knows the person's names; its own is `name` in profiles."""
     artifact = _with_names(artifact, program)
     device = device_or_absent(artifact)
     texts = KernelTexts(program, pick.sketch, pick.config, task.target, task.threads)
     provenance = replace(pick.provenance, accuracy=task.accuracy)
     profiler = Profiler(
         call_origins([program], [artifact.name], lambda kernel: program_work(kernel).flops, [provenance]).calls,
-        (program,), task.target, task.threads,
+        (program,), task.target, task.threads, name or artifact.name,
     )  # fmt: skip
     return Kernel(artifact, constants, provenance=provenance, texts=texts, profiler=profiler, device=device)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from ...codegen.artifact import Artifact
 from ...codegen.backends.cpu import builder_version
 from ...codegen.cache import ArtifactCache, artifact_key
+from ...codegen.debug_info.places import debug_key
 from ...codegen.pipeline import build, kernel_name
 from ...common.debug import DebugLevel, wanted
 from ...common.settings import CACHE
@@ -90,5 +91,5 @@ def _key(task: Task, pick: Pick) -> str:
         canonical_config(pick.config),
         task.target.text,
         task.threads,
-        f"{builder_version()}, {kernel_name(task.program)}",
+        f"{builder_version()}, {kernel_name(task.program)}{debug_key(task.program)}",
     )

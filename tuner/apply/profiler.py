@@ -1,14 +1,14 @@
-"""What `kernel.profile()` says of measured seconds: worked out when somebody asks, and plain data, so that kernels can be
+"""What `kernel.profile()` says of what was measured: worked out when somebody asks, and plain data, so that kernels can be
 pickled."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...graph.executor.profile import Cost, Profile, profile_of
 from ...graph.executor.provenance import CallOrigin
 from ...measure.calibrate.calibrate import known_ceilings
+from ...runtime.profiled import MeasuredRuns
 from ...targets.ceilings import Ceilings
 from ...targets.target import Target
 from ...tensor.program import Program
@@ -23,11 +23,13 @@ class Profiler:
     programs: tuple[Program, ...]
     target: Target
     threads: int
+    name: str = "model"
 
-    def __call__(self, seconds: Sequence[float]) -> Profile:
-        """The profile of a run in which the calls took so long."""
+    def __call__(self, measured: MeasuredRuns) -> Profile:
+        """The profile of runs in which the calls took so long."""
         ceilings = known_ceilings(self.target, self.threads)
-        return profile_of(self.calls, [cost_of(one, self.target, ceilings) for one in self.programs], seconds)
+        costs = [cost_of(one, self.target, ceilings) for one in self.programs]
+        return profile_of(self.calls, costs, measured, self.name)
 
 
 def cost_of(program: Program, target: Target, ceilings: Ceilings) -> Cost:

@@ -41,8 +41,9 @@ def compile_parts(
     constants: Sequence[object] | Mapping[str, object] | None,
     *,
     strict: bool,
+    name: str = "",
 ) -> Kernel:
-    """The kernels of a program as one. Errors: those of `compile`."""
+    """The kernels of a program as one. Errors: those of `compile`. `name`: of the model, for profiles."""
     chosen = first_built_of(kernels.tasks, db, strict=strict)
     called = [chosen[number] for number in kernels.number]
     artifacts = [artifact for _, artifact in called]
@@ -61,7 +62,7 @@ def compile_parts(
     )
     device = device_or_absent(whole)
     first = kernels.tasks[0]
-    profiler = Profiler(provenance.calls, kernels.partition.kernels, first.target, first.threads)
+    profiler = Profiler(provenance.calls, kernels.partition.kernels, first.target, first.threads, name or "model")
     shown = ProgramTexts(program, texts)
     kernel = Kernel(whole, constants, provenance=provenance, texts=shown, profiler=profiler, device=device)
     release_compiler()

@@ -29,6 +29,7 @@ from .inspect import diff, inspect
 from .known import known_record
 from .log import log
 from .parameters import WHAT_HELP, AccuracyName, Constants, DatabasePath, Inputs, Named, SizeOptions, Threads
+from .profile import profile
 from .quantize import quantize_model
 from .what import What, load_function, read_what, read_whats
 
@@ -40,6 +41,7 @@ app = typer.Typer(
 app.command("compile", short_help="Writes WHAT as a C library with a header.")(compile_library)
 app.command("quantize", short_help="Saves the model WHAT in fewer bits.")(quantize_model)
 app.command("inspect", short_help="Prints WHAT at a stage of its way to machine code.")(inspect)
+app.command("profile", short_help="Tells where the time of WHAT goes, kernel by kernel.")(profile)
 app.command("diff", short_help="Prints how two records differ at a stage.")(diff)
 app.add_typer(log, name="log")
 app.add_typer(cluster, name="cluster")

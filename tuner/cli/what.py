@@ -14,7 +14,7 @@ from typing import Any
 
 from ...common.errors import ArgumentError, ProgramError, TilesmithError
 from ...graph.importers.torch_export import is_module
-from ...tensor.program import Program
+from ...tensor.program import Origin, Program
 from .input_specs import InputSpec
 from .models import MadeModel, is_model_file, model_of_file, model_of_value
 
@@ -127,7 +127,7 @@ def _from_file(path: Path, values: Mapping[str, str], constants: Sequence[str]) 
             advice=error.advice,
             where=error.where,
         ) from None
-    stages = tuple(replace(stage, origin=replace(stage.origin, file=path.name)) for stage in program.stages)
+    stages = tuple(replace(stage, origin=replace(stage.origin, file=str(path.absolute()))) for stage in program.stages)
     return What(program.replacing(stages), f"tilesmith.parse(open({str(path)!r}, encoding='utf-8-sig').read())")
 
 
@@ -136,7 +136,9 @@ def _from_operator(name: str, values: Mapping[str, str], constants: Sequence[str
     from ...tensor.ops.operator import read_arguments
 
     arguments = read_arguments(name, values, constants)
-    return What(OPERATORS[name](**arguments), f"tilesmith.ops.{name}({_arguments_text(arguments)})")
+    program = OPERATORS[name](**arguments)
+    stages = tuple(replace(one, origin=Origin(one.origin.operator)) for one in program.stages)  # no line of a person
+    return What(program.replacing(stages), f"tilesmith.ops.{name}({_arguments_text(arguments)})")
 
 
 def _from_function(

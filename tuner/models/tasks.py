@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf, isfinite
 
 from ...graph.executor.profile import layers_text
+from ...graph.executor.provenance import origins_of
 from ...schedules.task import Task
 from ...targets.target import Target
 from ...tensor.accuracy import Accuracy
@@ -52,7 +53,7 @@ def model_tasks(program: Program, target: Target, threads: int, accuracy: Accura
 
 def place_of(program: Program) -> str:
     """Says where the stages of a kernel come from, in words."""
-    return layers_text(dict.fromkeys(stage.origin for stage in program.stages))
+    return layers_text(origins_of(program))
 
 
 @dataclass(slots=True)

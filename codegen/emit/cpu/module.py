@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....targets.target import Target
+from ...debug_info.metadata import DebugText
 from ...ir.facts import FactsKept
 from ...ir.loop_ir import Buffer, LoopProgram, Scope, Store
 from ...ir.loop_ir import statements as all_statements
@@ -85,9 +86,10 @@ def nests_table(main: str) -> str:
     return f"{main}.nests"
 
 
-def emit_nest(part: NestPart, target: Target) -> ModuleText:
+def emit_nest(part: NestPart, target: Target, debug: DebugText | None = None) -> ModuleText:
     """A nest as a module of its own."""
     module = ModuleText()
+    module.debug = debug
     _write_nest(module, part, target, "")
     return _ended(module, target)
 
@@ -195,7 +197,8 @@ def _write_nest(module: ModuleText, part: NestPart, target: Target, linkage: str
             statements.at.places[buffer.name] = BufferPointer(buffer, names[buffer.name])
         statements.emit(part.nest.body)
         statements.finish()
-        module.functions.append(f"define {linkage}void @{name}{head}{text.text()}\n  ret void\n}}")
+        begin = f"define {linkage}void @{name}({', '.join(parameters)}) #0{statements.attribute} {{\n"
+        module.functions.append(f"{begin}{text.text()}\n  ret void{text.place}\n}}")
 
     symbol = part.symbol
     nodes = all_statements(part.nest.body)

@@ -47,6 +47,8 @@ class RegionStatements(Statements):
         self.threads = threads
         self.private_bytes = private_bytes
         self.regions = 0
+        self.debug = module.debug.of_function(region) if module.debug else None
+        text.place = self.debug.start if self.debug else ""
         self.regions_use_unit = False  # whether some region does, and gives it back at its end, in this thread too
 
     def finish(self) -> None:
@@ -58,6 +60,11 @@ class RegionStatements(Statements):
         fence = self.target.backend.store_fence
         if self.streaming and fence:
             self.text.line(f"{self.module.intrinsic(fence, 'void')}()")
+
+    @property
+    def attribute(self) -> str:
+        """Returns what says where this function comes from."""
+        return self.debug.attribute if self.debug else ""
 
     def parallel(self, node: For) -> None:
         """Starts the threads, where there are several and this is not one of them."""
@@ -145,7 +152,7 @@ class RegionStatements(Statements):
     ) -> None:
         known = self.facts(loops[0])
         text = FunctionText(self.text.count)
-        inner = RegionStatements(text, self.module, self.target, "%scratch", symbol, 1, self.private_bytes)
+        inner = RegionStatements(text, self.module, self.target, "%scratch", f"{symbol}.body", 1, self.private_bytes)
         inner.at.bindings = dict(self.at.bindings)
         inner.inside, inner.derived = dict(self.inside), dict(self.derived)
         inner.streaming, inner.known = self.streaming, self.known
@@ -163,7 +170,8 @@ class RegionStatements(Statements):
             "i64 %threads",
         ]
         self.module.functions.append(
-            f"define internal void @{symbol}.body({', '.join(parameters)}) #0 {{\n{text.text()}\n  ret void\n}}"
+            f"define internal void @{symbol}.body({', '.join(parameters)}) #0{inner.attribute} {{\n{text.text()}"
+            f"\n  ret void{text.place}\n}}"
         )
 
     # In the function of the body

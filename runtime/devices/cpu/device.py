@@ -21,6 +21,7 @@ from ....common.errors import EnvironmentFailure, InternalError, TargetError
 from ....targets.target import check_runs_here, parse_target
 from ....tensor.dtype import DTYPES
 from ..base import Array
+from . import perf
 from .cold import evict
 from .fast_call import ArgumentSpec, Wanted, fast_call, fits
 from .jit import LINKING, jit
@@ -29,7 +30,7 @@ from .model_team import team_functions
 from .team import parallel
 
 _LARGE = 1 << 16  # bytes from which on an output's alignment matters more than the microsecond it costs
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _REPEAT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _TIMED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _numbers = itertools.count()
@@ -136,9 +137,9 @@ class CpuKernel:
 
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
-        self._linked: list[Any] = []  # keeps the code of what the artifact calls
-        self._library = _link(artifact, self._linked)
-        self.entry = _ENTRY(self._library[artifact.symbol])
+        self.kernels = tuple(link(kernel) for kernel in artifact.kernels)  # of a model
+        self._library = link(artifact, self.kernels)
+        self.entry = ENTRY(self._library[artifact.symbol])
         self._repeat = _REPEAT(self._library[f"{artifact.symbol}_repeat"])
         kept, passing = artifact.prepared_bytes, artifact.preparing_bytes
         self._prepared = kept_memory(kept, behind=passing) if kept else None
@@ -151,7 +152,7 @@ class CpuKernel:
         self._frames: list[Frame] = []
         inputs, outputs = _wanted(artifact.inputs), _wanted(artifact.outputs)
         self._argument_spec = ArgumentSpec(inputs, outputs) if fits(inputs, outputs) else None
-        self._address = self._library[artifact.symbol]
+        self.address = self._library[artifact.symbol]
         if self._argument_spec is not None:
             self._enter = fast_call(len(inputs), len(artifact.constants), len(outputs))
 
@@ -181,7 +182,7 @@ class CpuKernel:
             frame = self.acquire()
             for slot, constant in enumerate(constants, self._inputs):
                 frame.arguments[slot] = address(constant)
-            _ENTRY(self._library[f"{self.artifact.symbol}_prepare"])(frame.pointer, self.prepared, frame.workspace)
+            ENTRY(self._library[f"{self.artifact.symbol}_prepare"])(frame.pointer, self.prepared, frame.workspace)
             release_behind(self._prepared, self.artifact.preparing_bytes)
         for number, constant in enumerate(constants):
             if number not in self.artifact.held:
@@ -204,10 +205,10 @@ class CpuKernel:
         self._frames.clear()
         self._ready = True
 
-    def run(self, arrays: Sequence[Array], stream: int = 0) -> None:
-        """See LoadedKernel."""
+    def run(self, arrays: Sequence[Array], stream: int = 0, entry: Any = None) -> None:
+        """See LoadedKernel. `entry`: of other code with the same arguments and memory (observed.py)."""
         frame = self._filled(arrays)
-        self.entry(frame.pointer, self.prepared, frame.workspace)
+        (entry or self.entry)(frame.pointer, self.prepared, frame.workspace)
         self.release(frame)
 
     def run_if_right(self, *objects: object) -> bool:
@@ -216,7 +217,7 @@ class CpuKernel:
             return False
         frame = self.acquire()
         refused = self._enter(
-            self._argument_spec.pointer, frame.pointer, self.prepared, frame.workspace, self._address, *objects
+            self._argument_spec.pointer, frame.pointer, self.prepared, frame.workspace, self.address, *objects
         )
         self._frames.append(frame)
         return not refused
@@ -257,20 +258,22 @@ def _wanted(specs: Sequence[BufferSpec]) -> list[Wanted]:
     return [(DTYPES[spec.dtype].numpy, spec.shape) for spec in specs]
 
 
-def _link(artifact: Artifact, linked: list[Any]) -> Any:
+def link(artifact: Artifact, kernels: Sequence[Any] = (), entries: Mapping[str, int] | None = None) -> Any:
     """Links the object files; what comes back maps exported symbols to addresses and keeps the code alive.
 
-    The kernels of a model are linked before it, each by itself, and added to `linked`: the caller keeps them."""
+    kernels: of a model what was linked of each of its kernels, which the caller keeps.
+    entries: other addresses of their entries, by `entry_name`.
+    """
     import llvmlite.binding as llvm
 
     builder = llvm.JITLibraryBuilder().add_current_process()
-    for number, kernel in enumerate(artifact.kernels):
-        library, name = _link(kernel, linked), entry_name(artifact.symbol, number)
-        builder.import_symbol(name, library[kernel.symbol])
+    for number, (library, kernel) in enumerate(zip(kernels, artifact.kernels, strict=True)):
+        name = entry_name(artifact.symbol, number)
+        builder.import_symbol(name, (entries or {}).get(name, library[kernel.symbol]))
         if kernel.prepared_bytes:
             builder.import_symbol(f"{name}_prepare", library[f"{kernel.symbol}_prepare"])
-        linked.append(library)
-    for code in (artifact.code, *artifact.parts):
+    objects = (artifact.code, *artifact.parts)
+    for code in objects:
         builder.add_object_img(code)
     if artifact.runtime_symbols:
         runtime = _runtime_functions()
@@ -281,10 +284,14 @@ def _link(artifact: Artifact, linked: list[Any]) -> Any:
         names.append(f"{artifact.symbol}_prepare")
     if artifact.kernels:
         names.append(f"{artifact.symbol}_timed")
-    for name in names:
+    told = perf.names_to_export(objects)
+    for name in dict.fromkeys([*names, *told]):
         builder.export_symbol(name)
     with LINKING:
         try:
-            return builder.link(jit(), f"{artifact.symbol}.{next(_numbers)}")
+            library = builder.link(jit(), f"{artifact.symbol}.{next(_numbers)}")
         except RuntimeError as error:
             raise EnvironmentFailure("the compiled code could not be linked", found=str(error)) from error
+    if told:
+        perf.tell(objects, {name: library[name] for name in told})
+    return library

@@ -16,6 +16,7 @@ from tilesmith.graph.executor.profile import Cost, Profile, profile_of
 from tilesmith.graph.executor.provenance import CallOrigin, ModelProvenance, call_origins
 from tilesmith.runtime.devices.cpu.device import CpuDevice
 from tilesmith.runtime.kernel import Kernel
+from tilesmith.runtime.profiled import MeasuredRuns
 from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.origins import originating
@@ -128,5 +129,5 @@ def test_a_cost_says_what_bounds_it() -> None:
 )
 def test_layers_are_told_by_what_they_have_in_common(layers: list[str], shown: str) -> None:
     origins = tuple(Origin("op", layer) for layer in layers)
-    (row,) = profile_of([CallOrigin("k", origins, 1)], [Cost(1, 1, 1.0, "L1")], [2.0]).rows
+    (row,) = profile_of([CallOrigin("k", origins, 1)], [Cost(1, 1, 1.0, "L1")], MeasuredRuns((2.0,))).rows
     assert row.layers == shown

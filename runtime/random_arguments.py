@@ -1,0 +1,24 @@
+"""Random arrays for the arguments of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..tensor.dtype import DTYPES
+from ..tensor.oracle.random_inputs import random_array, random_inputs
+from ..tensor.text.parse import parse
+from .arguments import Argument
+from .devices.base import Array
+
+
+def random_arguments(wanted: Sequence[Argument], text: str | None) -> tuple[Array, ...]:
+    """Arrays for the arguments, in order. `text`: of the program, where it is known: indices are in its ranges then."""
+    if text is not None:
+        program = parse(text)
+        made = zip(program.inputs, random_inputs(program), strict=True)
+        known = {item.tensor.name: array for item, array in made}
+        return tuple(known[one.spec.name] for one in wanted)
+    generator = np.random.default_rng(0)
+    return tuple(random_array(one.spec.shape, DTYPES[one.spec.dtype], generator) for one in wanted)

@@ -1,0 +1,25 @@
+"""How often calls are repeated until their median says what one takes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+ROUNDS = 9
+ROUND_SECONDS = 0.02
+_COLD_CALLS = 200
+
+
+def median_of_rounds(calls: Callable[[int], float]) -> float:
+    """The median seconds of a call. `calls` says how long so many of them take."""
+    count = max(1, round(ROUND_SECONDS / max(calls(1), 1e-9)))
+    return statistics.median(calls(count) / count for _ in range(ROUNDS))
+
+
+def median_of_cold_calls(call: Callable[[], float], evict: Callable[[], None]) -> float:
+    """The median seconds of a call behind `evict`, which is outside of what is timed."""
+    times: list[float] = []
+    while len(times) < ROUNDS or (len(times) < _COLD_CALLS and sum(times) < ROUNDS * ROUND_SECONDS):
+        evict()
+        times.append(call())
+    return statistics.median(times)
