@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from .tuner.apply.quantize import quantize as quantize
     from .tuner.explain import explain as explain
     from .tuner.outcome import TuneResult as TuneResult
+    from .tuner.report.report import report as report
     from .tuner.tune import tune as tune
 
 # Where each name lives. The block above says the same to type checkers.
@@ -87,6 +88,7 @@ _HOMES = {
     "tuner.apply.quantize": ("quantize",),
     "tuner.explain": ("explain",),
     "tuner.outcome": ("TuneResult",),
+    "tuner.report.report": ("report",),
     "tuner.tune": ("tune",),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

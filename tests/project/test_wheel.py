@@ -46,6 +46,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
         for module, path in modules().items()
     }
     data = {f"tilesmith/logs/{path.name}" for path in (ROOT / "logs").glob("*.jsonl")}
+    data |= {f"tilesmith/tuner/report/page/{path.name}" for path in (ROOT / "tuner" / "report" / "page").iterdir()}
     assert names == expected | data | {"tilesmith/py.typed", "tilesmith/runtime/export/runtime.c"}
 
 

@@ -24,12 +24,14 @@ from ...targets.target import Target, check_runs_here, parse_target
 from ...tensor.text.canonical import canonical_names
 from ...tensor.text.parse import parse
 from ..apply.kernel_texts import machine_code
+from ..display import config_text, task_title
+from ..records.claims import ceilings_of
 from ..records.data import Record, TaskIdentity
 from ..records.database import Database
 from ..roofline import program_work
 from ..units import size_text, time_text
 from .known import record_sketch
-from .report import OneLineEach, ceilings_of, config_text, pairs, table, task_title, titled
+from .report import OneLineEach, pairs, table, titled
 
 DIFFERS = 0.10  # times that are further apart than this are told
 

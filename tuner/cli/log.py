@@ -14,7 +14,7 @@ from ...common.settings import DATABASE
 from ..records.database import Database, open_database
 from ..records.log import LogReport, check_log, export_log, import_log, merge_logs
 from ..records.ship import BEST, ship
-from .model_report import program_keys
+from ..report.standing import program_keys
 from .parameters import DatabasePath
 from .what import read_whats
 

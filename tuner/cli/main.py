@@ -16,6 +16,7 @@ from ...common.printable import printable
 from ...common.settings import DATABASE
 from ...tensor.accuracy import accuracy_named
 from ...tensor.text.canonical import program_key
+from ..display import task_title
 from ..inputs import read_inputs
 from ..records.claims import understood
 from ..records.data import TaskIdentity
@@ -31,6 +32,7 @@ from .log import log
 from .parameters import WHAT_HELP, AccuracyName, Constants, DatabasePath, Inputs, Named, SizeOptions, Threads
 from .profile import profile
 from .quantize import quantize_model
+from .report_page import write_report
 from .what import What, load_function, read_what, read_whats
 
 app = typer.Typer(
@@ -40,6 +42,7 @@ app = typer.Typer(
 
 app.command("compile", short_help="Writes WHAT as a C library with a header.")(compile_library)
 app.command("quantize", short_help="Saves the model WHAT in fewer bits.")(quantize_model)
+app.command("report", short_help="Writes one page about searches, for a browser.")(write_report)
 app.command("inspect", short_help="Prints WHAT at a stage of its way to machine code.")(inspect)
 app.command("profile", short_help="Tells where the time of WHAT goes, kernel by kernel.")(profile)
 app.command("diff", short_help="Prints how two records differ at a stage.")(diff)
@@ -167,10 +170,10 @@ def show(
             return
         for task in tasks:
             if model:
-                console.print(report.titled(report.task_title(task), report.model_table(database, task)))
+                console.print(report.titled(task_title(task), report.model_table(database, task)))
                 continue
             records = database.records(task.key)
-            console.print(report.titled(report.task_title(task), report.status_line(records)))
+            console.print(report.titled(task_title(task), report.status_line(records)))
             console.print(report.record_table(database, task, rank(records)[:limit]))
             if any(not record.trial.measurement.ok for record in records):
                 console.print()
@@ -198,7 +201,7 @@ def best(
             return
         for task in _tasks(database, what, found, _words(what, sizes, constant, input)):
             records = database.best(task.key)
-            console.print(report.titled(report.task_title(task), report.best_facts(database, task, records)))
+            console.print(report.titled(task_title(task), report.best_facts(database, task, records)))
             console.print(Text(f"{report.paste_lines(task, found, db)}\n"), soft_wrap=True)
 
 

@@ -13,6 +13,7 @@ from ..kernels import parts_of
 from ..models.tasks import model_tasks
 from ..outcome import TaskResult, TuneResult
 from ..records.database import Database
+from ..report.standing import tuned_now, tuned_places
 from . import model_report, report
 from .what import What
 
@@ -30,7 +31,7 @@ def tell_outcomes(
             if not whole and (one.made is not None or parts_of(one.program, where) is not None):
                 kernels = model_tasks(one.program, where, threads, accuracy)
                 own = {kernel.task.key: results[kernel.task.key] for kernel in kernels if kernel.task.key in results}
-                tuned = model_report.tuned_now(database, kernels, own)
+                tuned = tuned_now(database, kernels, own)
                 console.print(model_report.outcome(database, tuned, _name(one), own))
                 console.print(Text(f"{report.paste_lines(next(iter(own.values())).task, one, db)}\n"), soft_wrap=True)
             else:
@@ -54,14 +55,14 @@ def _tell_one(
 
 def tell_model(console: Console, database: Database, what: What, words: str) -> None:
     """`tune show` of a model: its kernels, and what the whole would run at now."""
-    for tuned in model_report.tuned_places(database, what.program, words):
+    for tuned in tuned_places(database, what.program, words):
         body = (model_report.tuned_table(database, tuned), "", model_report.summary(tuned))
         console.print(report.titled(f"{_name(what)} on {tuned.place}", *body))
 
 
 def tell_best(console: Console, database: Database, what: What, words: str, db: Path | None) -> None:
     """`tune best` of a model: what it would run at now, with the lines to paste."""
-    for tuned in model_report.tuned_places(database, what.program, words):
+    for tuned in tuned_places(database, what.program, words):
         console.print(report.titled(f"{_name(what)} on {tuned.place}", model_report.summary(tuned)))
         console.print(Text(f"{report.paste_lines(next(iter(tuned.tasks.values())), what, db)}\n"), soft_wrap=True)
 

@@ -14,14 +14,13 @@ from rich.text import Text
 
 from ...measure.result import Purpose
 from ...schedules.sketch import parse_sketch
-from ...targets.ceilings import Ceilings, default_ceilings
 from ...targets.target import parse_target
-from ...tensor.program import Program, Tensor
+from ...tensor.program import Tensor
 from ...tensor.text.parse import parse
-from ..display import display_label
+from ..display import config_text, place_text, program_title, task_title
 from ..failures import reasons
 from ..outcome import TaskResult, TuneResult
-from ..records.claims import told_ceilings
+from ..records.claims import ceilings_of
 from ..records.data import Record, TaskIdentity
 from ..records.database import Database
 from ..records.ranking import rank
@@ -36,54 +35,10 @@ _LONG = frozenset(("program", "config", "message", "to see it again"))  # headin
 DISTURBED = 1.5  # a confirmed time that is this many times the searched one is told
 
 
-def short_target(text: str) -> str:
-    """The target without its sizes: `x86:avx512+avx512vnni`."""
-    return text.partition(";")[0]
-
-
-def program_title(display: str) -> str:
-    """Returns what a person knows a program by (a file, an operator), then its last stage: `matmul C[64, 64] sum[64] i8 ->
-    i32`.
-
-    `display`: as tasks are stored.
-    """
-    program = parse(display)
-    stage = program.stages[-1]
-    sizes = ", ".join(str(axis.extent) for axis in stage.axes)
-    reduced = f" {stage.combiner}[{', '.join(str(axis.extent) for axis in stage.reduction)}]" if stage.reduction else ""
-    more = f" + {len(program.stages) - 1} more" if len(program.stages) > 1 else ""
-    label = display_label(display)
-    return f"{label}{' ' if label else ''}{stage.name}[{sizes}]{reduced}{more} {_dtypes(program)}"
-
-
-def _dtypes(program: Program) -> str:
-    """`f32`, or `i8, f32 -> i32` where what goes in and what comes out differ."""
-    given = list(dict.fromkeys(item.tensor.dtype.name for item in program.inputs))
-    made = list(dict.fromkeys(program.tensors[name].dtype.name for name in program.outputs))
-    return ", ".join(made) if given in (made, []) else f"{', '.join(given)} -> {', '.join(made)}"
-
-
-def config_text(config: Mapping[str, object]) -> str:
-    """`i.tile=8 k.block=256`."""
-    return " ".join(
-        f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in config.items()
-    )
-
-
 def sketch_title(database: Database, key: str) -> str:
     """The sketch's name and variants."""
     found = database.sketch(key)
     return parse_sketch(found.text).title if found and found.text else "unscheduled nest"
-
-
-def ceilings_of(database: Database, record: Record, task: TaskIdentity) -> Ceilings:
-    """The ceilings of the machine that the record comes from; the target's own numbers where it was never calibrated."""
-    machine, usual = database.machine(record.trial.machine), default_ceilings(parse_target(task.target), task.threads)
-    if machine is not None and machine.ceilings:
-        ceilings = told_ceilings(machine.ceilings, usual)
-        if ceilings.threads == task.threads:
-            return ceilings
-    return usual
 
 
 def task_tables(database: Database, tasks: Iterable[TaskIdentity]) -> RenderableType:
@@ -231,17 +186,6 @@ def status_line(records: Iterable[Record]) -> str:
 
 def _searched(records: Iterable[Record]) -> list[Record]:
     return [record for record in records if record.trial.purpose is Purpose.SEARCH]
-
-
-def task_title(task: TaskIdentity) -> str:
-    """`C[1024, 1024] sum[1024] on x86:avx512, 2 threads (task 0a1b2c3d)`."""
-    return f"{program_title(task.display)} on {place_text(task)} (task {task.key[:8]})"
-
-
-def place_text(task: TaskIdentity) -> str:
-    """Returns what a task's kernels are for: `x86:avx512, 2 threads`."""
-    accuracy = "" if task.accuracy == "default" else f", {task.accuracy} accuracy"
-    return f"{short_target(task.target)}, {task.threads} thread{'' if task.threads == 1 else 's'}{accuracy}"
 
 
 def best_facts(database: Database, task: TaskIdentity, found: Sequence[Record]) -> RenderableType:

@@ -17,7 +17,8 @@ from ...measure.timing.plausible import too_fast
 from ...targets.ceilings import Ceilings, default_ceilings
 from ...targets.target import parse_target
 from ...tensor.text.parse import parse
-from .data import Machine, TaskIdentity
+from .data import Machine, Record, TaskIdentity
+from .database import Database
 
 BEYOND = 16.0  # times the figures of a target that a calibration may claim: fast memory, a high clock, a matrix unit
 
@@ -86,3 +87,13 @@ def _within(told: Ceilings, usual: Ceilings) -> Ceilings:
         flops={name: min(speed, top) for name, speed in told.flops.items()},
         bandwidth=tuple((size, min(speed, fastest)) for size, speed in told.bandwidth),
     )
+
+
+def ceilings_of(database: Database, record: Record, task: TaskIdentity) -> Ceilings:
+    """The ceilings of the machine that the record comes from; the target's own numbers where it was never calibrated."""
+    machine, usual = database.machine(record.trial.machine), default_ceilings(parse_target(task.target), task.threads)
+    if machine is not None and machine.ceilings:
+        ceilings = told_ceilings(machine.ceilings, usual)
+        if ceilings.threads == task.threads:
+            return ceilings
+    return usual
