@@ -22,6 +22,7 @@ from ..records.data import TaskIdentity
 from ..records.database import Database
 from ..records.ranking import rank
 from ..terminal import guarded_output, make_console
+from .bench import bench
 from .cluster import cluster
 from .export import compile_library
 from .input_specs import read_inputs_given
@@ -40,6 +41,7 @@ app.command("compile", short_help="Writes WHAT as a C library with a header.")(c
 app.command("quantize", short_help="Saves the model WHAT in fewer bits.")(quantize_model)
 app.command("inspect", short_help="Prints WHAT at a stage of its way to machine code.")(inspect)
 app.command("diff", short_help="Prints how two records differ at a stage.")(diff)
+app.command("bench", short_help="Times WHAT beside other libraries, in the same rounds.")(bench)
 app.add_typer(log, name="log")
 app.add_typer(cluster, name="cluster")
 

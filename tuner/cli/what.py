@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,15 @@ from .models import MadeModel, is_model_file, model_of_file, model_of_value
 class What:
     """A program, and the Python expression that makes it again, with the module that it is in: for the lines to paste.
 
-    `made`: of a model, whose program it is.
+    `made`: of a model, whose program it is; `operator`, with its `arguments`: where a person named one.
     """
 
     program: Program
     python: str
     module: str = ""
     made: MadeModel | None = None
+    operator: str = ""
+    arguments: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     @property
     def is_cut(self) -> bool:
@@ -136,7 +138,9 @@ def _from_operator(name: str, values: Mapping[str, str], constants: Sequence[str
     from ...tensor.ops.operator import read_arguments
 
     arguments = read_arguments(name, values, constants)
-    return What(OPERATORS[name](**arguments), f"tilesmith.ops.{name}({_arguments_text(arguments)})")
+    python = f"tilesmith.ops.{name}({_arguments_text(arguments)})"
+    sizes = {key: value for key, value in arguments.items() if key != "constants"}
+    return What(OPERATORS[name](**arguments), python, operator=name, arguments=sizes)
 
 
 def _from_function(

@@ -1,4 +1,4 @@
-"""The machine under a benchmark: what it is, and whether it was disturbed."""
+"""The machine under a comparison: what it is, and whether it was disturbed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from statistics import median
 
-from tilesmith.measure.machine import machine_identity
+from ..machine import machine_identity
 
 _CALIBRATION_BYTES = 1 << 21
 _LIBRARIES = ("numpy", "torch", "onnxruntime", "openvino", "halide", "llvmlite")
@@ -83,7 +83,7 @@ class MachineNoise:
 
 
 class Others:
-    """How much of the processors went to others from now on: to the host, and to all but this process and its children.
+    """Tells how much of the processors went to others from now on: to the host, and to all but this process and its children.
 
     Children count once they have ended and been waited for.
     """
@@ -92,14 +92,15 @@ class Others:
         self._begin = self._now()
 
     def share(self) -> float:
-        """Of the time of all processors."""
-        busy, idle, own = (now - before for now, before in zip(self._now(), self._begin, strict=True))
+        """Returns the part of the time of all processors."""
+        busy, idle, own = (now - then for now, then in zip(self._now(), self._begin, strict=True))
         return max(0.0, busy - own) / max(1.0, busy + idle)
 
     def _now(self) -> tuple[float, float, float]:
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         own = sum(one.ru_utime + one.ru_stime for one in used) * os.sysconf("SC_CLK_TCK")
-        return (*map(float, _all_ticks()), own)
+        busy, idle = _all_ticks()
+        return float(busy), float(idle), own
 
 
 def _all_ticks() -> tuple[int, int]:
