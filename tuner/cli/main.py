@@ -30,6 +30,7 @@ from .inspect import diff, inspect
 from .known import known_record
 from .log import log
 from .quantize import quantize_model
+from .watch import watch
 from .what import What, load_function, read_what, read_whats
 
 app = typer.Typer(
@@ -42,6 +43,7 @@ app.command("quantize", short_help="Saves the model WHAT in fewer bits.")(quanti
 app.command("inspect", short_help="Prints WHAT at a stage of its way to machine code.")(inspect)
 app.command("diff", short_help="Prints how two records differ at a stage.")(diff)
 app.command("bench", short_help="Times WHAT beside other libraries, in the same rounds.")(bench)
+app.command("watch", short_help="Shows a search that runs in another terminal.")(watch)
 app.add_typer(log, name="log")
 app.add_typer(cluster, name="cluster")
 
