@@ -24,6 +24,7 @@ from ..records.ranking import rank
 from ..terminal import guarded_output, make_console
 from .bench import bench
 from .cluster import cluster
+from .doctor import doctor
 from .export import compile_library
 from .input_specs import read_inputs_given
 from .inspect import diff, inspect
@@ -44,6 +45,7 @@ app.command("inspect", short_help="Prints WHAT at a stage of its way to machine 
 app.command("diff", short_help="Prints how two records differ at a stage.")(diff)
 app.command("bench", short_help="Times WHAT beside other libraries, in the same rounds.")(bench)
 app.command("watch", short_help="Shows a search that runs in another terminal.")(watch)
+app.command("doctor", short_help="Tells what is there, what is missing, and what adds it.")(doctor)
 app.add_typer(log, name="log")
 app.add_typer(cluster, name="cluster")
 

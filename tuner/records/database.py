@@ -276,6 +276,11 @@ class Database:
             ).fetchall()
         return [str(figures) for (figures,) in rows]
 
+    def count(self) -> int:
+        """Says how many records there are."""
+        with self._errors():
+            return int(self._connection.execute("SELECT count(*) FROM record").fetchone()[0])
+
     def _select(self, wanted: dict[str, str | int]) -> list[Record]:
         where = " AND ".join(f"{name} = ?" for name in wanted)
         with self._errors():
