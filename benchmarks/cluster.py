@@ -31,9 +31,9 @@ from pathlib import Path
 from statistics import median
 
 from cluster_nodes import HOST, SLEEP, apart, beside, namespaces_missing, sleepers
-from machine import describe
 
 from tilesmith.measure.cluster.ray_runner import RayRunner
+from tilesmith.measure.compare.noise import describe
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.result import Job, Measurement, Purpose
 

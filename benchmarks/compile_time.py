@@ -16,11 +16,11 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from machine import describe
 from rich.console import Console
 from rich.table import Table
 
 from tilesmith.codegen.pipeline import assembled, kernel_name, loop_ir, loop_tree
+from tilesmith.measure.compare.noise import describe
 from tilesmith.schedules.space_ops import sample
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings

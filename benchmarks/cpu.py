@@ -4,7 +4,7 @@
     python benchmarks/cpu.py --group matmul --group ragged --threads 1 --trials 256 --db /tmp/tuning.sqlite
     python benchmarks/cpu.py --group matmul --peers-only --rounds 3
 
-A row (benchmarks/workloads.py) is one line. The method is that of benchmarks/method.py; results are kept as JSON in
+A row (benchmarks/workloads.py) is one line. The method is that of measure/compare/method.py; results are kept as JSON in
 benchmarks/results/, with the machine described. Needs the `bench` extra.
 """
 
@@ -23,14 +23,15 @@ from typing import Annotated
 import typer
 from ceiling import CEILING
 from libraries import LIBRARIES, NARROW_PEERS, PEERS, WEIGHTS_PEERS
-from machine import MachineNoise
-from method import Method, Quartiles, Rounds
-from peers import BESIDE, OURS, REST, Missing, Peer
+from peers import BESIDE, OURS, Peer
 from report import Result, beside_lines, mean_line, save, table_of
 from rich.console import Console
 from workloads import DRAWN_LESS, NARROW, ROWS, Row, drawn, groups
 
 from tilesmith.measure.calibrate.calibrate import ceilings
+from tilesmith.measure.compare.contender import REST, MissingContender
+from tilesmith.measure.compare.method import ContestRounds, Method, Quartiles
+from tilesmith.measure.compare.noise import MachineNoise
 from tilesmith.schedules.auto import automatic
 from tilesmith.schedules.schedule import Schedule
 from tilesmith.targets.ceilings import Ceilings
@@ -54,7 +55,7 @@ def race(row: Row, team: Sequence[Peer], peak: Ceilings, method: Method, databas
         try:
             peer.prepared()
             ready.append(peer)
-        except Missing as reason:
+        except MissingContender as reason:
             missing[peer.name] = str(reason)
     check_agreement(row, ready)
     rounds = method.compare(ready, MachineNoise(team[0].threads, [peer.process for peer in team]))
@@ -65,7 +66,7 @@ def race(row: Row, team: Sequence[Peer], peak: Ceilings, method: Method, databas
 def summary(
     row: Row,
     names: Sequence[str],
-    rounds: Rounds,
+    rounds: ContestRounds,
     peak: Ceilings,
     missing: dict[str, str],
     provenance: str,
@@ -83,7 +84,7 @@ def summary(
     return Result(row, speeds, ratios, best, rounds, missing, provenance, loop, share_of_rate(row, rounds))
 
 
-def share_of_rate(row: Row, rounds: Rounds) -> Quartiles | None:
+def share_of_rate(row: Row, rounds: ContestRounds) -> Quartiles | None:
     """Our rate against that of the row beside it, round by round, each by the work that its program needs; or None."""
     if row.beside is None or not {OURS, BESIDE} <= set(rounds.seconds):
         return None

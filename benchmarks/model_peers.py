@@ -11,30 +11,26 @@ import ctypes
 import gc
 import re
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from libraries import Call
 from model_forms import facts_of, read_arrays
-from peers import OURS, Child, Missing, Prepared, aligned, serve, time_calls
+from peers import OURS
+
+from tilesmith.measure.compare.contender import ContenderProcess, MissingContender
+from tilesmith.measure.compare.serving import Prepared, aligned, serve, time_calls
+from tilesmith.tuner.bench.calls import ModelWay
+from tilesmith.tuner.bench.onnxruntime_calls import onnxruntime_model
+from tilesmith.tuner.bench.openvino_calls import openvino_model
+from tilesmith.tuner.bench.torch_calls import module_way
 
 Arrays = list[np.ndarray]
 
 
-@dataclass
-class Way:
-    """A model ready to run: `results` gives the arrays that the last call made."""
-
-    call: Call
-    results: Callable[[], Sequence[np.ndarray]]
-    about: dict[str, object] = field(default_factory=dict)
-
-
-class ModelPeer(Child):
+class ModelPeer(ContenderProcess):
     """The parent's side. `about`: the last answer."""
 
     def __init__(self, name: str, threads: int) -> None:
@@ -42,7 +38,7 @@ class ModelPeer(Child):
         self.about: dict[str, Any] = {}
 
     def prepare(self, model: str, folder: Path, **settings: object) -> None:
-        """Prepares a model. Errors: Missing."""
+        """Prepares a model. Errors: MissingContender."""
         self.tell(
             {"prepare": {"model": model, "way": self.name, "folder": str(folder), "threads": self.threads, **settings}}
         )
@@ -52,7 +48,7 @@ class ModelPeer(Child):
 # the child
 
 
-def _ours(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> Way:
+def _ours(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:
     import tilesmith
     from tilesmith.graph.executor.provenance import ModelProvenance
 
@@ -74,70 +70,24 @@ def _ours(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> Way:
     if request["profile"] and calls:
         about["profile"] = str(kernel.profile(*inputs))
     out = outputs[0] if len(outputs) == 1 else tuple(outputs)
-    return Way(lambda: kernel(*inputs, out=out), lambda: outputs, about)
+    return ModelWay(lambda: kernel(*inputs, out=out), lambda: outputs, about)
 
 
-def _torch(request: dict[str, Any], inputs: Arrays, outputs: Arrays, *, compiled: bool = False) -> Way:
-    import torch
+def _torch(request: dict[str, Any], inputs: Arrays, outputs: Arrays, *, compiled: bool = False) -> ModelWay:
     from model_zoo import example
 
-    torch.set_num_threads(request["threads"])
-    module, _ = example(request["model"])
-    if compiled:
-        module = torch.compile(module, dynamic=False)
-    given = [torch.from_numpy(array) for array in inputs]
-    last: list[Any] = []
-
-    def call() -> None:
-        with torch.no_grad():
-            last[:] = [module(*given)]
-
-    def results() -> list[np.ndarray]:
-        found = last[0] if isinstance(last[0], tuple) else (last[0],)
-        return [tensor.numpy() for tensor in found]
-
-    return Way(call, results)
+    return module_way(example(request["model"])[0], inputs, request["threads"], compiled=compiled)
 
 
-def _onnxruntime(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> Way:
-    import onnxruntime  # type: ignore[import-untyped]
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = request["threads"]
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(_onnx_file(request), options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    for item, array in zip(session.get_inputs(), inputs, strict=True):
-        binding.bind_cpu_input(item.name, array)
-    made = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in outputs]
-    for item, value in zip(session.get_outputs(), made, strict=True):
-        binding.bind_ortvalue_output(item.name, value)
-    return Way(lambda: session.run_with_iobinding(binding), lambda: [value.numpy() for value in made])
+def _onnxruntime(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:
+    return onnxruntime_model(_onnx_file(request), inputs, outputs, request["threads"])
 
 
-def _openvino(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> Way:
-    import openvino  # type: ignore[import-untyped]
-
-    settings = {
-        "INFERENCE_NUM_THREADS": request["threads"],
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
-    core = openvino.Core()
-    model = core.compile_model(core.read_model(_onnx_file(request)), "CPU", settings).create_infer_request()
-    for number, array in enumerate(inputs):
-        model.set_input_tensor(number, openvino.Tensor(array, shared_memory=True))
-    for number, array in enumerate(outputs):
-        model.set_output_tensor(number, openvino.Tensor(array, shared_memory=True))
-
-    def call() -> None:
-        model.start_async()  # without the dictionary of results that `infer` makes
-        model.wait()
-
-    return Way(call, lambda: outputs)
+def _openvino(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:
+    return openvino_model(_onnx_file(request), inputs, outputs, request["threads"])
 
 
-WAYS: dict[str, Callable[[dict[str, Any], Arrays, Arrays], Way]] = {
+WAYS: dict[str, Callable[[dict[str, Any], Arrays, Arrays], ModelWay]] = {
     OURS: _ours,
     "torch": _torch,
     "torch.compile": partial(_torch, compiled=True),
@@ -150,7 +100,7 @@ _MODULES = {OURS: "tilesmith.tuner.apply.compile", "torch": "torch", "torch.comp
 def _onnx_file(request: dict[str, Any]) -> str:
     path = Path(request["folder"]) / "model.onnx"
     if not path.exists():
-        raise Missing("torch could not export the model as ONNX")
+        raise MissingContender("torch could not export the model as ONNX")
     return str(path)
 
 
@@ -164,7 +114,7 @@ def _resident() -> int:
 
 
 def prepare(request: dict[str, Any]) -> Prepared:
-    """A model in one way; whatever its library cannot do is Missing."""
+    """A model in one way; whatever its library cannot do is MissingContender."""
     folder = Path(request["folder"])
     inputs = [aligned(a.shape, a.dtype, a) for a in read_arrays(folder / "inputs.npz")]
     wanted = read_arrays(folder / "reference.npz")
@@ -174,10 +124,10 @@ def prepare(request: dict[str, Any]) -> Prepared:
     try:
         way = WAYS[request["way"]](request, inputs, outputs)
         way.call()
-    except Missing:
+    except MissingContender:
         raise
     except Exception as error:  # whatever a library does is a result
-        raise Missing(f"{type(error).__name__}: {error}") from error
+        raise MissingContender(f"{type(error).__name__}: {error}") from error
     way.about.setdefault("ready_seconds", time.perf_counter() - begin)
     found = [np.array(array) for array in way.results()]
     way.about["error"] = _error(found, wanted)

@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from machine import describe
-from method import Quartiles, Rounds
 from peers import OURS
 from rich.table import Table
+
+from tilesmith.measure.compare.method import ContestRounds, Quartiles
+from tilesmith.measure.compare.noise import describe
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -25,7 +26,7 @@ class ModelResult:
     name: str
     facts: Mapping[str, Any]
     about: Mapping[str, Mapping[str, Any]]
-    rounds: Rounds
+    rounds: ContestRounds
     missing: Mapping[str, str]
 
     @property

@@ -6,8 +6,8 @@
     python benchmarks/models.py --model densenet121 --folder /tmp/forms --prepare   # then again without --prepare
 
 Each contender has a process of its own (model_peers.py) and is held against torch in float64 before it is timed: what is
-wrong is no row. The method is that of benchmarks/method.py. Needs torch, torchvision, transformers, onnxscript, onnxruntime and
-openvino; what is missing is left out with a note.
+wrong is no row. The method is that of measure/compare/method.py. Needs torch, torchvision, transformers, onnxscript,
+onnxruntime and openvino; what is missing is left out with a note.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
-from machine import MachineNoise
-from method import Method
 from model_forms import facts_of
 from model_names import NAMES
 from model_peers import ModelPeer
 from model_report import ModelResult, mean_of, save, table_of
-from peers import OURS, Missing
+from peers import OURS
 from rich.console import Console
+
+from tilesmith.measure.compare.contender import MissingContender
+from tilesmith.measure.compare.method import Method
+from tilesmith.measure.compare.noise import MachineNoise
 
 PEERS = ("torch", "torch.compile", "onnxruntime", "openvino")
 AGREEMENT = 1e-3  # largest error against float64, of the largest value
@@ -88,7 +90,7 @@ def _ready(
                 database=settings.database,
                 profile=settings.profile,
             )
-        except (Missing, RuntimeError) as reason:
+        except (MissingContender, RuntimeError) as reason:
             missing[peer.name] = str(reason)
             console.print(f"{name}: without {peer.name}: {reason}")
             continue

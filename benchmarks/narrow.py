@@ -14,7 +14,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from images import Returned
+
+from tilesmith.tuner.bench.images import ReturnedElsewhere
 
 Arrays = Mapping[str, np.ndarray]
 Call = Callable[[], Any]
@@ -47,7 +48,7 @@ def onednn_product(arrays: Arrays, outputs: Sequence[np.ndarray], kind: str) -> 
         def linear() -> Any:
             with torch.no_grad():
                 result = torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
-                return Returned(lambda: result.view(torch.uint16).numpy(), arrays)
+                return ReturnedElsewhere(lambda: result.view(torch.uint16).numpy(), arrays)
 
         return linear
     x, columns = torch.from_numpy(a), arrays["B"].shape[1]
@@ -59,7 +60,7 @@ def onednn_product(arrays: Arrays, outputs: Sequence[np.ndarray], kind: str) -> 
             result = torch.ops.onednn.qlinear_pointwise(
                 x, 1.0, 0, packed, scales, zeros, None, 1.0, 0, torch.float32, "none", [], ""
             )
-            return Returned(lambda: result.numpy().astype(np.int32), arrays)
+            return ReturnedElsewhere(lambda: result.numpy().astype(np.int32), arrays)
 
     return quantised
 
@@ -87,7 +88,7 @@ def onnxruntime_product(arrays: Arrays, outputs: Sequence[np.ndarray], threads: 
     binding.bind_cpu_input("A", arrays["A"])
     result = onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros(out.shape, out.dtype))
     binding.bind_ortvalue_output("out", result)
-    returned = Returned(result.numpy, arrays)
+    returned = ReturnedElsewhere(result.numpy, arrays)
 
     def call() -> Any:
         session.run_with_iobinding(binding)

@@ -8,15 +8,18 @@ from threading import Timer
 from typing import Any
 
 import numpy as np
-from peers import OURS, SAMPLES, Child, Missing, Prepared, aligned, serve, time_calls
+from peers import OURS, SAMPLES
 from pipeline_programs import PROGRAMS
+
+from tilesmith.measure.compare.contender import ContenderProcess, MissingContender
+from tilesmith.measure.compare.serving import Prepared, aligned, serve, time_calls
 
 HALIDE = {"halide by hand": "by hand", "halide Mullapudi2016": "Mullapudi2016", "halide Adams2019": "Adams2019"}
 PATIENCE = 60.0  # seconds: some schedules of long chains take Halide longer to compile
 LOOP = "single sweeps"  # ours, one kernel for each sweep, called one after another
 
 
-class PipelinePeer(Child):
+class PipelinePeer(ContenderProcess):
     """The parent's side. `about`: the last answer."""
 
     def __init__(self, name: str, threads: int) -> None:
@@ -24,7 +27,7 @@ class PipelinePeer(Child):
         self.about: dict[str, Any] = {}
 
     def prepare(self, name: str, trials: int, database: str) -> None:
-        """Prepares a pipeline. Errors: Missing, RuntimeError where that takes longer than PATIENCE and its trials do."""
+        """Prepares a pipeline. Errors: MissingContender, RuntimeError where that takes too long (PATIENCE, trials)."""
         request = {"name": name, "way": self.name, "threads": self.threads, "trials": trials, "database": database}
         stop = Timer(PATIENCE, self.close_at_once)
         stop.start()
@@ -58,7 +61,7 @@ def prepare(request: dict[str, Any]) -> Prepared:
 
             call = prepared(name, HALIDE[way], given, output, threads)
         except RuntimeError as error:
-            raise Missing(str(error).splitlines()[0]) from error
+            raise MissingContender(str(error).splitlines()[0]) from error
     elif way == OURS:
         if request["trials"]:
             tilesmith.tune(program, trials=request["trials"], threads=threads, db=request["database"], progress=False)
@@ -81,7 +84,7 @@ def _single_sweeps(name: str, threads: int, given: np.ndarray, output: np.ndarra
 
     family, _, count = name.rpartition(" ")
     if family != "jacobi" or int(count) == 1:
-        raise Missing("not a number of sweeps")
+        raise MissingContender("not a number of sweeps")
     kernel = tilesmith.compile(tilesmith.parse(PROGRAMS["jacobi 1"]()), threads=threads)
     between = [aligned(given.shape, given.dtype) for _ in range(2)]
 

@@ -3,8 +3,8 @@
     python benchmarks/pipelines.py --trials 0
     python benchmarks/pipelines.py --pipeline harris --pipeline "jacobi 4" --trials 256 --save
 
-The method is that of benchmarks/method.py; contenders are processes of their own, and their outputs are compared before they
-are timed. Needs Halide's wheel (`pip install halide`).
+The method is that of measure/compare/method.py; contenders are processes of their own, and their outputs are compared before
+they are timed. Needs Halide's wheel (`pip install halide`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
-from machine import MachineNoise, describe
-from method import Method, Rounds
-from peers import OURS, Missing
+from peers import OURS
 from pipeline_peers import HALIDE, LOOP, PipelinePeer
 from pipeline_programs import PROGRAMS
 from rich.console import Console
 from rich.table import Table
+
+from tilesmith.measure.compare.contender import MissingContender
+from tilesmith.measure.compare.method import ContestRounds, Method
+from tilesmith.measure.compare.noise import MachineNoise, describe
 
 AGREEMENT = 1e-3  # largest difference between contenders' outputs, of the largest value
 AUTOMATIC = tuple(name for name in HALIDE if name != "halide by hand")
@@ -39,7 +41,7 @@ class PipelineResult:
 
     name: str
     about: dict[str, dict[str, Any]]
-    rounds: Rounds
+    rounds: ContestRounds
     missing: dict[str, str]
 
     def ratio_to(self, peers: Sequence[str]) -> float | None:
@@ -58,7 +60,7 @@ def raced(
         for peer in team:
             try:
                 peer.prepare(name, trials, database)
-            except (Missing, RuntimeError) as reason:
+            except (MissingContender, RuntimeError) as reason:
                 missing[peer.name] = str(reason)
                 continue
             if ready and not _agree(ready[0].about["sample"], peer.about["sample"]):

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from machine import describe
-from method import Quartiles, Rounds
 from peers import OURS
 from rich.table import Table
 from workloads import MEANS, Row
 
+from tilesmith.measure.compare.method import ContestRounds, Quartiles
+from tilesmith.measure.compare.noise import describe
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tuner.roofline import Speed
 
@@ -31,7 +31,7 @@ class Result:
     speeds: dict[str, Speed]
     ratios: dict[str, Quartiles]
     best: str | None
-    rounds: Rounds
+    rounds: ContestRounds
     missing: dict[str, str]
     provenance: str
     loop: str = ""

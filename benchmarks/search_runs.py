@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from machine import Others
 from search_store import ROOT
 from search_tasks import TASKS
 from workloads import Row
 
+from tilesmith.measure.compare.noise import Others
 from tilesmith.measure.machine import machine_key
 from tilesmith.measure.result import Measurement, Purpose
 from tilesmith.tuner.effort import ABLATIONS, NORMAL, Effort, ablated

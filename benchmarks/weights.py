@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from images import Returned
 
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
+from tilesmith.tuner.bench.images import ReturnedElsewhere
 
 Arrays = Mapping[str, np.ndarray]
 Call = Callable[[], Any]
@@ -75,7 +75,7 @@ def _torch(arrays: Arrays, threads: int, bits: int) -> Call:
     def call() -> Any:
         with torch.no_grad():
             result = product()
-            return Returned(lambda: result.float().numpy(), arrays)
+            return ReturnedElsewhere(lambda: result.float().numpy(), arrays)
 
     return call
 
@@ -113,7 +113,7 @@ def _onnxruntime(arrays: Arrays, out: np.ndarray, threads: int, bits: int) -> Ca
     binding.bind_cpu_input("x", x)
     result = onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros(out.shape, out.dtype))
     binding.bind_ortvalue_output("out", result)
-    returned = Returned(result.numpy, arrays)
+    returned = ReturnedElsewhere(result.numpy, arrays)
 
     def call() -> Any:
         session.run_with_iobinding(binding)
@@ -147,7 +147,7 @@ def _openvino(arrays: Arrays, out: np.ndarray, threads: int, bits: int) -> Call:
     request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
     request.set_input_tensor(openvino.Tensor(x, shared_memory=True))
     request.set_output_tensor(openvino.Tensor(out, shared_memory=True))
-    returned = Returned(lambda: out, arrays)
+    returned = ReturnedElsewhere(lambda: out, arrays)
 
     def call() -> Any:
         request.start_async()

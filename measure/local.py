@@ -125,6 +125,9 @@ class LocalRunner(AtEnd):
         alone = len(devices) == 1
         drawn = randbits(32) if seed is None else seed
         options = {"ceilings": ceilings, "device": _device_of(target), "alone": alone, "seed": drawn}
+        self.workers = (
+            f"{count} builder{'' if count == 1 else 's'}, {len(devices)} timer{'' if len(devices) == 1 else 's'}"
+        )
         self._timers: list[Station] = []
         for shown in devices:
             # a GPU's driver reserves addresses for all its memory, which no limit of a process should count

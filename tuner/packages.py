@@ -6,17 +6,17 @@ from importlib.util import find_spec
 
 from ..common.errors import EnvironmentFailure
 
-_LEARNING = {"xgboost": "xgboost-cpu", "sklearn": "scikit-learn", "threadpoolctl": "threadpoolctl"}
+LEARNING = {"xgboost": "xgboost-cpu", "sklearn": "scikit-learn", "threadpoolctl": "threadpoolctl"}
 
 
 def check_packages(strategy: str) -> None:
     """Raises EnvironmentFailure, before anything is measured, where a package is missing that the strategy needs."""
-    missing = [package for package in _LEARNING if find_spec(package) is None]
+    missing = [package for package in LEARNING if find_spec(package) is None]
     if missing:
         raise EnvironmentFailure(
             f"the strategy {strategy!r} learns from what it measures, and needs packages that are not installed",
-            expected=", ".join(_LEARNING),
+            expected=", ".join(LEARNING),
             found=f"no {', no '.join(missing)}",
-            advice=f"pip install {' '.join(_LEARNING[package] for package in missing)}"
+            advice=f"pip install {' '.join(LEARNING[package] for package in missing)}"
             "; or search without a model: strategy='evolution'; compiling needs none of them",
         )

@@ -7,6 +7,7 @@ the best improves, and at the end.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import monotonic
 
 from rich.console import Console
@@ -112,8 +113,65 @@ class Live:
         self._said = line
 
 
+@dataclass(frozen=True, slots=True)
+class SearchFigures:
+    """Tells how far a search is, from whatever is known of it; its line is what a terminal shows, here and by `tune watch`.
+
+    Attributes:
+        trials, seconds: the budget; None where there is no such limit, or where others share it.
+        each: seconds of a trial lately; None before the first.
+    """
+
+    trials: int | None
+    seconds: float | None
+    done: int
+    failed: int
+    best: float
+    spent: float
+    each: float | None
+
+    @property
+    def share(self) -> float:
+        """Says how much of the budget is used, 0 to 1: of trials or of time, whichever will end first."""
+        shares = [0.0]
+        if self.trials:
+            shares.append(self.done / self.trials)
+        if self.seconds:
+            shares.append(self.spent / self.seconds)
+        return min(1.0, max(shares))
+
+    def seconds_left(self) -> float | None:
+        """An estimate from the speed so far; None before the first trial."""
+        left = []
+        if self.seconds:
+            left.append(self.seconds - self.spent)
+        if self.trials and self.each is not None:
+            left.append((self.trials - self.done) * self.each)
+        return max(0.0, min(left)) if left else None
+
+    def line(self, work: Work, ceilings: Ceilings, *, short: bool = False) -> str:
+        """`57/128 trials, best 312.4 GFLOP/s (84.1% of the ceiling), 3 failed, 0:21 left`, or `57/128, ... (84.1%), ...`."""
+        parts = [self.trials_text(short=short)]
+        if self.best < float("inf"):
+            speed = work.speed(self.best, ceilings)
+            parts.append(f"best {speed} ({speed.share:.1%}{'' if short else f' of {speed.of}'})")
+        return ", ".join([*parts, *self.rest_texts()])
+
+    def trials_text(self, *, short: bool = False) -> str:
+        """`57/128 trials`, or `57/128`."""
+        trials = f"{self.done}/{self.trials}" if self.trials else f"{self.done}"
+        return trials if short else f"{trials} trial{'' if trials == '1' else 's'}"
+
+    def rest_texts(self) -> list[str]:
+        """`3 failed`, and `0:21 left` where that is known."""
+        left, failed = self.seconds_left(), f"{self.failed} failed"
+        if left is None or self.share >= 1:
+            return [failed]
+        return [failed, f"{int(left) // 60}:{int(left) % 60:02} left"]
+
+
 class SearchState:
-    """Holds what is known of a running search, and its line. `budget`: None where it is shared with other searches."""
+    """Counts the trials of a running search. `budget`: None where it is shared with other searches."""
 
     def __init__(self, title: str, work: Work, ceilings: Ceilings, budget: Budget | None, before: Before) -> None:
         self.title = title
@@ -132,50 +190,28 @@ class SearchState:
         self._best = min(self._best, measurement.seconds)
         return better
 
+    def figures(self) -> SearchFigures:
+        """Tells how far it is now."""
+        taken, made = monotonic() - self._start, self.done - self._before
+        return SearchFigures(
+            self._trials, self._seconds, self.done, self._failures, self._best, self._spent_before + taken,
+            taken / made if made else None,
+        )  # fmt: skip
+
     @property
     def share(self) -> float:
-        """Says how much of the budget is used, 0 to 1: of trials or of time, whichever will end first."""
-        shares = [0.0]
-        if self._trials:
-            shares.append(self.done / self._trials)
-        if self._seconds:
-            shares.append(self._spent / self._seconds)
-        return min(1.0, max(shares))
+        """See `SearchFigures.share`."""
+        return self.figures().share
 
     @property
     def permille(self) -> int:
         """`share` as the bar wants it."""
         return round(1000 * self.share)
 
-    @property
-    def _spent(self) -> float:
-        return self._spent_before + monotonic() - self._start
-
     def seconds_left(self) -> float | None:
-        """An estimate from the speed so far; None before the first trial."""
-        left = []
-        if self._seconds:
-            left.append(self._seconds - self._spent)
-        if self._trials and self.done > self._before:
-            left.append((self._trials - self.done) * (monotonic() - self._start) / (self.done - self._before))
-        return max(0.0, min(left)) if left else None
+        """See `SearchFigures.seconds_left`."""
+        return self.figures().seconds_left()
 
     def line(self, *, short: bool = False) -> str:
-        """`57/128 trials, best 312.4 GFLOP/s (84.1% of the ceiling), 3 failed, 0:21 left`, or `57/128, ... (84.1%), ...`."""
-        parts = [self.trials_text(short=short)]
-        if self._best < float("inf"):
-            speed = self._work.speed(self._best, self._ceilings)
-            parts.append(f"best {speed} ({speed.share:.1%}{'' if short else f' of {speed.of}'})")
-        return ", ".join([*parts, *self.rest_texts()])
-
-    def trials_text(self, *, short: bool = False) -> str:
-        """`57/128 trials`, or `57/128`."""
-        trials = f"{self.done}/{self._trials}" if self._trials else f"{self.done}"
-        return trials if short else f"{trials} trials"
-
-    def rest_texts(self) -> list[str]:
-        """`3 failed`, and `0:21 left` where that is known."""
-        left, failed = self.seconds_left(), f"{self._failures} failed"
-        if left is None or self.share >= 1:
-            return [failed]
-        return [failed, f"{int(left) // 60}:{int(left) % 60:02} left"]
+        """See `SearchFigures.line`."""
+        return self.figures().line(self._work, self._ceilings, short=short)

@@ -19,6 +19,7 @@ from ..common.errors import ArgumentError
 from ..measure.result import Continuing, Measurement, Purpose, Runner
 from ..schedules.space import Candidate
 from ..schedules.task import Task
+from .budget import Budget
 from .effort import Effort, OpeningTrials, Sharing
 from .outcome import Spent, TaskResult
 from .records.ranking import is_found_out
@@ -26,7 +27,7 @@ from .search.strategy import Judged, Prepared, Result, Strategy
 from .session import Session
 from .stopwatch import Stopwatch
 from .thinking.place import Apart
-from .watch import Watcher
+from .watch import Watcher, Whole
 
 NUMBERS = numbers()  # of jobs: unlike in one process, so that nobody mistakes an answer to a search that was dropped
 
@@ -226,6 +227,21 @@ def check_different(tasks: Sequence[Task]) -> None:
         raise ArgumentError(
             "two of the programs are the same", advice="name each once; a weight says how often it is needed"
         )
+
+
+def tell_watchers(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, whole: Whole | None) -> None:
+    """Writes into the database what `tune watch` cannot know otherwise."""
+    workers = getattr(runner, "workers", "") or f"up to {runner.capacity} trials at once by {runner.name}"
+    for number, lane in enumerate(lanes):
+        session, weight = lane.session, lane.weight
+        facts: dict[str, object] = {
+            "trials": budget.trials, "seconds": budget.seconds, "workers": workers, "title": session.problem.title,
+            "number": number, "count": weight, "machine": session.problem.machine.key,
+            "program": session.problem.identity.display,
+        }  # fmt: skip
+        if whole is not None:
+            facts |= {"model": whole.name, "place": whole.places[number]}
+        session.database.add_sitting(session.run.id, facts)
 
 
 def results_of(lanes: Sequence[TaskLane], *, interrupted: bool) -> tuple[TaskResult, ...]:

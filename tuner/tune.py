@@ -30,7 +30,7 @@ from .packages import check_packages
 from .problem import problem_of
 from .records.database import open_database
 from .runners import check_runner, place_for
-from .scheduler import NUMBERS, TaskLane, TaskScheduler, check_different, checked_weights, results_of
+from .scheduler import NUMBERS, TaskLane, TaskScheduler, check_different, checked_weights, results_of, tell_watchers
 from .search.strategy import MODEL_BASED
 from .session import Session
 from .task_space import TaskSpace
@@ -120,7 +120,8 @@ def tune(
         request["inputs"] = digest(given)
     if len(tasks) > 1:
         request |= {"together": sorted(task.key for task in tasks), "weights": shares}
-    watchers = watchers_of(progress, len(programs), _whole(several, programs, shares))
+    whole = _whole(several, programs, shares)
+    watchers = watchers_of(progress, len(programs), whole)
     lanes: list[TaskLane] = []
     with (
         open_database(db) as database,
@@ -137,6 +138,7 @@ def tune(
             known = experience(task, problem, database, sketches_of, preset.transfer) if uses else Experience()
             chooser = thinking.strategy(strategy, space, seed, preset, known.samples)
             lanes.append(TaskLane(session, chooser, watcher, weight, known.seeds))
+        tell_watchers(lanes, place.runner, budget, whole)
         return search(lanes, place.runner, budget, preset)
 
 

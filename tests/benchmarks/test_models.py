@@ -9,15 +9,16 @@ import model_peers
 import model_report
 import numpy as np
 import pytest
-from method import Rounds
 from model_report import ModelResult, mean_of, save, table_of
 from peers import OURS
+
+from tilesmith.measure.compare.method import ContestRounds
 
 
 def result(name: str, ours: float, peer: float) -> ModelResult:
     about = {"ready_seconds": 1.0, "error": 1e-6, "beyond_weights": 5_000_000}
     mine = {**about, "calls": 3, "kernels": 2}
-    rounds = Rounds({OURS: [ours] * 3, "torch": [peer] * 3, "openvino": [2 * peer] * 3})
+    rounds = ContestRounds({OURS: [ours] * 3, "torch": [peer] * 3, "openvino": [2 * peer] * 3})
     facts = {"stages": 9, "import_seconds": 0.5, "weight_bytes": 100}
     return ModelResult(name, facts, {OURS: mine, "torch": about, "openvino": about}, rounds, {"onnxruntime": "absent"})
 

@@ -12,15 +12,15 @@ import cpu
 import pytest
 import report
 import workloads
-from method import Method, Rounds
 from rich.console import Console
 
 from tilesmith.measure.calibrate.calibrate import ceilings
+from tilesmith.measure.compare.method import ContestRounds, Method
 from tilesmith.targets.target import parse_target
 
 
 def result(row: Any, ours: list[float], peer: list[float], loop: float) -> Any:
-    rounds = Rounds({"tilesmith": ours, "torch": peer, "ceiling": [loop] * len(ours)}, 2, 1)
+    rounds = ContestRounds({"tilesmith": ours, "torch": peer, "ceiling": [loop] * len(ours)}, 2, 1)
     names = ["tilesmith", "torch", "ceiling"]
     return cpu.summary(
         row, names, rounds, ceilings(parse_target("host"), 1), {"openvino": "not installed"}, "exact: record 7", "copy"
@@ -55,7 +55,7 @@ def test_the_mean_leaves_out_what_stands_apart() -> None:
 def beside(ours: list[float], other: list[float]) -> Any:
     """A row of half the work of the one that it is measured beside."""
     row = workloads.matmul("ragged", 8, 16, 16, beside=workloads.Beside(workloads.matmul("ragged", 16, 16, 16), 0.93))
-    rounds = Rounds({"tilesmith": ours, "torch": [1.0] * len(ours), "beside": other})
+    rounds = ContestRounds({"tilesmith": ours, "torch": [1.0] * len(ours), "beside": other})
     return cpu.summary(row, list(rounds.seconds), rounds, ceilings(parse_target("host"), 1), {}, "", "")
 
 

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
-import machine
 import numpy as np
 import pytest
 import search
@@ -23,6 +22,8 @@ from search_pieces import Piece, contests, searches, work
 from search_runs import Found, Plan, best_after, led, run
 from search_store import Store, instructions
 from search_tasks import CLOCK, FEW, TASKS, donors
+
+from tilesmith.measure.compare import noise as machine
 
 TASK = "matmul 512x512x512"
 

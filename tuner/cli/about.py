@@ -47,17 +47,22 @@ def version_line() -> str:
     """Returns what `tune --version` tells: the version, and those of the code generator and of LLVM."""
     from ...codegen.backends.cpu import builder_version
 
-    return f"tilesmith {_version('tilesmith')}, {builder_version()}"
+    return f"tilesmith {installed_version('tilesmith')}, {builder_version()}"
 
 
 def _versions() -> dict[str, str]:
     from ...codegen.backends.cpu import builder_version
 
-    facts = {"tilesmith": _version("tilesmith"), "builder": builder_version(), "python": platform.python_version()}
-    return facts | {package: _version(package) for package in _PACKAGES}
+    facts = {
+        "tilesmith": installed_version("tilesmith"),
+        "builder": builder_version(),
+        "python": platform.python_version(),
+    }
+    return facts | {package: installed_version(package) for package in _PACKAGES}
 
 
-def _version(package: str) -> str:
+def installed_version(package: str) -> str:
+    """Returns the version of an installed package, or says that it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

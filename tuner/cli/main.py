@@ -23,7 +23,9 @@ from ..records.data import TaskIdentity
 from ..records.database import Database
 from ..records.ranking import rank
 from ..terminal import guarded_output, make_console
+from .bench import bench
 from .cluster import cluster
+from .doctor import doctor
 from .export import compile_library
 from .input_specs import read_inputs_given
 from .inspect import diff, inspect
@@ -33,6 +35,7 @@ from .parameters import WHAT_HELP, AccuracyName, Constants, DatabasePath, Inputs
 from .profile import profile
 from .quantize import quantize_model
 from .report_page import write_report
+from .watch import watch
 from .what import What, load_function, read_what, read_whats
 
 app = typer.Typer(
@@ -46,6 +49,9 @@ app.command("report", short_help="Writes one page about searches, for a browser.
 app.command("inspect", short_help="Prints WHAT at a stage of its way to machine code.")(inspect)
 app.command("profile", short_help="Tells where the time of WHAT goes, kernel by kernel.")(profile)
 app.command("diff", short_help="Prints how two records differ at a stage.")(diff)
+app.command("bench", short_help="Times WHAT beside other libraries, in the same rounds.")(bench)
+app.command("watch", short_help="Shows a search that runs in another terminal.")(watch)
+app.command("doctor", short_help="Tells what is there, what is missing, and what adds it.")(doctor)
 app.add_typer(log, name="log")
 app.add_typer(cluster, name="cluster")
 

@@ -20,10 +20,16 @@ _OF_TORCH = (".pt", ".pth", ".pt2", ".pth.tar", ".ckpt", ".safetensors")
 
 @dataclass(frozen=True, slots=True)
 class MadeModel:
-    """A model, and the lines of Python that make it again, the last of which names it `model`."""
+    """A model, and the lines of Python that make it again, the last of which names it `model`.
+
+    `module`, `args`: of PyTorch, where it was made of them; `file`: the ONNX file, where it was read from one.
+    """
 
     model: Model
     lines: tuple[str, ...]
+    module: Any = None
+    args: tuple[Any, ...] = ()
+    file: Path | None = None
 
 
 def is_model_file(what: str) -> bool:
@@ -62,7 +68,7 @@ def _of_onnx(path: Path, settings: Mapping[str, str], inputs: Sequence[InputSpec
     model = from_onnx(path, sizes)
     _check_inputs(model.program, inputs)
     more = f", sizes={sizes!r}" if sizes else ""
-    return MadeModel(model, (f"model = tilesmith.from_onnx({str(path)!r}{more})",))
+    return MadeModel(model, (f"model = tilesmith.from_onnx({str(path)!r}{more})",), file=path)
 
 
 def _size(name: str, text: str) -> int:
@@ -123,7 +129,8 @@ def _of_module(what: str, given: tuple[Any, ...], call: str, inputs: Sequence[In
         arguments = "args if isinstance(args, tuple) else (args,), *kwargs"
         lines = [f"module, args, *kwargs = {call}", f"model = tilesmith.from_torch(module.eval(), {arguments})"]
     run_once(module, args, kwargs, what)
-    return MadeModel(from_torch(module, args, kwargs, what.partition(":")[2]), tuple(lines))
+    model = from_torch(module, args, kwargs, what.partition(":")[2])
+    return MadeModel(model, tuple(lines), module, tuple(args) if not kwargs else ())
 
 
 def _tensor_text(one: InputSpec) -> str:

@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,15 @@ from .models import MadeModel, is_model_file, model_of_file, model_of_value
 class What:
     """A program, and the Python expression that makes it again, with the module that it is in: for the lines to paste.
 
-    `made`: of a model, whose program it is.
+    `made`: of a model, whose program it is; `operator`, with its `arguments`: where a person named one.
     """
 
     program: Program
     python: str
     module: str = ""
     made: MadeModel | None = None
+    operator: str = ""
+    arguments: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     @property
     def is_cut(self) -> bool:
@@ -138,7 +140,9 @@ def _from_operator(name: str, values: Mapping[str, str], constants: Sequence[str
     arguments = read_arguments(name, values, constants)
     program = OPERATORS[name](**arguments)
     stages = tuple(replace(one, origin=Origin(one.origin.operator)) for one in program.stages)  # no line of a person
-    return What(program.replacing(stages), f"tilesmith.ops.{name}({_arguments_text(arguments)})")
+    python = f"tilesmith.ops.{name}({_arguments_text(arguments)})"
+    sizes = {key: value for key, value in arguments.items() if key != "constants"}
+    return What(program.replacing(stages), python, operator=name, arguments=sizes)
 
 
 def _from_function(

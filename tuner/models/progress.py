@@ -15,7 +15,7 @@ from rich.text import Text
 from ...measure.result import Measurement
 from ...targets.ceilings import Ceilings
 from ..budget import Budget
-from ..progress import SearchState
+from ..progress import SearchFigures, SearchState
 from ..roofline import Work
 from ..terminal import make_console
 from ..units import time_text
@@ -25,6 +25,17 @@ from .tasks import Standing
 _TOLD = 0.98  # of the time that was told last: what is worth another line
 _NO_WORK = Work((), 0)
 _MARGIN = 3  # columns of the spinner
+
+
+def model_line(figures: SearchFigures, standing: Standing, first: float, place: str = "") -> str:
+    """`57/2000 trials, 9.84 ms now (12.1 ms at first), 34% of it open, 3 failed, 0:21 left; layer1.0: conv1`."""
+    parts = [figures.trials_text()]
+    if standing.whole:
+        parts.append(f"{time_text(standing.seconds)} now ({time_text(first)} at first)")
+        parts.append(f"{standing.open:.0%} of it open")
+    else:
+        parts.append(f"{standing.known} of {len(standing.best)} kernels measured")
+    return ", ".join([*parts, *figures.rest_texts()]) + (f"; {place}" if place else "")
 
 
 class ModelProgress:
@@ -99,15 +110,9 @@ class ModelProgress:
             self._say()
 
     def line(self) -> str:
-        """`57/2000 trials, 9.84 ms now (12.1 ms at first), 34% of it open, 3 failed, 0:21 left; layer1.0: conv1`."""
+        """See `model_line`."""
         assert self._state is not None
-        standing, parts = self._standing, [self._state.trials_text()]
-        if standing.whole:
-            parts.append(f"{time_text(standing.seconds)} now ({time_text(self._first)} at first)")
-            parts.append(f"{standing.open:.0%} of it open")
-        else:
-            parts.append(f"{standing.known} of {len(standing.best)} kernels measured")
-        return ", ".join([*parts, *self._state.rest_texts()]) + (f"; {self._place}" if self._place else "")
+        return model_line(self._state.figures(), self._standing, self._first, self._place)
 
     def _shown(self) -> str:
         line, room = f"{self._whole.name}: {self.line()}", self._console.width - _MARGIN

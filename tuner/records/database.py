@@ -16,7 +16,7 @@ import sqlite3
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -170,6 +170,13 @@ class Database:
         with self._errors():
             self._connection.execute("INSERT OR REPLACE INTO round VALUES (?, ?, ?)", (run, number, figures))
 
+    def add_sitting(self, run: str, facts: Mapping[str, object]) -> None:
+        """Tells whoever watches what a run that begins now, or goes on, may spend and who works on it."""
+        with self._errors():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO sitting VALUES (?, ?, ?)", (run, time.time(), json.dumps(dict(facts)))
+            )
+
     def add_foreign_run(self, run: str, task: str, started: float) -> None:
         """Makes a run known of which only records came here; it cannot be continued."""
         with self._errors():
@@ -184,7 +191,7 @@ class Database:
             (task, request),
         ).fetchall()
         for identifier, owner, state, started, spent in rows:
-            if state == "interrupted" or not _alive(owner):
+            if state == "interrupted" or not is_alive(owner):
                 count, elapsed = self._connection.execute(
                     "SELECT count(*), max(elapsed) FROM record WHERE run = ? AND purpose = 'search'", (identifier,)
                 ).fetchone()
@@ -269,6 +276,11 @@ class Database:
             ).fetchall()
         return [str(figures) for (figures,) in rows]
 
+    def count(self) -> int:
+        """Says how many records there are."""
+        with self._errors():
+            return int(self._connection.execute("SELECT count(*) FROM record").fetchone()[0])
+
     def _select(self, wanted: dict[str, str | int]) -> list[Record]:
         where = " AND ".join(f"{name} = ?" for name in wanted)
         with self._errors():
@@ -320,13 +332,16 @@ def _owner() -> str:
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
-def _alive(owner: str) -> bool:
-    """Says whether the process may still be at work; one on another host cannot be asked and counts as alive."""
+def is_alive(owner: str, *, own: bool = False) -> bool:
+    """Says whether the process may still be at work; one on another host cannot be asked and counts as alive.
+
+    `own`: what is said of this very process.
+    """
     host, _, process = owner.rpartition("/")
-    if host != socket.gethostname():
+    if host != socket.gethostname() or not process.isdecimal():
         return True
     if int(process) == os.getpid():
-        return False  # this very process: its earlier run ended without saying so
+        return own  # of this very process an earlier run may have ended without saying so
     try:
         os.kill(int(process), 0)
     except ProcessLookupError:

@@ -78,7 +78,15 @@ CREATE TABLE round (
 
 _ACCURACY = "ALTER TABLE record ADD COLUMN accuracy TEXT NOT NULL DEFAULT 'default';"
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _ROUNDS, _ACCURACY)
+_SITTINGS = """
+CREATE TABLE sitting (
+    run TEXT PRIMARY KEY REFERENCES run (id),
+    began REAL NOT NULL,
+    facts TEXT NOT NULL             -- JSON, for who watches: budget, workers, the kernel's name and place in a model
+) WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _ROUNDS, _ACCURACY, _SITTINGS)
 VERSION = len(MIGRATIONS)
 READABLE = 2  # the oldest version that can be read as it is, where it cannot be written
 

@@ -62,7 +62,7 @@ class Quartiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class ContestRounds:
     """Seconds of one call by contender, one entry for each round; all lists are equally long.
 
     `repeated`: rounds thrown away; `noisy`: rounds kept in spite of noise because there was no quiet to be had.
@@ -77,7 +77,7 @@ class Rounds:
         return median(self.seconds[name])
 
     def ratio(self, ours: str, peer: str) -> Quartiles:
-        """How many times faster ours is than the peer: quartiles over the rounds."""
+        """Says how many times faster ours is than the peer: quartiles over the rounds."""
         pairs = zip(self.seconds[ours], self.seconds[peer], strict=True)
         return Quartiles.of([theirs / mine for mine, theirs in pairs])
 
@@ -96,7 +96,7 @@ class Method:
     seed: int = 0
     report: Callable[[str], None] = field(default=lambda text: None)
 
-    def compare(self, contenders: Sequence[Contender], noise: Noise) -> Rounds:
+    def compare(self, contenders: Sequence[Contender], noise: Noise) -> ContestRounds:
         """Runs the rounds."""
         order = list(contenders)
         generator = random.Random(self.seed)
@@ -116,4 +116,4 @@ class Method:
             for name, seconds in found.items():
                 times[name].append(seconds)
             self.report(f"round {len(times[order[0].name])} of {self.rounds}")
-        return Rounds(times, repeated, noisy)
+        return ContestRounds(times, repeated, noisy)

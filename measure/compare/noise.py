@@ -1,4 +1,4 @@
-"""The machine under a benchmark: what it is, and whether it was disturbed."""
+"""The machine under a comparison: what it is, and whether it was disturbed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 
-from tilesmith.measure.machine import machine_identity
+from ..machine import machine_identity
 
 _CALIBRATION_BYTES = 1 << 21
 _LIBRARIES = ("numpy", "torch", "onnxruntime", "openvino", "halide", "llvmlite")
@@ -83,7 +84,7 @@ class MachineNoise:
 
 
 class Others:
-    """How much of the processors went to others from now on: to the host, and to all but this process and its children.
+    """Tells how much of the processors went to others from now on: to the host, and to all but this process and its children.
 
     Children count once they have ended and been waited for.
     """
@@ -92,14 +93,50 @@ class Others:
         self._begin = self._now()
 
     def share(self) -> float:
-        """Of the time of all processors."""
-        busy, idle, own = (now - before for now, before in zip(self._now(), self._begin, strict=True))
+        """Returns the part of the time of all processors."""
+        busy, idle, own = (now - then for now, then in zip(self._now(), self._begin, strict=True))
         return max(0.0, busy - own) / max(1.0, busy + idle)
 
     def _now(self) -> tuple[float, float, float]:
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         own = sum(one.ru_utime + one.ru_stime for one in used) * os.sysconf("SC_CLK_TCK")
-        return (*map(float, _all_ticks()), own)
+        busy, idle = _all_ticks()
+        return float(busy), float(idle), own
+
+
+@dataclass(frozen=True, slots=True)
+class Steadiness:
+    """Says how steady a machine is.
+
+    `spread`: interquartile range of a fixed computation, of its median; `slowest`: of its times, in medians; `others`: what
+    part of all processors went to others; `stolen`: to the host of a virtual machine alone.
+    """
+
+    spread: float
+    slowest: float
+    others: float
+    stolen: float
+
+
+def steadiness(seconds: float = 0.5) -> Steadiness:
+    """Looks at this machine for so long, from one thread."""
+    buffer = bytes(_CALIBRATION_BYTES // 4)
+    times: list[float] = []
+    others, stolen = Others(), _stolen()
+    end = time.perf_counter() + seconds
+    while len(times) < 8 or time.perf_counter() < end:
+        begin = time.perf_counter()
+        hashlib.sha256(buffer)
+        times.append(time.perf_counter() - begin)
+    middle = median(times)
+    low, _, high = quantiles(times, n=4, method="inclusive")
+    ticks = max(1.0, seconds * os.sysconf("SC_CLK_TCK") * (os.cpu_count() or 1))
+    return Steadiness((high - low) / middle, max(times) / middle, others.share(), (_stolen() - stolen) / ticks)
+
+
+def _stolen() -> int:
+    first = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()
+    return int(first[8]) if len(first) > 8 else 0
 
 
 def _all_ticks() -> tuple[int, int]:

@@ -6,9 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from images import onnx_nodes
+
+from .images import onnx_nodes
 
 _AXIS = {"row_sum": 1, "column_sum": 0}  # operators that reduce along one axis
+_OF_ONE = {
+    "relu": "Relu", "gelu": "Gelu", "sigmoid": "Sigmoid", "tanh": "Tanh", "exp": "Exp", "log": "Log", "sqrt": "Sqrt",
+    "abs": "Abs", "neg": "Neg", "erf": "Erf", "sin": "Sin", "cos": "Cos", "mish": "Mish", "copy": "Identity",
+}  # fmt: skip
+_OF_TWO = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "maximum": "Max", "minimum": "Min"}
 _NODES: dict[str, Sequence[tuple[str, Sequence[str], str]]] = {
     "matmul": [("MatMul", ["A", "B"], "out")],
     "batch_matmul": [("MatMul", ["A", "B"], "out")],
@@ -26,6 +32,8 @@ _NODES: dict[str, Sequence[tuple[str, Sequence[str], str]]] = {
     "transpose": [("Transpose", ["x"], "out")],
     "bias_relu": [("Add", ["x", "bias"], "t"), ("Relu", ["t"], "out")],
     "bias_gelu": [("Add", ["x", "bias"], "t"), ("Gelu", ["t"], "out")],
+    **{name: [(kind, ["x"], "out")] for name, kind in _OF_ONE.items()},
+    **{name: [(kind, ["x", "y"], "out")] for name, kind in _OF_TWO.items()},
 }
 
 
@@ -40,7 +48,7 @@ def onnx_model(
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    one_axis = {"keepdims": 0} if operator in _AXIS else {}
+    one_axis: dict[str, Any] = {"keepdims": 0} if operator in _AXIS else {}
     if operator in _NODES:
         steps = [(kind, inputs, result, one_axis) for kind, inputs, result in _NODES[operator]]
     else:

@@ -6,14 +6,13 @@ and torch sees both memory formats (`torch` and `torch.channels_last`). Results 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-Arrays = Mapping[str, np.ndarray]
-Sizes = Mapping[str, Any]
+from .calls import Array, Arrays, Sizes
 
 CONVOLUTIONS = ("conv2d", "conv2d_bias_relu", "depthwise_conv2d")
 POOLS = ("max_pool2d", "avg_pool2d", "global_avg_pool2d")
@@ -22,23 +21,23 @@ IMAGES = (*CONVOLUTIONS, *POOLS)
 
 
 @dataclass(frozen=True)
-class Returned:
+class ReturnedElsewhere:
     """A result that lies elsewhere, seen in the row's own layout; and the memory that a library works on and does not hold."""
 
-    seen: Callable[[], np.ndarray]
+    seen: Callable[[], Array]
     held: object
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self) -> Array:
         """The result."""
         return self.seen()
 
 
 def is_nhwc(sizes: Sizes) -> bool:
-    """Whether a row's images have their channels last."""
-    return sizes.get("layout", "nchw") == "nhwc"
+    """Says whether images have their channels last."""
+    return bool(sizes.get("layout", "nchw") == "nhwc")
 
 
-def channels_first(operator: str, sizes: Sizes, arrays: Arrays) -> dict[str, np.ndarray]:
+def channels_first(operator: str, sizes: Sizes, arrays: Arrays) -> dict[str, Array]:
     """The arrays with images as [n, c, h, w] and filters as [o, c, kh, kw], contiguous."""
     nhwc, found = is_nhwc(sizes), dict(arrays)
     for name in ("X", "R"):
@@ -52,7 +51,7 @@ def channels_first(operator: str, sizes: Sizes, arrays: Arrays) -> dict[str, np.
     return found
 
 
-def _window(sizes: Sizes) -> dict[str, int]:
+def _window(sizes: Sizes) -> dict[str, Any]:
     return {name: sizes.get(name, usual) for name, usual in (("stride", 1), ("padding", 0), ("dilation", 1))}
 
 
@@ -114,7 +113,7 @@ def torch_images(operator: str, sizes: Sizes, arrays: Arrays, channels_last: boo
 
 def onnx_nodes(
     operator: str, sizes: Sizes, names: Collection[str]
-) -> Sequence[tuple[str, Sequence[str], str, dict]] | None:
+) -> Sequence[tuple[str, Sequence[str], str, dict[str, Any]]] | None:
     """(operator, inputs, result, attributes) of each node, for arrays of `channels_first`; None where there is no way.
 
     Inputs that are no operands are numbers: "#0.125" a scalar.
@@ -130,7 +129,9 @@ def onnx_nodes(
     if operator == "depthwise_conv2d":
         return [("Conv", ["X", "W"], "out", {**slid, "group": sizes["c"]})]
     if operator == "conv2d_bias_relu":
-        added = [("Add", ["y", "R"], "z", {})] if "R" in names else []
+        added: list[tuple[str, Sequence[str], str, dict[str, Any]]] = (
+            [("Add", ["y", "R"], "z", {})] if "R" in names else []
+        )
         return [("Conv", ["X", "W", "bias"], "y", slid), *added, ("Relu", ["z" if added else "y"], "out", {})]
     if operator == "max_pool2d":
         return [("MaxPool", ["X"], "out", pool)]
@@ -155,7 +156,7 @@ def onnx_nodes(
     return None
 
 
-def onnx_shape(operator: str, sizes: Sizes, out: np.ndarray) -> tuple[int, ...]:
+def onnx_shape(operator: str, sizes: Sizes, out: Array) -> tuple[int, ...]:
     """The shape of the result, channels first."""
     if operator == "global_avg_pool2d":
         return (*out.shape, 1, 1)
@@ -165,7 +166,7 @@ def onnx_shape(operator: str, sizes: Sizes, out: np.ndarray) -> tuple[int, ...]:
     return tuple(out.shape)
 
 
-def seen_back(operator: str, sizes: Sizes, found: np.ndarray, out: np.ndarray) -> np.ndarray:
+def seen_back(operator: str, sizes: Sizes, found: Array, out: Array) -> Array:
     """A result of `onnx_shape` in the row's own layout."""
     if operator in IMAGES and is_nhwc(sizes) and found.ndim == 4 and out.ndim == 4:
         return found.transpose(0, 2, 3, 1)
