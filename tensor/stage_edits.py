@@ -75,7 +75,7 @@ def shape_of(axes: Iterable[Axis]) -> tuple[int, ...]:
 
 
 def result_of(stage: Stage) -> Read:
-    """What a stage of one tensor gives at its own point."""
+    """Reads what a stage of one tensor gives at its own point."""
     return Read(stage.name, tuple(axis.var for axis in stage.axes), stage.tensors[0].dtype)
 
 

@@ -18,10 +18,10 @@ from ...common.settings import DATABASE
 from ...measure.compare.method import Method, Quartiles
 from ...targets.host import thread_count
 from ...targets.target import parse_target
+from ..display import short_target
 from ..terminal import make_console
 from ..units import time_text
 from .input_specs import read_inputs_given
-from .report import short_target
 from .what import What, read_what
 
 PEERS = "numpy,torch,torch.compile,onnxruntime,openvino"

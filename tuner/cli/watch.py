@@ -18,6 +18,7 @@ from ...common.settings import DATABASE
 from ...targets.ceilings import Ceilings, default_ceilings
 from ...targets.target import parse_target
 from ...tensor.text.parse import parse
+from ..display import program_title
 from ..effort import effort_named
 from ..models.progress import model_line
 from ..models.tasks import Standing
@@ -27,7 +28,7 @@ from ..records.searches import KILLED, RUNNING, KernelSearch, SearchSeen, latest
 from ..roofline import Work, program_work
 from ..terminal import make_console
 from ..units import time_text
-from .report import OneLineEach, pairs, program_title
+from .report import OneLineEach, pairs
 
 _NOTHING = Work((), 0)
 _SHOWN = 24  # kernels of a table
