@@ -6,7 +6,9 @@ whatever libraries: trials go on, and none is disturbed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import process_time
 from typing import Any
@@ -118,7 +120,8 @@ class Thinker:
             case Tell(results=results):
                 strategy.tell(results)
             case Prepare() if isinstance(strategy, Prepared):
-                strategy.prepare()
+                with _without("sklearn"):  # whose classes XGBoost wraps: nine tenths of its import, for nobody here
+                    strategy.prepare()
             case Judge() if isinstance(strategy, Judged):
                 strategy.judge()
         return None
@@ -130,3 +133,16 @@ class Thinker:
         before = self._said.get(number, 0)
         self._said[number] = len(strategy.rounds)
         return tuple(strategy.rounds[before:])
+
+
+@contextmanager
+def _without(package: str) -> Iterator[None]:
+    """Lets imports go as if a package were not installed, unless it is imported already; this process is nobody else's."""
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[package]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -114,3 +116,14 @@ def test_it_thinks_here_where_the_clock_is_elsewhere(space: TaskSpace) -> None:
     with thinking_for(Cluster()) as thinking:  # type: ignore[arg-type]
         assert type(thinking) is Thinking
         assert not isinstance(thinking.strategy("random", space, 0, NORMAL), Apart)
+
+
+def test_what_is_hidden_from_an_import_comes_back() -> None:
+    code = (
+        "from tilesmith.tuner.thinking.thinker import _without\n"
+        "with _without('sklearn'): import xgboost\n"
+        "import sys; assert 'sklearn' not in sys.modules\n"
+        "from sklearn.tree import DecisionTreeRegressor\n"
+        "with _without('sklearn'): import sklearn.tree"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
