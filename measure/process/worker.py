@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
 
+from ...common.garbage import RARELY
 from .frames import receive, send
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
@@ -122,6 +123,7 @@ def main(descriptor: int) -> None:
         handler = _load(setup.handler)(**setup.options)
         _limit_memory(setup.memory)
         gc.freeze()
+        gc.set_threshold(RARELY, *gc.get_threshold()[1:])
         send(connection, Ready())
         link = Link(connection)
         while True:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...codegen.artifact import Artifact, BufferSpec
+from ...common.garbage import COLLECTED_RARELY
 from ...graph.executor.provenance import call_origins
 from ...graph.model import Model
 from ...runtime.devices.choose import device_or_absent
@@ -75,18 +76,19 @@ def compile_for(
     accuracy: Accuracy = "default",
 ) -> Kernel:
     """Works as `compile`, for any target: what does not run here can be looked at, and exported."""
-    name = program.name if isinstance(program, Model) else ""
-    if isinstance(program, Model):
-        constants = constants or program.constants
-        program = program.program
-    count, kept = thread_count(threads, target), accuracy_named(accuracy)
-    parts = parts_of(program, target) if isinstance(program, Program) else None
-    if parts is not None:
-        kernels = Kernels.of(parts, target, count, kept)
-        return compile_parts(program, kernels, db, constants, strict=strict, name=name)
-    task = Task.of(program, target, count, kept)
-    pick, artifact = first_built(task, db, strict=strict)
-    return kernel_of(program, task, pick, artifact, constants, name)
+    with COLLECTED_RARELY:
+        name = program.name if isinstance(program, Model) else ""
+        if isinstance(program, Model):
+            constants = constants or program.constants
+            program = program.program
+        count, kept = thread_count(threads, target), accuracy_named(accuracy)
+        parts = parts_of(program, target) if isinstance(program, Program) else None
+        if parts is not None:
+            kernels = Kernels.of(parts, target, count, kept)
+            return compile_parts(program, kernels, db, constants, strict=strict, name=name)
+        task = Task.of(program, target, count, kept)
+        pick, artifact = first_built(task, db, strict=strict)
+        return kernel_of(program, task, pick, artifact, constants, name)
 
 
 def kernel_of(
