@@ -54,7 +54,6 @@ __all__ = [
 ]  # fmt: skip
 __all__ += mathematics.__all__
 
-IndexLike = Expr | Axis | int
 Shape = Sequence[int] | int
 
 

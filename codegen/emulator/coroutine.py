@@ -8,7 +8,7 @@ emulator; the pointer of each access is checked first.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...common.errors import InternalError
@@ -304,8 +304,6 @@ def _unknown(line: str) -> InternalError:
         advice="teach it in codegen/emulator/coroutine.py",
     )
 
-
-Rewriter = Callable[[KernelText], str]
 
 _FRAME = """\
 define internal ptr @"emu.thread.{name}"(ptr %emu.thread, ptr %emu.arguments) presplitcoroutine {{

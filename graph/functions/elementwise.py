@@ -198,11 +198,6 @@ def rounding(name: str, x: Tensor, decimals: int = 0) -> Tensor:
     return mapped(lambda a: build.round(a / scale) * scale, x)
 
 
-def log_to_base(x: Tensor, base: float) -> Tensor:
-    """log(x) / log(base)"""
-    return mapped(lambda a: build.log(a) * (1 / math.log(base)), x, dtype=floating(x.dtype))
-
-
 def multiply_add(x: Operand, y: Operand, z: Operand, value: float = 1) -> Tensor:
     """x + value * y * z"""
     return mapped(lambda a, b, c: a + (b * c if value == 1 else b * c * value), x, y, z)

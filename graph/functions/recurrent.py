@@ -17,8 +17,6 @@ from .function import function
 from .linear import linear
 from .shape import concat, select_axis, stack, transpose, unsqueeze
 
-GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
-
 
 def layers(
     kind: str, x: Tensor, hidden: Tensor, cells: Tensor | None, weights: Sequence[Tensor], biased: bool, count: int,

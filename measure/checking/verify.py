@@ -111,11 +111,6 @@ class Checker:
                 checker.know_all(truth)
 
     @property
-    def is_whole(self) -> bool:
-        """Says whether all points are checked, of every kernel."""
-        return all(checker.knows_all for checker in self._outputs)
-
-    @property
     def remark(self) -> str:
         """Returns what a check cannot tell; "" where it tells all that it should."""
         return "; ".join(filter(None, (checker.remark for checker in self._outputs)))

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...common.errors import ProgramError
 from ..dtype import DType, f32
 from ..expr import Const, Expr, Read, Var, call
 from ..program import Program, Stage, Tensor
@@ -62,15 +61,6 @@ def bf16_products(
     Errors: ProgramError where the stage is no such product.
     """
     return _Products(program, find_stage(program, stage), rows, columns, depth, flat).program()
-
-
-def can_bf16_products(program: Program, stage: str, rows: str, columns: str, depth: str) -> bool:
-    """True where `bf16_products` applies."""
-    try:
-        bf16_products(program, stage, rows, columns, depth)
-    except ProgramError:
-        return False
-    return True
 
 
 class _Products(TileProducts):

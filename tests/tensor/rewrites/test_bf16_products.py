@@ -15,7 +15,7 @@ from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import evaluate, evaluate_at
 from tilesmith.tensor.printing import print_expr
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.rewrites.bf16_products import PAIRS, SCALE, bf16_products, can_bf16_products
+from tilesmith.tensor.rewrites.bf16_products import PAIRS, SCALE, bf16_products
 from tilesmith.tensor.rewrites.pad_reads import pad_reads
 from tilesmith.tensor.text.parse import parse
 
@@ -376,7 +376,6 @@ def expected_of(program: Program, *names: str) -> str:
     """What the refusal says."""
     with pytest.raises(ProgramError) as caught:
         bf16_products(program, *names)
-    assert not can_bf16_products(program, *names)
     return f"{caught.value.problem} {caught.value.expected}"
 
 
@@ -394,7 +393,3 @@ def test_other_stages_are_refused() -> None:
     assert "two reads of f32" in expected_of(ops.matmul(4, 4, 4, dtype="f64"), "C", "i", "j", "k")
     assert "two reads of f32" in expected_of(CONV, "y", "q", "o", "c")  # the image is read under a guard
     assert "a sum of products" in expected_of(two("4, 4", "4, 4", "A[i, k] * B[k, j]", "max"), "C", "i", "j", "k")
-
-
-def test_whether_it_applies() -> None:
-    assert can_bf16_products(parse(MATMUL.format(m=4, k=8, n=4)), "C", "i", "j", "k")
