@@ -126,6 +126,7 @@ def _in_two(loop: For, inside: _Inside) -> Statement:
     count = minus(count, Var(first_name))
     for form in inside.always:  # 1 - form is positive where it holds
         count = smaller(count, to_expr(Affine((), 1).plus(form, -1).times(FAR)))
+    # What has to be added to a trip of the rest: 0 before the first easy one, from there on the number of easy ones.
     behind = smaller(larger(times(plus(minus(Var(rest), Var(first_name)), number(1)), FAR), number(0)), Var(count_name))
     main = replace(
         loop,

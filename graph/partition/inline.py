@@ -57,15 +57,16 @@ def _stays_before_windows(stage: Stage, readers: list[Stage]) -> bool:
 
 
 def _meets_itself(stage: Stage, readers: list[Stage]) -> bool:
-    """Says whether a product would read one tensor in two ways, of which neither is an operand that it could pack: the queries
-    and keys that one product has made, mostly. Apart, each is."""
+    """Says whether a product that reads it reads one of its sources too: both operands would be the same tensor, at different
+    places, and neither could be packed. Mostly these are the queries and keys that one product has made."""
     sources = {read.tensor for read in stage.reads()}
     return any(is_anchor(reader) and any(read.tensor in sources for read in reader.reads()) for reader in readers)
 
 
 def _ends_rows(program: Program, stage: Stage, readers: list[Stage], summed: AbstractSet[str]) -> bool:
-    """Says whether it ends what is computed row by row, and readers would take what was summed up of each row out of its
-    kernel: several that are no kernel together, or one that takes the rows apart."""
+    """Says whether it reads sums of its own rows, which its readers would then read from another kernel: readers that are no
+    kernel together, or one that is made of other rows (its indices of this stage are no axes). Inside of the kernel that sums
+    up the rows, these sums stay in registers."""
     own = {axis.name for axis in stage.axes if axis.extent > 1}
     rows = [own & _axes_of(read) for read in stage.reads() if read.tensor in summed]
     if not any(row and row < own for row in rows):
