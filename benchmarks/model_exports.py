@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from model_zoo import example
+from zoo.modules import example
 
 import tilesmith
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from model_forms import facts_of, read_arrays
 from peers import OURS
+from zoo.forms import facts_of, read_arrays
 
 from tilesmith.measure.compare.contender import ContenderProcess, MissingContender
 from tilesmith.measure.compare.serving import Prepared, aligned, serve, time_calls
@@ -74,7 +74,7 @@ def _ours(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:
 
 
 def _torch(request: dict[str, Any], inputs: Arrays, outputs: Arrays, *, compiled: bool = False) -> ModelWay:
-    from model_zoo import example
+    from zoo.modules import example
 
     return module_way(example(request["model"])[0], inputs, request["threads"], compiled=compiled)
 

@@ -22,12 +22,12 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
-from model_forms import facts_of
-from model_names import NAMES
 from model_peers import ModelPeer
-from model_report import ModelResult, mean_of, save, table_of
 from peers import OURS
 from rich.console import Console
+from zoo.forms import facts_of
+from zoo.names import NAMES
+from zoo.report import ModelResult, mean_of, save, table_of
 
 from tilesmith.measure.compare.contender import MissingContender
 from tilesmith.measure.compare.method import Method

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from peers import OURS, SAMPLES
-from pipeline_programs import PROGRAMS
+from pipeline.programs import PROGRAMS
 
 from tilesmith.measure.compare.contender import ContenderProcess, MissingContender
 from tilesmith.measure.compare.serving import Prepared, aligned, serve, time_calls
@@ -57,7 +57,7 @@ def prepare(request: dict[str, Any]) -> Prepared:
     begin = time.perf_counter()
     if way in HALIDE:
         try:
-            from pipeline_halide import prepared
+            from pipeline.halide import prepared
 
             call = prepared(name, HALIDE[way], given, output, threads)
         except RuntimeError as error:

@@ -21,8 +21,8 @@ from typing import Annotated, Any
 
 import typer
 from peers import OURS
+from pipeline.programs import PROGRAMS
 from pipeline_peers import HALIDE, LOOP, PipelinePeer
-from pipeline_programs import PROGRAMS
 from rich.console import Console
 from rich.table import Table
 

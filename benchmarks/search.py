@@ -2,7 +2,7 @@
 
 Each call does what is missing of a measure, the most urgent first, for at most so many minutes, and keeps every finished piece
 in benchmarks/results/search-runs.jsonl; the next call goes on. `tables` prints what there is, `plots` draws it into docs/.
-`replay` measures on recorded spaces (search_replay.py) and needs no quiet machine.
+`replay` measures on recorded spaces (searching/replay.py) and needs no quiet machine.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-import search_clock
-import search_pieces
-import search_plots
-import search_quality
-import search_rank
-import search_replay_tables
-import search_transfer
+import searching.clock
+import searching.pieces
+import searching.plots
+import searching.quality
+import searching.rank
+import searching.replay_tables
+import searching.transfer
 import typer
 from rich.console import Console
-from search_pieces import Piece
-from search_store import ALL, RESULTS, ROOT, Store, code_key
+from searching.pieces import Piece
+from searching.store import ALL, RESULTS, ROOT, Store, code_key
 
 from tilesmith.measure.machine import machine_identity, machine_key
 
@@ -46,7 +46,7 @@ def opened(any_code: bool, machine: str = "", code: str = "") -> Store:
 def measure(minutes: float, any_code: bool, pieces: Callable[[Store], Iterable[Piece]]) -> None:
     """Goes on with a measure and says what is left."""
     store, console = opened(any_code), Console(highlight=False)
-    search_pieces.work(store, lambda: pieces(store), minutes, lambda text: console.print(text, soft_wrap=True))
+    searching.pieces.work(store, lambda: pieces(store), minutes, lambda text: console.print(text, soft_wrap=True))
     left = list(pieces(store))
     console.print(
         f"left: {len(left)} pieces, about {sum(piece.seconds for piece in left) / 60:.0f} minutes"
@@ -65,59 +65,59 @@ def all_pieces(store: Store) -> Iterator[Piece]:
     """Those of all measures, what is asked for before what it is compared with; contests when nothing else is left, as each
     run that comes after one makes it out of date."""
     measures = (
-        search_quality.guided, search_clock.clock, search_quality.stability, search_transfer.transfer,
-        search_rank.rank, search_quality.ablations, search_quality.quality, search_quality.best_known,
+        searching.quality.guided, searching.clock.clock, searching.quality.stability, searching.transfer.transfer,
+        searching.rank.rank, searching.quality.ablations, searching.quality.quality, searching.quality.best_known,
     )  # fmt: skip
     pieces = {(p.measure, p.key): p for one in measures for p in one(store) if p.measure != "contest"}
-    yield from pieces.values() or search_pieces.contests(store)
+    yield from pieces.values() or searching.pieces.contests(store)
 
 
 @app.command()
 def clock(minutes: Minutes = 10.0, trials: Trials = 4000, any_code: AnyCode = False) -> None:
     """Trials a second, where the time goes, memory."""
-    measure(minutes, any_code, lambda store: search_clock.clock(store, trials))
+    measure(minutes, any_code, lambda store: searching.clock.clock(store, trials))
 
 
 @app.command()
 def quality(minutes: Minutes = 10.0, seeds: Seeds = 5, any_code: AnyCode = False) -> None:
     """Best of the first trials on 13 tasks, against random and evolution; without any trial, too."""
-    measure(minutes, any_code, lambda store: search_quality.quality(store, seeds))
+    measure(minutes, any_code, lambda store: searching.quality.quality(store, seeds))
 
 
 @app.command()
 def best_known(minutes: Minutes = 10.0, any_code: AnyCode = False) -> None:
     """Runs of 2,000 trials; then the winners of all runs so far, measured together."""
-    measure(minutes, any_code, search_quality.best_known)
+    measure(minutes, any_code, searching.quality.best_known)
 
 
 @app.command()
 def contest(minutes: Minutes = 10.0, any_code: AnyCode = False) -> None:
     """Only measures the winners of all runs so far together."""
-    measure(minutes, any_code, search_pieces.contests)
+    measure(minutes, any_code, searching.pieces.contests)
 
 
 @app.command()
 def transfer(minutes: Minutes = 10.0, seeds: Seeds = 5, any_code: AnyCode = False) -> None:
     """What 8 trials reach when two other shapes were tuned before."""
-    measure(minutes, any_code, lambda store: search_transfer.transfer(store, seeds))
+    measure(minutes, any_code, lambda store: searching.transfer.transfer(store, seeds))
 
 
 @app.command()
 def stability(minutes: Minutes = 10.0, any_code: AnyCode = False) -> None:
     """Ten seeds of one task."""
-    measure(minutes, any_code, search_quality.stability)
+    measure(minutes, any_code, searching.quality.stability)
 
 
 @app.command()
 def rank(minutes: Minutes = 10.0, any_code: AnyCode = False) -> None:
     """The analytic model on 500 random candidates of each task."""
-    measure(minutes, any_code, search_rank.rank)
+    measure(minutes, any_code, searching.rank.rank)
 
 
 @app.command()
 def ablations(minutes: Minutes = 10.0, seeds: Seeds = 5, any_code: AnyCode = False) -> None:
     """Guided with one idea taken away each."""
-    measure(minutes, any_code, lambda store: search_quality.ablations(store, seeds))
+    measure(minutes, any_code, lambda store: searching.quality.ablations(store, seeds))
 
 
 @app.command()
@@ -129,7 +129,7 @@ def tables(
 ) -> None:
     """All tables of what was measured on real tasks."""
     store, console = opened(any_code, machine, code), Console(width=140, highlight=False, record=True)
-    for part in (search_clock, search_quality, search_rank):
+    for part in (searching.clock, searching.quality, searching.rank):
         for table in part.tables(store):
             console.print(table)
             console.print()
@@ -151,11 +151,11 @@ def into(page: Path, machine: str, text: str, summary: str) -> None:
 def plots(any_code: AnyCode = False, machine: Machine = "", code: Code = "", folder: Path = ROOT / "docs") -> None:
     """Draws search-curves-MACHINE.svg and search-rank-MACHINE.svg."""
     store = opened(any_code, machine, code)
-    (folder / f"search-curves-{store.machine}.svg").write_text(search_plots.curves(store), encoding="utf-8")
-    (folder / f"search-rank-{store.machine}.svg").write_text(search_plots.scatter(store), encoding="utf-8")
+    (folder / f"search-curves-{store.machine}.svg").write_text(searching.plots.curves(store), encoding="utf-8")
+    (folder / f"search-rank-{store.machine}.svg").write_text(searching.plots.scatter(store), encoding="utf-8")
 
 
-app.command()(search_replay_tables.replay)
+app.command()(searching.replay_tables.replay)
 
 if __name__ == "__main__":
     app()

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
-from model_names import NAMES
+from zoo.names import NAMES
 
 import tilesmith
 from tilesmith.tuner.records.database import open_database

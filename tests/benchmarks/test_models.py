@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import model_peers
-import model_report
 import numpy as np
 import pytest
-from model_report import ModelResult, mean_of, save, table_of
+import zoo.report
 from peers import OURS
+from zoo.report import ModelResult, mean_of, save, table_of
 
 from tilesmith.measure.compare.method import ContestRounds
 
@@ -34,14 +34,14 @@ def test_the_ratio_is_to_the_fastest_peer() -> None:
 
 
 def test_a_file_gathers_the_models_of_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_report, "RESULTS", tmp_path)
-    monkeypatch.setattr(model_report, "describe", lambda: {"model": "a"})
+    monkeypatch.setattr(zoo.report, "RESULTS", tmp_path)
+    monkeypatch.setattr(zoo.report, "describe", lambda: {"model": "a"})
     save([result("one", 0.002, 0.003)], 2, 0, 0)
     path = save([result("two", 0.002, 0.004), result("one", 0.001, 0.004)], 2, 0, 0)
     kept = json.loads(path.read_text())
     assert [(row["name"], row["ratios"]["torch"]["middle"]) for row in kept["rows"]] == [("one", 4.0), ("two", 2.0)]
     assert kept["geomean"] == pytest.approx(8**0.5)
-    monkeypatch.setattr(model_report, "describe", lambda: {"model": "b"})
+    monkeypatch.setattr(zoo.report, "describe", lambda: {"model": "b"})
     save([result("three", 0.002, 0.004)], 2, 0, 0)
     assert [row["name"] for row in json.loads(path.read_text())["rows"]] == ["three"]
 

@@ -13,15 +13,15 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import search
-import search_apart
-import search_contest
-import search_plots
-import search_quality
-import search_rank
-from search_pieces import Piece, contests, searches, work
-from search_runs import Found, Plan, best_after, led, run
-from search_store import Store, instructions
-from search_tasks import CLOCK, FEW, TASKS, donors
+import searching.apart
+import searching.contest
+import searching.plots
+import searching.quality
+import searching.rank
+from searching.pieces import Piece, contests, searches, work
+from searching.runs import Found, Plan, best_after, led, run
+from searching.store import Store, instructions
+from searching.tasks import CLOCK, FEW, TASKS, donors
 
 from tilesmith.measure.compare import noise as machine
 
@@ -128,10 +128,10 @@ def test_shares_are_of_the_best_known_and_end_where_the_winner_stood(store: Stor
     store.put("run", ours, found())
     store.put("run", rival, found(label="random", winner={"sketch": "", "config": {"x": 1}, "seconds": 0.9}))
     store.put("contest", TASK, {"of": [ours, rival], "seconds": {"analytic": 2.0, ours: 1.1, rival: 1.0}})
-    shares = search_quality.Shares(store)
+    shares = searching.quality.Shares(store)
     assert shares.of(TASK, "guided", 128, 128) == [pytest.approx(1.0 / 1.1)]
     assert shares.of(TASK, "guided", 128, 16) == [pytest.approx(1.0 / 2.2)]  # the whole curve is stretched
-    assert search_quality.zero_share(shares, TASK) == pytest.approx(0.55)
+    assert searching.quality.zero_share(shares, TASK) == pytest.approx(0.55)
     assert best_after(found(), 9) == 8.0
 
 
@@ -141,7 +141,7 @@ def test_what_led_after_some_trials_is_measured_too(store: Store) -> None:
     store.put("run", ours, found(leaders=leaders))
     assert led(found(leaders=leaders)) == {16: [("s", {"x": 1})], 32: [("t", {"x": 2}), ("s", {"x": 1})]}
     store.put("contest", TASK, {"of": [ours], "seconds": {ours: 1.0, f"{ours}@16": 1.25, f"{ours}@32": 1.6}})
-    shares = search_quality.Shares(store)
+    shares = searching.quality.Shares(store)
     marks = (9, 16, 32, 64, 128)  # as recorded 8, 2, 2, 2, 1
     assert [shares.of(TASK, "guided", 128, mark)[0] for mark in marks] == pytest.approx([0.2, 0.8, 0.625, 0.5, 1.0])
 
@@ -153,10 +153,10 @@ def test_a_contest_chooses_at_a_mark_as_a_confirmation_would(monkeypatch: pytest
     def measured(task: object, target: str, entries: list[str]) -> dict[str, list[float]]:
         return {entry: taken[json.loads(entry)[1].get("x", 4)] for entry in entries}
 
-    monkeypatch.setattr(search_contest, "measured", measured)
+    monkeypatch.setattr(searching.contest, "measured", measured)
     leaders = {"marks": {"16": [(0, {"x": 2}), (0, {"x": 1})]}, "sketches": ["s"]}
     winner = {"sketch": "s", "config": {"x": 3}, "seconds": 1.0}
-    held = search_contest.contest(TASK, {"a": found(leaders=leaders, winner=winner)}, {})
+    held = searching.contest.contest(TASK, {"a": found(leaders=leaders, winner=winner)}, {})
     seconds = held["seconds"]
     assert seconds["a@16"] == pytest.approx(1.3) and seconds["a"] == 0.8 and seconds["analytic"] == 2.0
     assert held["known"] == 0.8, "kernel 3 takes 0.8, 0.8 and, but for the third process, 0.9"
@@ -166,17 +166,17 @@ def test_the_best_known_is_not_the_luckiest(store: Store) -> None:
     """A hundred kernels that are all alike, on a machine that is noisy: none is faster than the others."""
     rng = np.random.default_rng(0)
     times = rng.normal(1.0, 0.01, (100, 3)).tolist()
-    assert search_contest._best([*times, [0.5, float("inf"), 0.5]]) == pytest.approx(1.0, abs=0.01)
+    assert searching.contest._best([*times, [0.5, float("inf"), 0.5]]) == pytest.approx(1.0, abs=0.01)
     store.put("contest", TASK, {"of": [], "seconds": {"analytic": 0.9}, "known": 1.0})
-    assert search_quality.Shares(store).known(TASK) == 1.0
+    assert searching.quality.Shares(store).known(TASK) == 1.0
 
 
 def test_long_runs_of_older_code_count_for_the_best_known(tmp_path: Path) -> None:
-    plan = Plan(TASK, "random", 100, search_contest.LONG)
-    Store(tmp_path / "runs.jsonl", "before").put("run", plan.key, found(label="random", trials=search_contest.LONG))
+    plan = Plan(TASK, "random", 100, searching.contest.LONG)
+    Store(tmp_path / "runs.jsonl", "before").put("run", plan.key, found(label="random", trials=searching.contest.LONG))
     left = [
         piece.key
-        for piece in search_quality.best_known(Store(tmp_path / "runs.jsonl", "now"))
+        for piece in searching.quality.best_known(Store(tmp_path / "runs.jsonl", "now"))
         if piece.measure == "run"
     ]
     assert plan.key not in left and len(left) == 3 * len(TASKS) - 1
@@ -186,11 +186,11 @@ def test_tables_and_plots_of_what_there_is(store: Store) -> None:
     store.put("run", Plan(TASK, "guided", 0, 128).key, found())
     for key, slow in (("x", 9.0), ("x again", 2.5)):
         store.put("rank", key, {"task": TASK, "times": {"a": (1.0, 2.0), "b": (2.0, slow), "c": (3.0, None)}})
-    by_label = next(iter(search_quality.tables(store)))
+    by_label = next(iter(searching.quality.tables(store)))
     assert list(by_label.columns[1].cells) == ["1 of 13", "0", "0", ""]
     assert list(by_label.columns[3].cells)[1] == "not measured"
-    assert len(next(iter(search_rank.tables(store))).rows) == len(TASKS) + 2
-    for svg in (search_plots.curves(store), search_plots.scatter(store)):
+    assert len(next(iter(searching.rank.tables(store))).rows) == len(TASKS) + 2
+    for svg in (searching.plots.curves(store), searching.plots.scatter(store)):
         shapes = ElementTree.fromstring(svg).iter()
         assert sum(shape.tag.endswith(("polyline", "circle")) for shape in shapes) >= 3
 
@@ -202,13 +202,13 @@ def test_runs_of_the_same_candidates_are_put_together(store: Store) -> None:
         ("y", {"b": (2.0, 3.0), "a": (1.0, 8.0)}),
     ):
         store.put("rank", key, {"task": TASK, "times": times})
-    ((predicted, measured, best),) = search_rank.timed(store).values()
+    ((predicted, measured, best),) = searching.rank.timed(store).values()
     assert best == 0  # the luckiest
     store.put("front", TASK, {"seconds": {"b": 2.0, "d": 1.0, "a": 2.5}})
-    assert search_rank.timed(store)[TASK].best == 1  # of those that all runs have
+    assert searching.rank.timed(store)[TASK].best == 1  # of those that all runs have
     assert predicted.tolist() == [1.0, 2.0] and measured.min(axis=0).tolist() == [2.0, 3.0]
-    assert search_apart.agreement(measured) == pytest.approx(-1.0)
-    assert search_apart.agreement(measured[:1]) is None
+    assert searching.apart.agreement(measured) == pytest.approx(-1.0)
+    assert searching.apart.agreement(measured[:1]) is None
 
 
 def test_a_task_whose_runs_do_not_agree_is_shown_and_does_not_count(store: Store) -> None:
@@ -219,23 +219,23 @@ def test_a_task_whose_runs_do_not_agree_is_shown_and_does_not_count(store: Store
     for key, second in ((TASK, times), (other, {"a": 3.0, "b": 2.0, "c": 1.0})):
         for number, of_run in enumerate((times, second)):
             store.put("rank", f"{key} {number}", {"task": key, "times": {n: (1.0, t) for n, t in of_run.items()}})
-    assert search_apart.told_apart(store) == [task for task in TASKS if task != other]
-    by_label, by_task, *_ = search_quality.tables(store)
+    assert searching.apart.told_apart(store) == [task for task in TASKS if task != other]
+    by_label, by_task, *_ = searching.quality.tables(store)
     assert list(by_label.columns[1].cells) == ["1 of 12", "0", "0", "2 of 13", ""]
     assert sum("not told apart" in str(cell) for cell in by_task.columns[0].cells) == 1
 
 
 def test_where_the_best_stands() -> None:
-    assert search_rank.place_of(0, np.array([3.0, 1.0, 2.0, 4.0])) == 0.5
+    assert searching.rank.place_of(0, np.array([3.0, 1.0, 2.0, 4.0])) == 0.5
 
 
 def test_a_run_that_is_cut_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small task, searched for real: cut after the first trial, then finished."""
-    import search_runs
+    import searching.runs
     from workloads import ROWS
 
-    monkeypatch.setattr(search_runs, "SCRATCH", tmp_path)
-    monkeypatch.setattr(search_runs, "DISTURBED", 1.0)  # by whatever else the machine does now
+    monkeypatch.setattr(searching.runs, "SCRATCH", tmp_path)
+    monkeypatch.setattr(searching.runs, "DISTURBED", 1.0)  # by whatever else the machine does now
     row = next(row for row in ROWS if row.name == "bias_relu 32x128")
     plan = Plan(row.name, "random", 0, 6, rows={row.name: row})
     assert run(plan, time.monotonic()) is None and plan.database.exists()
@@ -268,10 +268,10 @@ def test_tables_are_written_between_the_marks_of_a_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("first", "tried"), [(0.01, 1), (0.2, 2)])
 def test_a_run_that_was_disturbed_is_made_again_once(first: float, tried: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    import search_runs
+    import searching.runs
 
     shares = iter([first, 0.3, 0.0])
-    monkeypatch.setattr(search_runs, "attempt", lambda *_: found(others=next(shares)))
+    monkeypatch.setattr(searching.runs, "attempt", lambda *_: found(others=next(shares)))
     kept = run(Plan(TASK, "guided", 0, 4), 0.0)
     assert kept is not None and kept["others"] == (first if tried == 1 else 0.3)
 
@@ -286,5 +286,5 @@ def test_what_goes_to_others_is_not_what_this_process_and_its_children_use(monke
 
 def test_what_was_not_measured_together_does_not_count() -> None:
     runs: dict[str, Found] = {"a": {}, "b": {}}
-    assert list(search_quality.together(runs, {"of": ["b"]})) == ["b"]
-    assert search_quality.together(runs, None) == search_quality.together(runs, {}) == runs
+    assert list(searching.quality.together(runs, {"of": ["b"]})) == ["b"]
+    assert searching.quality.together(runs, None) == searching.quality.together(runs, {}) == runs

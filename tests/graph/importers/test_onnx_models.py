@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
-from torchvision_cpu import torchvision  # noqa: E402
+from zoo.torchvision_cpu import torchvision  # noqa: E402
 
 from helpers.onnx_models import agrees_with_runtime  # noqa: E402
 from helpers.torch_models import randomised  # noqa: E402

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torchvision_cpu import torchvision  # noqa: E402
+from zoo.torchvision_cpu import torchvision  # noqa: E402
 
 from helpers.torch_models import agrees, randomised  # noqa: E402
 from tilesmith import from_torch  # noqa: E402

@@ -1,4 +1,4 @@
-"""Drafts of the benchmarks' generator (benchmarks/drafts.py), and what is wrong with any candidate of their programs."""
+"""Drafts of the benchmarks' generator (benchmarks/drafts), and what is wrong with any candidate of their programs."""
 
 from __future__ import annotations
 

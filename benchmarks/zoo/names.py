@@ -1,4 +1,4 @@
-"""The models of the benchmark of whole models, by name; model_zoo.py makes them, with torch."""
+"""The models of the benchmark of whole models, by name; modules.py makes them, with torch."""
 
 from __future__ import annotations
 

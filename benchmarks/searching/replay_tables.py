@@ -11,15 +11,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated
 
-import search_replay
 import typer
 from rich.console import Console
 from rich.table import Table
-from search_store import MODEL_FREE, RESULTS, Store, code_key
 
+import searching.replay
+from searching.store import MODEL_FREE, RESULTS, Store, code_key
 from tilesmith.tuner.effort import NORMAL
 
-SPACES = Path(__file__).parents[1] / "tests" / "data" / "replay"
+SPACES = Path(__file__).parents[2] / "tests" / "data" / "replay"
 
 
 def replay(
@@ -29,11 +29,11 @@ def replay(
     table: Annotated[bool, typer.Option("--table", help="only show what was found so far")] = False,
 ) -> None:
     """Runs what is missing, then shows the tables."""
-    names = strategies.split(",") if strategies else list(search_replay.SEARCHES)
+    names = strategies.split(",") if strategies else list(searching.replay.SEARCHES)
     numbers = (NORMAL.surrogates, NORMAL.smoothness, NORMAL.evolution, NORMAL.annealing, NORMAL.portions)
     store = Store(RESULTS / "search-replay.jsonl", code_key(MODEL_FREE, *numbers))
     if not table:
-        search_replay.measure(store, sorted(spaces.glob("*.json.gz")), names, seeds, print)
+        searching.replay.measure(store, sorted(spaces.glob("*.json.gz")), names, seeds, print)
     console = Console(width=140, highlight=False)
     console.print(compared(store, names))
     console.print(by_space(store, "guided"))
@@ -42,26 +42,28 @@ def replay(
 def compared(store: Store, names: list[str]) -> Table:
     """One line for each strategy: geomean over the spaces of the mean over the seeds of best / optimum."""
     rows = Table(box=None, pad_edge=False)
-    for heading in ("strategy", "runs a space", *(f"@{mark}" for mark in search_replay.MARKS), "within 5%"):
+    for heading in ("strategy", "runs a space", *(f"@{mark}" for mark in searching.replay.MARKS), "within 5%"):
         rows.add_column(heading, justify="left" if heading == "strategy" else "right")
     for name in names:
-        if found := search_replay.curves(store, name):
+        if found := searching.replay.curves(store, name):
             runs = {len(of_space) for of_space in found.values()}
             count = f"{min(runs)}" if len(runs) == 1 else f"{min(runs)} to {max(runs)}"
-            marks = [f"{search_replay.geomean_at(found, mark):.3f}" for mark in search_replay.MARKS]
-            rows.add_row(name, count, *marks, f"{search_replay.within(found):.0%}")
-    bars = [f"{search_replay.BARS[mark]:.3f}" if mark in search_replay.BARS else "" for mark in search_replay.MARKS]
-    rows.add_row("asked of guided", "30", *bars, f"{search_replay.WITHIN_BAR:.0%}")
+            marks = [f"{searching.replay.geomean_at(found, mark):.3f}" for mark in searching.replay.MARKS]
+            rows.add_row(name, count, *marks, f"{searching.replay.within(found):.0%}")
+    bars = [
+        f"{searching.replay.BARS[mark]:.3f}" if mark in searching.replay.BARS else "" for mark in searching.replay.MARKS
+    ]
+    rows.add_row("asked of guided", "30", *bars, f"{searching.replay.WITHIN_BAR:.0%}")
     return rows
 
 
 def by_space(store: Store, name: str) -> Table:
     """One line for each space: where a strategy is good, and where it is not."""
     rows = Table(box=None, pad_edge=False, title=name, title_justify="left")
-    for heading in ("space", *(f"@{mark}" for mark in search_replay.MARKS), "within 5%"):
+    for heading in ("space", *(f"@{mark}" for mark in searching.replay.MARKS), "within 5%"):
         rows.add_column(heading, justify="left" if heading == "space" else "right")
-    for space, found in sorted(search_replay.curves(store, name).items()):
-        places = [search_replay.points().index(mark) for mark in search_replay.MARKS]
+    for space, found in sorted(searching.replay.curves(store, name).items()):
+        places = [searching.replay.points().index(mark) for mark in searching.replay.MARKS]
         marks = [f"{fmean(curve[place] for curve in found):.3f}" for place in places]
-        rows.add_row(space, *marks, f"{fmean(curve[-1] <= search_replay.WITHIN for curve in found):.0%}")
+        rows.add_row(space, *marks, f"{fmean(curve[-1] <= searching.replay.WITHIN for curve in found):.0%}")
     return rows

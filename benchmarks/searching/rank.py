@@ -4,7 +4,7 @@ Most random candidates of a softmax are within 20% of each other, and so are two
 correlation of a whole measurement with its own repetition was 0.45 to 0.67. So each candidate is timed in several runs, and the
 fastest counts, as noise only adds time; how well the runs agree with each other stands beside how well the model does. The
 fastest of 1,500 times is the luckiest, not the best: which one that is, the first few find out among themselves, timed together
-as the winners of searches are (search_contest.py).
+as the winners of searches are (contest.py).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 from rich.table import Table
-from search_apart import agreement, held_of, seconds_of
-from search_contest import measured
-from search_pieces import CONTEST, Piece, expected, runs_of
-from search_quality import headed
-from search_runs import THREADS, Found, Plan, run
-from search_store import Store
-from search_tasks import TASKS, short
 
+from searching.apart import agreement, held_of, seconds_of
+from searching.contest import measured
+from searching.pieces import CONTEST, Piece, expected, runs_of
+from searching.quality import headed
+from searching.runs import THREADS, Found, Plan, run
+from searching.store import Store
+from searching.tasks import TASKS, short
 from tilesmith.cost_model.learned.metrics import rank_correlation
 from tilesmith.measure.calibrate.calibrate import ceilings
 from tilesmith.measure.result import Purpose

@@ -1,6 +1,6 @@
 """Random programs that a seed draws: reductions that feed broadcasts that feed reductions, products, stencils, scans, moves.
 
-A draft is a list of steps, each an operation on tensors made before. It can be told in two ways (draft_kinds.py), independently
+A draft is a list of steps, each an operation on tensors made before. It can be told in two ways (kinds.py), independently
 of each other: as a program of ours (`program`), and as calls of an array library (`results`), NumPy or torch. So drafts are
 workloads that nobody chose, with torch.compile as a peer, and as tests, with NumPy as the truth.
 
@@ -15,8 +15,7 @@ from math import prod
 from random import Random
 from types import ModuleType
 
-from draft_kinds import BINARY, COMBINE, KINDS, UNARY, Array, Shape, Step
-
+from drafts.kinds import BINARY, COMBINE, KINDS, UNARY, Array, Shape, Step
 from tilesmith.tensor import build
 from tilesmith.tensor.build import placeholder
 from tilesmith.tensor.program import Program

@@ -16,7 +16,7 @@ from rich.table import Table
 from tilesmith.measure.compare.method import ContestRounds, Quartiles
 from tilesmith.measure.compare.noise import describe
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The pipelines of pipeline_programs.py in Halide, scheduled by its autoschedulers or by hand, as the apps of its authors are.
+"""The pipelines of programs.py in Halide, scheduled by its autoschedulers or by hand, as the apps of its authors are.
 
 `by hand`: the last stage in strips of 32 rows for the threads, the stages before it kept in a strip and computed row by row as
 windows that slide, all in vectors. That is how Halide's apps schedule blur, unsharp and harris; a long chain has tiles instead
@@ -14,7 +14,8 @@ from typing import Any
 
 import halide as hl
 import numpy as np
-from pipeline_programs import BINOMIAL, COLOUR, GAUSS, HEIGHT, WIDTH
+
+from pipeline.programs import BINOMIAL, COLOUR, GAUSS, HEIGHT, WIDTH
 
 X, Y, Z, C = (hl.Var(name) for name in ("x", "y", "z", "c"))
 

@@ -16,13 +16,14 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from rich.table import Table
-from search_pieces import Piece, expected
-from search_quality import headed
-from search_runs import Found, Plan, forget, run
-from search_store import Store
-from search_tasks import CLOCK, short
 
-SAMPLER = Path(__file__).parent / "search_sampler.py"
+from searching.pieces import Piece, expected
+from searching.quality import headed
+from searching.runs import Found, Plan, forget, run
+from searching.store import Store
+from searching.tasks import CLOCK, short
+
+SAMPLER = Path(__file__).parent / "sampler.py"
 TRIALS, MANY = 128, 4000
 SEEDS = 5  # of the short searches, of which the middle one counts: they last as long as a machine's moods
 SPEED_BARS = dict(zip(CLOCK, (10.0, 5.0), strict=True))

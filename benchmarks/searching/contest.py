@@ -24,9 +24,8 @@ from math import inf
 from statistics import median
 from typing import Any
 
-from search_runs import THREADS, Found, led
-from search_tasks import TASKS
-
+from searching.runs import THREADS, Found, led
+from searching.tasks import TASKS
 from tilesmith.measure.calibrate.calibrate import ceilings
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.result import Job, Purpose

@@ -7,10 +7,10 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from search_contest import contest
-from search_runs import Found, Plan, run
-from search_store import Store
-from search_tasks import TASKS
+from searching.contest import contest
+from searching.runs import Found, Plan, run
+from searching.store import Store
+from searching.tasks import TASKS
 
 GUESS = 0.15  # seconds of a trial on a task that was never tried
 START = 4.0  # seconds of a run besides its trials

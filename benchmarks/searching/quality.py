@@ -7,13 +7,13 @@ from math import exp, log
 from statistics import fmean, median
 
 from rich.table import Table
-from search_apart import told_apart
-from search_contest import ANALYTIC, LONG
-from search_pieces import Piece, contests, runs_of, searches
-from search_runs import MARKS, Found, Plan, best_after, led
-from search_store import Store
-from search_tasks import FEW, TASKS, short
 
+from searching.apart import told_apart
+from searching.contest import ANALYTIC, LONG
+from searching.pieces import Piece, contests, runs_of, searches
+from searching.runs import MARKS, Found, Plan, best_after, led
+from searching.store import Store
+from searching.tasks import FEW, TASKS, short
 from tilesmith.tuner.effort import ABLATIONS
 
 BARS = {16: 0.90, 32: 0.95, 128: 0.98}

@@ -1,5 +1,5 @@
 """Looks every few milliseconds whether any child of a process is at work but the one in which a search thinks:
-python search_sampler.py PID, ended by a signal.
+python sampler.py PID, ended by a signal.
 
 Prints how many looks there were, and in how many no child was running: nothing was compiled, checked or timed then.
 """

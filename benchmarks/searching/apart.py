@@ -11,10 +11,10 @@ from itertools import combinations
 from statistics import fmean
 
 import numpy as np
-from search_runs import Found
-from search_store import Store
-from search_tasks import TASKS
 
+from searching.runs import Found
+from searching.store import Store
+from searching.tasks import TASKS
 from tilesmith.cost_model.learned.metrics import rank_correlation
 
 LEAST = 0.4  # rank correlation of two runs, below which a task's figures are shown, and count for nothing

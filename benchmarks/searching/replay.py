@@ -17,8 +17,8 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from search_store import Store
 
+from searching.store import Store
 from tilesmith.measure.replay import ReplaySpace
 from tilesmith.tuner.search.strategy import STRATEGIES, make_strategy
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from search_store import ROOT
-from search_tasks import TASKS
 from workloads import Row
 
+from searching.store import ROOT
+from searching.tasks import TASKS
 from tilesmith.measure.compare.noise import Others
 from tilesmith.measure.machine import machine_key
 from tilesmith.measure.result import Measurement, Purpose
@@ -27,7 +27,7 @@ from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.tune import tune
 from tilesmith.tuner.watch import Silent
 
-SCRATCH = Path(__file__).parent / "results" / "scratch"  # databases of runs that are not finished
+SCRATCH = Path(__file__).parents[1] / "results" / "scratch"  # databases of runs that are not finished
 THREADS = 2
 EVERY = 50  # trials between two looks at the memory
 PAGE = 4096

@@ -1,4 +1,4 @@
-"""The pipelines that are raced (pipelines.py), as programs. The same definitions stand in Halide in pipeline_halide.py.
+"""The pipelines that are raced (pipelines.py), as programs. The same definitions stand in Halide in halide.py.
 
 Each is written from its definition, at sizes of Halide's own apps; a stage is as large as its inputs leave it (no borders), so
 that nobody gains by another treatment of them. The one of the stencils that keeps the size reads zeros outside.

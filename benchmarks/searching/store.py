@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).parents[1] / "results"
 MODEL_FREE = (  # what decides what is proposed on a recorded space
     *(f"tuner/search/{name}.py" for name in ("surrogate", "encode", "evolution", "annealing", "grid", "random")),
     "cost_model/learned/gaussian.py",

@@ -9,10 +9,11 @@ from statistics import fmean
 from xml.sax.saxutils import escape
 
 import numpy as np
-from search_quality import LABELS, TRIALS, Shares
-from search_rank import timed
-from search_store import Store
-from search_tasks import TASKS, short
+
+from searching.quality import LABELS, TRIALS, Shares
+from searching.rank import timed
+from searching.store import Store
+from searching.tasks import TASKS, short
 
 COLORS = ("#1b6ca8", "#c8553d", "#588b3c")
 ACROSS, WIDTH, HEIGHT, GAP, TOP = 4, 240, 170, 34, 40

@@ -7,12 +7,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from search_pieces import Piece, contests, expected
-from search_quality import TRANSFER_TRIALS, TRIALS
-from search_runs import SCRATCH, THREADS, Cut, Found, Plan, run
-from search_store import Store
-from search_tasks import TASKS, donors
-
+from searching.pieces import Piece, contests, expected
+from searching.quality import TRANSFER_TRIALS, TRIALS
+from searching.runs import SCRATCH, THREADS, Cut, Found, Plan, run
+from searching.store import Store
+from searching.tasks import TASKS, donors
 from tilesmith.tuner.tune import tune
 
 MARGIN = 20.0  # seconds that a run of few trials may take

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from model_names import IMAGES
-from torchvision_cpu import torchvision
 
 from tilesmith.common.errors import MissingExtra
+from zoo.names import IMAGES
+from zoo.torchvision_cpu import torchvision
 
 Example = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
 

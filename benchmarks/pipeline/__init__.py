@@ -1,0 +1,1 @@
+"""Pipelines of stencils, as programs of ours and in Halide (pipelines.py)."""

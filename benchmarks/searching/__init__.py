@@ -1,0 +1,1 @@
+"""How good the search is: what search.py measures, keeps and draws."""
