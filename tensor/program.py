@@ -95,7 +95,8 @@ class Fold:
 
 def fold_axes(kept: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """The axes of a fold whose tensors keep these: those of the first that keeps most, those first that more tensors keep."""
-    return tuple(sorted(max(kept, key=len), key=lambda name: -sum(name in names for names in kept)))
+    whole: Sequence[str] = max(kept, key=len)
+    return tuple(sorted(whole, key=lambda name: -sum(name in names for names in kept)))
 
 
 @dataclass(frozen=True)
