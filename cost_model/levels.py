@@ -100,12 +100,14 @@ class Levels:
     def below(self, inner: str, axis: str, sizes: AxisSizes) -> Value:
         """The size of an attached stage's axis, from the sizes of the stage around it at some level."""
         box = self.boxes[inner][axis]
-        total: Value = float(box.high - box.low + 1)
+        total: Value = float(box.high + 1 if box.divisor > 1 else box.high - box.low + 1)
         for outer, coefficient in box.terms:
             if coefficient == 1 and isinstance(total, float) and total == 1.0:
                 total = sizes[outer]
             else:
                 total = total + coefficient * (sizes[outer] - 1.0)
+        if box.divisor > 1:
+            total = np.floor((total - 1.0) / box.divisor) + float(1 - box.low // box.divisor)
         return total
 
 

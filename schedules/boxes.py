@@ -4,7 +4,9 @@ A stage attached inside a loop of T covers a box: along each of its axes the poi
 
     low + sum(coefficient * position)  ..  high + sum(coefficient * (position + size - 1))
 
-where position and size say which points of an axis of T the loop's current trip covers (`BoxAxis`).
+where position and size say which points of an axis of T the loop's current trip covers (`BoxAxis`); or both divided by a
+number, rounding down, as x // 2 is in a pyramid. Then the positions of T are multiples of that number (`aligned_with`), so that
+how many points there are depends on the sizes alone. Where this cannot be, the box has all points of the axis.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ class BoxAxis:
     terms: tuple[tuple[str, int], ...]  # (axis of the outer stage, coefficient >= 1), sorted
     low: int
     high: int
+    divisor: int = 1  # the points are (low + ..) // divisor .. (high + ..) // divisor
 
     def step(self, axis: str) -> int:
         """Says how far the points move when those of an outer axis move by one."""
@@ -34,11 +37,17 @@ class BoxAxis:
 
     def extent(self, sizes: dict[str, Extent]) -> Extent:
         """Says how many points, from how many points of each outer axis are covered."""
-        total: Extent = self.high - self.low + 1 - sum(coefficient for _, coefficient in self.terms)
+        first = 0 if self.divisor > 1 else self.low
+        total: Extent = self.high - first + 1 - sum(coefficient for _, coefficient in self.terms)
         for axis, coefficient in self.terms:
             size = sizes[axis] if coefficient == 1 else coefficient * sizes[axis]
             total = size if isinstance(total, int) and total == 0 else size + total
-        return total
+        return total if self.divisor == 1 else (total - 1) // self.divisor + (1 - self.low // self.divisor)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last point for one point of each outer axis at its beginning."""
+        return self.low // self.divisor, self.high // self.divisor
 
 
 def consumers_inside(tree: LoopTree, stage: str, at: tuple[str, str]) -> tuple[str, ...]:
@@ -72,7 +81,9 @@ def axis_forms(tree: LoopTree, stage: str, outer: str) -> dict[str, BoxAxis]:
     if at is None:
         raise ScheduleError(f"{stage} does not run inside of {outer}")
     forms = axis_forms(tree, at[0], outer)
-    return {axis: _compose(box, forms) for axis, box in box_axes(tree, stage, at).items()}
+    extents = {a.name: a.extent for a in definition.all_axes}
+    composed = {axis: _compose(box, forms) for axis, box in box_axes(tree, stage, at).items()}
+    return {axis: BoxAxis((), 0, extents[axis] - 1) if box is None else box for axis, box in composed.items()}
 
 
 def identity_forms(stage: Stage) -> dict[str, BoxAxis]:
@@ -80,7 +91,10 @@ def identity_forms(stage: Stage) -> dict[str, BoxAxis]:
     return {a.name: BoxAxis(((a.name, 1),), 0, 0) for a in stage.all_axes}
 
 
-def _compose(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis:
+def _compose(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis | None:
+    """The box in terms of the axes that those of its own terms move with; None where that is no box."""
+    if any(forms[axis].divisor > 1 for axis, _ in box.terms):
+        return _compose_divided(box, forms)
     terms: dict[str, int] = {}
     low, high = box.low, box.high
     for axis, coefficient in box.terms:
@@ -89,7 +103,30 @@ def _compose(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis:
         high += coefficient * inner.high
         for outer_axis, factor in inner.terms:
             terms[outer_axis] = terms.get(outer_axis, 0) + coefficient * factor
-    return BoxAxis(tuple(sorted(terms.items())), low, high)
+    return BoxAxis(tuple(sorted(terms.items())), low, high, box.divisor)
+
+
+def _compose_divided(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis | None:
+    """The same over an axis that moves with a part of an outer one: up after up, or down after up."""
+    if len(box.terms) != 1:
+        return None
+    ((axis, times),) = box.terms
+    inner = forms[axis]
+    if times == 1:
+        low, high = (end + inner.divisor * own for end, own in ((inner.low, box.low), (inner.high, box.high)))
+        return BoxAxis(inner.terms, low, high, inner.divisor * box.divisor)
+    if box.divisor > 1:
+        return None
+    first = times * (inner.low // inner.divisor) + box.low  # where positions are multiples of the divisor
+    if inner.divisor % times == 0:
+        left = inner.divisor // times
+        return BoxAxis(inner.terms, left * first, inner.high + left * box.high, left)
+    if times % inner.divisor:
+        return None
+    terms = tuple((outer, factor * times // inner.divisor) for outer, factor in inner.terms)
+    return BoxAxis(
+        terms, times * (inner.low // inner.divisor) + box.low, times // inner.divisor * inner.high + box.high
+    )
 
 
 def index_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis:
@@ -98,11 +135,27 @@ def index_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> Box
     if clamped is not None:
         return clamped
     form = affine(index)
+    found = None
     if all(isinstance(atom, Var) and coefficient > 0 for atom, coefficient in form.terms):
         terms = tuple((atom.name, c) for atom, c in form.terms if isinstance(atom, Var))
-        return _compose(BoxAxis(terms, form.constant, form.constant), forms)
+        found = _compose(BoxAxis(terms, form.constant, form.constant), forms)
+    elif len(form.terms) == 1 and form.terms[0][1] == 1:
+        found = _quotient(form.terms[0][0], form.constant, forms, definition)
+    if found is not None:
+        return found
     low, high = interval(index, {a.name: (0, a.extent - 1) for a in definition.all_axes})
     return BoxAxis((), low, high)
+
+
+def _quotient(atom: Expr, more: int, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis | None:
+    """The values of `e // number + more`; None for any other expression, and where e does not move with one outer axis."""
+    match atom:
+        case Op(name="floordiv", args=(inner, Const(value=number))) if number > 0:
+            of = index_form(inner, forms, definition)
+            if len(of.terms) == 1:
+                step = of.divisor * int(number)
+                return BoxAxis(of.terms, of.low + step * more, of.high + step * more, step)
+    return None
 
 
 def _clamped_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis | None:
@@ -114,8 +167,8 @@ def _clamped_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> 
             if not form.terms:
                 return None
             if name == "max":
-                return replace(form, high=form.high + max(0, int(limit) - low))
-            return replace(form, low=form.low - max(0, high - int(limit)))
+                return replace(form, high=form.high + form.divisor * max(0, int(limit) - low))
+            return replace(form, low=form.low - form.divisor * max(0, high - int(limit)))
     return None
 
 
@@ -132,7 +185,33 @@ def box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAx
 
 def _box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxAxis]:
     readers = [(tree.definition(name), axis_forms(tree, name, at[0])) for name in consumers_inside(tree, stage, at)]
-    return needed_boxes(tree.definition(stage), readers)
+    boxes = needed_boxes(tree.definition(stage), readers)
+    extents = {a.name: a.extent for a in tree.definition(stage).all_axes}
+    return {
+        axis: box if box.divisor == 1 or _may_align(tree, box, at) else BoxAxis((), 0, extents[axis] - 1)
+        for axis, box in boxes.items()
+    }
+
+
+def _may_align(tree: LoopTree, box: BoxAxis, at: tuple[str, str]) -> bool:
+    """Says whether positions can be multiples of what they are divided by: those of a root that come in steps of several."""
+    outer = tree.by_stage[at[0]]
+    around = outer.loops[: outer.position(at[1]) + 1]
+    return outer.at is None and not any(
+        loop is outer.pieces(loop.axis)[-1] for loop in around if loop.axis in {axis for axis, _ in box.terms}
+    )
+
+
+def aligned_with(tree: LoopTree, stage: str, at: tuple[str, str]) -> list[tuple[Extent, int]]:
+    """Steps of the loops around a stage, each with the number of which it has to be a multiple for its boxes to be right."""
+    outer = tree.by_stage[at[0]]
+    around = outer.loops[: outer.position(at[1]) + 1]
+    found = []
+    for box in box_axes(tree, stage, at).values():
+        for axis, _ in box.terms if box.divisor > 1 else ():
+            strides = [loop.stride for loop in around if loop.axis == axis]
+            found += [(strides[-1], box.divisor)] if strides else []
+    return found
 
 
 def needed_boxes(definition: Stage, readers: Sequence[tuple[Stage, dict[str, BoxAxis]]]) -> dict[str, BoxAxis]:
@@ -170,8 +249,8 @@ def _separate(boxes: dict[str, BoxAxis], extents: dict[str, int]) -> None:
 
 
 def _hull(a: BoxAxis, b: BoxAxis, extent: int) -> BoxAxis:
-    if a.terms == b.terms:
-        return BoxAxis(a.terms, min(a.low, b.low), max(a.high, b.high))
+    if a.terms == b.terms and a.divisor == b.divisor:
+        return replace(a, low=min(a.low, b.low), high=max(a.high, b.high))
     return BoxAxis((), 0, extent - 1)
 
 
@@ -188,7 +267,7 @@ def kept_points(tree: LoopTree, stage: StageLoops) -> dict[str, int]:
     found = {}
     for axis, box in box_axes(tree, stage.stage, stage.at).items():
         others = [(outer, step) for outer, step in box.terms if outer != moving]
-        if box.step(moving) and all(outer in whole for outer, _ in others):
+        if box.step(moving) and box.divisor == 1 and all(outer in whole for outer, _ in others):
             width = box.high - box.low + 1 + sum(step * (whole[outer] - 1) for outer, step in others)
             found[axis] = width - box.step(moving)
     return found

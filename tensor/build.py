@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from ..common.errors import ProgramError
 from . import mathematics
@@ -54,6 +55,7 @@ __all__ = [
 ]  # fmt: skip
 __all__ += mathematics.__all__
 
+T = TypeVar("T")
 Shape = Sequence[int] | int
 
 
@@ -73,12 +75,20 @@ class _NamedValue(Local):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One tensor of a fold: it keeps the first `rank` axes and starts as `initial`."""
+    """One tensor of a fold: it keeps the first `rank` axes and starts as `initial`.
+
+    order: the axis of each of its dimensions, by number; by default as they are.
+    """
 
     name: str | None
     rank: int
     initial: PythonNumber
     dtype: DType | str = "f32"
+    order: tuple[int, ...] | None = None
+
+    def kept(self, axes: Sequence[T]) -> tuple[T, ...]:
+        """Those of the fold's axes that it keeps, in the order of its dimensions."""
+        return tuple(axes[n] for n in (range(self.rank) if self.order is None else self.order))
 
 
 def placeholder(shape: Shape, dtype: DType | str = "f32", name: str | None = None) -> Tensor:
@@ -166,8 +176,8 @@ def fold(
     extents = _shape(shape)
     names = _parameters(step, len(extents) + len(states))[: len(extents)]
     axes = tuple(Axis(n, e) for n, e in zip(names, extents, strict=True))
-    tensors = tuple(Tensor(stage_name(s.name), find_dtype(s.dtype), extents[: s.rank]) for s in states)
-    before = [Read(t.name, tuple(a.var for a in axes[: s.rank]), t.dtype) for t, s in zip(tensors, states, strict=True)]
+    tensors = tuple(Tensor(stage_name(s.name), find_dtype(s.dtype), s.kept(extents)) for s in states)
+    before = [Read(t.name, tuple(a.var for a in s.kept(axes)), t.dtype) for t, s in zip(tensors, states, strict=True)]
     bodies = tuple(as_expr(b, r) for b, r in zip(step(*(a.var for a in axes), *before), before, strict=True))
     check_size("a fold", bodies)
     values: dict[str, Expr] = {}
@@ -175,7 +185,7 @@ def fold(
         _collect_values(body, values)
     reduction, renaming = _reduction_axes((over,), axes)
     parts = Fold(
-        tuple(tuple(axis.name for axis in axes[: s.rank]) for s in states),
+        tuple(tuple(axis.name for axis in s.kept(axes)) for s in states),
         tuple(const(s.initial, t.dtype) for s, t in zip(states, tensors, strict=True)),
         tuple((name, _plain(value, renaming)) for name, value in values.items()),
     )

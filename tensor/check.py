@@ -25,7 +25,7 @@ from .dtype import boolean
 from .expr import Expr, children
 from .limits import AXES, ELEMENTS, EXTENT, POINTS, SMALLER, excess
 from .printing import print_expr, print_input, print_stage, print_table
-from .program import COMBINERS, Axis, Input, Program, Stage, Table, Tensor
+from .program import COMBINERS, Axis, Input, Program, Stage, Table, Tensor, fold_axes
 from .reserved import RESERVED
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
@@ -236,7 +236,7 @@ def _fold_faults(stage: Stage) -> Iterator[Fault]:
         yield Fault("a fold needs axes and a first value for each tensor", ())  # it could not be printed
         return
     for tensor, kept, first in zip(stage.tensors, fold.tensor_axes, fold.initial, strict=True):
-        if kept != axes[: len(kept)]:
+        if len(set(kept)) < len(kept) or set(kept) != set(axes[: len(kept)]):
             yield Fault(
                 f"{tensor.name} may only drop trailing axes of the fold", (tensor, stage),
                 expected="leading axes of [" + ", ".join(axes) + "]", found="[" + ", ".join(kept) + "]",
@@ -246,8 +246,13 @@ def _fold_faults(stage: Stage) -> Iterator[Fault]:
                 f"{tensor.name} and its first value differ in dtype", (tensor, stage),
                 expected=str(tensor.dtype), found=str(first.dtype),
             )  # fmt: skip
-    if axes not in fold.tensor_axes:
+    if all(len(kept) != len(axes) for kept in fold.tensor_axes):
         yield Fault("no tensor of the fold keeps all axes", (stage,))
+    elif axes != fold_axes(fold.tensor_axes):
+        yield Fault(
+            f"the axes of the fold {stage.name} are not in order", (stage,),
+            expected="[" + ", ".join(fold_axes(fold.tensor_axes)) + "]", found="[" + ", ".join(axes) + "]",
+        )  # fmt: skip
     taken = {*axes, stage.reduction[0].name, *(t.name for t in stage.tensors)}
     for name, _ in fold.locals:
         yield from _name_faults(name, (stage,))

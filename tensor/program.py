@@ -14,6 +14,7 @@ Axis names are scoped to their stage. Tensors are referred to by name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from html import escape
@@ -89,7 +90,8 @@ class Origin:
 class Fold:
     """The parts that only a fold has.
 
-    For each tensor of the stage: the axes it keeps (a subset of the stage's spatial axes, in order) and its initial value.
+    For each tensor of the stage: the axes it keeps (the first of the stage's spatial axes, in the order of its dimensions) and
+    its initial value. The axes of the stage are those of the first tensor that keeps all, those first that more tensors keep.
     `locals` are (name, expression) in order; bodies and later locals may use them through `Local`. A read of an own tensor
     inside means its value before this step.
     """
@@ -97,6 +99,12 @@ class Fold:
     tensor_axes: tuple[tuple[str, ...], ...]
     initial: tuple[Const, ...]
     locals: tuple[tuple[str, Expr], ...] = ()
+
+
+def fold_axes(kept: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The axes of a fold whose tensors keep these: those of the first that keeps most, those first that more tensors keep."""
+    whole: Sequence[str] = max(kept, key=len)
+    return tuple(sorted(whole, key=lambda name: -sum(name in names for names in kept)))
 
 
 @dataclass(frozen=True)
@@ -130,8 +138,8 @@ class Stage:
         """The axes over which tensor number `index` is defined."""
         if self.fold is None:
             return self.axes
-        kept = self.fold.tensor_axes[index]
-        return tuple(axis for axis in self.axes if axis.name in kept)
+        known = {axis.name: axis for axis in self.axes}
+        return tuple(known[name] for name in self.fold.tensor_axes[index] if name in known)
 
     def axis(self, name: str) -> Axis:
         """The axis of this name. Raises KeyError."""

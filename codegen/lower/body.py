@@ -118,7 +118,7 @@ class StageBody:
         forms = axis_forms(self.tree, stage.stage, root)
         for axis in self.tree.definition(stage.stage).axes:
             box = forms[axis.name]
-            last = box.high + sum(c * (extents[name] - 1) for name, c in box.terms)
+            last = (box.high + sum(c * (extents[name] - 1) for name, c in box.terms)) // box.divisor
             if box.low < 0 or last >= axis.extent:
                 found.add(axis.name)
         return frozenset(found)

@@ -98,6 +98,12 @@ class NestLowering:
                 place = view.places[outer, outer_axis]
                 position = plus(position, times(place.position, coefficient))
                 size = plus(size, times(plus(place.size, number(-1)), coefficient))
+            if box.divisor > 1:
+                last = plus(
+                    size, number(box.low - 1)
+                )  # of the points before they are divided, from where the first one begins
+                position = floor_div(position, box.divisor, self.names.bounds)
+                size = plus(floor_div(last, box.divisor, self.names.bounds), number(1 - box.low // box.divisor))
             origins[axis] = position
             if axis in kept:
                 loop, trip = tree.by_stage[outer].loop(stage.at[1]), view.variables[stage.at[1]]

@@ -48,12 +48,16 @@ class TileGroup:
         return (
             bool(moved)
             and rows.isdisjoint(moved)
-            and all(len(box.terms) == 1 and box.high - box.low + 1 >= box.terms[0][1] for box in moved.values())
+            and all(
+                box.divisor == 1 and len(box.terms) == 1 and box.high - box.low + 1 >= box.terms[0][1]
+                for box in moved.values()
+            )
         )
 
     def same_points(self, stage: Stage) -> bool:
         """Tells whether each point of the root needs one point of a member, at the same place."""
-        return all(box.low == box.high == 0 and [c for _, c in box.terms] == [1] for box in self._spatial(stage))
+        boxes = self._spatial(stage)
+        return all(b.low == b.high == 0 and b.divisor == 1 and [c for _, c in b.terms] == [1] for b in boxes)
 
     def _spatial(self, stage: Stage) -> list[BoxAxis]:
         return [self.forms[stage.name][axis.name] for axis in stage.axes if axis.extent > 1]

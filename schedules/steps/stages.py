@@ -8,7 +8,7 @@ from functools import lru_cache
 from ...common.errors import ScheduleError
 from ...tensor.expr import Expr, Read, rewrite
 from ...tensor.program import Axis, Program, Stage, Tensor
-from ..boxes import box_axes, kept_points
+from ..boxes import aligned_with, box_axes, kept_points
 from ..extents import Extent
 from ..inlining import inline_stages
 from ..loops import Loop, LoopKind, LoopTree, Scope, StageLoops
@@ -42,6 +42,8 @@ def compute_at(tree: LoopTree, context: Context, stage: str, loop: str) -> LoopT
     loops = tuple(replace(x, extent=box[x.axis]) for x in moved.loops)
     tree = tree.replacing(replace(moved, loops=loops, box=box, at=at))
     check_tile(tree, outer)
+    for step, divisor in aligned_with(tree, stage, at):
+        tree = tree.requiring(step % divisor == 0, f"steps around {stage} are multiples of {divisor}")
     return tree
 
 
@@ -98,7 +100,7 @@ def _check_output(tree: LoopTree, stage: str, at: tuple[str, str]) -> None:
     follows = {}  # axis of the output -> the axis of the outer stage that it follows point by point
     for axis in definition.axes:
         box = boxes[axis.name]
-        if len(box.terms) == 1 and box.terms[0][1] == 1 and box.low == box.high == 0:
+        if len(box.terms) == 1 and box.terms[0][1] == 1 and box.low == box.high == 0 and box.divisor == 1:
             follows[axis.name] = box.terms[0][0]
     whole = all(extents.get(follows.get(axis.name, "")) == axis.extent for axis in definition.axes)
     around = outer.loops[: outer.position(at[1]) + 1]

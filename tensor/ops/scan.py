@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .. import build
-from ..build import compute, reduce_axis, select
+from ..build import reduce_axis, select
 from ..expr import Const, Expr
 from ..precision import precise, summand
 from ..program import Program, Tensor
@@ -53,15 +53,13 @@ def scanned(
         new = build.named("new", combine(so_far, term(x[(*i[:axis], at, *i[axis:])])))
         return [new, select(j.equal(at), new.cast(results.dtype), results)]
 
+    order = (*range(axis), len(outer), *range(axis, len(outer)))  # the scanned axis stands where it does in x
     inside = term(Const(0, x.dtype)).dtype  # of the sum so far; results of floats are as narrow as x
     states = [
         build.State("so_far", len(outer), identity_of(combiner, Const(0, inside)).value, inside),
-        build.State("results", len(outer) + 1, 0, x.dtype if inside.is_float else inside),
+        build.State("results", len(outer) + 1, 0, x.dtype if inside.is_float else inside, order),
     ]
-    results = build.fold((*outer, size), over, states, step)[1]
-    if axis == len(outer):
-        return results
-    return compute(x.shape, lambda *i: results[(*i[:axis], *i[axis + 1 :], i[axis])], name="out")
+    return build.fold((*outer, size), over, states, step)[1]
 
 
 _WIDE = (

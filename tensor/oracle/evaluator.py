@@ -151,12 +151,13 @@ class Evaluator:
             }
             states = self._run_fold(stage, shapes, lambda step, box=box: self._mesh(stage.axes, box, step))  # type: ignore[misc]
             for number, (value, error) in enumerate(results):
-                place = tuple(slice(*ends) for ends in box[: len(stage.axes_of(number))])
+                order = [stage.axes.index(axis) for axis in stage.axes_of(number)]
+                place = tuple(slice(*box[d]) for d in order)
                 new, new_error = states[stage.tensors[number].name]
-                shape = value[place].shape
-                value[place] = new.reshape(shape)
+                shape = [sizes[d] for d in range(len(order))]
+                value[place] = new.reshape(shape).transpose(order)
                 if error is not None and new_error is not None:
-                    error[place] = new_error.reshape(shape)
+                    error[place] = new_error.reshape(shape).transpose(order)
         return list(results)
 
     def _run_fold(

@@ -39,6 +39,10 @@ def merge_axes(program: Program, stage: str, axes: Sequence[str]) -> Program:
     old = find_stage(program, stage)
     merged = tuple(find_axis(old, name) for name in axes)
     spatial = merged[0] in old.axes
+    if spatial and any(old.axes_of(n) != old.axes[: len(old.axes_of(n))] for n in range(len(old.tensors))):
+        raise refuse(
+            old, "a tensor of the fold has its axes in another order", advice="merge the axes of a fold without one"
+        )
     place = _place_of(old, merged)
     whole = Axis(free_axis_name(old, "_".join(axes)), prod(axis.extent for axis in merged))
     values: dict[str, Expr] = {}

@@ -59,7 +59,8 @@ def fold_lanes(program: Program, stage: str, lanes: int) -> Program:
 
 def _search(stage: Stage) -> _Search | None:
     """Returns what a fold searches for; None for a fold that does something else."""
-    if stage.fold is None or any(len(kept) != len(stage.axes) for kept in stage.fold.tensor_axes):
+    axes = tuple(axis.name for axis in stage.axes)
+    if stage.fold is None or any(kept != axes for kept in stage.fold.tensor_axes):
         return None
     own = _own_reads(stage)
     values: list[Expr] = []

@@ -118,11 +118,13 @@ class _Draft:
             if place + 1 >= len(spatial) or spatial[place + 1] != pair.second:
                 return None
             for number, tensor in enumerate(stage.tensors):
-                rank = len(stage.axes_of(number))
-                if rank == place + 1:
-                    return None  # a tensor of a fold that keeps the first and drops the second
-                if rank > place + 1:
-                    needed.add(_DimensionPair(tensor.name, place))
+                own = [axis.name for axis in stage.axes_of(number)]
+                if pair.first not in own and pair.second not in own:
+                    continue
+                at = own.index(pair.first) if pair.first in own else -1
+                if at < 0 or own[at + 1 : at + 2] != [pair.second]:
+                    return None  # a tensor of a fold that drops one of them, or where they are no neighbours
+                needed.add(_DimensionPair(tensor.name, at))
         elif pair.second in spatial or stage.fold is not None:
             return None
         uses = matched = 0

@@ -17,7 +17,7 @@ from ..check import find_fault
 from ..dtype import DTYPES, DType, boolean, i64
 from ..expr import Cast, Const, Expr, Local, Read, Var, binary, call, const
 from ..language import COMPARISONS, OPERATORS
-from ..program import Axis, Fold, Input, Origin, Program, Stage, Table, Tensor
+from ..program import Axis, Fold, Input, Origin, Program, Stage, Table, Tensor, fold_axes
 from ..reserved import FUNCTIONS
 from .grammar import Parser
 from .source import BYTE_ORDER_MARK, SourceText, Span
@@ -174,7 +174,9 @@ class _ProgramReader:
         if not text.states:
             raise self.source.error(text.span, "a fold without state", expected="a line such as s[i: 64]: f32 = 0")
         all_axes = [self._axes(state.axes) for state in text.states]
-        axes, ordered = max(all_axes, key=len), self._axes(text.axis)
+        kept = tuple(tuple(axis.name for axis in own) for own in all_axes)
+        whole = {axis.name: axis for axis in max(all_axes, key=len)}
+        axes, ordered = tuple(whole[name] for name in fold_axes(kept)), self._axes(text.axis)
         tensors = tuple(
             self._define(state.name, self.dtype(state.dtype), tuple(axis.extent for axis in own))
             for state, own in zip(text.states, all_axes, strict=True)
@@ -204,7 +206,6 @@ class _ProgramReader:
         missing = [t.name for t in tensors if t.name not in bodies]
         if missing:
             raise self.source.error(text.span, "a fold gives no new value", expected=f"{missing[0]} = ...")
-        kept = tuple(tuple(axis.name for axis in own) for own in all_axes)
         stage = Stage(
             tensors,
             axes,

@@ -72,8 +72,8 @@ WRONG += [
     (FOLD.format("m = x\n  let x = A[i, j]\n  o = o[i, d]"), "unknown name 'x'", "x"),
     (FOLD.format("let i = A[i, j]\n  m = m[i]\n  o = o[i, d]"), "the name 'i' is taken", "i"),
     (FOLD.format("m = m[i]\n  o = o[i, d]\n  q = m[i]"), "'q' is no tensor of this fold", "q"),
-    ("fold[j: 4] {\n  m[d: 4]: f32 = 0\n  o[i: 4, d: 4]: f32 = 0\n  m = m[d]\n  o = o[i, d]\n}\nreturn o",
-     "may only drop trailing axes", "m"),
+    ("fold[j: 4] {\n  m[d: 4]: f32 = 0\n  l[i: 4]: f32 = 0\n  o[i: 4, d: 4]: f32 = 0\n  m = m[d]\n  l = l[i]\n  o = o[i, d]\n}"
+     "\nreturn o", "may only drop trailing axes", "m"),
     ("fold[j: 4] {\n  m[i: 5]: f32 = 0\n  o[i: 4, d: 4]: f32 = 0\n  m = m[i]\n  o = o[i, d]\n}\nreturn o",
      "shape of m is not that of its axes", "m"),
     ("fold[j: 4, k: 2] {\n  m[i: 4]: f32 = 0\n  m = m[i]\n}\nreturn m", "exactly one ordered axis", None),

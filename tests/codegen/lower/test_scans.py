@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 
-from helpers.lowering.truth import assert_correct, exact_inputs
+from helpers.lowering.sketches import random_sketch
+from helpers.lowering.truth import assert_correct, check_case, exact_inputs
 from helpers.pipeline.candidates import complaint, random_config
+from helpers.plain_evaluation import plain_results
 from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import UNSCHEDULED
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
+from tilesmith.tensor.oracle.random_inputs import random_inputs
+from tilesmith.tensor.oracle.reference import evaluate, evaluate_at
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.scan import written_in_step
 from tilesmith.tensor.text.canonical import canonical
@@ -123,3 +129,62 @@ def test_a_part_of_a_scan_is_written_where_it_is_attached() -> None:
     (sketch,) = trace(attached, program, "attached")
     target = parse_target("x86:avx2")
     assert_correct(program, sketch.apply(program, target, {}), target, exact_inputs(program, 2))
+
+
+OTHER_ORDERS = {
+    "down the columns": """
+        input x: f32[9, 21]
+        fold[k: 9] {
+            s[j: 21]: f32 = 0
+            y[i: 9, j: 21]: f32 = 7
+            let new = s[j] + (x[k, j] - s[j]) * 0.25
+            s = new
+            y = select(i == k, new, y[i, j])
+        }
+        return y
+        """,
+    "state that is turned": """
+        input x: f32[7, 5]
+        input v: f32[7, 6]
+        fold[k: 7] {
+            m[i: 5]: f32 = -inf
+            o[d: 6, i: 5]: f32 = 0
+            let top = max(m[i], x[k, i])
+            m = top
+            o = o[d, i] * 0.5 + v[k, d] * top
+        }
+        z[i: 5, d: 6] = o[d, i] + m[i]
+        return z, o
+        """,
+    "between": """
+        input x: f32[4, 9, 6]
+        fold[k: 9] {
+            s[i: 4, j: 6]: f32 = 1
+            y[i: 4, r: 9, j: 6]: f32 = 0
+            let new = s[i, j] * 0.5 + x[i, 8 - k, j]
+            s = new
+            y = select(r + k == 8, new, y[i, r, j])
+        }
+        z[i: 4, r: 9, j: 6] = y[i, r, j] + x[i, r, j]
+        return z
+        """,
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ORDERS)
+def test_tensors_of_a_fold_have_their_own_order(name: str) -> None:
+    program = parse(OTHER_ORDERS[name])
+    assert parse(str(program)) == program and parse(str(canonical(program))) == canonical(program)
+    inputs = random_inputs(program, 2)
+    for ours, plain in zip(evaluate(program, inputs), plain_results(program, inputs), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-6)
+    output = program.outputs[0]
+    points = np.argwhere(np.ones(program.tensors[output].shape))
+    at = evaluate_at(program, inputs, output, points)
+    np.testing.assert_allclose(at, evaluate(program, inputs)[0].reshape(-1), rtol=1e-12)
+    right(program)
+    random = Random(1)
+    for _ in range(6):
+        check_case(
+            canonical(program), random_sketch(canonical(program), random), parse_target("x86:avx2"), random, exact=False
+        )

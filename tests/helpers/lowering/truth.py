@@ -55,7 +55,7 @@ def counted(tree: LoopTree, run: Interpreter) -> Facts:
 
 def _points(definition: Stage, innermost: str, run: Interpreter) -> int:
     """Stores inside of the innermost loop, to one tensor that has all axes, or to its registers."""
-    whole = next(t.name for n, t in enumerate(definition.tensors) if definition.axes_of(n) == definition.axes)
+    whole = next(t.name for n, t in enumerate(definition.tensors) if len(definition.axes_of(n)) == len(definition.axes))
     return sum(
         count
         for (loop, buffer), count in run.stores.items()

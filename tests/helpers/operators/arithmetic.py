@@ -140,9 +140,9 @@ def _fold(stage: Stage, known: Mapping[str, Array]) -> dict[str, Array]:
         for name, expr in stage.fold.locals:
             scope.local[name] = scope.value(expr)
         for number, (tensor, body) in enumerate(zip(stage.tensors, stage.bodies, strict=True)):
-            kept = {axis.name for axis in stage.axes_of(number)}
-            place = tuple(slice(None) if axis.name in kept else 0 for axis in stage.axes)
-            state[tensor.name] = np.array(np.broadcast_to(scope.value(body), shape)[(*place, 0)])
+            order = [stage.axes.index(axis) for axis in stage.axes_of(number)]
+            place = tuple(slice(None) if d in order else 0 for d in range(len(stage.axes)))
+            state[tensor.name] = np.array(np.broadcast_to(scope.value(body), shape)[(*place, 0)].transpose(order))
     return state
 
 
