@@ -87,7 +87,7 @@ class State:
     order: tuple[int, ...] | None = None
 
     def kept(self, axes: Sequence[T]) -> tuple[T, ...]:
-        """Those of the fold's axes that it keeps, in the order of its dimensions."""
+        """Picks the axes of the fold that it keeps, in the order of its dimensions."""
         return tuple(axes[n] for n in (range(self.rank) if self.order is None else self.order))
 
 

@@ -12,7 +12,7 @@ from ...schedules.plan.stage import Plan
 from ...schedules.plan.storage import StoragePlan
 from ...schedules.regions import storage_extent
 from ...tensor.expr import Expr, Var, variables
-from ...tensor.indices.affine import affine
+from ...tensor.indices.affine import affine, simplify
 from ..ir.index import Bounds, floor_div, minus, modulo, number, settled
 from ..ir.loop_ir import Buffer, Scope
 from .view import fixed
@@ -39,7 +39,7 @@ class Storage:
         if self.single:
             return (number(0),) * len(self.buffer.shape)
         relative = {
-            axis: minus(point, origin[axis]) if axis in origin else point
+            axis: minus(_plain(point, bounds), origin[axis]) if axis in origin else point
             for axis, point in zip(axes, points, strict=True)
         }
         if not self.dimensions:
@@ -52,6 +52,11 @@ class Storage:
             index = floor_div(settled(relative[axis], bounds), stride, bounds)
             found.append(modulo(index, extent, bounds) if extent else index)
         return tuple(found)
+
+
+def _plain(point: Expr, bounds: Bounds) -> Expr:
+    """A point along an axis, so that what it has in common with where a box begins cancels: of a quotient the multiples."""
+    return point if affine(point).is_linear else simplify(point, bounds)
 
 
 def storages(tree: LoopTree, plan: Plan) -> dict[str, Storage]:
