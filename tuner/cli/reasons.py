@@ -70,7 +70,7 @@ class RecordReasons:
 
     @cached_property
     def ceilings(self) -> Ceilings:
-        """Those of the machine that the record is of."""
+        """The ceilings of the machine that the record is of."""
         return ceilings_of(self.database, self.record, self.identity)
 
     def lines(self) -> list[str]:
@@ -147,7 +147,7 @@ class RecordReasons:
         return f": {name} {time_text(after)} instead of {time_text(before)}"
 
     def _neighbours(self) -> Iterator[str]:
-        """What other numbers of the same schedule did, where one alone is another."""
+        """Tells what other numbers of the same schedule did, where one alone is another."""
         own = self.record.config
         found: dict[str, dict[str, float]] = {}
         for one in rank(self.database.records(self.identity.key)):
