@@ -56,9 +56,9 @@ def test_programs_parse_again(call: Call, layers: Path) -> None:
         assert parse(alone.partition("\n")[2]) == one
 
 
-def test_schedules_and_loops_parse_again(call: Call, layers: Path) -> None:
+def test_schedules_and_loops_parse_again(call: Call) -> None:
     small = "matmul", "m=32", "n=32", "k=32", "--constant", "B"
-    for target, what in (("host", (layers, "--kernel", 0)), ("cuda:sm_90a", small)):
+    for target, what in (("host", small), ("cuda:sm_90a", small)):
         for stage, read, written in (
             ("sketch", parse_sketch, lambda sketch: sketch.text),
             ("loops", parse_loops, print_loops),
