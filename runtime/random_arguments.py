@@ -8,6 +8,7 @@ import numpy as np
 
 from ..tensor.dtype import DTYPES
 from ..tensor.oracle.random_inputs import random_array, random_inputs
+from ..tensor.program import Program
 from ..tensor.text.parse import parse
 from .arguments import Argument
 from .devices.base import Array
@@ -22,3 +23,10 @@ def random_arguments(wanted: Sequence[Argument], text: str | None) -> tuple[Arra
         return tuple(known[one.spec.name] for one in wanted)
     generator = np.random.default_rng(0)
     return tuple(random_array(one.spec.shape, DTYPES[one.spec.dtype], generator) for one in wanted)
+
+
+def random_constants(program: Program) -> dict[str, Array]:
+    """Arrays for the constants of a program, by name."""
+    made = zip(program.inputs, random_inputs(program), strict=True)
+    constants = {tensor.name for tensor in program.constant_inputs}
+    return {one.tensor.name: array for one, array in made if one.tensor.name in constants}

@@ -75,6 +75,8 @@ class Level:
     `features` are LLVM names, those of lower levels included. Ports count whole vectors of `vector_bits` per cycle and core.
     family: of a GPU, what has to agree where a schedule that was found for one level serves another.
     emulated: its kernels run on a processor, which plays a GPU.
+    length: one of the features, that registers are at least as long as `vector_bits`, where LLVM has no feature for that.
+    attributes: of functions, which tell LLVM so.
     """
 
     name: str
@@ -92,6 +94,8 @@ class Level:
     gpu: Multiprocessor | None = None
     family: str = ""
     emulated: bool = False
+    length: str = ""
+    attributes: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,11 +80,21 @@ def _capability(word: str, bit: int) -> str:
     return f"(getauxval({word}) >> {bit} & 1)"
 
 
+_AARCH64_HELPERS = """
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+static int sve_bytes(void) { /* of a register; Linux knows, and says no where there is no SVE */
+  int length = prctl(51, 0, 0, 0, 0);
+  return length < 0 ? 0 : length & 0xffff;
+}
+"""
+
 AARCH64 = InC(
     "aarch64-linux-gnu-",
     "gcc-aarch64-linux-gnu",
-    "#include <sys/auxv.h>\n",
+    _AARCH64_HELPERS,
     MappingProxyType({
+        "sve": _capability("AT_HWCAP", 22), "sve256": "sve_bytes() >= 32",
         "neon": _capability("AT_HWCAP", 1), "fullfp16": _capability("AT_HWCAP", 10),
         "dotprod": _capability("AT_HWCAP", 20), "i8mm": _capability("AT_HWCAP2", 13),
         "bf16": _capability("AT_HWCAP2", 14),

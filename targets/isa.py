@@ -50,10 +50,29 @@ X86 = Backend(
     in_c=in_c.X86,
 )  # fmt: skip
 
+_SVE = frozenset({"neon", "sve"})
 AARCH64 = Backend(
     "aarch64",
     "aarch64-unknown-linux-gnu",
-    (Level("neon", "generic", frozenset({"neon"}), 128, 32, 2, 2, 1, 16, _caches(64 * _K, _M, 32 * _M, 16)),),
+    (
+        Level("neon", "generic", frozenset({"neon"}), 128, 32, 2, 2, 1, 16, _caches(64 * _K, _M, 32 * _M, 16)),
+        Level("sve", "generic", _SVE, 128, 32, 2, 2, 1, 16, _caches(64 * _K, _M, 32 * _M, 16)),
+        Level(
+            "sve256",
+            "generic",
+            _SVE | {"sve256"},
+            256,
+            32,
+            2,
+            2,
+            1,
+            16,
+            _caches(64 * _K, _M, 32 * _M, 16),
+            True,
+            length="sve256",
+            attributes="vscale_range(2,16)",  # registers of 2 to 16 times 128 bits
+        ),
+    ),
     MappingProxyType({"bf16": "neon", "dotprod": "neon", "fullfp16": "neon", "i8mm": "neon"}),
     capabilities=MappingProxyType({HALF_ARITHMETIC: frozenset({"fullfp16"})}),
     in_c=in_c.AARCH64,

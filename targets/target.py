@@ -82,7 +82,7 @@ class Target:
     @cached_property
     def llvm_features(self) -> str:
         """The feature string for LLVM's target machine, beside `cpu`."""
-        return ",".join([*(f"+{name}" for name in self.features), *self.isa.tuning])
+        return ",".join([*(f"+{name}" for name in self.features if name != self.isa.length), *self.isa.tuning])
 
     @property
     def vector_registers(self) -> int:

@@ -70,7 +70,7 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel", plan: Plan | Non
     raw = _constants_read_at_run_time(tree, plan)
     for constant in raw:
         old = storage[constant].buffer
-        storage[constant] = Storage(Buffer(f"{constant}.raw", old.dtype, old.shape, Scope.PREPARED))
+        storage[constant] = Storage(Buffer(f"{constant}_raw", old.dtype, old.shape, Scope.PREPARED))
     lowering = NestLowering(tree, plan, storage, target)
     copied = _copy_in_threads if target.is_gpu else _plain_copy
     prepare = [copied(tree, storage, constant, lowering.names) for constant in raw]

@@ -22,6 +22,7 @@ from pathlib import Path
 from ...codegen.artifact import Artifact, entry_name
 from ...common.errors import ArgumentError
 from ..devices.cpu.model_team import TEAM
+from . import rust
 from .description import write_description
 from .example import cmake_text, example_text
 from .source import header_text, private, source_text, weights_source
@@ -106,12 +107,22 @@ def export(
         tools.share(whole, shared, threads)
     (folder / f"{name}.example.c").write_text(example_text(name, variants[0].artifact, file.name if beside else ""))
     (folder / "CMakeLists.txt").write_text(cmake_text(name, threads))
+    _write_crate(folder / "rust", name, variants[0].artifact, file.name if beside else "", threads)
     targets = tuple(one.processor for one in variants)
     write_description(folder, name, variants[0].artifact, targets, about)
     return Exported(name, header, shared, static, file if beside else None, targets)
 
 
 _SHOWN = ("init", "run", "workspace_bytes", "lend_threads", "free", "error", "target")
+
+
+def _write_crate(folder: Path, name: str, artifact: Artifact, weights: str, openmp: bool) -> None:
+    """The library as a crate of Rust."""
+    (folder / "src").mkdir(parents=True, exist_ok=True)
+    (folder / "Cargo.toml").write_text(rust.cargo_text(name))
+    (folder / "build.rs").write_text(rust.build_text(name, openmp))
+    (folder / "src" / "lib.rs").write_text(rust.library_text(name, artifact))
+    (folder / "src" / "main.rs").write_text(rust.program_text(name, artifact, weights))
 
 
 def _name(name: str) -> str:

@@ -31,6 +31,7 @@ from ..records.database import Database
 from ..roofline import program_work
 from ..units import size_text, time_text
 from .known import record_sketch
+from .reasons import RecordReasons
 from .report import OneLineEach, pairs, table, titled
 
 DIFFERS = 0.10  # times that are further apart than this are told
@@ -55,12 +56,14 @@ def explanation(database: Database, record: Record, task: TaskIdentity) -> Rende
     names = canonical_names(parse(task.display))
     steps = tuple(step.text() for step in sketch.steps)
     shown = with_names(outline(tree, steps=steps), parse(task.display))
+    why = RecordReasons(database, record, task).lines() if record.trial.measurement.ok else []
     return Group(
         *about,
         titled("outline", OneLineEach(shown)),
         titled("measured", pairs({**_measured(record), "predicted": time_text(predicted)})),
         bounds,
         titled("where the time goes, by the analytic model", time_table(tree, target, task.threads, ceilings, names)),
+        *([titled("why it is as fast as it is", "\n".join(f"* {line}" for line in why))] if why else []),
     )
 
 

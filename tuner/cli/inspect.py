@@ -32,6 +32,10 @@ def inspect(
         str,
         typer.Option(help="program, rewritten, kernels, sketch, outline, loops, llvm, asm; for GPUs ptx and sass"),
     ] = "outline",
+    graph: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="draw stages and kernels here, coloured by time, instead: .svg (needs graphviz), or .dot"),
+    ] = None,
     kernel: Annotated[Optional[int], typer.Option(help="of several only this one, by its number")] = None,  # noqa: UP045
     constant: Constants = None,
     input: Inputs = None,
@@ -42,6 +46,13 @@ def inspect(
 ) -> None:
     """Prints WHAT at a stage of its way to machine code, with the best configurations that are known."""
     found = read_what(what, sizes or (), constant or (), read_inputs_given(input or ()))
+    if graph is not None:
+        from .drawing import write_graph
+
+        given = found.made.model if found.made else found.program
+        write_graph(graph, given, parse_target(target), threads, db, accuracy_named(accuracy))
+        print(printable(f"written: {graph}"))
+        return
     text = stage_text(
         found.program, stage, parse_target(target), kernel=kernel, threads=threads, db=db,
         accuracy=accuracy_named(accuracy),

@@ -9,9 +9,8 @@ import typer
 
 from ...common.errors import ArgumentError
 from ...common.settings import DATABASE
-from ...runtime.devices.base import Array
+from ...runtime.random_arguments import random_constants
 from ...tensor.accuracy import accuracy_named
-from ...tensor.program import Program
 from ..terminal import make_console
 from .input_specs import read_inputs_given
 from .what import read_what
@@ -49,7 +48,7 @@ def profile(
     found = read_what(what, sizes or (), (), read_inputs_given(input or ()))
     kernel = compile(
         found.made.model if found.made else found.program, db=db or DATABASE.value(), threads=threads,
-        constants=None if found.made else _constants(found.program), accuracy=accuracy_named(accuracy),
+        constants=None if found.made else random_constants(found.program), accuracy=accuracy_named(accuracy),
     )  # fmt: skip
     made = kernel.profile(counters=counters)
     console = make_console()
@@ -58,15 +57,6 @@ def profile(
         if path is not None:
             _write(path, text())
             console.print(f"written: {path}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _constants(program: Program) -> dict[str, Array]:
-    """Random ones, as the inputs are."""
-    from ...tensor.oracle.random_inputs import random_inputs
-
-    made = zip(program.inputs, random_inputs(program), strict=True)
-    constants = {tensor.name for tensor in program.constant_inputs}
-    return {one.tensor.name: array for one, array in made if one.tensor.name in constants}
 
 
 def _write(path: Path, text: str) -> None:

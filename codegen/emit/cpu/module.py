@@ -99,7 +99,8 @@ def _ended(module: ModuleText, target: Target) -> ModuleText:
     module.globals[SAFE] = f"{SAFE} = internal constant [{SAFE_BYTES} x i8] zeroinitializer, align 64"
     if needs_half_functions(target) and any(" half" in text for text in module.functions):
         module.functions.append(HALF_FUNCTIONS)
-    module.functions += [_ATTRIBUTES, "!0 = !{i32 1}"]
+    more = f" {target.isa.attributes}" if target.isa.attributes else ""
+    module.functions += [_ATTRIBUTES.format(more), "!0 = !{i32 1}"]
     return module
 
 
@@ -108,7 +109,7 @@ def plain_symbol(name: str) -> str:
     return "".join(c if (c.isalnum() and c.isascii()) or c == "_" else "_" for c in name)
 
 
-_ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
+_ATTRIBUTES = 'attributes #0 = {{ nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"{} }}'
 
 
 def repeat(main: str) -> str:

@@ -364,9 +364,45 @@ int main(int argc, char **argv) {
 """
 _FOREIGN = {
     "aarch64:neon": ("aarch64-linux-gnu-gcc", ["qemu-aarch64"]),
+    "aarch64:sve": ("aarch64-linux-gnu-gcc", ["qemu-aarch64", "-cpu", "max,sve-default-vector-length=16"]),
+    "aarch64:sve256": ("aarch64-linux-gnu-gcc", ["qemu-aarch64", "-cpu", "max,sve-default-vector-length=32"]),
     "riscv64:v": ("riscv64-linux-gnu-gcc", ["qemu-riscv64", "-cpu", "rv64,v=true,vlen=128"]),
     "riscv64:v256": ("riscv64-linux-gnu-gcc", ["qemu-riscv64", "-cpu", "rv64,v=true,vlen=256"]),
 }
+
+
+_RUST = """
+fn main() -> Result<(), String> {
+    made::init(std::env::args().nth(1).as_deref())?;
+    let inputs = [std::fs::read("i0").unwrap(), std::fs::read("i1").unwrap()];
+    let mut first = vec![0f32; made::OUTPUT_BYTES[0] / 4];
+    let mut second = vec![0f32; made::OUTPUT_BYTES[1] / 4];
+    assert!(made::run([&inputs[0], &inputs[1][1..]], [made::bytes_mut(&mut first), made::bytes_mut(&mut second)]).is_err());
+    made::run([&inputs[0], &inputs[1]], [made::bytes_mut(&mut first), made::bytes_mut(&mut second)])?;
+    std::fs::write("o0", made::bytes(&first)).unwrap();
+    std::fs::write("o1", made::bytes(&second)).unwrap();
+    unsafe { made::free() };
+    Ok(())
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="no cargo")
+def test_a_crate_computes_what_the_kernel_does(tmp_path: Path) -> None:
+    program, inputs, constants = _model()
+    kernel = ts.compile(program, threads=2, constants=constants)
+    made = kernel.export(tmp_path, name="made", inside=False)
+    for number, array in enumerate(inputs):
+        (tmp_path / f"i{number}").write_bytes(array.tobytes())
+    (tmp_path / "rust" / "src" / "bin").mkdir()
+    (tmp_path / "rust" / "src" / "bin" / "check.rs").write_text(_RUST)
+    cargo = ["cargo", "--offline", "run", "--quiet", "--manifest-path", "rust/Cargo.toml", "--bin"]
+    subprocess.run([*cargo, "check", "--", str(made.weights)], cwd=tmp_path, check=True)
+    for number, wanted in enumerate(kernel(*inputs)):
+        np.testing.assert_array_equal(np.fromfile(tmp_path / f"o{number}", np.float32).reshape(wanted.shape), wanted)
+    said = subprocess.run([*cargo, "made_example"], cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert said.returncode == 0 and said.stdout.startswith("made for ") and not said.stderr, said.stderr
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="no valgrind")
@@ -403,3 +439,20 @@ def test_libraries_for_other_machines_are_right_there(tmp_path: Path, target: st
     for number, wanted in enumerate(ts.compile(program, threads=1, constants=constants)(*inputs)):
         found = np.fromfile(tmp_path / f"o{number}", np.float32).reshape(wanted.shape)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_code_for_long_registers_asks_how_long_they_are(tmp_path: Path) -> None:
+    compiler, (emulator, *_) = _FOREIGN["aarch64:sve256"]
+    if shutil.which(compiler) is None or shutil.which(emulator) is None:
+        pytest.skip(f"needs {compiler} and {emulator}")
+    program, inputs, constants = _model(33)
+    made = ts.export(
+        program, tmp_path, targets="aarch64:sve256", name="made", threads=1, constants=constants, inside=False
+    )
+    _built(tmp_path, made, compiler, inputs, "-static")
+    ends = {}
+    for size in (16, 32, 64):
+        command = [emulator, "-cpu", f"max,sve-default-vector-length={size}", "./main"]
+        ends[size] = subprocess.run(command, cwd=tmp_path, check=False).returncode
+    assert ends[32] == ends[64] == 0 != ends[16]

@@ -1,10 +1,15 @@
 """`tune inspect` prints every stage; `tune diff` says where two records part."""
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from helpers.command_line.records import Call, fill
+from tilesmith.codegen.ir.parsing import parse_loops
+from tilesmith.codegen.ir.printing import print_loops
+from tilesmith.schedules.sketch import parse_sketch
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.text.parse import parse
 from tilesmith.tuner.stages import stages_for
@@ -49,6 +54,50 @@ def test_programs_parse_again(call: Call, layers: Path) -> None:
         one = parse(text.partition("\n")[2])
         alone = call("inspect", layers, "--stage", "program", "--kernel", number).out
         assert parse(alone.partition("\n")[2]) == one
+
+
+def test_schedules_and_loops_parse_again(call: Call) -> None:
+    small = "matmul", "m=32", "n=32", "k=32", "--constant", "B"
+    for target, what in (("host", small), ("cuda:sm_90a", small)):
+        for stage, read, written in (
+            ("sketch", parse_sketch, lambda sketch: sketch.text),
+            ("loops", parse_loops, print_loops),
+        ):
+            options = "--stage", stage, "--target", target, "--threads", "1"
+            text = call("inspect", *what, *options).out.rstrip("\n")
+            text = text.partition("\n")[2] if text.startswith("# kernel") else text
+            assert text and written(read(f"{text}\n")).rstrip("\n") == text
+
+
+def test_a_graph_has_kernels_and_stages_with_their_times(call: Call, layers: Path, tmp_path: Path) -> None:
+    path = tmp_path / "out.dot"
+    answer = call("inspect", layers, "--graph", path, "--threads", "1")
+    assert answer.code == 0, answer.err
+    text = path.read_text()
+    kernels = re.findall(r'label="\d: (\w+)\\n[\d.]+ us, ([\d.]+)%"', text)
+    assert len(kernels) > 1 and 95 < sum(float(share) for _, share in kernels) <= 100.5
+    assert '"y" -> ' in text and '"in x" -> "y"' in text and "in a" not in text
+    clusters = text.split("subgraph cluster_")[1:]
+    colours = {
+        float(re.findall(r"([\d.]+)%", one)[0]): re.findall(r"fillcolor=\"#(..)(..)", one)[0] for one in clusters
+    }
+    assert colours[max(colours)] == ("ec", "5c")
+    elsewhere = call("inspect", layers, "--graph", path, "--target", "aarch64:neon")
+    assert elsewhere.code == 0 and " us, " not in path.read_text()
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="no graphviz")
+def test_a_graph_is_laid_out(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "out.svg"
+    assert call("inspect", "row_sum", "rows=64", "columns=64", "--graph", path, "--threads", "1").code == 0
+    assert "row_sum_f32_64x64" in path.read_text() and "</svg>" in path.read_text()
+
+
+def test_without_graphviz_it_says_what_to_install(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    answer = call("inspect", "relu", "shape=64", "--graph", tmp_path / "out.svg")
+    assert answer.code != 0 and "apt install graphviz" in answer.err
+    assert ".svg" in call("inspect", "relu", "shape=64", "--graph", "out.png").err
 
 
 def test_a_stage_for_another_machine(call: Call) -> None:

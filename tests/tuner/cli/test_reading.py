@@ -124,6 +124,23 @@ def test_explain_tells_program_schedule_and_bounds(call: Call, db: Path) -> None
     assert "signal 11" in call("explain", 3, "--db", db).out
 
 
+def test_explain_says_why(call: Call, db: Path) -> None:
+    """Records 1 (2 ms), 2 (1 ms) and 6 (4 ms, unscheduled) ran, of six."""
+    said = " ".join(call("explain", 2, "--db", db).out.split())
+    assert "* The roof is moving its bytes: no kernel does it in less than" in said
+    assert "* The model expects" in said and "* What binds it, in the model, is " in said
+    assert "has a reason which the model does not see" in said
+    assert "* The best of the schedule unscheduled nest (record 6) took 4.00 times as long" in said
+    assert "* With another i.tile than 2 it took longer or less: 1 (x 2.00)." in said
+    assert "3 trials of this task failed (2 crash, 1 invalid)" in said
+    untried = said.partition("with the time that the model expects: i.tile = ")[2].partition(". *")[0]
+    assert "8 (x " in untried and not any(untried.startswith(f"{n} (") or f"; {n} (" in untried for n in range(1, 6))
+    assert "* Never tried: " in said and "Of 17 ways to set the numbers of this schedule, 5 were tried." in said
+    worse = " ".join(call("explain", 6, "--db", db).out.split())
+    assert "It is not the best of its task: record 2 is 4.00 times as fast." in worse
+    assert "took 0.25 times as long" in worse and "why it is" not in call("explain", 3, "--db", db).out
+
+
 def test_explain_tells_what_was_measured_of_a_sketch_that_no_longer_applies(call: Call, tmp_path: Path) -> None:
     """A log may come from a version whose steps this one refuses: here an axis that is split twice."""
     old = parse_sketch(SKETCH.text + "step split(t0.a0.p0, i.tile)\n")

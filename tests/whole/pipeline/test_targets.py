@@ -77,7 +77,10 @@ def test_all_sketches_are_right(name: str, target: str) -> None:
 @pytest.mark.parametrize(
     "name", ["matmul_bias_gelu", "softmax", "transpose", "column_sum", "conv2d", "rounded", "halves"]
 )
-@pytest.mark.parametrize(("target", "machine"), [("aarch64:neon", 0xB7), ("riscv64:v", 0xF3)])
+@pytest.mark.parametrize(
+    ("target", "machine"),
+    [("aarch64:neon", 0xB7), pytest.param("aarch64:sve256", 0xB7, marks=pytest.mark.slow), ("riscv64:v", 0xF3)],
+)
 def test_other_processors_get_object_files(name: str, target: str, machine: int) -> None:
     task = Task.of(parse(PROGRAMS[FIRST.get(name, name)]), parse_target(target), 2)
     sketch = task.sketches[-1]
