@@ -79,10 +79,11 @@ types: $(VENV)/.tested
 wheel: $(VENV)/.tested
 	$(BIN)/python -m build --wheel --no-isolation
 
-# The site of documents in site/. Strict: a page without a place, or a link that leads nowhere, ends it.
+# The site of documents in site/. Strict: a page without a place, or a link that leads nowhere, ends it (not with --quiet, which takes
+# warnings away and so what is strict about them).
 docs: $(VENV)/.documented
 	@$(links)
-	$(BIN)/python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 $(VENV)/.documented: pyproject.toml | $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
