@@ -10,7 +10,7 @@ PACKAGES := common targets tensor schedules codegen cost_model runtime graph mea
 # Hundreds of child processes start in tests: each would compile the package anew where the environment forbids to keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test run-tests test-slow coverage gpu-check lint format types wheel records clean
+.PHONY: install demo test run-tests test-slow coverage gpu-check lint format types wheel docs records clean
 
 # Type checkers cannot see that the top folders are installed as tilesmith.*: links show them the installed shape, and a .pth
 # file shows the links to those that look at this environment.
@@ -79,6 +79,16 @@ types: $(VENV)/.tested
 wheel: $(VENV)/.tested
 	$(BIN)/python -m build --wheel --no-isolation
 
+# The site of documents in site/. Strict: a page without a place, or a link that leads nowhere, ends it (not with --quiet, which takes
+# warnings away and so what is strict about them).
+docs: $(VENV)/.documented
+	@$(links)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+$(VENV)/.documented: pyproject.toml | $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
 # Tunes models on this machine, and adds the best records of their kernels to those that the project ships; see CONTRIBUTING.md.
 MODELS ?= resnet18 resnet50 mobilenet_v2 squeezenet1_1
 SECONDS_EACH ?= 240
@@ -86,4 +96,4 @@ records: install
 	$(BIN)/python benchmarks/ship_records.py --seconds $(SECONDS_EACH) $(MODELS)
 
 clean:
-	rm -rf $(VENV) .types build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .types build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,6 +1,10 @@
 """What the documents say is so: programs parse, code is that of the examples, links lead somewhere."""
 
+import importlib
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +12,8 @@ import pytest
 import tilesmith
 from helpers.source import ROOT
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+MADE = {"reference/command-line.md"}  # pages of the site that docs/site_pages.py writes
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -25,8 +30,55 @@ def test_programs_in_documents_parse(path: Path) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_to_files(path: Path) -> None:
     prose = re.sub(r"^```.*?^```|`[^`\n]*`", "", path.read_text(), flags=re.S | re.M)
-    for link in re.findall(r"\]\(([^)#:]+)\)", prose):
-        assert (path.parent / link).exists(), link
+    for link, anchor in re.findall(r"\]\(([^)#:]*)(#[^)]*)?\)", prose):
+        there = path.parent / link if link else path
+        assert there.exists(), link
+        assert not anchor or anchor[1:] in anchors(there), f"{link}{anchor}"
+
+
+def anchors(path: Path) -> set[str]:
+    """Names of the headings of a page, as links say them."""
+    titles = re.findall(r"^#+ (.*)$", path.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def test_the_site_has_a_place_for_each_page() -> None:
+    """What `make docs` is strict about, without building it."""
+    text = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    listed = re.findall(r"([\w./-]+\.md)$", text, re.M)
+    there = {str(path.relative_to(ROOT / "docs")) for path in DOCUMENTS if path.is_relative_to(ROOT / "docs")}
+    above = {path.name for path in DOCUMENTS if path.parent == ROOT}
+    assert len(set(listed)) == len(listed) and set(listed) == there | above | MADE
+
+
+def test_links_are_turned_to_where_the_site_has_what_they_lead_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mkdocs")
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    turned = importlib.import_module("site_pages").turned
+    known = {"search.md", "README.md", "ARCHITECTURE.md", "tutorial/index.md", "examples/demo.py"}
+    for place, link, found in (
+        ("docs/search.md", "[a](../ARCHITECTURE.md#x)", "[a](ARCHITECTURE.md#x)"),
+        ("README.md", "[a](docs/search.md)", "[a](search.md)"),
+        ("README.md", "[b](examples)", "b"),
+        (
+            "docs/tutorial/index.md",
+            "[c](../search.md) [d](../../examples/demo.py)",
+            "[c](../search.md) [d](../examples/demo.py)",
+        ),
+        ("docs/search.md", "[e](nowhere.md) `[f](../README.md)`", "[e](nowhere.md) `[f](../README.md)`"),
+    ):
+        assert turned(link, place, known) == found
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("material")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
+    settings = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # of what comes after MkDocs 1
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=settings)
+    assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr
+    for page, words in (("reference/searching.html", "TuneResult"), ("tutorial/index.html", "A first kernel")):
+        assert words in (tmp_path / "site" / page).read_text()
 
 
 def test_the_code_in_the_page_on_templates_is_in_the_examples() -> None:

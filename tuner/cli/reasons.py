@@ -16,18 +16,19 @@ from ...cost_model.cpu.analysis import analyse
 from ...measure.result import Status
 from ...schedules.loops import LoopTree
 from ...schedules.sketch import Sketch, valid
-from ...schedules.space import Value
+from ...schedules.space import ConfigValue
 from ...schedules.task import Task
 from ...targets.ceilings import Ceilings
 from ...targets.target import parse_target
 from ...tensor.text.parse import parse
+from ..records.claims import ceilings_of
 from ..records.data import Record, TaskIdentity
 from ..records.database import Database
 from ..records.ranking import rank
 from ..roofline import program_work
 from ..units import time_text
 from .known import record_sketch
-from .report import ceilings_of, sketch_title
+from .report import sketch_title
 
 RESOURCES = ("arithmetic", "loads", "stores", "taking in instructions", "chains of additions", "the matrix unit")
 _OTHERS, _NAMED = 3, 6  # schedules that are compared, things that are listed
@@ -181,7 +182,9 @@ class RecordReasons:
             size = sketch.config_space(self.task.body, self.task.target).size
             yield f"Of {size:,} ways to set the numbers of this schedule, {len({str(one) for one in same})} were tried."
 
-    def _untried_values(self, sketch: Sketch, same: Sequence[Mapping[str, Value]]) -> Iterator[tuple[str, list[str]]]:
+    def _untried_values(
+        self, sketch: Sketch, same: Sequence[Mapping[str, ConfigValue]]
+    ) -> Iterator[tuple[str, list[str]]]:
         """Valid values that no record of the schedule has, all else as here, with the time that the model expects."""
         space, own = sketch.config_space(self.task.body, self.task.target), self.record.config
         try:
