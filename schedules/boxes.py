@@ -50,6 +50,11 @@ class BoxAxis:
         return self.low // self.divisor, self.high // self.divisor
 
 
+def whole_axis(extent: int) -> BoxAxis:
+    """All points of an axis."""
+    return BoxAxis((), 0, extent - 1)
+
+
 def consumers_inside(tree: LoopTree, stage: str, at: tuple[str, str]) -> tuple[str, ...]:
     """The stages that read `stage`, all of which must run inside of the loop `at`; ScheduleError if one does not."""
     names = [t.name for t in tree.definition(stage).tensors]
@@ -83,7 +88,7 @@ def axis_forms(tree: LoopTree, stage: str, outer: str) -> dict[str, BoxAxis]:
     forms = axis_forms(tree, at[0], outer)
     extents = {a.name: a.extent for a in definition.all_axes}
     composed = {axis: _compose(box, forms) for axis, box in box_axes(tree, stage, at).items()}
-    return {axis: BoxAxis((), 0, extents[axis] - 1) if box is None else box for axis, box in composed.items()}
+    return {axis: whole_axis(extents[axis]) if box is None else box for axis, box in composed.items()}
 
 
 def identity_forms(stage: Stage) -> dict[str, BoxAxis]:
@@ -124,9 +129,7 @@ def _compose_divided(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis | None:
     if times % inner.divisor:
         return None
     terms = tuple((outer, factor * times // inner.divisor) for outer, factor in inner.terms)
-    return BoxAxis(
-        terms, times * (inner.low // inner.divisor) + box.low, times // inner.divisor * inner.high + box.high
-    )
+    return BoxAxis(terms, first, times // inner.divisor * inner.high + box.high)
 
 
 def index_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis:
@@ -188,7 +191,7 @@ def _box_axes(tree: LoopTree, stage: str, at: tuple[str, str]) -> dict[str, BoxA
     boxes = needed_boxes(tree.definition(stage), readers)
     extents = {a.name: a.extent for a in tree.definition(stage).all_axes}
     return {
-        axis: box if box.divisor == 1 or _may_align(tree, box, at) else BoxAxis((), 0, extents[axis] - 1)
+        axis: box if box.divisor == 1 or _may_align(tree, box, at) else whole_axis(extents[axis])
         for axis, box in boxes.items()
     }
 
@@ -228,11 +231,11 @@ def needed_boxes(definition: Stage, readers: Sequence[tuple[Stage, dict[str, Box
                     needed[axis.name] = form if old is None else _hull(old, form, axis.extent)
     result = {}
     for axis in definition.axes:
-        form = needed.get(axis.name, BoxAxis((), 0, axis.extent - 1))
+        form = needed.get(axis.name, whole_axis(axis.extent))
         result[axis.name] = form if form.terms else BoxAxis((), max(form.low, 0), min(form.high, axis.extent - 1))
     _separate(result, {a.name: a.extent for a in definition.axes})
     for axis in definition.reduction:
-        result[axis.name] = BoxAxis((), 0, axis.extent - 1)
+        result[axis.name] = whole_axis(axis.extent)
     return result
 
 
@@ -243,7 +246,7 @@ def _separate(boxes: dict[str, BoxAxis], extents: dict[str, int]) -> None:
     for axis in sorted(boxes, key=lambda name: len(boxes[name].terms)):
         moving = {outer for outer, _ in boxes[axis].terms}
         if moving & taken:
-            boxes[axis] = BoxAxis((), 0, extents[axis] - 1)
+            boxes[axis] = whole_axis(extents[axis])
         else:
             taken |= moving
 
@@ -251,7 +254,7 @@ def _separate(boxes: dict[str, BoxAxis], extents: dict[str, int]) -> None:
 def _hull(a: BoxAxis, b: BoxAxis, extent: int) -> BoxAxis:
     if a.terms == b.terms and a.divisor == b.divisor:
         return replace(a, low=min(a.low, b.low), high=max(a.high, b.high))
-    return BoxAxis((), 0, extent - 1)
+    return whole_axis(extent)
 
 
 def kept_points(tree: LoopTree, stage: StageLoops) -> dict[str, int]:

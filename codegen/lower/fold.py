@@ -31,7 +31,6 @@ from ..ir.index import plus
 from ..ir.loop_ir import Allocate, Block, Buffer, If, Scope, Statement, Store
 from .body import stored
 from .loops import Around, LoopLowering
-from .useful import shortened
 from .view import ALONE, AxisRange, Team, View, fixed
 
 
@@ -148,18 +147,7 @@ class FoldLowering(LoopLowering):
     def _loop(self, view: View, depth: int) -> Statement:
         if depth == self.step_at:
             return self._step(view)
-        loop = self.loops[depth]
-        if self.full[depth]:
-            return self.full_loop(view, loop, lambda v: self._descend(v, depth + 1), loop.name)
-        return shortened(
-            self.names, self.stage, loop, self.planned.ends[depth], view, partial(self._clamped, depth=depth)
-        )
-
-    def _clamped(self, view: View, depth: int) -> Statement:
-        loop = self.loops[depth]
-        return self.clamped_loop(
-            view, loop, lambda v: self.with_attached(v, loop, lambda w: self._descend(w, depth + 1)), loop.name
-        )
+        return self.loop(view, depth, self._descend)
 
     def _own(self, number: int, loops: Sequence[Loop]) -> list[Loop]:
         """Returns the loops that are of axes of a tensor."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops, is_full, is_reduction
@@ -17,6 +18,7 @@ from .body import StageBody
 from .prefetch import prefetches
 from .storage import Storage
 from .threads import BoundLoops
+from .useful import shortened
 from .view import ALONE, AxisRange, Inner, Names, Team, View, fixed
 
 Leaf = Callable[[View], Statement]
@@ -78,6 +80,26 @@ class LoopLowering:
         """The buffers of an attached stage that its loop allocates."""
         buffers = [self.nest.storage[t.name].buffer for t in self.nest.tree.definition(stage).tensors]
         return [buffer for buffer in buffers if buffer.scope is not Scope.OUTPUT]
+
+    def loop(self, view: View, depth: int, inner: Next) -> Statement:
+        """The loop at a depth, ended where no later point is of use, with what `inner` gives inside and all that stands there
+        beside it."""
+        run = partial(self.whole_loop, depth=depth, inner=inner)
+        return shortened(self.names, self.stage, self.loops[depth], self.planned.ends[depth], view, run)
+
+    def whole_loop(self, view: View, depth: int, inner: Next) -> Statement:
+        """The same over the whole axis."""
+        loop = self.loops[depth]
+        if self.full[depth]:
+            return self.full_loop(view, loop, lambda v: inner(v, depth + 1), loop.name)
+        return self.clamped(view, depth, inner)
+
+    def clamped(self, view: View, depth: int, inner: Next) -> Statement:
+        """A loop that stops at the edge, with the stages attached to it."""
+        loop = self.loops[depth]
+        return self.clamped_loop(
+            view, loop, lambda v: self.with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name
+        )
 
     def clamped_loop(self, view: View, loop: Loop, inner: Inner, label: str) -> Statement:
         """A loop that stops at the edge."""

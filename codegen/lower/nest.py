@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from ...schedules.boxes import box_axes, kept_points
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
@@ -46,7 +45,6 @@ from .scatter import ScatterLowering
 from .software_pipeline import SoftwarePipeline, stages_of
 from .storage import Storage
 from .thread_groups import blocks, threads_of, whole_block
-from .useful import shortened
 from .view import ALONE, AxisRange, Names, Team, View, fixed
 from .whole_tile import inside, whole
 
@@ -190,21 +188,17 @@ class StageLowering(LoopLowering):
 
     # ---- one loop ----
 
-    def loop(self, view: View, depth: int, inner: Next) -> Statement:
-        """A loop with what `inner` gives inside, and all that stands there beside it."""
-        run = partial(self._whole_loop, depth=depth, inner=inner)
-        return shortened(self.names, self.stage, self.loops[depth], self.planned.ends[depth], view, run)
-
-    def _whole_loop(self, view: View, depth: int, inner: Next) -> Statement:
-        loop = self.loops[depth]
+    def whole_loop(self, view: View, depth: int, inner: Next) -> Statement:
+        """A loop that may run copies ahead, or be a reduction."""
         if self.full[depth]:
-            return self.full_loop(view, loop, lambda v: inner(v, depth + 1), loop.name)
+            return super().whole_loop(view, depth, inner)
+        loop = self.loops[depth]
         pipeline = SoftwarePipeline(self, loop) if stages_of(self.stage, loop.name) > 1 else None
         if pipeline is not None and pipeline.ahead:
             return pipeline.statement(view, lambda v: inner(v, depth + 1))
         if self.reduces[depth]:
             return self._reduction_loop(view, depth, inner)
-        return self._clamped(view, depth, inner)
+        return self.clamped(view, depth, inner)
 
     # ---- reductions ----
 
@@ -217,19 +211,13 @@ class StageLowering(LoopLowering):
         in_lanes = stride > 1 and stride == fixed(full_tile(self.nest.tree, self.stage, loop.axis))
         if in_lanes:
             return aligned_reduction(self, view, depth, lambda v: self._in_lanes(v, depth, inner), inner)
-        return self._clamped(view, depth, inner)
+        return self.clamped(view, depth, inner)
 
     def _in_lanes(self, view: View, depth: int, inner: Next) -> Statement:
         loop = self.loops[depth]
         if self.names.multiple(view.places[self.stage.stage, loop.axis].size) % fixed(loop.stride):
             return self._peeled(view, depth, inner)
-        return self._clamped(view, depth, inner)
-
-    def _clamped(self, view: View, depth: int, inner: Next) -> Statement:
-        loop = self.loops[depth]
-        return self.clamped_loop(
-            view, loop, lambda v: self.with_attached(v, loop, lambda w: inner(w, depth + 1)), loop.name
-        )
+        return self.clamped(view, depth, inner)
 
     def _merged(self, view: View, depth: int, inner: Next) -> Statement | None:
         """A reduction loop around its own unrolled piece is one loop over all points, unrolled with a remainder."""

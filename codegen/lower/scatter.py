@@ -11,7 +11,6 @@ Terms of one place are combined in the order of the loops, whatever the number o
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from ...schedules.loops import StageLoops
 from ...tensor.dtype import boolean
@@ -22,7 +21,6 @@ from ..ir.index import number as literal
 from ..ir.loop_ir import Block, If, Let, Statement, Store, Update
 from .body import stored
 from .loops import Around, LoopLowering
-from .useful import shortened
 from .view import ALONE, AxisRange, Team, View
 
 
@@ -51,18 +49,7 @@ class ScatterLowering(LoopLowering):
             depth += 1
         if depth == len(self.loops):
             return self._term(view)
-        loop = self.loops[depth]
-        if self.full[depth]:
-            return self.full_loop(view, loop, lambda v: self._descend(v, depth + 1), loop.name)
-        return shortened(
-            self.names, self.stage, loop, self.planned.ends[depth], view, partial(self._clamped, depth=depth)
-        )
-
-    def _clamped(self, view: View, depth: int) -> Statement:
-        loop = self.loops[depth]
-        return self.clamped_loop(
-            view, loop, lambda v: self.with_attached(v, loop, lambda w: self._descend(w, depth + 1)), loop.name
-        )
+        return self.loop(view, depth, self._descend)
 
     def _set_identity(self, view: View) -> Statement:
         buffer, indices = self.nest.body.place(self.stage, 0, view)

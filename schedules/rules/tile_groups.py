@@ -12,7 +12,7 @@ from math import prod
 
 from ...tensor.program import Program, Stage
 from ..access import is_anchor, moves_data_only, operations_of, points_of, reads_of
-from ..boxes import BoxAxis, identity_forms, needed_boxes
+from ..boxes import BoxAxis, identity_forms, needed_boxes, whole_axis
 from .members import members_of
 
 WINDOW_AT_MOST = 128  # points of a reduction that a group takes in
@@ -117,7 +117,7 @@ def _covered(program: Program, stage: Stage, forms: dict[str, Forms], widest: in
 
 def _of_root(root: Stage) -> Forms:
     """Returns what a tile of the root is: a piece of each axis, and the whole of its window."""
-    return identity_forms(root) | {a.name: BoxAxis((), 0, a.extent - 1) for a in root.reduction}
+    return identity_forms(root) | {a.name: whole_axis(a.extent) for a in root.reduction}
 
 
 def _has_small_window(stage: Stage) -> bool:
