@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -64,6 +65,16 @@ class NestPlaces:
         return self.places.get(id(statement))
 
 
+@dataclass(frozen=True, slots=True)
+class _OutlineLines:
+    """The lines of an outline: of loops by their names, of what stages do, and of the heads of stages."""
+
+    file: str
+    loops: Mapping[str, int]
+    stages: Mapping[str, int]
+    heads: Mapping[str, int]
+
+
 @dataclass(frozen=True)
 class DebugSource:
     """Says where the code of a candidate comes from. `stage`: one of DEBUG_STAGES."""
@@ -88,28 +99,40 @@ class DebugSource:
         return NestPlaces(nest, SourcePlace(file, 1), places)
 
     def _in_outline(self, nest: Nest) -> NestPlaces:
-        text = outline(self.tree)
-        file, lines = kept_text(self.name, text, "outline"), text.splitlines()
-        loops = {found[1]: line for line, one in enumerate(lines, 1) if (found := _LOOP.match(one))}
-        stages = {
-            name: line for line, one in enumerate(lines, 1) if (found := _DOES.match(one)) for name in _split(found[1])
-        }
-        heads = {
-            name: line for line, one in enumerate(lines, 1) if (found := _HEAD.match(one)) for name in _split(found[1])
-        }
+        shown = self._outline
         places = {}
         for one in statements(nest.body):
-            line = loops.get(one.label) if isinstance(one, For) else stages.get(_stage_of(one))
+            line = shown.loops.get(one.label) if isinstance(one, For) else shown.stages.get(_stage_of(one))
             if line is not None:
-                places[id(one)] = SourcePlace(file, line)
-        return NestPlaces(nest, SourcePlace(file, heads.get(nest.name, 1)), places)
+                places[id(one)] = SourcePlace(shown.file, line)
+        return NestPlaces(nest, SourcePlace(shown.file, shown.heads.get(nest.name, 1)), places)
+
+    @cached_property
+    def _outline(self) -> _OutlineLines:
+        """The lines of the outline of all nests."""
+        text = outline(self.tree)
+        lines = list(enumerate(text.splitlines(), 1))
+
+        def lines_of(pattern: re.Pattern[str]) -> dict[str, int]:
+            return {name: n for n, one in lines if (found := pattern.match(one)) for name in found[1].split(", ")}
+
+        return _OutlineLines(kept_text(self.name, text, "outline"), lines_of(_LOOP), lines_of(_DOES), lines_of(_HEAD))
 
     def _in_program(self, nest: Nest) -> NestPlaces:
-        made = {tensor.name: stage.origin for stage in self.tree.program.stages for tensor in stage.tensors}
-        known = {name: self._place(name, origin) for name, origin in made.items()}
+        known = self._stages
         places = {id(one): known[name] for one in statements(nest.body) if (name := _stage_of(one)) in known}
         whole = known.get(nest.name) or self._place(nest.name, Origin())
         return NestPlaces(nest, replace(whole, inside=""), places)
+
+    @cached_property
+    def _stages(self) -> dict[str, SourcePlace]:
+        """The place of each tensor's stage."""
+        made = {tensor.name: stage.origin for stage in self.tree.program.stages for tensor in stage.tensors}
+        return {name: self._place(name, origin) for name, origin in made.items()}
+
+    @cached_property
+    def _text(self) -> str:
+        return print_program(self.program)
 
     def _place(self, stage: str, origin: Origin) -> SourcePlace:
         """The line of a stage's own origin, or of the first that has one; else that of the program's text."""
@@ -118,19 +141,15 @@ class DebugSource:
         for one in (origin, *origin.all):
             if one.file and one.line:
                 return SourcePlace(str(Path(one.file).absolute()), one.line, inside)
-        text = print_program(self.program)
-        line = next((n for n, one in enumerate(text.splitlines(), 1) if re.match(rf"{re.escape(stage)}\b", one)), 1)
-        return SourcePlace(kept_text(self.name, text, "tensor"), line, inside)
+        lines = enumerate(self._text.splitlines(), 1)
+        line = next((n for n, one in lines if re.match(rf"{re.escape(stage)}\b", one)), 1)
+        return SourcePlace(kept_text(self.name, self._text, "tensor"), line, inside)
 
 
 _LOOP = re.compile(r"\s*[\w.]+ (\S+): \S+(?:\s+#.*)?$")
 _HEAD = re.compile(r"\s*(\w[\w, ]*): ")
 _DOES = re.compile(r"\s*(\w[\w, ]*) \S*= f\(")
 _OWN = re.compile(r"[tc]\d+")
-
-
-def _split(names: str) -> list[str]:
-    return names.split(", ")
 
 
 def _stage_of(node: Statement) -> str:
