@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 
 import numpy as np
@@ -29,15 +30,24 @@ def random_inputs(program: Program, seed: int = 0, sizes: Magnitudes = Magnitude
     Bools are fair. Integers that are used as indices are uniform in the range that the program's clamps declare
     (indices/ranges.py). The same seed gives the same arrays for the same shapes, dtypes, ranges and sizes, whatever the names.
     """
+    return tuple(named_inputs(program, [item.tensor.name for item in program.inputs], seed, sizes).values())
+
+
+def named_inputs(
+    program: Program, names: Collection[str], seed: int = 0, sizes: Magnitudes = Magnitudes.USUAL
+) -> dict[str, Array]:
+    """The arrays of `random_inputs` that have one of these names, by name; the others are not drawn."""
     ranges = index_ranges(program)
-    made = []
+    made = {}
     for number, item in enumerate(program.inputs):
         tensor, generator = item.tensor, np.random.default_rng([seed, number])
+        if tensor.name not in names:
+            continue
         if tensor.name in ranges:
-            made.append(random_indices(tensor.shape, tensor.dtype, generator, ranges[tensor.name]))
+            made[tensor.name] = random_indices(tensor.shape, tensor.dtype, generator, ranges[tensor.name])
         else:
-            made.append(random_array(tensor.shape, tensor.dtype, generator, sizes))
-    return tuple(made)
+            made[tensor.name] = random_array(tensor.shape, tensor.dtype, generator, sizes)
+    return made
 
 
 def random_indices(shape: tuple[int, ...], dtype: DType, generator: np.random.Generator, within: Interval) -> Array:

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...graph.model import Model, load
-from ...tensor.indices.ranges import index_ranges
-from ...tensor.oracle.random_inputs import random_array, random_indices
+from ...tensor.oracle.random_inputs import named_inputs
 from ...tensor.printing import print_program
 from ...tensor.program import Program
 from ...tensor.text.parse import parse
@@ -46,7 +45,9 @@ class Subject:
             self.model.save(folder / _OURS)
         else:
             (folder / _PROGRAM).write_text(print_program(self.program), encoding="utf-8")
-        np.savez(folder / _INPUTS, **drawn(self.program, seed, constants=self.model is None))  # type: ignore[arg-type]
+        given = self.program.inputs if self.model is None else [one for one in self.program.inputs if not one.constant]
+        arrays = named_inputs(self.program, [one.tensor.name for one in given], seed)
+        np.savez(folder / _INPUTS, **arrays)  # type: ignore[arg-type]
         facts = {"operator": self.operator, "sizes": dict(self.sizes), "onnx": self.onnx, "reasons": dict(self.reasons)}
         (folder / _FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
@@ -63,17 +64,3 @@ def arrays_of(folder: Path) -> dict[str, Array]:
     """The inputs by name."""
     with np.load(folder / _INPUTS) as held:
         return {name: held[name] for name in held.files}
-
-
-def drawn(program: Program, seed: int, *, constants: bool) -> dict[str, Array]:
-    """Random arrays for the inputs by name; without constants those of each call alone."""
-    ranges, made = index_ranges(program), {}
-    for number, item in enumerate(program.inputs):
-        if item.constant and not constants:
-            continue
-        tensor, generator = item.tensor, np.random.default_rng([seed, number])
-        if tensor.name in ranges:
-            made[tensor.name] = random_indices(tensor.shape, tensor.dtype, generator, ranges[tensor.name])
-        else:
-            made[tensor.name] = random_array(tensor.shape, tensor.dtype, generator)
-    return made
