@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tilesmith.tuner.bench.images import ReturnedElsewhere
+from tilesmith.tuner.bench.images import ReturnedElsewhere, returning
+from tilesmith.tuner.bench.onnxruntime_calls import bound_session
 
 Arrays = Mapping[str, np.ndarray]
 Call = Callable[[], Any]
@@ -69,7 +70,6 @@ def onnxruntime_product(arrays: Arrays, outputs: Sequence[np.ndarray], threads: 
     """MatMulInteger with a bound input and result."""
     if kind == "bf16":
         return None
-    import onnxruntime  # type: ignore[import-untyped]
     from onnx import TensorProto, helper, numpy_helper
 
     out = outputs[0]
@@ -80,21 +80,8 @@ def onnxruntime_product(arrays: Arrays, outputs: Sequence[np.ndarray], threads: 
         [numpy_helper.from_array(arrays["B"], "B")],
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    binding.bind_cpu_input("A", arrays["A"])
-    result = onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros(out.shape, out.dtype))
-    binding.bind_ortvalue_output("out", result)
-    returned = ReturnedElsewhere(result.numpy, arrays)
-
-    def call() -> Any:
-        session.run_with_iobinding(binding)
-        return returned
-
-    return call
+    run, (result,) = bound_session(model.SerializeToString(), [arrays["A"]], [np.zeros(out.shape, out.dtype)], threads)
+    return returning(run, ReturnedElsewhere(result.numpy, arrays))
 
 
 def product_call(

@@ -16,7 +16,9 @@ import numpy as np
 
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
-from tilesmith.tuner.bench.images import ReturnedElsewhere
+from tilesmith.tuner.bench.images import ReturnedElsewhere, returning
+from tilesmith.tuner.bench.onnxruntime_calls import bound_session
+from tilesmith.tuner.bench.openvino_calls import bound_request
 
 Arrays = Mapping[str, np.ndarray]
 Call = Callable[[], Any]
@@ -86,7 +88,6 @@ def _numbers(packed: np.ndarray) -> np.ndarray:
 
 
 def _onnxruntime(arrays: Arrays, out: np.ndarray, threads: int, bits: int) -> Call:
-    import onnxruntime  # type: ignore[import-untyped]
     from onnx import TensorProto, helper, numpy_helper
 
     x, weights, scales = arrays["x"], arrays["w"], arrays["s"]
@@ -105,21 +106,8 @@ def _onnxruntime(arrays: Arrays, out: np.ndarray, threads: int, bits: int) -> Ca
     )  # fmt: skip
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    binding.bind_cpu_input("x", x)
-    result = onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros(out.shape, out.dtype))
-    binding.bind_ortvalue_output("out", result)
-    returned = ReturnedElsewhere(result.numpy, arrays)
-
-    def call() -> Any:
-        session.run_with_iobinding(binding)
-        return returned
-
-    return call
+    run, (result,) = bound_session(model.SerializeToString(), [x], [np.zeros(out.shape, out.dtype)], threads)
+    return returning(run, ReturnedElsewhere(result.numpy, arrays))
 
 
 def _openvino(arrays: Arrays, out: np.ndarray, threads: int, bits: int) -> Call:
@@ -138,20 +126,5 @@ def _openvino(arrays: Arrays, out: np.ndarray, threads: int, bits: int) -> Call:
         scaled = ops.multiply(away, ops.constant(scales[:, :, None]))
         floats = ops.reshape(scaled, ops.constant(np.array([count, depth])), False)
     model = openvino.Model([ops.matmul(data, floats, False, True)], [data])
-    settings = {
-        "INFERENCE_NUM_THREADS": threads,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-        "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
-    }
-    request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
-    request.set_input_tensor(openvino.Tensor(x, shared_memory=True))
-    request.set_output_tensor(openvino.Tensor(out, shared_memory=True))
-    returned = ReturnedElsewhere(lambda: out, arrays)
-
-    def call() -> Any:
-        request.start_async()
-        request.wait()
-        return returned
-
-    return call
+    run = bound_request(model, [x], [out], threads, DYNAMIC_QUANTIZATION_GROUP_SIZE=0)
+    return returning(run, ReturnedElsewhere(lambda: out, arrays))

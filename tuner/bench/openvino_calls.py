@@ -9,57 +9,47 @@ import numpy as np
 
 from ...measure.compare.serving import Call
 from .calls import Array, Arrays, ModelWay, Names, Sizes
-from .images import ReturnedElsewhere, channels_first, onnx_shape, seen_back
+from .images import ReturnedElsewhere, channels_first, onnx_shape, returning, seen_back
 from .onnx_models import onnx_model
 
 
 def openvino_call(
     operator: str, arrays: Arrays, outputs: Sequence[Array], threads: int, constants: Names, sizes: Sizes
 ) -> Call | None:
-    """OpenVINO, one request whose tensors are the caller's own memory. It would compute in bfloat16 where the processor can,
-    unless told not to."""
+    """OpenVINO, one request whose tensors are the caller's own memory."""
     arrays, shape = channels_first(operator, sizes, arrays), onnx_shape(operator, sizes, outputs[0])
     model = onnx_model(operator, arrays, shape, constants, sizes)
     if model is None:
         return None
-    import openvino
-
-    core = openvino.Core()
-    settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
-    request = core.compile_model(core.read_model(model.SerializeToString()), "CPU", settings).create_infer_request()
-    for name, array in arrays.items():
-        if name not in constants:
-            request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
+    given = [array for name, array in arrays.items() if name not in constants]
     out = outputs[0] if outputs[0].shape == shape else np.zeros(shape, outputs[0].dtype)
-    request.set_tensor("out", openvino.Tensor(out, shared_memory=True))
-    returned = ReturnedElsewhere(lambda: seen_back(operator, sizes, out, outputs[0]), arrays)
-
-    def call() -> Any:
-        request.start_async()  # without the dictionary of results that `infer` makes
-        request.wait()
-        return returned
-
-    return call
+    run = bound_request(model.SerializeToString(), given, [out], threads)
+    return returning(run, ReturnedElsewhere(lambda: seen_back(operator, sizes, out, outputs[0]), arrays))
 
 
 def openvino_model(path: str, inputs: Sequence[Array], outputs: Sequence[Array], threads: int) -> ModelWay:
     """An ONNX file in OpenVINO."""
+    return ModelWay(bound_request(path, inputs, outputs, threads), lambda: outputs)
+
+
+def bound_request(
+    model: Any, inputs: Sequence[Array], outputs: Sequence[Array], threads: int, **settings: object
+) -> Call:
+    """A call of a model (a path, bytes of ONNX, or OpenVINO's own) on the memory of inputs and outputs in their order. It would
+    compute in bfloat16 where the processor can, unless told not to."""
     import openvino
 
-    settings = {
-        "INFERENCE_NUM_THREADS": threads,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
     core = openvino.Core()
-    model = core.compile_model(core.read_model(path), "CPU", settings).create_infer_request()
+    read = core.read_model(model) if isinstance(model, str | bytes) else model
+    usual = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    request = core.compile_model(read, "CPU", {**usual, **settings}).create_infer_request()
     for number, array in enumerate(inputs):
-        model.set_input_tensor(number, openvino.Tensor(array, shared_memory=True))
+        request.set_input_tensor(number, openvino.Tensor(array, shared_memory=True))
     for number, array in enumerate(outputs):
-        model.set_output_tensor(number, openvino.Tensor(array, shared_memory=True))
+        request.set_output_tensor(number, openvino.Tensor(array, shared_memory=True))
 
     def call() -> None:
-        model.start_async()  # without the dictionary of results that `infer` makes
-        model.wait()
+        request.start_async()  # without the dictionary of results that `infer` makes
+        request.wait()
 
-    return ModelWay(call, lambda: outputs)
+    return call
