@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.util import find_spec
 
 from ..common.errors import EnvironmentFailure
@@ -9,14 +10,23 @@ from ..common.errors import EnvironmentFailure
 LEARNING = {"xgboost": "xgboost-cpu", "sklearn": "scikit-learn", "threadpoolctl": "threadpoolctl"}
 
 
+def missing_packages() -> list[str]:
+    """Names those that learning needs and that are not installed."""
+    return [package for package in LEARNING if find_spec(package) is None]
+
+
+def install_command(missing: Iterable[str]) -> str:
+    """Returns the command that adds some of them."""
+    return f"pip install {' '.join(LEARNING[package] for package in missing)}"
+
+
 def check_packages(strategy: str) -> None:
     """Raises EnvironmentFailure, before anything is measured, where a package is missing that the strategy needs."""
-    missing = [package for package in LEARNING if find_spec(package) is None]
+    missing = missing_packages()
     if missing:
         raise EnvironmentFailure(
             f"the strategy {strategy!r} learns from what it measures, and needs packages that are not installed",
             expected=", ".join(LEARNING),
             found=f"no {', no '.join(missing)}",
-            advice=f"pip install {' '.join(LEARNING[package] for package in missing)}"
-            "; or search without a model: strategy='evolution'; compiling needs none of them",
+            advice=f"{install_command(missing)}; or search without a model: strategy='evolution'; compiling needs none of them",
         )

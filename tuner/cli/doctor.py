@@ -143,16 +143,15 @@ def _kernel() -> Iterator[Finding]:
 
 
 def _learning() -> Iterator[Finding]:
-    from ..packages import LEARNING
+    from ..packages import LEARNING, install_command, missing_packages
 
-    missing = [package for package in LEARNING if find_spec(package) is None]
+    missing = missing_packages()
     if missing:
-        command = f"pip install {' '.join(LEARNING[package] for package in missing)}"
         yield Finding(
             "search",
             BAD,
             f"no {', no '.join(missing)}, which it learns with (--strategy evolution needs none)",
-            command,
+            install_command(missing),
         )
     else:
         yield Finding("search", GOOD, ", ".join(f"{package} is there" for package in LEARNING))

@@ -10,6 +10,7 @@ import pytest
 
 from helpers.command_line.records import Call, fill
 from tilesmith.measure.compare import noise
+from tilesmith.tuner import packages as packages_needed
 from tilesmith.tuner.cli import doctor
 from tilesmith.tuner.cli.doctor import BAD, GOOD, MISSING, NOTE, Finding, examined
 
@@ -52,7 +53,8 @@ def test_here_tuning_works_and_json_says_the_same(call: Call, tmp_path: Path) ->
 
 def without(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     look = doctor.find_spec
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name in packages else look(name))
+    for asks in (doctor, packages_needed):
+        monkeypatch.setattr(asks, "find_spec", lambda name: None if name in packages else look(name))
 
 
 def test_what_a_search_needs_and_is_not_there_is_wrong(
