@@ -74,6 +74,23 @@ class RecordReasons:
         """The ceilings of the machine that the record is of."""
         return ceilings_of(self.database, self.record, self.identity)
 
+    @cached_property
+    def _records(self) -> Sequence[Record]:
+        return self.database.records(self.identity.key)
+
+    @cached_property
+    def _ranked(self) -> Sequence[Record]:
+        return rank(self._records)
+
+    @cached_property
+    def _own_tree(self) -> LoopTree | None:
+        return self._tree(self.record)
+
+    @cached_property
+    def _busy(self) -> Busy:
+        """Tells what is busy in the record itself, where its loops can be made."""
+        return {} if self._own_tree is None else busy_parts(self._own_tree, self.task, self.ceilings)
+
     def lines(self) -> list[str]:
         """One sentence or two each."""
         return [
@@ -97,14 +114,14 @@ class RecordReasons:
         )
 
     def _model(self) -> Iterator[str]:
-        tree = self._tree(self.record)
+        tree = self._own_tree
         if tree is None:
             yield "The model has nothing to say: this version cannot make the loops of this record."
             return
         predicted = float(predict(tree, self.task.target, self.task.threads, self.ceilings, 1)[0])
         ratio = self.record.seconds / predicted
         yield f"The model expects {time_text(predicted)}; it was {_times(ratio)} that."
-        busy = sorted(busy_parts(tree, self.task, self.ceilings).items(), key=lambda one: -one[1])
+        busy = sorted(self._busy.items(), key=lambda one: -one[1])
         if busy:
             then = f", then {busy[1][0]} ({time_text(busy[1][1])})" if len(busy) > 1 and busy[1][1] > 0 else ""
             yield f"What binds it, in the model, is {busy[0][0]} ({time_text(busy[0][1])}){then}."
@@ -113,7 +130,7 @@ class RecordReasons:
 
     def _schedules(self) -> Iterator[str]:
         """The best records of other schedules, and what the model sees in them."""
-        ranked = rank(self.database.records(self.identity.key))
+        ranked = self._ranked
         if ranked and ranked[0].id != self.record.id and ranked[0].seconds < self.record.seconds:
             faster = self.record.seconds / ranked[0].seconds
             yield f"It is not the best of its task: record {ranked[0].id} is {faster:.2f} times as fast."
@@ -131,10 +148,10 @@ class RecordReasons:
 
     def _because(self, other: Record) -> str:
         """Says what takes longer in another record, as the model sees it; or what less, where that one is the faster."""
-        mine, its = self._tree(self.record), self._tree(other)
-        if mine is None or its is None or self.task.target.is_gpu:
+        its = self._tree(other)
+        if self._own_tree is None or its is None or self.task.target.is_gpu:
             return ""
-        here, there = busy_parts(mine, self.task, self.ceilings), busy_parts(its, self.task, self.ceilings)
+        here, there = self._busy, busy_parts(its, self.task, self.ceilings)
         slower = other.seconds >= self.record.seconds
         most = max(*here.values(), *there.values())
         names = [
@@ -151,7 +168,7 @@ class RecordReasons:
         """Tells what other numbers of the same schedule did, where one alone is another."""
         own = self.record.config
         found: dict[str, dict[str, float]] = {}
-        for one in rank(self.database.records(self.identity.key)):
+        for one in self._ranked:
             if one.trial.sketch == self.record.trial.sketch and one.config.keys() == own.keys():
                 changed = [name for name, value in one.config.items() if value != own[name]]
                 if len(changed) == 1:
@@ -162,20 +179,19 @@ class RecordReasons:
             yield f"With another {name} than {own[name]} it took longer or less: {_listed(said)}."
 
     def _failed(self) -> Iterator[str]:
-        found = Counter(str(one.trial.measurement.status) for one in self.database.records(self.identity.key))
+        found = Counter(str(one.trial.measurement.status) for one in self._records)
         failed = {status: count for status, count in found.most_common() if status != str(Status.OK)}
         if failed:
             said = ", ".join(f"{count} {status}" for status, count in failed.items())
             yield f"{sum(failed.values())} trials of this task failed ({said}); `tune show` says of what."
 
     def _untried(self) -> Iterator[str]:
-        records = self.database.records(self.identity.key)
-        tried = {one.trial.sketch for one in records}
+        tried = {one.trial.sketch for one in self._records}
         titles = [sketch.title for sketch in self.task.sketches if (sketch.key if sketch.steps else "") not in tried]
         if titles:
             yield f"Never tried: {len(titles)} of {len(self.task.sketches)} schedules ({_listed(titles)})."
         sketch = record_sketch(self.database, self.record)
-        same = [one.config for one in records if one.trial.sketch == self.record.trial.sketch]
+        same = [one.config for one in self._records if one.trial.sketch == self.record.trial.sketch]
         for name, values in self._untried_values(sketch, same):
             yield f"Never tried in this schedule, with the time that the model expects: {name} = {_listed(values)}."
         if sketch.tunables:
