@@ -14,7 +14,6 @@ from time import process_time
 from typing import Any
 
 from ...common.errors import TilesmithError
-from ...common.garbage import COLLECTED_RARELY
 from ...cost_model.learned.model import Samples
 from ...measure.process.worker import Link
 from ...schedules.sketch import parse_sketch
@@ -102,11 +101,10 @@ class Thinker:
         """Does what is ordered of the strategy of this number. Seconds are those of the processor: it may have been stopped."""
         number, order = request
         start = process_time()
-        with COLLECTED_RARELY:
-            try:
-                value = self._done(number, order)
-            except TilesmithError as error:  # is the parent's to raise; anything else ends the child, and is shown
-                value = error
+        try:
+            value = self._done(number, order)
+        except TilesmithError as error:  # is the parent's to raise; anything else ends the child, and is shown
+            value = error
         return Thought(value, self._new_rounds(number), process_time() - start)
 
     def _done(self, number: int, order: Request) -> Any:
