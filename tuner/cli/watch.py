@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Annotated, Optional
@@ -196,7 +197,9 @@ class _View:
         return Group(table, OneLineEach(f"and {more} more")) if more > 0 else table
 
 
+@cache
 def _work(text: str) -> Work:
+    """The work of a kernel, once: the view is made anew each second."""
     try:
         return program_work(parse(text)) if text else _NOTHING
     except TilesmithError:
