@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from ...common.errors import NoRecordError
 from ...schedules.sketch import UNSCHEDULED, Sketch, parse_sketch
 from ..records.claims import understood
 from ..records.data import Record, TaskIdentity
 from ..records.database import Database
+
+
+def is_key(what: str) -> bool:
+    """Says whether a word is the first digits of a task."""
+    return re.fullmatch(r"[0-9a-f]{4,64}", what) is not None
 
 
 def known_record(database: Database, number: int) -> tuple[Record, TaskIdentity]:

@@ -29,7 +29,7 @@ from .doctor import doctor
 from .export import compile_library
 from .input_specs import read_inputs_given
 from .inspect import diff, inspect
-from .known import known_record
+from .known import is_key, known_record
 from .log import log
 from .parameters import WHAT_HELP, AccuracyName, Constants, DatabasePath, Inputs, Named, SizeOptions, Threads
 from .profile import profile
@@ -287,15 +287,11 @@ def _open(path: Path | None) -> Database:
     return Database(path or DATABASE.value(), read_only=True)
 
 
-def _is_key(what: str) -> bool:
-    return re.fullmatch(r"[0-9a-f]{4,64}", what) is not None
-
-
 def _named(
     what: str | None, sizes: Sequence[str] | None, constants: Sequence[str] | None, inputs: Sequence[str] | None
 ) -> What | None:
     """The program or model that a person names; None for all tasks, and for one by its key."""
-    if what is None or _is_key(what):
+    if what is None or is_key(what):
         return None
     return read_what(what, sizes or (), constants or (), read_inputs_given(inputs or ()))
 

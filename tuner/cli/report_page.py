@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -15,6 +14,7 @@ from ..records.database import Database
 from ..terminal import make_console
 from ..units import size_text
 from .input_specs import read_inputs_given
+from .known import is_key
 from .what import read_what
 
 
@@ -41,7 +41,7 @@ def write_report(
 
     words = " ".join([what or "", *(sizes or ())])
     with Database(db or DATABASE.value(), read_only=True) as database:
-        if what is not None and re.fullmatch(r"[0-9a-f]{4,64}", what):
+        if what is not None and is_key(what):
             tasks = [task for task in understood(database.tasks()) if task.key.startswith(what)]
             document = document_of_tasks(database, tasks, words)
         elif what is None:
