@@ -22,28 +22,27 @@ from ..display import short_target
 from ..terminal import make_console
 from ..units import time_text
 from .input_specs import read_inputs_given
+from .parameters import Constants, DatabasePath, Inputs, Named, SizeOptions
 from .what import What, read_what
 
 PEERS = "numpy,torch,torch.compile,onnxruntime,openvino"
 
 
 def bench(
-    what: Annotated[
-        str, typer.Argument(help="an operator, a .tensor or .onnx file, a saved model, or package.module:function")
-    ],
-    sizes: Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")] = None,  # noqa: UP045
+    what: Named,
+    sizes: SizeOptions = None,
     *,
     against: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help=f"peers, with commas: of {PEERS},tvm; default: all but tvm, which is slow to prepare"),
     ] = None,
-    constant: Annotated[Optional[list[str]], typer.Option("--constant", help="an input known when compiling")] = None,  # noqa: UP045
-    input: Annotated[Optional[list[str]], typer.Option("--input", help="of a model: 1x3x224x224, i64[1,128]")] = None,  # noqa: UP045
+    constant: Constants = None,
+    input: Inputs = None,
     threads: Annotated[Optional[int], typer.Option(help="of all of them; default: all cores")] = None,  # noqa: UP045
     rounds: Annotated[int, typer.Option(min=1, help="in each of which every contender runs once")] = 9,
     seconds: Annotated[float, typer.Option(min=0.001, help="of each contender in each round")] = 0.3,
     as_json: Annotated[bool, typer.Option("--json", help="everything, as JSON")] = False,
-    db: Annotated[Optional[Path], typer.Option("--db", help="the tuning database")] = None,  # noqa: UP045
+    db: DatabasePath = None,
 ) -> None:
     """Times the best known kernel of WHAT beside other libraries: same inputs, same rounds, each in a process of its own.
 

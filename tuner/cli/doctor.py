@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -29,6 +29,7 @@ from ..records.database import Database
 from ..terminal import make_console
 from ..units import size_text
 from .about import commands_on_path, installed_version, is_ours
+from .parameters import DatabasePath
 
 GOOD, NOTE, MISSING, BAD = "good", "note", "missing", "bad"
 _MARKS = {GOOD: "ok", NOTE: "note", MISSING: "not there", BAD: "wrong"}
@@ -52,7 +53,7 @@ class Finding:
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="the same as JSON")] = False,
-    db: Annotated[Optional[Path], typer.Option("--db", help="the tuning database")] = None,  # noqa: UP045
+    db: DatabasePath = None,
 ) -> None:
     """Looks at versions, processor, GPU, libraries, disk and noise. The exit code is 1 where tuning cannot work here."""
     findings = examined(db or DATABASE.value())

@@ -13,14 +13,15 @@ from ...runtime.random_arguments import random_constants
 from ...tensor.accuracy import accuracy_named
 from ..terminal import make_console
 from .input_specs import read_inputs_given
+from .parameters import AccuracyName, DatabasePath, Inputs, Named, SizeOptions, Threads
 from .what import read_what
 
 FOLDED, PICTURE = ".folded", ".svg"
 
 
 def profile(
-    what: Annotated[str, typer.Argument(help="an operator, a file, a saved model, or package.module:function")],
-    sizes: Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")] = None,  # noqa: UP045
+    what: Named,
+    sizes: SizeOptions = None,
     *,
     trace: Annotated[
         Optional[Path],  # noqa: UP045
@@ -32,10 +33,10 @@ def profile(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="how many of the slowest calls are told")] = 30,
     counters: Annotated[bool, typer.Option(help="read hardware counters, where there are any")] = True,
-    input: Annotated[Optional[list[str]], typer.Option("--input", help="of a model, as `tune run` has them")] = None,  # noqa: UP045
-    threads: Annotated[Optional[int], typer.Option(help="threads of the kernels; default: all cores")] = None,  # noqa: UP045
-    accuracy: Annotated[str, typer.Option(help="default, or strict")] = "default",
-    db: Annotated[Optional[Path], typer.Option("--db", help="the tuning database")] = None,  # noqa: UP045
+    input: Inputs = None,
+    threads: Threads = None,
+    accuracy: AccuracyName = "default",
+    db: DatabasePath = None,
 ) -> None:
     """Runs WHAT on random inputs, with the best configurations that are known, and tells where its time goes.
 

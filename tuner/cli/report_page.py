@@ -15,6 +15,7 @@ from ..terminal import make_console
 from ..units import size_text
 from .input_specs import read_inputs_given
 from .known import is_key
+from .parameters import Constants, DatabasePath, Inputs, SizeOptions
 from .what import read_what
 
 
@@ -26,15 +27,12 @@ def write_report(
             "default: all tasks"
         ),
     ] = None,
-    sizes: Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")] = None,  # noqa: UP045
+    sizes: SizeOptions = None,
     *,
-    constant: Annotated[Optional[list[str]], typer.Option("--constant", help="an input known when compiling")] = None,  # noqa: UP045
-    input: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--input", help="of a model, once for each input: 1x3x224x224, i64[1,128], or mask=bool[1,128]"),
-    ] = None,
+    constant: Constants = None,
+    input: Inputs = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="the page")] = Path("report.html"),
-    db: Annotated[Optional[Path], typer.Option("--db", help="the tuning database")] = None,  # noqa: UP045
+    db: DatabasePath = None,
 ) -> None:
     """Writes one page about searches of WHAT, which needs no network: how they went, the space, the winner, the time."""
     from ..report.report import document_for, document_of_tasks, write_page

@@ -6,7 +6,7 @@ import time
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
@@ -29,6 +29,7 @@ from ..records.searches import KILLED, RUNNING, KernelSearch, SearchSeen, latest
 from ..roofline import Work, program_work
 from ..terminal import make_console
 from ..units import time_text
+from .parameters import DatabasePath
 from .report import OneLineEach, pairs
 
 _NOTHING = Work((), 0)
@@ -39,7 +40,7 @@ _ENDS = {KILLED: "its process is gone: the same command continues it", "interrup
 def watch(
     every: Annotated[float, typer.Option(min=0.05, help="seconds between two looks")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="look once, and end")] = False,
-    db: Annotated[Optional[Path], typer.Option("--db", help="the tuning database")] = None,  # noqa: UP045
+    db: DatabasePath = None,
 ) -> None:
     """Shows the searches that run now, until they end; where none runs, the last one. Ctrl-C ends the view alone."""
     path = db or DATABASE.value()
