@@ -69,10 +69,6 @@ def _names(*known: str) -> Callable[[str], tuple[str, ...]]:
     return read
 
 
-def _no_names() -> tuple[str, ...]:
-    return ()
-
-
 def _path(text: str) -> Path:
     if "\0" in text:
         raise ValueError("a path")
@@ -120,10 +116,16 @@ DEBUG_INFO = EnvironmentVariable(
 )
 
 RANGES = EnvironmentVariable(
-    "TILESMITH_RANGES", "profilers of others that are told of each kernel: nvtx, itt", _names("nvtx", "itt"), _no_names
+    "TILESMITH_RANGES",
+    "profilers of others that are told of each kernel: nvtx, itt",
+    _names("nvtx", "itt"),
+    tuple[str, ...],
 )
 PERF = EnvironmentVariable(
-    "TILESMITH_PERF", "what perf is told of kernels in this process: map, jitdump", _names("map", "jitdump"), _no_names
+    "TILESMITH_PERF",
+    "what perf is told of kernels in this process: map, jitdump",
+    _names("map", "jitdump"),
+    tuple[str, ...],
 )
 
 VARIABLES: tuple[EnvironmentVariable[Any], ...] = (

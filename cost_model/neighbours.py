@@ -14,9 +14,8 @@ from ..tensor.expr import Expr, Read, Var, children, variables, walk
 from ..tensor.indices.affine import affine
 from ..tensor.program import Stage
 
-MovedNode = tuple[
-    object, int | None
-]  # what a node is but for its place along the axis, and the place; None: it has none
+# What a node is but for its place along the axis, and the place; None: it has none.
+MovedNode = tuple[object, int | None]
 
 
 @lru_cache(maxsize=256)

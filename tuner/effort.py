@@ -162,9 +162,7 @@ class OpeningTrials:
     failing: int = 16  # trials without a single success after which the unscheduled nest is tried
     affordable: float = 0.5  # predicted seconds of one run of it, above which it is left out
     near: float = 1.1  # times the best that is known: one of these tells what seconds were worth then
-    loading: int = (
-        8  # trials after which what learning needs is loaded, which takes a second: shorter searches never ask it
-    )
+    loading: int = 8  # trials after which what learning needs is loaded: shorter searches never ask it
 
 
 @dataclass(frozen=True, slots=True)

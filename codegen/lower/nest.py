@@ -97,9 +97,8 @@ class NestLowering:
                 position = plus(position, times(place.position, coefficient))
                 size = plus(size, times(plus(place.size, number(-1)), coefficient))
             if box.divisor > 1:
-                last = plus(
-                    size, number(box.low - 1)
-                )  # of the points before they are divided, from where the first one begins
+                # The last of the points before they are divided, from where the first one begins.
+                last = plus(size, number(box.low - 1))
                 position = floor_div(position, box.divisor, self.names.bounds)
                 size = plus(floor_div(last, box.divisor, self.names.bounds), number(1 - box.low // box.divisor))
             origins[axis] = position

@@ -10,10 +10,8 @@ from .calls import Array, Arrays, ModelWay, Names, Sizes
 from .images import channels_first, torch_images, torch_way
 from .stagewise import ArrayLibrary
 
-TorchWay = tuple[
-    Callable[..., Any], bool
-]  # a function of the tensors by name and `out`, and whether it can write there
-
+# A function of the tensors by name and `out`, and whether it can write there.
+TorchWay = tuple[Callable[..., Any], bool]
 
 _ACTIVATIONS = ("relu", "gelu", "silu", "mish", "selu", "elu", "softplus", "hardswish", "leaky_relu")
 

@@ -154,9 +154,8 @@ class RecordReasons:
         here, there = self._busy, busy_parts(its, self.task, self.ceilings)
         slower = other.seconds >= self.record.seconds
         most = max(*here.values(), *there.values())
-        names = [
-            name for name in {**here, **there} if max(here.get(name, 0.0), there.get(name, 0.0)) > most / 2
-        ]  # may bind
+        # What may bind.
+        names = [name for name in {**here, **there} if max(here.get(name, 0.0), there.get(name, 0.0)) > most / 2]
         change = {name: there.get(name, 0.0) - here.get(name, 0.0) for name in names}
         name = max(change, key=lambda one: change[one] if slower else -change[one])
         before, after = here.get(name, 0.0), there.get(name, 0.0)

@@ -34,10 +34,8 @@ class CountedEvent:
 
 
 HARDWARE = (CountedEvent("cycles", 0, 0), CountedEvent("instructions", 0, 1), CountedEvent("cache misses", 0, 3))
-SOFTWARE = (
-    CountedEvent("nanoseconds", 1, 1),
-    CountedEvent("page faults", 1, 2),
-)  # the kernel's own, which are everywhere
+# The kernel's own, which are everywhere.
+SOFTWARE = (CountedEvent("nanoseconds", 1, 1), CountedEvent("page faults", 1, 2))
 
 _CALLS = {"x86_64": 298, "aarch64": 241, "riscv64": 241}  # of perf_event_open
 _BYTES = 64  # of perf_event_attr as it was first
