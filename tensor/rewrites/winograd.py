@@ -254,7 +254,9 @@ class _Winograd:
         across = Axis(self._fresh("across"), self._counts[1])
         tile = rows.var // self._tile * self._counts[1] + across.var
         place = tuple(tile if axis == self._tiles else axis.var for axis in products.axes)
-        axes = tuple(part for axis in products.axes[1:] for part in ((rows, across) if axis == self._tiles else (axis,)))
+        axes = tuple(
+            part for axis in products.axes[1:] for part in ((rows, across) if axis == self._tiles else (axis,))
+        )
         body = product([self._at_point(transform, rows, self._y), Read(products.name, place, self._dtype)])
         half = self._made("half", axes, body, (self._y,))
         place = tuple(columns.var // self._tile if axis == across else axis.var for axis in half.axes)
