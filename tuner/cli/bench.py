@@ -21,21 +21,24 @@ from ...targets.target import parse_target
 from ..terminal import make_console
 from ..units import time_text
 from .input_specs import read_inputs_given
+from .options import Named, SizeOptions
 from .report import short_target
+from .shell.completion import complete_peers
 from .what import What, read_what
 
 PEERS = "numpy,torch,torch.compile,onnxruntime,openvino"
 
 
 def bench(
-    what: Annotated[
-        str, typer.Argument(help="an operator, a .tensor or .onnx file, a saved model, or package.module:function")
-    ],
-    sizes: Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")] = None,  # noqa: UP045
+    what: Named,
+    sizes: SizeOptions = None,
     *,
     against: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help=f"peers, with commas: of {PEERS},tvm; default: all but tvm, which is slow to prepare"),
+        typer.Option(
+            help=f"peers, with commas: of {PEERS},tvm; default: all but tvm, which is slow to prepare",
+            autocompletion=complete_peers,
+        ),
     ] = None,
     constant: Annotated[Optional[list[str]], typer.Option("--constant", help="an input known when compiling")] = None,  # noqa: UP045
     input: Annotated[Optional[list[str]], typer.Option("--input", help="of a model: 1x3x224x224, i64[1,128]")] = None,  # noqa: UP045

@@ -13,13 +13,14 @@ from ...tensor.accuracy import accuracy_named
 from ..inputs import read_inputs
 from ..terminal import make_console
 from .input_specs import read_inputs_given
+from .options import Named, SizeOptions
 from .report import pairs
 from .what import What, read_what
 
 
 def compile_library(
-    what: Annotated[str, typer.Argument(help="an operator, a file, a saved model, or package.module:function")],
-    sizes: Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")] = None,  # noqa: UP045
+    what: Named,
+    sizes: SizeOptions = None,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="the folder that the library goes to")],
     targets: Annotated[

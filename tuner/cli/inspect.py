@@ -21,14 +21,15 @@ from ..records.database import Database
 from ..stages import stage_text
 from .input_specs import read_inputs_given
 from .known import known_record, record_sketch
+from .options import Named, SizeOptions
 from .what import read_what
 
 _DatabasePath = Annotated[Optional[Path], typer.Option("--db", help="the tuning database")]  # noqa: UP045
 
 
 def inspect(
-    what: Annotated[str, typer.Argument(help="an operator, a file, a saved model, or package.module:function")],
-    sizes: Annotated[Optional[list[str]], typer.Argument(help="sizes and options, as in m=1024")] = None,  # noqa: UP045
+    what: Named,
+    sizes: SizeOptions = None,
     *,
     stage: Annotated[
         str,

@@ -17,7 +17,9 @@ from ..records.ship import BEST, ship
 from .model_report import program_keys
 from .what import read_whats
 
-log = typer.Typer(no_args_is_help=True, help="Records as JSON lines: export, import, merge, check.")
+log = typer.Typer(
+    no_args_is_help=True, help="Records as JSON lines: export, import, merge, check.", rich_markup_mode=None
+)
 
 LogFile = Annotated[Path, typer.Argument(help="a file of JSON lines")]
 DatabasePath = Annotated[Optional[Path], typer.Option("--db", help="the tuning database")]  # noqa: UP045
