@@ -23,6 +23,7 @@ from .export.description import FORMAT
 from .export.variants import Variant, variant_of
 from .far import check_apart, empty, hold, is_host, place
 from .foreign import Give, giver, made_like
+from .kernel_html import kernel_html
 from .streams import launch_stream
 
 if TYPE_CHECKING:
@@ -333,15 +334,15 @@ class Kernel:
 
         return f"<Kernel {self.artifact.name}({listed(self._inputs)}) -> {listed(self._outputs)}>"
 
+    def _repr_html_(self) -> str:
+        facts = {"kernel": repr(self), "target": self.artifact.target, "served by": str(self.provenance)}
+        return kernel_html(self.artifact.name, facts, self.text)
+
     def _wrong_count(self, found: int) -> ArgumentError:
         listed = ", ".join(f"{wanted.spec.name}: {wanted.wanted}" for wanted in self._inputs)
+        more = "constants are given when the program is compiled, outputs by out=" if found > len(self._inputs) else ""
         return ArgumentError(
-            "a wrong number of arrays",
-            expected=f"{len(self._inputs)}: {listed}",
-            found=str(found),
-            advice="constants are given when the program is compiled, outputs by out="
-            if found > len(self._inputs)
-            else "",
+            "a wrong number of arrays", expected=f"{len(self._inputs)}: {listed}", found=str(found), advice=more
         )
 
     def _constants(self, given: Sequence[object] | Mapping[str, object] | None) -> list[Array]:

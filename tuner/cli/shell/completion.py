@@ -26,7 +26,7 @@ def complete_what(incomplete: str) -> list[str]:
 
 
 def complete_task(incomplete: str) -> list[tuple[str, str]]:
-    """What `complete_what` has, and the tasks of the database by their first digits."""
+    """Adds to `complete_what` the tasks of the database by their first digits."""
     return [*_tasks(incomplete), *((name, "") for name in complete_what(incomplete))]
 
 

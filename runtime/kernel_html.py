@@ -1,0 +1,20 @@
+"""A kernel as a notebook shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from ..common.errors import TilesmithError
+from ..common.notebook import facts_html
+
+_SHOWN = ("program", "outline")
+
+
+def kernel_html(name: str, facts: dict[str, str], text: Callable[[str], str]) -> str:
+    """Facts, and the texts of the stages that people read, as far as the kernel has them."""
+    texts: dict[str, str] = {}
+    for stage in _SHOWN:
+        with suppress(TilesmithError):
+            texts[stage] = text(stage)
+    return facts_html(name, facts, texts)
