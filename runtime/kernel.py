@@ -12,6 +12,7 @@ import numpy as np
 
 from ..codegen.artifact import Artifact
 from ..common.errors import ArgumentError
+from ..common.near import did_you_mean
 from ..targets.target import Target, parse_target
 from ..tensor.dtype import DTYPES
 from .arguments import Argument, accept, argument
@@ -174,9 +175,9 @@ class Kernel:
 
     def text(self, stage: str) -> str:
         """The program at a stage: one of `text_stages` the target. Errors: ArgumentError."""
-        stages = text_stages(parse_target(self.artifact.target))
-        if stage not in stages:
-            raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(stages))
+        if stage not in (stages := text_stages(parse_target(self.artifact.target))):
+            near = did_you_mean(stage, stages)
+            raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(stages), advice=near)
         kept = self.artifact.texts.get(stage)
         if kept is None and self._texts is not None:
             kept = self._texts(stage)
@@ -335,8 +336,7 @@ class Kernel:
         return f"<Kernel {self.artifact.name}({listed(self._inputs)}) -> {listed(self._outputs)}>"
 
     def _repr_html_(self) -> str:
-        facts = {"kernel": repr(self), "target": self.artifact.target, "served by": str(self.provenance)}
-        return kernel_html(self.artifact.name, facts, self.text)
+        return kernel_html(self.artifact, repr(self), str(self.provenance), self.text)
 
     def _wrong_count(self, found: int) -> ArgumentError:
         listed = ", ".join(f"{wanted.spec.name}: {wanted.wanted}" for wanted in self._inputs)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...common.errors import ArgumentError
+from ...common.near import did_you_mean
 from ...tensor.program import Input, Program, Stage
 from ..model import Model
 from ..rewrites.needed import needed_stages
@@ -70,7 +71,8 @@ def quantized_model(
 def _way(scheme: str, group: int, percentile: float | None) -> Way:
     way = SCHEMES.get(scheme)
     if way is None:
-        raise ArgumentError(f"unknown scheme {scheme!r}", expected="one of " + ", ".join(SCHEMES))
+        near = did_you_mean(scheme, SCHEMES)
+        raise ArgumentError(f"unknown scheme {scheme!r}", expected="one of " + ", ".join(SCHEMES), advice=near)
     if group < 2 or group % 2:
         raise ArgumentError("groups have two or more weights", expected="an even group", found=str(group))
     if percentile is not None and not 50 < percentile <= 100:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from ...common.errors import ProgramError
+from ...common.near import did_you_mean
 from ..activations import EXPANSIONS
 from ..check import find_fault
 from ..dtype import DTYPES, DType, boolean, i64
@@ -116,7 +117,9 @@ class _ProgramReader:
 
     def dtype(self, name: Name) -> DType:
         if name.text not in DTYPES:
-            raise self.source.error(name.span, f"unknown dtype {name.text!r}", expected="one of " + " ".join(DTYPES))
+            near = did_you_mean(name.text, DTYPES)
+            expected = "one of " + " ".join(DTYPES)
+            raise self.source.error(name.span, f"unknown dtype {name.text!r}", expected=expected, advice=near)
         return DTYPES[name.text]
 
     def _define(self, name: Name, dtype: DType, shape: tuple[int, ...]) -> Tensor:

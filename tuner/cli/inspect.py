@@ -10,6 +10,7 @@ from typing import Annotated, Optional
 import typer
 
 from ...common.errors import ArgumentError
+from ...common.near import did_you_mean
 from ...common.printable import printable
 from ...common.settings import DATABASE
 from ...runtime.kernel import text_stages
@@ -75,7 +76,10 @@ def _stage_of(database: Database, number: int, stage: str) -> str:
     record, task = known_record(database, number)
     target = parse_target(task.target)
     if stage not in text_stages(target):
-        raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(text_stages(target)))
+        stages = text_stages(target)
+        raise ArgumentError(
+            f"there is no stage {stage!r}", expected="one of " + ", ".join(stages), advice=did_you_mean(stage, stages)
+        )
     if not record.trial.measurement.ok:
         raise ArgumentError(f"the trial of record {number} failed", expected="a record of a kernel that ran")
     head = "".join(f"# {name} = {value}\n" for name, value in record.config.items())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...common.errors import ArgumentError
+from ...common.near import near_file
 from ...graph.importers.torch_export import dtype_text, example_tensor, is_module, run_once
 from ...graph.model import Model, load
 from ...graph.model_files import holds_model
@@ -47,7 +48,8 @@ def model_of_file(what: str, settings: Mapping[str, str], inputs: Sequence[Input
             advice="write a function that makes the module and reads the file: tune run my.module:make --input 1x3x224x224",
         )
     if not path.exists():
-        raise ArgumentError(f"there is no {what}", expected="an ONNX file, or a folder or file that model.save wrote")
+        expected = "an ONNX file, or a folder or file that model.save wrote"
+        raise ArgumentError(f"there is no {what}", expected=expected, advice=near_file(path))
     if what.endswith(ONNX):
         return _of_onnx(path, settings, inputs)
     if settings:

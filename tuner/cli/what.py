@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...common.errors import ArgumentError, ProgramError, TilesmithError
+from ...common.near import near_file
 from ...graph.importers.torch_export import is_module
 from ...tensor.program import Program
 from .input_specs import InputSpec
@@ -118,7 +119,7 @@ def _from_file(path: Path, values: Mapping[str, str], constants: Sequence[str]) 
             text = file.read(TEXT + 1)  # whatever it is: /dev/zero has no end
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise ArgumentError(f"cannot read the program file {path}: {reason}") from None
+        raise ArgumentError(f"cannot read the program file {path}: {reason}", advice=near_file(path)) from None
     try:
         program = parse(text)
     except ProgramError as error:
