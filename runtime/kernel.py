@@ -11,6 +11,7 @@ import numpy as np
 
 from ..codegen.artifact import Artifact
 from ..common.errors import ArgumentError
+from ..common.near import did_you_mean
 from ..targets.target import Target, parse_target
 from .arguments import Argument, accept, argument
 from .devices.absent import AbsentKernel
@@ -21,6 +22,7 @@ from .export.description import FORMAT
 from .export.variants import Variant, variant_of
 from .far import check_apart, empty, hold, is_host, place
 from .foreign import Give, giver, made_like
+from .kernel_html import kernel_html
 from .profiled import RUNS, MeasuredRuns, counted_or_why, medians
 from .ranges.ranged import RangedKernel, ranged_by_setting
 from .ranges.torch_profiler import TorchRanges, is_profiling
@@ -177,9 +179,9 @@ class Kernel:
 
     def text(self, stage: str) -> str:
         """The program at a stage: one of `text_stages` the target. Errors: ArgumentError."""
-        stages = text_stages(parse_target(self.artifact.target))
-        if stage not in stages:
-            raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(stages))
+        if stage not in (stages := text_stages(parse_target(self.artifact.target))):
+            near = did_you_mean(stage, stages)
+            raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(stages), advice=near)
         kept = self.artifact.texts.get(stage)
         if kept is None and self._texts is not None:
             kept = self._texts(stage)
@@ -331,15 +333,14 @@ class Kernel:
 
         return f"<Kernel {self.artifact.name}({listed(self._inputs)}) -> {listed(self._outputs)}>"
 
+    def _repr_html_(self) -> str:
+        return kernel_html(self.artifact, repr(self), str(self.provenance), self.text)
+
     def _wrong_count(self, found: int) -> ArgumentError:
         listed = ", ".join(f"{wanted.spec.name}: {wanted.wanted}" for wanted in self._inputs)
+        more = "constants are given when the program is compiled, outputs by out=" if found > len(self._inputs) else ""
         return ArgumentError(
-            "a wrong number of arrays",
-            expected=f"{len(self._inputs)}: {listed}",
-            found=str(found),
-            advice="constants are given when the program is compiled, outputs by out="
-            if found > len(self._inputs)
-            else "",
+            "a wrong number of arrays", expected=f"{len(self._inputs)}: {listed}", found=str(found), advice=more
         )
 
     def _constants(self, given: Sequence[object] | Mapping[str, object] | None) -> list[Array]:

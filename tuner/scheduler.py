@@ -10,6 +10,7 @@ beside each other in the queue: a timer that changes the program has to prepare 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count as numbers
@@ -20,8 +21,11 @@ from ..measure.result import Continuing, Measurement, Purpose, Runner
 from ..schedules.space import Candidate
 from ..schedules.task import Task
 from .budget import Budget
+from .callbacks.callback import Callbacks
+from .callbacks.event import TrialEvent
 from .effort import Effort, OpeningTrials, Sharing
 from .outcome import Spent, TaskResult
+from .records.data import Trial
 from .records.ranking import is_found_out
 from .search.strategy import Judged, Prepared, Result, Strategy
 from .session import Session
@@ -41,6 +45,7 @@ class TaskLane:
     watcher: Watcher
     weight: float = 1.0
     seeds: Sequence[Candidate] = ()  # worth a trial before the strategy is asked, unless they are known
+    callbacks: Callbacks = field(default_factory=Callbacks)
     thinking: Stopwatch = field(default_factory=Stopwatch)
     curve: list[float] = field(default_factory=list)  # seconds of the best so far after each trial
     asked: int = 0  # candidates given out in this sitting
@@ -128,8 +133,18 @@ class TaskLane:
 
     def record(self, candidate: Candidate, measurement: Measurement) -> None:
         """Writes a search trial that came home. On return it is safe."""
-        self.session.record(candidate, measurement, Purpose.SEARCH)
+        before = self.session.fastest
+        trial = self.session.record(candidate, measurement, Purpose.SEARCH)
         self.watcher.trial(measurement)
+        if self.callbacks:
+            self.callbacks.trial(self._event(trial, before))
+
+    def _event(self, trial: Trial, before: float) -> TrialEvent:
+        session = self.session
+        return TrialEvent(
+            session.problem.title, trial.task, session.done, trial.sketch, json.loads(trial.config), trial.measurement,
+            session.fastest, before, trial.elapsed,
+        )  # fmt: skip
 
     def confirm(self, runner: Runner, effort: Effort) -> None:
         """Checks the leaders thoroughly and measures them again, side by side: the winner is the best of these. Where some are

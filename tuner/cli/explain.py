@@ -30,7 +30,7 @@ from ..records.data import Record, TaskIdentity
 from ..records.database import Database
 from ..roofline import program_work
 from ..units import size_text, time_text
-from .known import record_sketch
+from .named.known import record_sketch
 from .reasons import RecordReasons
 from .report import OneLineEach, pairs, table, titled
 

@@ -10,6 +10,7 @@ from typing import Annotated, Optional
 import typer
 
 from ...common.errors import ArgumentError
+from ...common.near import did_you_mean
 from ...common.printable import printable
 from ...common.settings import DATABASE
 from ...runtime.kernel import text_stages
@@ -19,10 +20,11 @@ from ...tensor.text.parse import parse
 from ..apply.kernel_texts import KernelTexts
 from ..records.database import Database
 from ..stages import stage_text
-from .input_specs import read_inputs_given
-from .known import known_record, record_sketch
-from .parameters import AccuracyName, Constants, DatabasePath, Inputs, Named, SizeOptions, Threads
-from .what import read_what
+from .named.input_specs import read_inputs_given
+from .named.known import known_record, record_sketch
+from .named.what import read_what
+from .parameters import AccuracyName, Constants, DatabasePath, Inputs, Named, RecordId, SizeOptions, Threads
+from .shell.completion import complete_record
 
 
 def inspect(
@@ -62,8 +64,8 @@ def inspect(
 
 
 def diff(
-    first: Annotated[int, typer.Argument(help="a record's number, as `tune show` prints it")],
-    second: Annotated[int, typer.Argument(help="another one's")],
+    first: RecordId,
+    second: Annotated[int, typer.Argument(help="another one's", autocompletion=complete_record)],
     *,
     stage: Annotated[str, typer.Option(help="program, sketch, outline, loops, llvm or asm")] = "outline",
     db: DatabasePath = None,
@@ -84,7 +86,10 @@ def _stage_of(database: Database, number: int, stage: str) -> str:
     record, task = known_record(database, number)
     target = parse_target(task.target)
     if stage not in text_stages(target):
-        raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(text_stages(target)))
+        stages = text_stages(target)
+        raise ArgumentError(
+            f"there is no stage {stage!r}", expected="one of " + ", ".join(stages), advice=did_you_mean(stage, stages)
+        )
     if not record.trial.measurement.ok:
         raise ArgumentError(f"the trial of record {number} failed", expected="a record of a kernel that ran")
     head = "".join(f"# {name} = {value}\n" for name, value in record.config.items())
