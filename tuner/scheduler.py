@@ -31,7 +31,7 @@ from .search.strategy import Judged, Prepared, Result, Strategy
 from .session import Session
 from .stopwatch import Stopwatch
 from .thinking.place import Apart
-from .watch import Watcher, Whole
+from .watching.watch import Watcher, Whole
 
 NUMBERS = numbers()  # of jobs: unlike in one process, so that nobody mistakes an answer to a search that was dropped
 
@@ -244,9 +244,14 @@ def check_different(tasks: Sequence[Task]) -> None:
         )
 
 
+def workers_of(runner: Runner) -> str:
+    """Returns who builds and times, in words."""
+    return getattr(runner, "workers", "") or f"up to {runner.capacity} trials at once by {runner.name}"
+
+
 def tell_watchers(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, whole: Whole | None) -> None:
     """Writes into the database what `tune watch` cannot know otherwise."""
-    workers = getattr(runner, "workers", "") or f"up to {runner.capacity} trials at once by {runner.name}"
+    workers = workers_of(runner)
     for number, lane in enumerate(lanes):
         session, weight = lane.session, lane.weight
         facts: dict[str, object] = {

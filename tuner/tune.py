@@ -31,14 +31,23 @@ from .packages import check_packages
 from .problem import problem_of
 from .records.database import open_database
 from .runners import check_runner, place_for
-from .scheduler import NUMBERS, TaskLane, TaskScheduler, check_different, checked_weights, results_of, tell_watchers
+from .scheduler import (
+    NUMBERS,
+    TaskLane,
+    TaskScheduler,
+    check_different,
+    checked_weights,
+    results_of,
+    tell_watchers,
+    workers_of,
+)
 from .search.strategy import MODEL_BASED
 from .session import Session
 from .task_space import TaskSpace
 from .thinking.place import thinking_for
 from .transfer import Experience, experience
-from .watch import Watcher, Whole
-from .watchers import watchers_of
+from .watching.watch import Sitting, Watcher, Whole
+from .watching.watchers import watchers_of
 
 
 def tune(
@@ -163,7 +172,8 @@ def search(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Ef
     finished = interrupted = False
     for lane in lanes:
         problem = lane.session.problem
-        lane.watcher.begin(problem.title, problem.work, problem.ceilings, budget, lane.session.before())
+        sitting = Sitting(problem.identity.key, workers_of(runner))
+        lane.watcher.begin(problem.title, problem.work, problem.ceilings, budget, lane.session.before(), sitting)
     try:
         explore(lanes, runner, budget, effort)
         for lane in lanes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from ..records.data import Record, TaskIdentity
 from ..records.database import Database
 from ..roofline import Speed, Work, program_work
 from ..search.rounds import Round
+from ..terminal import pairs
 from ..units import time_text
 from .named.what import What
 from .narrow import RoomyTable
@@ -236,16 +237,6 @@ def _zeros(constant: Tensor) -> str:
     shape = ", ".join(map(str, constant.shape)) + ("," if len(constant.shape) == 1 else "")
     note = "; bf16: a torch tensor, or bit patterns" if constant.dtype.name == "bf16" else ""
     return f"numpy.zeros(({shape}), {str(constant.dtype.numpy)!r}),  # your values here{note}"
-
-
-def pairs(values: Mapping[str, RenderableType]) -> Table:
-    """Names and values, one below the other."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in values.items():
-        grid.add_row(Text(name, style="bold"), Text(value) if isinstance(value, str) else value)
-    return grid
 
 
 def titled(title: str, *body: RenderableType) -> Group:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ...common.errors import ArgumentError
 from ...common.printable import printable
-from ..terminal import make_console
+from ..terminal import make_console, pairs
 from .named.input_specs import read_inputs_given
 from .named.known import known_record
 from .named.what import read_what
@@ -89,4 +89,4 @@ def env(*, db: DatabasePath = None) -> None:
 
     console = make_console()
     for title, facts in environment_facts(db).items():
-        console.print(report.titled(title, report.pairs(facts)), soft_wrap=True)
+        console.print(report.titled(title, pairs(facts)), soft_wrap=True)
