@@ -31,12 +31,13 @@ def show(
 ) -> None:
     """Lists tasks; for WHAT or one task its records, best first, and failures by kind; for a model its kernels."""
     from . import report
-    from .outcomes import tell_model
 
     console = make_console()
     found = named(what, sizes, constant, input)
     with open_to_read(db) as database:
         if found is not None and found.is_cut:
+            from .outcomes import tell_model  # here and below: a list of tasks needs no cutting into kernels
+
             tell_model(console, database, found, words_of(what, sizes, constant, input))
             return
         tasks = _tasks(database, what, found, words_of(what, sizes, constant, input))
@@ -65,12 +66,13 @@ def best(
 ) -> None:
     """Shows the best record of each task, with the lines to paste; for a model what it would run at now."""
     from . import report
-    from .outcomes import tell_best
 
     console = make_console()
     found = named(what, sizes, constant, input)
     with open_to_read(db) as database:
         if found is not None and found.is_cut:
+            from .outcomes import tell_best
+
             tell_best(console, database, found, words_of(what, sizes, constant, input), db)
             return
         for task in _tasks(database, what, found, words_of(what, sizes, constant, input)):
