@@ -57,6 +57,7 @@ class ProgressBoard:
 
     def open(self, live: Live, *, bar: bool) -> Progress:
         """The lines, for one more search; `bar`: there is room for a bar in each."""
+        self._shown.append(live)
         if self._bar is None:
             columns = (
                 SpinnerColumn(),
@@ -67,7 +68,6 @@ class ProgressBoard:
             self._bar = LinesAndMore(self.console, self._below, *columns)
             self._bar.start()
         self._running += 1
-        self._shown.append(live)
         return self._bar
 
     def _below(self) -> RenderableType:

@@ -157,11 +157,12 @@ def test_a_shell_is_offered_what_fits(records: TaskIdentity) -> None:
 
 def test_sizes_are_offered_once_and_their_values_behind_the_sign(records: TaskIdentity) -> None:
     assert offered("tune run matmul m=4 tr") == ["transpose_a=", "transpose_b="]
+    assert offered("tune run matmul transpose_a") == ["transpose_a=true", "transpose_a=false"]
     assert "m=" in offered("tune run matmul ") and "m=" not in offered("tune run matmul m=4 ")
     assert offered("tune run matmul transpose_a=") == ["true", "false"]
     assert offered("tune run matmul dtype=b") == ["bf16", "bool"] and offered("tune run conv2d kernel=") == ["3"]
-    assert offered("tune run matmul m=") == []
-    assert offered("tune run matmul m=4 softmax ro") == ["rows="]
+    assert offered("tune run matmul m=") == ["64", "512", "1024"]
+    assert offered("tune run matmul m=4 softmax ro")[0] == "rows=64"
     assert complete_size(SimpleNamespace(params={"what": "matmul"}), "transpose_a=t") == ["transpose_a=true"]
 
 

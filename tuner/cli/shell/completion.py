@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+_SIZES = ("64", "512", "1024")  # several, so that a shell adds no blank behind `m=`
 _RECORDS = 20  # the best of each task
 _FILES = (".tensor", ".onnx", ".model")
 
@@ -32,7 +33,7 @@ def complete_task(incomplete: str) -> list[tuple[str, str]]:
 
 
 def complete_size(ctx: Any, incomplete: str) -> list[str]:
-    """The sizes and options of the operator that stands before, as in `m=`; behind such a sign the values that come to mind.
+    """The sizes and options of the operator that stands before; values behind the sign, or where one name is left.
 
     bash takes `m=4` apart into three words, other shells do not.
     """
@@ -46,7 +47,9 @@ def complete_size(ctx: Any, incomplete: str) -> list[str]:
     if equals:
         return [f"{name}={value}" for value in _values(parameters, name, begun)]
     given = {word.partition("=")[0] for word in words}
-    return [f"{name}=" for name in parameters if name not in given and name.startswith(incomplete)]
+    names = [name for name in parameters if name not in given and name.startswith(incomplete)]
+    whole = [f"{name}={value}" for name in names[:1] for value in _values(parameters, name, "")]
+    return whole if len(names) == 1 and whole else [f"{name}=" for name in names]
 
 
 def _parameters(words: Sequence[str]) -> Mapping[str, Any]:
@@ -61,7 +64,7 @@ def _parameters(words: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _values(parameters: Mapping[str, Any], name: str, incomplete: str) -> list[str]:
-    """The default of a parameter, and what else there is where these are few."""
+    """The default of a parameter, or what else there is where these are few; of sizes some that many have."""
     from ....tensor.dtype import DTYPES
 
     parameter = parameters.get(name)
@@ -73,7 +76,8 @@ def _values(parameters: Mapping[str, Any], name: str, incomplete: str) -> list[s
     elif name == "dtype":
         found = list(DTYPES)
     else:
-        found = [] if default is parameter.empty or default is None else [str(default)]
+        found = list(_SIZES) if str(parameter.annotation).startswith("Size") else []
+        found = found if default is parameter.empty or default is None else [str(default)]
     return [value for value in found if value.startswith(incomplete)]
 
 
