@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -212,11 +213,14 @@ def _binding(gpu: Gpu, devices: Devices) -> Finding:
 
 
 def _extras() -> Iterator[Finding]:
+    distributions = packages_distributions()  # mlflow may be of mlflow-skinny
     for extra, (package, use) in _EXTRAS.items():
         if find_spec(package) is None:
             yield Finding(extra, MISSING, use, f"pip install 'tilesmith[{extra}]'")
         else:
-            yield Finding(extra, GOOD, f"{package} {installed_version(package)}, for {use}")
+            yield Finding(
+                extra, GOOD, f"{package} {installed_version(distributions.get(package, [package])[0])}, for {use}"
+            )
 
 
 def _peers() -> Iterator[Finding]:
