@@ -53,7 +53,10 @@ COMMANDS = {
             "tune profile matmul m=512 n=512 k=512 --trace timeline.json --flame flame.svg",
         ),
     ),
-    "diff": CommandEntry(".inspect:diff", "Prints how two records differ at a stage.", ("tune diff 1 2",)),
+    "diff": CommandEntry(
+        ".diff:diff", "Prints how two records differ at a stage, or two logs.",
+        ("tune diff 1 2", "tune diff 1 2 --stage asm", "tune diff old.jsonl new.jsonl"),
+    ),
     "bench": CommandEntry(
         ".bench:bench", "Times WHAT beside other libraries, in the same rounds.",
         (

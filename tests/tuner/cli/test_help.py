@@ -113,6 +113,8 @@ def test_all_examples_work_one_after_the_other(
     monkeypatch.setattr(noise, "steadiness", lambda: noise.Steadiness(0.01, 1.1, 0.0, 0.0))
     program = ops.matmul(m=12, n=12, k=12)
     tune(program, runner=AtOnce(), strategy="random", trials=4, progress=False)
+    for log in ("old.jsonl", "new.jsonl"):
+        call("log", "export", log)
     for name, entry in COMMANDS.items():
         if name in ("cluster", "quantize"):
             continue

@@ -13,6 +13,7 @@ from typing import Any
 _SIZES = ("64", "512", "1024")  # several, so that a shell adds no blank behind `m=`
 _RECORDS = 20  # the best of each task
 _FILES = (".tensor", ".onnx", ".model")
+_LOGS = (".jsonl",)
 
 
 def complete_operator(incomplete: str) -> list[str]:
@@ -95,6 +96,11 @@ def complete_explained(incomplete: str) -> list[str]:
     return [*complete_record(incomplete), *complete_what(incomplete)]
 
 
+def complete_compared(incomplete: str) -> list[str]:
+    """The numbers of records, and logs."""
+    return [*complete_record(incomplete), *_files(incomplete, _LOGS)]
+
+
 def complete_target(incomplete: str) -> list[str]:
     """The levels of each kind of target."""
     from ....targets.isa import BACKENDS
@@ -132,8 +138,8 @@ def _database() -> Any:
     return Database(DATABASE.value(), read_only=True)
 
 
-def _files(incomplete: str) -> list[str]:
-    """Files of programs and models, and the folders on the way to them."""
+def _files(incomplete: str, endings: Sequence[str] = _FILES) -> list[str]:
+    """Files of programs and models, or with other endings, and the folders on the way to them."""
     with suppress(OSError):
         folder, begin = (
             (Path(incomplete), "") if incomplete.endswith("/") else (Path(incomplete).parent, Path(incomplete).name)
@@ -142,7 +148,7 @@ def _files(incomplete: str) -> list[str]:
             path for path in folder.iterdir() if path.name.startswith(begin) and not path.name.startswith(".")
         )
         shown = [f"{path}/" for path in found if path.is_dir() and begin] + [
-            str(p) for p in found if p.suffix in _FILES
+            str(p) for p in found if p.suffix in endings
         ]
         return shown if incomplete else [name for name in shown if not name.endswith("/")]
     return []
