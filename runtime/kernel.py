@@ -115,8 +115,10 @@ class Kernel:
             return self._call_far(inputs, self._made_like(inputs) if out is None else out, stream)
         if stream is not None:
             raise ArgumentError("stream= is for kernels on a GPU", found=f"a kernel on {self.device.name}")
-        if out is not None and not isinstance(out, tuple | list) and self._single and self._run_if_right(*inputs, out):
-            return out
+        if out is not None:
+            given = out if isinstance(out, tuple | list) else (out,)
+            if len(given) == len(self._outputs) and self._run_if_right(*inputs, *given):
+                return out
         arrays: list[Any] = list(inputs)
         give: Give | None = None
         for number, (array, (dtype, shape)) in enumerate(zip(inputs, self._expected, strict=True)):

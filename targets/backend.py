@@ -27,6 +27,7 @@ FUSED = "multiply and add in one rounding"
 ROUNDING = "round to whole numbers"
 HALF_CONVERSIONS = "convert to and from half precision"
 HALF_ARITHMETIC = "compute in half precision"
+MERGED_EXTREMA = "write an extremum under a mask, and give the second operand where one is NaN"
 
 
 @dataclass(frozen=True, slots=True)

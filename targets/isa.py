@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from . import in_c
 from .amdgpu.backend import AMDGPU
-from .backend import FUSED, HALF_ARITHMETIC, HALF_CONVERSIONS, ROUNDING, Backend, Cache, Level
+from .backend import FUSED, HALF_ARITHMETIC, HALF_CONVERSIONS, MERGED_EXTREMA, ROUNDING, Backend, Cache, Level
 from .cuda.backend import CUDA
 
 _K, _M = 1024, 1024 * 1024
@@ -44,7 +44,7 @@ X86 = Backend(
     MappingProxyType({"amx": ("amx-tile", "amx-int8", "amx-bf16")}),
     MappingProxyType({
         FUSED: frozenset({"fma", "avx512f"}), ROUNDING: frozenset({"sse4.1"}), HALF_CONVERSIONS: frozenset({"f16c"}),
-        HALF_ARITHMETIC: frozenset({"avx512fp16"}),
+        HALF_ARITHMETIC: frozenset({"avx512fp16"}), MERGED_EXTREMA: frozenset({"avx512f"}),
     }),
     store_fence="llvm.x86.sse.sfence",
     in_c=in_c.X86,

@@ -8,7 +8,7 @@ compute in f32 and round after each operator, which is what their definition ask
 from __future__ import annotations
 
 from ...common.errors import InternalError
-from ...targets.backend import FUSED
+from ...targets.backend import FUSED, MERGED_EXTREMA
 from ...targets.backend import ROUNDING as CAN_ROUND
 from ...targets.target import Target
 from ...tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64, u64
@@ -38,6 +38,7 @@ class Arithmetic:
         self.target = target
         self.rounds = target.has(CAN_ROUND)
         self.fused = target.has(FUSED)
+        self.merges = target.has(MERGED_EXTREMA)
 
     # Lanes
 
@@ -170,7 +171,8 @@ class Arithmetic:
         """min or max; of floats, NaN if one operand is NaN, and any zero of two.
 
         x86's max(a, b) is "a > b ? a : b" and so gives b where one is NaN: with a number that is not NaN as a, nothing more
-        is needed; else LLVM asks one operand for NaN.
+        is needed; else one operand is asked for NaN. Where it is none the instruction takes the result into its register,
+        under a mask, which LLVM's own maximum does by an instruction more.
         """
         dtype = left.dtype
         if dtype == boolean:
@@ -182,6 +184,9 @@ class Arithmetic:
             left, right = right, left
         if left.is_literal and "0x7FF8" not in left.text:
             return self.select(self._compare("gt" if name == "max" else "lt", left, right), left, right)
+        if self.merges and left.lanes:
+            found = self.select(self._compare("gt" if name == "max" else "lt", left, right), left, right)
+            return self.select(self._compare_text("fcmp ord", left, left), found, left)
         return self._call(f"llvm.{name}imum.{suffix(dtype, left.lanes)}", [left, right], dtype, flags="nsz ")
 
     def _compare_text(self, test: str, left: Value, right: Value) -> Value:

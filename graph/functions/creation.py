@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...tensor.build import compute, literal, select
+from ...tensor.build import compute, literal, select, sqrt
 from ...tensor.dtype import DType, f64, i64
 from ...tensor.expr import Expr
 from ...tensor.indices.affine import simplify
 from ...tensor.program import Tensor
-from .function import axis_of, function
+from .function import NotCovered, axis_of, function
 
 
 @function
@@ -61,3 +61,25 @@ def one_hot(index: Tensor, classes: int, dtype: DType, axis: int = -1, on: float
         return select(hit, literal(on, dtype), literal(off, dtype))
 
     return compute(shape, element)
+
+
+@function
+def pairs(count: int) -> tuple[Tensor, Tensor]:
+    """All i < j below `count`, i64: (0, 1), (0, 2), ..., (1, 2), ...
+
+    Row i begins at i * (2 * count - i - 1) / 2. A root finds the row but for roundings, which its neighbours correct.
+    """
+    if count < 2:
+        raise NotCovered("results without elements")
+
+    def begin(i: Expr) -> Expr:
+        return i * (2 * count - 1 - i) // 2
+
+    def row(k: Expr) -> Expr:
+        whole = float(2 * count - 1)
+        near = ((whole - sqrt(whole * whole - 8.0 * k.cast(f64))) / 2.0).cast(i64)
+        lower = select(begin(near) > k, near - 1, near)
+        return select(begin(lower + 1) <= k, lower + 1, lower)
+
+    first = compute((count * (count - 1) // 2,), row, name="first")
+    return first, compute(first.shape, lambda k: k - begin(first[k]) + first[k] + 1, name="second")

@@ -76,7 +76,8 @@ def winograd(program: Program, stage: str, rows: str, columns: str, tile: int = 
 
     Stages made, for outer axes n of the data and o of the filter alone and reduced axes c, all tiles being one axis:
     NAME_columns[y, n, tiles, tile column, c] and NAME_data[y, x, n, tiles, c] (one direction each), NAME_filter[y, x, c, o],
-    NAME_products[y, x, n, tiles, o] (the matrix products), NAME_fast[n, p, q, o], a sum over the y, x of its tile;
+    NAME_products[y, x, n, tiles, o] (the matrix products), NAME_half[x, n, p, tile column, o] and NAME_fast[n, p, q, o] (one
+    direction each);
     NAME_size[n, row, column], NAME_seen[n, p, q], the largest in a window, NAME_most, NAME_least and NAME_spread[n, tile row,
     tile column], NAME_gauge[o]; NAME_exact[n, p, q, o], whose terms count only in uneven tiles, and the stage itself, which
     chooses. Where its axes stand in another order it takes its elements from NAME_checked, which has that of the others.
@@ -122,8 +123,9 @@ class _Winograd:
         data = self._data_stage(tables[0].tensor, lines)
         filters = self._filter_stage(tables[1].tensor)
         products = self._product_stage(data, filters)
-        fast, uneven, gauge = self._fast_stage(tables[2].tensor, products), self._uneven_stages(), self._gauge_stage()
-        made = (lines, data, filters, products, *uneven, gauge, fast, *self._choosing(fast, uneven[-1], gauge))
+        half, fast = self._fast_stages(tables[2].tensor, products)
+        uneven, gauge = self._uneven_stages(), self._gauge_stage()
+        made = (lines, data, filters, products, *uneven, gauge, half, fast, *self._choosing(fast, uneven[-1], gauge))
         extended = replace(self._program, tables=(*self._program.tables, *tables))
         return with_stages(extended, {self._stage.name: made})
 
@@ -245,18 +247,25 @@ class _Winograd:
         axes = (self._y, self._x, *shared, self._tiles, *(axis for axis in self._outer if axis not in shared))
         return self._made("products", axes, product([result_of(data), result_of(filters)]), self._reduced)
 
-    def _fast_stage(self, transform: Tensor, products: Stage) -> Stage:
-        """The result at p, q: sum[y, x](A[p % m, y] * A[q % m, x] * M at the tile of p, q), in the order of the products"""
+    def _fast_stages(self, transform: Tensor, products: Stage) -> tuple[Stage, Stage]:
+        """H[x, p, tile column] = sum[y](A[p % m, y] * M at the tile of p) and the result at p, q: sum[x](A[q % m, x] * H at the
+        tile column of q), in the order of the products"""
         rows, columns = (window.output for window in self._windows)
-        tile = rows.var // self._tile * self._counts[1] + columns.var // self._tile
+        across = Axis(self._fresh("across"), self._counts[1])
+        tile = rows.var // self._tile * self._counts[1] + across.var
         place = tuple(tile if axis == self._tiles else axis.var for axis in products.axes)
-        parts = [
-            Read(transform.name, (position.var % self._tile, point.var), transform.dtype)
-            for position, point in ((rows, self._y), (columns, self._x))
-        ]
-        axes = [part for axis in products.axes[2:] for part in ((rows, columns) if axis == self._tiles else (axis,))]
-        body = product([*parts, Read(products.name, place, self._dtype)])
-        return self._made("fast", tuple(axes), body, (self._y, self._x))
+        axes = tuple(
+            part for axis in products.axes[1:] for part in ((rows, across) if axis == self._tiles else (axis,))
+        )
+        body = product([self._at_point(transform, rows, self._y), Read(products.name, place, self._dtype)])
+        half = self._made("half", axes, body, (self._y,))
+        place = tuple(columns.var // self._tile if axis == across else axis.var for axis in half.axes)
+        axes = tuple(columns if axis == across else axis for axis in half.axes[1:])
+        body = product([self._at_point(transform, columns, self._x), Read(half.name, place, self._dtype)])
+        return half, self._made("fast", axes, body, (self._x,))
+
+    def _at_point(self, transform: Tensor, position: Axis, point: Axis) -> Read:
+        return Read(transform.name, (position.var % self._tile, point.var), transform.dtype)
 
     # Tiles that are summed as they stood
 

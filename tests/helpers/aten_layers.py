@@ -34,6 +34,35 @@ def turned_back(x: Any, w: Any) -> Any:
     return out
 
 
+def folded(columns: Any) -> Any:
+    """Windows of 2 x 3 each second place of an image of 4 x 5, with a line above and below it, added up."""
+    image = np.zeros((2, 3, 6, 5))
+    for n, (p, q) in enumerate(np.ndindex(3, 2)):
+        image[:, :, 2 * p : 2 * p + 2, 2 * q : 2 * q + 3] += columns[:, :, n].reshape(2, 3, 2, 3)
+    return image[:, :, 1:-1]
+
+
+CHOSEN, BEGINS = np.array([3, 1, 1, 0, 4, 2, 2, 3]), np.array([0, 3, 3, 4])  # one bag is empty
+ROWS = numbers(5, 6, seed=7)
+FACTORS = numbers(8, seed=7)
+
+
+def bags(combine: Any, rows: Any, ends: Any = (3, 3, 4, 8), left_out: int = -1) -> Any:
+    """Rows of each bag combined, 0 where it has none."""
+    parts = [rows[b:e][CHOSEN[b:e] != left_out] for b, e in zip(BEGINS, ends, strict=True)]
+    return np.stack([combine(part, axis=0) if len(part) else np.zeros(6) for part in parts])
+
+
+BAGS: list[Case] = [
+    *(("_embedding_bag.default", (ROWS, CHOSEN, BEGINS, False, n), bags(combine, ROWS[CHOSEN]))
+      for n, combine in enumerate((np.sum, np.mean, np.max))),
+    ("_embedding_bag.default", (ROWS, CHOSEN, BEGINS, False, 0, False, FACTORS),
+     bags(np.sum, ROWS[CHOSEN] * FACTORS[:, None])),
+    ("_embedding_bag.default", (ROWS, CHOSEN, np.append(BEGINS, 6), False, 1, False, None, True),
+     bags(np.mean, ROWS[CHOSEN], (3, 3, 4, 6))),
+    *(("_embedding_bag.default", (ROWS, CHOSEN, BEGINS, False, n, False, None, False, 1),
+       bags(combine, ROWS[CHOSEN], left_out=1)) for n, combine in enumerate((np.sum, np.mean, np.max))),
+]  # fmt: skip
 PRODUCTS: list[Case] = [
     ("mm.default", (X[0], SIDE[1]), X[0] @ SIDE[1]),
     ("bmm.default", (X, SIDE), X @ SIDE),
@@ -47,6 +76,7 @@ PRODUCTS: list[Case] = [
     ("conv2d.default", (IMAGE, WEIGHTS, None, 2, 0, 1, 2), convolved(IMAGE, WEIGHTS, 2)),
     ("conv_transpose2d.input", (IMAGE, WEIGHTS, None, 2), turned_back(IMAGE, WEIGHTS)),
     ("cdist.default", (X, Y), np.sqrt(((X[:, :, None] - Y[:, None]) ** 2).sum(-1))),
+    ("_pdist_forward.default", (X[0],), np.sqrt(((X[0][:, None] - X[0]) ** 2).sum(-1))[np.triu_indices(5, 1)]),
     ("scaled_dot_product_attention.default", (X, Y, P), SOFT / SOFT.sum(-1, keepdims=True) @ P),
     ("scaled_dot_product_attention.default", (X, Y, P, None, 0.0, True), BEFORE / BEFORE.sum(-1, keepdims=True) @ P),
     ("scaled_dot_product_attention.default", (X, Y, P, np.tril(np.ones((5, 5), bool))),
@@ -87,6 +117,7 @@ WINDOWS: list[Case] = [
     ("upsample_bicubic2d.default", (IMAGE, (6, 5), True), IMAGE),
     ("grid_sampler_2d.default", (IMAGE, np.stack(np.broadcast_arrays(
         np.linspace(-1, 1, 5), np.linspace(-1, 1, 6)[:, None]), -1)[None].repeat(2, 0), 0, 0, True), IMAGE),
+    ("col2im.default", (numbers(2, 18, 6), (4, 5), (2, 3), (1, 1), (1, 0), (2, 2)), folded(numbers(2, 18, 6))),
     ("batch_norm.default", (X, PER, PER, PER, PER, False, 0.1, 1e-5),
      (X - PER[:, None]) / np.sqrt(PER + 1e-5)[:, None] * PER[:, None] + PER[:, None]),
     ("instance_norm.default", (X, None, None, None, None, True, 0.1, 1e-5), STEADY),
@@ -161,4 +192,4 @@ REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
     ("lstm.input", (X, [START, CELL[:, :, :2]], LSTM, True, 1, 0.0, False, False, False), "projections"),
     ("full.default", ((2,), np.inf, i32), "as an integer"),
 ]
-LAYERS = [*PRODUCTS, *WINDOWS, *RECURRENT]
+LAYERS = [*PRODUCTS, *WINDOWS, *BAGS, *RECURRENT]

@@ -58,6 +58,21 @@ def test_it_runs_on_what_is_wanted(kernel: Kernel) -> None:
     np.testing.assert_array_equal(out, other)
 
 
+def test_several_outputs_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = tilesmith.compile(
+        tilesmith.parse("input x: f32[16]\na[i: 16] = x[i] + 1\nb[i: 16] = x[i] * 2\nreturn a, b"), db=":memory:"
+    )
+    x = np.arange(16, dtype=np.float32)
+    outs = (np.empty_like(x), np.empty_like(x))
+    with monkeypatch.context() as patch:
+        patch.delattr(two, "_run")  # the long way
+        assert two(x, out=outs) is outs
+    np.testing.assert_array_equal(outs, (x + 1, x * 2))
+    for wrong in (outs[:1], (*outs, outs[0]), (outs[0], outs[0]), (outs[0], x)):
+        with pytest.raises(ArgumentError, match="out"):
+            two(x, out=wrong)
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

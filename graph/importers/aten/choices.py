@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....tensor.program import Tensor
-from ...functions import indexing, shape
+from ...functions import bags, indexing, shape
 from ...functions.elementwise import add, cast, where
 from ...functions.function import NotCovered, axis_of
-from .registry import aten
+from .registry import Missing, aten
 
 
 @aten("embedding.default")
@@ -17,6 +17,19 @@ def embedding(
 ) -> Tensor:
     """weight[indices]"""
     return indexing.embedding(indices, weight)
+
+
+@aten("_embedding_bag.default", "_embedding_bag_forward_only.default")
+def embedding_bag(
+    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int = -1,
+) -> tuple[Tensor, Missing, Missing, Missing]:  # fmt: skip
+    """Rows of weights in bags: their sums, means or greatest"""
+    made = bags.embedding_bag(
+        weight, indices, offsets, bags.MODES[mode], per_sample_weights, include_last_offset, padding_idx
+    )
+    saved = Missing("what a bag of embeddings saves for training")
+    return made, saved, saved, saved
 
 
 @aten("index_select.default")

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from ....tensor.program import Tensor
 from ...functions import convolution, linear
+from ...functions.creation import pairs
 from ...functions.elementwise import multiply, subtract
+from ...functions.indexing import take
 from ...functions.reductions import norm
 from ...functions.shape import permute, reshape, unsqueeze
 from .registry import CONVERTERS, aten
@@ -114,3 +116,10 @@ for _name in ("conv_transpose1d.default", "conv_transpose2d.input", "conv_transp
 def cdist(x: Tensor, y: Tensor, p: float = 2, compute_mode: int | None = None) -> Tensor:
     """The distance of each row of x from each of y"""
     return norm(subtract(unsqueeze(x, -2), unsqueeze(y, -3)), p, -1)
+
+
+@aten("_pdist_forward.default")
+def pdist(x: Tensor, p: float = 2) -> Tensor:
+    """The distance of each row of x from each one after it"""
+    first, second = pairs(x.shape[0])
+    return norm(subtract(take(x, first), take(x, second)), p, -1)

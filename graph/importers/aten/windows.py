@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from ....tensor.build import compute
 from ....tensor.program import Tensor
-from ...functions import pool_gradients, pooling, resize, sampling
+from ...functions import columns, pool_gradients, pooling, resize, sampling
 from ...functions.convolution import spread
 from ...functions.function import NotCovered, axis_of, function
-from ...functions.shape import unsqueeze
+from ...functions.shape import squeeze, unsqueeze
 from .registry import CONVERTERS, Missing, aten
 
 Spans = int | Sequence[int]
@@ -165,6 +165,17 @@ def grid_sampler(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode:
         raise NotCovered("a grid of volumes, or of cubic interpolation")
     padding = ("zeros", "border", "reflection")[padding_mode]
     return sampling.grid_sample(x, grid, interpolation_mode == 1, padding, align_corners)
+
+
+@aten("col2im.default")
+def columns_to_image(
+    x: Tensor, output_size: Sequence[int], kernel_size: Sequence[int], dilation: Sequence[int], padding: Sequence[int],
+    stride: Sequence[int],
+) -> Tensor:  # fmt: skip
+    """Windows added up where they lie in an image"""
+    if len(x.shape) == 2:
+        return squeeze(columns_to_image(unsqueeze(x, 0), output_size, kernel_size, dilation, padding, stride), 0)
+    return columns.columns_to_image(x, output_size, kernel_size, stride, dilation, padding, padding)
 
 
 @aten("unfold.default", "unfold_copy.default")

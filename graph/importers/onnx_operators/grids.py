@@ -10,11 +10,11 @@ from ....tensor import build
 from ....tensor.build import absolute, compute, floor, literal, maximum, minimum, reduce_axis, select
 from ....tensor.dtype import i64
 from ....tensor.expr import Expr
-from ....tensor.indices.affine import simplify
 from ....tensor.ops.movement import clamped
 from ....tensor.ops.window import all_of
 from ....tensor.precision import precise
 from ....tensor.program import Tensor
+from ...functions import columns
 from ...functions.function import NotCovered, function
 from ...functions.shape import reshape
 from .registry import Node, onnx
@@ -110,33 +110,7 @@ def columns_to_image(node: Node) -> Tensor:
     rank = len(sizes)
     dilation, stride = node.ints("dilations") or [1] * rank, node.ints("strides") or [1] * rank
     pads = node.ints("pads") or [0] * (2 * rank)
-    counts = [
-        (sizes[d] + pads[d] + pads[d + rank] - dilation[d] * (kernel[d] - 1) - 1) // stride[d] + 1 for d in range(rank)
-    ]
-    channels = x.shape[1] // prod(kernel)
-    cube = reshape(x, [x.shape[0], channels, *kernel, *counts])
-    return _added(cube, sizes, kernel, counts, stride, dilation, pads)
-
-
-@function
-def _added(
-    x: Tensor, sizes: Sequence[int], kernel: Sequence[int], counts: Sequence[int], stride: Sequence[int],
-    dilation: Sequence[int], pads: Sequence[int],
-) -> Tensor:  # fmt: skip
-    over = [reduce_axis(size, f"k{d}") for d, size in enumerate(kernel)]
-
-    def element(*i: Expr) -> build.Reduction:
-        guards, places = [], []
-        for d, size in enumerate(counts):
-            away = simplify(i[2 + d] + pads[d] - over[d] * dilation[d])
-            place = simplify(away // stride[d])
-            guards += [(away % stride[d]).equal(0), away >= 0, place < size]
-            places.append(clamped(place, size))
-        value = precise(x[(*i[:2], *over, *places)])
-        return build.sum(select(all_of(guards), value, literal(0, value.dtype)), over)
-
-    sums = compute((*x.shape[:2], *sizes), element, name="sums")
-    return sums if sums.dtype == x.dtype else compute(sums.shape, lambda *i: sums[i].cast(x.dtype), name="out")
+    return columns.columns_to_image(x, sizes, kernel, stride, dilation, pads[:rank], pads[rank:])
 
 
 @onnx("MaxUnpool")

@@ -7,6 +7,7 @@
   last one to the same place.
 * Where a place holds a row of its own that lies in memory in order, the row is in vectors.
 * Places may be shared as well: each thread looks at all terms, and adds those that meet its block.
+* A stage that goes over the places one by one does not take such a reduction in: it would look at all terms for each of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ....tensor.program import Program, Stage
 from ...access import output_stride
 from ...extents import ceildiv
 from ...schedule import LoopHandle, Schedule
-from ..rule import Decided, Rule
+from ..rule import Decided, Rule, nests_of_their_own
 
 SIDE_BY_SIDE = 8  # rows
 VECTORS_AT_MOST = 8
@@ -68,4 +69,15 @@ def _row(stage: Stage) -> str | None:
     return None
 
 
+def whole_scatters(program: Program) -> frozenset[str]:
+    """Returns the reductions at computed places that rows of another stage would cut: their places lie along rows."""
+    found = {stage.name: scattered(stage) for stage in program.stages}
+    return frozenset(
+        stage.name
+        for stage in program.stages
+        if (one := found[stage.name]) is not None and {axis.name for axis in stage.axes[:-1]} & one.places.keys()
+    )
+
+
 SCATTER = Rule("scatter", matches=_matches, apply=_apply)
+SCATTERS_APART = Rule("scatters apart", nests_of_their_own(whole_scatters))

@@ -17,7 +17,7 @@ from .online import ONLINE
 from .overlap import OVERLAP
 from .prepared import PREPARED
 from .rows import ROWS
-from .scatter import SCATTER
+from .scatter import SCATTER, SCATTERS_APART
 from .slide import SLIDE, SLIDE_DATA
 from .split import SPLIT
 from .stream import STREAM
@@ -42,6 +42,7 @@ CPU = Rules(
         TRANSFORMS_APART,  # transforms, and the data that they read
         PRODUCTS_APART,  # products of a matrix unit, and their packed operands
         DOT_WORDS,  # words of operands
+        SCATTERS_APART,  # reductions at computed places, where these are rows
         WINDOW_DATA,  # what makes the data of a window: it runs where a piece of them is needed
         SLIDE_DATA,  # the same
         ROWS,  # products of products: perhaps by blocks of rows, unless a softmax runs by blocks

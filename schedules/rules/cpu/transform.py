@@ -10,8 +10,8 @@ in for them (tensor/exceptional.py) takes both in, tile by tile.
 
 from __future__ import annotations
 
-from collections.abc import Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
@@ -161,21 +161,20 @@ def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
 
 def _apply(s: Schedule, name: str, anchor: str, decided: Decided) -> set[str]:
     """Schedules a transform as the root, and the one that feeds it."""
-    found = transform_of(s.program, s.program.stage(name))
-    assert found is not None
-    feeder = _feeder(s.program, s.program.stage(name), found, decided.taken)
-    inner = None if feeder is None else transform_of(s.program, s.program.stage(feeder))
-    if inner is not None:  # what the feeder writes out is needed at one place
-        theirs = [a.name for a in s.program.stage(found.data.tensor).axes]
-        for own, axis in zip(found.data.indices, theirs, strict=True):
-            if inner.written.get(axis) == 0 and isinstance(own, Var) and own.name in _spatial(s.program.stage(name)):
-                found.written.setdefault(own.name, 0)
+    found, feeder = _with_feeder(s.program, name, decided.taken)
     around, at = _written_out(s, s.stage(name), found)
     s.parallel(*around)
-    if feeder is None or inner is None:
-        return {name}
-    _written_out(s, s.compute_at(feeder, at), inner)
-    return {name, feeder}
+    return {name} | _fed_at(s, feeder, at)
+
+
+def _fed_at(s: Schedule, feeder: str | None, at: LoopHandle) -> set[str]:
+    """Schedules the transform that feeds another, if there is one, at a loop; returns what was scheduled."""
+    if feeder is None:
+        return set()
+    found = transform_of(s.program, s.program.stage(feeder))
+    assert found is not None
+    _written_out(s, s.compute_at(feeder, at), found)
+    return {feeder}
 
 
 def _chooses_transform(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
@@ -205,8 +204,7 @@ def _matches_choice(program: Program, stage: Stage, decided: Decided) -> str | N
 
 def _apply_choice(s: Schedule, root: str, transform: str, decided: Decided) -> set[str]:
     """Schedules a stage that chooses, with the transform and the sums that it chooses between."""
-    found = transform_of(s.program, s.program.stage(transform))
-    assert found is not None
+    found, feeder = _with_feeder(s.program, transform, decided.taken)
     (exact,) = _stand_ins(s.program, s.program.stage(root))
     stage, names = s.stage(root), [axis.name for axis in s.program.stage(transform).axes]
     loops = dict(zip(names, stage.axes, strict=True))
@@ -222,7 +220,7 @@ def _apply_choice(s: Schedule, root: str, transform: str, decided: Decided) -> s
         _at_a_tile(
             s, s.compute_at(name, vectors[0]), [names.index(n) for n in (*pieces, found.vector)], name == transform
         )
-    return {root, transform, exact}
+    return {root, transform, exact} | _fed_at(s, feeder, vectors[0])
 
 
 def _at_a_tile(s: Schedule, stage: StageHandle, places: list[int], written: bool) -> None:
@@ -236,10 +234,6 @@ def _at_a_tile(s: Schedule, stage: StageHandle, places: list[int], written: bool
     s.reorder(*others, *sums, *points, lanes)
     s.unroll(*points)
     s.vectorize(lanes)
-
-
-def _spatial(stage: Stage) -> set[str]:
-    return {a.name for a in stage.axes}
 
 
 def kept_transforms(program: Program) -> frozenset[str]:
@@ -291,15 +285,41 @@ def _is_summed_beside(stage: Stage, axis: str) -> bool:
     return False
 
 
-def _feeder(program: Program, stage: Stage, found: Transform, taken: Set[str]) -> str | None:
-    """Returns the transform whose result this one alone reads, point by point along the axes that neither writes out."""
+def _with_feeder(program: Program, name: str, taken: Set[str]) -> tuple[Transform, str | None]:
+    """Returns the parts of a transform and the transform that feeds it, if there is one.
+
+    What the feeder writes out is needed at one place, so the transform writes out the same points.
+    """
+    stage = program.stage(name)
+    found = transform_of(program, stage)
+    assert found is not None
+    feeder = _feeder(program, found, taken)
+    inner = None if feeder is None else transform_of(program, feeder)
+    if feeder is None or inner is None:
+        return found, None
+    written, own = dict(found.written), {axis.name for axis in stage.axes}
+    for index, axis in zip(found.data.indices, feeder.axes, strict=True):
+        if axis.name in inner.written and isinstance(index, Var) and index.name in own:
+            written.setdefault(index.name, inner.written[axis.name])
+    return replace(found, written=written), feeder.name
+
+
+def _feeder(program: Program, found: Transform, taken: Set[str]) -> Stage | None:
+    """Returns the stage whose result the transform alone reads: point by point along the axes that neither writes out, and at
+    one place for all points of a tile that it writes out."""
     producer = program.producers.get(found.data.tensor)
     if producer is None or producer.name in taken or producer.name in program.outputs:
         return None
-    if len(program.consumers[producer.name]) != 1 or transform_of(program, producer) is None:
+    if len(program.consumers[producer.name]) != 1:
         return None
-    plain = all(isinstance(index, Var) for index in found.data.indices)
-    return producer.name if plain and stage.name != producer.name else None
+    return producer if all(_is_fed(index, found.written) for index in found.data.indices) else None
+
+
+def _is_fed(index: object, written: Mapping[str, int]) -> bool:
+    match index:
+        case Op(name="floordiv", args=(Var(name=name), Const(value=points))):
+            return written.get(name) == points
+    return isinstance(index, Var)
 
 
 TRANSFORM = Rule("transform", _prepare, _matches, _apply)

@@ -11,6 +11,7 @@ import pytest
 from helpers.emission.loops import block, given, lanes, names, program, read, result, run, serial, store, update
 from tilesmith.codegen.ir.loop_ir import Allocate, Buffer, Scope
 from tilesmith.codegen.math.functions import FUNCTIONS
+from tilesmith.codegen.pipeline import assembled
 from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.dtype import DTYPES, DType, Kind, bf16, boolean, f16, f32, i32, i64
 from tilesmith.tensor.expr import Cast, Const, Expr, Op, call
@@ -161,6 +162,17 @@ def test_bounds_keep_nan(dtype: DType, name: str, bound: float) -> None:
             dtype,
         )
         check(actual, NUMPY[name](from_memory(values, dtype), bound), dtype)
+
+
+@pytest.mark.parametrize(("name", "instruction"), [("min", "vminps"), ("max", "vmaxps")])
+def test_extrema_of_vectors_keep_nan_by_two_instructions(name: str, instruction: str) -> None:
+    x, y, z = given("x", 16), given("y", 16), result("z", 16)
+    both = Op(name, (read(x, L), read(y, L)), f32)
+    loops = program((x, y, z), lanes(L, 16, store(z, (L,), both)))
+    lines = assembled(loops, parse_target("x86:avx512"), 1, texts=True).texts["asm"].splitlines()
+    (extremum,) = [line for line in lines if instruction in line]
+    assert "{%k" in extremum  # where the first is no NaN; else it stays
+    assert [line for line in lines if "vcmpordps" in line] and not [line for line in lines if "vcmpunordps" in line]
 
 
 @pytest.mark.parametrize("source", DTYPES.values(), ids=str)

@@ -73,6 +73,16 @@ def test_sketches_are_right(text: str) -> None:
         assert values is not None and complaint(task, sketch, values, 3) is None, sketch.text
 
 
+def test_rows_of_a_reader_do_not_go_over_all_terms_again() -> None:
+    reader = "y[r: 300, j: 64] = b[r, j] + s[r, j]\nreturn y"
+    sums = "s[r: 300, j: 64] = sum[k: 40](select(r == n[k], x[k, j], 0))"
+    task = Task.of(parse(f"input n: i64[40]\ninput x: f32[40, 64]\ninput b: f32[300, 64]\n{sums}\n{reader}"), TARGET, 2)
+    for sketch in task.sketches:
+        tree = sketch.apply(task.body, TARGET, random_config(task, sketch, np.random.default_rng(0)) or {})
+        (found,) = [stage for stage in tree.stages if scattered(tree.definition(stage.stage)) is not None]
+        assert found.at is None, sketch.text
+
+
 @pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
 def test_what_only_looks_like_one_is_none(text: str) -> None:
     program = parse(text)

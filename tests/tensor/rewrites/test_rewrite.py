@@ -202,12 +202,15 @@ def test_winograd(tile: int, h: int, w: int, padding: int) -> None:
         "least",
         "spread",
         "gauge",
+        "half",
         "fast",
         "exact",
     )
     assert [s.name for s in rewritten.stages] == [*(f"y_{kind}" for kind in kinds), "y_checked", "y"]
     columns, data, filters, products = rewritten.stages[:4]
-    assert all(s.combiner == "sum" for s in (columns, data, filters, products, rewritten.stage("y_fast")))
+    half, fast = rewritten.stage("y_half"), rewritten.stage("y_fast")
+    assert all(s.combiner == "sum" for s in (columns, data, filters, products, half, fast))
+    assert [s.reduction[0].extent for s in (half, fast)] == [tile + 2, tile + 2]  # one direction each
     assert [a.extent for a in products.axes[:2]] == [tile + 2, tile + 2]
     assert products.axes[3].extent == -(-(h + 2 * padding - 2) // tile) * -(-(w + 2 * padding - 2) // tile)
 

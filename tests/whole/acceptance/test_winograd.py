@@ -24,11 +24,17 @@ def convolution(c: int, h: int, w: int, o: int) -> Program:
 
 def winograd(s: Schedule) -> None:
     program = s.rewrite("winograd", stage="t1", rows="a1", columns="a2", tile=s.variant("tile", [2, 4]))
-    padded, columns, data, products, out = _roles(program)
-    i, j, o, u, v = s.stage(out).loops
+    padded, columns, data, products, half, out = _roles(program)
+    i, j, o, v = s.stage(out).loops
     o0, o1 = s.split(o, s.lanes(f32))
-    s.reorder(i, j, o0, u, v, o1)
+    s.reorder(i, j, o0, v, o1)
     s.parallel(i, j)
+    s.vectorize(o1)
+
+    v, i, j, o, u = s.stage(half).loops
+    o0, o1 = s.split(o, s.lanes(f32))
+    s.reorder(v, i, j, o0, u, o1)
+    s.parallel(v, i)
     s.vectorize(o1)
 
     u, v, t, o, c = s.stage(products).loops
@@ -49,15 +55,16 @@ def winograd(s: Schedule) -> None:
     s.unroll(*s.split(r, r.extent)[1:])
 
 
-def _roles(program: Program) -> tuple[str, str, str, str, str]:
-    """(padded input, data after one transform, after both, products, output)."""
+def _roles(program: Program) -> tuple[str, str, str, str, str, str]:
+    """(padded input, data after one transform, after both, products, output after one, after both)."""
     tables = {table.tensor.name for table in program.tables}
     (padded,) = [stage.name for stage in program.stages if stage.reads() and stage.reads()[0].tensor == "x0"][:1]
     (columns,) = [stage.name for stage in program.consumers[padded] if any(r.tensor in tables for r in stage.reads())]
     (data,) = [stage.name for stage in program.consumers[columns]]
     (products,) = [stage.name for stage in program.consumers[data]]
-    (out,) = [stage.name for stage in program.consumers[products]]
-    return padded, columns, data, products, out
+    (half,) = [stage.name for stage in program.consumers[products]]
+    (out,) = [stage.name for stage in program.consumers[half]]
+    return padded, columns, data, products, half, out
 
 
 class TestWinograd(AcceptanceContract):
@@ -134,30 +141,37 @@ t10: sum
                   vector t10.a3.p2: 16
                     t10 += f(t8, t9)
 t11: sum
-  parallel t11.a0: 56
+  parallel t11.a0: 4
     parallel t11.a1: 56
-      for t11.a2.p0: 4
-        for t11.a3: 4
+      for t11.a2: 28
+        for t11.a3.p0: 4
           for t11.a4: 4
-            vector t11.a2.p1: 16
+            vector t11.a3.p1: 16
               t11 += f(c2, t10)
 t12: sum
-  for t12.a0: 56
-    for t12.a1: 56
-      for t12.a2: 64
-        for t12.a3: 64
-          for t12.a4: 3
-            for t12.a5: 3
-              t12 += f(t5, t6, x0, x1)
-t13: pointwise
+  parallel t12.a0: 56
+    parallel t12.a1: 56
+      for t12.a2.p0: 4
+        for t12.a3: 4
+          vector t12.a2.p1: 16
+            t12 += f(c2, t11)
+t13: sum
   for t13.a0: 56
     for t13.a1: 56
       for t13.a2: 64
-        t13 = f(t5, t6, t11, t12)
+        for t13.a3: 64
+          for t13.a4: 3
+            for t13.a5: 3
+              t13 += f(t5, t6, x0, x1)
 t14: pointwise
-  for t14.a0: 64
+  for t14.a0: 56
     for t14.a1: 56
-      for t14.a2: 56
-        t14 = f(t13)
+      for t14.a2: 64
+        t14 = f(t5, t6, t12, t13)
+t15: pointwise
+  for t15.a0: 64
+    for t15.a1: 56
+      for t15.a2: 56
+        t15 = f(t14)
 """
     largest = 20_000
