@@ -1,14 +1,15 @@
-"""The name that somebody may have meant."""
+"""The name that somebody may have meant. What compares names is imported when one is wrong: who loads a kernel pays nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 
 
 def near_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     """The names that are like one that somebody gave, the nearest first; small and capital letters count as the same."""
+    from difflib import get_close_matches
+
     by_lower = {one.lower(): one for one in known}
     return [by_lower[one] for one in get_close_matches(name.lower(), by_lower, count)]
 
@@ -34,5 +35,5 @@ def _near(name: str, folder: Path, *, folders: bool = False) -> Path | None:
         there = [one.name for one in folder.iterdir() if one.is_dir() or not folders]
     except OSError:
         return None
-    close = get_close_matches(name, there, 1)
+    close = near_names(name, there)
     return folder / close[0] if close else None

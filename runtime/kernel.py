@@ -22,7 +22,6 @@ from .export.description import FORMAT
 from .export.variants import Variant, variant_of
 from .far import check_apart, empty, hold, is_host, place
 from .foreign import Give, giver, made_like
-from .kernel_html import kernel_html
 from .profiled import RUNS, MeasuredRuns, counted_or_why, medians
 from .ranges.ranged import RangedKernel, ranged_by_setting
 from .ranges.torch_profiler import TorchRanges, is_profiling
@@ -336,6 +335,8 @@ class Kernel:
         return f"<Kernel {self.artifact.name}({listed(self._inputs)}) -> {listed(self._outputs)}>"
 
     def _repr_html_(self) -> str:
+        from .kernel_html import kernel_html
+
         return kernel_html(self.artifact, repr(self), str(self.provenance), self.text)
 
     def _wrong_count(self, found: int) -> ArgumentError:
