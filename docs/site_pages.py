@@ -77,7 +77,8 @@ def _helps() -> Iterator[tuple[str, str]]:
         context: Any = command.make_context(name, [], parent=above, resilient_parsing=True)
         context.info_name = name.rpartition(" ")[2]
         yield name, command.get_help(context)
-        found = [(f"{name} {one}", sub, context) for one, sub in getattr(command, "commands", {}).items()] + found
+        below = command.list_commands(context) if hasattr(command, "list_commands") else ()
+        found = [(f"{name} {one}", command.get_command(context, one), context) for one in below] + found
 
 
 def _is_shown(path: Path) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..common.errors import ArgumentError
+from ..common.notebook import facts_html
 from ..tensor.program import Program
 from .model_files import load_model, save_model
 from .model_table import table_of
@@ -54,6 +55,19 @@ class Model:
             f"{t.name}: {t.dtype}{list(t.shape)}" for t in map(program.tensors.__getitem__, program.outputs)
         )
         return f"<Model {self.name} ({given}) -> {made}, {len(program.stages)} stages, {len(self.constants)} constants>"
+
+    def _repr_html_(self) -> str:
+        """Returns what goes in and out, and the table of its layers, for notebooks."""
+        program, tensors = self.program, self.program.tensors
+        facts = {
+            "inputs": ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in program.dynamic_inputs),
+            "outputs": ", ".join(
+                f"{name}: {tensors[name].dtype}{list(tensors[name].shape)}" for name in program.outputs
+            ),
+            "stages": str(len(program.stages)),
+            "constants": f"{len(self.constants)}, {sum(value.nbytes for value in self.constants.values()) / 1e6:.1f} MB",
+        }
+        return facts_html(f"Model {self.name}", facts, {"layers": str(self)})
 
 
 def load(path: str | os.PathLike[str]) -> Model:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..codegen.artifact import Artifact
 from ..common.errors import ArgumentError
+from ..common.near import did_you_mean
 from ..targets.target import Target, parse_target
 from .arguments import Argument, accept, argument
 from .devices.absent import AbsentKernel
@@ -179,9 +180,9 @@ class Kernel:
 
     def text(self, stage: str) -> str:
         """The program at a stage: one of `text_stages` the target. Errors: ArgumentError."""
-        stages = text_stages(parse_target(self.artifact.target))
-        if stage not in stages:
-            raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(stages))
+        if stage not in (stages := text_stages(parse_target(self.artifact.target))):
+            near = did_you_mean(stage, stages)
+            raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(stages), advice=near)
         kept = self.artifact.texts.get(stage)
         if kept is None and self._texts is not None:
             kept = self._texts(stage)
@@ -333,15 +334,16 @@ class Kernel:
 
         return f"<Kernel {self.artifact.name}({listed(self._inputs)}) -> {listed(self._outputs)}>"
 
+    def _repr_html_(self) -> str:
+        from .kernel_html import kernel_html
+
+        return kernel_html(self.artifact, repr(self), str(self.provenance), self.text)
+
     def _wrong_count(self, found: int) -> ArgumentError:
         listed = ", ".join(f"{wanted.spec.name}: {wanted.wanted}" for wanted in self._inputs)
+        more = "constants are given when the program is compiled, outputs by out=" if found > len(self._inputs) else ""
         return ArgumentError(
-            "a wrong number of arrays",
-            expected=f"{len(self._inputs)}: {listed}",
-            found=str(found),
-            advice="constants are given when the program is compiled, outputs by out="
-            if found > len(self._inputs)
-            else "",
+            "a wrong number of arrays", expected=f"{len(self._inputs)}: {listed}", found=str(found), advice=more
         )
 
     def _constants(self, given: Sequence[object] | Mapping[str, object] | None) -> list[Array]:

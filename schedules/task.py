@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -12,7 +11,7 @@ from ..tensor.accuracy import Accuracy
 from ..tensor.printing import print_program
 from ..tensor.program import Program
 from ..tensor.rewrites.registry import normalise
-from ..tensor.text.canonical import canonical, program_key
+from ..tensor.text.canonical import canonical, program_key, task_key
 from .auto import derive
 from .schedule import Template, trace
 from .sketch import UNSCHEDULED, Sketch
@@ -69,15 +68,6 @@ class Task:
                 advice="leave a rewrite out where s.allows(its name) is false",
             )
         return (UNSCHEDULED, *found)
-
-
-def task_key(program: str, target: str, threads: int, accuracy: Accuracy = "default") -> str:
-    """Returns the key of a task, from the keys of its program and target.
-
-    The default accuracy is not part of it: there was no other one once.
-    """
-    more = "" if accuracy == "default" else f"\n{accuracy}"
-    return hashlib.sha256(f"{program}\n{target}\n{threads}{more}".encode()).hexdigest()
 
 
 @lru_cache(maxsize=64)

@@ -21,6 +21,7 @@ from hashlib import sha256
 from typing import Protocol
 
 from ..common.errors import TargetError
+from ..common.near import did_you_mean
 from .backend import Backend, Cache, Level, Multiprocessor
 from .emission import Emission
 from .isa import BACKENDS
@@ -243,17 +244,20 @@ def _parse_head(head: str) -> tuple[Backend, Level, tuple[str, ...]]:
     level = kind.level(level_name) if kind else None
     if kind is None or level is None or not colon:
         raise TargetError(
-            f"unknown target {head!r}", expected="one of " + ", ".join(named_targets()), advice="`host` is this machine"
+            f"unknown target {head!r}",
+            expected="one of " + ", ".join(named_targets()),
+            advice=did_you_mean(head, named_targets()) or "`host` is this machine",
         )
     names: set[str] = set()
     for name in wanted:
         names.update(kind.bundles.get(name, (name,)))
     for name in sorted(names):
         if not kind.allows(name, level):
-            usable = [known for known in kind.extensions if kind.allows(known, level)]
+            usable = [*kind.bundles, *(known for known in kind.extensions if kind.allows(known, level))]
             raise TargetError(
                 f"{kind.name}:{level.name} has no extension {name!r}",
-                expected="one of " + ", ".join([*kind.bundles, *usable]) if usable else "no extension",
+                expected="one of " + ", ".join(usable) if usable else "no extension",
+                advice=did_you_mean(name, usable),
             )
     return kind, level, tuple(sorted(names))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from ..common.errors import ArgumentError
+from ..common.near import did_you_mean
 
 Accuracy = Literal["default", "strict"]
 
@@ -22,4 +23,5 @@ def accuracy_named(name: str) -> Accuracy:
     for known in get_args(Accuracy):
         if name == known:
             return known  # type: ignore[no-any-return]
-    raise ArgumentError(f"unknown accuracy {name!r}", expected=" or ".join(get_args(Accuracy)))
+    names = get_args(Accuracy)
+    raise ArgumentError(f"unknown accuracy {name!r}", expected=" or ".join(names), advice=did_you_mean(name, names))

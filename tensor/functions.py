@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..common.errors import ProgramError
+from ..common.near import did_you_mean
 from .dtype import DTYPES, DType, boolean, f32
 from .expr import Expr, Operand, PythonNumber, Var, as_expr, binary, call, const
 
@@ -30,7 +31,8 @@ def find_dtype(dtype: DType | str) -> DType:
     """A dtype by its name. Errors: ProgramError for an unknown one."""
     found = DTYPES.get(str(dtype))
     if found is None:
-        raise ProgramError(f"unknown dtype {dtype!r}", expected="one of " + " ".join(DTYPES))
+        near = did_you_mean(str(dtype), DTYPES)
+        raise ProgramError(f"unknown dtype {dtype!r}", expected="one of " + " ".join(DTYPES), advice=near)
     return found
 
 

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .tensor.program import Program as Program
     from .tensor.program import Tensor as Tensor
     from .tensor.text.parse import parse as parse
+    from .tuner import callbacks as callbacks
     from .tuner.apply.compile import compile as compile
     from .tuner.apply.export import export as export
     from .tuner.apply.quantize import quantize as quantize
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
     from .tuner.tune import tune as tune
 
 # Where each name lives. The block above says the same to type checkers.
-_MODULES = {"errors": "common.errors", "ops": "tensor.ops"}
+_MODULES = {"callbacks": "tuner.callbacks", "errors": "common.errors", "ops": "tensor.ops"}
 _HOMES = {
     "graph.importers.onnx": ("from_onnx",),
     "graph.importers.torch": ("from_torch",),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..tensor.printing import print_program
 from ..tensor.program import Program
-from ..tensor.text.parse import parse
+from .records.claims import known_program
 from .records.data import TaskIdentity
 
 
@@ -38,7 +38,7 @@ def program_title(display: str) -> str:
 
     `display`: as tasks are stored.
     """
-    program = parse(display)
+    program = known_program(display)
     stage = program.stages[-1]
     sizes = ", ".join(str(axis.extent) for axis in stage.axes)
     reduced = f" {stage.combiner}[{', '.join(str(axis.extent) for axis in stage.reduction)}]" if stage.reduction else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..common.errors import ArgumentError
+from ..common.near import did_you_mean
 from ..cost_model.learned.boosting import Learning
 from ..cost_model.learned.gaussian import Smoothness
 from ..cost_model.learned.smooth import Smoothing
@@ -292,7 +293,8 @@ def effort_named(name: str | Effort) -> Effort:
     if isinstance(name, Effort):
         return name
     if name not in EFFORTS:
-        raise ArgumentError("unknown effort", expected="one of " + ", ".join(EFFORTS), found=repr(name))
+        near = did_you_mean(name, EFFORTS)
+        raise ArgumentError("unknown effort", expected="one of " + ", ".join(EFFORTS), found=repr(name), advice=near)
     return EFFORTS[name]
 
 

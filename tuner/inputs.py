@@ -10,6 +10,7 @@ import numpy as np
 
 from ..codegen.artifact import BufferSpec
 from ..common.errors import ArgumentError
+from ..common.near import did_you_mean
 from ..measure.given import pack
 from ..runtime.arguments import accept, argument
 from ..tensor.program import Program
@@ -27,6 +28,7 @@ def packed_inputs(program: Program, given: Mapping[str, object] | None) -> bytes
             f"the program has no input {unknown[0]!r}",
             expected="inputs among " + ", ".join(tensors),
             found=", ".join(given),
+            advice=did_you_mean(unknown[0], tensors),
         )
     names = {own: canonical for canonical, own in canonical_names(program).items()}
     arrays = {}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..common.notebook import rows_html
 from ..measure.result import Purpose
+from .display import program_title
 from .records.data import Record, TaskIdentity
 from .units import time_text
 
@@ -88,3 +90,23 @@ class TuneResult:
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.tasks)).replace("TaskResult", "TuneResult")
+
+    def _repr_html_(self) -> str:
+        """Returns a line for each task, for notebooks."""
+        headings = ("task", "program", "best", "record", "trials", "failed", "seconds")
+        ended = " (interrupted: the same call continues it)" if self.interrupted else ""
+        return rows_html(f"{len(self.tasks)} tuned{ended}", headings, map(_cells, self.tasks))
+
+
+def _cells(result: TaskResult) -> tuple[str, ...]:
+    searched = [record for record in result.records if record.trial.purpose is Purpose.SEARCH]
+    failed = sum(not record.trial.measurement.ok for record in searched)
+    best = ("nothing ran", "") if result.best is None else (time_text(result.best.seconds), str(result.best.id))
+    return (
+        result.task.key[:8],
+        program_title(result.task.display),
+        *best,
+        str(len(searched)),
+        str(failed),
+        f"{result.spent.wall:.1f}",
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..common.errors import ArgumentError
+from ..common.near import did_you_mean
 from ..measure.calibrate.calibrate import ceilings
 from ..measure.machine import identity_for, machine_key
 from ..measure.result import Runner
@@ -42,7 +43,9 @@ def check_runner(target: Target, runner: str | Runner) -> None:
     if not is_elsewhere(runner):
         if isinstance(runner, str) and runner != "local":
             expected = "local, ray, ray://host:port, the path of a file with an address, or an object that is a Runner"
-            raise ArgumentError("unknown runner", expected=expected, found=repr(runner))
+            raise ArgumentError(
+                "unknown runner", expected=expected, found=repr(runner), advice=did_you_mean(runner, ("local", "ray"))
+            )
         check_runs_here(target)
         if target.needs_device:
             check_driver(target)

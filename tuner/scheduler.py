@@ -10,6 +10,7 @@ beside each other in the queue: a timer that changes the program has to prepare 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count as numbers
@@ -20,14 +21,17 @@ from ..measure.result import Continuing, Measurement, Purpose, Runner
 from ..schedules.space import Candidate
 from ..schedules.task import Task
 from .budget import Budget
+from .callbacks.callback import Callbacks
+from .callbacks.event import TrialEvent
 from .effort import Effort, OpeningTrials, Sharing
 from .outcome import Spent, TaskResult
+from .records.data import Trial
 from .records.ranking import is_found_out
 from .search.strategy import Judged, Prepared, Result, Strategy
 from .session import Session
 from .stopwatch import Stopwatch
 from .thinking.place import Apart
-from .watch import Watcher, Whole
+from .watching.watch import Watcher, Whole
 
 NUMBERS = numbers()  # of jobs: unlike in one process, so that nobody mistakes an answer to a search that was dropped
 
@@ -41,6 +45,7 @@ class TaskLane:
     watcher: Watcher
     weight: float = 1.0
     seeds: Sequence[Candidate] = ()  # worth a trial before the strategy is asked, unless they are known
+    callbacks: Callbacks = field(default_factory=Callbacks)
     thinking: Stopwatch = field(default_factory=Stopwatch)
     curve: list[float] = field(default_factory=list)  # seconds of the best so far after each trial
     asked: int = 0  # candidates given out in this sitting
@@ -128,8 +133,18 @@ class TaskLane:
 
     def record(self, candidate: Candidate, measurement: Measurement) -> None:
         """Writes a search trial that came home. On return it is safe."""
-        self.session.record(candidate, measurement, Purpose.SEARCH)
+        before = self.session.fastest
+        trial = self.session.record(candidate, measurement, Purpose.SEARCH)
         self.watcher.trial(measurement)
+        if self.callbacks:
+            self.callbacks.trial(self._event(trial, before))
+
+    def _event(self, trial: Trial, before: float) -> TrialEvent:
+        session = self.session
+        return TrialEvent(
+            session.problem.title, trial.task, session.done, trial.sketch, json.loads(trial.config), trial.measurement,
+            session.fastest, before, trial.elapsed,
+        )  # fmt: skip
 
     def confirm(self, runner: Runner, effort: Effort) -> None:
         """Checks the leaders thoroughly and measures them again, side by side: the winner is the best of these. Where some are
@@ -229,9 +244,14 @@ def check_different(tasks: Sequence[Task]) -> None:
         )
 
 
+def workers_of(runner: Runner) -> str:
+    """Returns who builds and times, in words."""
+    return getattr(runner, "workers", "") or f"up to {runner.capacity} trials at once by {runner.name}"
+
+
 def tell_watchers(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, whole: Whole | None) -> None:
     """Writes into the database what `tune watch` cannot know otherwise."""
-    workers = getattr(runner, "workers", "") or f"up to {runner.capacity} trials at once by {runner.name}"
+    workers = workers_of(runner)
     for number, lane in enumerate(lanes):
         session, weight = lane.session, lane.weight
         facts: dict[str, object] = {

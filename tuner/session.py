@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -22,7 +23,7 @@ from .records.database import Database
 from .records.ranking import rank
 from .search.rounds import Round
 from .search.strategy import Result
-from .watch import Before
+from .watching.watch import Before
 
 _FINAL = (
     Status.OK,
@@ -70,8 +71,8 @@ class Session:
         """Returns what this run had done when it was cut short."""
         searched = [r.trial.measurement for r in self.records() if r.trial.purpose is Purpose.SEARCH]
         best = min((measurement.seconds for measurement in searched), default=inf)
-        failed = sum(not measurement.ok for measurement in searched)
-        return Before(len(searched), failed, best, self.run.spent, self.fastest)
+        failures = Counter(str(measurement.status) for measurement in searched if not measurement.ok)
+        return Before(len(searched), failures, best, self.run.spent, self.fastest)
 
     def earlier_results(self) -> list[Result]:
         """Returns what is known already, for the strategy: it learns from these and does not propose them again."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..common.errors import ArgumentError
+from ..common.near import did_you_mean
 from ..graph.rewrites.table import rewritten
 from ..runtime.kernel import text_stages
 from ..schedules.task import Task
@@ -46,7 +47,10 @@ def stage_text(
         ArgumentError: no such stage, or no such kernel.
     """
     if stage not in stages_for(target):
-        raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(stages_for(target)))
+        stages = stages_for(target)
+        raise ArgumentError(
+            f"there is no stage {stage!r}", expected="one of " + ", ".join(stages), advice=did_you_mean(stage, stages)
+        )
     if stage in WHOLE and kernel is None:
         return _whole(program, stage, target)
     return "\n".join(_of_kernels(program, stage, target, kernel, thread_count(threads, target), db, accuracy))

@@ -1,21 +1,18 @@
-"""Where the command line's words go: to a terminal, a file or a pipe, which may be closed or full."""
+"""The console that the command line writes to (a terminal, a file or a pipe), and names with values as it shows them."""
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 from ..common.printable import printable
 
 _WIDE = 200  # columns where the output is no terminal
-_CLOSED = 141  # exit code of what a closed pipe ends, as shells have it
-_GONE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF)
 
 
 class PlainConsole(Console):
@@ -33,33 +30,11 @@ def make_console(*, stderr: bool = False) -> Console:
     return PlainConsole(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
-@contextmanager
-def guarded_output() -> Iterator[None]:
-    """Ends the process without a traceback where its output cannot be written: quietly for a closed pipe, with a word else."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # it was closed before we began
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        reconfigure = getattr(getattr(sys, name), "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")  # an encoding without what we print is no reason to stop
-    try:
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-    except OSError as error:
-        if error.errno not in _GONE:
-            raise
-        _to_nowhere()
-        if error.errno != errno.EPIPE:
-            with suppress(OSError):
-                print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr, flush=True)
-        sys.exit(_CLOSED if error.errno == errno.EPIPE else 1)
-
-
-def _to_nowhere() -> None:
-    """Sends what is still to be written, and what Python writes at its end, where it disturbs nobody."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+def pairs(values: Mapping[str, RenderableType]) -> Table:
+    """Names and values, one below the other."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in values.items():
+        grid.add_row(Text(name, style="bold"), Text(value) if isinstance(value, str) else value)
+    return grid

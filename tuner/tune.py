@@ -20,6 +20,7 @@ from ..targets.target import Target, parse_target
 from ..tensor.accuracy import Accuracy, accuracy_named
 from ..tensor.program import Program
 from .budget import Budget
+from .callbacks.callback import Callback, Callbacks, Heard
 from .effort import Effort, effort_named
 from .failures import search_failed
 from .inputs import packed_inputs
@@ -30,14 +31,23 @@ from .packages import check_packages
 from .problem import problem_of
 from .records.database import open_database
 from .runners import check_runner, place_for
-from .scheduler import NUMBERS, TaskLane, TaskScheduler, check_different, checked_weights, results_of, tell_watchers
+from .scheduler import (
+    NUMBERS,
+    TaskLane,
+    TaskScheduler,
+    check_different,
+    checked_weights,
+    results_of,
+    tell_watchers,
+    workers_of,
+)
 from .search.strategy import MODEL_BASED
 from .session import Session
 from .task_space import TaskSpace
 from .thinking.place import thinking_for
 from .transfer import Experience, experience
-from .watch import Watcher, Whole
-from .watchers import watchers_of
+from .watching.watch import Sitting, Watcher, Whole
+from .watching.watchers import watchers_of
 
 
 def tune(
@@ -57,6 +67,9 @@ def tune(
     weights: Sequence[float] | None = None,
     accuracy: Accuracy = "default",
     inputs: Mapping[str, object] | None = None,
+    callbacks: Sequence[Callback] = (),
+    on_trial: Heard | None = None,
+    on_best: Heard | None = None,
 ) -> TuneResult:
     """Searches for the fastest kernel of a program; whatever is measured goes into the database, where `compile` looks.
 
@@ -77,13 +90,17 @@ def tune(
         inputs: arrays for the trials by the names of the program's inputs and constants, where drawn ones would not tell how
             fast it is; what is missing is drawn. Only of one program.
 
+        callbacks: hear of each trial (`tilesmith.callbacks`): CSV, TensorBoard, MLflow, or your own.
+        on_trial, on_best: functions of a `TrialEvent`, called for each trial, and for each that is faster than all before.
+            What raises is told once, and not called again; the search goes on.
+
     Ctrl-C ends it with the best so far; nothing that was measured is lost.
 
     Raises:
         BudgetError, ArgumentError, TargetError, TemplateError, DatabaseError, MissingExtra: before anything is measured.
         SearchFailed: all candidates of all tasks failed.
     """
-    preset = effort_named(effort)
+    preset, told = effort_named(effort), Callbacks.of(callbacks, on_trial, on_best)
     if not isinstance(seed, int) or seed < 0:
         raise ArgumentError("a seed is a whole number from 0", found=repr(seed))
 
@@ -137,7 +154,7 @@ def tune(
             uses = strategy in MODEL_BASED  # the others are yardsticks
             known = experience(task, problem, database, sketches_of, preset.transfer) if uses else Experience()
             chooser = thinking.strategy(strategy, space, seed, preset, known.samples)
-            lanes.append(TaskLane(session, chooser, watcher, weight, known.seeds))
+            lanes.append(TaskLane(session, chooser, watcher, weight, known.seeds, told))
         tell_watchers(lanes, place.runner, budget, whole)
         return search(lanes, place.runner, budget, preset)
 
@@ -155,7 +172,8 @@ def search(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Ef
     finished = interrupted = False
     for lane in lanes:
         problem = lane.session.problem
-        lane.watcher.begin(problem.title, problem.work, problem.ceilings, budget, lane.session.before())
+        sitting = Sitting(problem.identity.key, workers_of(runner))
+        lane.watcher.begin(problem.title, problem.work, problem.ceilings, budget, lane.session.before(), sitting)
     try:
         explore(lanes, runner, budget, effort)
         for lane in lanes:
@@ -168,6 +186,7 @@ def search(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Ef
         for lane in lanes:
             lane.session.end(finished=finished)
             lane.watcher.end()
+            lane.callbacks.close()
     results = results_of(lanes, interrupted=interrupted)
     if all(task.best is None for task in results) and not interrupted:
         raise search_failed(lanes[0].session.problem.title, results[0].records, lanes[0].session.database.path)

@@ -25,7 +25,7 @@ from tilesmith.tuner.outcome import TuneResult
 from tilesmith.tuner.records.data import Record
 from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.tune import tune
-from tilesmith.tuner.watch import Silent
+from tilesmith.tuner.watching.watch import Silent
 
 SCRATCH = Path(__file__).parents[1] / "results" / "scratch"  # databases of runs that are not finished
 THREADS = 2

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...common.errors import ArgumentError
+from ...common.near import did_you_mean
 from ...tensor.program import Input, Stage
 from ..model import Model
 from .calibration import Observe, observed, samples_of
@@ -65,7 +66,8 @@ def quantized_model(
 def _way(scheme: str, group: int, percentile: float | None) -> Way:
     way = SCHEMES.get(scheme)
     if way is None:
-        raise ArgumentError(f"unknown scheme {scheme!r}", expected="one of " + ", ".join(SCHEMES))
+        near = did_you_mean(scheme, SCHEMES)
+        raise ArgumentError(f"unknown scheme {scheme!r}", expected="one of " + ", ".join(SCHEMES), advice=near)
     if group < 2 or group % 2:
         raise ArgumentError("groups have two or more weights", expected="an even group", found=str(group))
     if percentile is not None and not 50 < percentile <= 100:

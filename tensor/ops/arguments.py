@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...common.errors import ArgumentError
+from ...common.near import did_you_mean
 from ..limits import AXES, EXTENT
 
 Size = int  # a positive integer
@@ -91,7 +92,8 @@ def axis_of(operator: str, name: str, value: int, rank: int) -> int:
 def choose(operator: str, name: str, value: str, choices: Sequence[str]) -> str:
     """`value`, if it is one of the choices. Errors: ArgumentError."""
     if value not in choices:
-        raise ArgumentError(f"unknown {name} of {operator}", expected=" or ".join(choices), found=value)
+        near = did_you_mean(value, choices)
+        raise ArgumentError(f"unknown {name} of {operator}", expected=" or ".join(choices), found=value, advice=near)
     return value
 
 

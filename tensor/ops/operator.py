@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import wraps
 from typing import ParamSpec
 
 from ...common.errors import ArgumentError
+from ...common.near import did_you_mean
 from ..build import constant, placeholder
 from ..collect import program
 from ..dtype import DTYPES, DType
@@ -44,11 +44,10 @@ def find_operator(name: str) -> Callable[..., Program]:
     """The builder of this name. Errors: ArgumentError that names the close ones."""
     found = OPERATORS.get(name)
     if found is None:
-        close = get_close_matches(name, OPERATORS, 3)
         raise ArgumentError(
             f"unknown operator {name!r}",
             expected="one of those that `tune ops` lists",
-            advice=f"did you mean {' or '.join(close)}?" if close else "write the program in a .tensor file",
+            advice=did_you_mean(name, OPERATORS, 3) or "write the program in a .tensor file",
         )
     return found
 
@@ -71,11 +70,10 @@ def read_arguments(name: str, arguments: Mapping[str, object], constants: Sequen
     given: dict[str, object] = {}
     for argument, value in arguments.items():
         if argument not in parameters or argument == "constants":
-            close = get_close_matches(argument, parameters, 1)
             raise ArgumentError(
                 f"{name} has no argument {argument!r}",
                 expected=_usage(name),
-                advice=f"did you mean {close[0]!r}?" if close else "",
+                advice=did_you_mean(argument, parameters),
             )
         given[argument] = read_argument(name, argument, str(parameters[argument].annotation), value)
     missing = [p.name for p in parameters.values() if p.default is p.empty and p.name not in given]
@@ -89,7 +87,8 @@ class Operands:
 
     def __init__(self, dtype: str | DType, constants: Sequence[str]) -> None:
         if str(dtype) not in DTYPES:
-            raise ArgumentError(f"unknown dtype {dtype!r}", expected="one of " + " ".join(DTYPES))
+            near = did_you_mean(str(dtype), DTYPES)
+            raise ArgumentError(f"unknown dtype {dtype!r}", expected="one of " + " ".join(DTYPES), advice=near)
         self.dtype = DTYPES[str(dtype)]
         self._constants = (constants,) if isinstance(constants, str) else tuple(constants)
         self._made: list[Tensor] = []
@@ -104,8 +103,10 @@ class Operands:
         """The program of these outputs, its inputs in the order in which they were made."""
         unknown = [name for name in self._constants if name not in (t.name for t in self._made)]
         if unknown:
+            names = [tensor.name for tensor in self._made]
+            near = did_you_mean(unknown[0], names)
             raise ArgumentError(
-                f"no operand is called {unknown[0]!r}", expected="one of " + ", ".join(t.name for t in self._made)
+                f"no operand is called {unknown[0]!r}", expected="one of " + ", ".join(names), advice=near
             )
         return program(outputs, inputs=self._made)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from ...common.errors import ProgramError
+from ...common.near import did_you_mean
 from ..accuracy import Accuracy
 from ..program import Program
 from .axes import merge_axes, pad_axis, split_k
@@ -94,11 +94,10 @@ def apply_rewrite(program: Program, name: str, arguments: Mapping[str, object]) 
     """The program rewritten. Errors: ProgramError for an unknown rewrite, wrong arguments, or one that does not apply."""
     found = REWRITES.get(name)
     if found is None:
-        close = get_close_matches(name, REWRITES, 1)
         raise ProgramError(
             f"unknown rewrite {name!r}",
             expected="one of " + ", ".join(REWRITES),
-            advice=f"did you mean {close[0]!r}?" if close else "",
+            advice=did_you_mean(name, REWRITES),
         )
     function = found.function
     try:

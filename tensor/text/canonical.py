@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..accuracy import Accuracy
 from ..dtype import i64
 from ..expr import Cast, Const, Expr, Local, Op, Read, Var, rewrite
 from ..printing import print_program
@@ -64,6 +65,15 @@ def family_key(program: Program) -> str:
             lines.append(repr(stage.fold.initial))
         lines += [_open_text(expression, sizes) for expression in stage.expressions]
     return _sha256("\n".join([*lines, *form.outputs]))
+
+
+def task_key(program: str, target: str, threads: int, accuracy: Accuracy = "default") -> str:
+    """Returns the key of a task, from the keys of its program and target.
+
+    The default accuracy is not part of it: there was no other one once.
+    """
+    more = "" if accuracy == "default" else f"\n{accuracy}"
+    return _sha256(f"{program}\n{target}\n{threads}{more}")
 
 
 def _sha256(text: str) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 
 from ...common.errors import ProgramError
+from ...common.near import did_you_mean
 from ..activations import EXPANSIONS
 from ..check import find_fault
 from ..dtype import DTYPES, DType, boolean, i64
@@ -105,18 +105,19 @@ class _ProgramReader:
         """The tensor of a name. Errors: none is declared before this place."""
         found = self.tensors.get(name.text)
         if found is None:
-            close = get_close_matches(name.text, self.tensors, 1)
             raise self.source.error(
                 name.span,
                 f"unknown tensor {name.text!r}",
                 expected="a tensor declared above: " + (", ".join(self.tensors) or "there is none"),
-                advice=f"did you mean {close[0]!r}?" if close else "declare it first",
+                advice=did_you_mean(name.text, self.tensors) or "declare it first",
             )
         return found
 
     def dtype(self, name: Name) -> DType:
         if name.text not in DTYPES:
-            raise self.source.error(name.span, f"unknown dtype {name.text!r}", expected="one of " + " ".join(DTYPES))
+            near = did_you_mean(name.text, DTYPES)
+            expected = "one of " + " ".join(DTYPES)
+            raise self.source.error(name.span, f"unknown dtype {name.text!r}", expected=expected, advice=near)
         return DTYPES[name.text]
 
     def _define(self, name: Name, dtype: DType, shape: tuple[int, ...]) -> Tensor:
@@ -269,11 +270,10 @@ class _ExpressionReader:
                 raise self._source.error(
                     node.span, f"the tensor {node.text!r} without indices", expected=f"{node.text}[...]"
                 )
-            close = get_close_matches(node.text, self._names, 1)
             raise self._source.error(
                 node.span, f"unknown name {node.text!r}",
                 expected="an axis of this stage" + (": " if self._names else "; it has none") + ", ".join(self._names),
-                advice=f"did you mean {close[0]!r}?" if close else "",
+                advice=did_you_mean(node.text, self._names),
             )  # fmt: skip
         # a new node each time: its place in the text goes by identity
         return Local(found.name, found.dtype) if isinstance(found, Local) else Var(node.text)
@@ -299,10 +299,9 @@ class _ExpressionReader:
             return Cast(self.value(node.args[0], None), DTYPES[name])
         if name not in OPERATORS and name not in EXPANSIONS:
             known = (*FUNCTIONS, *EXPANSIONS)
-            close = get_close_matches(name, known, 1)
             raise self._source.error(
                 node.name.span, f"unknown function {name!r}", expected="one of " + " ".join(known),
-                advice=f"did you mean {close[0]!r}?" if close else "",
+                advice=did_you_mean(name, known),
             )  # fmt: skip
         count = OPERATORS[name].arity if name in OPERATORS else 1
         if count != len(node.args):

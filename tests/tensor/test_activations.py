@@ -54,7 +54,7 @@ def test_they_may_be_names_too() -> None:
 
 
 @pytest.mark.parametrize(("line", "message"), [
-    ("gelu(x[i], 1)", r"(?s)gelu takes 1 argument\b.*2 arguments"), ("geluu(x[i])", "did you mean 'gelu'"),
+    ("gelu(x[i], 1)", r"(?s)gelu takes 1 argument\b.*2 arguments"), ("geluu(x[i])", "did you mean gelu"),
     ("gelu(i)", "(?s)gelu|erfc"),
 ])  # fmt: skip
 def test_wrong_uses(line: str, message: str) -> None:

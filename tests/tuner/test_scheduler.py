@@ -33,7 +33,7 @@ from tilesmith.tuner.search.rounds import Round
 from tilesmith.tuner.search.strategy import Result, candidates, make_strategy
 from tilesmith.tuner.session import Session
 from tilesmith.tuner.tune import search, tune
-from tilesmith.tuner.watch import Silent
+from tilesmith.tuner.watching.watch import Silent
 
 SHARING = Sharing()
 CEILINGS = Ceilings({}, ((1, 1.0),), 1)

@@ -30,7 +30,7 @@ from tilesmith.tuner.session import Session
 from tilesmith.tuner.terminal import make_console
 from tilesmith.tuner.tune import search, tune
 from tilesmith.tuner.units import time_text
-from tilesmith.tuner.watch import NOTHING, Before, Silent
+from tilesmith.tuner.watching.watch import NOTHING, UNTOLD, Before, Silent, Sitting
 
 TABLE = Path(__file__).parents[1] / "data" / "replay" / "convolution-A100.json.gz"
 
@@ -51,7 +51,15 @@ class Watching(Silent):
         self.events: list[str] = []
         self.before = NOTHING
 
-    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, before: Before = NOTHING) -> None:
+    def begin(
+        self,
+        title: str,
+        work: Work,
+        ceilings: Ceilings,
+        budget: Budget,
+        before: Before = NOTHING,
+        sitting: Sitting = UNTOLD,
+    ) -> None:
         self.events.append(f"begin {before.trials}")
         self.before = before
 
@@ -235,7 +243,11 @@ def test_a_continued_run_shows_what_failed_and_what_was_best_before(tmp_path: Pa
     watcher = Watching()
     run(tmp_path / "a.db", watcher=watcher)
     assert cut.best is not None
-    assert (watcher.before.trials, watcher.before.failed, watcher.before.best) == (20, 10, cut.best.seconds)
+    assert (watcher.before.trials, sum(watcher.before.failures.values()), watcher.before.best) == (
+        20,
+        10,
+        cut.best.seconds,
+    )
     assert 0 < watcher.before.spent < 60
     fresh = Watching()
     run(tmp_path / "a.db", trials=39, watcher=fresh)

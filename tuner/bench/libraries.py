@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 from ...common.errors import ArgumentError
+from ...common.near import did_you_mean
 from ...graph.importers.torchvision import declare_operators
 from ...measure.compare.serving import Call
 from ...tensor.dtype import DTYPES as ALL_DTYPES
@@ -155,10 +155,9 @@ def libraries_named(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
         if name not in LIBRARIES:
-            close = get_close_matches(name, LIBRARIES, 1)
             raise ArgumentError(
                 f"there is no peer {name!r}", expected=f"some of {', '.join(LIBRARIES)}, with commas",
-                advice=f"did you mean {close[0]}?" if close else "",
+                advice=did_you_mean(name, LIBRARIES),
             )  # fmt: skip
     if not names:
         raise ArgumentError("--against names nobody", expected=f"some of {', '.join(LIBRARIES)}, with commas")

@@ -21,9 +21,10 @@ from ...targets.target import parse_target
 from ..display import short_target
 from ..terminal import make_console
 from ..units import time_text
-from .input_specs import read_inputs_given
+from .named.input_specs import read_inputs_given
+from .named.what import What, read_what
 from .parameters import Constants, DatabasePath, Inputs, Named, SizeOptions
-from .what import What, read_what
+from .shell.completion import complete_peers
 
 PEERS = "numpy,torch,torch.compile,onnxruntime,openvino"
 
@@ -34,7 +35,10 @@ def bench(
     *,
     against: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help=f"peers, with commas: of {PEERS},tvm; default: all but tvm, which is slow to prepare"),
+        typer.Option(
+            help=f"peers, with commas: of {PEERS},tvm; default: all but tvm, which is slow to prepare",
+            autocompletion=complete_peers,
+        ),
     ] = None,
     constant: Constants = None,
     input: Inputs = None,

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -34,6 +35,16 @@ from .parameters import DatabasePath
 GOOD, NOTE, MISSING, BAD = "good", "note", "missing", "bad"
 _MARKS = {GOOD: "ok", NOTE: "note", MISSING: "not there", BAD: "wrong"}
 _STYLES = {GOOD: "green", NOTE: "yellow", MISSING: "dim", BAD: "bold red"}
+_EXTRAS = {  # of this package: what it brings, and what for
+    "ray": ("ray", "searches on a cluster"),
+    "torch": ("torch", "models of PyTorch"),
+    "onnx": ("onnx", "models in ONNX files"),
+    "report": ("plotly", "`tune report`"),
+    "tensorboard": ("tensorboardX", "curves of a search in TensorBoard"),
+    "mlflow": ("mlflow", "trials as metrics of MLflow"),
+    "nvtx": ("nvtx", "kernels by name in NVIDIA's profilers"),
+    "itt": ("ittapi", "kernels by name in Intel's profilers"),
+}
 _LEAST_FREE = 200e6  # bytes for a database and a cache
 _UNSTEADY, _BUSY = 0.05, 0.10  # spread of a fixed computation; share of the processors that others take
 
@@ -202,12 +213,14 @@ def _binding(gpu: Gpu, devices: Devices) -> Finding:
 
 
 def _extras() -> Iterator[Finding]:
-    uses = {"ray": "searches on a cluster", "torch": "models of PyTorch", "onnx": "models in ONNX files"}
-    for package, use in uses.items():
+    distributions = packages_distributions()  # mlflow may be of mlflow-skinny
+    for extra, (package, use) in _EXTRAS.items():
         if find_spec(package) is None:
-            yield Finding(package, MISSING, use, f"pip install 'tilesmith[{package}]'")
+            yield Finding(extra, MISSING, use, f"pip install 'tilesmith[{extra}]'")
         else:
-            yield Finding(package, GOOD, f"{installed_version(package)}, for {use}")
+            yield Finding(
+                extra, GOOD, f"{package} {installed_version(distributions.get(package, [package])[0])}, for {use}"
+            )
 
 
 def _peers() -> Iterator[Finding]:

@@ -29,10 +29,11 @@ from ..records.claims import ceilings_of
 from ..records.data import Record, TaskIdentity
 from ..records.database import Database
 from ..roofline import program_work
+from ..terminal import pairs
 from ..units import size_text, time_text
-from .known import record_sketch
+from .named.known import record_sketch
 from .reasons import RecordReasons
-from .report import OneLineEach, pairs, table, titled
+from .report import OneLineEach, table, titled
 
 DIFFERS = 0.10  # times that are further apart than this are told
 

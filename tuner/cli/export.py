@@ -11,11 +11,10 @@ from rich.text import Text
 from ...common.errors import ArgumentError
 from ...tensor.accuracy import accuracy_named
 from ..inputs import read_inputs
-from ..terminal import make_console
-from .input_specs import read_inputs_given
+from ..terminal import make_console, pairs
+from .named.input_specs import read_inputs_given
+from .named.what import What, read_what
 from .parameters import AccuracyName, Constants, DatabasePath, Inputs, Named, SizeOptions, Threads
-from .report import pairs
-from .what import What, read_what
 
 
 def compile_library(

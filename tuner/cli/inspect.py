@@ -1,28 +1,19 @@
-"""`tune inspect` and `tune diff`: texts of stages, of what a person names, and of two records side by side."""
+"""`tune inspect`: texts of stages of what a person names."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-from ...common.errors import ArgumentError
 from ...common.printable import printable
-from ...common.settings import DATABASE
-from ...runtime.kernel import text_stages
 from ...targets.target import parse_target
 from ...tensor.accuracy import accuracy_named
-from ...tensor.text.parse import parse
-from ..apply.kernel_texts import KernelTexts
-from ..records.database import Database
 from ..stages import stage_text
-from .input_specs import read_inputs_given
-from .known import known_record, record_sketch
+from .named.input_specs import read_inputs_given
+from .named.what import read_what
 from .parameters import AccuracyName, Constants, DatabasePath, Inputs, Named, SizeOptions, Threads
-from .what import read_what
 
 
 def inspect(
@@ -59,34 +50,3 @@ def inspect(
         accuracy=accuracy_named(accuracy),
     )  # fmt: skip
     print(printable(text))
-
-
-def diff(
-    first: Annotated[int, typer.Argument(help="a record's number, as `tune show` prints it")],
-    second: Annotated[int, typer.Argument(help="another one's")],
-    *,
-    stage: Annotated[str, typer.Option(help="program, sketch, outline, loops, llvm or asm")] = "outline",
-    db: DatabasePath = None,
-) -> None:
-    """Prints how two records differ at a stage, in the form of `diff -u`; the code is made again."""
-    with Database(db or DATABASE.value(), read_only=True) as database:
-        texts = [_stage_of(database, number, stage) for number in (first, second)]
-    before, after = (list(_lines(text)) for text in texts)
-    lines = difflib.unified_diff(before, after, f"record {first}", f"record {second}", lineterm="")
-    print(printable("\n".join(lines)) or f"records {first} and {second} have the same {stage}")
-
-
-def _lines(text: str) -> Iterator[str]:
-    return (line.rstrip() for line in text.splitlines())
-
-
-def _stage_of(database: Database, number: int, stage: str) -> str:
-    record, task = known_record(database, number)
-    target = parse_target(task.target)
-    if stage not in text_stages(target):
-        raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(text_stages(target)))
-    if not record.trial.measurement.ok:
-        raise ArgumentError(f"the trial of record {number} failed", expected="a record of a kernel that ran")
-    head = "".join(f"# {name} = {value}\n" for name, value in record.config.items())
-    texts = KernelTexts(parse(task.display), record_sketch(database, record), record.config, target, task.threads)
-    return head + texts(stage)

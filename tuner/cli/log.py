@@ -15,10 +15,12 @@ from ..records.database import Database, open_database
 from ..records.log import LogReport, check_log, export_log, import_log, merge_logs
 from ..records.ship import BEST, ship
 from ..report.standing import program_keys
+from .named.what import read_whats
 from .parameters import DatabasePath
-from .what import read_whats
 
-log = typer.Typer(no_args_is_help=True, help="Records as JSON lines: export, import, merge, check.")
+log = typer.Typer(
+    no_args_is_help=True, help="Records as JSON lines: export, import, merge, check.", rich_markup_mode=None
+)
 
 LogFile = Annotated[Path, typer.Argument(help="a file of JSON lines")]
 

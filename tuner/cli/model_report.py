@@ -15,8 +15,9 @@ from ..records.data import Record
 from ..records.database import Database
 from ..report.standing import Tuned
 from ..roofline import program_work
+from ..terminal import pairs
 from ..units import time_text
-from .report import failure_table, pairs, status_line, table, titled
+from .report import failure_table, status_line, table, titled
 
 
 def tuned_table(database: Database, tuned: Tuned, results: Mapping[str, TaskResult] | None = None) -> RenderableType:

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from ...tensor.ops.catalogue import Entry, catalogue, dtypes_of, entry_of
 from ...tensor.ops.operator import find_operator
-from .report import pairs, titled
+from ..terminal import pairs
+from .report import titled
 
 
 def operators_text(name: str | None) -> Group:

@@ -15,7 +15,7 @@ from ..outcome import TaskResult, TuneResult
 from ..records.database import Database
 from ..report.standing import tuned_now, tuned_places
 from . import model_report, report
-from .what import What
+from .named.what import What
 
 
 def tell_outcomes(

@@ -12,9 +12,9 @@ from ...common.settings import DATABASE
 from ...runtime.random_arguments import random_constants
 from ...tensor.accuracy import accuracy_named
 from ..terminal import make_console
-from .input_specs import read_inputs_given
+from .named.input_specs import read_inputs_given
+from .named.what import read_what
 from .parameters import AccuracyName, DatabasePath, Inputs, Named, SizeOptions, Threads
-from .what import read_what
 
 FOLDED, PICTURE = ".folded", ".svg"
 
@@ -38,10 +38,7 @@ def profile(
     accuracy: AccuracyName = "default",
     db: DatabasePath = None,
 ) -> None:
-    """Runs WHAT on random inputs, with the best configurations that are known, and tells where its time goes.
-
-    An example: tune profile model.onnx --trace out.json --flame out.svg
-    """
+    """Runs WHAT on random inputs, with the best configurations that are known, and tells where its time goes."""
     from ..apply.compile import compile
 
     if flame is not None and flame.suffix not in (PICTURE, FOLDED):

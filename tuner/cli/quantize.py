@@ -11,9 +11,9 @@ from rich.text import Text
 from ...common.errors import ArgumentError
 from ..inputs import read_inputs
 from ..terminal import make_console
-from .input_specs import read_inputs_given
+from .named.input_specs import read_inputs_given
+from .named.what import read_what
 from .parameters import Inputs
-from .what import read_what
 
 
 def quantize_model(

@@ -27,7 +27,7 @@ from ..records.database import Database
 from ..records.ranking import rank
 from ..roofline import program_work
 from ..units import time_text
-from .known import record_sketch
+from .named.known import record_sketch
 from .report import sketch_title
 
 RESOURCES = ("arithmetic", "loads", "stores", "taking in instructions", "chains of additions", "the matrix unit")

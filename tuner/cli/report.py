@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +20,15 @@ from ...tensor.text.parse import parse
 from ..display import config_text, place_text, program_title, task_title
 from ..failures import reasons
 from ..outcome import TaskResult, TuneResult
-from ..records.claims import ceilings_of
+from ..records.claims import ceilings_of, known_program
 from ..records.data import Record, TaskIdentity
 from ..records.database import Database
-from ..records.ranking import rank
 from ..roofline import Speed, Work, program_work
 from ..search.rounds import Round
+from ..terminal import pairs
 from ..units import time_text
+from .named.what import What
 from .narrow import RoomyTable
-from .what import What
 
 _LONG = frozenset(("program", "config", "message", "to see it again"))  # headings of what may take several lines
 
@@ -52,10 +52,9 @@ def task_tables(database: Database, tasks: Iterable[TaskIdentity]) -> Renderable
 def _task_table(database: Database, tasks: Iterable[TaskIdentity]) -> Table:
     rows = table("task", "program", ">trials", ">best", ">speed", ">ceiling", ">record")
     for task in tasks:
-        records = database.records(task.key)
-        program = parse(task.display)
-        row = [task.key[:8], program_title(task.display), str(len(_searched(records)))]
-        best = rank(records)[:1]
+        program = known_program(task.display)
+        row = [task.key[:8], program_title(task.display), str(database.searched(task.key))]
+        best = database.best(task.key)
         rows.add_row(
             *row, *(_measured(database, best[0], task, program_work(program)) if best else ["none", "", "", ""])
         )
@@ -73,7 +72,7 @@ def _speed(database: Database, record: Record, task: TaskIdentity, work: Work) -
 
 def record_table(database: Database, task: TaskIdentity, records: Sequence[Record]) -> RenderableType:
     """Records in the order given (`database.rank`: not to be ranked twice), with config and sketch, by number, below."""
-    work = program_work(parse(task.display))
+    work = program_work(known_program(task.display))
     numbers: dict[str, str] = {}
     rows = table(">record", ">time", ">speed", ">ceiling", "measured", ">sketch", "config")
     for record in records:
@@ -193,7 +192,7 @@ def best_facts(database: Database, task: TaskIdentity, found: Sequence[Record]) 
     if not found:
         return Text("no candidate has run yet")
     best = found[0]
-    speed, number = _speed(database, best, task, program_work(parse(task.display))), best.id
+    speed, number = _speed(database, best, task, program_work(known_program(task.display))), best.id
     time = time_text(best.seconds)
     if parse_target(task.target).is_emulator:
         facts = {f"record {number}": f"{time} of emulation: wall clock, which says nothing about any GPU"}
@@ -224,7 +223,7 @@ def paste_lines(task: TaskIdentity, what: What | None, db: Path | None) -> str:
     if made is not None:
         lines += ["import torch"] if any("torch." in line for line in made.lines) else []
         lines += made.lines
-    constants = (what.program if what is not None else parse(task.display)).constant_inputs
+    constants = (what.program if what is not None else known_program(task.display)).constant_inputs
     if constants and made is None:
         lines.insert(0, "import numpy")
         lines += ["constants = {", *(f"    {one.name!r}: {_zeros(one)}" for one in constants), "}"]
@@ -238,16 +237,6 @@ def _zeros(constant: Tensor) -> str:
     shape = ", ".join(map(str, constant.shape)) + ("," if len(constant.shape) == 1 else "")
     note = "; bf16: a torch tensor, or bit patterns" if constant.dtype.name == "bf16" else ""
     return f"numpy.zeros(({shape}), {str(constant.dtype.numpy)!r}),  # your values here{note}"
-
-
-def pairs(values: Mapping[str, RenderableType]) -> Table:
-    """Names and values, one below the other."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in values.items():
-        grid.add_row(Text(name, style="bold"), Text(value) if isinstance(value, str) else value)
-    return grid
 
 
 def titled(title: str, *body: RenderableType) -> Group:

@@ -13,10 +13,10 @@ from ..records.claims import understood
 from ..records.database import Database
 from ..terminal import make_console
 from ..units import size_text
-from .input_specs import read_inputs_given
-from .known import is_key
+from .named.input_specs import read_inputs_given
+from .named.known import is_key
+from .named.what import read_what
 from .parameters import Constants, DatabasePath, Inputs, SizeOptions
-from .what import read_what
 
 
 def write_report(

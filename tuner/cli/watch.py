@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from ...common.errors import NoRecordError, TilesmithError
@@ -21,19 +20,15 @@ from ...targets.target import parse_target
 from ...tensor.text.parse import parse
 from ..display import program_title
 from ..effort import effort_named
-from ..models.progress import model_line
-from ..models.tasks import Standing
-from ..progress import SearchFigures
 from ..records.database import Database
 from ..records.searches import KILLED, RUNNING, KernelSearch, SearchSeen, latest_searches, search_ceilings
 from ..roofline import Work, program_work
-from ..terminal import make_console
-from ..units import time_text
+from ..terminal import make_console, pairs
+from ..watching.figures import SearchFigures
+from ..watching.view import KernelView, SearchView, search_facts
 from .parameters import DatabasePath
-from .report import OneLineEach, pairs
 
 _NOTHING = Work((), 0)
-_SHOWN = 24  # kernels of a table
 _ENDS = {KILLED: "its process is gone: the same command continues it", "interrupted": "the same command continues it"}
 
 
@@ -103,7 +98,7 @@ def view(path: Path, searches: list[SearchSeen]) -> RenderableType:
 def _line(path: Path, search: SearchSeen) -> str:
     with Database(path, read_only=True) as database:
         one = _View(database, search)
-        return f"{one.title}: {one.line()}"
+        return f"{one.title}: {one.seen().line()}"
 
 
 class _View:
@@ -112,15 +107,19 @@ class _View:
     def __init__(self, database: Database, search: SearchSeen) -> None:
         self._search = search
         programs = [self._program(database, kernel) for kernel in search.kernels]
-        self._titles = [
+        titles = [
             kernel.facts.get("title") or (program_title(text) if text else f"task {kernel.task[:8]}")
             for kernel, text in zip(search.kernels, programs, strict=True)
         ]
-        self._works = [_work(text) for text in programs]
+        self._kernels = [
+            KernelView(
+                one.task[:8], str(one.facts.get("place") or title), _work(text), one.facts.get("count", 1.0), one.trials,
+                one.failures, one.best,
+            )
+            for one, title, text in zip(search.kernels, titles, programs, strict=True)
+        ]  # fmt: skip
         self._ceilings = self._read_ceilings(database)
-        self.title = str(
-            search.told("model") or ", ".join(self._titles[:3]) + (" ..." if len(self._titles) > 3 else "")
-        )
+        self.title = str(search.told("model") or ", ".join(titles[:3]) + (" ..." if len(titles) > 3 else ""))
 
     @staticmethod
     def _program(database: Database, kernel: KernelSearch) -> str:
@@ -150,52 +149,27 @@ class _View:
         failed = sum(search.failures.values())
         return SearchFigures(trials, seconds, done, failed, best, spent, spent / done if done else None)
 
-    def line(self) -> str:
-        """The line that its own terminal shows."""
-        figures = self.figures()
-        if len(self._search.kernels) == 1:
-            return figures.line(self._works[0], self._ceilings)
-        standing, first = self._standing(), 0.0
-        if standing.whole:
-            first = sum(
-                n * k.first for n, k in zip(standing.counts, self._search.kernels, strict=True) if k.first < inf
-            )
-        return model_line(figures, standing, first or standing.seconds)
-
-    def _standing(self) -> Standing:
-        kernels = self._search.kernels
-        least = [work.least_seconds(self._ceilings) if work.bytes else 0.0 for work in self._works]
-        return Standing([k.facts.get("count", 1.0) for k in kernels], least, [k.best for k in kernels])
+    def seen(self) -> SearchView:
+        """Returns what its own terminal shows, too."""
+        kernels, first = self._search.kernels, 0.0
+        if all(kernel.best < inf for kernel in kernels):
+            known = zip(self._kernels, kernels, strict=True)
+            first = sum(view.count * kernel.first for view, kernel in known if kernel.first < inf)
+        workers = str(self._search.told("workers") or "")
+        return SearchView(self.figures(), self._kernels, self._ceilings, workers, first)
 
     def shown(self) -> RenderableType:
         """Shows all that is known of it."""
-        search = self._search
+        search, seen = self._search, self.seen()
         spent = search.spent(time.time())
+        worked = f"{int(spent) // 60}:{int(spent) % 60:02} of work by process {search.owner.rpartition('/')[2]}"
         ended = f"; {_ENDS[search.state]}" if search.state in _ENDS else ""
         facts: dict[str, RenderableType] = {
-            "search": f"{search.state}, {int(spent) // 60}:{int(spent) % 60:02} of work{ended}",
-            "so far": self.line(),
-            "workers": f"{search.told('workers') or 'not told'} (process {search.owner.rpartition('/')[2]})",
-            "failures": ", ".join(f"{count} {kind}" for kind, count in search.failures.items()) or "none",
+            "search": f"{search.state}, {worked}{ended}",
+            "so far": seen.line(),
+            **search_facts(seen.workers, seen.kernels),
         }
-        return Group(Text(self.title, style="bold"), pairs(facts), Text(), self._table(), Text())
-
-    def _table(self) -> RenderableType:
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-        for heading in ("task", "trials", "failed", "best", "speed", "of the whole", "open", "kernel"):
-            table.add_column(heading, justify="left" if heading in ("task", "kernel") else "right", no_wrap=True)
-        standing = self._standing()
-        order = sorted(range(len(self._titles)), key=lambda number: -standing.share(number))
-        for number in order[:_SHOWN]:
-            kernel, work = self._search.kernels[number], self._works[number]
-            speed = str(work.speed(kernel.best, self._ceilings)) if kernel.best < inf and work.bytes else ""
-            table.add_row(
-                kernel.task[:8], str(kernel.trials), str(sum(kernel.failures.values())),
-                time_text(kernel.best) if kernel.best < inf else "", speed, f"{standing.share(number):.0%}",
-                f"{standing.open_of(number):.0%}", str(kernel.facts.get("place") or self._titles[number]),
-            )  # fmt: skip
-        more = len(order) - _SHOWN
-        return Group(table, OneLineEach(f"and {more} more")) if more > 0 else table
+        return Group(Text(self.title, style="bold"), pairs(facts), Text(), seen.table(), Text())
 
 
 @cache

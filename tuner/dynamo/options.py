@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 
 from ...common.errors import ArgumentError
+from ...common.near import did_you_mean
 from ...tensor.accuracy import Accuracy, accuracy_named
 
 
@@ -36,10 +36,9 @@ class Options:
         given = dict(given or {})
         unknown = [name for name in given if name not in known]
         if unknown:
-            close = get_close_matches(str(unknown[0]), known, 1)
             raise ArgumentError(
                 f"the backend has no option {', '.join(map(repr, unknown))}", expected="options among " + ", ".join(known),
-                found=", ".join(map(str, given)), advice=f"did you mean {close[0]}?" if close else "",
+                found=", ".join(map(str, given)), advice=did_you_mean(str(unknown[0]), known),
             )  # fmt: skip
         for name in ("trials", "threads"):
             _check_number(name, given.get(name))

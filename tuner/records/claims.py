@@ -10,10 +10,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ...common.errors import TilesmithError
-from ...measure.calibrate.calibrate import known_ceilings
 from ...measure.machine import identity_for, machine_key
 from ...measure.result import Failure, Measurement, Status
-from ...measure.timing.plausible import too_fast
 from ...targets.ceilings import Ceilings, default_ceilings
 from ...targets.target import parse_target
 from ...tensor.text.parse import parse
@@ -21,6 +19,8 @@ from .data import Machine, Record, TaskIdentity
 from .database import Database
 
 BEYOND = 16.0  # times the figures of a target that a calibration may claim: fast memory, a high clock, a matrix unit
+
+known_program = lru_cache(maxsize=1024)(parse)  # a list of tasks reads each several times
 
 
 def understood(tasks: Iterable[TaskIdentity]) -> list[TaskIdentity]:
@@ -31,7 +31,7 @@ def understood(tasks: Iterable[TaskIdentity]) -> list[TaskIdentity]:
 @lru_cache(maxsize=1024)
 def _is_read(program: str) -> bool:
     try:
-        parse(program)
+        known_program(program)
     except TilesmithError:
         return False
     return True
@@ -48,20 +48,21 @@ def _is_target(text: str) -> bool:
 
 def believed(measurement: Measurement, task: TaskIdentity, machine: Machine) -> Measurement:
     """The measurement; `unstable`, with the reason, where its time is beyond the ceilings of its machine."""
+    from ...measure.timing.plausible import too_fast  # here and below: a list of tasks needs none of it
+
     if not measurement.ok:
         return measurement
-    why = too_fast(_parsed(task.program), measurement.seconds, _ceilings(task.target, task.threads, machine))
+    why = too_fast(known_program(task.program), measurement.seconds, _ceilings(task.target, task.threads, machine))
     if why is None:
         return measurement
     return replace(measurement, status=Status.UNSTABLE, failure=Failure("time", why))
 
 
-_parsed = lru_cache(maxsize=64)(parse)
-
-
 @lru_cache(maxsize=64)
 def _ceilings(target: str, threads: int, machine: Machine) -> Ceilings:
     """Returns what the machine can do: of this one what was measured here, of another what it tells, within reason."""
+    from ...measure.calibrate.calibrate import known_ceilings
+
     resolved = parse_target(target)
     if machine.key == machine_key(identity_for(resolved)):
         return known_ceilings(resolved, threads)

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 
 from ...measure.result import Config, Measurement, Purpose
-from ...schedules.task import task_key
 from ...tensor.accuracy import Accuracy
+from ...tensor.text.canonical import task_key
 
 
 @dataclass(frozen=True, slots=True)

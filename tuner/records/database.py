@@ -53,6 +53,8 @@ class Database:
         self._place = _place_of(self.path)
         with self._errors():
             columns = [name for _, name, *_ in self._connection.execute("PRAGMA table_info(record)")]
+            tallies = "SELECT count(*) FROM sqlite_master WHERE name = 'tally'"
+            self._tallied = bool(self._connection.execute(tallies).fetchone()[0])  # of before counts are made anew
         self._accuracy = "record.accuracy" if "accuracy" in columns else "'default'"  # of before there was any other
 
     def close(self) -> None:
@@ -226,7 +228,46 @@ class Database:
         self, task: str, count: int = 1, *, machine: str | None = None, builder: str | None = None
     ) -> list[Record]:
         """The best candidates of a task, best first, one record for each; see `rank`."""
-        return rank(self.records(task, machine=machine, builder=builder))[:count]
+        return rank(self._leading(task, count, machine, builder))[:count]
+
+    def _leading(self, task: str, count: int, machine: str | None, builder: str | None) -> list[Record]:
+        """Records of which `rank` makes the same first ones as of all: those that were confirmed, and the fastest others."""
+        wanted = {"task": task, "machine": machine, "builder": builder}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        confirmed = self._select({**given, "purpose": str(Purpose.CONFIRM)})
+        places = dict.fromkeys((record.trial.sketch, record.trial.config) for record in confirmed)
+        found = list(confirmed)
+        for sketch, config in places:
+            found += self._select({**given, "sketch": sketch, "config": config, "purpose": str(Purpose.SEARCH)})
+        others: dict[tuple[str, str], Record] = {}
+        for record in self._fastest({**given, "purpose": str(Purpose.SEARCH)}):
+            place = record.trial.sketch, record.trial.config
+            if place not in places and others.setdefault(place, record) is record and len(others) == count:
+                break
+        return found + list(others.values())
+
+    def _fastest(self, wanted: dict[str, str]) -> Iterator[Record]:
+        """Records that ran to their end, the fastest first, as far as they are asked for."""
+        where = " AND ".join(f"{name} = ?" for name in wanted)
+        with self._errors():
+            rows = self._connection.execute(
+                f"SELECT id, {COLUMNS} FROM record WHERE {where} AND seconds > 0 AND abandoned = 0 ORDER BY seconds, id",
+                tuple(wanted.values()),
+            )
+            for row in rows:
+                record = record_or_none(row)
+                if record is not None and record.trial.measurement.ok:
+                    yield record
+            rows.close()
+
+    def searched(self, task: str) -> int:
+        """Says how many trials searches have made of a task."""
+        with self._errors():
+            if self._tallied:
+                row = self._connection.execute("SELECT searched FROM tally WHERE task = ?", (task,)).fetchone()
+                return int(row[0]) if row else 0
+            count = "SELECT count(*) FROM record WHERE task = ? AND purpose = 'search'"
+            return int(self._connection.execute(count, (task,)).fetchone()[0])
 
     def program_tasks(self, program_key: str) -> list[TaskIdentity]:
         """All tasks with records of a program: any target, any number of threads."""
@@ -238,6 +279,8 @@ class Database:
 
     def tasks(self) -> list[TaskIdentity]:
         """All tasks with records, the one worked on last first."""
+        if self._tallied:
+            return self._identities("WHERE record.id IN (SELECT last FROM tally) ORDER BY record.id DESC", ())
         return self._identities("GROUP BY record.task ORDER BY max(record.id) DESC", ())
 
     def task(self, key: str) -> TaskIdentity | None:

@@ -86,7 +86,22 @@ CREATE TABLE sitting (
 ) WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _ROUNDS, _ACCURACY, _SITTINGS)
+# How many records each task has, and the last of them, without a look at all of them; and the fastest of each task first.
+_TALLY = """
+CREATE TABLE tally (
+    task TEXT PRIMARY KEY,
+    searched INTEGER NOT NULL,      -- trials of searches
+    last INTEGER NOT NULL           -- the highest id
+) WITHOUT ROWID;
+INSERT INTO tally SELECT task, sum(purpose = 'search'), max(id) FROM record GROUP BY task;
+CREATE TRIGGER record_counted AFTER INSERT ON record BEGIN
+    INSERT INTO tally VALUES (new.task, new.purpose = 'search', new.id)
+    ON CONFLICT (task) DO UPDATE SET searched = searched + excluded.searched, last = max(last, excluded.last);
+END;
+CREATE INDEX record_fastest ON record (task, purpose, seconds);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _ROUNDS, _ACCURACY, _SITTINGS, _TALLY)
 VERSION = len(MIGRATIONS)
 READABLE = 2  # the oldest version that can be read as it is, where it cannot be written
 
@@ -199,9 +214,14 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 def _statements(script: str) -> list[str]:
-    """The statements one by one: `executescript` would commit the transaction."""
-    without_comments = "\n".join(line.split("--")[0] for line in script.splitlines())
-    return [s for s in without_comments.split(";") if s.strip()]
+    """The statements one by one: `executescript` would commit the transaction. Each ends a line."""
+    found, begun = [], ""
+    for line in script.splitlines():
+        begun += line.split("--")[0] + "\n"
+        if sqlite3.complete_statement(begun):
+            found.append(begun)
+            begun = ""
+    return found
 
 
 def explain(error: sqlite3.Error, path: Path) -> DatabaseError:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...common.errors import ArgumentError
+from ...common.near import did_you_mean
 from ...cost_model.learned.model import Samples
 from ...measure.result import Measurement
 from ...schedules.space import Candidate, Population, Space
@@ -129,7 +130,10 @@ LEARNING = ("guided",)  # these can use the trials of other tasks
 def check_strategy(name: str) -> None:
     """Raises ArgumentError where there is none of this name."""
     if name not in STRATEGIES:
-        raise ArgumentError("unknown strategy", expected="one of " + ", ".join(STRATEGIES), found=repr(name))
+        near = did_you_mean(name, STRATEGIES)
+        raise ArgumentError(
+            "unknown strategy", expected="one of " + ", ".join(STRATEGIES), found=repr(name), advice=near
+        )
 
 
 def make_strategy(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from helpers.command_line.records import Call, fill
+from helpers.source import ROOT
 from tilesmith.measure.compare import noise
 from tilesmith.tuner import packages as packages_needed
 from tilesmith.tuner.cli import doctor
@@ -67,12 +69,13 @@ def test_what_a_search_needs_and_is_not_there_is_wrong(
 
 
 def test_an_optional_part_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    without(monkeypatch, "torch", "ray", "onnxruntime")
+    without(monkeypatch, "torch", "ray", "plotly", "onnxruntime")
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     findings = examined(tmp_path / "none.sqlite")
     for area, command in (
         ("torch", "pip install 'tilesmith[torch]'"),
         ("ray", "pip install 'tilesmith[ray]'"),
+        ("report", "pip install 'tilesmith[report]'"),
         ("C compiler", "apt"),
     ):
         one = found(findings, area)
@@ -109,3 +112,9 @@ def test_a_look_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
     monkeypatch.setattr(doctor, "_memory", broken)
     assert "could not be looked at" in found(examined(tmp_path / "none.sqlite"), "broken").found
+
+
+def test_each_extra_that_a_search_may_use_is_one_of_the_package() -> None:
+    """So the command that adds it works."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(doctor._EXTRAS) == set(known) - {"cuda", "cuda-bindings", "docs", "bench", "test"}

@@ -1,5 +1,6 @@
-"""`tune inspect` prints every stage; `tune diff` says where two records part."""
+"""`tune inspect` prints every stage; `tune diff` says where two records, or two logs, part."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -131,3 +132,23 @@ def test_diff_of_records(call: Call, tmp_path: Path) -> None:
     ):
         failed = call("diff", *words, "--db", path)
         assert failed.code == 2 and said in failed.err
+
+
+def test_diff_of_logs(call: Call, tmp_path: Path) -> None:
+    database, old, new = tmp_path / "records.sqlite", tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    fill(database)
+    call("log", "export", new, "--db", database)
+    lines = new.read_text().splitlines(keepends=True)
+    fastest = min((line for line in lines if '"ok"' in line), key=lambda line: min(json.loads(line)["times"]))
+    old.write_text("".join(line for line in lines if line != fastest))
+    answer = call("diff", old, new)
+    assert answer.code == 0 and "1 tasks differ, 0 are the same" in answer.out
+    (row,) = [line for line in answer.out.splitlines() if "row_sum" in line or "[24]" in line]
+    assert re.search(r" 0 +1 +5 +2 ms +1 ms +2.00 times as fast", row), row
+    assert re.search(r" 1 +0 +5 +1 ms +2 ms +2.00 times as slow", call("diff", new, old).out)
+    assert call("diff", new, new).out == "0 tasks differ, 1 are the same\n"
+    for words, said in (([new, 1], "cannot be compared"), ([new, tmp_path / "none.jsonl"], "cannot be read")):
+        failed = call("diff", *words, "--db", database)
+        assert failed.code == 2 and said in failed.err
+    new.write_text("nonsense\n")
+    assert call("diff", old, new).code == 2

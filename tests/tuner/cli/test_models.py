@@ -19,9 +19,9 @@ from helpers.command_line.records import Answer, Call
 from tilesmith.common.errors import ArgumentError, UserError
 from tilesmith.graph.model import Model
 from tilesmith.tensor.dtype import boolean, f32, i64
-from tilesmith.tuner.cli import models
-from tilesmith.tuner.cli.input_specs import InputSpec, read_inputs_given
-from tilesmith.tuner.cli.what import load_function, read_what
+from tilesmith.tuner.cli.named import models
+from tilesmith.tuner.cli.named.input_specs import InputSpec, read_inputs_given
+from tilesmith.tuner.cli.named.what import load_function, read_what
 from tilesmith.tuner.records.database import Database
 
 WIDTHS = (24, 20, 28, 16)

@@ -12,8 +12,8 @@ import pytest
 import tilesmith as ts
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
+from tilesmith.tuner.cli.named.what import read_what
 from tilesmith.tuner.cli.report import paste_lines
-from tilesmith.tuner.cli.what import read_what
 from tilesmith.tuner.display import display_text
 from tilesmith.tuner.records.data import TaskIdentity
 

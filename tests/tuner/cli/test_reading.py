@@ -20,8 +20,8 @@ from tilesmith.measure.result import Failure, Measurement, Purpose, Status
 from tilesmith.schedules.sketch import parse_sketch
 from tilesmith.tuner.cli import report
 from tilesmith.tuner.cli.about import commands_on_path, environment_facts, is_ours
-from tilesmith.tuner.cli.main import read_time
 from tilesmith.tuner.cli.report import paste_lines
+from tilesmith.tuner.cli.run import read_time
 from tilesmith.tuner.outcome import Spent, TaskResult
 from tilesmith.tuner.records.data import Record, Trial
 from tilesmith.tuner.records.database import Database

@@ -6,7 +6,7 @@ import pytest
 
 import tilesmith
 from tilesmith.common.errors import ArgumentError, ProgramError, UserError
-from tilesmith.tuner.cli.what import read_what, read_whats
+from tilesmith.tuner.cli.named.what import read_what, read_whats
 
 TEXT = "input A: f32[4, 8]\nB[i: 4] = sum[k: 8](A[i, k])\nreturn B\n"
 

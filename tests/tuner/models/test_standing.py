@@ -14,10 +14,10 @@ from tilesmith.targets.ceilings import Ceilings
 from tilesmith.targets.target import parse_target
 from tilesmith.tuner.budget import Budget
 from tilesmith.tuner.effort import Sharing
-from tilesmith.tuner.models.progress import ModelProgress
 from tilesmith.tuner.models.tasks import Standing, model_tasks
 from tilesmith.tuner.roofline import Work
-from tilesmith.tuner.watch import Before, Watcher, Whole
+from tilesmith.tuner.watching.model_progress import ModelProgress
+from tilesmith.tuner.watching.watch import Before, Watcher, Whole
 
 WORK = Work((("f32", 400_000_000),), 1000)  # 1 ms at the ceiling
 CEILINGS = Ceilings({"f32": 400e9}, ((1000, 1e12),), 2)
@@ -77,7 +77,7 @@ def test_a_line_says_the_layer_what_the_model_runs_at_and_what_is_open() -> None
 
 
 def test_what_was_known_before_counts() -> None:
-    shown, _ = progress(Console(file=io.StringIO(), width=200), Before(trials=3, failed=1, known=0.004))
+    shown, _ = progress(Console(file=io.StringIO(), width=200), Before(trials=3, failures={"crash": 1}, known=0.004))
     assert shown.line().startswith("6/8 trials, 12 ms now (12 ms at first), 75% of it open, 2 failed")
 
 

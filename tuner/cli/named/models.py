@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...common.errors import ArgumentError
-from ...graph.importers.torch_export import dtype_text, example_tensor, is_module, run_once
-from ...graph.model import Model, load
-from ...graph.model_files import holds_model
-from ...tensor.program import Program
+from ....common.errors import ArgumentError
+from ....common.near import near_file
+from ....graph.importers.torch_export import dtype_text, example_tensor, is_module, run_once
+from ....graph.model import Model, load
+from ....graph.model_files import holds_model
+from ....tensor.program import Program
 from .input_specs import InputSpec
 
 ONNX = ".onnx"
@@ -47,7 +48,8 @@ def model_of_file(what: str, settings: Mapping[str, str], inputs: Sequence[Input
             advice="write a function that makes the module and reads the file: tune run my.module:make --input 1x3x224x224",
         )
     if not path.exists():
-        raise ArgumentError(f"there is no {what}", expected="an ONNX file, or a folder or file that model.save wrote")
+        expected = "an ONNX file, or a folder or file that model.save wrote"
+        raise ArgumentError(f"there is no {what}", expected=expected, advice=near_file(path))
     if what.endswith(ONNX):
         return _of_onnx(path, settings, inputs)
     if settings:
@@ -59,7 +61,7 @@ def model_of_file(what: str, settings: Mapping[str, str], inputs: Sequence[Input
 
 
 def _of_onnx(path: Path, settings: Mapping[str, str], inputs: Sequence[InputSpec]) -> MadeModel:
-    from ...graph.importers.onnx import from_onnx, open_sizes
+    from ....graph.importers.onnx import from_onnx, open_sizes
 
     sizes = {name: _size(name, value) for name, value in settings.items()}
     if inputs:
@@ -111,7 +113,7 @@ def model_of_value(what: str, value: Any, call: str, inputs: Sequence[InputSpec]
 
 
 def _of_module(what: str, given: tuple[Any, ...], call: str, inputs: Sequence[InputSpec]) -> MadeModel:
-    from ...graph.importers.torch import from_torch
+    from ....graph.importers.torch import from_torch
 
     module = given[0].eval()
     if inputs:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ...common.errors import ArgumentError
-from ...tensor.dtype import DTYPES, DType, f32
+from ....common.errors import ArgumentError
+from ....common.near import did_you_mean
+from ....tensor.dtype import DTYPES, DType, f32
 
 _NAMED = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<rest>.+)", re.ASCII | re.DOTALL)
 _PLAIN = re.compile(r"\d+(x\d+)*", re.ASCII)
@@ -54,7 +55,10 @@ def _read(text: str) -> InputSpec:
     if typed and sizes == [""]:
         sizes = []  # one number
     if typed and typed["dtype"] not in DTYPES:
-        raise ArgumentError(f"--input {text!r} has no dtype of ours", expected="one of " + ", ".join(DTYPES))
+        near = did_you_mean(typed["dtype"], DTYPES)
+        raise ArgumentError(
+            f"--input {text!r} has no dtype of ours", expected="one of " + ", ".join(DTYPES), advice=near
+        )
     if any(not size or int(size) < 1 for size in sizes):
         raise ArgumentError(f"cannot read --input {text!r}", expected="sizes of at least 1, as in " + _EXPECTED)
     shape = tuple(map(int, sizes))

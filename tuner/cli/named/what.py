@@ -8,13 +8,13 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from ...common.errors import ArgumentError, ProgramError, TilesmithError
-from ...graph.importers.torch_export import is_module
-from ...tensor.program import Origin, Program
+from ....common.errors import ArgumentError, ProgramError, TilesmithError
+from ....common.near import near_file, near_names
+from ....graph.importers.torch_export import is_module
+from ....tensor.program import Origin, Program
 from .input_specs import InputSpec
 from .models import MadeModel, is_model_file, model_of_file, model_of_value
 
@@ -36,8 +36,8 @@ class What:
     @property
     def is_cut(self) -> bool:
         """Says whether it is a model, or a program of several kernels, each of which is a task of its own."""
-        from ...targets.target import parse_target
-        from ..kernels import parts_of
+        from ....targets.target import parse_target
+        from ...kernels import parts_of
 
         return self.made is not None or parts_of(self.program, parse_target("host")) is not None
 
@@ -101,8 +101,8 @@ def _split(settings: Sequence[str]) -> dict[str, str]:
 
 
 def _from_file(path: Path, values: Mapping[str, str], constants: Sequence[str]) -> What:
-    from ...tensor.limits import TEXT
-    from ...tensor.text.parse import parse
+    from ....tensor.limits import TEXT
+    from ....tensor.text.parse import parse
 
     if values:
         found = ", ".join(f"{n}={v}" for n, v in values.items())
@@ -118,7 +118,7 @@ def _from_file(path: Path, values: Mapping[str, str], constants: Sequence[str]) 
             text = file.read(TEXT + 1)  # whatever it is: /dev/zero has no end
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise ArgumentError(f"cannot read the program file {path}: {reason}") from None
+        raise ArgumentError(f"cannot read the program file {path}: {reason}", advice=near_file(path)) from None
     try:
         program = parse(text)
     except ProgramError as error:
@@ -134,8 +134,8 @@ def _from_file(path: Path, values: Mapping[str, str], constants: Sequence[str]) 
 
 
 def _from_operator(name: str, values: Mapping[str, str], constants: Sequence[str]) -> What:
-    from ...tensor.ops import OPERATORS
-    from ...tensor.ops.operator import read_arguments
+    from ....tensor.ops import OPERATORS
+    from ....tensor.ops.operator import read_arguments
 
     arguments = read_arguments(name, values, constants)
     program = OPERATORS[name](**arguments)
@@ -194,7 +194,7 @@ def load_function(what: str, *, of_torch: bool = False) -> Callable[..., Any]:
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` does: modules of the folder that the command is called from
     if of_torch or place.partition(".")[0] == "torchvision":
-        from ...graph.importers.torchvision import declare_operators
+        from ....graph.importers.torchvision import declare_operators
 
         declare_operators()
     try:
@@ -203,7 +203,7 @@ def load_function(what: str, *, of_torch: bool = False) -> Callable[..., Any]:
         raise _not_imported(place, name, error) from error
     function: Callable[..., Any] | None = getattr(module, name, None)
     if function is None or not callable(function):
-        close = get_close_matches(name, [one for one in dir(module) if callable(getattr(module, one, None))], 1)
+        close = near_names(name, [one for one in dir(module) if callable(getattr(module, one, None))])
         advice = f"did you mean {place}:{close[0]}?" if close else ""
         raise ArgumentError(f"the module {place!r} has no function {name!r}", advice=advice)
     return function

@@ -1,16 +1,16 @@
-"""Who watches a search. `progress.Live` shows it to a person."""
+"""The protocol of those who watch a search, and what they are told. `progress.Live` shows it to a person."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
-from ..measure.result import Measurement
-from ..targets.ceilings import Ceilings
-from .budget import Budget
-from .roofline import Work
+from ...measure.result import Measurement
+from ...targets.ceilings import Ceilings
+from ..budget import Budget
+from ..roofline import Work
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,24 @@ class Before:
     """Holds what a run had done before it was cut short; a new one, nothing."""
 
     trials: int = 0
-    failed: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)  # how many, by kind
     best: float = inf  # seconds
     spent: float = 0.0  # seconds of work
     known: float = inf  # seconds of the best of all runs before
 
 
 NOTHING = Before()
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """Tells of a run that begins or goes on: the key of its task in the database, and who builds and times, in words."""
+
+    task: str = ""
+    workers: str = ""
+
+
+UNTOLD = Sitting()
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,15 @@ class Whole:
 class Watcher(Protocol):
     """Hears what a search tells while it runs."""
 
-    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, before: Before = NOTHING) -> None:
+    def begin(
+        self,
+        title: str,
+        work: Work,
+        ceilings: Ceilings,
+        budget: Budget,
+        before: Before = NOTHING,
+        sitting: Sitting = UNTOLD,
+    ) -> None:
         """A search starts, or goes on where it was cut short: `before` counts towards its budget."""
         ...
 
@@ -55,7 +74,15 @@ class Watcher(Protocol):
 class Silent:
     """A watcher that shows nothing."""
 
-    def begin(self, title: str, work: Work, ceilings: Ceilings, budget: Budget, before: Before = NOTHING) -> None:
+    def begin(
+        self,
+        title: str,
+        work: Work,
+        ceilings: Ceilings,
+        budget: Budget,
+        before: Before = NOTHING,
+        sitting: Sitting = UNTOLD,
+    ) -> None:
         """Does nothing."""
 
     def trial(self, measurement: Measurement) -> None:

@@ -15,7 +15,7 @@ def watchers_of(progress: bool | Watcher, count: int, whole: Whole | None = None
     if not progress:
         return [Silent()] * count
     if whole is not None:
-        from .models.progress import ModelProgress
+        from .model_progress import ModelProgress
 
         return ModelProgress(whole).watchers()
     from .progress import Live, ProgressBoard

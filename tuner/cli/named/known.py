@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from ...common.errors import NoRecordError
-from ...schedules.sketch import UNSCHEDULED, Sketch, parse_sketch
-from ..records.claims import understood
-from ..records.data import Record, TaskIdentity
-from ..records.database import Database
+from ....common.errors import NoRecordError
+from ....schedules.sketch import UNSCHEDULED, Sketch, parse_sketch
+from ...records.claims import understood
+from ...records.data import Record, TaskIdentity
+from ...records.database import Database
 
 
 def is_key(what: str) -> bool:

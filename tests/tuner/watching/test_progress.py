@@ -7,11 +7,12 @@ from rich.console import Console
 
 from tilesmith.measure.result import Failure, Measurement, Status
 from tilesmith.targets.ceilings import Ceilings
-from tilesmith.tuner import progress
 from tilesmith.tuner.budget import Budget
-from tilesmith.tuner.progress import Live, SearchState
 from tilesmith.tuner.roofline import Work
-from tilesmith.tuner.watch import NOTHING, Before
+from tilesmith.tuner.watching import figures
+from tilesmith.tuner.watching.figures import SearchState
+from tilesmith.tuner.watching.progress import Live
+from tilesmith.tuner.watching.watch import NOTHING, Before
 
 WORK = Work((("f32", 2_000_000_000),), 1000)
 CEILINGS = Ceilings({"f32": 400e9}, ((1000, 1e12),), 2)
@@ -25,7 +26,7 @@ def ok(seconds: float) -> Measurement:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
-    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
+    monkeypatch.setattr(figures, "monotonic", lambda: now[0])
     return now
 
 
@@ -49,7 +50,9 @@ def test_a_continued_run_counts_from_where_it_was_cut(clock: list[float]) -> Non
 
 
 def test_a_continued_run_keeps_its_failures_its_best_and_the_time_that_it_took(clock: list[float]) -> None:
-    state = SearchState("matmul", WORK, CEILINGS, Budget(100, 60.0), Before(60, failed=7, best=0.01, spent=45.0))
+    state = SearchState(
+        "matmul", WORK, CEILINGS, Budget(100, 60.0), Before(60, failures={"crash": 7}, best=0.01, spent=45.0)
+    )
     assert state.share == 0.75
     assert state.line() == "60/100 trials, best 200.0 GFLOP/s (50.0% of the ceiling), 7 failed, 0:15 left"
     assert state.take(ok(0.02)) is False and state.take(CRASH) is False
