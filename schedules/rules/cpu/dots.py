@@ -12,7 +12,7 @@ from math import prod
 
 from ....targets.matrix_instructions import MatrixInstruction, vector_instruction
 from ....tensor.program import Program, Stage
-from ....tensor.rewrites.dot_words import can_dot, dot_of_stage, is_packed
+from ....tensor.rewrites.dot_words import can_dot, guarded_dot_of_stage, is_packed
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ....tensor.rewrites.registry import apply_rewrite
 from ...access import depends, output_stride
@@ -71,7 +71,7 @@ def _borders(program: Program, stage: Stage) -> list[dict[str, str]]:
 
 def dot_for(program: Program, stage: Stage, instructions: tuple[MatrixInstruction, ...]) -> Found | None:
     """Returns how the words of a stage are made, or None where no instruction fits, or none would pay."""
-    found = dot_of_stage(stage)
+    found = guarded_dot_of_stage(stage)
     if found is None or len(stage.reads()) != 2:
         return None
     dot, reads, alike = found
