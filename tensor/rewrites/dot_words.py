@@ -24,12 +24,13 @@ element alone, of both operands, because 0 times an infinity is no zero:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...common.errors import ProgramError
 from ..dots import DOTS, Dot
 from ..dtype import bf16, f32, i8, i16, i32, u8
-from ..expr import Cast, Const, Expr, Op, Read, call, const, substitute, variables
+from ..expr import Cast, Const, Expr, Op, Read, call, const, rewrite, substitute, variables
 from ..indices.affine import simplify
 from ..indices.bounds import bound_of, conjuncts
 from ..indices.forms import affine
@@ -40,6 +41,7 @@ from ..stage_edits import (
     find_stage,
     free_axis_name,
     free_name,
+    map_stage,
     refuse,
     result_of,
     shape_of,
@@ -255,6 +257,33 @@ def is_packed(stage: Stage) -> bool:
     """Says whether a stage makes words of narrow elements."""
     packs = {dot.pack for dot in DOTS.values()}
     return stage.combiner is None and any(isinstance(body, Op) and body.name in packs for body in stage.bodies)
+
+
+def with_word_reads(stage: Stage) -> Stage:
+    """The stage with each word of elements that lie side by side as one read of an i32, which is what code makes of it."""
+    packs = {dot.pack: dot.group for dot in DOTS.values()}
+
+    def whole(node: Expr) -> Expr | None:
+        if not isinstance(node, Op) or node.name not in packs:
+            return None
+        reads = [arg.arg for arg in node.args if isinstance(arg, Cast) and isinstance(arg.arg, Read)]
+        if (
+            len(reads) < len(node.args)
+            or reads[0].dtype.bits * packs[node.name] != i32.bits
+            or not _side_by_side(reads)
+        ):
+            return None
+        return replace(reads[0], dtype=i32)
+
+    return map_stage(stage, lambda body: rewrite(body, whole))
+
+
+def _side_by_side(reads: Sequence[Read]) -> bool:
+    first = reads[0]
+    places = [affine(read.indices[-1]).minus(affine(first.indices[-1])) for read in reads]
+    return all((read.tensor, read.indices[:-1]) == (first.tensor, first.indices[:-1]) for read in reads) and all(
+        place.is_constant and place.constant == n for n, place in enumerate(places)
+    )
 
 
 def can_dot(program: Program, stage: str, depth: str) -> bool:
