@@ -8,9 +8,13 @@ from narrow.programs import attention
 
 from helpers.pipeline.candidates import complaint, random_config, run
 from tilesmith.codegen.pipeline import build
+from tilesmith.graph.functions import softmax
 from tilesmith.schedules.task import Task
 from tilesmith.targets.host import missing_here
 from tilesmith.targets.target import parse_target
+from tilesmith.tensor.build import placeholder
+from tilesmith.tensor.collect import program
+from tilesmith.tensor.dtype import bf16
 
 HAVING = parse_target("x86:avx512+avx512vnni+avx512bf16")
 TARGETS = ("x86:avx512+avx512vnni+avx512bf16", "x86:avx512", "x86:avx2", "x86:sse2")
@@ -58,3 +62,9 @@ def test_keys_that_a_query_does_not_see_may_be_anything(length: int) -> None:
         (found,) = run(build(task.program, sketch, values, HAVING, 2), task, given, at_end=True)
         floats = (found.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
         assert np.isfinite(floats[:, :17]).all() and not np.isfinite(floats[:, 17:]).any(), sketch.title
+
+
+def test_attention_of_models_says_so() -> None:
+    q, k, v = (placeholder((2, 37, 20), bf16, name) for name in "QKV")
+    made = softmax.attention(q, k, v, causal=True)
+    assert with_dots(Task.of(program([made], inputs=[q, k, v]), HAVING, 1))
