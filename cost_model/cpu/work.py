@@ -21,6 +21,7 @@ from ...tensor.dots import DOTS
 from ...tensor.expr import Read, Var, variables
 from ...tensor.indices.affine import affine
 from ...tensor.program import Stage
+from ...tensor.rewrites.dot_words import with_word_reads
 from ...tensor.rewrites.narrow_integers import narrow_stage
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels
@@ -211,7 +212,12 @@ class StageWork:
         placed = self.stage.plan.loops.scattered
         if placed is not None:
             return replace(self.stage.definition, bodies=(placed.value,))
-        return narrow_stage(self.stage.definition)
+        return narrow_stage(self._read_in_words)
+
+    @cached_property
+    def _read_in_words(self) -> Stage:
+        """The stage with words that lie in memory as they are read at once."""
+        return with_word_reads(self.stage.definition)
 
     @cached_property
     def _block(self) -> Loop | None:
@@ -242,9 +248,9 @@ class StageWork:
         """All loads of operands."""
         found = Reads()
         live: list[Value] = []
-        guarded = guarded_reads(self.stage.definition)
+        guarded = guarded_reads(self._read_in_words)
         behind = {} if self._block is None else distances(self._computed, self._block.axis)
-        for read in self.stage.definition.reads():
+        for read in self._read_in_words.reads():
             producer, stored = self.tree.program.producers.get(read.tensor), self.plan.of_tensor(read.tensor)
             axes = frozenset().union(*(variables(index) for index in read.indices))
             if producer is not None and stored is not None and stored.scope is Scope.REGISTER:
