@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from peers import OURS, SAMPLES
+from pipeline.images import IMAGES
+from pipeline.pictures import given as pictured
 from pipeline.programs import PROGRAMS
 
 from tilesmith.measure.compare.contender import ContenderProcess, MissingContender
@@ -48,16 +50,16 @@ def prepare(request: dict[str, Any]) -> Prepared:
 
     name, way, threads = request["name"], request["way"], request["threads"]
     program = tilesmith.parse(PROGRAMS[name]())
-    given = aligned(
-        program.inputs[0].tensor.shape, program.inputs[0].tensor.dtype.numpy, *random_inputs(program, seed=1)
-    )
+    source = program.inputs[0].tensor
+    drawn = [pictured(name, source.shape, source.dtype.numpy)] if name in IMAGES else random_inputs(program, seed=1)
+    given = aligned(source.shape, source.dtype.numpy, *drawn)
     tensor = program.tensors[program.outputs[0]]
     output = aligned(tensor.shape, tensor.dtype.numpy)
     about: dict[str, object] = {}
     begin = time.perf_counter()
     if way in HALIDE:
         try:
-            from pipeline.halide import prepared
+            from pipeline.halide_schedules import prepared
 
             call = prepared(name, HALIDE[way], given, output, threads)
         except RuntimeError as error:
