@@ -106,8 +106,8 @@ def interpolate(height: int = HEIGHT, width: int = WIDTH, levels: int = 10) -> s
     for n, ((high, half_high), (wide, half_wide)) in reversed(list(enumerate(sizes))):
         right, under = _within("(j + 1) // 2", half_wide, low=False), _within("(i + 1) // 2", half_high, low=False)
         lines += [
-            f"u{n}[c: 4, i: {half_high}, j: {wide}] = ({last}[c, i, j // 2] + {last}[c, i, {right}]) * 0.5",
-            f"v{n}[c: 4, i: {high}, j: {wide}] = (u{n}[c, i // 2, j] + u{n}[c, {under}, j]) * 0.5",
+            f"h{n}[c: 4, i: {half_high}, j: {wide}] = ({last}[c, i, j // 2] + {last}[c, i, {right}]) * 0.5",
+            f"v{n}[c: 4, i: {high}, j: {wide}] = (h{n}[c, i // 2, j] + h{n}[c, {under}, j]) * 0.5",
             f"e{n}[c: 4, i: {high}, j: {wide}] = d{n}[c, i, j] + (1 - d{n}[3, i, j]) * v{n}[c, i, j]",
         ]
         last = f"e{n}"
