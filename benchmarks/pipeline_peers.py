@@ -18,6 +18,7 @@ from tilesmith.measure.compare.serving import Prepared, aligned, serve, time_cal
 
 HALIDE = {"halide by hand": "by hand", "halide Mullapudi2016": "Mullapudi2016", "halide Adams2019": "Adams2019"}
 PATIENCE = 60.0  # seconds: some schedules of long chains take Halide longer to compile
+EACH = 2.0  # seconds more for each trial
 LOOP = "single sweeps"  # ours, one kernel for each sweep, called one after another
 
 
@@ -31,7 +32,7 @@ class PipelinePeer(ContenderProcess):
     def prepare(self, name: str, trials: int, database: str) -> None:
         """Prepares a pipeline. Errors: MissingContender, RuntimeError where that takes too long (PATIENCE, trials)."""
         request = {"name": name, "way": self.name, "threads": self.threads, "trials": trials, "database": database}
-        stop = Timer(PATIENCE, self.close_at_once)
+        stop = Timer(PATIENCE + EACH * trials, self.close_at_once)
         stop.start()
         self.tell({"prepare": request})
         try:

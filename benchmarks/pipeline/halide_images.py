@@ -180,10 +180,10 @@ def _pyramid(finest: Any, sizes: Sequence[tuple[int, int]], more: list[Any]) -> 
     for n, size in enumerate(sizes[:-1], 1):
         f = _edges(levels[-1], *size)
         a, d = hl.Func(f"{finest.name()}_a{n}"), hl.Func(f"{finest.name()}_d{n}")
-        ends = [f[tuple([2 * X + k, Y, *more])] for k in (-1, 0, 1, 2)]
-        a[tuple([X, Y, *more])] = (ends[0] + (ends[1] + ends[2]) * hl.f32(3) + ends[3]) * hl.f32(0.125)
-        ends = [a[tuple([X, 2 * Y + k, *more])] for k in (-1, 0, 1, 2)]
-        d[tuple([X, Y, *more])] = (ends[0] + (ends[1] + ends[2]) * hl.f32(3) + ends[3]) * hl.f32(0.125)
+        ends = [f[(2 * X + k, Y, *more)] for k in (-1, 0, 1, 2)]
+        a[(X, Y, *more)] = (ends[0] + (ends[1] + ends[2]) * hl.f32(3) + ends[3]) * hl.f32(0.125)
+        ends = [a[(X, 2 * Y + k, *more)] for k in (-1, 0, 1, 2)]
+        d[(X, Y, *more)] = (ends[0] + (ends[1] + ends[2]) * hl.f32(3) + ends[3]) * hl.f32(0.125)
         levels.append(d)
     return levels
 
@@ -194,8 +194,8 @@ def _doubled(coarse: Any, size: tuple[int, int], more: list[Any], name: str) -> 
     def mixed(near: Any, other: Any) -> Any:
         return near * hl.f32(0.75) + other * hl.f32(0.25)
 
-    a[tuple([X, Y, *more])] = mixed(f[tuple([X // 2, Y, *more])], f[tuple([X // 2 - 1 + 2 * (X % 2), Y, *more])])
-    b[tuple([X, Y, *more])] = mixed(a[tuple([X, Y // 2, *more])], a[tuple([X, Y // 2 - 1 + 2 * (Y % 2), *more])])
+    a[(X, Y, *more)] = mixed(f[(X // 2, Y, *more)], f[(X // 2 - 1 + 2 * (X % 2), Y, *more)])
+    b[(X, Y, *more)] = mixed(a[(X, Y // 2, *more)], a[(X, Y // 2 - 1 + 2 * (Y % 2), *more)])
     return b
 
 

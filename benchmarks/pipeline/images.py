@@ -16,7 +16,11 @@ RADIUS = 26  # of the disc whose largest point is found
 DECAY = 0.1  # of the recursive filter
 LEVELS = 8  # of brightness in a local Laplacian filter
 DETAIL = 1 / (LEVELS - 1)  # how much of it the filter adds
-COLOURS = ((427, -69, -102, -42), (-92, 272, 76, -37), (-56, -160, 472, -27))  # of a sensor, in 256ths and units of ten bits
+COLOURS = (
+    (427, -69, -102, -42),
+    (-92, 272, 76, -37),
+    (-56, -160, 472, -27),
+)  # of a sensor, in 256ths and units of ten bits
 
 
 def _within(place: str, extent: int, low: bool = True, high: bool = True) -> str:

@@ -14,7 +14,7 @@ SEEN = 0.2  # share of the pixels that are not missing, where some are
 def picture(height: int, width: int, seed: int = 1) -> Array:
     """Three colours of 0 to 1, f32[3, height, width]."""
     random = np.random.default_rng(seed)
-    i, j = np.mgrid[0:1:height * 1j, 0:1:width * 1j]
+    i, j = np.mgrid[0 : 1 : height * 1j, 0 : 1 : width * 1j]
     light = 0.45 + 0.3 * np.sin(2.2 * i + 0.4) * np.cos(3.1 * j)
     colours = np.stack([light * (0.75 + 0.25 * np.cos(4 * j + n)) for n in range(3)])
     for _ in range(24):
