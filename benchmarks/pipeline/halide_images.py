@@ -290,7 +290,7 @@ def camera() -> Pipeline:
     most = hl.max(hl.max(around[0], around[1]), hl.max(around[2], around[3]))
     clean[X, Y] = hl.cast(I16, hl.min(source[X, Y], most))
     planes = {name: hl.Func(name) for name in "GRBH"}
-    for (name, plane), (dx, dy) in zip(planes.items(), ((0, 0), (1, 0), (0, 1), (1, 1)), strict=True):
+    for plane, (dx, dy) in zip(planes.values(), ((0, 0), (1, 0), (0, 1), (1, 1)), strict=True):
         plane[X, Y] = clean[2 * X + dx, 2 * Y + dy]
     g, r, b, h = planes.values()
     green = {"R": hl.Func("GR"), "B": hl.Func("GB")}
