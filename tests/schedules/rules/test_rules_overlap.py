@@ -139,7 +139,9 @@ def test_a_border_is_wide_where_the_root_does_most() -> None:
     body = body_of(logarithms(2))
     (group,) = groups_of(body, ())
     assert group.halo("a0") > HALO
-    little = body_of(parse(str(logarithms(2)).replace(" = ", " = exp(sin(cos(exp(", 2).replace("j])\n", "j])))))\n", 2)))
+    little = body_of(
+        parse(str(logarithms(2)).replace(" = ", " = exp(sin(cos(exp(", 2).replace("j])\n", "j])))))\n", 2))
+    )
     assert all(found.halo("a0") <= HALO for found in groups_of(little, ()))
 
 
@@ -167,7 +169,7 @@ def test_two_thousand_pipelines(first: int) -> None:
         assert not complaints(drawn_pipeline(seed, most=12), seed), f"seed {seed}"
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5, 13))
 def test_drawn_pyramids_scans_and_reductions_are_right(seed: int) -> None:
     assert not complaints(drawn_pipeline(seed, most=6, kinds=MORE_KINDS), seed, most=2)
 
