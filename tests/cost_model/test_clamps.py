@@ -17,11 +17,13 @@ CEILINGS = default_ceilings(TARGET, 1)
 
 def halved(last: str) -> Program:
     """Every second point of a filter of three. `last`: how it reads the third of them."""
-    return canonical(parse(f"""
+    return canonical(
+        parse(f"""
         input x: f32[64, 2050]
         y[i: 64, j: 1024] = x[i, 2 * j] + x[i, 2 * j + 1] * 2 + x[i, {last}]
         return y
-        """))
+        """)
+    )
 
 
 def in_vectors(s: Schedule) -> None:
@@ -63,12 +65,14 @@ def test_the_end_of_a_piece_asks_where_the_edge_is() -> None:
 
     def cost(clamp: bool, more: int) -> float:
         place = f"min(j + {more}, 2047)" if clamp else f"j + {more}"
-        program = canonical(parse(f"""
+        program = canonical(
+            parse(f"""
             input x: f32[64, 2048]
             a[i: 64, j: 2048] = x[i, {"min(j + 1, 2047)" if clamp else "j"}] * 2
             y[i: 64, j: 1024] = a[i, j] + a[i, {place}]
             return y
-            """))
+            """)
+        )
 
         def in_pieces(s: Schedule) -> None:
             outer, inner = s.split(s.stage("t1").loops[-1], 16)
