@@ -1,4 +1,4 @@
-"""Reads as most of the code has them: inside of borders, where clamps leave indices as they are (codegen/lower/interior.py).
+"""Reads as most code has them: inside of all borders, where clamps leave indices as they are (codegen/lower/interior.py).
 
 Of elements a few apart the vectors are loaded that other reads need as well.
 """

@@ -1,0 +1,86 @@
+"""What a read at an edge costs: nothing inside of all borders, and much at the ends of pieces that are no whole blocks."""
+
+from __future__ import annotations
+
+from tilesmith.cost_model.analytic import predict
+from tilesmith.cost_model.cpu.clamps import inside, spanned
+from tilesmith.schedules.schedule import Schedule, trace
+from tilesmith.targets.ceilings import default_ceilings
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.text.canonical import canonical
+from tilesmith.tensor.text.parse import parse
+
+TARGET = parse_target("x86:avx512")
+CEILINGS = default_ceilings(TARGET, 1)
+
+
+def halved(last: str) -> Program:
+    """Every second point of a filter of three. `last`: how it reads the third of them."""
+    return canonical(
+        parse(f"""
+        input x: f32[64, 2050]
+        y[i: 64, j: 1024] = x[i, 2 * j] + x[i, 2 * j + 1] * 2 + x[i, {last}]
+        return y
+        """)
+    )
+
+
+def in_vectors(s: Schedule) -> None:
+    """Rows in vectors."""
+    pieces = s.split(s.stage(s.program.stages[-1].name).loops[-1], 16)
+    s.vectorize(pieces[-1])
+
+
+def seconds(program: Program, template: object = in_vectors) -> float:
+    """What the model says."""
+    (sketch,) = trace(template, program, "one")  # type: ignore[arg-type]
+    return float(predict(sketch.apply(program, TARGET, {}), TARGET, 1, CEILINGS, 1)[0])
+
+
+def test_a_bound_that_is_met_at_the_edge_costs_nothing() -> None:
+    plain, clamped = halved("2 * j + 2"), halved("min(2 * j + 2, 2047)")
+    assert inside(clamped.stages[0]) == plain.stages[0]
+    assert seconds(clamped) == seconds(plain)
+
+
+def test_places_that_data_choose_are_still_gathered() -> None:
+    text = """
+        input x: f32[64, 2050]
+        input n: i32[1024]
+        y[i: 64, j: 1024] = x[i, min(max(i64(n[j]), 0), 2047)]
+        return y
+        """
+    assert seconds(canonical(parse(text))) > 1.5 * seconds(halved("2 * j + 2"))
+
+
+def test_neighbours_share_the_vectors_they_are_picked_from() -> None:
+    reads = halved("2 * j + 2").stages[0].reads()
+    names = [spanned(read, 2) for read in reads]
+    assert names[0] == names[1] != names[2]
+
+
+def test_the_end_of_a_piece_asks_where_the_edge_is() -> None:
+    """17 points of a member are a whole vector and one point, for which all lanes are asked about; 16 are none."""
+
+    def cost(clamp: bool, more: int) -> float:
+        place = f"min(j + {more}, 2047)" if clamp else f"j + {more}"
+        program = canonical(
+            parse(f"""
+            input x: f32[64, 2048]
+            a[i: 64, j: 2048] = x[i, {"min(j + 1, 2047)" if clamp else "j"}] * 2
+            y[i: 64, j: 1024] = a[i, j] + a[i, {place}]
+            return y
+            """)
+        )
+
+        def in_pieces(s: Schedule) -> None:
+            outer, inner = s.split(s.stage("t1").loops[-1], 16)
+            s.vectorize(inner)
+            member = s.compute_at("t0", outer)
+            s.vectorize(s.split(member.loops[-1], 16)[-1])
+
+        return seconds(program, in_pieces)
+
+    assert cost(True, 1) > 1.5 * cost(False, 1)
+    assert cost(True, 16) < 1.5 * cost(False, 16)
