@@ -41,7 +41,7 @@ from tilesmith.tuner.roofline import program_work
 SECONDS_A_TRIAL = 0.17  # of tuning, seen over all groups
 PREPARING = 6.0  # seconds until all contenders of a row are ready, most of it torch.compile
 AGREEMENT = 2e-3  # largest difference between contenders' outputs, of the largest value
-ROUGHLY = 1e-2  # the same of outputs that are rounded to 8 bits
+ROUGHLY = 1e-2  # the same of outputs that are rounded to 8 bits, or are sums of what is
 
 
 def race(row: Row, team: Sequence[Peer], peak: Ceilings, method: Method, database: str | None) -> Result:
@@ -107,7 +107,7 @@ def check_agreement(row: Row, peers: Sequence[Peer]) -> None:
     scale = max(abs(value) for value in reference.sample)
     for peer in computing[1:]:
         worst = max(abs(a - b) for a, b in zip(reference.sample, peer.sample, strict=True))
-        if not worst <= (ROUGHLY if row.sizes.get("left") == "bf16" or row.group == "weights" else AGREEMENT) * scale:
+        if not worst <= (ROUGHLY if row.rounded else AGREEMENT) * scale:
             raise ValueError(
                 f"{row.name}: {peer.name} and {reference.name} differ by {worst:.3g} at values of {scale:.3g}"
             )

@@ -38,7 +38,7 @@ def _with_drafts(
 
 
 def onednn_call(*given: Any) -> Call | None:
-    """oneDNN by torch, with packed weights: of narrow elements alone (narrow.py)."""
+    """oneDNN by torch, with packed weights: of narrow elements alone (narrow/)."""
     return None
 
 
@@ -59,5 +59,5 @@ PEERS = (
     "onnxruntime",
     "openvino",
 )
-NARROW_PEERS = ("torch", "torch.onednn", "onnxruntime")  # the same of products of narrow elements
+NARROW_PEERS = ("torch", "torch.onednn", "onnxruntime", "openvino")  # the same of narrow elements
 WEIGHTS_PEERS = ("torch", "onnxruntime", "openvino")  # the same of those with weights in few bits

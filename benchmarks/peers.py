@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from ceiling import CEILING, ceiling_of
 from libraries import LIBRARIES
-from narrow import product_call
+from narrow.attention import attention_call
+from narrow.convolutions import convolution_call
+from narrow.products import product_call
 from weights import weights_call
 from workloads import Row
 
@@ -95,6 +97,10 @@ def _peer_call(
         return weights_call(library, arrays, outputs, threads, row.sizes)
     if row.operator == "product":
         return product_call(library, arrays, outputs, threads, row.constants, row.sizes)
+    if row.operator == "convolution":
+        return convolution_call(library, arrays, outputs, threads, row.sizes)
+    if row.operator == "bf16_attention":
+        return attention_call(library, arrays, threads, row.sizes)
     return LIBRARIES[library](row.operator, arrays, outputs, threads, row.constants, row.sizes)
 
 

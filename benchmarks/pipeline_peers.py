@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from peers import OURS, SAMPLES
+from pipeline.images import IMAGES
+from pipeline.pictures import given as pictured
 from pipeline.programs import PROGRAMS
 
 from tilesmith.measure.compare.contender import ContenderProcess, MissingContender
@@ -16,6 +18,7 @@ from tilesmith.measure.compare.serving import Prepared, aligned, serve, time_cal
 
 HALIDE = {"halide by hand": "by hand", "halide Mullapudi2016": "Mullapudi2016", "halide Adams2019": "Adams2019"}
 PATIENCE = 60.0  # seconds: some schedules of long chains take Halide longer to compile
+EACH = 2.0  # seconds more for each trial
 LOOP = "single sweeps"  # ours, one kernel for each sweep, called one after another
 
 
@@ -29,7 +32,7 @@ class PipelinePeer(ContenderProcess):
     def prepare(self, name: str, trials: int, database: str) -> None:
         """Prepares a pipeline. Errors: MissingContender, RuntimeError where that takes too long (PATIENCE, trials)."""
         request = {"name": name, "way": self.name, "threads": self.threads, "trials": trials, "database": database}
-        stop = Timer(PATIENCE, self.close_at_once)
+        stop = Timer(PATIENCE + EACH * trials, self.close_at_once)
         stop.start()
         self.tell({"prepare": request})
         try:
@@ -48,16 +51,16 @@ def prepare(request: dict[str, Any]) -> Prepared:
 
     name, way, threads = request["name"], request["way"], request["threads"]
     program = tilesmith.parse(PROGRAMS[name]())
-    given = aligned(
-        program.inputs[0].tensor.shape, program.inputs[0].tensor.dtype.numpy, *random_inputs(program, seed=1)
-    )
+    source = program.inputs[0].tensor
+    drawn = [pictured(name, source.shape, source.dtype.numpy)] if name in IMAGES else random_inputs(program, seed=1)
+    given = aligned(source.shape, source.dtype.numpy, *drawn)
     tensor = program.tensors[program.outputs[0]]
     output = aligned(tensor.shape, tensor.dtype.numpy)
     about: dict[str, object] = {}
     begin = time.perf_counter()
     if way in HALIDE:
         try:
-            from pipeline.halide import prepared
+            from pipeline.halide_schedules import prepared
 
             call = prepared(name, HALIDE[way], given, output, threads)
         except RuntimeError as error:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from drafts import workload
+from narrow import programs
 from weights import weights_program
 
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.text.parse import parse
 
 Sizes = Mapping[str, int | str | bool]
 OPTIONS = (
@@ -23,6 +23,7 @@ OPTIONS = (
     "layout",
     "residual",
     "causal",
+    "depthwise",
     "left",
     "right",
     "bits",
@@ -31,6 +32,7 @@ DRAWN_LESS = 0.05  # how much less is asked at drawn sizes
 MEANS = {  # the geometric mean of the ratios that is asked of a group
     "matmul": 1.10, "ragged": 1.15, "skinny": 1.15, "batch": 1.15, "fused": 1.25, "memory": 1.10, "conv": 1.15,
     "bf16": 1.15, "int8": 1.20, "weights": 1.30, "conv-other": 1.10, "depthwise": 1.30, "pooling": 1.50, "any": 1.20,
+    "bf16-conv": 1.30, "int8-conv": 1.30, "bf16-attention": 1.30,
 }  # fmt: skip
 
 
@@ -61,6 +63,12 @@ class Row:
         options = "".join(f" {name}={value}" for name, value in self.sizes.items() if name in OPTIONS)
         return f"{self.operator} {sizes}{options}{fixed}{' directly' if self.direct else ''}".strip()
 
+    @property
+    def rounded(self) -> bool:
+        """Says whether results are rounded to 8 bits, or weights to bfloat16."""
+        rounded = ("weights", "convolution", "bf16_attention")
+        return self.sizes.get("left") == "bf16" or self.operator in rounded
+
     def program(self) -> Program:
         """The program that is tuned."""
         if self.operator.startswith("draft:"):
@@ -68,7 +76,11 @@ class Row:
         if self.operator == "weights":
             return weights_program(**self.sizes)  # type: ignore[arg-type]
         if self.operator == "product":
-            return product(**self.sizes, constants=self.constants)  # type: ignore[arg-type]
+            return programs.product(**self.sizes, constants=self.constants)  # type: ignore[arg-type]
+        if self.operator == "convolution":
+            return programs.convolution(**self.sizes)  # type: ignore[arg-type]
+        if self.operator == "bf16_attention":
+            return programs.attention(**self.sizes)  # type: ignore[arg-type]
         return ops.OPERATORS[self.operator](**self.sizes, constants=self.constants)
 
 
@@ -78,16 +90,6 @@ class Beside:
 
     row: Row
     share: float
-
-
-def product(m: int, n: int, k: int, left: str, right: str, constants: tuple[str, ...]) -> Program:
-    """C = A B of narrow elements: integers in i32, bfloat16 summed in f32 and rounded once."""
-    wide = "f32" if left == "bf16" else "i32"
-    second = "constant" if "B" in constants else "input"
-    lines = [f"input A: {left}[{m}, {k}]", f"{second} B: {right}[{k}, {n}]"]
-    lines += [f"S[i: {m}, j: {n}] = sum[k: {k}]({wide}(A[i, k]) * {wide}(B[k, j]))"]
-    lines += [f"C[i: {m}, j: {n}] = bf16(S[i, j])", "return C"] if left == "bf16" else ["return S"]
-    return parse("\n".join(lines))
 
 
 def narrow(group: str, m: int, n: int, k: int, left: str, right: str) -> Row:
@@ -208,16 +210,50 @@ ROWS: tuple[Row, ...] = (
     *(Row("any", f"draft:{seed}", {}, bar=0.8) for seed in range(20)),
 )  # fmt: skip
 
-# Products of narrow elements. They stand apart from `ROWS`, of which other benchmarks draw programs by a seed.
-NARROW: tuple[Row, ...] = tuple(
-    narrow(group, *sizes, a, b)
-    for group, a, b in (("bf16", "bf16", "bf16"), ("int8", "u8", "i8"))
-    for sizes in ((512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (128, 768, 3072), (1009, 1013, 1019))
-) + tuple(
-    Row("weights", "weights", {"m": m, "n": n, "k": 4096, "bits": bits}, constants=("w", "s"), bar=1.0)
-    for bits in (4, 8)
-    for n in (4096, 11008)
-    for m in (1, 4, 16)
+# Those of ResNet-50, and of MobileNet v2 where each output has a filter of its own: channels, side, outputs, kernel, stride.
+CONVOLUTIONS = (
+    (64, 56, 64, 3, 1), (128, 28, 128, 3, 1), (256, 14, 256, 3, 1), (512, 7, 512, 3, 1), (128, 56, 128, 3, 2),
+    (64, 56, 256, 1, 1), (256, 56, 64, 1, 1), (512, 28, 128, 1, 1), (256, 14, 1024, 1, 1), (2048, 7, 512, 1, 1),
+    (256, 56, 512, 1, 2),
+)  # fmt: skip
+DEPTHWISE = ((96, 112, 3, 2), (144, 56, 3, 1), (384, 14, 3, 1))
+
+# Rows of narrow elements. They stand apart from `ROWS`, of which other benchmarks draw programs by a seed.
+NARROW: tuple[Row, ...] = (
+    tuple(
+        narrow(group, *sizes, a, b)
+        for group, a, b in (("bf16", "bf16", "bf16"), ("int8", "u8", "i8"))
+        for sizes in ((512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (128, 768, 3072), (1009, 1013, 1019))
+    )
+    + tuple(
+        Row("weights", "weights", {"m": m, "n": n, "k": 4096, "bits": bits}, constants=("w", "s"), bar=1.0)
+        for bits in (4, 8)
+        for n in (4096, 11008)
+        for m in (1, 4, 16)
+    )
+    + tuple(
+        Row(f"{group}-conv", "convolution", sizes, constants=("W",) if left == "bf16" else ("W", "scale"))
+        for group, left in (("bf16", "bf16"), ("int8", "u8"))
+        for sizes in (
+            *(
+                {"c": c, "h": h, "o": o, "kernel": kernel, "stride": stride, "left": left}
+                for c, h, o, kernel, stride in CONVOLUTIONS
+            ),
+            *(
+                {"c": c, "h": h, "o": c, "kernel": kernel, "stride": stride, "left": left, "depthwise": True}
+                for c, h, kernel, stride in DEPTHWISE
+            ),
+        )
+    )
+    + tuple(
+        Row(
+            "bf16-attention",
+            "bf16_attention",
+            {"heads": heads, "length": length, "width": 64, "causal": causal},
+            bar=1.3,
+        )
+        for heads, length, causal in ((12, 512, False), (8, 1024, True))
+    )
 )
 
 
@@ -238,7 +274,9 @@ def _redrawn(row: Row, generator: random.Random) -> Row:
     rate is asked of the model's own sizes alone."""
     if row.operator.startswith("draft:"):
         return replace(row, operator=f"draft:{generator.randrange(1000, 1_000_000)}")
-    fixed = (*OPTIONS, "c") if "groups" in row.sizes else OPTIONS  # groups have to divide the channels
+    fixed = (
+        (*OPTIONS, "c", "o") if {"groups", "depthwise"} & set(row.sizes) else OPTIONS
+    )  # groups have to divide the channels
     sizes = {
         name: _near(size, generator) if name not in fixed and isinstance(size, int) else size
         for name, size in row.sizes.items()

@@ -60,6 +60,8 @@ def instructions(
                 axes = frozenset((name,))
             case Read(indices=indices):
                 axes = frozenset().union(*(visit_index(index) for index in indices))
+            case Op(name="select", args=(condition, value, _)) if is_added and _is_dot(value, dots):
+                axes = visit_index(condition) | visit(value, True)  # most tiles lie inside of where all terms count
             case Op() if (known := whole(node)) is not None:
                 axes = visit(known[1], False)
                 found[axes, behind.get(node, 0)] += WHOLES[known[0]]
@@ -88,6 +90,11 @@ def instructions(
     if stage.combiner is not None:
         found[everything, 0] += 1.0  # the combination itself, for each point and tensor
     return dict(found)
+
+
+def _is_dot(node: Expr, dots: frozenset[str]) -> bool:
+    """Says whether an instruction adds a value to a sum, or the one that is chosen where a condition holds."""
+    return isinstance(node, Op) and (node.name in dots or (node.name == "select" and _is_dot(node.args[1], dots)))
 
 
 def guarded_reads(stage: Stage) -> frozenset[Read]:

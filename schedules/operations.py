@@ -12,7 +12,7 @@ from ..tensor.indices.bounds import Bound
 from ..tensor.indices.scatter import scattered_points
 from ..tensor.language import ARITHMETIC, MATHEMATICS
 from ..tensor.program import Stage
-from ..tensor.rewrites.dot_words import dot_of_stage
+from ..tensor.rewrites.dot_words import guarded_dot_of_stage
 from .useful import points_of_use
 
 
@@ -21,7 +21,7 @@ def stage_operations(stage: Stage, bounds: Sequence[Bound]) -> dict[str, int]:
     `bounds` are those of the stage that `useful` finds."""
     operations: dict[str, int] = {}
     points = points_of_use(stage, tuple(bounds)) // scattered_points(stage)
-    found = dot_of_stage(stage)
+    found = guarded_dot_of_stage(stage)
     if found is not None:
         return {products_of(found[0].left, found[0].right): 2 * points}
     counts: dict[int, _Count] = {}

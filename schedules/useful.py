@@ -8,7 +8,8 @@ there does no harm, and nobody looks at it. Bounds come from two places:
 
 * a reduction whose term is `select(c, x, identity)`, or a fold whose tensors all become `select(c, x, old value)`: terms and
   steps at which c does not hold change nothing. A result that has no such term is wanted all the same (`ending`);
-* readers that read a stage only where a condition holds, or only for points of their own that are of use.
+* readers that read a stage only where a condition holds, or only for points of their own that are of use: at those points
+  themselves, or at points that lie `a * x + b` for a point x.
 
 Bounds do not depend on the schedule. Loops that they shorten run in blocks, so they run somewhat farther
 (codegen/lower/useful.py); how much of them is run on average is `share`.
@@ -25,9 +26,10 @@ from numpy.typing import NDArray
 
 from ..tensor.expr import Const, Expr, Op, Read, Var, children
 from ..tensor.identity import identity
-from ..tensor.indices.affine import Affine, interval_of_form
+from ..tensor.indices.affine import Affine, affine, interval_of_form
 from ..tensor.indices.bounds import Bound, bounds_of
 from ..tensor.program import Program, Stage
+from ..tensor.rewrites.dot_words import is_packed
 from .extents import Extent
 from .loops import Loop, LoopKind, StageLoops
 from .recording import Column
@@ -95,7 +97,7 @@ def _of_readers(program: Program, stage: Stage, found: dict[str, frozenset[Bound
     names = [tensor.name for tensor in stage.tensors]
     if set(names) & set(program.outputs) or stage.fold is not None:
         return frozenset()
-    if not all(tensor.dtype.is_float for tensor in stage.tensors):
+    if not all(tensor.dtype.is_float for tensor in stage.tensors) and not is_packed(stage):
         return frozenset()
     common: frozenset[Bound] | None = None
     readers = {reader.name: reader for name in names for reader in program.consumers[name]}
@@ -105,8 +107,16 @@ def _of_readers(program: Program, stage: Stage, found: dict[str, frozenset[Bound
                 if read.tensor in names:
                     axes = stage.axes_of(names.index(read.tensor))
                     renamed = _renamed(bounds, read, [a.name for a in axes])
-                    common = renamed if common is None else common & renamed
+                    common = renamed if common is None else _of_both(common, renamed)
     return common or frozenset()
+
+
+def _of_both(one: frozenset[Bound], other: frozenset[Bound]) -> frozenset[Bound]:
+    """Returns the bounds that leave out what both leave out: of two that move alike, the one that leaves out less."""
+    least = {bound.terms: bound for bound in sorted(one, key=lambda form: form.constant)}
+    return frozenset(
+        min(bound, least[bound.terms], key=lambda form: form.constant) for bound in other if bound.terms in least
+    )
 
 
 def _reads(expr: Expr, known: frozenset[Bound]) -> Iterator[tuple[Read, frozenset[Bound]]]:
@@ -125,13 +135,20 @@ def _reads(expr: Expr, known: frozenset[Bound]) -> Iterator[tuple[Read, frozense
 
 def _renamed(bounds: frozenset[Bound], read: Read, axes: list[str]) -> frozenset[Bound]:
     """Returns those bounds of a reader that say something about the axes of what it reads, by the names of these."""
-    names = {index.name: axis for index, axis in zip(read.indices, axes, strict=True) if isinstance(index, Var)}
+    places = {}
+    for index, axis in zip(read.indices, axes, strict=True):
+        place = affine(index)
+        match place.terms:
+            case ((Var(name=name), step),):
+                places[name] = (Affine(((Var(axis), 1),), -place.constant), step)  # step times the axis of the reader
     found = set()
     for form in bounds:
-        if all(name in names for name in form.coefficients):
+        known = [name in places and times % places[name][1] == 0 for name, times in form.coefficients.items()]
+        if all(known):
             renamed = Affine((), form.constant)
             for name, coefficient in form.coefficients.items():
-                renamed = renamed.plus(Affine(((Var(names[name]), 1),), 0), coefficient)
+                place, step = places[name]
+                renamed = renamed.plus(place, coefficient // step)
             found.add(renamed)
     return frozenset(found)
 

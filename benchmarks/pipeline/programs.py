@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-HEIGHT, WIDTH = 1536, 2560
+from .images import HEIGHT, IMAGES, WIDTH
+
 COLOUR = (0.299, 0.587, 0.114)
 BINOMIAL = (1, 8, 28, 56, 70, 56, 28, 8, 1)
 GAUSS = (0.0702, 0.1311, 0.1907, 0.2161, 0.1907, 0.1311, 0.0702)
@@ -183,4 +184,6 @@ PROGRAMS: dict[str, Callable[[], str]] = {
     "jacobi 16": lambda: jacobi(16),
     "jacobi 3-D 1": lambda: jacobi3(1),
     "jacobi 3-D 4": lambda: jacobi3(4),
+    "jacobi 3-D 16": lambda: jacobi3(16),
+    **IMAGES,
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...targets.target import Target
 from ...tensor.dots import dot_of
 from ...tensor.dtype import DType
-from ...tensor.expr import Expr, Op, variables
+from ...tensor.expr import Const, Expr, Op, variables, walk
 from ..ir.facts import Facts, FactsKept
 from ..ir.loop_ir import Buffer, Scope, Statement, Store, Update
 from .expressions import Expressions
@@ -128,15 +128,32 @@ class Effects:
     def _accumulated(self, node: Update, old: Value) -> Value:
         """combiner(old, value); a sum of products is fused."""
         value = node.value
-        dot = dot_of(value) if node.combiner == "sum" else None
-        if dot is not None and isinstance(value, Op):
-            return add_dot(self.arithmetic, dot, old, *(self.at.value(arg) for arg in value.args))
+        if node.combiner == "sum" and (added := self._with_dot(value, old)) is not None:
+            return added
         if node.combiner == "sum" and isinstance(value, Op) and value.name == "mul" and value.dtype.is_float:
             if self.at.is_no_term(value):
                 return old
             left, right = (self.at.value(arg) for arg in value.args)
             return self.arithmetic.multiply_add(left, right, old)
         return self.arithmetic.combine(node.combiner, old, self.arithmetic.cast(self.at.value(value), old.dtype))
+
+    def _with_dot(self, value: Expr, old: Value) -> Value | None:
+        """old + a dot, or a choice of dots or nothing; None for any other value."""
+        match value:
+            case Const(value=0):
+                return old
+            case Op(name="select", args=(condition, yes, no)) if any(dot_of(node) for node in walk(value)):
+                chosen = self.at.value(condition)
+                if chosen.is_literal:
+                    return self._with_dot(yes if chosen.text == "true" else no, old)
+                with self.at.guarded(chosen):
+                    one = self._with_dot(yes, old)
+                with self.at.guarded(self.arithmetic.negation(chosen)):
+                    other = self._with_dot(no, old)
+                return None if one is None or other is None else self.arithmetic.select(chosen, one, other)
+            case Op() if (dot := dot_of(value)) is not None:
+                return add_dot(self.arithmetic, dot, old, *(self.at.value(arg) for arg in value.args))
+        return None
 
     def _reduced(self, node: Update, dtype: DType, mask: Value | None) -> Value:
         """The value of an update whose target is the same for all lanes, combined over them."""

@@ -17,6 +17,7 @@ from ...tensor.stage_edits import factors
 from ...tensor.wholes import whole
 from ..ir.loop_ir import Buffer, Scope
 from .bf16_words import pair
+from .extrema import extremum_of, several
 from .gpu_memory import GpuMemory
 from .index import Index, IndexArithmetic
 from .lookup import ENTRIES, look_up, looks_up, lookup_of
@@ -152,6 +153,8 @@ class Expressions:
                     return self.indices.compare(name, self.index(args[0]), self.index(args[1]))
                 if name in PACKS and (packed := self._packed(expr)) is not None:
                     return packed
+                if not self.target.is_gpu and (operands := several(expr)) is not None:
+                    return extremum_of(self.arithmetic, name, map(self.value, operands))
                 if (named := whole(expr)) is not None:
                     return self.arithmetic.apply(named[0], [self.value(named[1])], dtype)
                 return self.arithmetic.apply(name, [self.value(arg) for arg in args], dtype)

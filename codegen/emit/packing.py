@@ -55,6 +55,8 @@ def _element(expr: Expr) -> tuple[Read, Expr | None, int] | None:
             return read, None, 0
         case Op(name="select", args=(guard, Cast(arg=Read() as read), Const(value=value))) if value == 0:
             return read, guard, 0
+        case Cast(arg=Op(name="select", args=(guard, Read() as read, Const(value=value)))) if value == 0:
+            return read, guard, 0
         case Op(name="add" | "sub" as name, args=(inner, Const(value=value))) if isinstance(value, int):
             found = _element(inner)
             return None if found is None or found[2] else (found[0], found[1], value if name == "add" else -value)
@@ -64,7 +66,7 @@ def _element(expr: Expr) -> tuple[Read, Expr | None, int] | None:
 def is_bf16(expr: Expr) -> bool:
     """Says whether an expression of f32 is a bfloat16 as it was read, or nothing in its place."""
     match expr:
-        case Cast(arg=Read(dtype=dtype)):
+        case Cast(arg=Read(dtype=dtype) | Op(name="select", args=(_, Read(dtype=dtype), Const(value=0)))):
             return dtype == bf16
         case Op(name="select", args=(_, yes, Const(value=value))):
             return is_bf16(yes) and value == 0
@@ -91,7 +93,14 @@ def load_words(
     if lanes and (first.lane != group or first.vector):
         return None
     if any(guard is not None and guard != TRUE for guard in guards):
-        return _guarded_words(memory, place, first, mask, guards) if lanes else None
+        if not lanes:
+            return None
+        whole = guards[0]
+        if whole is None or any(guard != whole for guard in guards):
+            return _guarded_words(memory, place, first, mask, guards)
+        mask = memory.arithmetic.spread(
+            memory.arithmetic.both(whole, mask) or TRUE, lanes
+        )  # a border: all of a word, or none
     key = ("words", first, lanes)
     known = memory.text.recall(place.buffer.name, key)
     if known is None:

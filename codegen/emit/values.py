@@ -186,8 +186,12 @@ class Arithmetic:
             return self.select(self._compare("gt" if name == "max" else "lt", left, right), left, right)
         if self.merges and left.lanes:
             found = self.select(self._compare("gt" if name == "max" else "lt", left, right), left, right)
-            return self.select(self._compare_text("fcmp ord", left, left), found, left)
+            return self.select(self.ordered(left, left), found, left)
         return self._call(f"llvm.{name}imum.{suffix(dtype, left.lanes)}", [left, right], dtype, flags="nsz ")
+
+    def ordered(self, left: Value, right: Value) -> Value:
+        """Tells of two floats that neither is NaN."""
+        return self._compare_text("fcmp ord", left, right)
 
     def _compare_text(self, test: str, left: Value, right: Value) -> Value:
         return Value(self._instruct(f"{test} {left.typed}, {right.text}", left, right), boolean, left.lanes)

@@ -76,10 +76,18 @@ def _without_guards(stage: Stage) -> tuple[tuple[Bound, ...], tuple[Expr, ...]]:
             bounds.extend(asked)
         return len(asked) == len(conditions)
 
+    def within(node: Expr) -> Expr | None:
+        """Looks through a choice that a guarded value makes itself."""
+        match node:
+            case Op(name="select", args=(condition, value, _)) if holds(*conjuncts(condition)):
+                return value
+        return None
+
     def plain(node: Expr) -> Expr | None:
         match node:
             case Op(name="select", args=(condition, value, Const())) if holds(*conjuncts(condition)):
-                return value
+                chosen = within(value)
+                return value if chosen is None else chosen
             case Op(name="min" | "max" as name, args=(Const() as limit, inner) | (inner, Const() as limit)) if (
                 node.dtype == i64
             ):

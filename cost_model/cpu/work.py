@@ -21,11 +21,13 @@ from ...tensor.dots import DOTS
 from ...tensor.expr import Read, Var, variables
 from ...tensor.indices.affine import affine
 from ...tensor.program import Stage
+from ...tensor.rewrites.dot_words import with_word_reads
 from ...tensor.rewrites.narrow_integers import narrow_stage
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels
 from ..neighbours import distances, held, width
 from ..operations import guarded_reads, instructions
+from .clamps import inside, ragged_ends, spanned
 
 LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
 WINDOW = 200.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
@@ -164,6 +166,9 @@ class StageWork:
             operations = operations + cost * self.times(axes) * anew
             text = text + cost * self.copies(axes) * anew
         reads = self._reads()
+        if self.vector is not None:
+            ends = ragged_ends(self.stage, self.vector, self.copies, self.vectors)
+            reads.gathered, reads.loads = reads.gathered + ends, reads.loads + ends
         stores, reloads, scattered = self._writes()
         steps = stage.trips[stage.body]
         registers = self.copies(everything) + reads.operands
@@ -210,8 +215,13 @@ class StageWork:
         """The stage as code has it: integers in few bits, and nothing compared with places that are computed."""
         placed = self.stage.plan.loops.scattered
         if placed is not None:
-            return replace(self.stage.definition, bodies=(placed.value,))
-        return narrow_stage(self.stage.definition)
+            return inside(replace(self.stage.definition, bodies=(placed.value,)))
+        return narrow_stage(self._as_read)
+
+    @cached_property
+    def _as_read(self) -> Stage:
+        """The stage inside of borders, with words that lie in memory as they are read at once."""
+        return inside(with_word_reads(self.stage.definition))
 
     @cached_property
     def _block(self) -> Loop | None:
@@ -242,9 +252,10 @@ class StageWork:
         """All loads of operands."""
         found = Reads()
         live: list[Value] = []
-        guarded = guarded_reads(self.stage.definition)
+        spans: dict[object, Read] = {}  # vectors that are loaded whole, and for which read
+        guarded = guarded_reads(self._as_read)
         behind = {} if self._block is None else distances(self._computed, self._block.axis)
-        for read in self.stage.definition.reads():
+        for read in self._as_read.reads():
             producer, stored = self.tree.program.producers.get(read.tensor), self.plan.of_tensor(read.tensor)
             axes = frozenset().union(*(variables(index) for index in read.indices))
             if producer is not None and stored is not None and stored.scope is Scope.REGISTER:
@@ -268,7 +279,7 @@ class StageWork:
                 step = self._step(read)
                 if 1 < step <= STRIDED:
                     found.shuffles = found.shuffles + count * (step - 1.0)
-                    count = count * step
+                    count = count * step * (spans.setdefault(spanned(read, step), read) is read)
                     found.unaligned = found.unaligned + count
                     if read in guarded:
                         found.shuffles = found.shuffles + self.times(axes) * masks * step * SPREAD

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...common.errors import ArgumentError
 from ...tensor.build import compute, select
-from ...tensor.dtype import DType, accumulator, boolean
+from ...tensor.dtype import DType, accumulator, bf16, boolean
 from ...tensor.expr import Expr
 from ...tensor.ops.softmax import attended, largest, log_softmax_of, softmax_of, without
 from ...tensor.precision import precise
@@ -51,7 +51,7 @@ def attention(
 ) -> Tensor:
     """softmax(q k^T * scale + mask) v over the last two axes (scaled dot product attention); scale is 1 / sqrt(width) unless
     given. A mask of bool says which keys are seen; a query that sees none gives 0. Fewer heads of k and v than of q are shared
-    by neighbours."""
+    by neighbours. Of bfloat16 the softmax is rounded to it before it is multiplied with v, as torch does it."""
     outer = broadcast_shape(q.shape[:-3], k.shape[:-3], v.shape[:-3])
     if any(t.shape[:-3] != outer for t in (q, k, v)) or len({q.dtype, k.dtype, v.dtype}) > 1:
         raise ArgumentError("q, k and v do not fit", found=f"{q.shape}, {k.shape} and {v.shape}")
@@ -60,7 +60,8 @@ def attention(
     def adjusted(i: Sequence[Expr], value: Expr) -> Expr:
         return _masked(mask, i, value)
 
-    made = attended(q, k, v, factor, causal, None if mask is None else adjusted, mask is not None)
+    masked, rounded = None if mask is None else adjusted, bf16 if v.dtype == bf16 else None
+    made = attended(q, k, v, factor, causal, masked, mask is not None, rounded)
     return made if made.dtype == q.dtype else compute(made.shape, lambda *i: made[i].cast(q.dtype), name="rounded")
 
 

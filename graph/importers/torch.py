@@ -10,6 +10,7 @@ from typing import Any
 from ...tensor.program import Tensor
 from ..functions.function import NotCovered
 from ..model import Model
+from ..quantization.integers import integer_sums
 from .assemble import Assembler
 from .torch_export import exported, torch_module
 from .torch_nodes import Nodes
@@ -25,11 +26,12 @@ def from_torch(
             torch.export.ExportedProgram, for which args and kwargs are not needed.
         args, kwargs: example inputs. Tensors become inputs of the model, in order; everything else is fixed.
 
+    Sums of products of quantised numbers, as PT2E exports have them, become sums of integers (docs/low-precision.md).
     Parameters and buffers become constants, which share their memory where it is contiguous. Errors: ArgumentError for what
     torch.export refuses; one that lists all operators that are not covered, with their nodes; UserError without torch.
     """
     program = exported(module, args, kwargs)
-    return _TorchImport(program).model(name or type(module).__name__)
+    return integer_sums(_TorchImport(program).model(name or type(module).__name__))
 
 
 class _TorchImport:

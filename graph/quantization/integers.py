@@ -92,7 +92,7 @@ def _dequantized(model: Model, expr: Expr) -> _Dequantized | None:
     value = _written_out(model.program, expr)
     scale: Expr | None = None
     match value:
-        case Op(name="mul", args=(Cast() as number, Read() as scale)) if value.dtype == f32:
+        case Op(name="mul", args=(Cast() as number, (Read() | Const()) as scale)) if value.dtype == f32:
             value = number
     if value.dtype == f32:
         if not isinstance(value, Cast):

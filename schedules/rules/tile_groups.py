@@ -126,11 +126,15 @@ def _has_small_window(stage: Stage) -> bool:
 
 def worth_keeping(program: Program, group: TileGroup) -> frozenset[str]:
     """Returns the pointwise stages of a group that cost more to compute again at each use than to be kept."""
-    return frozenset(name for name in (group.root, *group.members) if _is_worth_keeping(program, program.stage(name)))
-
-
-def _is_worth_keeping(program: Program, stage: Stage) -> bool:
-    if stage.combiner is not None or len(stage.tensors) > 1 or moves_data_only(stage):
-        return False
-    reads = sum(points_of(c) * len(reads_of(c, stage.name)) for c in program.consumers[stage.name])
-    return reads > points_of(stage) and operations_of(stage) >= WORTH_KEEPING
+    kept, costs = set(), dict[str, int]()
+    for name in (*reversed(group.members), group.root):
+        stage = program.stage(name)
+        if stage.combiner is not None or len(stage.tensors) > 1 or moves_data_only(stage):
+            continue
+        # what is not kept is written into its readers, which cost as much more
+        costs[name] = operations_of(stage) + sum(costs.get(read.tensor, 0) for read in stage.reads())
+        reads = sum(points_of(c) * len(reads_of(c, name)) for c in program.consumers[name])
+        if reads > points_of(stage) and costs[name] >= WORTH_KEEPING:
+            kept.add(name)
+            del costs[name]
+    return frozenset(kept)

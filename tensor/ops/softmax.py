@@ -70,13 +70,14 @@ def attention(
 
 def attended(
     q: Tensor, k: Tensor, v: Tensor, factor: float, causal: bool = False,
-    adjusted: Callable[[Sequence[Expr], Expr], Expr] | None = None, empty: bool = False,
+    adjusted: Callable[[Sequence[Expr], Expr], Expr] | None = None, empty: bool = False, rounded: DType | None = None,
 ) -> Tensor:  # fmt: skip
     """softmax(Q K^T * factor) V over the last two axes, wide; the axes before are the same, but for the last of them, of which
     K and V may have a fraction: then queries of several heads share a head of theirs.
 
     `adjusted`: the score at some indices, from those of heads, query and key, and what it is before. A `causal` query i sees
     the keys 0 .. i only. `empty`: whether a query may see no key, all its scores being -inf: its result is 0 then, not NaN.
+    `rounded`: the dtype to which the softmax is rounded before it is multiplied with V; that of the scores unless given.
     """
     outer, queries, width, keys = q.shape[:-2], q.shape[-2], q.shape[-1], k.shape[-2]
     names = (*(f"n{number}" for number in range(len(outer) - 1)), *["h"][: len(outer)], "i")
@@ -100,11 +101,11 @@ def attended(
 
     scores = compute(dots.shape, score, name="scores", axes=(*names, "j"))
     top = largest(scores, "P_max", -1)
-    p = softmax_of(scores, "P", seen=lambda at, value: seen(at, value, 0.0), top=top)
+    p = softmax_of(scores, "P", seen=lambda at, value: seen(at, value, 0.0), dtype=rounded, top=top)
 
     def term(*i: Expr) -> build.Reduction:
         at = (*i[:-1], j)
-        return build.sum(seen(at, p[at] * precise(v[(*heads(i[:-1]), j, i[-1])]), 0.0), j)
+        return build.sum(seen(at, precise(p[at]) * precise(v[(*heads(i[:-1]), j, i[-1])]), 0.0), j)
 
     made = compute((*outer, queries, v.shape[-1]), term, name="O", axes=(*names, "d"))
     return where_any(top, made) if empty else made

@@ -14,16 +14,25 @@ one is moved by 128, which adds 128 times the sum of the other one's elements to
 
 The same holds, with the signs turned, of two that both have none. `bf16_dots` is this of bfloat16, whose sums are of f32: there
 numbers below the least normal one count as zero.
+
+Terms of bfloat16 may have a condition that ends the depth early, as a causal mask does. Then the last word has its first
+element alone, of both operands, because 0 times an infinity is no zero:
+
+    O[i, d] = sum[j](select(j <= i, f32(P[i, j]) * f32(V[j, d]), 0))
+    ->  O[i, d] = sum[l](select(2 l <= i, select(2 l + 1 <= i, bf16_dot(p, v), bf16_dot(p % 2^16, v % 2^16)), 0))
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...common.errors import ProgramError
 from ..dots import DOTS, Dot
 from ..dtype import bf16, f32, i8, i16, i32, u8
-from ..expr import Cast, Expr, Op, Read, call, const, variables
+from ..expr import Cast, Const, Expr, Op, Read, call, const, rewrite, substitute, variables
+from ..indices.affine import simplify
+from ..indices.bounds import bound_of, conjuncts
 from ..indices.forms import affine
 from ..program import Axis, Program, Stage, Tensor
 from ..stage_edits import (
@@ -32,6 +41,7 @@ from ..stage_edits import (
     find_stage,
     free_axis_name,
     free_name,
+    map_stage,
     refuse,
     result_of,
     shape_of,
@@ -39,6 +49,7 @@ from ..stage_edits import (
 )
 
 MOVE = 128  # takes a byte with a sign to one without, and back
+FIRST = 1 << 16  # what is left of a word when it is divided by this is the first of two elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +63,14 @@ class _Packed:
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """A sum of products: the left and the right operand of a dot."""
+    """A sum of products: the left and the right operand of a dot, and the condition under which terms count."""
 
     stage: Stage
     depth: Axis
     dot: Dot
     left: _Packed
     right: _Packed
+    guard: Expr | None = None
 
 
 def dot_words(program: Program, stage: str, depth: str, moved: str = "") -> Program:
@@ -88,11 +100,30 @@ def bf16_dots(program: Program, stage: str, depth: str) -> Program:
 def dot_of_stage(stage: Stage) -> tuple[Dot, tuple[Read, Read], bool] | None:
     """The dot that computes a stage, its two reads in the order in which they stand, and whether one has to be moved.
 
-    None for a stage that is no sum of products of narrow elements.
+    None for a stage that is no sum of products of narrow elements, or one whose terms have a condition.
     """
+    return None if stage.combiner != "sum" or len(stage.bodies) != 1 else _dot_of(stage.bodies[0])
+
+
+def guarded_dot_of_stage(stage: Stage) -> tuple[Dot, tuple[Read, Read], bool] | None:
+    """The same, of sums whose terms may have a condition that ends the depth early."""
     if stage.combiner != "sum" or len(stage.bodies) != 1:
         return None
-    match factors(stage.bodies[0]):
+    guard, term = _guarded(stage.bodies[0])
+    found = _dot_of(term)
+    return found if guard is None or (found is not None and found[0].name == "bf16_dot") else None
+
+
+def _guarded(body: Expr) -> tuple[Expr | None, Expr]:
+    """The condition under which a term counts, and the term."""
+    match body:
+        case Op(name="select", args=(guard, term, Const(value=0))):
+            return guard, term
+    return None, body
+
+
+def _dot_of(term: Expr) -> tuple[Dot, tuple[Read, Read], bool] | None:
+    match factors(term):
         case [Cast(arg=Read() as one, dtype=first), Cast(arg=Read() as two, dtype=second)] if first == second:
             kinds = {one.dtype, two.dtype}
         case _:
@@ -107,7 +138,7 @@ def dot_of_stage(stage: Stage) -> tuple[Dot, tuple[Read, Read], bool] | None:
 
 
 def _product(stage: Stage, depth: str, moved: str) -> _Product:
-    found = dot_of_stage(stage)
+    found = guarded_dot_of_stage(stage)
     if found is None:
         raise refuse(
             stage, "this stage is no sum of products of narrow elements", expected="sum(i32(x) * i32(y)) of integers of "
@@ -125,7 +156,19 @@ def _product(stage: Stage, depth: str, moved: str) -> _Product:
         operands[n] = replace(operands[n], moved=MOVE if reads[n].dtype == i8 else -MOVE)
     if dot.name == "quad_dot" and _is_signed(operands[0]):
         operands.reverse()
-    return _Product(stage, axis, dot, *operands)
+    guard, _ = _guarded(stage.bodies[0])
+    if guard is not None and not _ends(guard, axis):
+        raise refuse(
+            stage, f"its terms have a condition that does not end {axis.name}", expected="f <= 0 that grows with it"
+        )
+    left, right = operands
+    return _Product(stage, axis, dot, left, right, guard)
+
+
+def _ends(guard: Expr, axis: Axis) -> bool:
+    """Says whether a condition that holds at a point of an axis holds at all points before it."""
+    bounds = [bound_of(part) for part in conjuncts(guard)]
+    return all(bound is not None and bound.coefficients.get(axis.name, 0) >= 0 for bound in bounds)
 
 
 def _is_signed(operand: _Packed) -> bool:
@@ -154,7 +197,15 @@ def _rewritten(program: Program, product: _Product) -> Program:
         made.append(words)
         reads.append(Read(words.name, tuple(indices), i32))
     reduction = tuple(word if axis == product.depth else axis for axis in stage.reduction)
-    summed = replace(stage, bodies=(call(dot.name, *reads),), reduction=reduction)
+    body = call(dot.name, *reads)
+    if product.guard is not None:
+        first, both = (
+            simplify(substitute(product.guard, {product.depth.name: word.var * dot.group + n}))
+            for n in range(dot.group)
+        )
+        alone = call(dot.name, *(read % FIRST for read in reads))
+        body = call("select", first, call("select", both, body, alone), const(0, body.dtype))
+    summed = replace(stage, bodies=(body,), reduction=reduction)
     for operand, other in ((product.left, product.right), (product.right, product.left)):
         if operand.moved:
             return with_stages(program, {stage.name: (*made, *_taken_back(program, summed, stage, operand, other))})
@@ -208,11 +259,38 @@ def is_packed(stage: Stage) -> bool:
     return stage.combiner is None and any(isinstance(body, Op) and body.name in packs for body in stage.bodies)
 
 
+def with_word_reads(stage: Stage) -> Stage:
+    """The stage with each word of elements that lie side by side as one read of an i32, which is what code makes of it."""
+    packs = {dot.pack: dot.group for dot in DOTS.values()}
+
+    def whole(node: Expr) -> Expr | None:
+        if not isinstance(node, Op) or node.name not in packs:
+            return None
+        reads = [arg.arg for arg in node.args if isinstance(arg, Cast) and isinstance(arg.arg, Read)]
+        if (
+            len(reads) < len(node.args)
+            or reads[0].dtype.bits * packs[node.name] != i32.bits
+            or not _side_by_side(reads)
+        ):
+            return None
+        return replace(reads[0], dtype=i32)
+
+    return map_stage(stage, lambda body: rewrite(body, whole))
+
+
+def _side_by_side(reads: Sequence[Read]) -> bool:
+    first = reads[0]
+    places = [affine(read.indices[-1]).minus(affine(first.indices[-1])) for read in reads]
+    return all((read.tensor, read.indices[:-1]) == (first.tensor, first.indices[:-1]) for read in reads) and all(
+        place.is_constant and place.constant == n for n, place in enumerate(places)
+    )
+
+
 def can_dot(program: Program, stage: str, depth: str) -> bool:
     """Says whether the words of a stage can be made along an axis."""
     try:
         found = find_stage(program, stage)
-        dot = dot_of_stage(found)
+        dot = guarded_dot_of_stage(found)
         _product(found, depth, dot[1][0].tensor if dot is not None else "")
     except ProgramError:
         return False

@@ -141,3 +141,19 @@ def test_a_window_that_is_written_out_has_no_end_of_its_own() -> None:
     assert useful(program)
     for values in some_configs(program, asked, 3):
         assert "of_use" not in str(loop_ir(asked.apply(program, HOST, values), HOST))
+
+
+def test_what_words_are_made_of_is_of_use_as_far_as_a_word_is() -> None:
+    """The term of l words counts where 2 l <= i: words up to that, and elements up to the second one of the last word."""
+    text = """
+        input x: bf16[20, 24]
+        input V: i32[12, 5]
+        P[i: 20, j: 24] = x[i, j] + x[i, j]
+        W[i: 20, l: 12] = bf16_pair(f32(P[i, 2 * l]), f32(P[i, 2 * l + 1]))
+        O[i: 20, d: 5] = sum[l: 12](select(2 * l <= i, bf16_dot(W[i, l], V[l, d]), 0))
+        return O
+        """
+    program = canonical(parse(text))
+    words, elements = program.stages[1], program.stages[0]
+    assert left(words, program) == sum(i // 2 + 1 for i in range(20))
+    assert left(elements, program) == sum(min(i + 2, 24) for i in range(20))

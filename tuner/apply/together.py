@@ -1,5 +1,8 @@
 """The candidates of many tasks, picked and built by several processes: one process holds one lock for its LLVM.
 
+What a pick needs on the way is many small objects, and Python gives little of their memory back. So this process picks nothing
+itself where helpers keep all cores busy, and has what a model needs, not what its making needed.
+
 Helpers are new interpreters, never forks, and do not import the caller's main module. One that dies leaves its tasks to this
 process.
 """
@@ -30,7 +33,8 @@ def first_built_of(tasks: Sequence[Task], db: str | Path | None, *, strict: bool
     known = {number: first_known(task, db, strict=strict) for number, task in enumerate(tasks)}
     found: dict[int, BuiltPick] = {number: built for number, built in known.items() if built is not None}
     left = [number for number in range(len(tasks)) if number not in found]
-    helpers = min(len(left) // WORTH, usable_cores() - 1)
+    cores = usable_cores()
+    helpers = min(len(left) // WORTH, cores)
     if helpers > 0:
         waiting: SimpleQueue[int] = SimpleQueue()
         for number in left:
@@ -38,7 +42,7 @@ def first_built_of(tasks: Sequence[Task], db: str | Path | None, *, strict: bool
         threads = [Thread(target=_serve, args=(tasks, db, strict, waiting, found), daemon=True) for _ in range(helpers)]
         for thread in threads:
             thread.start()
-        for number in _left(waiting):
+        for number in _left(waiting) if helpers < cores else ():
             found[number] = first_built(tasks[number], db, strict=strict)
         for thread in threads:
             thread.join()

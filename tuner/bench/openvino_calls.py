@@ -32,21 +32,23 @@ def openvino_model(path: str, inputs: Sequence[Array], outputs: Sequence[Array],
     return ModelWay(bound_request(path, inputs, outputs, threads), lambda: outputs)
 
 
-def bound_request(
-    model: Any, inputs: Sequence[Array], outputs: Sequence[Array], threads: int, **settings: object
-) -> Call:
-    """A call of a model (a path, bytes of ONNX, or OpenVINO's own) on the memory of inputs and outputs in their order. It would
-    compute in bfloat16 where the processor can, unless told not to."""
+def bound_request(model: Any, inputs: Sequence[Any], outputs: Sequence[Any], threads: int, **settings: object) -> Call:
+    """A call of a model (a path, bytes of ONNX, or OpenVINO's own) on the memory of inputs and outputs in their order: arrays,
+    or OpenVINO's tensors. It would compute in bfloat16 where the processor can, unless told not to."""
     import openvino
 
     core = openvino.Core()
     read = core.read_model(model) if isinstance(model, str | bytes) else model
     usual = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
     request = core.compile_model(read, "CPU", {**usual, **settings}).create_infer_request()
+
+    def shared(array: Any) -> Any:
+        return array if isinstance(array, openvino.Tensor) else openvino.Tensor(array, shared_memory=True)
+
     for number, array in enumerate(inputs):
-        request.set_input_tensor(number, openvino.Tensor(array, shared_memory=True))
+        request.set_input_tensor(number, shared(array))
     for number, array in enumerate(outputs):
-        request.set_output_tensor(number, openvino.Tensor(array, shared_memory=True))
+        request.set_output_tensor(number, shared(array))
 
     def call() -> None:
         request.start_async()  # without the dictionary of results that `infer` makes

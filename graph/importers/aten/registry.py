@@ -15,7 +15,18 @@ F = TypeVar("F", bound=Converter)
 
 CONVERTERS: dict[str, Converter] = {}  # "add.Tensor" -> function
 
-_FAMILIES = ("pointwise", "creation", "shapes", "choices", "reductions", "products", "windows", "norms", "recurrent")
+_FAMILIES = (
+    "pointwise",
+    "creation",
+    "shapes",
+    "choices",
+    "reductions",
+    "products",
+    "windows",
+    "norms",
+    "recurrent",
+    "quantized",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ import numpy as np
 
 from ....tensor import build
 from ....tensor.build import compute, maximum, minimum
-from ....tensor.dtype import DType, Kind, f32, i8, i32, i64, u8, u32
+from ....tensor.dtype import DType, f32, i8, i32, u8
 from ....tensor.expr import Expr
-from ....tensor.indices.affine import simplify
 from ....tensor.precision import precise
 from ....tensor.program import Tensor
 from ...functions import linear
 from ...functions.elementwise import cast, mapped
 from ...functions.function import NotCovered, axis_of, function
+from ...functions.quantized import dequantized, limits_of, parameter, quantized
 from .convolutions import convolved
 from .registry import Held, Node, onnx
 
@@ -33,60 +33,8 @@ def _integers(node: Node, place: int) -> Tensor:
     return node.tensor(place)
 
 
-def _parameter(t: Tensor, i: tuple[Expr, ...], axis: int, block: int) -> Expr:
-    """A scale or zero point at a place: one number, one for each index of an axis, or one for each block along it."""
-    if t.shape in ((), (1,)):
-        return t[(0,) * len(t.shape)]
-    if (len(t.shape) == 1 and len(i) > 1) or block == 0:
-        return t[i[axis]] if len(t.shape) == 1 else t[tuple(n if s > 1 else 0 for n, s in zip(i, t.shape, strict=True))]
-    return t[tuple(simplify(n // block) if a == axis else n for a, n in enumerate(i))]
-
-
 def _axis(node: Node, x: Tensor) -> int:
     return axis_of(node.integer("axis", 1), len(x.shape)) if node.rank(1) and node.shape(1) != (1,) else 0
-
-
-@function
-def quantized(
-    x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType, axis: int = 0, block: int = 0,
-    limits: tuple[int, int] | None = None,
-) -> Tensor:  # fmt: skip
-    """round(x / scale) + zero in an integer dtype, or the nearest that it holds, or that lies within limits."""
-    least, most = limits or _limits(dtype)
-    inside = scale.dtype if scale.dtype.is_float and x.dtype.is_integer else x.dtype
-
-    def element(*i: Expr) -> Expr:
-        ratio = precise(x[i].cast(inside)) / precise(_parameter(scale, i, axis, block).cast(inside))
-        value = build.round(ratio)
-        if zero is not None:
-            value = value + _parameter(zero, i, axis, block).cast(value.dtype)
-        return minimum(maximum(value, float(least)), float(most)).cast(dtype)
-
-    return compute(x.shape, element)
-
-
-@function
-def dequantized(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType, axis: int = 0, block: int = 0) -> Tensor:
-    """(x - zero) * scale"""
-
-    def element(*i: Expr) -> Expr:
-        factor = precise(_parameter(scale, i, axis, block))
-        value = x[i]
-        if zero is None:
-            return (value.cast(factor.dtype) * factor).cast(dtype)
-        inside = factor.dtype if x.dtype.is_float else i64 if x.dtype == u32 else i32
-        away = value.cast(inside) - _parameter(zero, i, axis, block).cast(inside)
-        return (away.cast(factor.dtype) * factor).cast(dtype)
-
-    return compute(x.shape, element)
-
-
-def _limits(dtype: DType) -> tuple[int, int]:
-    if not dtype.is_integer:
-        raise NotCovered(f"quantization to {dtype}")
-    if dtype.kind is Kind.UNSIGNED:
-        return 0, 2**dtype.bits - 1
-    return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
 
 
 @onnx("QuantizeLinear")
@@ -186,14 +134,14 @@ def _requantized(
     node: Node, sums: Tensor, left: Tensor, right: Tensor, scale: Tensor, zero: Tensor, axes: tuple[int, int]
 ) -> Tensor:
     """Sums of products of quantized numbers in the scale of the result."""
-    least, most = _limits(zero.dtype)
+    least, most = limits_of(zero.dtype)
 
     def one(t: Tensor, i: tuple[Expr, ...], axis: int) -> Expr:
-        return precise(_parameter(t, i, axis % max(len(i), 1), 0).cast(f32))
+        return precise(parameter(t, i, axis % max(len(i), 1), 0).cast(f32))
 
     def element(*i: Expr) -> Expr:
         value = sums[i].cast(f32) * (one(left, i, axes[0]) * one(right, i, axes[1]) / one(scale, i, axes[0]))
-        value = build.round(value) + _parameter(zero, i, axes[0] % max(len(i), 1), 0).cast(f32)
+        value = build.round(value) + parameter(zero, i, axes[0] % max(len(i), 1), 0).cast(f32)
         return minimum(maximum(value, float(least)), float(most)).cast(zero.dtype)
 
     return compute(sums.shape, element)

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from math import prod
 
 from ....targets.matrix_instructions import MatrixInstruction, vector_instruction
+from ....tensor.expr import Read, Var
 from ....tensor.program import Program, Stage
-from ....tensor.rewrites.dot_words import can_dot, dot_of_stage, is_packed
+from ....tensor.rewrites.dot_words import can_dot, guarded_dot_of_stage, is_packed, with_word_reads
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ....tensor.rewrites.registry import apply_rewrite
-from ...access import depends, output_stride
+from ...access import depends, output_stride, reads_of
 from ...prepared import constant_tensors
 from ...schedule import Schedule
 from ..rule import Decided, Rule, nests_of_their_own
@@ -45,7 +46,25 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
         while (found := _next(s, decided.instructions)) is not None:
             name, arguments = found
             s.rewrite(name, **arguments)
+        there = [stage.name for stage in s.program.stages if _is_there(s.program, stage)]
+        if there and s.variant("words in place", [True, False]):
+            s.inline(*there)
     return decided
+
+
+def _is_there(program: Program, stage: Stage) -> bool:
+    """Tells whether words lie in memory as they are, and are read one at a time, for all lanes alike, by what is no window."""
+    if not is_packed(stage) or len(program.consumers[stage.name]) != 1 or stage.name in constant_tensors(program):
+        return False
+    (reader,) = program.consumers[stage.name]
+    reads = stage.reads()
+    vectors = [a.name for a in reader.axes if a.extent > 1 and output_stride(reader, a.name) == 1]
+    for read in reads_of(reader, stage.name):
+        if any(depends(read, name) for name in vectors) or not all(isinstance(index, Var) for index in read.indices):
+            return False
+    (tensor,) = {read.tensor for read in reads}
+    size, (word,) = program.tensors[tensor].shape[-1], with_word_reads(stage).bodies
+    return isinstance(word, Read) and size % len(reads) == 0 and stage.axes[-1].extent * len(reads) == size
 
 
 def _next(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> tuple[str, dict[str, str]] | None:
@@ -71,7 +90,7 @@ def _borders(program: Program, stage: Stage) -> list[dict[str, str]]:
 
 def dot_for(program: Program, stage: Stage, instructions: tuple[MatrixInstruction, ...]) -> Found | None:
     """Returns how the words of a stage are made, or None where no instruction fits, or none would pay."""
-    found = dot_of_stage(stage)
+    found = guarded_dot_of_stage(stage)
     if found is None or len(stage.reads()) != 2:
         return None
     dot, reads, alike = found

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ....tensor.program import Program, Stage
-from ...access import output_stride
+from ...access import operations_of, output_stride
 from ...extents import ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule
@@ -27,6 +27,8 @@ from .stream import loops_by_axis, perhaps_streaming
 
 APART, TILES, SLIDING = "apart", "tiles", "sliding"
 HALO = 16  # points that the border of a member has along one axis, both sides together, at most
+FAR = 64  # the same where the root does so much more than all members that a border costs little
+MUCH = 4  # times as much
 ROWS_AT_MOST = 8
 VECTORS_AT_MOST = 4
 HELD_AT_MOST = 4  # members whose values for a block are in registers
@@ -56,13 +58,26 @@ def groups_of(program: Program, without: Collection[str]) -> list[TileGroup]:
     found: list[TileGroup] = []
     taken = set(without)
     for stage in reversed(program.stages):
-        group = None if stage.name in taken else tile_group(program, stage, taken, HALO)
+        group = None if stage.name in taken else _group_of(program, stage, taken)
         if group is None:
             continue
         taken |= {group.root, *group.members}
         if group.has_halo and _is_more_than_a_slide(program, group):
             found.append(group)
     return found
+
+
+def _group_of(program: Program, root: Stage, taken: Collection[str]) -> TileGroup | None:
+    group = tile_group(program, root, frozenset(taken), FAR)
+    if group is None or max(map(group.halo, (axis.name for axis in root.axes)), default=0) <= HALO:
+        return group
+    members = sum(_work(program.stage(name)) for name in group.members)
+    return group if _work(root) >= MUCH * members else tile_group(program, root, frozenset(taken), HALO)
+
+
+def _work(stage: Stage) -> int:
+    """Returns the operations of one point."""
+    return operations_of(stage) * prod(axis.extent for axis in stage.reduction)
 
 
 def _is_more_than_a_slide(program: Program, group: TileGroup) -> bool:
@@ -82,12 +97,12 @@ def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
     chosen = decided.fact(Overlapped)
     if chosen is None or stage.name not in chosen.roots:
         return None
-    group = tile_group(program, stage, decided.taken | decided.nests, HALO)
+    group = _group_of(program, stage, decided.taken | decided.nests)
     return stage.name if group is not None and group.has_halo else None
 
 
 def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
-    group = tile_group(s.program, s.program.stage(root), decided.taken | decided.nests, HALO)
+    group = _group_of(s.program, s.program.stage(root), decided.taken | decided.nests)
     chosen = decided.fact(Overlapped)
     assert group is not None and chosen is not None
     return _Tiles(s, group, chosen.sliding).apply()

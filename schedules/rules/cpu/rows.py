@@ -11,6 +11,7 @@ belongs to one row is done row by row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ....tensor.program import Program, Stage
@@ -86,7 +87,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     found = decided.fact(RowBlocks)
     assert found is not None
     members = [name for name in found.members if any(stage.name == name for stage in s.program.stages)]
-    run_row_blocks(s, members, _root(s, s.stage(root)))
+    run_row_blocks(s, members, _root(s, s.stage(root), members))
     return {root, *members}
 
 
@@ -95,7 +96,7 @@ def run_row_blocks(s: Schedule, members: list[str], at: LoopHandle) -> None:
     rows: dict[str, LoopHandle] = {}  # stage -> the loop over rows inside of which it runs, or which it has
     for name in members:
         if is_anchor(s.program.stage(name)):
-            _product(s, s.compute_at(name, at))
+            _product(s, s.compute_at(name, at), members)
             continue
         around = [rows.get(reader.name) for reader in s.program.consumers[name]]
         names = {None if loop is None else loop.name for loop in around}
@@ -126,7 +127,7 @@ def _tile(s: Schedule, stage: StageHandle, rows: LoopHandle, vector: LoopHandle,
     return _RegisterTile(height, width, lanes, unroll)
 
 
-def _root(s: Schedule, stage: StageHandle) -> LoopHandle:
+def _root(s: Schedule, stage: StageHandle, members: Sequence[str]) -> LoopHandle:
     """Schedules the last product; returns the loop over blocks of rows."""
     parts = parts_of(s.program, stage.definition, stage.definition)
     assert parts is not None and parts.rows is not None
@@ -143,11 +144,11 @@ def _root(s: Schedule, stage: StageHandle) -> LoopHandle:
     s.parallel(*others, rows[0])
     s.unroll(depth[1], rows[2], vectors[1])
     s.vectorize(vectors[2])
-    _pack(s, stage.name, parts.vector, parts.depth, tile)
+    _pack(s, stage.name, parts.vector, parts.depth, tile, members)
     return rows[0]
 
 
-def _product(s: Schedule, stage: StageHandle) -> None:
+def _product(s: Schedule, stage: StageHandle, members: Sequence[str]) -> None:
     """Schedules a product for a block of rows."""
     parts = parts_of(s.program, stage.definition, stage.definition)
     assert parts is not None and parts.rows is not None
@@ -164,17 +165,18 @@ def _product(s: Schedule, stage: StageHandle) -> None:
     width, along = tile.vectors * tile.lanes, loops[parts.vector].extent
     if isinstance(along, int) and along < stage.definition.axis(parts.vector).extent:
         s.require(along % width <= 0, "tiles of columns begin where packed operands have theirs")
-    _pack(s, stage.name, parts.vector, parts.depth, tile)
+    _pack(s, stage.name, parts.vector, parts.depth, tile, members)
 
 
-def _pack(s: Schedule, anchor: str, vector: str, depth: str, tile: _RegisterTile) -> None:
-    """Turns an operand whose vectors lie along another dimension, in a nest of its own, once for all rows."""
+def _pack(s: Schedule, anchor: str, vector: str, depth: str, tile: _RegisterTile, members: Sequence[str]) -> None:
+    """Turns an operand whose vectors lie along another dimension, in a nest of its own, once for all rows: one that none of
+    the `members` makes block by block."""
     for read in s.program.stage(anchor).reads():
         dimension = plain_dimension(read, vector)
         across = contiguous_dimension(s.program, read.tensor)
         if dimension is None or not depends(read, depth) or element_stride(s.program, read, vector) == 1:
             continue
-        if read.tensor in s.program.producers or across is None:
+        if across is None or (read.tensor in s.program.producers and s.program.producers[read.tensor].name in members):
             continue
         made = s.copy(read.tensor, anchor)
         pieces = s.split(made.loops[dimension], tile.vectors, tile.lanes)

@@ -25,6 +25,7 @@ from math import prod
 
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
+from ....tensor.rewrites.dot_words import is_packed
 from ...access import (
     contiguous_axis,
     depends,
@@ -125,7 +126,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
         block.with_epilogue_blocked()
     else:
         block.with_epilogue()
-    return {root, anchor}
+    return {root, anchor, *block.packed}
 
 
 def is_streamed(program: Program, anchor: Stage, parts: Parts) -> bool:
@@ -162,6 +163,7 @@ class _Block:
         self.columns_outside = columns_outside
         self.rows_inside = rows_inside
         self.streams = streams
+        self.packed: list[str] = []  # stages that make words, and do so where these are packed
         self.definition = s.program.stage(anchor)
         self.dtype = self.definition.tensors[0].dtype
         self.prefix = anchor
@@ -335,18 +337,29 @@ class _Block:
                 if must or s.variant(f"{self.anchor} pack {name}", [True, False] if is_vector else [False, True]):
                     moves_outside = is_vector == self.columns_outside
                     at = outer if moves_outside else inner
-                    self._pack(read.tensor, dimension, is_vector, None if self.streams and not is_vector else at)
+                    once = moves_outside and not self.streams
+                    self._pack(read.tensor, dimension, is_vector, None if self.streams and not is_vector else at, once)
 
-    def _pack(self, tensor: str, dimension: int, is_vector: bool, at: LoopHandle | None) -> None:
+    def _pack(self, tensor: str, dimension: int, is_vector: bool, at: LoopHandle | None, once: bool = False) -> None:
+        """Copies an operand. `once`: each element is packed once, so that words of narrow elements are made right there."""
         s = self.s
-        made = s.copy(tensor, self.anchor)
+        made, across = s.copy(tensor, self.anchor), contiguous_dimension(s.program, tensor)
+        turned = is_vector and across not in (None, dimension)
+        if (
+            once
+            and is_vector
+            and not turned
+            and tensor in s.program.producers
+            and is_packed(s.program.producers[tensor])
+        ):
+            s.inline(tensor)
+            self.packed.append(tensor)
         if at is not None:
             made = s.compute_at(made.name, at)
         rest = [loop for n, loop in enumerate(made.loops) if n != dimension]
         if is_vector:
             pieces = s.split(made.loops[dimension], self.vectors, self.lanes)
-            across = contiguous_dimension(s.program, tensor)
-            if across not in (None, dimension):
+            if turned and across is not None:
                 self._turned(tensor, made, pieces, dimension, across)
                 return
             s.reorder(pieces[0], *rest, *pieces[1:])

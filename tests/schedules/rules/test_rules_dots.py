@@ -76,6 +76,49 @@ def test_words_that_lie_side_by_side_are_loaded_as_they_are() -> None:
     assert "<16 x i8>" not in first.split("declare")[0] and any("load <16 x i8>" in other for other in others)
 
 
+def loops_of(text: str, *titles: str) -> list[str]:
+    """The loops of all sketches with dots whose titles have these words."""
+    task, found = Task.of(parse(text), TARGET, 1), []
+    for sketch in dotted(task):
+        if all(title in sketch.title for title in titles):
+            values = random_config(task, sketch, np.random.default_rng(0))
+            assert values is not None
+            found.append(build(task.program, sketch, values, TARGET, 1, texts=True).texts["loops"])
+    return found
+
+
+def test_words_that_lie_there_are_read_where_they_are() -> None:
+    """No nest copies them; but where elements are moved, words overlap rows, or a window slides, there is one."""
+    text = product(kind="constant")
+    assert all("quad_dot(byte_quad(i32(x0[" in loops for loops in loops_of(text, "words in place=true"))
+    assert loops_of(text, "words in place=true")
+    assert not any("quad_dot(byte_quad(" in loops for loops in loops_of(text, "words in place=false"))
+    strided = """
+        input X: u8[9, 21, 32]
+        constant W: i8[32, 24]
+        Y[p: 5, q: 11, o: 24] = sum[c: 32](i32(X[2 * p, 2 * q, c]) * i32(W[c, o]))
+        return Y
+        """
+    for other in (product(k=62, kind="constant"), product(a="i8", b="i8", kind="constant"), strided):
+        assert loops_of(other) and not loops_of(other, "words in place=true")
+
+
+def test_words_of_columns_are_made_where_these_are_packed() -> None:
+    """In a nest of their own they would go through memory once more."""
+    packed = loops_of(product(), "columns outside=true", "pack columns=true")
+    assert packed and all(loops.count("byte_quad(i32(x1[") == 1 and "copy0[" in loops for loops in packed)
+    assert all("t1[" not in loops for loops in packed)
+
+
+def test_words_beyond_a_border_are_left_out_by_one_mask() -> None:
+    task = Task.of(parse(narrow_products.PROGRAMS["bf16 window with a border, channels last"]), TARGET, 1)
+    sketch = dotted(task)[0]
+    values = random_config(task, sketch, np.random.default_rng(0))
+    assert values is not None
+    text = build(task.program, sketch, values, TARGET, 1, texts=True).texts["llvm"]
+    assert "llvm.masked.load.v16i32" in text and "llvm.masked.load.v32i16" not in text
+
+
 @pytest.mark.parametrize(("a", "b", "times"), [("u8", "i8", 3.0), ("bf16", "bf16", 1.5)])
 def test_the_model_predicts_what_the_instruction_gains(a: str, b: str, times: float) -> None:
     task = Task.of(parse(product(512, 512, 512, a, b, "constant")), TARGET, 1)

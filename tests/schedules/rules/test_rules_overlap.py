@@ -10,10 +10,12 @@ from helpers.emission.loops import HOST
 from helpers.lowering.derived import assert_runs, body_of, some_configs
 from helpers.lowering.truth import check_case
 from helpers.pipeline.drawn import complaints
-from helpers.pipelines import drawn_pipeline
+from helpers.pipelines import MORE_KINDS, drawn_pipeline
+from tilesmith.common.errors import InternalError
 from tilesmith.schedules.auto import derive
-from tilesmith.schedules.rules.cpu.overlap import SLIDING, TILES
-from tilesmith.schedules.rules.tile_groups import tile_group
+from tilesmith.schedules.boxes import BoxAxis
+from tilesmith.schedules.rules.cpu.overlap import HALO, SLIDING, TILES, groups_of
+from tilesmith.schedules.rules.tile_groups import tile_group, worth_keeping
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Program
@@ -114,6 +116,47 @@ def test_a_border_grows_from_stage_to_stage() -> None:
     assert [group.forms[name]["a0"].high for name in group.members] == [2, 4]
 
 
+def logarithms(steps: int) -> Program:
+    """Maxima of 2, 4, 8, ... elements, each of two before it; the last stage reads many of them."""
+    lines, last, width = ["input x: f32[120, 40]"], "x", 1
+    for n in range(steps):
+        lines.append(f"v{n}[i: {121 - 2 * width}, j: 40] = max({last}[i, j], {last}[i + {width}, j])")
+        last, width = f"v{n}", 2 * width
+    rows = 121 - width
+    terms = " + ".join(f"{last}[i + {n}, j]" for n in range(0, 40, 2)) + f" + {last}[i, j + 1]"
+    return parse("\n".join([*lines, f"y[i: {rows - 40}, j: 39] = {terms}", "return y"]))
+
+
+def test_what_adds_up_from_stage_to_stage_is_kept() -> None:
+    """One operation each: what is not kept is computed twice by each that reads it."""
+    body = body_of(logarithms(4))
+    group = tile_group(body, body.stages[-1], frozenset(), 64)
+    assert group is not None and len(group.members) == 4
+    assert worth_keeping(body, group) == {"t1", "t3"}
+
+
+def test_a_border_is_wide_where_the_root_does_most() -> None:
+    body = body_of(logarithms(2))
+    (group,) = groups_of(body, ())
+    assert group.halo("a0") > HALO
+    little = body_of(
+        parse(str(logarithms(2)).replace(" = ", " = exp(sin(cos(exp(", 2).replace("j])\n", "j])))))\n", 2))
+    )
+    assert all(found.halo("a0") <= HALO for found in groups_of(little, ()))
+
+
+def test_a_missing_border_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boxes that leave out the last point of a border, whoever asks for them."""
+    program = body_of(parse(SWEEPS))
+    sketch = overlapped(program, TILES)
+    values = some_configs(program, sketch, 1)[0]
+    assert_runs(program, sketch.apply(program, HOST, values), 0)
+    right = BoxAxis.extent
+    monkeypatch.setattr(BoxAxis, "extent", lambda self, sizes: right(self, sizes) - (self.high > self.low))
+    with pytest.raises((AssertionError, InternalError)):
+        assert_runs(program, sketch.apply(program, HOST, values), 0)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_drawn_pipelines_are_right_by_all_sketches(seed: int) -> None:
     assert not complaints(drawn_pipeline(seed), seed, most=4)
@@ -124,3 +167,16 @@ def test_drawn_pipelines_are_right_by_all_sketches(seed: int) -> None:
 def test_two_thousand_pipelines(first: int) -> None:
     for seed in range(first, first + 50):
         assert not complaints(drawn_pipeline(seed, most=12), seed), f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(5, 13))
+def test_drawn_pyramids_scans_and_reductions_are_right(seed: int) -> None:
+    assert not complaints(drawn_pipeline(seed, most=6, kinds=MORE_KINDS), seed, most=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 300, 10))
+def test_long_pipelines_of_all_kinds(first: int) -> None:
+    for seed in range(first, first + 10):
+        program = drawn_pipeline(seed, most=60, least=5, kinds=MORE_KINDS)
+        assert not complaints(program, seed, most=3), f"seed {seed}"

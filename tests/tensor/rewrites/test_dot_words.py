@@ -78,6 +78,33 @@ def test_products_of_bfloat16() -> None:
     np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
+CAUSAL = """
+    input P: bf16[{n}, {n}]
+    input V: bf16[{n}, 5]
+    O[i: {n}, d: 5] = sum[j: {n}](select({seen}, f32(P[i, j]) * f32(V[j, d]), 0))
+    return O
+    """
+
+
+@pytest.mark.parametrize("seen", ["j <= i", "j + 3 <= i", "j <= i and j < 11", "2 * j <= i"])
+@pytest.mark.parametrize("n", [16, 17])
+def test_terms_may_end_early_in_the_middle_of_a_word(n: int, seen: str) -> None:
+    """What does not count may be infinite: 0 times that would be no zero."""
+    program = parse(CAUSAL.format(n=n, seen=seen))
+    rewritten = bf16_dots(program, "O", "j")
+    inputs = list(random_inputs(program, 3))
+    inputs[1][n // 2 + 1 :] = np.full(5, 0x7F80, np.uint16).view(inputs[1].dtype)
+    one, other = (evaluate(each, inputs)[0] for each in (program, rewritten))
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert np.isfinite(one).any() and parse(str(rewritten)) == rewritten
+
+
+@pytest.mark.parametrize("seen", ["j >= i", "i + j < 9 or j < 3"])
+def test_terms_that_begin_late_are_refused(seen: str) -> None:
+    with pytest.raises(ProgramError, match="does not end j"):
+        bf16_dots(parse(CAUSAL.format(n=16, seen=seen)), "O", "j")
+
+
 def test_stages_that_pack_are_known_by_their_form() -> None:
     rewritten = dot_words(product("u8", "i8"), "C", "k")
     assert [stage.name for stage in rewritten.stages if is_packed(stage)] == ["C_left", "C_right"]

@@ -1,0 +1,1 @@
+"""Rows of narrow elements: their programs, and how libraries compute them, one file a kind."""
