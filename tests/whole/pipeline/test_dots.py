@@ -31,7 +31,7 @@ TARGETS = {
     )
 }  # fmt: skip
 KINDS = ("u8 i8", "i8 i8", "u8 u8", "i16 i8", "bf16 bf16")
-MOST = 3  # sketches of a program that are tried on each target
+MOST = 1  # sketches of a program that are tried on each target: other ones on each
 
 
 def with_dots(task: Task) -> list[Sketch]:
