@@ -70,6 +70,17 @@ def cold_children(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def cache_with_drafts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A cache of a test's own, but for the drafts: those of all tests are the same."""
+    shared, folder = CACHE.value() / "drafts", tmp_path / "cache"
+    shared.mkdir(exist_ok=True, mode=0o700)
+    folder.mkdir(mode=0o700)
+    (folder / "drafts").symlink_to(shared)
+    monkeypatch.setenv(CACHE.name, str(folder))
+    return folder
+
+
+@pytest.fixture
 def whole_drafts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What is compiled is picked as outside of tests."""
     draft_all(monkeypatch)

@@ -7,6 +7,7 @@ A new interpreter takes half a second of processor time until it is a builder, a
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import pickle
 import select
@@ -129,7 +130,8 @@ class WarmProcess:
     def send_signal(self, number: int) -> None:
         """See `Popen.send_signal`."""
         if self.poll() is None:
-            os.kill(self.pid, signal.Signals(number))
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and its server has not said so yet
+                os.kill(self.pid, signal.Signals(number))
 
     def kill(self) -> None:
         """See `Popen.kill`."""

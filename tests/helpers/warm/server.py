@@ -181,6 +181,9 @@ def _settle(request: ForkRequest, descriptors: Sequence[int]) -> int | None:
     if request.small:
         draft_little()
     gc.unfreeze()
+    # Those of the server know what was there: a file can be sought in, a pipe cannot.
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
     return kept if kept > 2 else None
 
 

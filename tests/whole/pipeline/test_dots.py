@@ -84,7 +84,7 @@ def complain(name: str, target: Target, most: int) -> None:
         assert wrong is None, f"{sketch.title} {values}: {wrong}"
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.integers(8, 50), st.integers(16, 90), st.integers(16, 100), st.sampled_from(KINDS),
     st.booleans(), st.integers(0, 2**32),
