@@ -10,7 +10,7 @@ PACKAGES := common targets tensor schedules codegen cost_model runtime graph mea
 # Hundreds of child processes start in tests: each would compile the package anew where the environment forbids to keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test run-tests test-slow coverage gpu-check lint format types wheel docs records clean
+.PHONY: install demo test run-tests durations test-slow coverage gpu-check lint format types wheel docs records clean
 
 # Type checkers cannot see that the top folders are installed as tilesmith.*: links show them the installed shape, and a .pth
 # file shows the links to those that look at this environment.
@@ -50,6 +50,10 @@ test: lint
 
 run-tests: $(VENV)/.tested
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+# Processor seconds of each file of tests.
+durations: $(VENV)/.tested
+	PYTHONPATH=tests $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -p helpers.processor_time
 
 test-slow: $(VENV)/.tested
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'slow or hypothesis' --hypothesis-profile new --timeout 900

@@ -5,16 +5,25 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-from tilesmith.common.settings import SHIPPED, VERIFY
+from helpers.drafts import draft_all, draft_little
+from helpers.warm.client import NEW_PROCESS, join
+from tilesmith.common.settings import CACHE, SHIPPED, VERIFY
+from tilesmith.measure.calibrate.calibrate import _keep, _path
+from tilesmith.measure.process import child
 from tilesmith.measure.process.child import Child
+from tilesmith.targets.ceilings import default_ceilings
+from tilesmith.targets.target import parse_target
 
 # How long one example takes says how busy the machine is; whole tests have a limit of their own (pyproject.toml).
 # `make test` tries the same examples at every run; `make test-slow` looks for new ones.
@@ -38,18 +47,59 @@ def _let_children_count() -> None:
     """Makes what is closed end by a signal at which it writes down what it ran: killed, as it is otherwise, it cannot."""
     close = Child.close
 
-    def gently(child: Child) -> None:
-        child.resume()
-        child._signal(signal.SIGTERM)
+    def gently(one: Child) -> None:
+        one.resume()
+        one._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child._process.wait(timeout=2.0)
-        close(child)
+            one._process.wait(timeout=2.0)
+        close(one)
 
     Child.close = gently  # type: ignore[method-assign]
 
 
 if "COVERAGE_PROCESS_CONFIG" in os.environ:  # under `make coverage` alone
     _let_children_count()
+else:
+    join()
+
+
+@pytest.fixture
+def cold_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children start as they do outside of tests: as new interpreters."""
+    monkeypatch.setattr(child, "new_process", NEW_PROCESS)
+
+
+@pytest.fixture
+def cache_with_drafts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A cache of a test's own, but for the drafts: those of all tests are the same."""
+    shared, folder = CACHE.value() / "drafts", tmp_path / "cache"
+    shared.mkdir(exist_ok=True, mode=0o700)
+    folder.mkdir(mode=0o700)
+    (folder / "drafts").symlink_to(shared)
+    monkeypatch.setenv(CACHE.name, str(folder))
+    return folder
+
+
+@pytest.fixture
+def whole_drafts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is compiled is picked as outside of tests."""
+    draft_all(monkeypatch)
+    monkeypatch.setenv(CACHE.name, str(tmp_path / "cache of whole drafts"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """All processes of a run share a cache of their own, in which ceilings are kept: nothing is calibrated, and what is drafted
+    here serves nobody else."""
+    if config.getoption("--hypothesis-profile") != "new":
+        draft_little()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    folder = tempfile.mkdtemp(prefix="tilesmith-tests-")
+    os.environ[CACHE.name] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    target = parse_target("host")
+    for threads in range(1, target.cores + 1):
+        _keep(_path(target, threads), default_ceilings(target, threads).to_json())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -73,18 +73,19 @@ def compile_emulated(ir: str, emission: Emission, texts: bool = False) -> Compil
     module.triple = llvm.get_process_triple()
     module.data_layout = str(tm.target_data)
     parsed = time.perf_counter()
-    builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=1))
+    # Coroutines are split, and nothing else: a kernel is compiled to run once or twice, which takes less than to make it fast.
+    builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=0))
     builder.getModulePassManager().run(module, builder)
     optimized = time.perf_counter()
     shown = str(module) if texts else ""
-    code = tm.emit_object(module)
+    code = _machine(0).emit_object(module)
     seconds = {"emulate": rewritten - started, "parse": parsed - rewritten, "optimize": optimized - parsed}
     return Compiled(code, "", shown, {**seconds, "code": time.perf_counter() - optimized})
 
 
 @cache
-def _machine() -> Any:
-    """This machine, all its features: what is emulated here runs here."""
+def _machine(level: int = 1) -> Any:
+    """This machine, all its features: what is emulated here runs here. `level`: of the code generator."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -92,7 +93,7 @@ def _machine() -> Any:
     target = llvm.Target.from_triple(llvm.get_process_triple())
     features = llvm.get_host_cpu_features().flatten()
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=1, reloc="pic", codemodel="default"
+        cpu=llvm.get_host_cpu_name(), features=features, opt=level, reloc="pic", codemodel="default"
     )
 
 

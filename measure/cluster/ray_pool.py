@@ -146,7 +146,7 @@ def _on_node(node: str) -> NodeAffinitySchedulingStrategy:
 
 
 def _nodes() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    found: list[dict[str, Any]] = ray.nodes()
     return found
 
 

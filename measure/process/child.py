@@ -46,15 +46,7 @@ class Child:
         ours, theirs = socket.socketpair()
         output, their_output = os.pipe()
         os.set_blocking(output, False)
-        self._process = subprocess.Popen(
-            interpreter(f"{__package__}.worker", f"main({theirs.fileno()})"),
-            stdin=subprocess.PIPE,
-            stdout=their_output,
-            stderr=their_output,
-            pass_fds=(theirs.fileno(),),
-            env={**os.environ, **environment},
-            process_group=0,  # so that ctrl-C at the terminal is the parent's alone
-        )
+        self._process = new_process(theirs.fileno(), their_output, {**os.environ, **environment})
         theirs.close()
         os.close(their_output)
         self._connection = ours
@@ -152,6 +144,19 @@ class Child:
                 self._output = -1
             self._words += part
             del self._words[:-_KEPT]
+
+
+def new_process(connection: int, output: int, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Starts the interpreter of a child that inherits these descriptors, and ends when its standard input does."""
+    return subprocess.Popen(
+        interpreter(f"{__package__}.worker", f"main({connection})"),
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=output,
+        pass_fds=(connection,),
+        env=environment,
+        process_group=0,  # so that ctrl-C at the terminal is the parent's alone
+    )
 
 
 def child_setup(handler: str, options: Mapping[str, Any], memory: int = 0, nice: int = 0) -> Setup:

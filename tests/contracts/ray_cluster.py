@@ -31,7 +31,13 @@ class Cluster:
 
         self.ray: Any = RayCluster(
             initialize_head=True,
-            head_node_args={"num_cpus": 0, "num_gpus": 0, "include_dashboard": False, "object_store_memory": MEMORY},
+            head_node_args={
+                "num_cpus": 0,
+                "num_gpus": 0,
+                "include_dashboard": False,
+                "object_store_memory": MEMORY,
+                "no_monitor": True,
+            },
         )
         self.processors = processors
         self.nodes = [self.add() for _ in range(nodes)]

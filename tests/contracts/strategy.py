@@ -52,14 +52,19 @@ class Huge(ToySpace):
 
 
 class StrategyContract:
-    """Derive and set `name`."""
+    """Derive and set `name`, and `priors`: the kinds of spaces that make a difference to it."""
 
     name: str
+    priors = (True, False)
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Spaces with a prior and without one."""
+        if "with_prior" in metafunc.fixturenames:
+            metafunc.parametrize("with_prior", self.priors)
 
     def make(self, space: Space, seed: int = 0) -> Strategy:
         return make_strategy(self.name, space, seed)
 
-    @pytest.mark.parametrize("with_prior", [True, False])
     def test_proposals_are_valid_and_never_repeat(self, with_prior: bool) -> None:
         space = ToySpace(with_prior=with_prior)
         proposed = drive(self.make(space), space, 64)
@@ -67,7 +72,6 @@ class StrategyContract:
         assert len(set(proposed)) == 64
         assert all(valid_and_in_domain(space, c) for c in proposed)
 
-    @pytest.mark.parametrize("with_prior", [True, False])
     def test_a_small_space_is_exhausted_and_then_empty(self, with_prior: bool) -> None:
         space = ToySpace(values=3, with_prior=with_prior)
         strategy = self.make(space)
@@ -77,7 +81,6 @@ class StrategyContract:
         assert set(proposed) == {c for c in everything if valid_and_in_domain(space, c)}
         assert strategy.ask(4) == []
 
-    @pytest.mark.parametrize("with_prior", [True, False])
     def test_the_seed_decides_everything(self, with_prior: bool) -> None:
         space = ToySpace(with_prior=with_prior)
         first, again = (drive(self.make(space, seed=7), space, 40) for _ in range(2))

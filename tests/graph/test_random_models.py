@@ -29,7 +29,7 @@ def complaint(program: Program, builds: Builds, at_end: bool) -> str | None:
     return Checker(program, inputs, 4).check(run(made, Task(program, HOST, made.threads), inputs, at_end))
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(LARGE)
 def test_programs_of_many_stages(program: Program) -> None:
     assert complaint(program, BUILDS, at_end=True) is None

@@ -17,6 +17,9 @@ def workers_path() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         tests = str(Path(__file__).parents[1])
         patch.setenv("PYTHONPATH", os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")]))
+        patch.setenv(
+            "RAY_prestart_worker_first_driver", "0"
+        )  # workers start as they are needed: each imports for a second
         yield
 
 

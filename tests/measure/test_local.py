@@ -53,7 +53,7 @@ def one(runner: LocalRunner, job: Job) -> Measurement:
 
 class TestLocalRunner(RunnerContract):
     @pytest.fixture
-    def runner(self) -> Iterator[LocalRunner]:
+    def runner(self, cold_children: None) -> Iterator[LocalRunner]:
         with fake_runner() as one:
             yield one
 

@@ -39,25 +39,25 @@ def check(program: Program, seed: int, target: Target, lines: bool = False) -> N
     assume(check_case(program, sketch, target, random, exact=not lines))
 
 
-@settings(WITHOUT_LIMITS, max_examples=130)
+@settings(WITHOUT_LIMITS, max_examples=50)
 @given(families, seeds, st.sampled_from(TARGETS))
 def test_families_of_programs(program: Program, seed: int, target: Target) -> None:
     check(program, seed, target)
 
 
-@settings(WITHOUT_LIMITS, max_examples=70)
+@settings(WITHOUT_LIMITS, max_examples=30)
 @given(small, seeds, st.sampled_from(TARGETS))
 def test_any_programs(program: Program, seed: int, target: Target) -> None:
     check(program, seed, target)
 
 
-@settings(WITHOUT_LIMITS, max_examples=60)
+@settings(WITHOUT_LIMITS, max_examples=25)
 @given(families | small, seeds, st.sampled_from(TARGETS))
 def test_results_of_rows_that_may_begin_at_lines(program: Program, seed: int, target: Target) -> None:
     check(program, seed, target, lines=True)
 
 
-@settings(WITHOUT_LIMITS, max_examples=40)
+@settings(WITHOUT_LIMITS, max_examples=20)
 @given(families | small, seeds, st.sampled_from(TARGETS))
 def test_sketches_of_the_rules(program: Program, seed: int, target: Target) -> None:
     random = Random(seed)

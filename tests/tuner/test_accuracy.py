@@ -41,8 +41,7 @@ LOOSE = {"winograd", "bf16_products", "bf16_dots", "bf16_tile_dots", "block_soft
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path / "cache"))
+def own_cache(cache_with_drafts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "shipped_logs", tuple)
 
 

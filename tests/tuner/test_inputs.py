@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tilesmith
+from helpers.warm.client import run_python
 from tilesmith import ops
 from tilesmith.common.errors import ArgumentError
 from tilesmith.measure.calibrate.calibrate import _keep, _path
@@ -97,10 +96,10 @@ def test_trials_run_on_them_and_the_run_says_so(tmp_path: Path) -> None:
     db, file, text = tmp_path / "a.sqlite", tmp_path / "real.npz", tmp_path / "p.tensor"
     np.savez(file, rows=ROWS)
     text.write_text(print_program(PROGRAM))
-    command = [sys.executable, "-m", "tilesmith", "run", str(text), "--trials", "2", "--threads", "1", "--db", str(db)]
+    command = ["-m", "tilesmith", "run", text, "--trials", "2", "--threads", "1", "--db", db]
     command += ["--effort", "quick", "--no-progress"]
     for more in ([], ["--inputs", str(file)]):
-        done = subprocess.run([*command, *more], check=False, capture_output=True, text=True, timeout=100)
+        done = run_python(*command, *more, timeout=100)
         assert done.returncode == 0, done.stderr
     with Database(db, read_only=True) as database:
         (task,) = database.tasks()

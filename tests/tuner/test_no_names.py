@@ -11,7 +11,7 @@ from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
-from tilesmith.tuner.effort import QUICK
+from tilesmith.tuner.effort import UNTUNED
 from tilesmith.tuner.search.draft import draft
 from tilesmith.tuner.task_space import TaskSpace
 
@@ -64,7 +64,7 @@ VARIATIONS = {
 def space_and_score(program: Program) -> tuple[int, float]:
     target = parse_target("x86:avx512;cores=2")
     space = TaskSpace(Task.of(program, target, 2), default_ceilings(target, 2))
-    pool = draft(space, np.random.default_rng(0), QUICK.draft)
+    pool = draft(space, np.random.default_rng(0), UNTUNED)
     return sum(config_space.size for config_space in space.config_spaces), float(pool.prior.min())
 
 

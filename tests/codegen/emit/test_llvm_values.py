@@ -78,7 +78,7 @@ def evaluate(
     one = serial(I, count, store(outs[0], (I,), at(I)))
     vector = serial(I, count // 16, lanes(L, 16, store(outs[1], (wide,), at(wide))))
     masked = serial(I, count // 8, lanes(L, 8, store(outs[2], (half,), at(half)), valid=Const(count, i64) - I * 8))
-    loops = program((*buffers, *outs), one, vector, masked)
+    loops = program((*buffers, *outs), block(one, vector, masked))  # of one nest: each is a module of LLVM
     values = [array for array, _ in arguments]
     return run(loops, values, target=target) if target else run(loops, values)
 

@@ -41,7 +41,7 @@ def complaint(program: Program, artifact: Artifact, seed: int, at_end: bool = Tr
     return Checker(program, inputs, seed).check(run(artifact, Task(program, HOST, artifact.threads), inputs, at_end))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(any_programs())
 def test_random_programs(program: Program) -> None:
     for at_end in (True, False):

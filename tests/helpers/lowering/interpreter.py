@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,10 +55,7 @@ def _of_words(name: str) -> Callable[..., Any]:
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
-    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "neg": lambda a: -a, "min": np.minimum,
-    "max": np.maximum, "abs": abs, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
+    "neg": lambda a: -a, "min": np.minimum, "max": np.maximum, "abs": abs,
     "and": lambda a, b: bool(a) and bool(b), "or": lambda a, b: bool(a) or bool(b), "not": lambda a: not a,
     **{name: entry.value for name, entry in MATHEMATICS.items()},
     **{name: _of_words(name) for name in ("byte_quad", "half_pair", "quad_dot", "pair_dot", "bf16_dot")},
@@ -65,6 +63,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "bf16_low": lambda a: (np.uint32(a & 0xFFFFFFFF) << np.uint32(16)).view(np.float32),
     "bf16_high": lambda a: np.uint32(a & 0xFFFF0000).view(np.float32),
 }  # fmt: skip
+_SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "lt": "<", "le": "<=", "gt": ">",
+    "ge": ">=", "eq": "==", "ne": "!=",
+}  # fmt: skip
+_DEEP = 40  # expressions inside of one another that are one text: Python reads no more than 200 parentheses
 Meaning = Callable[
     [dict[str, int], bool], Any
 ]  # of an expression: its value for these variables, in a lane that counts or not
@@ -209,56 +212,58 @@ class Interpreter:
         memory[place] = result
 
     def _check(self, buffer: Buffer, place: tuple[int, ...]) -> None:
-        assert len(place) == len(buffer.shape), (buffer.name, place)
         for p, e in zip(place, buffer.shape, strict=True):
-            assert 0 <= p < e, (buffer, place)
+            if not 0 <= p < e:
+                raise AssertionError((buffer, place))
 
     def _value(self, expr: Expr, env: dict[str, int], active: bool) -> Any:
         return self._meaning(expr)(env, active)
 
     def _meaning(self, expr: Expr) -> Meaning:
-        """What an expression says, looked through once: loops ask for its value again and again."""
+        """What an expression says, as a function of Python made once: loops ask for its value again and again."""
         found = self._meanings.get(id(expr))  # the program holds it, so that no other has this identity
         if found is None:
-            found = self._meanings[id(expr)] = self._understood(expr)
+            names: dict[str, Any] = {}
+            found = self._meanings[id(expr)] = eval(f"lambda env, active: {self._source(expr, names, 0)}", names)
         return found
 
-    def _understood(self, expr: Expr) -> Meaning:
+    def _source(self, expr: Expr, names: dict[str, Any], depth: int) -> str:
+        """Python for an expression; what it needs is put into `names`."""
+
+        def named(value: Any) -> str:
+            name = f"n{len(names)}"
+            names[name] = value
+            return name
+
+        if depth > _DEEP:
+            return f"{named(self._meaning(expr))}(env, active)"
+        below = partial(self._source, names=names, depth=depth + 1)
         match expr:
             case Const(value=value, dtype=dtype):
-                constant = value if not dtype.is_float or dtype == bf16 else dtype.numpy.type(value)
-                return lambda env, active: constant
+                return named(value if not dtype.is_float or dtype == bf16 else dtype.numpy.type(value))
             case Var(name=name):
-                return lambda env, active: env[name]
+                return f"env[{name!r}]"
             case Read(tensor=name, indices=indices):
-                return self._reading(name, [self._meaning(index) for index in indices])
+                return f"{named(self._reading(name))}(active, {', '.join(map(below, indices))})"
             case Op(name="select", args=(condition, yes, no)):
-                asked, then, otherwise = (self._meaning(arg) for arg in (condition, yes, no))
-                return lambda env, active: then(env, active) if asked(env, active) else otherwise(env, active)
+                return f"({below(yes)} if {below(condition)} else {below(no)})"
+            case Op(name=name, args=args) if name in _SIGNS:
+                return f"({f' {_SIGNS[name]} '.join(map(below, args))})"
             case Op(name=name, args=args):
-                return _applied(_FUNCTIONS[name], [self._meaning(arg) for arg in args])
+                return f"{named(_FUNCTIONS[name])}({', '.join(map(below, args))})"
             case Cast(arg=arg, dtype=dtype):
-                return _applied(dtype.numpy.type, [self._meaning(arg)])
+                return f"{named(dtype.numpy.type)}({below(arg)})"
         raise TypeError(type(expr).__name__)
 
-    def _reading(self, name: str, indices: list[Meaning]) -> Meaning:
-        def read(env: dict[str, int], active: bool) -> Any:
-            buffer = self.buffers[name]
-            place = tuple([int(index(env, active)) for index in indices])
-            if not active and not buffer.padded:
-                return buffer.dtype.numpy.type(0)
+    def _reading(self, name: str) -> Callable[..., Any]:
+        buffer, memory = self.buffers[name], self.memory
+        nothing = None if buffer.padded else buffer.dtype.numpy.type(0)
+
+        def read(active: bool, *indices: Any) -> Any:
+            place = tuple(map(int, indices))
+            if not active and nothing is not None:
+                return nothing
             self._check(buffer, place)
-            return self.memory[name][place]
+            return memory[name][place]
 
         return read
-
-
-def _applied(function: Callable[..., Any], args: list[Meaning]) -> Meaning:
-    """A function of values; written out for one and two of them, which nearly all are."""
-    if len(args) == 1:
-        (only,) = args
-        return lambda env, active: function(only(env, active))
-    if len(args) == 2:
-        left, right = args
-        return lambda env, active: function(left(env, active), right(env, active))
-    return lambda env, active: function(*[arg(env, active) for arg in args])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, getcontext, localcontext
+from functools import partial
 
 getcontext().prec = 60
 D = Decimal
@@ -297,8 +298,8 @@ def normal() -> dict[str, tuple[list[Decimal], Decimal]]:
     return {"EXP2_SCALED_F32": (power, error), "NORMAL_P_F32": (top, worst), "NORMAL_Q_F32": (bottom, worst)}
 
 
-def polynomials() -> dict[str, tuple[list[Decimal], Decimal]]:
-    """Name in codegen/math_*.py -> (coefficients, largest relative error)."""
+def polynomials(wanted: str = "") -> dict[str, tuple[list[Decimal], Decimal]]:
+    """Name in codegen/math_*.py -> (coefficients, largest relative error); of the tables whose name has `wanted` in it."""
     wide = (-LN2 * D("1.001"), LN2 * D("1.001"))
     half = (-LN2 / 2 * D("1.001"), LN2 / 2 * D("1.001"))
     log_span = (D("0.5").sqrt() - 1, D(2).sqrt() - 1)
@@ -306,24 +307,23 @@ def polynomials() -> dict[str, tuple[list[Decimal], Decimal]]:
     eighth = (D(0), (PI / 4 * D("1.001")) ** 2)
     exp, unexp = (lambda x: x.exp()), (lambda x: (-x).exp())
     tables = {
-        "EXP_F32": polynomial(exp, unexp, wide, 7, single, (D(1), D(1))),
-        "EXP_HALF_F32": polynomial(exp, unexp, half, 6, single, (D(1), D(1))),
-        "EXP_F64": polynomial(exp, unexp, wide, 13, double, (D(1), D(1))),
-        "LOG_F32": polynomial(log_tail, log_tail_weight, log_span, 7, single),
-        "LOG_F64": polynomial(atanh_tail(3), lambda z: z / 2 + TINY, log_squares, 6, double),
-        "LOG_TAIL": polynomial(atanh_tail(5), lambda z: z * z / 2 + TINY, log_squares, 6, double),
+        "EXP_F32": partial(polynomial, exp, unexp, wide, 7, single, (D(1), D(1))),
+        "EXP_HALF_F32": partial(polynomial, exp, unexp, half, 6, single, (D(1), D(1))),
+        "EXP_F64": partial(polynomial, exp, unexp, wide, 13, double, (D(1), D(1))),
+        "LOG_F32": partial(polynomial, log_tail, log_tail_weight, log_span, 7, single),
+        "LOG_F64": partial(polynomial, atanh_tail(3), lambda z: z / 2 + TINY, log_squares, 6, double),
+        "LOG_TAIL": partial(polynomial, atanh_tail(5), lambda z: z * z / 2 + TINY, log_squares, 6, double),
     }
     for kind, degree, rounding in (("F32", 2, single), ("F64", 5, double)):
-        sine = polynomial(
-            ratio_tail(sin), lambda u: u * u.sqrt() / sin(u.sqrt()) if u else TINY, eighth, degree, rounding
-        )
-        cosine = polynomial(cos_tail, lambda u: u * u / cos(u.sqrt()) + TINY, eighth, degree, rounding)
-        tables[f"SIN_{kind}"], tables[f"COS_{kind}"] = sine, cosine
-    return tables
+        of_sine = lambda u: u * u.sqrt() / sin(u.sqrt()) if u else TINY  # noqa: E731
+        of_cosine = lambda u: u * u / cos(u.sqrt()) + TINY  # noqa: E731
+        tables[f"SIN_{kind}"] = partial(polynomial, ratio_tail(sin), of_sine, eighth, degree, rounding)
+        tables[f"COS_{kind}"] = partial(polynomial, cos_tail, of_cosine, eighth, degree, rounding)
+    return {name: fit() for name, fit in tables.items() if wanted in name}
 
 
-def rationals() -> dict[str, tuple[list[Decimal], Decimal]]:
-    """As `polynomials`: NAME_P_... and NAME_Q_... of each rational."""
+def rationals(wanted: str = "") -> dict[str, tuple[list[Decimal], Decimal]]:
+    """As `polynomials`: NAME_P_... and NAME_Q_... of each rational whose NAME_{}_... has `wanted` in it."""
     at_zero = 2 / PI.sqrt()
     tanh_ratio, erf_ratio = square_root_of(tanh, D(1)), square_root_of(erf, at_zero)
     cases: dict[str, tuple[Function, Function, Decimal, tuple[int, int], Function]] = {
@@ -343,6 +343,8 @@ def rationals() -> dict[str, tuple[list[Decimal], Decimal]]:
     }
     tables = {}
     for name, (f, weight, limit, degrees, rounding) in cases.items():
+        if wanted not in name:
+            continue
         rounds = {"ERFCX_{}_F32": 60, "ERFCX_{}_F64": 20}.get(name, 150)
         top, bottom = ([rounding(c) for c in part] for part in rational(f, weight, limit, degrees, rounds=rounds))
         error = rational_error(f, weight, limit, top, bottom)

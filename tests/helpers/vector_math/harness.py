@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -37,11 +38,17 @@ class Compiled:
     """A loop over arrays around one function, and its assembly."""
 
     run: ctypes._CFuncPtr
-    assembly: str
     arity: int
     lanes: int
     engine: llvm.ExecutionEngine
+    machine: llvm.TargetMachine
+    text: str  # LLVM IR as it is compiled
     runs_here: bool
+
+    @cached_property
+    def assembly(self) -> str:
+        """What the machine code says."""
+        return str(self.machine.emit_assembly(llvm.parse_assembly(self.text)))
 
     def __call__(self, *arrays: np.ndarray) -> np.ndarray:
         """The function of every element; skips the test where the host cannot run it."""
@@ -94,8 +101,9 @@ exit:
 """
 
 
+@cache
 def compile_function(name: str, dtype: DType, processor: str, lanes: int | None = None) -> Compiled:
-    """The loop, compiled by LLVM alone."""
+    """The loop, compiled by LLVM alone, once for all tests of a process."""
     width = lanes_for(dtype, processor) if lanes is None else lanes
     module = llvm.parse_assembly(module_text(name, dtype, width, scales=PROCESSORS[processor][0] == "x86-64-v4"))
     module.verify()
@@ -105,13 +113,14 @@ def compile_function(name: str, dtype: DType, processor: str, lanes: int | None 
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    assembly = machine.emit_assembly(module)
+    text = str(module)
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)
     run = signature(engine.get_function_address("loop"))
     arity = inline_math.definition(name, dtype, width).splitlines()[0].count("%")
-    return Compiled(run, assembly, arity, width, engine, NEEDED[PROCESSORS[processor][0]] <= host_features())
+    other = target.create_target_machine(cpu=PROCESSORS[processor][0], opt=3)  # the engine has the first one
+    return Compiled(run, arity, width, engine, other, text, NEEDED[PROCESSORS[processor][0]] <= host_features())
 
 
 def error_in_ulp(found: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -38,8 +38,7 @@ NEST: tuple[str, str, dict[str, ConfigValue]] = ("", "", {})  # the unscheduled 
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path / "cache"))
+def own_cache(cache_with_drafts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "shipped_logs", tuple)
 
 

@@ -22,8 +22,7 @@ HOST = parse_target("host")
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path / "cache"))
+def own_cache(cache_with_drafts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILESMITH_DB", str(tmp_path / "records.sqlite"))
 
 
@@ -82,7 +81,9 @@ def test_strict_wants_a_record_of_each_kernel() -> None:
         ts.compile(layers(20, 24, 24), constants=values(layers(20, 24, 24)), strict=True, threads=1)
 
 
-def test_helpers_pick_what_this_process_does_and_one_that_dies_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_helpers_pick_what_this_process_does_and_one_that_dies_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch, cold_children: None
+) -> None:
     monkeypatch.setattr("tilesmith.tuner.apply.together.usable_cores", lambda: 2)
     sizes = [(4, 8 + n, 16) for n in range(WORTH)]
     tasks = [Task.of(ts.ops.matmul(m=m, n=n, k=k), HOST, 1) for m, n, k in sizes]
@@ -95,7 +96,7 @@ def test_helpers_pick_what_this_process_does_and_one_that_dies_costs_nothing(mon
 
 def test_the_kernels_of_a_program_are_tuned_and_then_served() -> None:
     program = layers(20, 24, 24, 24)
-    result = ts.tune(program, trials=40, threads=1, progress=False)
+    result = ts.tune(program, trials=12, threads=1, progress=False)
     assert len(result.tasks) == 2
     kernel = ts.compile(program, constants=values(program), threads=1)
     assert isinstance(kernel.provenance, ModelProvenance)

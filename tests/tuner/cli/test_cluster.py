@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from helpers.command_line.records import Call
+from helpers.warm.client import run_python
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure, MissingExtra
 from tilesmith.measure.cluster import ray_runner
 from tilesmith.measure.cluster.ray_runner import address_of, check_ray
@@ -47,9 +48,7 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("words", [("run", *MATMUL, "--runner", "ray"), ("cluster", "check"), ("cluster", "status")])
 def test_the_command_line_without_ray(words: tuple[str, ...], tmp_path: Path) -> None:
     code = "import sys; sys.modules['ray'] = None; from tilesmith.tuner.cli.main import main; main()"
-    command = [sys.executable, "-c", code, *words]
-    environment = {**os.environ, "TILESMITH_DB": str(tmp_path / "a.db")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = run_python("-c", code, *words, env={**os.environ, "TILESMITH_DB": str(tmp_path / "a.db")})
     assert done.returncode == 2 and "pip install 'tilesmith[ray]'" in done.stderr and "Traceback" not in done.stderr
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from helpers.source import ROOT
+from helpers.warm.client import run_python
 
 ARGUMENTS = {"demo.py": ["64", "4"], "own_operator.py": ["4"], "blur_template.py": ["4"], "own_template.py": ["4"]}
 MODELS = {"onnx_model.py": "onnx", "torch_model.py": "torch"}  # -> what they need
@@ -49,9 +50,8 @@ def test_the_example_of_torch_ends_well_without_it(
 def example(name: str, arguments: list[str], folder: Path, cache: Path) -> subprocess.CompletedProcess[str]:
     settings = {"TILESMITH_DB": str(folder / "records.sqlite"), "TILESMITH_CACHE": str(cache)}
     # Where other work has the cores, a team that waits without spinning loses microseconds and not its turn.
-    command = [sys.executable, str(ROOT / "examples" / name), *arguments]
     environment = {**os.environ, **settings, "OMP_WAIT_POLICY": "passive"}
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
+    return run_python(ROOT / "examples" / name, *arguments, env=environment, cwd=folder)
 
 
 def test_the_code_of_the_readme_runs(tmp_path: Path, kept_ceilings: Path) -> None:
@@ -62,9 +62,6 @@ def test_the_code_of_the_readme_runs(tmp_path: Path, kept_ceilings: Path) -> Non
         code = code.replace(there, here)
     code += "assert d.shape == (24, 40) and (d == 40).all()\n"
     settings = {"TILESMITH_DB": str(tmp_path / "records.sqlite"), "TILESMITH_CACHE": str(kept_ceilings)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **settings},
-        check=False,
-    )  # fmt: skip
+    done = run_python("-c", code, env={**os.environ, **settings}, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "exact: record" in done.stdout and "D: pointwise" in done.stdout

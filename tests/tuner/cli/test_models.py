@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from itertools import pairwise
@@ -16,6 +15,7 @@ import pytest
 
 import tilesmith as ts
 from helpers.command_line.records import Answer, Call
+from helpers.warm.client import WarmPython, run_python
 from tilesmith.common.errors import ArgumentError, UserError
 from tilesmith.graph.model import Model
 from tilesmith.tensor.dtype import boolean, f32, i64
@@ -45,9 +45,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 def tune(cache: Path, *words: object, cwd: Path | None = None) -> Answer:
-    command = [sys.executable, "-m", "tilesmith", *map(str, words)]
-    environment = {**os.environ, "TILESMITH_CACHE": str(cache)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=cwd)
+    done = run_python("-m", "tilesmith", *words, env={**os.environ, "TILESMITH_CACHE": str(cache)}, cwd=cwd)
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
@@ -83,13 +81,7 @@ def test_ctrl_c_keeps_what_was_found_and_the_same_command_goes_on(
     db = tmp_path / "records.sqlite"
     words = ["run", str(saved), "--trials", "400", "--threads", "1", "--db", str(db)]
     environment = {**os.environ, "TILESMITH_CACHE": str(kept_ceilings)}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tilesmith", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
+    process = WarmPython("-m", "tilesmith", *words, env=environment)
     try:
         until = time.monotonic() + 60
         while time.monotonic() < until and not (db.exists() and _tasks(db)):

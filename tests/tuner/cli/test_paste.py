@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tilesmith as ts
+from helpers.warm.client import run_python
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tuner.cli.named.what import read_what
@@ -53,9 +52,7 @@ def test_they_run(
     program = what.program if what else ts.parse(LAYER)
     lines = paste_lines(identity(program, 2, target), what, None if db is None else Path(db))
     check = "print(kernel.artifact.threads, kernel.artifact.target.partition(';')[0], len(kernel.artifact.inputs))"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{lines}\n{check}"], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_python("-c", f"{lines}\n{check}", timeout=60)
     assert done.returncode == 0, f"{lines}\n{done.stderr}"
     threads, where, inputs = done.stdout.split()
     assert threads == "2" and int(inputs) == len(program.dynamic_inputs)

@@ -4,8 +4,6 @@ import os
 import re
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -17,6 +15,7 @@ import pytest
 
 import tilesmith
 from helpers.command_line.records import Answer, Call
+from helpers.warm.client import WarmPython, run_python
 from tilesmith.measure.result import Failure, Job, Measurement, Status
 from tilesmith.targets.host import host_kind
 from tilesmith.tuner.cli.report import sketch_title
@@ -26,9 +25,7 @@ MATMUL = ("matmul", "m=24", "n=40", "k=33")
 
 
 def tune(cache: Path, *words: object) -> Answer:
-    command = [sys.executable, "-m", "tilesmith", *map(str, words)]
-    environment = {**os.environ, "TILESMITH_CACHE": str(cache)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = run_python("-m", "tilesmith", *words, env={**os.environ, "TILESMITH_CACHE": str(cache)})
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
@@ -69,9 +66,8 @@ def test_a_search_leaves_records_that_every_command_and_compile_use(
 
 def test_ctrl_c_ends_with_the_best_so_far_and_loses_nothing(kept_ceilings: Path, tmp_path: Path) -> None:
     db = tmp_path / "records.sqlite"
-    command = [sys.executable, "-m", "tilesmith", "run", *MATMUL, "--trials", "500", "--threads", "1", "--db", str(db)]
-    environment = {**os.environ, "TILESMITH_CACHE": str(kept_ceilings)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    words = ["run", *MATMUL, "--trials", 500, "--threads", 1, "--db", db]
+    process = WarmPython("-m", "tilesmith", *words, env={**os.environ, "TILESMITH_CACHE": str(kept_ceilings)})
     try:
         wait_for_records(db, 3)
         process.send_signal(signal.SIGINT)

@@ -22,6 +22,7 @@ from tilesmith.tuner.records.database import Database
 from tilesmith.tuner.records.log import read_log
 from tilesmith.tuner.records.ship import RUN, check_shipped, ship
 
+pytestmark = pytest.mark.usefixtures("cache_with_drafts")
 LOGS = Path(sources.__file__).parents[2] / "logs"
 
 
@@ -52,11 +53,6 @@ def filled(path: Path, task: Task, *seconds: float) -> Database:
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     return caller(monkeypatch, capsys)
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path / "cache"))
 
 
 def task(m: int = 24) -> Task:

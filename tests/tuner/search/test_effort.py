@@ -42,7 +42,7 @@ def test_no_other_module_holds_a_default_number(path: Path) -> None:
     assert not held
 
 
-def test_presets_differ_in_thoroughness_alone() -> None:
+def test_presets_differ_in_thoroughness_alone(whole_drafts: None) -> None:
     quick, normal, full = (EFFORTS[name] for name in ("quick", "normal", "full"))
     assert quick.trials < normal.trials < full.trials
     assert 100_000 <= quick.draft.population <= normal.draft.population < full.draft.population
@@ -50,7 +50,7 @@ def test_presets_differ_in_thoroughness_alone() -> None:
     assert quick.parts == normal.parts == full.parts == SearchParts()
 
 
-def test_an_effort_is_given_by_name_or_as_it_is() -> None:
+def test_an_effort_is_given_by_name_or_as_it_is(whole_drafts: None) -> None:
     own = replace(NORMAL, name="mine", trials=7)
     assert effort_named("normal") is NORMAL and effort_named(own) is own
     with pytest.raises(ArgumentError, match="unknown effort"):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from tilesmith.common.errors import ArgumentError, EnvironmentFailure, ProgramError
+from tilesmith.measure.process.station import wait_readable
 from tilesmith.measure.result import Beside, Measurement, Status
 from tilesmith.schedules.space import Candidate
 from tilesmith.schedules.task import Task
@@ -31,7 +32,7 @@ class Idle:
 
     def tend(self, beside: Beside, done: Callable[[], bool]) -> None:
         while not done():
-            pass
+            wait_readable(beside.descriptors)
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
 
+pytestmark = pytest.mark.usefixtures("whole_drafts")
 TARGET = parse_target("amdgpu:gfx942")
 AMDGPU_MACHINE = 224  # EM_AMDGPU of ELF
 PROGRAMS: dict[str, Program] = {

@@ -15,6 +15,7 @@ from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
 
+pytestmark = pytest.mark.usefixtures("whole_drafts")
 needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")
 
 FEW: dict[str, Program] = {

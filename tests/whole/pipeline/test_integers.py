@@ -43,7 +43,7 @@ def whole_range(program: Program, seed: int) -> list[np.ndarray]:
     return made
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(programs(dtypes=INTEGERS, kinds=MORE_KINDS, sizes=(1, 3, 5, 8, 16, 17)), st.integers(0, 99))
 def test_random_programs_of_integers(program: Program, seed: int) -> None:
     for name in TARGETS[: 1 + seed % 3]:

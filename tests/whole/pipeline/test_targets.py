@@ -1,5 +1,5 @@
-"""Every operator by every sketch of the rules, at small ragged sizes, on the x86 levels that run here; and other processors,
-for which code is made and not run."""
+"""Every operator by a sketch of the rules (slow: by all), at small ragged sizes, on the x86 levels that run here; and other
+processors, for which code is made and not run."""
 
 from __future__ import annotations
 
@@ -50,8 +50,7 @@ def test_candidates_are_right(name: str) -> None:
     seed = sum(map(ord, name))
     rng = np.random.default_rng(seed)
     task = Task.of(parse(PROGRAMS[name]), parse_target(TARGETS[seed % 3]), 2)
-    few = rng.permutation(len(task.sketches))[:2]
-    for number in few:
+    for number in rng.permutation(len(task.sketches))[:1]:
         sketch = task.sketches[number]
         values = random_config(task, sketch, rng)
         if values is not None:

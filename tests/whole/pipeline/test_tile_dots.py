@@ -41,14 +41,14 @@ def test_sketches_are_right(name: str) -> None:
         task = Task.of(parse(PROGRAMS[name]), TARGET, threads)
         found = [sketch for sketch in on_the_unit(task) if "tile_dots" in sketch.text]
         assert found
-        for sketch in found[:2]:
+        for sketch in found[threads - 1 :][:1] or found[:1]:
             values = random_config(task, sketch, rng)
             assert values is not None, sketch.title
             wrong = complaint(task, sketch, values, 1, at_end=bool(rng.integers(2)), runner=RUN)
             assert wrong is None, f"{sketch.title} {values}: {wrong}"
 
 
-@settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=5, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.integers(8, 50), st.integers(16, 90), st.integers(32, 150), st.sampled_from((*BYTES, "bf16 bf16")),
     st.booleans(), st.integers(0, 2**32),
@@ -151,7 +151,7 @@ def test_what_the_model_picks_is_right(name: str) -> None:
 
 
 @pytest.mark.parametrize("kinds", [*BYTES, "bf16 bf16"])
-def test_large_products_are_given_to_the_unit(kinds: str) -> None:
+def test_large_products_are_given_to_the_unit(kinds: str, whole_drafts: None) -> None:
     pick = analytic_pick(Task.of(parse(product(*kinds.split(), 512, 512, 512, kind="constant")), SAPPHIRE, 2))
     (name,) = [row.name for row in MATRIX_INSTRUCTIONS.values() if f", {row.name})" in pick.sketch.text]
     row = MATRIX_INSTRUCTIONS[name]

@@ -32,7 +32,7 @@ def check(program: Program, seed: int) -> None:
     assert complaint(task, sketch, values, seed % 1000, at_end=bool(rng.integers(2))) is None
 
 
-@settings(WITHOUT_LIMITS, max_examples=100)
+@settings(WITHOUT_LIMITS, max_examples=40)
 @given(anything, seeds)
 def test_candidates_of_random_programs_are_right(program: Program, seed: int) -> None:
     check(program, seed)
