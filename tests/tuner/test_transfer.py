@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,7 @@ def searched(program: Program, db: Path, trials: int) -> Played:
     return runner
 
 
+@cache
 def known(program: Program, db: Path, settings: Transfer = SETTINGS) -> tuple[Problem, Experience]:
     task = Task.of(program, TARGET, 1)
     problem = problem_of(program, TaskSpace(task, CEILINGS), Machine(machine_key(MACHINE), MACHINE))

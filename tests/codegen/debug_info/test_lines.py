@@ -44,6 +44,7 @@ WORDS = {  # what the line says that products, and the last maximum, are of
     "outline": ("+= f(x0, x1)", "= f(t0, x2)"),
     "loops": ("+= x0[", "= max("),
 }
+pytestmark = pytest.mark.usefixtures("whole_drafts")  # lines are those of a certain pick
 needs_objdump = pytest.mark.skipif(shutil.which("objdump") is None, reason="no objdump")
 
 

@@ -76,7 +76,7 @@ def test_nests_without_threads_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-def test_what_fast_convolutions_ask_starts_no_threads_of_its_own(layout: str) -> None:
+def test_what_fast_convolutions_ask_starts_no_threads_of_its_own(layout: str, whole_drafts: None) -> None:
     from tilesmith.schedules.task import Task
     from tilesmith.tuner.apply.tiers import analytic_pick
 

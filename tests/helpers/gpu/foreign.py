@@ -19,7 +19,7 @@ from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.program import Program
-from tilesmith.tuner.effort import UNTUNED
+from tilesmith.tuner.apply import tiers
 from tilesmith.tuner.search.draft import best_choices
 from tilesmith.tuner.task_space import TaskSpace
 
@@ -54,7 +54,7 @@ def _candidates(task: Task, seed: int, most: int) -> Iterator[tuple[Sketch, dict
     if seed % SELDOM == 0:
         yield UNSCHEDULED, {}
     if seed % SELDOM == 1:
-        _, pick = best_choices(space, generator, UNTUNED)[0]
+        _, pick = best_choices(space, generator, tiers.UNTUNED)[0]
         yield space.sketches[pick.sketch], space.config(pick)
     given, some = defaults(space), False
     for sketch in 1 + generator.permutation(len(space.sketches) - 1):

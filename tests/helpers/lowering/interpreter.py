@@ -188,8 +188,10 @@ class Interpreter:
         if node.kind in (LoopKind.UNROLL, LoopKind.VECTOR):
             assert isinstance(node.extent, Const), node.extent
         around, self._nearest = self._nearest, name
+        inside, body, var = {**env}, node.body, node.var
         for trip in range(extent):
-            self._run(node.body, {**env, node.var: trip}, active and trip < valid)
+            inside[var] = trip
+            self._run(body, inside, active and trip < valid)
         self._nearest = around
 
     def _write(
@@ -197,7 +199,7 @@ class Interpreter:
     ) -> None:
         self.stores[self._nearest, name] += 1
         buffer = self.buffers[name]
-        place = tuple([int(self._value(i, env, active)) for i in indices])
+        place = self._place(indices)(env, active)
         result = self._value(value, env, active)
         if buffer.scope is Scope.REGISTER:
             self._check(buffer, place)
@@ -225,6 +227,15 @@ class Interpreter:
         if found is None:
             names: dict[str, Any] = {}
             found = self._meanings[id(expr)] = eval(f"lambda env, active: {self._source(expr, names, 0)}", names)
+        return found
+
+    def _place(self, indices: tuple[Expr, ...]) -> Meaning:
+        """Where a statement writes, as a function made once."""
+        found = self._meanings.get(id(indices))
+        if found is None:
+            names: dict[str, Any] = {}
+            place = "".join(f"int({self._source(index, names, 1)}), " for index in indices)
+            found = self._meanings[id(indices)] = eval(f"lambda env, active: ({place})", names)
         return found
 
     def _source(self, expr: Expr, names: dict[str, Any], depth: int) -> str:
@@ -256,14 +267,16 @@ class Interpreter:
         raise TypeError(type(expr).__name__)
 
     def _reading(self, name: str) -> Callable[..., Any]:
-        buffer, memory = self.buffers[name], self.memory
-        nothing = None if buffer.padded else buffer.dtype.numpy.type(0)
+        """A function of whether the lane counts and of indices: the element, which must be there."""
+        buffer = self.buffers[name]
 
-        def read(active: bool, *indices: Any) -> Any:
-            place = tuple(map(int, indices))
-            if not active and nothing is not None:
-                return nothing
-            self._check(buffer, place)
-            return memory[name][place]
+        def outside(*place: int) -> None:
+            raise AssertionError((buffer, place))
 
-        return read
+        indices = [f"i{number}" for number in range(len(buffer.shape))]
+        place = "".join(f"{index}, " for index in indices)
+        inside = " and ".join(f"0 <= {i} < {e}" for i, e in zip(indices, buffer.shape, strict=True)) or "True"
+        known = {"memory": self.memory, "name": name, "nothing": buffer.dtype.numpy.type(0), "outside": outside}
+        idle = "" if buffer.padded else "nothing if not active else "
+        text = f"lambda active, {place}: {idle}memory[name][({place})] if {inside} else outside({place})"
+        return eval(text, known)  # type: ignore[no-any-return]
