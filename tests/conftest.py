@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-from helpers.drafts import draft_all, draft_little
+from helpers.small_drafts import draft_all, draft_little
 from helpers.warm.client import NEW_PROCESS, join
 from tilesmith.common.settings import CACHE, SHIPPED, VERIFY
 from tilesmith.measure.calibrate.calibrate import _keep, _path

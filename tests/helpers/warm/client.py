@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from helpers.drafts import drafts_little
+from helpers.small_drafts import drafts_little
 from helpers.warm.server import SIZE, ForkRequest
 from tilesmith.common.interpreters import interpreter
 from tilesmith.measure.process import child

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import NoReturn
 
-from helpers.drafts import draft_little
+from helpers.small_drafts import draft_little
 
 SIZE = 1 << 18  # of a message, at most
 MODULES = (  # of handlers, and of commands
@@ -48,7 +48,7 @@ class ForkRequest:
 
     Attributes:
         words: as behind `python`: a script, `-m` and a module, or `-c` and code, with arguments; none for a child.
-        small: little is drafted (helpers/drafts.py).
+        small: little is drafted (helpers/small_drafts.py).
     """
 
     words: Sequence[str]
