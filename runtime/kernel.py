@@ -115,7 +115,7 @@ class Kernel:
         if stream is not None:
             raise ArgumentError("stream= is for kernels on a GPU", found=f"a kernel on {self.device.name}")
         if out is not None:
-            given = out if isinstance(out, tuple | list) else (out,)
+            given = out if isinstance(out, (tuple, list)) else (out,)  # no `tuple | list`, which is made anew at each call
             if len(given) == len(self._outputs) and self._run_if_right(*inputs, *given):
                 return out
         arrays: list[Any] = list(inputs)
