@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...schedules.boxes import axis_forms
 from ...schedules.loops import LoopTree, StageLoops
+from ...tensor.exceptional import exceptional_condition
 from ...tensor.expr import Const, Expr, Op, Read, Var, const, rewrite
 from ...tensor.indices.affine import simplify
 from ..ir.index import both, inside, plus, times
@@ -89,7 +90,12 @@ class StageBody:
     def interior(self, stage: StageLoops) -> Interior:
         """Returns what is asked of the points of a stage, and its bodies where all of that holds."""
         if stage.stage not in self._interiors:
-            self._interiors[stage.stage] = interior_of(self.tree.definition(stage.stage), self.leaving(stage))
+            definition, leaving = self.tree.definition(stage.stage), self.leaving(stage)
+            seldom = exceptional_condition(definition) is not None and not leaving
+            # Terms that are seldom asked for would win nothing; with one body, what follows is written without them
+            # (passes/split_exceptional.py).
+            found = Interior((), definition.bodies) if seldom else interior_of(definition, leaving)
+            self._interiors[stage.stage] = found
         return self._interiors[stage.stage]
 
     def guarded(self, stage: StageLoops, expr: Expr, view: View, otherwise: Const) -> Expr:

@@ -31,22 +31,22 @@ STEPS = parse_sketch("""
     """)
 
 
-def program(condition: str) -> Program:
+def program(condition: str, term: str = "y[j]") -> Program:
     """p = x x, and what stands in for it where it is huge: y + y."""
     return canonical(
         parse(f"""
             input x: f32[8, 64]
             input y: f32[64]
             p[i: 8, j: 64] = x[i, j] * x[i, j]
-            e[i: 8, j: 64] = sum[k: 2](select(not abs(p[i, j]) < {LIMIT}, y[j], 0))
+            e[i: 8, j: 64] = sum[k: 2](select(not abs(p[i, j]) < {LIMIT}, {term}, 0))
             z[i: 8, j: 64] = select({condition}, p[i, j], e[i, j])
             return z
             """)
     )
 
 
-def branches(condition: str) -> list[If]:
-    (*_, nest) = split_exceptional(loop_program(program(condition), STEPS, {}, HOST)).nests
+def branches(condition: str, term: str = "y[j]") -> list[If]:
+    (*_, nest) = split_exceptional(loop_program(program(condition, term), STEPS, {}, HOST)).nests
     asked = [one for one in statements(nest.body) if isinstance(one, If) and isinstance(one.condition, Read)]
     assert len(asked) == 1
     return asked
@@ -64,6 +64,13 @@ def test_where_nobody_asks_nothing_is_chosen() -> None:
     assert chooses(branch.then) and not chooses(branch.otherwise)
     assert any(isinstance(one, Update) for one in statements(branch.then))
     assert not any(isinstance(one, Update) for one in statements(branch.otherwise))
+
+
+def test_terms_that_read_beyond_a_border_are_written_once() -> None:
+    """Tiles inside of the border would win nothing: their terms are as seldom."""
+    (branch,) = branches(f"abs(p[i, j]) < {LIMIT}", "select(j + k - 1 >= 0 and j + k - 1 < 64, y[j + k - 1], 0)")
+    assert branch.otherwise is not None
+    assert chooses(branch.then) and not chooses(branch.otherwise)
 
 
 def test_another_condition_is_left_to_choose() -> None:
