@@ -115,7 +115,8 @@ class Kernel:
         if stream is not None:
             raise ArgumentError("stream= is for kernels on a GPU", found=f"a kernel on {self.device.name}")
         if out is not None:
-            given = out if isinstance(out, (tuple, list)) else (out,)  # no `tuple | list`, which is made anew at each call
+            # not `tuple | list`, which would be made anew at each call
+            given = out if isinstance(out, (tuple, list)) else (out,)
             if len(given) == len(self._outputs) and self._run_if_right(*inputs, *given):
                 return out
         arrays: list[Any] = list(inputs)
