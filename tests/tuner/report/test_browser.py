@@ -116,7 +116,7 @@ def test_an_axis_can_be_brushed_with_the_mouse(driver: Any, pages: dict[str, Pat
     from selenium.webdriver.common.by import By
 
     opened(driver, pages["many"])
-    driver.execute_script("document.getElementById('space').scrollIntoView()")
+    driver.execute_script("document.getElementById('space').scrollIntoView({behavior: 'instant'})")
     before = said(driver)
     axis = driver.find_elements(By.CSS_SELECTOR, "#space .axis-brush")[2]
     ActionChains(driver).move_to_element_with_offset(axis, 0, 60).click_and_hold().move_by_offset(
