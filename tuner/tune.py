@@ -172,8 +172,12 @@ def search(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Ef
     finished = interrupted = False
     for lane in lanes:
         problem = lane.session.problem
-        sitting = Sitting(problem.identity.key, workers_of(runner))
-        lane.watcher.begin(problem.title, problem.work, problem.ceilings, budget, lane.session.before(), sitting)
+        lane.watcher.begin(
+            Sitting(
+                problem.title, problem.work, problem.ceilings, budget, lane.session.before(), problem.identity.key,
+                workers_of(runner),
+            )
+        )  # fmt: skip
     try:
         explore(lanes, runner, budget, effort)
         for lane in lanes:

@@ -30,7 +30,7 @@ from tilesmith.tuner.session import Session
 from tilesmith.tuner.terminal import make_console
 from tilesmith.tuner.tune import search, tune
 from tilesmith.tuner.units import time_text
-from tilesmith.tuner.watching.watch import NOTHING, UNTOLD, Before, Silent, Sitting
+from tilesmith.tuner.watching.watch import NOTHING, Silent, Sitting
 
 TABLE = Path(__file__).parents[1] / "data" / "replay" / "convolution-A100.json.gz"
 
@@ -51,17 +51,9 @@ class Watching(Silent):
         self.events: list[str] = []
         self.before = NOTHING
 
-    def begin(
-        self,
-        title: str,
-        work: Work,
-        ceilings: Ceilings,
-        budget: Budget,
-        before: Before = NOTHING,
-        sitting: Sitting = UNTOLD,
-    ) -> None:
-        self.events.append(f"begin {before.trials}")
-        self.before = before
+    def begin(self, sitting: Sitting) -> None:
+        self.events.append(f"begin {sitting.before.trials}")
+        self.before = sitting.before
 
     def trial(self, measurement: Measurement) -> None:
         self.events.append("trial")

@@ -8,7 +8,7 @@ terminal the line changes in place, and workers, failures and the slowest kernel
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 from rich.console import Console, RenderableType
@@ -17,13 +17,12 @@ from rich.text import Text
 
 from ...measure.result import Measurement
 from ...targets.ceilings import Ceilings
-from ..budget import Budget
 from ..roofline import Work
 from ..terminal import make_console
 from .figures import SearchState
 from .progress import LinesAndMore
 from .view import KernelView, SearchView
-from .watch import NOTHING, UNTOLD, Before, Sitting, Watcher, Whole
+from .watch import Before, Sitting, Watcher, Whole
 
 _TOLD = 0.98  # of the time that was told last: what is worth another line
 _NO_WORK = Work((), 0)
@@ -40,33 +39,21 @@ class _Part:
     task: str = ""
     work: Work = _NO_WORK
     trials: int = 0
-    failures: Counter[str] | None = None
+    failures: Counter[str] = field(default_factory=Counter)
     best: float = inf
 
-    def begin(
-        self,
-        title: str,
-        work: Work,
-        ceilings: Ceilings,
-        budget: Budget,
-        before: Before = NOTHING,
-        sitting: Sitting = UNTOLD,
-    ) -> None:
+    def begin(self, sitting: Sitting) -> None:
         """See `Watcher.begin`."""
-        self.task, self.work, self.trials, self.failures = (
-            sitting.task[:8],
-            work,
-            before.trials,
-            Counter(before.failures),
-        )
-        self.best = min(before.best, before.known)
-        self.whole.begin(ceilings, budget, before, sitting.workers)
+        before = sitting.before
+        self.task, self.work, self.trials = sitting.task[:8], sitting.work, before.trials
+        self.failures, self.best = Counter(before.failures), min(before.best, before.known)
+        self.whole.begin(sitting)
 
     def trial(self, measurement: Measurement) -> None:
         """See `Watcher.trial`."""
         self.trials += 1
         self.best = min(self.best, measurement.seconds)
-        if not measurement.ok and self.failures is not None:
+        if not measurement.ok:
             self.failures[str(measurement.status)] += 1
         self.whole.trial(self.place, measurement)
 
@@ -76,9 +63,7 @@ class _Part:
 
     def seen(self) -> KernelView:
         """Returns what is known of the kernel."""
-        return KernelView(
-            self.task, self.place, self.work, self.count, self.trials, dict(self.failures or {}), self.best
-        )
+        return KernelView(self.task, self.place, self.work, self.count, self.trials, dict(self.failures), self.best)
 
 
 class ModelProgress:
@@ -103,9 +88,9 @@ class ModelProgress:
         """One for each kernel, in order."""
         return list(self._parts)
 
-    def begin(self, ceilings: Ceilings, budget: Budget, before: Before, workers: str) -> None:
+    def begin(self, sitting: Sitting) -> None:
         """The search of a kernel starts. All start before the first trial."""
-        self._began.append(before)
+        self._began.append(sitting.before)
         if len(self._began) < len(self._parts):
             return
         together = Before(
@@ -113,8 +98,8 @@ class ModelProgress:
             sum((Counter(one.failures) for one in self._began), Counter()),
             spent=max(one.spent for one in self._began),
         )
-        self._ceilings, self._workers = ceilings, workers
-        self._state = SearchState(self._name, _NO_WORK, ceilings, budget, together)
+        self._ceilings, self._workers = sitting.ceilings, sitting.workers
+        self._state = SearchState(self._name, _NO_WORK, sitting.ceilings, sitting.budget, together)
         self._note_first()
         if self._console.is_terminal:
             columns = SpinnerColumn(), TextColumn("{task.description}", markup=False)

@@ -15,13 +15,11 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from ...measure.result import Measurement
-from ...targets.ceilings import Ceilings
-from ..budget import Budget
 from ..roofline import Work
 from ..terminal import make_console, pairs
 from .figures import SearchState
 from .view import KernelView, search_facts
-from .watch import NOTHING, UNTOLD, Before, Sitting
+from .watch import Sitting
 
 _REFRESHED = 4.0  # times a second: drawing takes a processor that kernels are timed on
 _SPINNER = 4  # columns of the spinner and of the blanks between the parts
@@ -96,17 +94,10 @@ class Live:
         self._state: SearchState | None = None
         self._task, self.workers = "", ""
 
-    def begin(
-        self,
-        title: str,
-        work: Work,
-        ceilings: Ceilings,
-        budget: Budget,
-        before: Before = NOTHING,
-        sitting: Sitting = UNTOLD,
-    ) -> None:
+    def begin(self, sitting: Sitting) -> None:
         """Shows an empty bar, or one that stands where the run was cut."""
-        self._state = SearchState(title, work, ceilings, None if self._board.shared else budget, before)
+        title, budget = sitting.title, None if self._board.shared else sitting.budget
+        self._state = SearchState(title, sitting.work, sitting.ceilings, budget, sitting.before)
         self._task, self.workers = sitting.task[:8], sitting.workers
         if self._console.is_terminal:
             room = self._console.width - _SPINNER - len(title)

@@ -29,13 +29,21 @@ NOTHING = Before()
 
 @dataclass(frozen=True)
 class Sitting:
-    """Tells of a run that begins or goes on: the key of its task in the database, and who builds and times, in words."""
+    """Tells of a run that begins, or goes on where it was cut short.
 
+    Attributes:
+        before: counts towards the budget.
+        task: the key of the task in the database.
+        workers: who builds and times, in words.
+    """
+
+    title: str
+    work: Work
+    ceilings: Ceilings
+    budget: Budget
+    before: Before = NOTHING
     task: str = ""
     workers: str = ""
-
-
-UNTOLD = Sitting()
 
 
 @dataclass(frozen=True)
@@ -50,16 +58,8 @@ class Whole:
 class Watcher(Protocol):
     """Hears what a search tells while it runs."""
 
-    def begin(
-        self,
-        title: str,
-        work: Work,
-        ceilings: Ceilings,
-        budget: Budget,
-        before: Before = NOTHING,
-        sitting: Sitting = UNTOLD,
-    ) -> None:
-        """A search starts, or goes on where it was cut short: `before` counts towards its budget."""
+    def begin(self, sitting: Sitting) -> None:
+        """A search starts, or goes on."""
         ...
 
     def trial(self, measurement: Measurement) -> None:
@@ -74,15 +74,7 @@ class Watcher(Protocol):
 class Silent:
     """A watcher that shows nothing."""
 
-    def begin(
-        self,
-        title: str,
-        work: Work,
-        ceilings: Ceilings,
-        budget: Budget,
-        before: Before = NOTHING,
-        sitting: Sitting = UNTOLD,
-    ) -> None:
+    def begin(self, sitting: Sitting) -> None:
         """Does nothing."""
 
     def trial(self, measurement: Measurement) -> None:

@@ -17,7 +17,7 @@ from tilesmith.tuner.effort import Sharing
 from tilesmith.tuner.models.tasks import Standing, model_tasks
 from tilesmith.tuner.roofline import Work
 from tilesmith.tuner.watching.model_progress import ModelProgress
-from tilesmith.tuner.watching.watch import Before, Watcher, Whole
+from tilesmith.tuner.watching.watch import Before, Sitting, Watcher, Whole
 
 WORK = Work((("f32", 400_000_000),), 1000)  # 1 ms at the ceiling
 CEILINGS = Ceilings({"f32": 400e9}, ((1000, 1e12),), 2)
@@ -50,7 +50,7 @@ def progress(console: Console, before: Before) -> tuple[ModelProgress, list[Watc
     shown = ModelProgress(Whole("net", (2, 1), ("layer1", "layer2")), console)
     watchers = shown.watchers()
     for watcher in watchers:
-        watcher.begin("kernel", WORK, CEILINGS, Budget(8), before)
+        watcher.begin(Sitting("kernel", WORK, CEILINGS, Budget(8), before))
     return shown, watchers
 
 

@@ -12,7 +12,7 @@ from tilesmith.tuner.roofline import Work
 from tilesmith.tuner.watching import figures
 from tilesmith.tuner.watching.figures import SearchState
 from tilesmith.tuner.watching.progress import Live
-from tilesmith.tuner.watching.watch import NOTHING, Before
+from tilesmith.tuner.watching.watch import NOTHING, Before, Sitting
 
 WORK = Work((("f32", 2_000_000_000),), 1000)
 CEILINGS = Ceilings({"f32": 400e9}, ((1000, 1e12),), 2)
@@ -71,7 +71,7 @@ def test_of_two_limits_the_nearer_one_counts(clock: list[float]) -> None:
 def test_a_file_gets_a_line_for_each_improvement_and_one_at_the_end() -> None:
     file = io.StringIO()
     live = Live(Console(file=file, width=200))
-    live.begin("matmul [64]", WORK, CEILINGS, Budget(4))
+    live.begin(Sitting("matmul [64]", WORK, CEILINGS, Budget(4)))
     for measurement in (ok(0.02), ok(0.03), CRASH, ok(0.01)):
         live.trial(measurement)
     live.end()
@@ -86,7 +86,7 @@ def test_a_file_gets_a_line_for_each_improvement_and_one_at_the_end() -> None:
 def test_a_terminal_gets_a_bar_that_goes_away() -> None:
     file = io.StringIO()
     live = Live(Console(file=file, width=200, force_terminal=True, force_interactive=True))
-    live.begin("matmul [64]", WORK, CEILINGS, Budget(2))
+    live.begin(Sitting("matmul [64]", WORK, CEILINGS, Budget(2)))
     live.trial(ok(0.01))
     live.trial(ok(0.02))
     live.end()
@@ -99,7 +99,7 @@ def test_a_terminal_gets_a_bar_that_goes_away() -> None:
 def test_a_narrow_terminal_shows_all_numbers(title: str, width: int) -> None:
     file = io.StringIO()
     live = Live(Console(file=file, width=width, force_terminal=True, force_interactive=True))
-    live.begin(title, WORK, CEILINGS, Budget(1000))
+    live.begin(Sitting(title, WORK, CEILINGS, Budget(1000)))
     for _ in range(100):
         live.trial(ok(0.01))
     live.end()

@@ -42,7 +42,7 @@ def followed(console: Console) -> ModelProgress:
     progress = ModelProgress(Whole("a net", (3.0, 1.0), ("layer0", "layer1")), console)
     watchers = progress.watchers()
     for watcher, task in zip(watchers, TASKS, strict=True):
-        watcher.begin("k", program_work(PROGRAM), CEILINGS, Budget(9), NOTHING, Sitting(task.key, WORKERS))
+        watcher.begin(Sitting("k", program_work(PROGRAM), CEILINGS, Budget(9), NOTHING, task.key, WORKERS))
     for number, seconds in ENDS:
         watchers[number].trial(ended(seconds))
     return progress
@@ -95,7 +95,7 @@ def test_what_a_low_terminal_has_no_room_for_is_left_out(height: int, lines: int
 def test_a_search_of_one_kernel_shows_who_works_and_what_fails() -> None:
     file = io.StringIO()
     live = Live(Console(file=file, width=120, height=30, force_terminal=True, force_interactive=True))
-    live.begin("k", program_work(PROGRAM), CEILINGS, Budget(4), NOTHING, Sitting(TASKS[0].key, WORKERS))
+    live.begin(Sitting("k", program_work(PROGRAM), CEILINGS, Budget(4), NOTHING, TASKS[0].key, WORKERS))
     live.trial(CRASH)
     live.trial(ended(1e-3))
     live.end()
