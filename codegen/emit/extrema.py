@@ -37,7 +37,6 @@ def extremum_of(arithmetic: Arithmetic, name: str, values: Iterator[Value]) -> V
 
     `values` are made as they are needed, so that few registers wait.
     """
-    test = "gt" if name == "max" else "lt"
     ordered: list[Value] = []
     parts: list[tuple[int, Value]] = []  # of the tree: how high, and the extremum
     single: Value | None = None
@@ -52,14 +51,14 @@ def extremum_of(arithmetic: Arithmetic, name: str, values: Iterator[Value]) -> V
             ordered.append(here)
         else:
             ordered[number % CHAINS] = arithmetic.apply("and", [ordered[number % CHAINS], here], here.dtype)
-        parts.append((0, arithmetic.select(arithmetic.apply(test, [one, other], one.dtype), one, other)))
+        parts.append((0, arithmetic.forgetful_extremum(name, one, other)))
         while len(parts) > 1 and parts[-1][0] == parts[-2][0]:
-            _join(arithmetic, test, parts)
+            _join(arithmetic, name, parts)
     if not parts:
         assert single is not None
         return single
     while len(parts) > 1:
-        _join(arithmetic, test, parts)
+        _join(arithmetic, name, parts)
     ((_, found),) = parts
     all_ordered, *others = ordered
     for question in others:
@@ -69,10 +68,9 @@ def extremum_of(arithmetic: Arithmetic, name: str, values: Iterator[Value]) -> V
     return found if single is None else arithmetic.apply(name, [single, found], found.dtype)
 
 
-def _join(arithmetic: Arithmetic, test: str, parts: list[tuple[int, Value]]) -> None:
+def _join(arithmetic: Arithmetic, name: str, parts: list[tuple[int, Value]]) -> None:
     (_, one), (height, other) = parts[-2:]
-    larger = arithmetic.select(arithmetic.apply(test, [one, other], one.dtype), one, other)
-    parts[-2:] = [(height + 1, larger)]
+    parts[-2:] = [(height + 1, arithmetic.forgetful_extremum(name, one, other))]
 
 
 def pairwise_apart(values: Iterator[Value]) -> Iterator[tuple[Value, Value | None]]:

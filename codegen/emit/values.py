@@ -183,11 +183,15 @@ class Arithmetic:
         if right.is_literal:
             left, right = right, left
         if left.is_literal and "0x7FF8" not in left.text:
-            return self.select(self._compare("gt" if name == "max" else "lt", left, right), left, right)
+            return self.forgetful_extremum(name, left, right)
         if self.merges and left.lanes:
-            found = self.select(self._compare("gt" if name == "max" else "lt", left, right), left, right)
+            found = self.forgetful_extremum(name, left, right)
             return self.select(self.ordered(left, left), found, left)
         return self._call(f"llvm.{name}imum.{suffix(dtype, left.lanes)}", [left, right], dtype, flags="nsz ")
+
+    def forgetful_extremum(self, name: str, left: Value, right: Value) -> Value:
+        """min or max of floats by one instruction: the second one where either is NaN."""
+        return self.select(self._compare("gt" if name == "max" else "lt", left, right), left, right)
 
     def ordered(self, left: Value, right: Value) -> Value:
         """Tells of two floats that neither is NaN."""
