@@ -12,7 +12,7 @@ from tilesmith.codegen.pipeline import build
 from tilesmith.common.errors import ArgumentError
 from tilesmith.measure.checking.poison import first_unwritten, poison
 from tilesmith.measure.requests import TimeRequest
-from tilesmith.measure.result import Measurement
+from tilesmith.measure.result import Measurement, Status
 from tilesmith.measure.timing.timer import Timer
 from tilesmith.schedules.sketch import UNSCHEDULED
 from tilesmith.targets.target import parse_target
@@ -53,7 +53,8 @@ def test_trial_of_scalars_is_right(dtype: str, target: str) -> None:
     artifact = build(parse(text), UNSCHEDULED, {}, parse_target(target), 1)
     timer = Timer(device="cpu" if target == "host" else target)
     end = timer.handle(TimeRequest(text, pickle.dumps(artifact), 1), Quiet())  # type: ignore[arg-type]
-    assert isinstance(end, Measurement) and end.ok, end.failure
+    right = (Status.OK, Status.UNSTABLE)  # a few nanoseconds, which a busy machine spreads
+    assert isinstance(end, Measurement) and end.status in right, end.failure
 
 
 @pytest.mark.parametrize("dtype", [*NUMBERS, "bool"])
