@@ -37,6 +37,7 @@ from .index import Index
 from .matrix.amx import MatrixText
 from .memory import BufferPointer
 from .registers import Key
+from .steps import APART, adds_up, fill_registers
 from .text import InductionPointers
 from .types import Value, memory_type
 
@@ -215,6 +216,7 @@ class Statements(Branches):
         trips = self._constant(extent, node)
         if node.valid is None:
             for trip in range(trips):
+                self._apart(trip, node.var, node.body)
                 self.bind(node.var, Index(trip), None, lambda: self.emit(node.body))
             return
         valid = self.at.index(node.valid)
@@ -224,8 +226,18 @@ class Statements(Branches):
             if trip and not valid.is_constant:
                 self._require(self.indices.compare("lt", Index(trip), valid), node)
             real = self.indices.bound("min", Index(trip), last) if trip else Index()
+            self._apart(trip, node.var, node.body)
             self.bind(node.var, Index(trip), real, lambda: self.emit(node.body))
             self.predicates = predicates
+
+    def _apart(self, copy: int, var: str, body: Statement) -> None:
+        """Keeps the copies of a body apart that add to the same values, where these fill the registers."""
+        if not copy or self.at.target.is_gpu:
+            return
+        registers = self.at.registers.values
+        held = [registers[name] for name in self.facts(body).writes & registers.keys()]
+        if fill_registers(held, self.at.target) and adds_up(var, body):
+            self.text.line(APART)
 
     def _require(self, condition: Value, node: For) -> None:
         assert node.valid is not None
@@ -319,6 +331,7 @@ class Statements(Branches):
             trip = Index(copy, ((counter, 1),))
             if base is not None:
                 trip = self.indices.total(((base, 1), (Index(0, ((counter, step),)), 1)), copy)
+            self._apart(copy, var, body)
             self.bind(var, trip, None, lambda: self.emit(body))
         following = text.effect(f"add nuw nsw {self.indices.kind} {counter}, {step if base is None else 1}")
         if self.hides_steps:
