@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod
+from collections.abc import Sequence
 
-from ...tensor import build
-from ...tensor.build import compute, literal, minimum, reduce_axis, select
-from ...tensor.dtype import accumulator, i64
-from ...tensor.expr import Expr, const
-from ...tensor.identity import identity
+from ...tensor.build import compute, literal, select
+from ...tensor.dtype import i64
+from ...tensor.expr import Expr
 from ...tensor.ops.movement import clamped
 from ...tensor.ops.sort import first_along
-from ...tensor.ops.window import all_of
 from ...tensor.program import Tensor
-from ...tensor.stage_edits import identity_of
 from .function import NotCovered, axis_of, function
 from .operands import at, broadcast_shape
 from .reductions import scan
@@ -108,91 +103,6 @@ def replaced(x: Tensor, part: Tensor, axis: int, start: int, stop: int, step: in
 
 
 @function
-def put_along_axis(x: Tensor, index: Tensor, source: Tensor | float, axis: int, combine: str) -> Tensor:
-    """x with x[..., index[..., k, ...], ...] replaced by source[..., k, ...] ("last" of several), or added to ("sum").
-
-    Each place combines all k that meet it, whatever their number: two writes to one place are the same on each run.
-    """
-    if not x.shape:
-        parts = [reshape(t, [1]) if isinstance(t, Tensor) else t for t in (x, index, source)]
-        return reshape(put_along_axis(parts[0], parts[1], parts[2], 0, combine), [])  # type: ignore[arg-type]
-    place = axis_of(axis, len(x.shape))
-    over = reduce_axis(index.shape[place], "k")
-
-    def hit(i: Sequence[Expr], value: Callable[[tuple[Expr, ...]], Expr], otherwise: Expr) -> Expr:
-        at_index = (*i[:place], over, *i[place + 1 :])
-        inside = [n < s for n, s, big in zip(at_index, index.shape, x.shape, strict=True) if n is not over and s < big]
-        guarded = index[at_index].cast(i64).equal(i[place])
-        found = select(guarded, value(at_index), otherwise)
-        return select(all_of(inside), found, otherwise) if inside else found
-
-    def value(at_index: tuple[Expr, ...]) -> Expr:
-        return source[at_index].cast(x.dtype) if isinstance(source, Tensor) else const(source, x.dtype)
-
-    if combine == "sum":
-        zero = literal(0, accumulator(x.dtype))
-        sums = compute(
-            x.shape, lambda *i: build.sum(hit(i, lambda at: value(at).cast(zero.dtype), zero), over), name="sums"
-        )
-        return compute(x.shape, lambda *i: (x[i].cast(zero.dtype) + sums[i]).cast(x.dtype))
-    nothing = identity("max", i64)
-    last = compute(x.shape, lambda *i: build.max(hit(i, lambda _: over, nothing), over), name="last")
-
-    def element(*i: Expr) -> Expr:
-        at_index = tuple(
-            clamped(last[i], s) if a == place else (minimum(n, s - 1) if s < big else n)
-            for a, (n, s, big) in enumerate(zip(i, index.shape, x.shape, strict=True))
-        )
-        return select(last[i] >= 0, value(at_index), x[i])
-
-    return compute(x.shape, element)
-
-
-@function
-def put_points(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool) -> Tensor:
-    """x with x[indices] replaced by values, which broadcast (the last of several for one place), or added to."""
-    places = [axis for axis, index in enumerate(indices) if index is not None]
-    chosen = [index for index in indices if index is not None]
-    if any(not index.dtype.is_integer for index in chosen):
-        raise NotCovered("elements chosen by bool, whose number depends on data")
-    points = broadcast_shape(*(index.shape for index in chosen))
-    front = places[0] if places == list(range(places[0], places[-1] + 1)) else 0
-    over = [reduce_axis(size, f"k{number}") for number, size in enumerate(points)]
-    rest = [axis for axis in range(len(x.shape)) if axis not in places]
-
-    def hits(i: Sequence[Expr], at_points: Sequence[Expr]) -> Expr:
-        return all_of([index_of(at(t, at_points), x.shape[a]).equal(i[a]) for a, t in zip(places, chosen, strict=True)])
-
-    def value(i: Sequence[Expr], at_points: Sequence[Expr]) -> Expr:
-        whole = [i[axis] for axis in rest]
-        return at(values, (*whole[:front], *at_points, *whole[front:]))
-
-    if accumulate:
-        wide = accumulator(x.dtype)
-        zero = literal(0, wide)
-        sums = compute(
-            x.shape, lambda *i: build.sum(select(hits(i, over), value(i, over).cast(wide), zero), over), name="sums"
-        )
-        return compute(x.shape, lambda *i: (x[i].cast(wide) + sums[i]).cast(x.dtype))
-    count = prod(points)
-    number: Expr = literal(0, i64)
-    for axis in over:
-        number = number * axis.extent + axis
-    nothing = identity("max", i64)
-    last = compute(x.shape, lambda *i: build.max(select(hits(i, over), number, nothing), over), name="last")
-
-    def element(*i: Expr) -> Expr:
-        flat, at_points = clamped(last[i], count), []
-        step = count
-        for size in points:
-            step //= size
-            at_points.append(clamped(flat // step % size, size))
-        return select(last[i] >= 0, value(i, at_points), x[i])
-
-    return compute(x.shape, element)
-
-
-@function
 def sorted_along(x: Tensor, axis: int, descending: bool = False, count: int | None = None) -> tuple[Tensor, Tensor]:
     """The elements along an axis in order, or the first `count` of them, and where they were: equal ones in the order in which
     they stood, NaN as the greatest."""
@@ -200,48 +110,6 @@ def sorted_along(x: Tensor, axis: int, descending: bool = False, count: int | No
         return compute((), lambda: x[()]), compute((), lambda: literal(0, i64))
     place = axis_of(axis, len(x.shape))
     return first_along(x, place, descending, x.shape[place] if count is None else count)
-
-
-@function
-def combined_along_axis(
-    x: Tensor, index: Tensor, source: Tensor, axis: int, combine: str, include: bool
-) -> Tensor:  # fmt: skip
-    """x with each element combined with all source[..., k, ...] of which index[..., k, ...] is its place: "sum", "prod",
-    "mean", "amax" or "amin". Without `include` these stand for the element, where there is one (scatter_reduce)."""
-    if not x.shape:
-        parts = [reshape(t, [1]) for t in (x, index, source)]
-        return reshape(combined_along_axis(parts[0], parts[1], parts[2], 0, combine, include), [])
-    place, inside = axis_of(axis, len(x.shape)), accumulator(x.dtype)
-    over = reduce_axis(index.shape[place], "k")
-    reduction = {"sum": build.sum, "mean": build.sum, "prod": build.prod, "amax": build.max, "amin": build.min}[combine]
-    joins: dict[str, Callable[[Expr, Expr], Expr]] = {
-        "amax": build.maximum, "amin": minimum, "prod": lambda a, b: a * b, "sum": lambda a, b: a + b,
-    }  # fmt: skip
-    join = joins.get(combine, joins["sum"])
-    nothing = identity_of({"mean": "sum", "amax": "max", "amin": "min"}.get(combine, combine), literal(0, inside))
-
-    def term(i: Sequence[Expr], value: Callable[[tuple[Expr, ...]], Expr], otherwise: Expr) -> Expr:
-        at_index = (*i[:place], over, *i[place + 1 :])
-        smaller = [n < s for n, s, big in zip(at_index, index.shape, x.shape, strict=True) if n is not over and s < big]
-        found = select(index[at_index].cast(i64).equal(i[place]), value(at_index), otherwise)
-        return select(all_of(smaller), found, otherwise) if smaller else found
-
-    made = compute(
-        x.shape, lambda *i: reduction(term(i, lambda at: source[at].cast(inside), nothing), over), name="found"
-    )
-    counts = compute(
-        x.shape, lambda *i: build.sum(term(i, lambda _: literal(1, i64), literal(0, i64)), over), name="counts"
-    )
-
-    def element(*i: Expr) -> Expr:
-        count = counts[i] + 1 if include else counts[i]
-        total = join(x[i].cast(inside), made[i]) if include else made[i]
-        if combine == "mean":
-            divisor = build.maximum(count, 1).cast(inside)
-            total = total / divisor if inside.is_float else total // divisor
-        return (total if include else select(counts[i] > 0, total, x[i].cast(inside))).cast(x.dtype)
-
-    return compute(x.shape, element)
 
 
 @function

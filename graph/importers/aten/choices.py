@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 from ....tensor.program import Tensor
 from ...functions import bags, indexing, shape
+from ...functions import scatter as scattering
 from ...functions.elementwise import add, cast, where
 from ...functions.function import NotCovered, axis_of
 from .registry import Missing, aten
+
+_COMBINED = {"sum": "sum", "prod": "prod", "mean": "mean", "amax": "max", "amin": "min"}
 
 
 @aten("embedding.default")
@@ -88,7 +91,7 @@ def index_put(
     chosen = [index for index in indices if index is not None]
     if len(chosen) == 1 and chosen[0].dtype.name == "bool" and indices[0] is not None:
         return _masked_put(x, chosen[0], values, accumulate)
-    return indexing.put_points(x, indices, cast(values, x.dtype), accumulate)
+    return scattering.put_points(x, indices, cast(values, x.dtype), "sum" if accumulate else scattering.LAST)
 
 
 def _masked_put(x: Tensor, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
@@ -103,13 +106,13 @@ def _masked_put(x: Tensor, mask: Tensor, values: Tensor, accumulate: bool) -> Te
 @aten("scatter.src", "scatter.value")
 def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
     """x with elements replaced along an axis; of several for one place the last stays"""
-    return indexing.put_along_axis(x, index, src, dim, "last")
+    return scattering.put_along_axis(x, index, src, dim)
 
 
 @aten("scatter_add.default")
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """x with elements added to along an axis"""
-    return indexing.put_along_axis(x, index, src, dim, "sum")
+    return scattering.put_along_axis(x, index, src, dim, "sum")
 
 
 @aten("scatter_reduce.two")
@@ -117,7 +120,7 @@ def scatter_reduce(
     x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool = True
 ) -> Tensor:  # fmt: skip
     """x with elements combined along an axis"""
-    return indexing.combined_along_axis(x, index, src, dim, reduce, include_self)
+    return scattering.put_along_axis(x, index, src, dim, _COMBINED[reduce], include_self)
 
 
 @aten("index_reduce.default")
@@ -130,7 +133,7 @@ def index_reduce(
     if not x.shape or not index.shape:
         raise NotCovered("a scalar with slices combined")
     spread = shape.expand(shape.reshape(index, own), source.shape)
-    return indexing.combined_along_axis(x, spread, source, place, reduce, include_self)
+    return scattering.put_along_axis(x, spread, source, place, _COMBINED[reduce], include_self)
 
 
 @aten("masked_scatter.default")

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from ....tensor.program import Tensor
-from ...functions.scatter import combined_along_axis, combined_points
+from ...functions.scatter import LAST, put_along_axis, put_rows
 from .registry import Node, onnx
+
+_COMBINED = {"none": LAST, "add": "sum", "mul": "prod", "max": "max", "min": "min"}
 
 
 @onnx("ScatterElements", "Scatter")
 def scatter_elements(node: Node) -> Tensor:
     """x with x[..., index[..., k, ...], ...] replaced, or combined with updates"""
     x, index, updates, how = node.tensor(0), node.tensor(1), node.tensor(2), node.text("reduction", "none")
-    return combined_along_axis(x, index, updates, node.axis(), "last" if how == "none" else how)
+    return put_along_axis(x, index, updates, node.axis(), _COMBINED[how], negative=True)
 
 
 @onnx("ScatterND")
 def scatter_nd(node: Node) -> Tensor:
     """x at points replaced, or combined with updates"""
     x, index, updates, how = node.tensor(0), node.tensor(1), node.tensor(2), node.text("reduction", "none")
-    return combined_points(x, index, updates, "last" if how == "none" else how)
+    return put_rows(x, index, updates, _COMBINED[how])
 
 
 @onnx("TensorScatter")
