@@ -118,18 +118,19 @@ def _given_back(gradient: Tensor, window: Window, held: HeldValue) -> Tensor:
     """Sums, for each element of the image, over the windows that hold it; wide."""
     counts = window.counts
     reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, window.kernel, strict=True)]
-    around = [min(n, -(-r // s)) for n, r, s in zip(counts, reach, window.stride, strict=True)]
-    before = [reduce_axis(count, name) for count, name in zip(around, OFFSETS, strict=False)]
+    around = [-(-r // s) for r, s in zip(reach, window.stride, strict=True)]
+    few = [n <= most for n, most in zip(counts, around, strict=True)]  # then all are looked at
+    axes = [reduce_axis(min(n, most), name) for n, most, name in zip(counts, around, OFFSETS, strict=False)]
 
     def element(*i: Expr) -> build.Reduction:
         last = [(place + p) // s for place, p, s in zip(i[2:], window.padding, window.stride, strict=True)]
-        numbers = [simplify(number - one) for number, one in zip(last, before, strict=True)]
+        numbers = [one if all_ else simplify(end - one) for end, one, all_ in zip(last, axes, few, strict=True)]
         at = (i[0], i[1], *numbers)
-        there = all_of(
-            [guard for number, n in zip(numbers, counts, strict=True) for guard in (number >= 0, number < n)]
-        )
+        guards: list[Expr] = []
+        for number, n, all_ in zip(numbers, counts, few, strict=True):
+            guards += [] if all_ else [number >= 0, number < n]
         value = select(held(i, at), wide(gradient[at]), 0.0)
-        return build.sum(select(there, value, 0.0), before)
+        return build.sum(select(all_of(guards), value, 0.0) if guards else value, axes)
 
     shape = (*gradient.shape[:2], *window.sizes)
     return compute(shape, element, name="gradient")

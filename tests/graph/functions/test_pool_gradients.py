@@ -56,6 +56,18 @@ def test_greatest_elements_their_places_and_their_gradients(
     check(lambda g, x, i: ATEN.max_pool2d_with_indices_backward(g, x, *window, i), torch.randn_like(values), x, places)
 
 
+@pytest.mark.parametrize("size", [(3, 6), (3, 3), (4, 5), (2, 7)])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_images_with_fewer_windows_than_hold_an_element(size: tuple[int, int], stride: int) -> None:
+    x = torch.randn(1, 2, *size)
+    window = [2, 3], [stride] * 2, [0, 1], [1, 1], True
+    values, places = ATEN.max_pool2d_with_indices(x, *window)
+    check(lambda g, x, i: ATEN.max_pool2d_with_indices_backward(g, x, *window, i), torch.randn_like(values), x, places)
+    mean = [2, 3], [stride] * 2, [0, 1], True, False, None
+    gradient = torch.randn_like(ATEN.avg_pool2d(x, *mean))
+    check(lambda g, x: ATEN.avg_pool2d_backward(g, x, *mean), gradient, x)
+
+
 def test_of_equal_elements_the_first_is_the_greatest_and_infinities_count() -> None:
     x = torch.tensor([[[[0.0, 0.0, -torch.inf, -torch.inf], [0.0, 0.0, -torch.inf, -torch.inf]]]])
     check(lambda x: ATEN.max_pool2d_with_indices(x, [2, 2], [2, 2]), x)
