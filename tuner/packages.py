@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 from collections.abc import Iterable
 from importlib.util import find_spec
 
 from ..common.errors import EnvironmentFailure
 
-LEARNING = {"xgboost": "xgboost-cpu", "sklearn": "scikit-learn", "threadpoolctl": "threadpoolctl"}
+_WITHOUT_GPU = {
+    "linux": ("x86_64", "aarch64"),
+    "win32": ("AMD64",),
+}  # where xgboost-cpu has wheels, as pyproject.toml says
+
+
+def boosting_distribution(system: str, machine: str) -> str:
+    """Returns what pip installs as `xgboost` there: the one without libraries for GPUs, where there is a wheel of it."""
+    return "xgboost-cpu" if machine in _WITHOUT_GPU.get(system, ()) else "xgboost"
+
+
+LEARNING = {
+    "xgboost": boosting_distribution(sys.platform, platform.machine()),
+    "sklearn": "scikit-learn",
+    "threadpoolctl": "threadpoolctl",
+}
 
 
 def missing_packages() -> list[str]:

@@ -33,18 +33,19 @@ _LARGE = 1 << 16  # bytes from which on an output's alignment matters more than 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _REPEAT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _TIMED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_WITH_OPENMP = (("sklearn", "scikit_learn.libs"), ("xgboost", "xgboost_cpu.libs"), ("xgboost", "xgboost.libs"))
 _numbers = itertools.count()
 WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "100000"}  # up to some 3 ms of spinning, then sleep
 
 
 @lru_cache(maxsize=1)
 def openmp_runtime() -> ctypes.CDLL:
-    """libgomp: that of the wheels of scikit-learn or xgboost, else the system's. The packages are not imported.
+    """libgomp: that of a wheel (_WITH_OPENMP), else the system's. The packages are not imported.
 
     Raises EnvironmentFailure if there is none.
     """
     tried = []
-    for package, folder in (("sklearn", "scikit_learn.libs"), ("xgboost", "xgboost.libs")):
+    for package, folder in _WITH_OPENMP:
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.origin is not None:
             tried += sorted(map(str, (Path(spec.origin).parents[1] / folder).glob("libgomp*.so*")))
