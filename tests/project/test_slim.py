@@ -92,20 +92,22 @@ def test_threads_need_a_runtime() -> None:
 
 
 @pytest.mark.parametrize(
-    ("system", "machine", "wanted"),
+    ("platform", "system", "machine", "wanted"),
     [
-        ("linux", "x86_64", "xgboost-cpu"),
-        ("linux", "aarch64", "xgboost-cpu"),
-        ("linux", "riscv64", "xgboost"),
-        ("win32", "AMD64", "xgboost-cpu"),
-        ("win32", "ARM64", "xgboost"),
-        ("darwin", "arm64", "xgboost"),
-        ("darwin", "x86_64", "xgboost"),
+        ("linux-x86_64", "linux", "x86_64", "xgboost-cpu"),
+        ("linux-aarch64", "linux", "aarch64", "xgboost-cpu"),
+        ("linux-riscv64", "linux", "riscv64", "xgboost"),
+        ("win-amd64", "win32", "AMD64", "xgboost-cpu"),
+        ("win-arm64", "win32", "ARM64", "xgboost"),
+        ("macosx-14.0-arm64", "darwin", "arm64", "xgboost"),
+        ("macosx-10.9-x86_64", "darwin", "x86_64", "xgboost"),
     ],
 )
-def test_each_machine_gets_one_xgboost_and_messages_name_it(system: str, machine: str, wanted: str) -> None:
+def test_each_machine_gets_one_xgboost_and_messages_name_it(
+    platform: str, system: str, machine: str, wanted: str
+) -> None:
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     here = {"sys_platform": system, "platform_machine": machine}
     asked = [one for one in map(Requirement, needed) if one.marker is None or one.marker.evaluate(here)]
     assert [one.name for one in asked if one.name.startswith("xgboost")] == [wanted]
-    assert boosting_distribution(system, machine) == wanted
+    assert boosting_distribution(platform) == wanted

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,10 @@ from . import perf
 from .cold import evict
 from .fast_call import ArgumentSpec, Wanted, fast_call, fits
 from .jit import LINKING, jit
-from .memory import address, aligned_array, kept_memory, release_behind, release_mapped, unchanging
+from .memory import address, kept_memory, output_array, release_behind, release_mapped, unchanging
 from .model_team import team_functions
 from .team import parallel
 
-_LARGE = 1 << 16  # bytes from which on an output's alignment matters more than the microsecond it costs
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _REPEAT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _TIMED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -109,10 +107,8 @@ class CpuDevice:
         return CpuKernel(artifact)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """An uninitialised array; large ones begin at a cache line, so that vectors do not straddle lines."""
-        if prod(shape) * dtype.itemsize < _LARGE:
-            return np.empty(shape, dtype)
-        return aligned_array(shape, dtype)
+        """An uninitialised array, as callers get it."""
+        return output_array(shape, dtype)
 
     def upload(self, array: Array) -> Array:
         """The array itself."""
