@@ -54,8 +54,8 @@ COMMANDS = {
         ),
     ),
     "diff": CommandEntry(
-        ".diff:diff", "Prints how two records differ at a stage, or two logs.",
-        ("tune diff 1 2", "tune diff 1 2 --stage asm", "tune diff old.jsonl new.jsonl"),
+        ".diff:diff", "Prints how two records differ at a stage, one at two stages, or two logs.",
+        ("tune diff 1 2", "tune diff 1 2 --stage asm", "tune diff 1:outline 1:loops", "tune diff old.jsonl new.jsonl"),
     ),
     "bench": CommandEntry(
         ".bench:bench", "Times WHAT beside other libraries, in the same rounds.",

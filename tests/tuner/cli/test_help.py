@@ -155,6 +155,7 @@ def test_a_shell_is_offered_what_fits(records: TaskIdentity) -> None:
     assert offered("tune run matmul --strategy gu") == ["guided"]
     assert "x86:avx2" in offered("tune run matmul --target x86")
     assert offered("tune ops hist") == ["histogram"] and offered("tune replay ") == ["2", "1", "6"]
+    assert offered("tune diff 1:lo") == ["1:loops"] and offered("tune diff 1 2:o") == ["2:outline"]
 
 
 def test_sizes_are_offered_once_and_their_values_behind_the_sign(records: TaskIdentity) -> None:

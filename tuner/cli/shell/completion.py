@@ -97,7 +97,12 @@ def complete_explained(incomplete: str) -> list[str]:
 
 
 def complete_compared(incomplete: str) -> list[str]:
-    """The numbers of records, and logs."""
+    """The numbers of records, behind a colon their stages, and logs."""
+    number, colon, begun = incomplete.partition(":")
+    if colon:
+        from ....runtime.kernel import STAGES
+
+        return [f"{number}:{stage}" for stage in STAGES if stage.startswith(begun)]
     return [*complete_record(incomplete), *_files(incomplete, _LOGS)]
 
 
