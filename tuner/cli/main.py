@@ -14,6 +14,7 @@ import typer
 from ...common.errors import TilesmithError, UserError
 from .shell.lazy import CommandEntry, lazy_group
 from .shell.output import guarded_output
+from .shell.scripts import use_our_scripts
 
 COMMANDS = {
     "run": CommandEntry(
@@ -101,6 +102,9 @@ app = typer.Typer(
     cls=lazy_group(__package__, COMMANDS), no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
     help="Searches for the fastest way to compute a tensor program, and remembers it.",
 )  # fmt: skip
+
+
+use_our_scripts()
 
 
 def main() -> None:
