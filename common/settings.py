@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .errors import ArgumentError
+
+if TYPE_CHECKING:
+    from pathlib import Path  # who only runs saved kernels asks for no path, and starts faster
 
 T = TypeVar("T")
 PREFIX = "TILESMITH_"
@@ -70,6 +72,8 @@ def _names(*known: str) -> Callable[[str], tuple[str, ...]]:
 
 
 def _path(text: str) -> Path:
+    from pathlib import Path
+
     if "\0" in text:
         raise ValueError("a path")
     return Path(text).expanduser()

@@ -45,6 +45,11 @@ class Model:
         constants, and where its stages come from."""
         save_model(Path(path), self.program, self.constants, self.name)
 
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Model:
+        """The model that `save` wrote into a folder or file. Errors: ArgumentError for what is none."""
+        return Model(*load_model(Path(path)))
+
     def __str__(self) -> str:
         return table_of(self.program, self.constants, self.name)
 
@@ -68,8 +73,3 @@ class Model:
             "constants": f"{len(self.constants)}, {sum(value.nbytes for value in self.constants.values()) / 1e6:.1f} MB",
         }
         return facts_html(f"Model {self.name}", facts, {"layers": str(self)})
-
-
-def load(path: str | os.PathLike[str]) -> Model:
-    """The model that `Model.save` wrote into a folder or file. Errors: ArgumentError for what is none."""
-    return Model(*load_model(Path(path)))

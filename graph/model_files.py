@@ -10,6 +10,7 @@ Or one file, NAME.safetensors: the constants, and the two texts by their names a
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -75,6 +76,14 @@ def holds_model(path: Path) -> bool:
         return _ABOUT in (_of_file(path) if path.is_file() else _of_folder(path))[0]
     except ArgumentError:
         return False
+
+
+def looks_like_model(path: str | os.PathLike[str]) -> bool:
+    """Says whether somebody who names this path means a model, though it may be a broken one."""
+    place = Path(path)
+    if place.is_dir():
+        return any((place / name).exists() for name in (_PROGRAM, _CONSTANTS, _ABOUT))
+    return place.is_file() and place.suffix == SUFFIX
 
 
 def _of_file(path: Path) -> TextsAndArrays:

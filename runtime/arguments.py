@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..codegen.artifact import BufferSpec
+from ..common.elements import NUMPY
 from ..common.errors import ArgumentError
-from ..tensor.dtype import DTYPES
 from .devices.base import Array
 from .dlpack import CPU
-from .foreign import is_bfloat16, taken
+from .foreign import Give, is_bfloat16, taken
 
 _DEVICES = {1: "the CPU", 2: "a CUDA device", 3: "pinned CUDA memory", 10: "a ROCm device", 13: "managed CUDA memory"}
 
@@ -38,7 +39,22 @@ class Argument:
 
 def argument(role: str, spec: BufferSpec) -> Argument:
     """The operand that `spec` describes."""
-    return Argument(role, spec, DTYPES[spec.dtype].numpy)
+    return Argument(role, spec, NUMPY[spec.dtype])
+
+
+def counted(out: object, wanted: Sequence[Argument]) -> Sequence[object]:
+    """The arrays of `out=`, one for each output. Errors: ArgumentError."""
+    values = out if isinstance(out, tuple | list) else (out,)
+    if len(values) != len(wanted):
+        raise ArgumentError("a wrong number of arrays in out=", expected=str(len(wanted)), found=str(len(values)))
+    return values
+
+
+def given_back(outputs: Sequence[Any], wanted: Sequence[Argument], give: Give | None) -> Any:
+    """Outputs that the kernel made, as the caller gets them."""
+    if give is not None:
+        outputs = [give(array, one.spec.dtype) for array, one in zip(outputs, wanted, strict=True)]
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def accept(value: object, wanted: Argument, writable: bool = False) -> Array:

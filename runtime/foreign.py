@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor.dtype import DTYPES
+from ..common.elements import NUMPY
 from .devices.base import Array
 from .dlpack import CPU, Borrowed, as_bfloat16, borrow_host
 
@@ -91,7 +91,7 @@ def made_like(value: Any, shape: tuple[int, ...], name: str) -> object:
     torch = _package(value) if type(value).__module__.partition(".")[0] == "torch" else None
     if torch is None:
         return None
-    return torch.empty(shape, dtype=getattr(torch, _TORCH.get(name) or str(DTYPES[name].numpy)), device=value.device)
+    return torch.empty(shape, dtype=getattr(torch, _TORCH.get(name) or str(NUMPY[name])), device=value.device)
 
 
 _TORCH = {"bf16": "bfloat16"}

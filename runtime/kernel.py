@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,24 +12,26 @@ import numpy as np
 from ..codegen.artifact import Artifact
 from ..common.errors import ArgumentError
 from ..common.near import did_you_mean
-from ..targets.target import Target, parse_target
-from .arguments import Argument, accept, argument
+from .arguments import Argument, accept, argument, counted, given_back
 from .devices.absent import AbsentKernel
 from .devices.base import Array, Device, LoadedKernel
-from .devices.choose import device_again, device_for
 from .devices.cpu.memory import usual_array, usual_copy
 from .export.description import FORMAT
-from .export.variants import Variant, variant_of
-from .far import check_apart, empty, hold, is_host, place
-from .foreign import Give, giver, made_like
-from .profiled import RUNS, MeasuredRuns, counted_or_why, medians
+from .foreign import Give, giver
 from .ranges.ranged import RangedKernel, ranged_by_setting
 from .ranges.torch_profiler import TorchRanges, is_profiling
-from .streams import launch_stream
 from .timed import median_of_cold_calls, median_of_rounds
 
+# What only calls kernels that were saved starts in a fraction of the time that all of the package takes: what else a kernel
+# can do is imported where it is asked for.
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..targets.target import Target
     from .export.export import Exported
+    from .export.variants import Variant
+    from .far_calls import FarCalls
+    from .profiled import MeasuredRuns
 
 STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
 _ON_ALL = STAGES[:-1]
@@ -79,7 +81,7 @@ class Kernel:
         self.provenance = provenance
         self._texts = texts
         self._profiler = profiler
-        self.device = device = device or device_for(artifact)
+        self.device = device = device or _usual_device(artifact)
         self._inputs = tuple(argument(f"argument {n}", spec) for n, spec in enumerate(artifact.inputs))
         several = len(artifact.outputs) > 1
         self._outputs = tuple(
@@ -92,9 +94,9 @@ class Kernel:
         else:
             self._loaded.restore(kept)
         # what a call needs, looked up once
-        self._far = device.own_memory
         told = ranged_by_setting(self._loaded)
         self._run = told.run if told else self._loaded.run
+        self._far = _far_calls(device, self._inputs, self._outputs, self._run) if device.own_memory else None
         self._run_if_right = told.run_if_right if told else self._loaded.run_if_right
         self._for_torch: RangedKernel | None = None  # made where PyTorch's profiler is on
         self._count, self._single = len(self._inputs), not several
@@ -110,8 +112,8 @@ class Kernel:
         """
         if len(inputs) != self._count:
             raise self._wrong_count(len(inputs))
-        if self._far:
-            return self._call_far(inputs, self._made_like(inputs) if out is None else out, stream)
+        if self._far is not None:
+            return self._far.call(inputs, out, stream)
         if stream is not None:
             raise ArgumentError("stream= is for kernels on a GPU", found=f"a kernel on {self.device.name}")
         if out is not None:
@@ -137,50 +139,12 @@ class Kernel:
             self._for_torch.run(arrays)
         else:
             self._run(arrays)
-        return self._given_back(outputs, give) if out is None else out
-
-    def _call_far(self, inputs: Sequence[object], out: object, given: object) -> Any:
-        """A call on a device with memory of its own."""
-        values = () if out is None else self._counted(out)
-        stream, device = launch_stream(given, (*inputs, *values)), self.device
-        placed = [place(value, wanted, device, stream) for value, wanted in zip(inputs, self._inputs, strict=True)]
-        if out is None:
-            made: list[Any] = [empty(device, wanted, stream) for wanted in self._outputs]
-            self._run([*placed, *made], stream)
-            hold(device, placed, stream)
-            if all(is_host(value) for value in inputs):
-                give = next(filter(None, map(giver, inputs)), None)
-                return self._given_back([array.numpy() for array in made], give)
-            return self._given_back(made, None)
-        outputs = [
-            place(value, wanted, device, stream, output=True)
-            for value, wanted in zip(values, self._outputs, strict=True)
-        ]
-        check_apart(outputs, placed, [wanted.label for wanted in self._outputs])
-        self._run([*placed, *outputs], stream)
-        hold(device, [*placed, *outputs], stream)
-        for output in outputs:
-            if output.home is not None:
-                output.owner.download(output.home)
-        return out
-
-    def _made_like(self, inputs: Sequence[object]) -> Any:
-        """Outputs on the device of the caller's library, for `out`; None where the device makes them."""
-        for value in inputs:
-            if not is_host(value):
-                made = [made_like(value, wanted.spec.shape, wanted.spec.dtype) for wanted in self._outputs]
-                if made[0] is not None:
-                    return made[0] if self._single else tuple(made)
-        return None
-
-    def _given_back(self, outputs: Sequence[Any], give: Give | None) -> Any:
-        """Outputs that the kernel made, as the caller gets them."""
-        if give is not None:
-            outputs = [give(array, wanted.spec.dtype) for array, wanted in zip(outputs, self._outputs, strict=True)]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return given_back(outputs, self._outputs, give) if out is None else out
 
     def text(self, stage: str) -> str:
         """The program at a stage: one of `text_stages` the target. Errors: ArgumentError."""
+        from ..targets.target import parse_target
+
         if stage not in (stages := text_stages(parse_target(self.artifact.target))):
             near = did_you_mean(stage, stages)
             raise ArgumentError(f"there is no stage {stage!r}", expected="one of " + ", ".join(stages), advice=near)
@@ -210,8 +174,8 @@ class Kernel:
 
         On a GPU: the seconds of the device alone, with cold caches.
         """
-        if self._far:
-            return self._device_time(inputs or self._random_inputs())
+        if self._far is not None:
+            return self._device_time(self._far, inputs or self._random_inputs())
         given = inputs or tuple(map(usual_copy, self._random_inputs()))
         made = tuple(usual_array(wanted.spec.shape, wanted.dtype) for wanted in self._outputs)
         target = out if out is not None else (made[0] if self._single else made)
@@ -226,6 +190,8 @@ class Kernel:
         model."""
         if not self.artifact.kernels:
             raise ArgumentError(f"{self.artifact.name} is no model", advice="time() is the time of a kernel")
+        from .profiled import medians
+
         return medians(self._call_runs(self._profiled_arrays(inputs)))
 
     def profile(self, *inputs: object, counters: bool = True) -> Any:
@@ -236,11 +202,13 @@ class Kernel:
         clock is read after each, which takes some 20 ns. Counters are read in runs of their own; where there are none, the
         profile says why. Raises ArgumentError for a kernel that `compile` did not make.
         """
+        from .profiled import MeasuredRuns, counted_or_why, medians
+
         if self._profiler is None:
             raise ArgumentError(f"nothing is known of what {self.artifact.name} does", advice="tilesmith.compile says")
         if not self.artifact.kernels:
             runs: tuple[tuple[float, ...], ...] = ((self.time(*inputs),),)
-            arrays = [] if self._far else self._profiled_arrays(inputs)
+            arrays = [] if self._far is not None else self._profiled_arrays(inputs)
         else:
             arrays = self._profiled_arrays(inputs)
             runs = self._call_runs(arrays)
@@ -255,10 +223,12 @@ class Kernel:
         return arrays + [make(shape, dtype) for make, shape, dtype in self._empty]
 
     def _call_runs(self, arrays: Sequence[Array]) -> tuple[tuple[float, ...], ...]:
+        from .profiled import RUNS
+
         return tuple(tuple(self._loaded.run_timed(arrays)) for _ in range(RUNS))[1:]
 
     def _random_inputs(self) -> tuple[Array, ...]:
-        from .random_arguments import random_arguments  # here: what only calls kernels starts faster
+        from .random_arguments import random_arguments
 
         return random_arguments(self._inputs, None if self._texts is None else self._texts("program"))
 
@@ -270,13 +240,12 @@ class Kernel:
         return time.perf_counter() - started
 
     def _cold_time(self, inputs: Sequence[object], out: object) -> float:
-        outputs = zip(self._counted(out), self._outputs, strict=True)
+        outputs = zip(counted(out, self._outputs), self._outputs, strict=True)
         arrays = [accept(value, wanted) for value, wanted in (*zip(inputs, self._inputs, strict=True), *outputs)]
         return median_of_cold_calls(lambda: self._calls(inputs, out, 1), lambda: self._loaded.evict(arrays))
 
-    def _device_time(self, inputs: Sequence[object]) -> float:
-        placed = [place(value, wanted, self.device) for value, wanted in zip(inputs, self._inputs, strict=True)]
-        arrays = [*placed, *(make(shape, dtype) for make, shape, dtype in self._empty)]
+    def _device_time(self, far: FarCalls, inputs: Sequence[object]) -> float:
+        arrays = far.placed(inputs)
         self._loaded.run(arrays)
         return median_of_rounds(lambda count: self._loaded.run_repeat(arrays, count))
 
@@ -295,22 +264,36 @@ class Kernel:
         variants = [one._variant() for one in (self, *others)]
         return export(variants, folder, name=name, openmp=openmp, inside=inside, about=str(self.provenance))
 
-    @staticmethod
-    def load(path: str | Path) -> Kernel:
-        """The library that `export` wrote into a folder, as a kernel: neither LLVM nor a compiler is needed. It is code: load
-        only what you trust.
+    def save(self, folder: str | Path) -> None:
+        """Writes it, with its constants and provenance, for `tilesmith.load`: a shared library, which the system's C compiler
+        makes, and what says how it is called. `export` writes the same and more, for those who call it from C.
 
         Raises:
-            ArgumentError: the folder holds no library, or another one than its description says.
-            TargetError: this processor lacks what the code needs.
-            EnvironmentFailure: it cannot be loaded, or not with these weights.
+            TargetError: the kernel is for a GPU.
+            EnvironmentFailure: there is no C compiler for the target, or it failed.
+        """
+        from .export.export import save
+
+        save(self._variant(), folder, about=str(self.provenance))
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Kernel:
+        """The kernel that `save` or `export` wrote into a folder: neither LLVM nor a compiler is needed. It is code: load only
+        what you trust.
+
+        Raises:
+            ArgumentError: there is none, it is of another version, or a file of it was changed, mixed up or lost.
+            TargetError: the code is for other processors.
+            EnvironmentFailure: it cannot be loaded.
         """
         from .export.library import LibraryDevice
 
-        device = LibraryDevice(Path(path))
+        device = LibraryDevice(path)
         return Kernel(device.artifact, provenance=device.about, device=device)
 
     def _variant(self) -> Variant:
+        from .export.variants import variant_of
+
         return variant_of(self.artifact, self._loaded.kept(), isinstance(self._loaded, AbsentKernel))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -369,7 +352,7 @@ class Kernel:
 
     def _given(self, out: object, inputs: list[Any]) -> list[Array]:
         """The caller's arrays for the outputs."""
-        values = self._counted(out)
+        values = counted(out, self._outputs)
         outputs = [accept(value, wanted, writable=True) for value, wanted in zip(values, self._outputs, strict=True)]
         for number, (array, wanted) in enumerate(zip(outputs, self._outputs, strict=True)):
             if any(np.may_share_memory(array, other) for other in (*inputs, *outputs[:number])):
@@ -379,13 +362,19 @@ class Kernel:
                 )
         return outputs
 
-    def _counted(self, out: object) -> Sequence[object]:
-        values = out if isinstance(out, tuple | list) else (out,)
-        if len(values) != len(self._outputs):
-            raise ArgumentError(
-                "a wrong number of arrays in out=", expected=str(len(self._outputs)), found=str(len(values))
-            )
-        return values
+
+def _usual_device(artifact: Artifact) -> Device:
+    from .devices.choose import device_for
+
+    return device_for(artifact)
+
+
+def _far_calls(
+    device: Device, inputs: Sequence[Argument], outputs: Sequence[Argument], run: Callable[..., None]
+) -> FarCalls:
+    from .far_calls import FarCalls
+
+    return FarCalls(device, inputs, outputs, run)
 
 
 def _again(
@@ -397,5 +386,7 @@ def _again(
     device: str,
 ) -> Kernel:
     """A pickled kernel in another process."""
+    from .devices.choose import device_again
+
     there = device_again(artifact, device)
     return Kernel(artifact, kept=kept, provenance=provenance, texts=texts, profiler=profiler, device=there)

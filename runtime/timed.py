@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 ROUNDS = 9
 ROUND_SECONDS = 0.02
@@ -13,7 +12,7 @@ _COLD_CALLS = 200
 def median_of_rounds(calls: Callable[[int], float]) -> float:
     """The median seconds of a call. `calls` says how long so many of them take."""
     count = max(1, round(ROUND_SECONDS / max(calls(1), 1e-9)))
-    return statistics.median(calls(count) / count for _ in range(ROUNDS))
+    return _median([calls(count) / count for _ in range(ROUNDS)])
 
 
 def median_of_cold_calls(call: Callable[[], float], evict: Callable[[], None]) -> float:
@@ -22,4 +21,10 @@ def median_of_cold_calls(call: Callable[[], float], evict: Callable[[], None]) -
     while len(times) < ROUNDS or (len(times) < _COLD_CALLS and sum(times) < ROUNDS * ROUND_SECONDS):
         evict()
         times.append(call())
-    return statistics.median(times)
+    return _median(times)
+
+
+def _median(times: Sequence[float]) -> float:
+    from statistics import median  # takes as long to import as all that a call of a kernel needs
+
+    return median(times)

@@ -15,11 +15,11 @@ from pathlib import Path
 from ..common.errors import ArgumentError, TargetError
 from .backend import Backend, Cache
 from .isa import BACKENDS
+from .machine import MACHINES, machine_kind
 from .matrix_unit import allow_matrix_unit
 from .target import MOST_THREADS, Target, parse_target
 
 _CPUS = Path("/sys/devices/system/cpu")
-_MACHINES = {"x86_64": "x86", "amd64": "x86", "aarch64": "aarch64", "arm64": "aarch64", "riscv64": "riscv64"}
 
 
 @cache
@@ -51,9 +51,9 @@ def _with_ports(target: Target, identity: tuple[str, int]) -> Target:
 
 def host_kind() -> Backend:
     """The kind of this machine's processor. Errors: TargetError."""
-    name = _MACHINES.get(platform.machine().lower())
-    if name is None:
-        raise TargetError(f"unknown processor architecture {platform.machine()!r}", expected=", ".join(_MACHINES))
+    name = machine_kind()
+    if not name:
+        raise TargetError(f"unknown processor architecture {platform.machine()!r}", expected=", ".join(MACHINES))
     return BACKENDS[name]
 
 

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 import numpy as np
 
+from ..common.elements import NUMPY
+
 
 class Kind(StrEnum):
     """Says what arithmetic a dtype has."""
@@ -49,7 +51,7 @@ class DType:
     @property
     def numpy(self) -> np.dtype[np.generic]:
         """The NumPy dtype that holds such elements in memory."""
-        return np.dtype(_NUMPY[self.name])
+        return NUMPY[self.name]
 
     def __str__(self) -> str:
         return self.name
@@ -90,20 +92,3 @@ def accumulator(dtype: DType) -> DType:
     any moment of narrowing; operators that should not wrap ask for a wider type.
     """
     return f32 if dtype.is_float and dtype.bits < 32 else dtype
-
-
-_NUMPY = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "f16": np.float16,
-    "bf16": np.uint16,
-    "i64": np.int64,
-    "i32": np.int32,
-    "i16": np.int16,
-    "i8": np.int8,
-    "u64": np.uint64,
-    "u32": np.uint32,
-    "u16": np.uint16,
-    "u8": np.uint8,
-    "bool": np.bool_,
-}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .graph.importers.onnx import from_onnx as from_onnx
     from .graph.importers.torch import from_torch as from_torch
     from .graph.model import Model as Model
-    from .graph.model import load as load
+    from .graph.saved import load as load
     from .measure.result import Measurement as Measurement
     from .measure.result import Status as Status
     from .runtime.kernel import Kernel as Kernel
@@ -72,7 +72,8 @@ _MODULES = {"callbacks": "tuner.callbacks", "errors": "common.errors", "ops": "t
 _HOMES = {
     "graph.importers.onnx": ("from_onnx",),
     "graph.importers.torch": ("from_torch",),
-    "graph.model": ("Model", "load"),
+    "graph.model": ("Model",),
+    "graph.saved": ("load",),
     "measure.result": ("Measurement", "Status"),
     "runtime.kernel": ("Kernel",),
     "targets.target": ("Target", "parse_target"),

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import sysconfig
 from collections.abc import Iterable
 from importlib.util import find_spec
 
 from ..common.errors import EnvironmentFailure
 
-LEARNING = {"xgboost": "xgboost-cpu", "sklearn": "scikit-learn", "threadpoolctl": "threadpoolctl"}
+_WITHOUT_GPU = ("linux-x86_64", "linux-aarch64", "win-amd64")  # where xgboost-cpu has wheels, as pyproject.toml says
+
+
+def boosting_distribution(platform: str) -> str:
+    """Returns what pip installs as `xgboost` there: the one without libraries for GPUs, where there is a wheel of it."""
+    return "xgboost-cpu" if platform in _WITHOUT_GPU else "xgboost"
+
+
+LEARNING = {
+    "xgboost": boosting_distribution(sysconfig.get_platform()),
+    "sklearn": "scikit-learn",
+    "threadpoolctl": "threadpoolctl",
+}
 
 
 def missing_packages() -> list[str]:

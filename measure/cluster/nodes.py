@@ -145,12 +145,18 @@ def nothing_fits(target: Target, threads: int, left_out: Sequence[tuple[NodeFact
             found=found,
             advice="install the same wheels on all nodes; `tilesmith cluster check` shows each",
         )
-    own = sorted({facts.target for facts, _ in left_out if facts.target})
     return TargetError(
         "the cluster has no device for the target",
         expected=target.text if target.needs_device else f"{target.text}, {threads} threads",
         found=found,
-        advice="give one of these by --target: " + " or ".join(own)
-        if own
-        else "`tilesmith cluster check` shows each node",
+        advice=_what_fits(target, threads, [facts for facts, _ in left_out]),
     )
+
+
+def _what_fits(target: Target, threads: int, nodes: Sequence[NodeFacts]) -> str:
+    """Says what to ask of a cluster instead: fewer threads, where that is all that its nodes lack, else a target of theirs."""
+    most = max((facts.cores for facts in nodes if facts.processors >= 1 and not facts.missing), default=0)
+    if not target.needs_device and 0 < most < threads:
+        return f"--threads {most} fits what is there"
+    own = sorted({facts.target for facts in nodes if facts.target})
+    return "give one of these by --target: " + " or ".join(own) if own else "`tilesmith cluster check` shows each node"

@@ -4,10 +4,11 @@
     out/libname.so        the shared library
     out/libname.a         the static one (link with -fopenmp where kernels have threads, and -lm -lpthread)
     out/name.weights      what constants were prepared to; mapped by `name_init`; only where they are not inside
-    out/name.json         what it is, for `Kernel.load`
+    out/name.json         what it is, for `tilesmith.load`
     out/name.example.c    a program that runs it, and out/CMakeLists.txt, which builds that
 
-A library may hold code for several processors, one for each target; the best that the machine has is taken when it is loaded.
+`save` writes the shared library, the weights and name.json alone. A library may hold code for several processors, one for each
+target; the best that the machine has is taken when it is loaded.
 """
 
 from __future__ import annotations
@@ -75,6 +76,35 @@ def export(
         TargetError: a kernel is for a GPU.
         EnvironmentFailure: there is no C compiler for the target, or it failed.
     """
+    folder, artifact = Path(folder), variants[0].artifact
+    made = _library(variants, folder, name, openmp, inside, about, archived=True)
+    beside = made.weights.name if made.weights is not None else ""
+    threads = _wants_openmp(variants, openmp)
+    (folder / f"{made.name}.example.c").write_text(example_text(made.name, artifact, beside))
+    (folder / "CMakeLists.txt").write_text(cmake_text(made.name, threads))
+    _write_crate(folder / "rust", made.name, artifact, beside, threads)
+    return made
+
+
+def save(variant: Variant, folder: str | Path, *, about: str) -> None:
+    """Writes what `Kernel.load` needs of a library, under the kernel's own name. Errors: those of `export`."""
+    _library([variant], Path(folder), None, True, None, about, archived=False)
+
+
+def _wants_openmp(variants: Sequence[Variant], openmp: bool) -> bool:
+    return openmp and any(one.artifact.runtime_symbols for one in variants)
+
+
+def _library(
+    variants: Sequence[Variant],
+    folder: Path,
+    name: str | None,
+    openmp: bool,
+    inside: bool | None,
+    about: str,
+    archived: bool,
+) -> Exported:
+    """Makes the shared library, and what describes it; where it is `archived` also the static one, and the header."""
     check_alike(variants)
     name = _name(name or variants[0].artifact.symbol)
     tools = toolchain(variants[0].target, variants[0].in_c)
@@ -83,13 +113,12 @@ def export(
     within = weights.bytes <= INSIDE if inside is None else inside
     beside = not weights.empty and not within
     build = _build(variants, weights)
-    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    threads = openmp and any(one.artifact.runtime_symbols for one in variants)
+    threads = _wants_openmp(variants, openmp)
     header, shared, static = folder / f"{name}.h", folder / f"lib{name}.so", folder / f"lib{name}.a"
     file = folder / f"{name}.weights"
     file.unlink(missing_ok=True)  # of an export before
-    header.write_text(header_text(name, variants, file.name if beside else "", build))
+    interface = header_text(name, variants, file.name if beside else "", build)
     with tempfile.TemporaryDirectory(prefix="tilesmith-") as work:
         at = Path(work)
         objects = [_variant_object(tools, name, number, one, at) for number, one in enumerate(variants)]
@@ -97,17 +126,16 @@ def export(
             _write_weights(weights, build, file if beside else at / "weights")
             if within:
                 objects.append(_compiled(tools, at, "weights.S", weights_source(name, str(at / "weights"))))
-        (at / header.name).write_bytes(header.read_bytes())
+        (at / header.name).write_text(interface)
         text = source_text(name, variants, places, weights, build, within)
         objects.append(_compiled(tools, at, f"{name}.c", text, threads))
         whole = at / "whole.o"
         tools.join(objects, whole)
         tools.rename(whole, {}, [f"{name}_{what}" for what in _SHOWN])
-        tools.archive(whole, static)
         tools.share(whole, shared, threads)
-    (folder / f"{name}.example.c").write_text(example_text(name, variants[0].artifact, file.name if beside else ""))
-    (folder / "CMakeLists.txt").write_text(cmake_text(name, threads))
-    _write_crate(folder / "rust", name, variants[0].artifact, file.name if beside else "", threads)
+        if archived:
+            tools.archive(whole, static)
+            header.write_text(interface)
     targets = tuple(one.processor for one in variants)
     write_description(folder, name, variants[0].artifact, targets, about)
     return Exported(name, header, shared, static, file if beside else None, targets)

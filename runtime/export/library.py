@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import platform
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...codegen.artifact import Artifact
 from ...common.errors import EnvironmentFailure, InternalError, TargetError
+from ...targets.machine import machine_kind
 from ..devices.base import Array
 from ..devices.cpu.cold import evict
-from ..devices.cpu.device import CpuDevice
-from ..devices.cpu.memory import address
-from .description import read_description
-from .source import STATUS
-
-_PROCESSORS = CpuDevice()
+from ..devices.cpu.memory import address, output_array
+from .description import STATUS, read_description
 
 
 class LibraryDevice:
@@ -28,28 +26,45 @@ class LibraryDevice:
     own_memory = False
     clock = "host"
 
-    def __init__(self, description: Path) -> None:
-        """Reads what an export says of itself. Errors: ArgumentError."""
-        self.artifact, self._shared, self._weights, self.about = read_description(description)
-        self.name = str(description.resolve())
+    def __init__(self, description: str | os.PathLike[str]) -> None:
+        """Reads what a library says of itself, and looks at its files. Errors: ArgumentError."""
+        self._described = described = read_description(description)
+        self.artifact, self.about = described.artifact, described.provenance
+        self.name = os.path.realpath(description)
 
     def load(self, artifact: Artifact) -> LibraryKernel:
         """Loads it and its weights. Errors: TargetError, EnvironmentFailure."""
+        self._check_kind()
+        shared, weights = self._described.shared, self._described.weights
         try:
-            library = ctypes.CDLL(str(self._shared.resolve()))
+            library = ctypes.CDLL(os.path.realpath(shared))
             functions = {name: getattr(library, f"{artifact.symbol}_{name}") for name in ("init", "run", "error")}
         except (OSError, AttributeError) as error:
-            raise EnvironmentFailure(f"{self._shared} cannot be loaded", found=str(error)) from error
+            raise EnvironmentFailure(f"{shared} cannot be loaded", found=str(error)) from error
         functions["error"].restype = ctypes.c_char_p
-        status = functions["init"](None if self._weights is None else str(self._weights).encode())
+        status = functions["init"](None if weights is None else os.fsencode(weights))
+        if status == STATUS.index("UNSUPPORTED"):
+            raise self._wrong_processor(f"{platform.machine()}, which lacks what that is")
         if status:
-            kind = TargetError if status == STATUS.index("UNSUPPORTED") else EnvironmentFailure
-            raise kind(f"{self._shared} does not run here", found=functions["error"](status).decode())
+            raise EnvironmentFailure(f"{shared} does not run here", found=functions["error"](status).decode())
         return LibraryKernel(artifact, functions["run"])
+
+    def _check_kind(self) -> None:
+        """Asked before the system is, which says of another machine's code that it found no library. What of its kind the
+        processor has, the library asks itself."""
+        if machine_kind() != self.artifact.target.partition(":")[0]:
+            raise self._wrong_processor(platform.machine())
+
+    def _wrong_processor(self, found: str) -> TargetError:
+        return TargetError(
+            f"{self._described.shared} has no code for this processor",
+            expected=" or ".join(self._described.targets), found=found,
+            advice="compile it for this processor, or for several (targets=)",
+        )  # fmt: skip
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """An uninitialised array, as on the processors without a library."""
-        return _PROCESSORS.empty(shape, dtype)
+        return output_array(shape, dtype)
 
     def upload(self, array: Array) -> Array:
         """The array itself."""

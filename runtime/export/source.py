@@ -7,10 +7,10 @@ from importlib.resources import files
 
 from ...codegen.artifact import BufferSpec
 from ...tensor.dtype import DTYPES
+from .description import STATUS
 from .variants import Variant, Weights
 
 VERSION = 1  # of the interface
-STATUS = ("OK", "UNSUPPORTED", "NO_WEIGHTS", "WRONG_WEIGHTS", "NO_MEMORY", "NULL_POINTER", "NOT_ALIGNED")
 _C_TYPES = {
     "f32": "float", "f64": "double", "f16": "uint16_t (IEEE half)", "bf16": "uint16_t (bfloat16)", "bool": "uint8_t",
 }  # fmt: skip

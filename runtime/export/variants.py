@@ -12,6 +12,7 @@ from ...common.errors import ArgumentError, TargetError
 from ...targets.in_c import InC
 from ...targets.target import Target, parse_target
 from ..devices.base import Array
+from .description import FORMAT
 
 PAGE = 4096
 HEAD = 64  # bytes at the begin of the weights, which say of which export they are
@@ -53,6 +54,8 @@ class Variant:
 def variant_of(artifact: Artifact, kept: Sequence[Array], is_absent: bool) -> Variant:
     """The variant that a kernel becomes, of what it keeps: all constants where its processor is absent, else what was prepared
     of them and those that calls read. Errors: TargetError for a GPU's."""
+    if artifact.format == FORMAT:
+        raise ArgumentError(f"{artifact.name} was loaded: it is saved already", advice="copy its folder")
     target = parse_target(artifact.target)
     if artifact.format != "object" or target.backend.in_c is None:
         raise TargetError("only kernels for processors become libraries", found=f"{artifact.name} for {target.text}")

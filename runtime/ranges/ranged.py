@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...common.settings import RANGES
 from ..devices.base import LoadedKernel
-from ..devices.cpu.device import CpuKernel
-from ..devices.cpu.observed import ObservedKernel
+
+if TYPE_CHECKING:
+    from ..devices.cpu.observed import ObservedKernel  # linking of code, which a saved kernel does without
 
 _NOTE = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
@@ -30,6 +31,9 @@ class RangedKernel:
     """Runs a kernel with a range around each of its calls. Some microseconds for each: Python is told of them."""
 
     def __init__(self, loaded: LoadedKernel, emitters: Sequence[RangeEmitter]) -> None:
+        from ..devices.cpu.device import CpuKernel
+        from ..devices.cpu.observed import ObservedKernel
+
         self._emitters = tuple(emitters)
         self._loaded = loaded
         self._name = loaded.artifact.name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from typing import Any
 
 
@@ -17,6 +16,8 @@ class TorchRanges:
     """A `RangeEmitter`; each thread has ranges of its own."""
 
     def __init__(self) -> None:
+        import threading
+
         self._record: Any = sys.modules["torch"].profiler.record_function
         self._open = threading.local()
 

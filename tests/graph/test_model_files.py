@@ -140,7 +140,7 @@ def test_files_without_a_header_are_refused(tmp_path: Path, content: bytes) -> N
 
 def test_folders_that_are_no_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="no saved model"):
-        ts.load(tmp_path)
+        Model.load(tmp_path)
     small().save(tmp_path)
     (tmp_path / "constants.safetensors").unlink()
     with pytest.raises(ArgumentError, match="cannot read"):

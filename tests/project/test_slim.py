@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from helpers.source import ROOT
+from tilesmith.tuner.packages import boosting_distribution
 
 _WITHOUT = """
 import sys
@@ -29,7 +34,8 @@ _SEARCH = """
 try:
     ts.tune(program, trials=2, db=sys.argv[1] + ".sqlite", progress=False)
 except ts.errors.EnvironmentFailure as error:
-    assert "no xgboost, no sklearn" in str(error) and "pip install xgboost-cpu scikit-learn" in str(error), error
+    from tilesmith.tuner.packages import install_command
+    assert "no xgboost, no sklearn" in str(error) and install_command(["xgboost", "sklearn"]) in str(error), error
 else:
     raise AssertionError("it has to say what is missing")
 """
@@ -83,3 +89,25 @@ def test_searching_says_what_it_lacks(tmp_path: Path) -> None:
 
 def test_threads_need_a_runtime() -> None:
     run(_NO_OPENMP)
+
+
+@pytest.mark.parametrize(
+    ("platform", "system", "machine", "wanted"),
+    [
+        ("linux-x86_64", "linux", "x86_64", "xgboost-cpu"),
+        ("linux-aarch64", "linux", "aarch64", "xgboost-cpu"),
+        ("linux-riscv64", "linux", "riscv64", "xgboost"),
+        ("win-amd64", "win32", "AMD64", "xgboost-cpu"),
+        ("win-arm64", "win32", "ARM64", "xgboost"),
+        ("macosx-14.0-arm64", "darwin", "arm64", "xgboost"),
+        ("macosx-10.9-x86_64", "darwin", "x86_64", "xgboost"),
+    ],
+)
+def test_each_machine_gets_one_xgboost_and_messages_name_it(
+    platform: str, system: str, machine: str, wanted: str
+) -> None:
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    here = {"sys_platform": system, "platform_machine": machine}
+    asked = [one for one in map(Requirement, needed) if one.marker is None or one.marker.evaluate(here)]
+    assert [one.name for one in asked if one.name.startswith("xgboost")] == [wanted]
+    assert boosting_distribution(platform) == wanted

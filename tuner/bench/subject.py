@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph.model import Model, load
+from ...graph.model import Model
 from ...tensor.oracle.random_inputs import named_inputs
 from ...tensor.printing import print_program
 from ...tensor.program import Program
@@ -55,7 +55,7 @@ class Subject:
     def read(folder: Path) -> Subject:
         """Reads what `write` wrote."""
         facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
-        model = load(folder / _OURS) if (folder / _OURS).exists() else None
+        model = Model.load(folder / _OURS) if (folder / _OURS).exists() else None
         program = model.program if model else parse((folder / _PROGRAM).read_text(encoding="utf-8"))
         return Subject(program, model, facts["operator"], facts["sizes"], facts["onnx"], facts["reasons"])
 

@@ -25,6 +25,7 @@ from .parameters import Threads
 from .report import table
 
 cluster = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     help="What goes on at a Ray cluster, and whether its nodes can be used.",
     rich_markup_mode=None,

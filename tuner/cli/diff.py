@@ -1,10 +1,12 @@
-"""`tune diff`: two records at a stage, or two logs."""
+"""`tune diff`: two records at a stage, two stages of a record, or two logs."""
 
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Annotated
@@ -35,35 +37,71 @@ _AGREED = 0.01  # of their ratio: best times that differ by less are the same fo
 def diff(
     first: Annotated[
         str,
-        typer.Argument(help="a record's number, as `tune show` prints it, or a log", autocompletion=complete_compared),
+        typer.Argument(
+            help="a record's number, as `tune show` prints it, or with a stage as in 7:loops; or a log",
+            autocompletion=complete_compared,
+        ),
     ],
     second: Annotated[str, typer.Argument(help="another one", autocompletion=complete_compared)],
     *,
     stage: Annotated[
-        str, typer.Option(help="of records: program, sketch, outline, loops, llvm or asm; for GPUs ptx and sass")
+        str,
+        typer.Option(
+            help="of records without one: program, sketch, outline, loops, llvm or asm; for GPUs ptx and sass"
+        ),
     ] = "outline",
     db: DatabasePath = None,
 ) -> None:
-    """Prints how two records differ at a stage, in the form of `diff -u` (the code is made again), or how two logs differ: the
-    records that only one has, and the best of each task."""
-    numbers = [one.isdecimal() for one in (first, second)]
-    if not any(numbers):
+    """Prints how two records differ at a stage, or one at two stages, in the form of `diff -u` (the code is made again); or how
+    two logs differ: the records that only one has, and the best of each task."""
+    sides = [_side(one, stage) for one in (first, second)]
+    before, after = sides
+    if before is None and after is None:
         _tell_logs(Path(first), Path(second))
-        return
-    if not all(numbers):
+    elif before is None or after is None:
         raise ArgumentError("a record and a log cannot be compared", expected="two numbers, or two logs")
-    with open_to_read(db) as database:
-        texts = [_stage_of(database, int(number), stage) for number in (first, second)]
-    before, after = (list(_lines(text)) for text in texts)
-    lines = difflib.unified_diff(before, after, f"record {first}", f"record {second}", lineterm="")
-    print(printable("\n".join(lines)) or f"records {first} and {second} have the same {stage}")
+    else:
+        with open_to_read(db) as database:
+            texts = [list(_lines(_stage_of(database, one))) for one in (before, after)]
+        (old, new), (name, other) = texts, _titles(before, after)
+        lines = difflib.unified_diff(old, new, name, other, lineterm="")
+        print(printable("\n".join(lines)) or _same(before, after))
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a comparison: a record at a stage."""
+
+    number: int
+    stage: str
+
+
+def _side(given: str, stage: str) -> _Side | None:
+    """Reads `7` or `7:loops`; None for a log."""
+    found = re.fullmatch(r"(\d+)(?::(.*))?", given)
+    if found is None or Path(given).is_file():
+        return None
+    return _Side(int(found[1]), stage if found[2] is None else found[2])
+
+
+def _titles(before: _Side, after: _Side) -> tuple[str, str]:
+    if before.stage == after.stage:
+        return f"record {before.number}", f"record {after.number}"
+    return f"record {before.number}, {before.stage}", f"record {after.number}, {after.stage}"
+
+
+def _same(before: _Side, after: _Side) -> str:
+    if before.stage == after.stage:
+        return f"records {before.number} and {after.number} have the same {before.stage}"
+    return " and ".join(_titles(before, after)) + " are the same text"
 
 
 def _lines(text: str) -> Iterator[str]:
     return (line.rstrip() for line in text.splitlines())
 
 
-def _stage_of(database: Database, number: int, stage: str) -> str:
+def _stage_of(database: Database, side: _Side) -> str:
+    number, stage = side.number, side.stage
     record, task = known_record(database, number)
     target = parse_target(task.target)
     if stage not in (stages := text_stages(target)):

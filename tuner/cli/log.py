@@ -19,7 +19,10 @@ from .named.what import read_whats
 from .parameters import DatabasePath
 
 log = typer.Typer(
-    no_args_is_help=True, help="Records as JSON lines: export, import, merge, check.", rich_markup_mode=None
+    add_completion=False,
+    no_args_is_help=True,
+    help="Records as JSON lines: export, import, merge, check.",
+    rich_markup_mode=None,
 )
 
 LogFile = Annotated[Path, typer.Argument(help="a file of JSON lines")]

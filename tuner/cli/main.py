@@ -14,6 +14,7 @@ import typer
 from ...common.errors import TilesmithError, UserError
 from .shell.lazy import CommandEntry, lazy_group
 from .shell.output import guarded_output
+from .shell.scripts import use_our_scripts
 
 COMMANDS = {
     "run": CommandEntry(
@@ -54,8 +55,8 @@ COMMANDS = {
         ),
     ),
     "diff": CommandEntry(
-        ".diff:diff", "Prints how two records differ at a stage, or two logs.",
-        ("tune diff 1 2", "tune diff 1 2 --stage asm", "tune diff old.jsonl new.jsonl"),
+        ".diff:diff", "Prints how two records differ at a stage, one at two stages, or two logs.",
+        ("tune diff 1 2", "tune diff 1 2 --stage asm", "tune diff 1:outline 1:loops", "tune diff old.jsonl new.jsonl"),
     ),
     "bench": CommandEntry(
         ".bench:bench", "Times WHAT beside other libraries, in the same rounds.",
@@ -101,6 +102,9 @@ app = typer.Typer(
     cls=lazy_group(__package__, COMMANDS), no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
     help="Searches for the fastest way to compute a tensor program, and remembers it.",
 )  # fmt: skip
+
+
+use_our_scripts()
 
 
 def main() -> None:

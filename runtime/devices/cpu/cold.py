@@ -6,12 +6,12 @@ import ctypes
 import platform
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from ..base import Array
-from .jit import linked
 from .memory import address
 
 _LINE = 64
@@ -21,9 +21,10 @@ _ENOUGH = 256 << 20  # bytes that no cache holds beside anything else
 def evict(arrays: Sequence[Array]) -> None:
     """Writes back and drops every line of these C-contiguous arrays, from the caches of all cores.
 
-    x86 has an instruction for that. Elsewhere as much other memory is written as pushes them out.
+    x86 has an instruction for that. Elsewhere, and where LLVM is not installed, as much other memory is written as pushes them
+    out.
     """
-    if platform.machine().lower() not in ("x86_64", "amd64"):
+    if platform.machine().lower() not in ("x86_64", "amd64") or not _has_llvm():
         np.ones(_ENOUGH, np.uint8)
         return
     drop = _drop()
@@ -33,7 +34,14 @@ def evict(arrays: Sequence[Array]) -> None:
 
 
 @lru_cache(maxsize=1)
+def _has_llvm() -> bool:
+    return find_spec("llvmlite") is not None
+
+
+@lru_cache(maxsize=1)
 def _drop() -> Callable[[int, int], None]:
+    from .jit import linked
+
     library = linked(_TEXT, "drop")
     function: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library["drop"])
     function.library = library  # keeps the code

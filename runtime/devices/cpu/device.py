@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +24,26 @@ from . import perf
 from .cold import evict
 from .fast_call import ArgumentSpec, Wanted, fast_call, fits
 from .jit import LINKING, jit
-from .memory import address, aligned_array, kept_memory, release_behind, release_mapped, unchanging
+from .memory import address, kept_memory, output_array, release_behind, release_mapped, unchanging
 from .model_team import team_functions
 from .team import parallel
 
-_LARGE = 1 << 16  # bytes from which on an output's alignment matters more than the microsecond it costs
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _REPEAT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _TIMED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_WITH_OPENMP = (("sklearn", "scikit_learn.libs"), ("xgboost", "xgboost_cpu.libs"), ("xgboost", "xgboost.libs"))
 _numbers = itertools.count()
 WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "100000"}  # up to some 3 ms of spinning, then sleep
 
 
 @lru_cache(maxsize=1)
 def openmp_runtime() -> ctypes.CDLL:
-    """libgomp: that of the wheels of scikit-learn or xgboost, else the system's. The packages are not imported.
+    """libgomp: that of a wheel (_WITH_OPENMP), else the system's. The packages are not imported.
 
     Raises EnvironmentFailure if there is none.
     """
     tried = []
-    for package, folder in (("sklearn", "scikit_learn.libs"), ("xgboost", "xgboost.libs")):
+    for package, folder in _WITH_OPENMP:
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.origin is not None:
             tried += sorted(map(str, (Path(spec.origin).parents[1] / folder).glob("libgomp*.so*")))
@@ -108,10 +107,8 @@ class CpuDevice:
         return CpuKernel(artifact)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """An uninitialised array; large ones begin at a cache line, so that vectors do not straddle lines."""
-        if prod(shape) * dtype.itemsize < _LARGE:
-            return np.empty(shape, dtype)
-        return aligned_array(shape, dtype)
+        """An uninitialised array, as callers get it."""
+        return output_array(shape, dtype)
 
     def upload(self, array: Array) -> Array:
         """The array itself."""

@@ -18,6 +18,7 @@ import numpy as np
 from ..base import Array
 
 ALIGNMENT = 64
+_MATTERS = 1 << 16  # bytes from which on an output's alignment matters more than the microsecond it costs
 _BEHIND = 16  # bytes behind a line of memory at which C's allocator, and so NumPy, begins large arrays
 LARGE_PAGE = 2 << 20
 _LARGE = 128 << 10  # bytes from which on a page of its own pays
@@ -46,6 +47,13 @@ def aligned_array(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int =
     memory = np.empty(size + alignment, np.uint8)
     start = (behind - address(memory)) % alignment
     return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def output_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An uninitialised array for a caller; large ones begin at a cache line, so that vectors do not straddle lines."""
+    if prod(shape) * dtype.itemsize < _MATTERS:
+        return np.empty(shape, dtype)
+    return aligned_array(shape, dtype)
 
 
 def usual_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

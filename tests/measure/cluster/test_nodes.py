@@ -78,6 +78,12 @@ def test_a_cluster_without_a_device_is_listed() -> None:
     assert "host-a" in error.found and "avx512f" in error.found and NARROW.text in error.advice
 
 
+def test_where_only_threads_are_too_many_fewer_are_advised() -> None:
+    nodes = [node("a", cores=2, sets=0), node("b", cores=4, sets=0), node("c", cores=32, sets=0, missing=("avx512f",))]
+    error = nothing_fits(WIDE, 8, choose(nodes, VERSIONS, WIDE, 8).left_out)
+    assert isinstance(error, TargetError) and error.advice == "--threads 4 fits what is there"
+
+
 def test_a_node_reports_what_it_is() -> None:
     report = node_report("host", 1)
     assert report["missing"] == () and report["cores"] >= 1 and report["sets"] >= 1

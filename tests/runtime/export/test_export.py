@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import json
-import pickle
 import shutil
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -279,62 +276,6 @@ def test_what_cannot_be_exported_is_one_clear_error(tmp_path: Path, monkeypatch:
     with pytest.raises(EnvironmentFailure, match="C compiler"):
         kernel.export(tmp_path, name="none")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_library_is_a_kernel_again(tmp_path: Path) -> None:
-    program, inputs, constants = _model()
-    kernel = ts.compile(program, threads=2, constants=constants)
-    kernel.export(tmp_path, name="again", inside=False)
-    loaded = Kernel.load(tmp_path)
-    assert repr(loaded) == repr(kernel).replace(kernel.artifact.name, loaded.artifact.name)
-    assert loaded.provenance == str(kernel.provenance)
-    out = tuple(np.empty(one.shape, np.float32) for one in kernel.artifact.outputs)
-    loaded(*inputs, out=out)
-    again = pickle.loads(pickle.dumps(loaded))
-    for found, wanted, third in zip(out, kernel(*inputs), again(*inputs), strict=True):
-        np.testing.assert_array_equal(found, wanted)
-        np.testing.assert_array_equal(third, wanted)
-    assert loaded.time(*inputs) > 0 and loaded.time(cold=True) > 0
-    with pytest.raises(ArgumentError, match="shape"):
-        loaded(inputs[0][:5], inputs[1])
-
-
-def test_loading_needs_neither_llvm_nor_what_searches(tmp_path: Path) -> None:
-    ts.compile(ts.ops.relu(64), threads=1).export(tmp_path, name="small")
-    use = """
-        import sys
-        import numpy as np
-        for name in ("llvmlite", "xgboost", "sklearn", "scipy", "pydantic", "rich", "typer", "ray"):
-            sys.modules[name] = None  # as if it were not installed
-        from tilesmith import Kernel
-        print(Kernel.load(sys.argv[1])(np.arange(-32, 32, dtype=np.float32)).sum())
-    """
-    command = [sys.executable, "-c", textwrap.dedent(use), tmp_path]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.stdout == "496.0\n", done.stderr
-
-
-def test_what_is_no_library_is_not_loaded(tmp_path: Path) -> None:
-    kernel = ts.compile(ts.ops.relu(64), threads=1)
-    with pytest.raises(ArgumentError, match="no folder of one library"):
-        Kernel.load(tmp_path)
-    made = kernel.export(tmp_path, name="one")
-    description = tmp_path / "one.json"
-    facts = json.loads(description.read_text())
-    for wrong in (
-        {"version": 2}, {"library": "../one"}, {"hash": "0"}, {"inputs": [["x", "f33", [4]]]}, {"inputs": [["x", "f32", [-4]]]},
-        {"targets": []}, {"library": "two"},
-    ):  # fmt: skip
-        description.write_text(json.dumps(facts | wrong))
-        with pytest.raises(ArgumentError, match=r"does not describe a library|is not the library"):
-            Kernel.load(tmp_path)
-    description.write_text("{")
-    with pytest.raises(ArgumentError, match="does not describe"):
-        Kernel.load(tmp_path)
-    description.write_text(json.dumps(facts))
-    made.shared.write_bytes(made.shared.read_bytes() + b"0")
-    with pytest.raises(ArgumentError, match="is not the library"):
-        Kernel.load(tmp_path)
 
 
 _MAIN = """

@@ -65,7 +65,7 @@ def test_what_a_search_needs_and_is_not_there_is_wrong(
     without(monkeypatch, "xgboost", "sklearn")
     answer = call("doctor")
     assert answer.code == 1 and "tuning cannot work here: search" in answer.out
-    assert "pip install xgboost-cpu scikit-learn" in answer.out
+    assert packages_needed.install_command(["xgboost", "sklearn"]) in answer.out
 
 
 def test_an_optional_part_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -138,8 +138,8 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskIdentity:
 
 
 def offered(line: str) -> list[str]:
-    """The words that a shell would offer at the end of a line, which it takes apart as bash does."""
-    words = line.replace("=", " = ").split()[1:]
+    """The words that a shell would offer at the end of a line."""
+    words = line.split()[1:]
     last = "" if line.endswith(" ") else words.pop()
     shell = BashComplete(typer.main.get_command(app), {}, "tune", "_TUNE_COMPLETE")
     return [item.value for item in shell.get_completions(words, last)]
@@ -155,15 +155,18 @@ def test_a_shell_is_offered_what_fits(records: TaskIdentity) -> None:
     assert offered("tune run matmul --strategy gu") == ["guided"]
     assert "x86:avx2" in offered("tune run matmul --target x86")
     assert offered("tune ops hist") == ["histogram"] and offered("tune replay ") == ["2", "1", "6"]
+    assert offered("tune diff 1:lo") == ["1:loops"] and offered("tune diff 1 2:o") == ["2:outline"]
 
 
 def test_sizes_are_offered_once_and_their_values_behind_the_sign(records: TaskIdentity) -> None:
     assert offered("tune run matmul m=4 tr") == ["transpose_a=", "transpose_b="]
     assert offered("tune run matmul transpose_a") == ["transpose_a=true", "transpose_a=false"]
     assert "m=" in offered("tune run matmul ") and "m=" not in offered("tune run matmul m=4 ")
-    assert offered("tune run matmul transpose_a=") == ["true", "false"]
-    assert offered("tune run matmul dtype=b") == ["bf16", "bool"] and offered("tune run conv2d kernel=") == ["3"]
-    assert offered("tune run matmul m=") == ["64", "512", "1024"]
+    assert offered("tune run matmul transpose_a=t") == ["transpose_a=true"]
+    assert offered("tune run matmul dtype=b") == ["dtype=bf16", "dtype=bool"] and offered(
+        "tune run conv2d kernel="
+    ) == ["kernel=3"]
+    assert offered("tune run matmul m=") == ["m=64", "m=512", "m=1024"]
     assert offered("tune run matmul m=4 softmax ro")[0] == "rows=64"
     assert complete_size(SimpleNamespace(params={"what": "matmul"}), "transpose_a=t") == ["transpose_a=true"]
 
@@ -177,7 +180,7 @@ def test_where_nothing_is_known_nothing_is_offered(tmp_path: Path, monkeypatch: 
 
 def test_completion_of_the_shell_itself_asks_these(tmp_path: Path) -> None:
     """As bash calls it: `tune run matmul m=4 tr<TAB>`."""
-    settings = {"_TUNE_COMPLETE": "complete_bash", "COMP_WORDS": "tune run matmul m = 4 tr", "COMP_CWORD": "6"}
+    settings = {"_TUNE_COMPLETE": "complete_bash", "COMP_WORDS": "tune run matmul m=4 tr", "COMP_CWORD": "4"}
     code = "import sys; sys.argv = ['tune']; from tilesmith.tuner.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **settings}, check=False

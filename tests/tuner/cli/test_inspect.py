@@ -134,6 +134,28 @@ def test_diff_of_records(call: Call, tmp_path: Path) -> None:
         assert failed.code == 2 and said in failed.err
 
 
+def test_diff_of_two_stages_of_a_record(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "records.sqlite"
+    fill(path)
+    answer = call("diff", "1:outline", "1:loops", "--db", path)
+    assert answer.code == 0 and answer.out.startswith("--- record 1, outline\n+++ record 1, loops\n@@ ")
+    gone, new = ({line[1:] for line in answer.out.splitlines() if line[0] == sign} for sign in "-+")
+    for lines, stage in ((gone, "outline"), (new, "loops")):
+        whole = call("diff", f"1:{stage}", "2:program", "--db", path).out
+        assert {line for line in lines if line.strip()} - {f"-- record 1, {stage}", f"++ record 1, {stage}"} <= {
+            line[1:] for line in whole.splitlines()
+        }
+    mixed = call("diff", "1:loops", 1, "--db", path, "--stage", "loops")
+    assert mixed.out == "records 1 and 1 have the same loops\n"
+    assert call("diff", "1:program", "2:program", "--db", path).out.startswith("--- record 1\n+++ record 2\n")
+    for words, said in (
+        (["1:outlin", 1], "did you mean outline?"), (["1:", 1], "there is no stage ''"), (["1:loops:llvm", 1], "no stage"),
+        (["99:loops", 1], "no record 99"), (["1:loops", tmp_path / "old.jsonl"], "cannot be compared"),
+    ):  # fmt: skip
+        failed = call("diff", *words, "--db", path)
+        assert failed.code == 2 and said in failed.err
+
+
 def test_diff_of_logs(call: Call, tmp_path: Path) -> None:
     database, old, new = tmp_path / "records.sqlite", tmp_path / "old.jsonl", tmp_path / "new.jsonl"
     fill(database)

@@ -10,7 +10,7 @@ from typing import Any
 from ....common.errors import ArgumentError
 from ....common.near import near_file
 from ....graph.importers.torch_export import dtype_text, example_tensor, is_module, run_once
-from ....graph.model import Model, load
+from ....graph.model import Model
 from ....graph.model_files import holds_model
 from ....tensor.program import Program
 from .input_specs import InputSpec
@@ -55,7 +55,7 @@ def model_of_file(what: str, settings: Mapping[str, str], inputs: Sequence[Input
     if settings:
         found = ", ".join(f"{name}={value}" for name, value in settings.items())
         raise ArgumentError("a saved model has its sizes already", found=found)
-    model = load(path)
+    model = Model.load(path)
     _check_inputs(model.program, inputs)
     return MadeModel(model, (f"model = tilesmith.load({what!r})",))
 

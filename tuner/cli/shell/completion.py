@@ -34,16 +34,9 @@ def complete_task(incomplete: str) -> list[tuple[str, str]]:
 
 
 def complete_size(ctx: Any, incomplete: str) -> list[str]:
-    """The sizes and options of the operator that stands before; values behind the sign, or where one name is left.
-
-    bash takes `m=4` apart into three words, other shells do not.
-    """
+    """The sizes and options of the operator that stands before; values behind the sign, or where one name is left."""
     words = [str(word) for word in (ctx.params.get("what"), *(ctx.params.get("sizes") or ()))]
     parameters = _parameters(words)
-    if words[-1] == "=":
-        return _values(parameters, words[-2], incomplete)
-    if words[-1] in parameters:
-        return _values(parameters, words[-1], incomplete)
     name, equals, begun = incomplete.partition("=")
     if equals:
         return [f"{name}={value}" for value in _values(parameters, name, begun)]
@@ -97,7 +90,12 @@ def complete_explained(incomplete: str) -> list[str]:
 
 
 def complete_compared(incomplete: str) -> list[str]:
-    """The numbers of records, and logs."""
+    """The numbers of records, behind a colon their stages, and logs."""
+    number, colon, begun = incomplete.partition(":")
+    if colon:
+        from ....runtime.kernel import STAGES
+
+        return [f"{number}:{stage}" for stage in STAGES if stage.startswith(begun)]
     return [*complete_record(incomplete), *_files(incomplete, _LOGS)]
 
 
