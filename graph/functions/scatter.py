@@ -34,7 +34,7 @@ Places = Sequence[Expr]
 
 @dataclass(frozen=True, slots=True)
 class _Writes:
-    """What is written, and where: a write for each point of `over`. `bounds`: of the places of the result that may be written
+    """Writes to places: one for each point of `over`. `bounds`: of the places of the result that may be written
     to at all, by axis; `meets` and `value` hold inside of them."""
 
     over: tuple[build.ReduceAxis, ...]
@@ -49,7 +49,7 @@ class _Writes:
         return select(all_of(inside), found, nothing) if inside else found
 
     def written(self, i: Places, number: Expr) -> Expr:
-        """What the write with a number gives a place; anything where no write has it."""
+        """Returns what the write with a number gives a place; anything where no write has it."""
         inside = [clamped(n, self.bounds[axis]) if axis in self.bounds else n for axis, n in enumerate(i)]
         return self.value(inside, self._point(number))
 
