@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...tensor.build import compute, literal, select
+from ...tensor import build
+from ...tensor.build import compute, literal, reduce_axis, select
 from ...tensor.dtype import i64
 from ...tensor.expr import Expr
 from ...tensor.ops.movement import clamped
 from ...tensor.ops.sort import first_along
 from ...tensor.program import Tensor
 from .function import NotCovered, axis_of, function
-from .operands import at, broadcast_shape
+from .operands import at, broadcast_shape, promoted
 from .reductions import scan
 from .shape import expand, reshape
 
@@ -110,6 +111,21 @@ def sorted_along(x: Tensor, axis: int, descending: bool = False, count: int | No
         return compute((), lambda: x[()]), compute((), lambda: literal(0, i64))
     place = axis_of(axis, len(x.shape))
     return first_along(x, place, descending, x.shape[place] if count is None else count)
+
+
+@function
+def places_among(ordered: Tensor, x: Tensor, right: bool) -> Tensor:
+    """How many elements of a sorted sequence are less than each element of x, or not greater (`right`): where it would stand.
+    The sequence is the last axis of `ordered`; its other axes, if there are any, are those of x. NaN stands last."""
+    dtype = promoted(ordered, x)
+    over = reduce_axis(ordered.shape[-1], "k")
+
+    def element(*i: Expr) -> build.Reduction:
+        own = ordered[(*i[: len(ordered.shape) - 1], over)].cast(dtype)
+        value = x[i].cast(dtype)
+        return build.sum(select(own > value if right else own >= value, literal(0, i64), literal(1, i64)), over)
+
+    return compute(x.shape, element)
 
 
 @function

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....tensor.dtype import i32, i64
 from ....tensor.program import Tensor
 from ...functions import bags, indexing, shape
 from ...functions import scatter as scattering
-from ...functions.elementwise import add, cast, where
+from ...functions.elementwise import add, cast, compare, where
 from ...functions.function import NotCovered, axis_of
 from .registry import Missing, aten
 
@@ -168,3 +169,42 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = Fals
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Where the elements in order were"""
     return indexing.sorted_along(x, dim, descending)[1]
+
+
+@aten("median.default", "median.dim")
+def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    """The element in the middle of the order, the lesser of two, or NaN where there is one; and where it was"""
+    if dim is None or not x.shape:
+        flat = shape.reshape(x, [-1])
+        found = tuple(shape.reshape(part, []) for part in _middle(flat, 0))
+        return found[0] if dim is None else (found[0], found[1])
+    values, places = _middle(x, dim)
+    return (values, places) if keepdim else (shape.squeeze(values, dim), shape.squeeze(places, dim))
+
+
+def _middle(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """NaN comes last in order: where the last element is none, the one in the middle is the median."""
+    in_order, count = indexing.sorted_along(x, dim, False), x.shape[axis_of(dim, len(x.shape))]
+    middle, last = ([shape.slice_axis(part, dim, n, n + 1) for part in in_order] for n in ((count - 1) // 2, count - 1))
+    has_nan = compare("not_equal", last[0], last[0])
+    return where(has_nan, last[0], middle[0]), where(has_nan, last[1], middle[1])
+
+
+@aten("bucketize.Tensor")
+def bucketize(x: Tensor, boundaries: Tensor, out_int32: bool = False, right: bool = False) -> Tensor:
+    """How many boundaries lie before each element"""
+    return _counted(boundaries, x, out_int32, right)
+
+
+@aten("searchsorted.Tensor")
+def searchsorted(
+    sequence: Tensor, x: Tensor, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Where each element would stand in a sorted sequence, that of its row where there are rows"""
+    ordered = sequence if sorter is None else indexing.take_along_axis(sequence, sorter, -1)
+    return _counted(ordered, x, out_int32, right or side == "right")
+
+
+def _counted(ordered: Tensor, x: Tensor, short: bool, right: bool) -> Tensor:
+    return cast(indexing.places_among(ordered, x, right), i32 if short else i64)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from ....tensor.program import Tensor
 from ...functions import convolution, linear
 from ...functions.creation import pairs
-from ...functions.elementwise import multiply, subtract
+from ...functions.elementwise import mapped, multiply, subtract
 from ...functions.indexing import take
 from ...functions.reductions import norm
+from ...functions.reductions import sum as sum_of
 from ...functions.shape import permute, reshape, unsqueeze
 from .registry import CONVERTERS, aten
 
@@ -123,3 +124,13 @@ def pdist(x: Tensor, p: float = 2) -> Tensor:
     """The distance of each row of x from each one after it"""
     first, second = pairs(x.shape[0])
     return norm(subtract(take(x, first), take(x, second)), p, -1)
+
+
+@aten("_trilinear.default")
+def trilinear(
+    x: Tensor, y: Tensor, z: Tensor, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int],
+    sumdim: Sequence[int], unroll_dim: int = 1,
+) -> Tensor:  # fmt: skip
+    """Sums of products of three, each with axes put in that it does not depend on (torch.nn.Bilinear)"""
+    wider = [unsqueeze(part, axes) for part, axes in ((x, expand1), (y, expand2), (z, expand3))]
+    return sum_of(mapped(lambda a, b, c: a * b * c, *wider), sumdim)

@@ -116,7 +116,7 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
     return shape.select_axis(x, dim, index)
 
 
-@aten("unbind.int")
+@aten("unbind.int", "unbind_copy.int")
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """x at each index"""
     return tuple(shape.select_axis(x, dim, n) for n in range(x.shape[axis_of(dim, len(x.shape))]))

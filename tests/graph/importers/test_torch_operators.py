@@ -83,6 +83,10 @@ GROUPS: dict[str, list[tuple[Callable[..., Any], tuple[Any, ...]]]] = {
         (lambda x, i, y: x.scatter_reduce(1, i[:, :, None], y, "mean"), (WORD, INDEX, WORD.flip(0))),
         (lambda x, c, y: (x.masked_scatter(c, y), x.masked_scatter(c[:1], y)), (X, FLAG, Y)),
         (lambda x: (*x.kthvalue(2, 1), *x.kthvalue(3, -1, True)), (X,)),
+        (lambda x: (x.median(), *x.median(1), *x.median(-1, True), x[0, 0, 0].median()), (X,)),
+        (lambda x, y: (torch.bucketize(x, y), torch.bucketize(x, y, right=True, out_int32=True)),
+         (X, torch.tensor([-1.0, -0.2, -0.2, 0.5, math.inf], dtype=torch.float64))),
+        (lambda x, y: (torch.searchsorted(x, y), torch.searchsorted(x, y[..., :2], side="right")), (X.sort(-1)[0], Y)),
         (lambda x, y: (torch.addbmm(x[0, :, :5], x, y.mT, beta=2), torch.copysign(x, y)), (X, Y)),
         (lambda x, g: [F.grid_sample(x, g, m, p, a) for m in ("bilinear", "nearest") for p in OUTSIDE for a in (True, False)],
          (IMAGE, torch.randn(2, 5, 3, 2, dtype=torch.float64) * 1.5)),
@@ -99,6 +103,7 @@ GROUPS: dict[str, list[tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     "products": [
         (lambda x, y: (x @ y.mT, x[0] @ y[1, 0], torch.dot(x[0, 0], y[0, 0]), torch.bmm(x, y.mT), torch.mv(x[0], y[0, 0])),
          (X, Y)),
+        (lambda x, y, w: F.bilinear(x, y[..., :3], w), (X, Y, torch.randn(4, 7, 3, dtype=torch.float64))),
         (lambda x, y: (torch.addmm(x[0, :, :3], x[1], y[0, :3].t()), torch.inner(x, y[0]), torch.outer(x[0, 0], y[0, 0])),
          (X, Y)),
         (lambda x, y: (torch.einsum("bij,bkj->bik", x, y), torch.tensordot(x, y, ([0, 2], [0, 2])), torch.cdist(x, y)),
