@@ -154,7 +154,8 @@ def test_the_instruction_is_there_where_the_target_has_it(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "instruction"), [("x86:avx512", "pmaddw.d.512"), ("x86:avx2", "avx2.pmadd.wd"), ("x86:sse2", "sse2.pmadd.wd")]
+    ("text", "instruction"),
+    [("x86:avx512", "pmaddw.d.512"), ("x86:avx2", "avx2.pmadd.wd"), ("x86:sse2", "sse2.pmadd.wd")],
 )
 def test_halves_are_multiplied_where_bytes_are_not(text: str, instruction: str) -> None:
     target = TARGETS[text]
