@@ -202,12 +202,7 @@ class Memory:
         if lanes and not (index.lane == 1 and not index.vector):
             self._scatter(place, index, bits, condition)
         elif condition is not None and condition.lanes:
-            address = self.pointer(place, index)
-            name = f"llvm.masked.store.{_memory_suffix(place.buffer, lanes)}.p0"
-            kind = memory_type(dtype, lanes)
-            condition = self._hidden(condition, dtype)
-            call = self.arithmetic.module.intrinsic(name, "void", kind, "ptr", condition.type)
-            self.text.line(f"{call}({kind} {bits}, ptr align {dtype.bytes} {address}, {condition.typed})")
+            self._masked_store(place, self.pointer(place, index), bits, condition)
         else:
             address = self.pointer(place, index)
             if condition is not None:
@@ -220,6 +215,33 @@ class Memory:
         self.text.forget(place.buffer.name)
         if condition is None:
             self.text.remember(place.buffer.name, (index, lanes), value)
+
+    def _masked_store(self, place: BufferPointer, address: str, bits: str, condition: Value) -> None:
+        """A store of the lanes that count. Where processors have no masks for stores, or slow ones, it asks whether all do: on
+        an EPYC of Zen 3 a store under a mask takes 12.8 cycles, any other one 1.1, and of most rows all lanes but the last count.
+        """
+        text, dtype, name = self.text, place.buffer.dtype, place.buffer.name
+        kind = memory_type(dtype, condition.lanes)
+        hidden = self._hidden(condition, dtype)
+        suffix_ = _memory_suffix(place.buffer, condition.lanes)
+        call = self.arithmetic.module.intrinsic(f"llvm.masked.store.{suffix_}.p0", "void", kind, "ptr", condition.type)
+        masked = f"{call}({kind} {bits}, ptr align {dtype.bytes} {address}, {hidden.typed})"
+        target = self.arithmetic.target
+        if target.has_masks or target.is_gpu or condition.is_literal:
+            text.line(masked)
+            return
+        question = self.arithmetic.module.intrinsic(
+            f"llvm.vector.reduce.and.v{condition.lanes}i1", "i1", condition.type
+        )
+        everything = text.pure(f"{question}({condition.typed})", condition.text)
+        yes, no, after = (text.name("b") for _ in range(3))
+        text.open(f"br i1 {everything}, label %{yes}, label %{no}", yes, writes=frozenset({name}), branch=True)
+        text.line(f"store {kind} {bits}, ptr {address}, align {dtype.bytes}")
+        text.close(f"br label %{after}")
+        text.open("", no, writes=frozenset({name}), branch=True)
+        text.line(masked)
+        text.close(f"br label %{after}")
+        text.start_block(after)
 
     def _hidden(self, condition: Value, dtype: DType) -> Value:
         """The mask of a store, so that LLVM does not know which lanes count. For AVX-512 it joins the narrowing of integers

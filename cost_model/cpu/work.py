@@ -102,7 +102,8 @@ class InstructionCounts:
 @dataclass(slots=True)
 class Reads:
     """Loads of operands; `operands`: registers that they take in the straight code; `kept`: registers for what a later point
-    of the straight code uses again; `shuffles`: what turns vectors in registers to lie along another axis."""
+    of the straight code uses again; `parts`: those of whole vectors whose lanes are picked, but the first, and of their masks
+    where these are vectors; `shuffles`: what turns vectors in registers to lie along another axis."""
 
     loads: Value = 0.0
     broadcasts: Value = 0.0
@@ -112,6 +113,7 @@ class Reads:
     masked: Value = 0.0
     operands: Value = 1.0
     kept: Value = 0.0
+    parts: float = 0.0
     shuffles: Value = 0.0
     apart: Value = 0.0
 
@@ -171,7 +173,7 @@ class StageWork:
             reads.gathered, reads.loads = reads.gathered + ends, reads.loads + ends
         stores, reloads, scattered = self._writes()
         steps = stage.trips[stage.body]
-        registers = self.copies(everything) + reads.operands
+        registers = self.copies(everything) + reads.operands + reads.parts
         spilled = (
             np.maximum(registers - self.target.vector_registers, 0.0) * steps if stage.definition.reduction else 0.0
         )
@@ -281,6 +283,8 @@ class StageWork:
                     found.shuffles = found.shuffles + count * (step - 1.0)
                     count = count * step * (spans.setdefault(spanned(read, step), read) is read)
                     found.unaligned = found.unaligned + count
+                    masked = read in guarded and not self.target.has_masks
+                    found.parts = max(found.parts, step - 1.0 + (step if masked else 0.0))
                     if read in guarded:
                         found.shuffles = found.shuffles + self.times(axes) * masks * step * SPREAD
                         found.masked = found.masked + count
