@@ -218,30 +218,34 @@ class Memory:
 
     def _masked_store(self, place: BufferPointer, address: str, bits: str, condition: Value) -> None:
         """A store of the lanes that count. Where processors have no masks for stores, or slow ones, it asks whether all do: on
-        an EPYC of Zen 3 a store under a mask takes 12.8 cycles, any other one 1.1, and of most rows all lanes but the last count.
+        an EPYC of Zen 3 a store under a mask takes 12.8 cycles, any other one 1.1, and most vectors of a row are whole.
         """
-        text, dtype, name = self.text, place.buffer.dtype, place.buffer.name
-        kind = memory_type(dtype, condition.lanes)
-        hidden = self._hidden(condition, dtype)
-        suffix_ = _memory_suffix(place.buffer, condition.lanes)
-        call = self.arithmetic.module.intrinsic(f"llvm.masked.store.{suffix_}.p0", "void", kind, "ptr", condition.type)
-        masked = f"{call}({kind} {bits}, ptr align {dtype.bytes} {address}, {hidden.typed})"
-        target = self.arithmetic.target
+        masked = self._under_mask(place, address, bits, condition)
+        target, text = self.arithmetic.target, self.text
         if target.has_masks or target.is_gpu or condition.is_literal:
             text.line(masked)
             return
-        question = self.arithmetic.module.intrinsic(
-            f"llvm.vector.reduce.and.v{condition.lanes}i1", "i1", condition.type
-        )
-        everything = text.pure(f"{question}({condition.typed})", condition.text)
+        name = f"llvm.vector.reduce.and.v{condition.lanes}i1"
+        question = f"{self.arithmetic.module.intrinsic(name, 'i1', condition.type)}({condition.typed})"
+        whole = f"store {memory_type(place.buffer.dtype, condition.lanes)} {bits}, ptr {address}"
         yes, no, after = (text.name("b") for _ in range(3))
-        text.open(f"br i1 {everything}, label %{yes}, label %{no}", yes, writes=frozenset({name}), branch=True)
-        text.line(f"store {kind} {bits}, ptr {address}, align {dtype.bytes}")
-        text.close(f"br label %{after}")
-        text.open("", no, writes=frozenset({name}), branch=True)
-        text.line(masked)
-        text.close(f"br label %{after}")
+        entrance = f"br i1 {text.pure(question, condition.text)}, label %{yes}, label %{no}"
+        writes = frozenset({place.buffer.name})
+        for terminator, label, line in (
+            (entrance, yes, f"{whole}, align {place.buffer.dtype.bytes}"),
+            ("", no, masked),
+        ):
+            text.open(terminator, label, writes=writes, branch=True)
+            text.line(line)
+            text.close(f"br label %{after}")
         text.start_block(after)
+
+    def _under_mask(self, place: BufferPointer, address: str, bits: str, condition: Value) -> str:
+        dtype, kind = place.buffer.dtype, memory_type(place.buffer.dtype, condition.lanes)
+        hidden = self._hidden(condition, dtype)
+        name = f"llvm.masked.store.{_memory_suffix(place.buffer, condition.lanes)}.p0"
+        call = self.arithmetic.module.intrinsic(name, "void", kind, "ptr", hidden.type)
+        return f"{call}({kind} {bits}, ptr align {dtype.bytes} {address}, {hidden.typed})"
 
     def _hidden(self, condition: Value, dtype: DType) -> Value:
         """The mask of a store, so that LLVM does not know which lanes count. For AVX-512 it joins the narrowing of integers
