@@ -17,8 +17,8 @@ from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
 from ...targets.backend import FUSED
 from ...targets.matrix_instructions import vector_instruction
 from ...targets.target import Target
-from ...tensor.dots import DOTS
-from ...tensor.expr import Read, Var, variables
+from ...tensor.dots import DOTS, dot_of
+from ...tensor.expr import Read, Var, variables, walk
 from ...tensor.indices.affine import affine
 from ...tensor.program import Stage
 from ...tensor.rewrites.dot_words import with_word_reads
@@ -173,7 +173,7 @@ class StageWork:
             reads.gathered, reads.loads = reads.gathered + ends, reads.loads + ends
         stores, reloads, scattered = self._writes()
         steps = stage.trips[stage.body]
-        registers = self.copies(everything) + reads.operands + reads.parts
+        registers = self.copies(everything) + reads.operands + reads.parts + self._waiting
         spilled = (
             np.maximum(registers - self.target.vector_registers, 0.0) * steps if stage.definition.reduction else 0.0
         )
@@ -242,6 +242,14 @@ class StageWork:
         """Operators on words that an instruction of the target adds to sums in vectors."""
         rows = self.target.matrix_instructions
         return frozenset(dot.name for dot in DOTS.values() if vector_instruction(rows, dot.left, dot.right) is not None)
+
+    @property
+    def _waiting(self) -> float:
+        """Registers of products that an instruction of their own adds to sums."""
+        rows = self.target.matrix_instructions
+        dots = [dot for body in self._computed.bodies for node in walk(body) if (dot := dot_of(node)) is not None]
+        found = [vector_instruction(rows, dot.left, dot.right) for dot in dots]
+        return float(any(row is not None and not row.adds for row in found))
 
     def _written_out(self) -> frozenset[str]:
         """Axes whose points are all written out, so that what depends on them alone is known when the code is made."""

@@ -9,6 +9,7 @@ from helpers.pipeline import narrow_products
 from helpers.pipeline.candidates import random_config
 from tilesmith.codegen.pipeline import build
 from tilesmith.cost_model.analytic import predict
+from tilesmith.cost_model.cpu.analysis import analyse
 from tilesmith.schedules.rules.cpu.dots import LEAST_DEPTH, LEAST_USES, dot_for
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.task import Task
@@ -150,3 +151,18 @@ def test_the_model_predicts_what_the_instruction_gains(a: str, b: str, times: fl
             uses = "dots=true" in sketch.title
             seconds[uses] = min(seconds[uses], float(predict(tree, TARGET, 1, ceilings, 1)[0]))
     assert times * seconds[True] < seconds[False]
+
+
+def test_products_that_are_added_apart_take_a_register() -> None:
+    """12 sums, 3 vectors, a word for all lanes and a product are one more than 16; with 2 vectors they are 16."""
+    target = parse_target("x86:avx2")
+    task = Task.of(parse(product(120, 96, 96, kind="constant")), target, 1)
+    sketch = next(one for one in dotted(task) if "pack rows=false" in one.title)
+    values = random_config(task, sketch, np.random.default_rng(0))
+    assert values is not None
+    found = []
+    for rows, vectors in ((6, 2), (4, 3)):
+        tree = sketch.apply(task.body, target, values | {"t2.rows": rows, "t2.vectors": vectors})
+        works = [work for nest in analyse(tree, target, 1).nests for _, work in nest.work]
+        found.append(max(float(np.asarray(work.registers)) for work in works))
+    assert found == [16, 17]
