@@ -10,7 +10,7 @@ from math import exp, inf, log
 from types import MappingProxyType
 
 from .backend import FUSED, HALF_ARITHMETIC
-from .matrix_instructions import BF16_TILES, MATRIX_INSTRUCTIONS, InstructionScope, sum_of
+from .matrix_instructions import BF16_TILES, MATRIX_INSTRUCTIONS, InstructionScope, products_of, sum_of
 from .target import Target
 
 Curve = tuple[tuple[int, float], ...]  # (working set in bytes, bytes per second), sets ascending
@@ -37,6 +37,7 @@ PRODUCTS = "_products"  # behind a dtype's name in Ceilings.flops: sums of produ
 # what they do of each, beside floats of 16 bits
 _PRODUCTS = {"f16": 1.0, "bf16": 1.0, "i8": 2.0, "u8": 2.0, "f64": 1 / 16}
 MATRIX_PRODUCTS = 6  # products of bfloat16 parts that make one of f32 (tensor/rewrites/bf16_products.py)
+_HALVES, _BYTES = products_of("i16", "i16"), products_of("u8", "i8")
 _MATRIX_CLOCK = 0.92  # of the clock, while the matrix unit is at work
 _MEMORY = 12e9  # bytes per second that a core gets from memory
 _VISITS = tuple(zip(VISITED, (1.0, 1.3, 2.4), strict=True))  # pages -> how much longer a line takes (an EPYC 9004)
@@ -177,6 +178,8 @@ def _default_flops(target: Target, cycles: float) -> dict[str, float]:
     for row in target.matrix_instructions:
         if row.scope is InstructionScope.VECTORS:
             flops[row.kind] = row.speed * target.fma_ports * cycles
+    if _HALVES in flops:  # what bytes are widened to where nothing multiplies them
+        flops.setdefault(_BYTES, flops[_HALVES])
     unit = target.matrix_unit
     if unit is not None:
         flops[MATRIX] = BF16_TILES.speed * _MATRIX_CLOCK * cycles

@@ -46,6 +46,7 @@ class MatrixInstruction:
         cycles: from one instruction to the next one that needs nothing of it, on one unit or port.
         latency: cycles until another one may add to the same sums.
         example: the text of a target that has it.
+        adds: whether it adds to the sums; else an addition of vectors does so after it.
     """
 
     name: str
@@ -63,6 +64,7 @@ class MatrixInstruction:
     cycles: float
     latency: float
     example: str
+    adds: bool = True
 
     @property
     def kind(self) -> str:
@@ -142,9 +144,19 @@ _VNNI = tuple(
     for feature, bits, level in (("avx512vnni", 512, "avx512"), ("avx512vnni", 256, "avx512"), ("avxvnni", 256, "avx2"))
     for name, a, b, group in (("vpdpbusd", "u8", "i8", 4), ("vpdpwssd", "i16", "i16", 2))
 )
+# What each level of x86 has: a sum of two products, and an addition, for which there are more ports, and which alone the next
+# addition waits for.
+_MADD = tuple(
+    replace(
+        _vectors("vpmaddwd", "i16", "i16", "i32", 2, feature, bits, 1.0, level),
+        adds=False,
+        example=f"x86:{level};vector={bits}",
+    )
+    for feature, bits, level in (("avx512bw", 512, "avx512"), ("avx2", 256, "avx2"), ("sse2", 128, "sse2"))
+)
 _BF16 = tuple(_vectors("vdpbf16ps", "bf16", "bf16", "f32", 2, "avx512bf16", bits, 6.0, "avx512") for bits in (512, 256))
 
-MATRIX_INSTRUCTIONS = MappingProxyType({row.name: row for row in (BF16_TILES, *BYTE_TILES, *_VNNI, *_BF16)})
+MATRIX_INSTRUCTIONS = MappingProxyType({row.name: row for row in (BF16_TILES, *BYTE_TILES, *_VNNI, *_MADD, *_BF16)})
 
 
 def products_of(a: str, b: str) -> str:
@@ -158,8 +170,12 @@ def sum_of(kind: str) -> str:
 
 
 def instructions_of(features: Set[str], vector_bits: int) -> tuple[MatrixInstruction, ...]:
-    """The rows that a processor has, in the order of the table."""
-    return tuple(row for row in MATRIX_INSTRUCTIONS.values() if row.fits(features, vector_bits))
+    """The rows that a processor has, in the order of the table; of those that multiply the same, the first one."""
+    found: dict[tuple[InstructionScope, str, str], MatrixInstruction] = {}
+    for row in MATRIX_INSTRUCTIONS.values():
+        if row.fits(features, vector_bits):
+            found.setdefault((row.scope, row.a, row.b), row)
+    return tuple(found.values())
 
 
 def vector_instruction(rows: Iterable[MatrixInstruction], a: str, b: str) -> MatrixInstruction | None:

@@ -23,7 +23,7 @@ from .index import Index, IndexArithmetic
 from .lookup import ENTRIES, look_up, looks_up, lookup_of
 from .memory import BufferPointer, Memory
 from .module_text import ModuleText
-from .packing import PACKS, elements_of, is_bf16, load_words, spread_byte
+from .packing import PACKS, elements_of, is_bf16, load_halves, load_words, spread_byte
 from .registers import Registers
 from .text import FunctionText
 from .types import Value, literal
@@ -169,7 +169,8 @@ class Expressions:
                 first, *others = (self.locate(read.indices, place.buffer) for read in elements.reads)
                 if others == [first.shifted(n + 1) for n in range(len(others))]:
                     guards = [None if guard is None else self.value(guard) for guard in elements.guards]
-                    word = load_words(self.memory, place, first, self.mask, guards)
+                    load = load_halves if elements.widens else load_words
+                    word = load(self.memory, place, first, self.mask, guards)
                     if word is not None:
                         return self.arithmetic.flipped(word, flip) if flip else word
         if node.name == "bf16_pair" and all(map(is_bf16, node.args)):

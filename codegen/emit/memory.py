@@ -202,12 +202,7 @@ class Memory:
         if lanes and not (index.lane == 1 and not index.vector):
             self._scatter(place, index, bits, condition)
         elif condition is not None and condition.lanes:
-            address = self.pointer(place, index)
-            name = f"llvm.masked.store.{_memory_suffix(place.buffer, lanes)}.p0"
-            kind = memory_type(dtype, lanes)
-            condition = self._hidden(condition, dtype)
-            call = self.arithmetic.module.intrinsic(name, "void", kind, "ptr", condition.type)
-            self.text.line(f"{call}({kind} {bits}, ptr align {dtype.bytes} {address}, {condition.typed})")
+            self._masked_store(place, self.pointer(place, index), bits, condition)
         else:
             address = self.pointer(place, index)
             if condition is not None:
@@ -220,6 +215,37 @@ class Memory:
         self.text.forget(place.buffer.name)
         if condition is None:
             self.text.remember(place.buffer.name, (index, lanes), value)
+
+    def _masked_store(self, place: BufferPointer, address: str, bits: str, condition: Value) -> None:
+        """A store of the lanes that count. Where processors have no masks for stores, or slow ones, it asks whether all do: on
+        an EPYC of Zen 3 a store under a mask takes 12.8 cycles, any other one 1.1, and most vectors of a row are whole.
+        """
+        masked = self._under_mask(place, address, bits, condition)
+        target, text = self.arithmetic.target, self.text
+        if target.has_masks or target.is_gpu or condition.is_literal:
+            text.line(masked)
+            return
+        name = f"llvm.vector.reduce.and.v{condition.lanes}i1"
+        question = f"{self.arithmetic.module.intrinsic(name, 'i1', condition.type)}({condition.typed})"
+        whole = f"store {memory_type(place.buffer.dtype, condition.lanes)} {bits}, ptr {address}"
+        yes, no, after = (text.name("b") for _ in range(3))
+        entrance = f"br i1 {text.pure(question, condition.text)}, label %{yes}, label %{no}"
+        writes = frozenset({place.buffer.name})
+        for terminator, label, line in (
+            (entrance, yes, f"{whole}, align {place.buffer.dtype.bytes}"),
+            ("", no, masked),
+        ):
+            text.open(terminator, label, writes=writes, branch=True)
+            text.line(line)
+            text.close(f"br label %{after}")
+        text.start_block(after)
+
+    def _under_mask(self, place: BufferPointer, address: str, bits: str, condition: Value) -> str:
+        dtype, kind = place.buffer.dtype, memory_type(place.buffer.dtype, condition.lanes)
+        hidden = self._hidden(condition, dtype)
+        name = f"llvm.masked.store.{_memory_suffix(place.buffer, condition.lanes)}.p0"
+        call = self.arithmetic.module.intrinsic(name, "void", kind, "ptr", hidden.type)
+        return f"{call}({kind} {bits}, ptr align {dtype.bytes} {address}, {hidden.typed})"
 
     def _hidden(self, condition: Value, dtype: DType) -> Value:
         """The mask of a store, so that LLVM does not know which lanes count. For AVX-512 it joins the narrowing of integers

@@ -4,6 +4,7 @@ What stands on the left is written as what stands on the right:
 
     byte_quad(i32(x[4 l]), i32(x[4 l + 1]), i32(x[4 l + 2]), i32(x[4 l + 3]))     one load of 32 bits
     byte_quad(i32(x[4 l]), select(4 l + 1 < n, i32(x[4 l + 1]), 0), ..)           one load, under a mask of its elements
+    half_pair(i32(x[2 l]), i32(x[2 l + 1]))                                       one load of bytes, widened to halves
     bf16_pair(f32(x[l]), f32(y[l]))                                               two loads, joined: they are bfloat16 already
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...tensor.dtype import bf16, i32
+from ...tensor.dtype import Kind, bf16, i32
 from ...tensor.expr import Cast, Const, Expr, Op, Read
 from .index import Index
 from .memory import BufferPointer, Memory
@@ -24,12 +25,17 @@ PACKS = {"byte_quad": 8, "half_pair": 16, "bf16_pair": 16}
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Holds what a word is made of: reads of one tensor of elements as wide as they are in the word, each under a condition or
-    none, with zero where it does not hold; and what is added to each."""
+    """Holds what a word is made of: reads of one tensor of elements as wide as they are in the word, or of bytes that become
+    halves there, each under a condition or none, with zero where it does not hold; and what is added to each."""
 
     reads: tuple[Read, ...]
     guards: tuple[Expr | None, ...]
     added: int
+
+    @property
+    def widens(self) -> bool:
+        """Says whether bytes become halves."""
+        return self.reads[0].dtype.bits == 8 and len(self.reads) == 2
 
 
 def elements_of(node: Op) -> Elements | None:
@@ -39,7 +45,8 @@ def elements_of(node: Op) -> Elements | None:
     reads = [one[0] for one in found if one is not None]
     if not reads or len(reads) < len(found) or len({one[2] for one in found if one is not None}) > 1:
         return None
-    if any(read.tensor != reads[0].tensor or read.dtype.bits != bits for read in reads):
+    widens = node.name == "half_pair" and reads[0].dtype.bits == 8
+    if any(read.tensor != reads[0].tensor or read.dtype.bits != (8 if widens else bits) for read in reads):
         return None
     if (node.name == "bf16_pair") != (reads[0].dtype == bf16):
         return None
@@ -89,7 +96,8 @@ def load_words(
 ) -> Value | None:
     """Words of 32 bits that begin at an element of each lane; None where they do not lie side by side. `guards`: of the
     elements of a word, which are zero where these do not hold."""
-    group, lanes = 32 // place.buffer.dtype.bits, 0 if first.is_scalar else memory.indices.lanes
+    dtype = place.buffer.dtype
+    group, lanes = 32 // dtype.bits, 0 if first.is_scalar else memory.indices.lanes
     if lanes and (first.lane != group or first.vector):
         return None
     if any(guard is not None and guard != TRUE for guard in guards):
@@ -108,10 +116,33 @@ def load_words(
         if mask is not None and mask.lanes and lanes:
             loaded = _masked_words(memory, place, address, mask, kind)
         else:
-            text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
+            text = f"load {kind}, ptr {address}, align {dtype.bytes}"
             loaded = memory.text.read(text, place.buffer.name, address, movable=True)
         known = Value(loaded, i32, lanes)
         memory.text.remember(place.buffer.name, key if mask is None else (key, mask.text), known)
+    return known
+
+
+def load_halves(
+    memory: Memory, place: BufferPointer, first: Index, mask: Value | None, guards: Sequence[Value | None]
+) -> Value | None:
+    """Words of two halves of bytes that begin at an element of each lane; None where bytes do not lie side by side, or some
+    are left out."""
+    lanes, dtype = memory.indices.lanes, place.buffer.dtype
+    if first.is_scalar or first.lane != 2 or first.vector:
+        return None
+    if mask is not None or any(guard is not None and guard != TRUE for guard in guards):
+        return None
+    key = ("halves", first, lanes)
+    known = memory.text.recall(place.buffer.name, key)
+    if known is None:
+        bytes_, halves, words = f"<{2 * lanes} x i8>", f"<{2 * lanes} x i16>", value_type(i32, lanes)
+        address = memory.pointer(place, first)
+        loaded = memory.text.read(f"load {bytes_}, ptr {address}, align 1", place.buffer.name, address, movable=True)
+        extended = "sext" if dtype.kind is Kind.SIGNED else "zext"
+        widened = memory.text.compute(f"{extended} {bytes_} {loaded} to {halves}", loaded)
+        known = Value(memory.text.compute(f"bitcast {halves} {widened} to {words}", widened), i32, lanes)
+        memory.text.remember(place.buffer.name, key, known)
     return known
 
 

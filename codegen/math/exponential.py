@@ -79,19 +79,25 @@ LOG_F64 = (
 LN2_F32 = (0.693145751953125, 1.428606765330187e-06)
 LN2_F64 = (0.6931471805601177, -1.7239444525614835e-13)
 
+# whether f32 or f64 -> x with 2^n = 2^-127 or 2^-1023 in `exp_within`, whose bits are those of zero
+NO_POWER = {True: -176.0, False: -1418.0}
+
 
 def exp(b: Body, x: str) -> str:
     """e^x. exp(-inf) = 0; overflow gives inf, underflow goes through the denormals.
 
-    What is too small for any of them is set to zero: a processor that computes such a zero takes a hundred cycles for it, and
-    masked softmaxes are full of exp(-inf).
+    What is far too small for any of them is a product with zero: a processor that rounds to zero takes a hundred cycles for
+    it, and masked softmaxes are full of exp(-inf). An EPYC of Zen 3 takes 8.6 cycles for eight numbers (10.8 where a mask
+    sets them to zero).
     """
     high, low = (89.0, -104.0) if b.single else (710.0, -746.0)
     if b.scales and b.lanes >= 8:  # the last instruction does it: what its lane is computed from does not matter
         return _exp_scaled(b, b.at_most(x, high), "", b.compare("uge", x, b.constant(low)))
-    vanishes = b.compare("olt", x, b.constant(low))
-    zero = b.constant(0.0)
-    return b.select(vanishes, zero, exp_within(b, b.select(vanishes, zero, b.at_most(x, high))))
+    if b.scales:
+        vanishes = b.compare("olt", x, b.constant(low))
+        zero = b.constant(0.0)
+        return b.select(vanishes, zero, exp_within(b, b.select(vanishes, zero, b.at_most(x, high))))
+    return exp_within(b, b.at_least(b.at_most(x, high), NO_POWER[b.single]))
 
 
 def exp2(b: Body, x: str) -> str:
@@ -122,7 +128,7 @@ def sigmoid(b: Body, x: str) -> str:
 
 
 def exp_within(b: Body, x: str, low: str = "") -> str:
-    """e^(x + low) for x of [-104, 89] (f32) or [-746, 710] (f64); `low` is at most about a unit of x.
+    """e^(x + low) for x of [-104, 89] (f32) or [-746, 710] (f64), and 0 at NO_POWER; `low` is at most about a unit of x.
 
     x = 2 n ln 2 + r with |r| <= ln 2, and e^x = e^r 2^n 2^n: 2^n alone is always a normal number, so that two products do
     what scaling by 2^(2n) at the edges of the range needs cases for. n comes out of the low bits of a float: adding

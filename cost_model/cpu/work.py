@@ -17,8 +17,8 @@ from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
 from ...targets.backend import FUSED
 from ...targets.matrix_instructions import vector_instruction
 from ...targets.target import Target
-from ...tensor.dots import DOTS
-from ...tensor.expr import Read, Var, variables
+from ...tensor.dots import DOTS, dot_of
+from ...tensor.expr import Read, Var, variables, walk
 from ...tensor.indices.affine import affine
 from ...tensor.program import Stage
 from ...tensor.rewrites.dot_words import with_word_reads
@@ -102,7 +102,8 @@ class InstructionCounts:
 @dataclass(slots=True)
 class Reads:
     """Loads of operands; `operands`: registers that they take in the straight code; `kept`: registers for what a later point
-    of the straight code uses again; `shuffles`: what turns vectors in registers to lie along another axis."""
+    of the straight code uses again; `parts`: those of whole vectors whose lanes are picked, but the first, and of their masks
+    where these are vectors; `shuffles`: what turns vectors in registers to lie along another axis."""
 
     loads: Value = 0.0
     broadcasts: Value = 0.0
@@ -112,6 +113,7 @@ class Reads:
     masked: Value = 0.0
     operands: Value = 1.0
     kept: Value = 0.0
+    parts: float = 0.0
     shuffles: Value = 0.0
     apart: Value = 0.0
 
@@ -171,7 +173,7 @@ class StageWork:
             reads.gathered, reads.loads = reads.gathered + ends, reads.loads + ends
         stores, reloads, scattered = self._writes()
         steps = stage.trips[stage.body]
-        registers = self.copies(everything) + reads.operands
+        registers = self.copies(everything) + reads.operands + reads.parts + self._waiting
         spilled = (
             np.maximum(registers - self.target.vector_registers, 0.0) * steps if stage.definition.reduction else 0.0
         )
@@ -241,6 +243,14 @@ class StageWork:
         rows = self.target.matrix_instructions
         return frozenset(dot.name for dot in DOTS.values() if vector_instruction(rows, dot.left, dot.right) is not None)
 
+    @property
+    def _waiting(self) -> float:
+        """Registers of products that an instruction of their own adds to sums."""
+        rows = self.target.matrix_instructions
+        dots = [dot for body in self._computed.bodies for node in walk(body) if (dot := dot_of(node)) is not None]
+        found = [vector_instruction(rows, dot.left, dot.right) for dot in dots]
+        return float(any(row is not None and not row.adds for row in found))
+
     def _written_out(self) -> frozenset[str]:
         """Axes whose points are all written out, so that what depends on them alone is known when the code is made."""
         unrolled = [loop.axis for loop in self.stage.straight if loop.kind is LoopKind.UNROLL]
@@ -281,6 +291,8 @@ class StageWork:
                     found.shuffles = found.shuffles + count * (step - 1.0)
                     count = count * step * (spans.setdefault(spanned(read, step), read) is read)
                     found.unaligned = found.unaligned + count
+                    masked = read in guarded and not self.target.has_masks
+                    found.parts = max(found.parts, step - 1.0 + (step if masked else 0.0))
                     if read in guarded:
                         found.shuffles = found.shuffles + self.times(axes) * masks * step * SPREAD
                         found.masked = found.masked + count

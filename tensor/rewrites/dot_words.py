@@ -12,7 +12,8 @@ one is moved by 128, which adds 128 times the sum of the other one's elements to
 
     C[i, j] = C_dots[i, j] - 128 * C_sums[j],  C_sums[j] = sum[k](i32(B[k, j]))
 
-The same holds, with the signs turned, of two that both have none. `bf16_dots` is this of bfloat16, whose sums are of f32: there
+The same holds, with the signs turned, of two that both have none. Where no instruction takes bytes, `half_words` makes words of
+two halves, which hold bytes of either kind. `bf16_dots` is this of bfloat16, whose sums are of f32: there
 numbers below the least normal one count as zero.
 
 Terms of bfloat16 may have a condition that ends the depth early, as a causal mask does. Then the last word has its first
@@ -89,9 +90,17 @@ def dot_words(program: Program, stage: str, depth: str, moved: str = "") -> Prog
     return _rewritten(program, found)
 
 
+def half_words(program: Program, stage: str, depth: str) -> Program:
+    """The same in words of two halves, whatever integers of 8 or 16 bits there are. Errors: as `dot_words`."""
+    found = _product(find_stage(program, stage), depth, halves=True)
+    if found.dot.name == "bf16_dot":
+        raise refuse(found.stage, "this stage sums products of floats", expected="integers of 8 or 16 bits")
+    return _rewritten(program, found)
+
+
 def bf16_dots(program: Program, stage: str, depth: str) -> Program:
     """The same of two reads of bf16, cast to f32. Errors: as `dot_words`."""
-    found = _product(find_stage(program, stage), depth, "")
+    found = _product(find_stage(program, stage), depth)
     if found.dot.name != "bf16_dot":
         raise refuse(found.stage, "this stage sums products of integers", expected="bf16")
     return _rewritten(program, found)
@@ -137,7 +146,7 @@ def _dot_of(term: Expr) -> tuple[Dot, tuple[Read, Read], bool] | None:
     return None
 
 
-def _product(stage: Stage, depth: str, moved: str) -> _Product:
+def _product(stage: Stage, depth: str, moved: str = "", halves: bool = False) -> _Product:
     found = guarded_dot_of_stage(stage)
     if found is None:
         raise refuse(
@@ -145,6 +154,8 @@ def _product(stage: Stage, depth: str, moved: str) -> _Product:
             "8 or 16 bits, or sum(f32(x) * f32(y)) of bf16"
         )  # fmt: skip
     dot, reads, alike = found
+    if halves and dot.name == "quad_dot":
+        dot, alike = DOTS["pair_dot"], False
     axis = find_axis(stage, depth)
     if axis not in stage.reduction:
         raise refuse(stage, f"{depth} is no reduction axis", expected=", ".join(a.name for a in stage.reduction))

@@ -18,7 +18,7 @@ from ..program import Program
 from .axes import merge_axes, pad_axis, split_k
 from .bf16_products import bf16_products
 from .block_softmax import block_softmax
-from .dot_words import bf16_dots, dot_words
+from .dot_words import bf16_dots, dot_words, half_words
 from .factor_sums import factor_sums
 from .fold_lanes import fold_lanes
 from .im2col import im2col
@@ -40,6 +40,7 @@ __all__ = [
     "dot_words",
     "factor_sums",
     "fold_lanes",
+    "half_words",
     "im2col",
     "is_allowed",
     "merge_axes",
@@ -71,6 +72,7 @@ REWRITES: dict[str, Registered] = {
     "dot_words": Registered(dot_words, only_reorders=True),
     "factor_sums": Registered(factor_sums, only_reorders=False),  # a factor of terms becomes one of their sum
     "fold_lanes": Registered(fold_lanes, only_reorders=True),
+    "half_words": Registered(half_words, only_reorders=True),
     "im2col": Registered(im2col, only_reorders=True),
     "merge_axes": Registered(merge_axes, only_reorders=True),
     "normalise": Registered(normalise, only_reorders=True),

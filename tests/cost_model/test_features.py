@@ -24,6 +24,7 @@ from tilesmith.cost_model.footprint import Access, span_of
 from tilesmith.cost_model.levels import levels
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import Sketch
+from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.expr import Expr
 from tilesmith.tensor.text.canonical import canonical
@@ -286,3 +287,23 @@ def test_a_tree_without_numbers_is_refused() -> None:
     register_tile(schedule)
     with pytest.raises(TypeError, match="apply a config first"):
         features(schedule.tree, TARGET, 1, 1)
+
+
+def test_picking_lanes_takes_registers_and_so_do_masks_that_are_vectors() -> None:
+    """Beside 14 accumulators there is no room for these in 16 registers: sums would go through memory."""
+    text = """
+        input x: f32[8, 56, 56]
+        input w: f32[8, 3, 3]
+        y[c: 8, p: 28, q: 28] = sum[r: 3, s: 3](
+            select(2 * p + r >= 1 and 2 * q + s >= 1, x[c, 2 * p + r - 1, 2 * q + s - 1], 0) * w[c, r, s])
+        return y
+        """
+    found = {}
+    for level in ("avx2", "avx512"):
+        target = parse_target(f"x86:{level};vector=256")
+        made = Task.of(parse(text), target, 1)
+        tiled = next(one for one in made.sketches if {"t0.rows", "t0.vectors"} <= {t.name for t in one.tunables})
+        tree = tiled.apply(made.body, target, {t.name: 1 for t in tiled.tunables} | {"t0.rows": 14})
+        ((_, work),) = analyse(tree, target, 1).nests[0].work
+        found[level] = float(np.asarray(work.registers))
+    assert found == {"avx2": 14 + 2 + 1 + 2, "avx512": 14 + 2 + 1}

@@ -65,8 +65,11 @@ def test_products_of_narrow_elements_have_the_speed_of_their_instruction_or_of_t
     f32, i32 = with_dots.flops["f32"], with_dots.flops["i32"]
     assert (with_dots.of("u8_i8_dots"), with_dots.of("bf16_bf16_dots")) == (4 * i32, 2 * f32)
     assert with_dots.highest("u8_i8_dots") == 4 * i32 and with_dots.highest("i32") == i32
-    without = default_ceilings(parse_target("x86:avx512"), 1)
-    assert (without.of("i16_i16_dots"), without.of("bf16_bf16_dots")) == (i32, f32)
+    halves = default_ceilings(parse_target("x86:avx512"), 1)
+    assert halves.of("i16_i16_dots") == halves.of("u8_i8_dots") == 2 * i32, "bytes are widened to halves"
+    without = default_ceilings(parse_target("aarch64:neon"), 1)
+    kinds = ("i16_i16_dots", "u8_i8_dots", "bf16_bf16_dots")
+    assert [without.of(kind) for kind in kinds] == [without.flops[name] for name in ("i32", "i32", "f32")]
 
 
 def test_a_matrix_unit_multiplies_twice_as_many_bytes_as_bfloat16() -> None:

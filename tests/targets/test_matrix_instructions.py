@@ -30,21 +30,31 @@ def test_a_row_is_right_in_itself(row: MatrixInstruction) -> None:
 
 def test_a_target_has_the_rows_whose_features_and_vectors_it_has() -> None:
     assert [row.name for row in parse_target("x86:avx512+amx").matrix_instructions] == [
-        "amx_bf16", "amx_u8_i8", "amx_u8_u8", "amx_i8_i8", "amx_i8_u8",
+        "amx_bf16", "amx_u8_i8", "amx_u8_u8", "amx_i8_i8", "amx_i8_u8", "vpmaddwd_avx512bw_512",
     ]  # fmt: skip
     assert [row.a for row in parse_target("x86:avx512+amx-tile+amx-int8").matrix_instructions] == [
         "u8",
         "u8",
         "i8",
         "i8",
+        "i16",
     ]
     assert [(row.a, row.b, row.n) for row in parse_target("x86:avx512+avx512vnni+avx512bf16").matrix_instructions] == [
         ("u8", "i8", 16), ("i16", "i16", 16), ("bf16", "bf16", 16),
     ]  # fmt: skip
     assert [(row.a, row.n) for row in parse_target("x86:avx2+avxvnni").matrix_instructions] == [("u8", 8), ("i16", 8)]
     assert not parse_target("x86:avx512+avx512vnni").has_matrix_unit
-    for text in ("x86:avx512", "x86:avx512+amx;vector=256", "x86:avx2", "aarch64:neon", "cuda:sm_90a"):
+    for text, bits in (("x86:avx512", 512), ("x86:avx512+amx;vector=256", 256), ("x86:avx2", 256), ("x86:sse2", 128)):
+        (row,) = parse_target(text).matrix_instructions
+        assert (row.a, row.b, row.vector_bits, row.adds) == ("i16", "i16", bits, False)
+        assert not parse_target(text).has_matrix_unit
+    for text in ("aarch64:neon", "cuda:sm_90a"):
         assert parse_target(text).matrix_instructions == () and not parse_target(text).has_matrix_unit
+
+
+def test_of_two_instructions_for_the_same_a_target_has_the_first() -> None:
+    names = [row.name for row in parse_target("x86:avx2+avxvnni").matrix_instructions]
+    assert names == ["vpdpbusd_avxvnni_256", "vpdpwssd_avxvnni_256"]
 
 
 def test_rows_are_found_by_the_names_that_sketches_say() -> None:

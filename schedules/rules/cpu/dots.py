@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import prod
 
 from ....targets.matrix_instructions import MatrixInstruction, vector_instruction
+from ....tensor.dots import DOTS as DOTS_OF_WORDS
+from ....tensor.dots import Dot
 from ....tensor.expr import Read, Var
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.dot_words import can_dot, guarded_dot_of_stage, is_packed, with_word_reads
@@ -94,7 +96,8 @@ def dot_for(program: Program, stage: Stage, instructions: tuple[MatrixInstructio
     if found is None or len(stage.reads()) != 2:
         return None
     dot, reads, alike = found
-    if vector_instruction(instructions, dot.left, dot.right) is None:
+    rewrite = _rewrite_of(dot, instructions)
+    if rewrite is None:
         return None
     constants = constant_tensors(program)
     if all(read.tensor in constants for read in reads) or not any(
@@ -105,11 +108,21 @@ def dot_for(program: Program, stage: Stage, instructions: tuple[MatrixInstructio
         uses = prod(axis.extent for axis in stage.axes if not depends(read, axis.name))
         if read.tensor not in constants and uses < LEAST_USES:
             return None
+    alike = alike and rewrite == "dot_words"
     moved = next(read.tensor for read in reads if read.tensor not in constants) if alike else ""
     for axis in sorted(stage.reduction, key=lambda a: -a.extent):
         if axis.extent >= LEAST_DEPTH and can_dot(program, stage.name, axis.name):
-            return Found(stage.name, "bf16_dots" if dot.name == "bf16_dot" else "dot_words", axis.name, moved)
+            return Found(stage.name, rewrite, axis.name, moved)
     return None
+
+
+def _rewrite_of(dot: Dot, instructions: tuple[MatrixInstruction, ...]) -> str | None:
+    """Returns what makes words that an instruction multiplies: of bytes where one takes these, else of halves."""
+    if vector_instruction(instructions, dot.left, dot.right) is not None:
+        return "bf16_dots" if dot.name == "bf16_dot" else "dot_words"
+    halves = DOTS_OF_WORDS["pair_dot"]
+    has_halves = vector_instruction(instructions, halves.left, halves.right) is not None
+    return "half_words" if dot.name == "quad_dot" and has_halves else None
 
 
 def _words(program: Program) -> frozenset[str]:

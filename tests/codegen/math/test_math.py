@@ -262,6 +262,23 @@ def test_f16_is_computed_in_f32(name: str) -> None:
     check(name, f16, "avx2", (every_half,), truth, 0.51)
 
 
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize(("dtype", "least"), [(f32, -150 * np.log(2)), (f64, -1075 * np.log(2))])
+def test_exp_of_what_is_too_small_is_zero(dtype: DType, least: float, processor: str) -> None:
+    """Also where powers of two that are its factors are not zero yet, and where they would not be numbers any more."""
+    near = np.linspace(2 * least, least, 100_001)[:-1]
+    far = -np.logspace(np.log10(-2 * least), 37, 10_001)
+    x = np.concatenate([near, far, [-np.inf]]).astype(dtype.numpy)
+    found = compile_function("exp", dtype, processor)(x)
+    assert (found == 0).all() and not np.signbit(found).any()
+
+
+def test_exp_takes_at_most_16_vector_operations_without_masks() -> None:
+    loop = hot_code(compile_function("exp", f32, "avx2").assembly).split(".LBB0_1:")[1].split("jl\t")[0]
+    names = [line.split()[0] for line in loop.splitlines() if line.strip().startswith("v")]
+    assert len([name for name in names if not name.startswith(("vmov", "vbroadcast"))]) <= 16
+
+
 def test_exp_takes_at_most_15_vector_instructions() -> None:
     loop = hot_code(compile_function("exp", f32, "avx512").assembly).split(".LBB0_1:")[1].split("jl\t")[0]
     assert len(re.findall(r"\tv(?!mov)\w+", loop)) <= 15

@@ -9,6 +9,7 @@ from helpers.pipeline import narrow_products
 from helpers.pipeline.candidates import random_config
 from tilesmith.codegen.pipeline import build
 from tilesmith.cost_model.analytic import predict
+from tilesmith.cost_model.cpu.analysis import analyse
 from tilesmith.schedules.rules.cpu.dots import LEAST_DEPTH, LEAST_USES, dot_for
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.task import Task
@@ -36,7 +37,15 @@ def dotted(task: Task) -> list[Sketch]:
 def test_it_sees_products_that_the_target_has_an_instruction_for() -> None:
     assert found(product()) and found(product(a="bf16", b="bf16")) and found(product(a="i16", b="u8"))
     assert not found(product(a="bf16", b="bf16"), VNNI.text) and found(product(), VNNI.text)
-    assert not found(product(), "x86:avx512")
+    assert not found(product(a="bf16", b="bf16"), "x86:avx512") and not found(product(), "aarch64:neon")
+
+
+@pytest.mark.parametrize("target", ["x86:avx512", "x86:avx2", "x86:sse2"])
+def test_bytes_become_halves_where_nothing_multiplies_bytes(target: str) -> None:
+    for a, b, rewrite in (("u8", "i8", "half_words"), ("i8", "i8", "half_words"), ("i16", "u8", "dot_words")):
+        program = parse(product(a=a, b=b))
+        one = dot_for(program, program.stages[0], parse_target(target).matrix_instructions)
+        assert one is not None and (one.rewrite, one.moved) == (rewrite, "")
 
 
 def test_it_leaves_alone_what_would_not_pay() -> None:
@@ -74,6 +83,16 @@ def test_words_that_lie_side_by_side_are_loaded_as_they_are() -> None:
     first, *others = [each for each in functions if "noalias readonly align 1" in each]
     assert "load <16 x i32>" in first and "xor <16 x i32>" in first
     assert "<16 x i8>" not in first.split("declare")[0] and any("load <16 x i8>" in other for other in others)
+
+
+def test_bytes_that_lie_side_by_side_become_halves_by_one_instruction() -> None:
+    target = parse_target("x86:avx2")
+    for kind, instruction in (("u8", "vpmovzxbw"), ("i8", "vpmovsxbw")):
+        task = Task.of(parse(product(a=kind, b="i8", kind="constant")), target, 1)
+        values = random_config(task, dotted(task)[0], np.random.default_rng(0))
+        assert values is not None
+        texts = build(task.program, dotted(task)[0], values, target, 1, texts=True).texts
+        assert instruction in texts["asm"]
 
 
 def loops_of(text: str, *titles: str) -> list[str]:
@@ -132,3 +151,18 @@ def test_the_model_predicts_what_the_instruction_gains(a: str, b: str, times: fl
             uses = "dots=true" in sketch.title
             seconds[uses] = min(seconds[uses], float(predict(tree, TARGET, 1, ceilings, 1)[0]))
     assert times * seconds[True] < seconds[False]
+
+
+def test_products_that_are_added_apart_take_a_register() -> None:
+    """12 sums, 3 vectors, a word for all lanes and a product are one more than 16; with 2 vectors they are 16."""
+    target = parse_target("x86:avx2")
+    task = Task.of(parse(product(120, 96, 96, kind="constant")), target, 1)
+    sketch = next(one for one in dotted(task) if "pack rows=false" in one.title)
+    values = random_config(task, sketch, np.random.default_rng(0))
+    assert values is not None
+    found = []
+    for rows, vectors in ((6, 2), (4, 3)):
+        tree = sketch.apply(task.body, target, values | {"t2.rows": rows, "t2.vectors": vectors})
+        works = [work for nest in analyse(tree, target, 1).nests for _, work in nest.work]
+        found.append(max(float(np.asarray(work.registers)) for work in works))
+    assert found == [16, 17]

@@ -9,7 +9,7 @@ from tilesmith.common.errors import ProgramError
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.rewrites.dot_words import bf16_dots, can_dot, dot_words, is_packed
+from tilesmith.tensor.rewrites.dot_words import bf16_dots, can_dot, dot_words, half_words, is_packed
 from tilesmith.tensor.text.parse import parse
 
 PRODUCT = """
@@ -49,6 +49,16 @@ def same(program: Program, rewritten: Program) -> None:
 def test_products_of_integers(a: str, b: str, k: int) -> None:
     program = product(a, b, k)
     same(program, dot_words(program, "C", "k"))
+
+
+@pytest.mark.parametrize("k", [12, 13, 1])
+@pytest.mark.parametrize(("a", "b"), [("u8", "i8"), ("i8", "i8"), ("u8", "u8"), ("i16", "i16"), ("i16", "u8")])
+def test_words_of_halves_hold_integers_of_any_kind(a: str, b: str, k: int) -> None:
+    program = product(a, b, k)
+    rewritten = half_words(program, "C", "k")
+    same(program, rewritten)
+    assert [stage.name for stage in rewritten.stages] == ["C_left", "C_right", "C"], "nothing is moved"
+    assert rewritten.tensors["C_left"].shape == (5, -(-k // 2))
 
 
 @pytest.mark.parametrize("moved", ["A", "B"])
@@ -130,6 +140,11 @@ def test_what_no_dot_computes_is_refused(text: str, problem: str) -> None:
         dot_words(program, "C", "k")
     with pytest.raises(ProgramError):
         dot_words(program, "C", "i")
+
+
+def test_words_of_halves_hold_no_floats() -> None:
+    with pytest.raises(ProgramError, match="sums products of floats"):
+        half_words(product("bf16", "bf16"), "C", "k")
 
 
 def test_whether_it_applies_can_be_asked() -> None:

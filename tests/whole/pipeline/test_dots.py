@@ -1,11 +1,13 @@
 """Products of narrow elements on instructions that multiply words of them, at sizes that nothing divides, against the oracle.
 
 The sketches are those that targets with the instructions have; they run with these, where this machine has them, and without.
+So do those of targets that multiply halves alone, on each of these.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -30,20 +32,20 @@ TARGETS = {
         "x86:avx512", "x86:avx2", "x86:sse2",
     )
 }  # fmt: skip
+HALVES = ("x86:avx512", "x86:avx2", "x86:sse2")  # what multiplies halves, and no bytes
 KINDS = ("u8 i8", "i8 i8", "u8 u8", "i16 i8", "bf16 bf16")
 MOST = 1  # sketches of a program that are tried on each target: other ones on each
 
 
 def with_dots(task: Task) -> list[Sketch]:
-    return [
-        sketch for sketch in task.sketches if "rewrite(dot_words" in sketch.text or "rewrite(bf16_dots" in sketch.text
-    ]
+    rewrites = ("dot_words", "half_words", "bf16_dots")
+    return [sketch for sketch in task.sketches if any(f"rewrite({name}" in sketch.text for name in rewrites)]
 
 
 @cache
-def tried(name: str) -> list[Sketch]:
-    """The sketches of one of the programs: the same for all targets."""
-    return with_dots(Task.of(parse(PROGRAMS[name]), HAVING, 1))
+def tried(name: str, having: Target = HAVING) -> list[Sketch]:
+    """The sketches of one of the programs on a target: those of one serve all others too."""
+    return with_dots(Task.of(parse(PROGRAMS[name]), having, 1))
 
 
 def llvm_of(name: str, target: str) -> str:
@@ -63,6 +65,15 @@ def test_sketches_are_right(name: str, text: str) -> None:
     complain(name, target, MOST)
 
 
+@pytest.mark.parametrize("text", HALVES)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if not name.startswith("bf16")])
+def test_sketches_with_halves_are_right(name: str, text: str) -> None:
+    target = TARGETS[text]
+    if missing_here(target):
+        pytest.skip(f"this machine has no {', '.join(missing_here(target))}")
+    complain(name, target, MOST, target)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("text", TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -71,9 +82,9 @@ def test_all_sketches_are_right(name: str, text: str) -> None:
         complain(name, TARGETS[text], len(tried(name)))
 
 
-def complain(name: str, target: Target, most: int) -> None:
+def complain(name: str, target: Target, most: int, having: Target = HAVING) -> None:
     """Runs drawn configs of some sketches, other ones on each target, with one thread or two."""
-    found = tried(name)
+    found = tried(name, having)
     assert found
     rng = np.random.default_rng([0, *map(ord, target.text)])
     for sketch in [found[n] for n in rng.permutation(len(found))[:most]]:
@@ -93,7 +104,7 @@ def test_products_of_any_size_are_right(m: int, n: int, k: int, kinds: str, cons
     target = next(target for target in (HAVING, *TARGETS.values()) if not missing_here(target))
     rng = np.random.default_rng(seed)
     program = parse(product(*kinds.split(), m=m, n=n, k=k, kind="constant" if constant else "input"))
-    found = with_dots(Task.of(program, HAVING, 1))
+    found = [sketch for having in (HAVING, target) for sketch in with_dots(Task.of(program, having, 1))]
     assume(found)
     task, sketch = Task.of(program, target, int(rng.integers(1, 3))), found[rng.integers(len(found))]
     values = random_config(task, sketch, rng)
@@ -103,15 +114,17 @@ def test_products_of_any_size_are_right(m: int, n: int, k: int, kinds: str, cons
 
 
 def exactly(kinds: str, left: np.ndarray, right: np.ndarray) -> None:
-    """All results are those of NumPy in i64, modulo 2^32."""
-    target = next(target for target in (HAVING, *TARGETS.values()) if not missing_here(target))
-    task = Task.of(parse(product(*kinds.split(), left.shape[0], right.shape[1], left.shape[1])), target, 2)
-    sketch = with_dots(Task.of(task.program, HAVING, 2))[0]
-    values = random_config(task, sketch, np.random.default_rng(3))
-    assert values is not None
-    (found,) = run(build(task.program, sketch, values, target, 2), task, [left, right], at_end=True)
+    """All results are those of NumPy in i64, modulo 2^32: in words of bytes here, and in halves on all that multiply these."""
+    here = next(target for target in (HAVING, *TARGETS.values()) if not missing_here(target))
+    halves = [(TARGETS[text], TARGETS[text]) for text in HALVES if not missing_here(TARGETS[text])]
     truth = (left.astype(np.int64) @ right.astype(np.int64)).astype(np.int32)
-    np.testing.assert_array_equal(found, truth)
+    for target, having in [(here, HAVING), *halves]:
+        task = Task.of(parse(product(*kinds.split(), left.shape[0], right.shape[1], left.shape[1])), target, 2)
+        sketch = with_dots(Task.of(task.program, having, 2))[0]
+        values = random_config(task, sketch, np.random.default_rng(3))
+        assert values is not None
+        (found,) = run(build(task.program, sketch, values, target, 2), task, [left, right], at_end=True)
+        np.testing.assert_array_equal(found, truth, err_msg=target.text)
 
 
 @pytest.mark.parametrize("kinds", ["u8 i8", "i8 i8", "u8 u8", "i8 u8"])
@@ -140,10 +153,39 @@ def test_the_instruction_is_there_where_the_target_has_it(name: str) -> None:
     assert instruction not in llvm_of(name, "x86:avx512")
 
 
+@pytest.mark.parametrize(
+    ("text", "instruction"),
+    [("x86:avx512", "pmaddw.d.512"), ("x86:avx2", "avx2.pmadd.wd"), ("x86:sse2", "sse2.pmadd.wd")],
+)
+def test_halves_are_multiplied_where_bytes_are_not(text: str, instruction: str) -> None:
+    target = TARGETS[text]
+    for name in ("u8 s8", "s8 s8", "u8 u8", "s16 s16", "window with signs"):
+        task, sketch = Task.of(parse(PROGRAMS[name]), target, 1), tried(name, target)[0]
+        values = random_config(task, sketch, np.random.default_rng(0))
+        assert values is not None
+        assert instruction in build(task.program, sketch, values, target, 1, texts=True).texts["llvm"]
+
+
+def test_additions_stay_apart_in_machine_code() -> None:
+    """LLVM would add products of two steps first, and the sums of these later: twice as many registers, which are not there."""
+    target = TARGETS["x86:avx2"]
+    task = Task.of(parse(product("u8", "i8", 48, 48, 64, "constant")), target, 1)
+    sketch = next(one for one in with_dots(task) if "pack rows=false" in one.title)
+    values = random_config(task, sketch, np.random.default_rng(0))
+    assert values is not None
+    values |= {"t2.rows": 6, "t2.vectors": 2, "t2.unroll": 4}
+    asm = build(task.program, sketch, values, target, 1, texts=True).texts["asm"].splitlines()
+    after = [line.split()[0] for previous, line in pairwise(asm) if "vpmaddwd" in previous]
+    assert len(after) >= 48 and set(after) == {"vpaddd"}
+
+
 def test_targets_without_an_instruction_have_the_sketches_that_they_had() -> None:
-    for text in ("x86:avx512", "x86:avx2", "x86:sse2", "aarch64:neon", "cuda:sm_90a"):
+    for text in ("aarch64:neon", "cuda:sm_90a"):
         for program in PROGRAMS.values():
             assert not with_dots(Task.of(parse(program), parse_target(text), 1))
+    for text in HALVES:
+        for name in PROGRAMS:
+            assert bool(tried(name, TARGETS[text])) != name.startswith("bf16")
 
 
 def test_infinities_and_nan_of_bfloat16_are_those_of_the_program() -> None:
