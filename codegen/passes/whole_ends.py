@@ -1,0 +1,224 @@
+"""Where there are no masks in hardware, the last tile of an axis begins earlier instead of ending late.
+
+    for p < n { let size = min(32, extent - 32 p); if 31 < size: whole(32 p) else: masked(32 p, size) }
+    ->  for p < n { let size = min(32, extent - 32 p); if 31 < size: whole(32 p) else: whole(extent - 32) }
+
+It computes some points once more, and they come out the same: a tile may do so if no trip reads what another one writes. A masked
+access of a processor without masks is an access for each lane behind a branch: of a vector of 32 bytes, more than 32 whole ones.
+Threads may write the same values to the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...tensor.dtype import i64
+from ...tensor.expr import Const, Expr, Op, Read, Var, children, variables, walk, with_children
+from ...tensor.indices.affine import Affine, affine, interval, to_expr
+from ...tensor.indices.bounds import conjuncts
+from ..ir.index import Bounds, known, number, plus, smaller
+from ..ir.loop_ir import (
+    Allocate,
+    Block,
+    For,
+    If,
+    Let,
+    LoopProgram,
+    Prefetch,
+    Statement,
+    Store,
+    Update,
+    statements,
+    with_substatements,
+)
+
+_SIMPLE = (Allocate, Block, For, If, Let, Prefetch, Store, Update)
+
+
+def whole_ends(program: LoopProgram) -> LoopProgram:
+    """An equal program."""
+    return replace(
+        program, nests=tuple(replace(nest, body=_Ends(Around({}, {}, {})).statement(nest.body)) for nest in program.nests)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is known at a place: ranges of variables, values of names, and the loops around."""
+
+    bounds: Bounds
+    lets: dict[str, Expr]
+    loops: dict[str, For]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A loop over tiles of one axis: its variable, the name of the size of a tile, the points of a whole one and of the axis."""
+
+    loop: str
+    size: str
+    tile: int
+    extent: Affine
+
+
+class _Ends:
+    """Rewrites the statements at one place."""
+
+    def __init__(self, around: Around) -> None:
+        self.around = around
+
+    def statement(self, node: Statement) -> Statement:
+        """The statement with its ends made whole."""
+        bounds, lets, loops = self.around.bounds, self.around.lets, self.around.loops
+        match node:
+            case For(var=var, extent=extent):
+                _, high = interval(extent, bounds)
+                inside = Around({**bounds, var: (0, max(high - 1, 0))}, lets, {**loops, var: node})
+                return replace(node, body=_Ends(inside).statement(node.body))
+            case Let(var=var, value=value):
+                inside = Around({**bounds, var: interval(value, bounds)}, {**lets, var: value}, loops)
+                return replace(node, body=_Ends(inside).statement(node.body))
+            case If(otherwise=otherwise) if otherwise is not None and (ends := self._ends(node)):
+                return replace(node, otherwise=_begun_earlier(node.then, ends))
+        return with_substatements(node, self.statement)
+
+    def _ends(self, choice: If) -> list[_End]:
+        """The ends that a choice asks for, all of them; none where the tile cannot begin earlier."""
+        found = [self._end(part) for part in conjuncts(choice.condition)]
+        ends = [end for end in found if end is not None]
+        if len(ends) < len(found) or not all(_moves_by_tiles(choice.then, end) for end in ends):
+            return []
+        outermost = next(loop for name, loop in self.around.loops.items() if name in {end.loop for end in ends})
+        return ends if _can_run_again(choice, outermost) else []
+
+    def _end(self, condition: Expr) -> _End | None:
+        """The end that `tile - 1 < size` asks about, where size is the lesser of `tile` and what is left of the axis."""
+        match condition:
+            case Op(name="lt", args=(Const(value=last), Var(name=size))):
+                pass
+            case _:
+                return None
+        match self.around.lets.get(size):
+            case Op(name="min", args=(Const(value=tile), left)) if tile == last + 1:
+                pass
+            case _:
+                return None
+        form = affine(left)
+        tiles = [name for name in self.around.loops if form.coefficient(Var(name)) == -tile]
+        if len(tiles) != 1:
+            return None
+        extent = form.plus(affine(Var(tiles[0])), int(tile))
+        if tiles[0] in variables(to_expr(extent)) or interval(to_expr(extent), self.around.bounds)[0] < tile:
+            return None
+        return _End(tiles[0], size, int(tile), extent)
+
+
+def _can_run_again(choice: If, loop: For) -> bool:
+    """Tells whether tiles of this loop may run twice: none reads what some trip writes, and what is made for a trip alone is of
+    no use outside of the choice."""
+    own = list(statements(choice.then))
+    if not all(isinstance(s, _SIMPLE) for s in own):
+        return False
+    chosen = {id(s) for s in statements(choice)}
+    others = [s for s in statements(loop.body) if id(s) not in chosen]
+    inside = {s.buffer.name for s in own if isinstance(s, Allocate)}
+    of_a_trip = {s.buffer.name for s in others if isinstance(s, Allocate)}
+    read, written, elsewhere = _read(own), _written(own), _written(others)
+    alone = of_a_trip.isdisjoint((read | written) & (_read(others) | elsewhere))
+    return alone and read.isdisjoint(elsewhere) and (read & written) <= inside | of_a_trip
+
+
+def _read(some: Sequence[Statement]) -> set[str]:
+    found = {e.tensor for s in some for root in _expressions(s) for e in walk(root) if isinstance(e, Read)}
+    return found | {s.buffer for s in some if isinstance(s, Update)}
+
+
+def _written(some: Sequence[Statement]) -> set[str]:
+    return {s.buffer for s in some if isinstance(s, Store | Update)}
+
+
+def _moves_by_tiles(node: Statement, end: _End) -> bool:
+    """Tells whether a loop's variable says in no other way than as the begin of a tile which trip it is."""
+    return all(_moved(e, end, number(0)) is not None for s in statements(node) for e in _expressions(s))
+
+
+def _begun_earlier(body: Statement, ends: list[_End]) -> Statement:
+    """A whole tile that ends where the axes do."""
+    begins: dict[str, Expr] = {}
+    for end in ends:
+        last = to_expr(end.extent.plus(Affine((), -end.tile)))
+        begin = Var(f"{end.loop}_begin")
+        body = _with_begin(body, end, last if len(ends) == 1 else begin)
+        if len(ends) > 1:  # some of them may be in the midst of their axes
+            begins[begin.name] = smaller(to_expr(affine(Var(end.loop)).times(end.tile)), last)
+    for name, value in begins.items():
+        body = Let(name, value, body)
+    return body
+
+
+def _with_begin(node: Statement, end: _End, begin: Expr) -> Statement:
+    def moved(expr: Expr) -> Expr:
+        found = _moved(expr, end, begin)
+        assert found is not None
+        return found
+
+    match node:
+        case For(extent=extent, valid=valid):
+            node = replace(node, extent=moved(extent), valid=None if valid is None else moved(valid))
+        case Let(value=value):
+            node = replace(node, value=moved(value))
+        case If(condition=condition):
+            node = replace(node, condition=moved(condition))
+        case Store(indices=indices, value=value) | Update(indices=indices, value=value):
+            node = replace(node, indices=tuple(map(moved, indices)), value=moved(value))
+        case Prefetch(indices=indices):
+            node = replace(node, indices=tuple(map(moved, indices)))
+    return with_substatements(node, lambda child: _with_begin(child, end, begin))
+
+
+def _expressions(node: Statement) -> Iterator[Expr]:
+    match node:
+        case For(extent=extent, valid=valid):
+            yield extent
+            if valid is not None:
+                yield valid
+        case Let(value=value):
+            yield value
+        case If(condition=condition):
+            yield condition
+        case Store(indices=indices, value=value) | Update(indices=indices, value=value):
+            yield from (*indices, value)
+        case Prefetch(indices=indices):
+            yield from indices
+
+
+def _moved(expr: Expr, end: _End, begin: Expr) -> Expr | None:
+    """The expression for a tile that begins at `begin`; None where the trip stands in it otherwise than as a begin."""
+    names = variables(expr)
+    if end.loop not in names and end.size not in names:
+        return expr
+    if isinstance(expr, Var):
+        return number(end.tile) if expr.name == end.size else None
+    if expr.dtype == i64 and isinstance(expr, Op):
+        form = affine(expr)
+        times, rest = divmod(form.coefficient(Var(end.loop)), end.tile)
+        if rest:
+            return None
+        total: Expr = to_expr(Affine((), form.constant).plus(affine(begin), times))
+        for atom, coefficient in form.terms:
+            if atom == Var(end.loop):
+                continue
+            inner = _of_children(atom, end, begin) if not isinstance(atom, Var) else _moved(atom, end, begin)
+            if inner is None:
+                return None
+            total = plus(total, to_expr(affine(inner).times(coefficient)))
+        return total
+    return _of_children(expr, end, begin)
+
+
+def _of_children(expr: Expr, end: _End, begin: Expr) -> Expr | None:
+    inner = [_moved(child, end, begin) for child in children(expr)]
+    if any(child is None for child in inner):
+        return None
+    return with_children(expr, tuple(child for child in inner if child is not None))

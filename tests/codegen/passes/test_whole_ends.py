@@ -1,0 +1,134 @@
+"""Last tiles that begin earlier instead of ending late: which do, and that nothing else comes out."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from helpers.lowering.candidates import drawn
+from helpers.lowering.derived import body_of, some_configs
+from helpers.lowering.interpreter import Interpreter
+from helpers.lowering.programs import MAKERS, random_program
+from helpers.lowering.truth import changes_no_result
+from helpers.pipelines import drawn_pipeline
+from tilesmith.codegen.ir.loop_ir import LoopProgram
+from tilesmith.codegen.ir.parsing import parse_loops
+from tilesmith.codegen.ir.printing import print_loops
+from tilesmith.codegen.passes.whole_ends import whole_ends
+from tilesmith.codegen.pipeline import loop_program
+from tilesmith.schedules.auto import derive
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.text.parse import parse
+
+TARGET = parse_target("x86:avx512;vector=128")  # whose list of passes leaves edges as they are
+HEAD = """program p
+  argument x: f32[9, 48] in input
+  argument y: f32[9, 46] in output
+nest y:
+"""
+ROWS = """  for i < i64(9):
+    for b < i64(12):
+      let size = min(4, 46 - b * 4)
+        if 3 < size:
+          vector j < i64(4):
+            y[i, b * 4 + j] = x[i, b * 4 + j + 2]
+        else:
+          vector l < i64(4) valid size:
+            y[i, b * 4 + l] = x[i, b * 4 + l + 2]
+"""
+BOTH = """  for a < i64(5):
+    let rows = min(2, 9 - a * 2)
+      for b < i64(12):
+        let size = min(4, 46 - b * 4)
+          if 1 < rows and 3 < size:
+            unroll i < i64(2):
+              vector j < i64(4):
+                y[a * 2 + i, b * 4 + j] = x[a * 2 + i, b * 4 + j + 2]
+          else:
+            unroll k < i64(2) valid rows:
+              vector l < i64(4) valid size:
+                y[a * 2 + k, b * 4 + l] = x[a * 2 + k, b * 4 + l + 2]
+"""
+OWN = """  for i < i64(9):
+    for b < i64(12):
+      let size = min(4, 46 - b * 4)
+        allocate t: f32[4] in register
+          if 3 < size:
+            vector j < i64(4):
+              t[j] = x[i, b * 4 + j] * 2
+            vector k < i64(4):
+              y[i, b * 4 + k] = t[k]
+          else:
+            vector l < i64(4) valid size:
+              t[l] = x[i, b * 4 + l] * 2
+            vector m < i64(4) valid size:
+              y[i, b * 4 + m] = t[m]
+"""
+USED_LATER = """  for i < i64(9):
+    for b < i64(12):
+      let size = min(4, 46 - b * 4)
+        allocate t: f32[4] in register
+          if 3 < size:
+            vector j < i64(4):
+              t[j] = x[i, b * 4 + j] * 2
+          else:
+            vector l < i64(4) valid size:
+              t[l] = x[i, b * 4 + l] * 2
+          vector m < i64(4) valid size:
+            y[i, b * 4 + m] = t[m]
+"""
+READ_AGAIN = ROWS.replace("x[i, b * 4 + j + 2]", "y[i, b * 4 + j] + 1").replace("x[i, b * 4 + l + 2]", "y[i, b * 4 + l] + 1")
+SUMS = ROWS.replace(" = x", " += x")
+TRIPS = ROWS.replace("x[i, b * 4 + j + 2]", "x[i, b + j]").replace("x[i, b * 4 + l + 2]", "x[i, b + l]")
+SHORT = ROWS.replace("46 - b * 4", "3 - b * 4").replace("b < i64(12)", "b < i64(1)")
+ASKS_MORE = ROWS.replace("3 < size", "3 < size and 1 <= i")
+
+
+def results(loops: LoopProgram) -> np.ndarray:
+    x = np.arange(9 * 48, dtype=np.float32).reshape(9, 48)
+    y = np.ones((9, 46), np.float32)
+    Interpreter(loops).run([x, y])
+    return y
+
+
+@pytest.mark.parametrize("body", [ROWS, BOTH, OWN, BOTH.replace("for a", "parallel a").replace("for b", "parallel b")])
+def test_ends_are_whole(body: str) -> None:
+    loops = parse_loops(HEAD + body)
+    changed = whole_ends(loops)
+    assert "valid" in print_loops(loops) and "valid" not in print_loops(changed)
+    np.testing.assert_array_equal(results(changed), results(loops))
+
+
+@pytest.mark.parametrize("body", [READ_AGAIN, SUMS, TRIPS, SHORT, ASKS_MORE, USED_LATER])
+def test_what_cannot_begin_earlier_stays(body: str) -> None:
+    loops = parse_loops(HEAD + body)
+    assert print_loops(whole_ends(loops)) == print_loops(loops)
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_results_stay(name: str) -> None:
+    random = Random(name)
+    program = random_program(random, name)
+    changes_no_result(whole_ends, program, drawn(program, TARGET, random, 32), 1)
+
+
+def test_images_of_bytes_have_whole_ends() -> None:
+    text = """input x: u8[19, 83]
+        a[i: 19, j: 81] = i16(x[i, j]) + i16(x[i, j + 1]) * 2 + i16(x[i, j + 2])
+        b[i: 17, j: 81] = u8((a[i, j] + a[i + 1, j] * 2 + a[i + 2, j]) // 16)
+        return b"""
+    program, changed = body_of(parse(text)), 0
+    for sketch in derive(program)[1:]:
+        for values in some_configs(program, sketch, 3):
+            changed += changes_no_result(whole_ends, program, loop_program(program, sketch, values, TARGET), 2)
+    assert changed > 3
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_drawn_pipelines_stay(seed: int) -> None:
+    program = body_of(drawn_pipeline(seed))
+    for sketch in derive(program)[1:3]:
+        for values in some_configs(program, sketch, 1):
+            changes_no_result(whole_ends, program, loop_program(program, sketch, values, TARGET), seed)
