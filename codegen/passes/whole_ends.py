@@ -3,9 +3,9 @@
     for p < n { let size = min(32, extent - 32 p); if 31 < size: whole(32 p) else: masked(32 p, size) }
     ->  for p < n { let size = min(32, extent - 32 p); if 31 < size: whole(32 p) else: whole(extent - 32) }
 
-It computes some points once more, and they come out the same: a tile may do so if no trip reads what another one writes. A masked
-access of a processor without masks is an access for each lane behind a branch: of a vector of 32 bytes, more than 32 whole ones.
-Threads may write the same values to the same place.
+It computes some points once more, and they come out the same: a tile may do so if no trip reads what another one writes. A
+masked access of a processor without masks is an access for each lane behind a branch: of a vector of 32 bytes, more than 32
+whole ones. Threads may write the same values to the same place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...tensor.dtype import i64
 from ...tensor.expr import Const, Expr, Op, Read, Var, children, variables, walk, with_children
 from ...tensor.indices.affine import Affine, affine, interval, to_expr
 from ...tensor.indices.bounds import conjuncts
-from ..ir.index import Bounds, known, number, plus, smaller
+from ..ir.index import Bounds, number, plus, smaller
 from ..ir.loop_ir import (
     Allocate,
     Block,
@@ -39,7 +39,8 @@ _SIMPLE = (Allocate, Block, For, If, Let, Prefetch, Store, Update)
 def whole_ends(program: LoopProgram) -> LoopProgram:
     """An equal program."""
     return replace(
-        program, nests=tuple(replace(nest, body=_Ends(Around({}, {}, {})).statement(nest.body)) for nest in program.nests)
+        program,
+        nests=tuple(replace(nest, body=_Ends(Around({}, {}, {})).statement(nest.body)) for nest in program.nests),
     )
 
 
@@ -54,7 +55,7 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """A loop over tiles of one axis: its variable, the name of the size of a tile, the points of a whole one and of the axis."""
+    """A loop over tiles of an axis: its variable, the name of the size of a tile, the points of a whole one and of the axis."""
 
     loop: str
     size: str

@@ -79,7 +79,9 @@ USED_LATER = """  for i < i64(9):
           vector m < i64(4) valid size:
             y[i, b * 4 + m] = t[m]
 """
-READ_AGAIN = ROWS.replace("x[i, b * 4 + j + 2]", "y[i, b * 4 + j] + 1").replace("x[i, b * 4 + l + 2]", "y[i, b * 4 + l] + 1")
+READ_AGAIN = ROWS.replace("x[i, b * 4 + j + 2]", "y[i, b * 4 + j] + 1").replace(
+    "x[i, b * 4 + l + 2]", "y[i, b * 4 + l] + 1"
+)
 SUMS = ROWS.replace(" = x", " += x")
 TRIPS = ROWS.replace("x[i, b * 4 + j + 2]", "x[i, b + j]").replace("x[i, b * 4 + l + 2]", "x[i, b + l]")
 SHORT = ROWS.replace("46 - b * 4", "3 - b * 4").replace("b < i64(12)", "b < i64(1)")
