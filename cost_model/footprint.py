@@ -204,6 +204,11 @@ class Access:
         """Says whether neighbouring rows begin at the same few places of a first-level cache."""
         return bool(self.strides) and gcd(self.strides[-1], int(PAGE)) >= COLLIDING
 
+    @property
+    def is_far_apart(self) -> bool:
+        """Says whether neighbouring rows begin in different pages."""
+        return bool(self.strides) and self.strides[-1] >= PAGE
+
     def crowding(self, extents: list[Value], line: int) -> Value:
         """Cache needed by the box over the bytes in it, >= 1: a page's worth of places over the places that its lines use."""
         whole = extents[-1] >= self.shape[-1]

@@ -169,7 +169,8 @@ def streamed_edges(stages: list[StageLevels], traffic: NestTraffic) -> Value:
 
 
 def broken_lines(stages: list[StageLevels], traffic: NestTraffic, line: int) -> Value:
-    """Vectors of streamed tensors that leave a line (of so many bytes) unfinished while the code goes on to others."""
+    """Parts of lines (of so many bytes) of streamed tensors that are left unfinished while the code goes on to others: vectors
+    of less than a line, and both ends of the rows of a tile that begin in the midst of a line."""
     total: Value = 0.0
     for s in stages:
         vector = next((loop for loop in s.straight if loop.kind is LoopKind.VECTOR), None)
@@ -186,7 +187,9 @@ def broken_lines(stages: list[StageLevels], traffic: NestTraffic, line: int) -> 
         for tensor in s.definition.tensors:
             unfinished = (along * tensor.dtype.bytes < line) & (others > 1.0)
             vectors = np.where(unfinished, s.trips[-1] / real(vector.extent), 0.0)
-            total = total + traffic.streamed.get(tensor.name, 0.0) * vectors
+            row = tensor.shape[-1] * tensor.dtype.bytes if tensor.shape else line
+            torn = traffic.left.get(tensor.name, 0.0) if row % line else 0.0
+            total = total + traffic.streamed.get(tensor.name, 0.0) * (vectors + torn)
     return total
 
 

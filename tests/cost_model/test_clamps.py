@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tilesmith.cost_model.analytic import predict
 from tilesmith.cost_model.cpu.clamps import inside, spanned
 from tilesmith.schedules.schedule import Schedule, trace
@@ -41,7 +43,7 @@ def seconds(program: Program, template: object = in_vectors) -> float:
 def test_a_bound_that_is_met_at_the_edge_costs_nothing() -> None:
     plain, clamped = halved("2 * j + 2"), halved("min(2 * j + 2, 2047)")
     assert inside(clamped.stages[0]) == plain.stages[0]
-    assert seconds(clamped) == seconds(plain)
+    assert seconds(clamped) == pytest.approx(seconds(plain), rel=1e-5)  # pages of a box are counted by its widest index
 
 
 def test_places_that_data_choose_are_still_gathered() -> None:

@@ -1,0 +1,57 @@
+"""Tiles of many rows and few columns: each of their rows begins in a page of its own, whose next lines nobody has asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from tilesmith.cost_model.analytic import predict
+from tilesmith.schedules.auto import derive
+from tilesmith.targets.ceilings import default_ceilings
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.text.canonical import canonical
+from tilesmith.tensor.text.parse import parse
+
+TARGET = parse_target("x86:avx2")
+CEILINGS = replace(default_ceilings(TARGET, 1), visits=((16, 2.6e-9), (256, 12.6e-9)))  # 10 ns where nobody has asked
+
+
+@cache
+def filters(height: int, width: int) -> Program:
+    """Two filters of nine points, one along each axis."""
+    along, down = (
+        " + ".join(f"{place.format(n)} * {n + 1}" for n in range(9)) for place in ("x[i, j + {}]", "a[i + {}, j]")
+    )
+    return canonical(
+        parse(f"""input x: f32[{height}, {width}]
+        a[i: {height}, j: {width - 8}] = {along}
+        b[i: {height - 8}, j: {width - 8}] = {down}
+        return b""")
+    )
+
+
+def seconds(program: Program, blocks: int, columns: int, streaming: int = 0) -> float:
+    """What the model says of tiles of so many blocks of 8 rows, and so many pairs of vectors."""
+    sketch = next(one for one in derive(program) if "tiles" in one.title)
+    names = {"rows": 8, "vectors": 2, "tile": blocks, "columns": columns, "streaming": streaming}
+    config = {t.name: names[t.name.split(".")[-1]] for t in sketch.tunables}
+    return float(predict(sketch.apply(program, TARGET, config), TARGET, 1, CEILINGS, 1)[0])
+
+
+def test_rows_of_a_tile_are_long_or_few() -> None:
+    image = filters(1536, 2560)
+    assert seconds(image, 8, 1) > 1.5 * seconds(image, 8, 16)
+    assert seconds(image, 1, 1) < 1.1 * seconds(image, 1, 16)
+
+
+def test_rows_in_one_page_are_no_visits() -> None:
+    small = filters(6144, 640)  # as many points, in rows of half a page
+    assert seconds(small, 8, 1) < 1.1 * seconds(small, 8, 16)
+
+
+def test_short_rows_are_no_good_to_stream() -> None:
+    """Each row of a tile ends in the midst of a line, which is then stored in two parts."""
+    image = filters(1536, 2560)
+    assert seconds(image, 8, 16, 1) < seconds(image, 8, 16)
+    assert seconds(image, 8, 1, 1) > 1.2 * seconds(image, 8, 4, 1) > 1.2 * seconds(image, 8, 16, 1)
