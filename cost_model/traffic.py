@@ -98,7 +98,8 @@ class TrafficWalk:
         self.threads = threads
         self._fill = [0.0 for _ in self.caches]
         self._visits, self._unseen, self._forgotten, self._left = {}, {}, {}, {}
-        self._streamed = streamed = {}
+        streamed: dict[str, Value] = {}
+        self._streamed = streamed
         for s in inside:
             if s.loops.hints.of(Streaming):
                 streamed |= {a.tensor: real(s.loops.hints.streams) for a in s.writes}

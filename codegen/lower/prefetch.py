@@ -23,7 +23,7 @@ from math import prod
 from ...schedules.hints import PrefetchAhead as PrefetchHint
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
 from ...tensor.expr import Expr, Read, Var, reads, variables
-from ...tensor.indices.affine import affine
+from ...tensor.indices.affine import Affine, affine
 from ..ir.index import known, number, plus, times
 from ..ir.loop_ir import For, Prefetch, Scope, Statement
 from .body import StageBody
@@ -40,7 +40,7 @@ def prefetches(body: StageBody, names: Names, stage: StageLoops, loop: Loop, vie
         if hint.loop != loop.name or not fixed(hint.asked) or _made_inside(body, stage, loop, hint.tensor):
             continue
         distance = fixed(hint.distance)
-        for read in accesses(body, stage, hint.tensor):
+        for read in leading(accesses(body, stage, hint.tensor)):
             if depends_on_data(read):
                 continue
             ahead = _ahead(view, stage, loop, distance)
@@ -75,6 +75,19 @@ def accesses(body: StageBody, stage: StageLoops, tensor: str) -> list[Read]:
         if own.name == tensor:
             found.append(Read(tensor, tuple(axis.var for axis in definition.axes_of(place)), own.dtype))
     return list(dict.fromkeys(found))
+
+
+def leading(accesses: list[Read]) -> list[Read]:
+    """Returns, of accesses that are apart by constants, the one that comes to new places first: what the others ask for it has
+    asked for before, but along dimensions in which nothing moves. Six hints for the neighbours of a point in a volume cost a third of the time of the whole sum."""
+    found: dict[tuple[Affine, ...], tuple[tuple[int, ...], Read]] = {}
+    for read in accesses:
+        forms = [affine(index) for index in read.indices]
+        here = tuple(form.constant for form in forms)
+        alike = tuple(form.plus(Affine((), -form.constant)) if form.terms else form for form in forms)
+        if alike not in found or here > found[alike][0]:
+            found[alike] = here, read
+    return [read for _, read in found.values()]
 
 
 def _ahead(view: View, stage: StageLoops, loop: Loop, distance: int) -> View:

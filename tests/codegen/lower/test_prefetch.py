@@ -19,6 +19,7 @@ from tilesmith.tensor.ops import OPERATORS, matmul
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.canonical import canonical
+from tilesmith.tensor.text.parse import parse
 
 AVX512 = parse_target("x86:avx512")  # where every vector is a line
 
@@ -118,3 +119,27 @@ def test_what_each_trip_makes_itself_is_not_asked_for() -> None:
     program = canonical(matmul(5, 6, 7))
     (sketch,) = trace(template, program)
     assert not hints(loop_ir(sketch.apply(program, HOST, {}), HOST))
+
+
+def ahead_of_all(s: Schedule) -> None:
+    _i, j = s.stage("t0").loops
+    j0, j1 = s.split(j, 16)
+    s.vectorize(j1)
+    s.prefetch("x0", j0, 4)
+
+
+@pytest.mark.parametrize(
+    ("body", "asked"),
+    [
+        ("x[1, i, j + 1] + x[1, i + 2, j + 1] + x[1, i + 1, j] + x[1, i + 1, j + 2]", ["12"]),
+        ("x[0, i, j] + x[1, i, j] + x[1, i, j + 1]", ["00", "10"]),
+        ("x[0, i + 1, j] + x[0, i, 2 * j + 1] + x[0, i, 2 * j]", ["01", "00"]),
+    ],
+)
+def test_of_neighbours_the_first_to_come_to_a_place_asks(body: str, asked: list[str]) -> None:
+    program = canonical(parse(f"input x: f32[2, 9, 200]\ny[i: 7, j: 90] = {body}\nreturn y"))
+    (sketch,) = trace(ahead_of_all, program)
+    loops = loop_ir(sketch.apply(program, AVX512, {}), AVX512)
+    first = {tuple(affine(index).constant for index in hint.indices)[:2] for hint in hints(loops)}
+    assert first == {tuple(int(part) for part in one) for one in asked}
+    assert len({hint.indices for hint in hints(loops)}) in (len(asked), 2 * len(asked))  # whole tiles, and the last one
