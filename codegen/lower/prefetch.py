@@ -79,7 +79,8 @@ def accesses(body: StageBody, stage: StageLoops, tensor: str) -> list[Read]:
 
 def leading(accesses: list[Read]) -> list[Read]:
     """Returns, of accesses that are apart by constants, the one that comes to new places first: what the others ask for it has
-    asked for before, but along dimensions in which nothing moves. Six hints for the neighbours of a point in a volume cost a third of the time of the whole sum."""
+    asked for before, but along dimensions in which nothing moves. Six hints for the neighbours of a point in a volume cost a
+    third of the time of the whole sum."""
     found: dict[tuple[Affine, ...], tuple[tuple[int, ...], Read]] = {}
     for read in accesses:
         forms = [affine(index) for index in read.indices]
