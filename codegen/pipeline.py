@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from math import lcm
 
 from ..common.debug import DebugLevel, show
 from ..common.errors import ScheduleError
@@ -23,6 +24,8 @@ from ..schedules.sketch import UNSCHEDULED, Sketch, broken_conditions, parse_ske
 from ..schedules.space import ConfigValue
 from ..schedules.task import normalised
 from ..targets.target import Target, parse_target
+from ..tensor.dtype import i64
+from ..tensor.expr import Const, Op, walk
 from ..tensor.program import Program, Tensor
 from ..tensor.text.parse import parse
 from .artifact import Artifact, BufferSpec
@@ -55,6 +58,7 @@ class PassContext:
     plan: Plan
     target: Target
     threads: int
+    divisor: int  # a common multiple of what indices are divided by
 
 
 def _whole_ranges(loops: LoopProgram, of: PassContext) -> LoopProgram:
@@ -62,7 +66,7 @@ def _whole_ranges(loops: LoopProgram, of: PassContext) -> LoopProgram:
 
 
 def _whole_ends(loops: LoopProgram, of: PassContext) -> LoopProgram:
-    return loops if of.target.has_masks else whole_ends(loops)
+    return loops if of.target.has_masks else whole_ends(loops, of.divisor)
 
 
 def _run_together(loops: LoopProgram, of: PassContext) -> LoopProgram:
@@ -159,7 +163,16 @@ def loop_ir(tree: LoopTree, target: Target, threads: int = 1, name: str = "kerne
     steps = steps_of(target)
     plan = planned(tree, target)
     loops = verified(steps.lower(tree, target, name, plan), "after lowering")
-    return run_passes(loops, steps.program, PassContext(plan, target, threads))
+    return run_passes(loops, steps.program, PassContext(plan, target, threads, _common_divisor(tree.program)))
+
+
+def _common_divisor(program: Program) -> int:
+    found = 1
+    for stage in program.stages:
+        for node in (node for expression in stage.expressions for node in walk(expression)):
+            if isinstance(node, Op) and node.name in ("floordiv", "mod") and isinstance(node.args[1], Const):
+                found = lcm(found, max(int(node.args[1].value), 1)) if node.dtype == i64 else found
+    return found
 
 
 def assembled(

@@ -11,6 +11,7 @@ whole ones. Threads may write the same values to the same place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from ...tensor.dtype import i64
@@ -36,21 +37,25 @@ from ..ir.loop_ir import (
 _SIMPLE = (Allocate, Block, For, If, Let, Prefetch, Store, Update)
 
 
-def whole_ends(program: LoopProgram) -> LoopProgram:
-    """An equal program."""
+def whole_ends(program: LoopProgram, divisor: int = 1) -> LoopProgram:
+    """An equal program. `divisor`: a common multiple of all that indices of the program are divided by. What was a multiple of it
+    stays one, as quotients and remainders may have been worked out from that."""
     return replace(
         program,
-        nests=tuple(replace(nest, body=_Ends(Around({}, {}, {})).statement(nest.body)) for nest in program.nests),
+        nests=tuple(
+            replace(nest, body=_Ends(Around({}, {}, {}), divisor).statement(nest.body)) for nest in program.nests
+        ),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What is known at a place: ranges of variables, values of names, and the loops around."""
+    """What is known at a place: ranges of variables, values of names, the loops around, and what they have allocated."""
 
     bounds: Bounds
     lets: dict[str, Expr]
     loops: dict[str, For]
+    held: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +71,26 @@ class _End:
 class _Ends:
     """Rewrites the statements at one place."""
 
-    def __init__(self, around: Around) -> None:
+    def __init__(self, around: Around, divisor: int) -> None:
         self.around = around
+        self.divisor = divisor
 
     def statement(self, node: Statement) -> Statement:
         """The statement with its ends made whole."""
-        bounds, lets, loops = self.around.bounds, self.around.lets, self.around.loops
+        around = self.around
         match node:
             case For(var=var, extent=extent):
-                _, high = interval(extent, bounds)
-                inside = Around({**bounds, var: (0, max(high - 1, 0))}, lets, {**loops, var: node})
-                return replace(node, body=_Ends(inside).statement(node.body))
+                _, high = interval(extent, around.bounds)
+                bounds = {**around.bounds, var: (0, max(high - 1, 0))}
+                inside = replace(around, bounds=bounds, loops={**around.loops, var: node})
+                return replace(node, body=_Ends(inside, self.divisor).statement(node.body))
             case Let(var=var, value=value):
-                inside = Around({**bounds, var: interval(value, bounds)}, {**lets, var: value}, loops)
-                return replace(node, body=_Ends(inside).statement(node.body))
+                bounds = {**around.bounds, var: interval(value, around.bounds)}
+                inside = replace(around, bounds=bounds, lets={**around.lets, var: value})
+                return replace(node, body=_Ends(inside, self.divisor).statement(node.body))
+            case Allocate(buffer=buffer):
+                inside = replace(around, held=around.held | {buffer.name})
+                return replace(node, body=_Ends(inside, self.divisor).statement(node.body))
             case If(otherwise=otherwise) if otherwise is not None and (ends := self._ends(node)):
                 return replace(node, otherwise=_begun_earlier(node.then, ends))
         return with_substatements(node, self.statement)
@@ -88,10 +99,17 @@ class _Ends:
         """The ends that a choice asks for, all of them; none where the tile cannot begin earlier."""
         found = [self._end(part) for part in conjuncts(choice.condition)]
         ends = [end for end in found if end is not None]
-        if len(ends) < len(found) or not all(_moves_by_tiles(choice.then, end) for end in ends):
+        if len(ends) < len(found) or not all(_moves_by_tiles(choice.then, end, _begin(end, ends)) for end in ends):
             return []
         outermost = next(loop for name, loop in self.around.loops.items() if name in {end.loop for end in ends})
-        return ends if _can_run_again(choice, outermost) else []
+        return (
+            ends if _can_run_again(choice, outermost) and _moves_all(choice.then, ends, self._held(outermost)) else []
+        )
+
+    def _held(self, loop: For) -> frozenset[str]:
+        """Memory that is there before the loop begins, and is of use to what this nest does alone."""
+        inside = {s.buffer.name for s in statements(loop.body) if isinstance(s, Allocate)}
+        return self.around.held - inside
 
     def _end(self, condition: Expr) -> _End | None:
         """The end that `tile - 1 < size` asks about, where size is the lesser of `tile` and what is left of the axis."""
@@ -110,6 +128,9 @@ class _Ends:
         if len(tiles) != 1:
             return None
         extent = form.plus(affine(Var(tiles[0])), int(tile))
+        begin = extent.plus(Affine((), -int(tile)))
+        if any(number % self.divisor for number in (begin.constant, *(times for _, times in begin.terms))):
+            return None
         if tiles[0] in variables(to_expr(extent)) or interval(to_expr(extent), self.around.bounds)[0] < tile:
             return None
         return _End(tiles[0], size, int(tile), extent)
@@ -139,23 +160,45 @@ def _written(some: Sequence[Statement]) -> set[str]:
     return {s.buffer for s in some if isinstance(s, Store | Update)}
 
 
-def _moves_by_tiles(node: Statement, end: _End) -> bool:
+def _moves_all(body: Statement, ends: list[_End], held: AbstractSet[str]) -> bool:
+    """Tells whether all that a tile stores, and all that it does with memory that holds a part of a tensor, says where it begins.
+    In a ring of rows that may not be so: where tiles are as long as the ring, each begins at its start."""
+    names = {end.loop for end in ends}
+    for s in statements(body):
+        stores = [(s.buffer, s.indices)] if isinstance(s, Store | Update) else []
+        reads = [(e.tensor, e.indices) for root in _expressions(s) for e in walk(root) if isinstance(e, Read)]
+        for buffer, indices in [(b, i) for b, i in (*stores, *reads) if b in held]:
+            folded = any(isinstance(e, Op) and e.name == "mod" for index in indices for e in walk(index))
+            if folded or not names <= frozenset().union(*map(variables, indices)):
+                return False
+    return True
+
+
+def _moves_by_tiles(node: Statement, end: _End, begin: Expr) -> bool:
     """Tells whether a loop's variable says in no other way than as the begin of a tile which trip it is."""
-    return all(_moved(e, end, number(0)) is not None for s in statements(node) for e in _expressions(s))
+    return all(_moved(e, end, begin) is not None for s in statements(node) for e in _expressions(s))
 
 
 def _begun_earlier(body: Statement, ends: list[_End]) -> Statement:
     """A whole tile that ends where the axes do."""
     begins: dict[str, Expr] = {}
     for end in ends:
-        last = to_expr(end.extent.plus(Affine((), -end.tile)))
-        begin = Var(f"{end.loop}_begin")
-        body = _with_begin(body, end, last if len(ends) == 1 else begin)
-        if len(ends) > 1:  # some of them may be in the midst of their axes
-            begins[begin.name] = smaller(to_expr(affine(Var(end.loop)).times(end.tile)), last)
+        begin = _begin(end, ends)
+        body = _with_begin(body, end, begin)
+        if isinstance(begin, Var):
+            begins[begin.name] = smaller(to_expr(affine(Var(end.loop)).times(end.tile)), _last(end))
     for name, value in begins.items():
         body = Let(name, value, body)
     return body
+
+
+def _begin(end: _End, ends: list[_End]) -> Expr:
+    """Where the tile begins: where the last one does, or, of several axes, by a name, as it may be in the midst of one of them."""
+    return _last(end) if len(ends) == 1 else Var(f"{end.loop}_begin")
+
+
+def _last(end: _End) -> Expr:
+    return to_expr(end.extent.plus(Affine((), -end.tile)))
 
 
 def _with_begin(node: Statement, end: _End, begin: Expr) -> Statement:
@@ -203,10 +246,10 @@ def _moved(expr: Expr, end: _End, begin: Expr) -> Expr | None:
         return number(end.tile) if expr.name == end.size else None
     if expr.dtype == i64 and isinstance(expr, Op):
         form = affine(expr)
-        times, rest = divmod(form.coefficient(Var(end.loop)), end.tile)
-        if rest:
+        place = _part_of(affine(begin), form.coefficient(Var(end.loop)), end.tile)
+        if place is None:
             return None
-        total: Expr = to_expr(Affine((), form.constant).plus(affine(begin), times))
+        total: Expr = to_expr(place.plus(Affine((), form.constant)))
         for atom, coefficient in form.terms:
             if atom == Var(end.loop):
                 continue
@@ -216,6 +259,15 @@ def _moved(expr: Expr, end: _End, begin: Expr) -> Expr | None:
             total = plus(total, to_expr(affine(inner).times(coefficient)))
         return total
     return _of_children(expr, end, begin)
+
+
+def _part_of(begin: Affine, times: int, tile: int) -> Affine | None:
+    """begin * times / tile, where that is whole."""
+    parts = [(atom, divmod(number * times, tile)) for atom, number in begin.terms]
+    constant, rest = divmod(begin.constant * times, tile)
+    if rest or any(left for _, (_, left) in parts):
+        return None
+    return Affine(tuple((atom, number) for atom, (number, _) in parts), constant)
 
 
 def _of_children(expr: Expr, end: _End, begin: Expr) -> Expr | None:

@@ -134,3 +134,44 @@ def test_drawn_pipelines_stay(seed: int) -> None:
     for sketch in derive(program)[1:3]:
         for values in some_configs(program, sketch, 1):
             changes_no_result(whole_ends, program, loop_program(program, sketch, values, TARGET), seed)
+
+
+PARITY = ROWS.replace("x[i, b * 4 + j + 2]", "x[i, b * 2 + j // 2] + f32(j % 2)").replace(
+    "x[i, b * 4 + l + 2]", "x[i, b * 2 + l // 2] + f32(l % 2)"
+)
+RING = """  for i < i64(9):
+    allocate t: f32[4, 46] in scratch
+      for b < i64(12):
+        let size = min(4, 46 - b * 4)
+          if 3 < size:
+            unroll k < i64(4):
+              vector j < i64(4):
+                t[k, b * 4 + j] = x[i, b * 4 + j + 2] * f32(k)
+          else:
+            unroll m < i64(4):
+              vector l < i64(4) valid size:
+                t[m, b * 4 + l] = x[i, b * 4 + l + 2] * f32(m)
+      for c < i64(46):
+        y[i, c] = t[1, c]
+"""
+
+
+def test_places_that_are_divided_stay_multiples() -> None:
+    """What of b * 4 + j is odd follows from j alone, as long as all tiles begin at even places."""
+    loops = parse_loops(HEAD + PARITY)
+    changed = whole_ends(loops, 2)
+    assert "valid" not in print_loops(changed)
+    np.testing.assert_array_equal(results(changed), results(loops))
+    odd = parse_loops((HEAD + PARITY).replace("46 - b", "45 - b"))
+    assert print_loops(whole_ends(odd, 2)) == print_loops(odd)
+
+
+def test_rows_of_a_ring_stay_where_they_are() -> None:
+    """The row of `t` says nothing of which row it holds."""
+    loops = parse_loops(HEAD + RING)
+    np.testing.assert_array_equal(results(whole_ends(loops)), results(loops))
+    assert "valid" not in print_loops(whole_ends(loops))
+    folded = parse_loops(HEAD + RING.replace("t[k, b * 4 + j]", "t[k, (b * 4 + j) % 46]"))
+    assert print_loops(whole_ends(folded)) == print_loops(folded)
+    unmoved = parse_loops(HEAD + RING.replace("t[k, b * 4 + j]", "t[k, j]").replace("t[m, b * 4 + l]", "t[m, l]"))
+    assert print_loops(whole_ends(unmoved)) == print_loops(unmoved)
