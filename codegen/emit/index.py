@@ -54,6 +54,7 @@ class IndexArithmetic:
         self.kind = "i64"  # of the names and literals of indices
         self.natural: set[str] = set()  # names that are known not to be negative
         self.multiples: dict[str, int] = {}  # names that are multiples of a number
+        self.tables: dict[str, tuple[int, ...]] = {}  # vectors of which the number of each lane is known now
 
     def total(self, parts: Iterable[tuple[Index, int]], constant: int = 0) -> Index:
         """constant + sum of coefficient * part."""
@@ -68,7 +69,10 @@ class IndexArithmetic:
             if part.vector:
                 whole = Value(part.vector, i64, self.lanes)
                 factor = Value(str(coefficient), i64)
-                vectors.append(whole if coefficient == 1 else self.arithmetic.apply("mul", [whole, factor], i64))
+                scaled = whole if coefficient == 1 else self.arithmetic.apply("mul", [whole, factor], i64)
+                if whole.text in self.tables:
+                    self.tables[scaled.text] = tuple(coefficient * n for n in self.tables[whole.text])
+                vectors.append(scaled)
         if not terms:
             kept: tuple[tuple[str, int], ...] = ()
         elif len(terms) == 1:
@@ -80,7 +84,10 @@ class IndexArithmetic:
         summed = vectors[0] if vectors else None
         for other in vectors[1:]:
             assert summed is not None
-            summed = self.arithmetic.apply("add", [summed, other], i64)
+            before, summed = summed, self.arithmetic.apply("add", [summed, other], i64)
+            if before.text in self.tables and other.text in self.tables:
+                pairs = zip(self.tables[before.text], self.tables[other.text], strict=True)
+                self.tables[summed.text] = tuple(one + more for one, more in pairs)
         return Index(constant, kept, lane, summed.text if summed else "")
 
     def minus(self, left: Index, right: Index) -> Index:
@@ -134,6 +141,11 @@ class IndexArithmetic:
             total = self.arithmetic.apply("add", [total, steps], i64)
         return total
 
+    def numbers(self, index: Index) -> tuple[int, ...] | None:
+        """What each lane adds to the names of an index, where that is known now."""
+        known = self.tables.get(index.vector) if index.vector else (0,) * self.lanes
+        return None if known is None else tuple(index.constant + index.lane * n + one for n, one in enumerate(known))
+
     # Comparison
 
     def compare(self, name: str, left: Index, right: Index) -> Value:
@@ -142,7 +154,10 @@ class IndexArithmetic:
         if difference.is_constant:
             return TRUE if _HOLDS[name](difference.constant) else FALSE
         if difference.vector:
-            return self.arithmetic.apply(name, [self.value(left), self.value(right)], boolean)
+            found = self.arithmetic.apply(name, [self.value(left), self.value(right)], boolean)
+            if (numbers := self.numbers(difference)) is not None and not difference.terms:
+                self.arithmetic.masks[found.text] = tuple(_HOLDS[name](number) for number in numbers)
+            return found
         known = self.text.scope_of([symbol for symbol, _ in difference.terms]).conditions
         key = (name, difference, self.lanes if difference.lane else 0)
         if key not in known:
@@ -228,6 +243,9 @@ class IndexArithmetic:
         else:
             operands = [self.value(rest), Value(str(divisor), i64)]
             part = self.from_value(self._vector_quotient(name, *operands))
+            if (numbers := self.numbers(rest)) is not None and not rest.terms and self.kind == "i64":
+                found = (divmod(number, divisor) for number in numbers)
+                self.tables[part.vector] = tuple(q if name == "floordiv" else left for q, left in found)
         return self.total(((quotient, 1), (part, 1))) if name == "floordiv" else part
 
     def _step(self, term: tuple[str, int]) -> int:

@@ -100,6 +100,9 @@ class Memory:
         if strided and (condition is None or condition.lanes):
             return self._from_memory(self._strided(place, index, condition, kind), place, lanes)
         if lanes and not contiguous:
+            near = self._near(place, index, condition, kind)
+            if near:
+                return self._from_memory(near, place, lanes)
             return self._from_memory(self._gather(place, index, condition, kind), place, lanes)
         address = self.pointer(place, index)
         if condition is not None and condition.lanes and lanes:
@@ -139,6 +142,32 @@ class Memory:
             picked = _picked(taken.get(lane, lane - lanes) + lanes for lane in range(lanes))
             total = self.text.compute(f"shufflevector {kind} {total}, {kind} {loaded}, {picked}", total, loaded)
         return total
+
+    def _near(self, place: BufferPointer, index: Index, condition: Value | None, kind: str) -> str:
+        """Elements that lie near one another, each lane's at a place that is known now, as those of x[j // 2]: vectors from the
+        first to the last of them, then a shuffle; "" where they do not, or it is not known which lanes count.
+        """
+        lanes, numbers = self.indices.lanes, self.indices.numbers(index)
+        counts = (True,) * lanes if condition is None else self.arithmetic.masks.get(condition.text)
+        if numbers is None or counts is None or not any(counts):
+            return ""
+        places = [number for number, counted in zip(numbers, counts, strict=True) if counted]
+        first, last = min(places), max(places)
+        length = last - first + 1
+        if length > STRIDED_AT_MOST * lanes:
+            return ""
+        whole = 1 << (length.bit_length() - 1)
+        second = last - whole + 1
+        vectors, part = [], memory_type(place.buffer.dtype, whole)
+        for start in (first, second):
+            address = self.pointer(place, Index(start, index.terms))
+            text = f"load {part}, ptr {address}, align {place.buffer.dtype.bytes}"
+            vectors.append(self.text.read(text, place.buffer.name, address, movable=condition is None))
+        picked = _picked(
+            0 if not counted else number - first if number - first < whole else whole + number - second
+            for number, counted in zip(numbers, counts, strict=True)
+        )
+        return self.text.compute(f"shufflevector {part} {vectors[0]}, {part} {vectors[1]}, {picked}", *vectors)
 
     def _part(
         self, place: BufferPointer, address: str, condition: Value | None, taken: dict[int, int], kind: str

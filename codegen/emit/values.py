@@ -39,6 +39,7 @@ class Arithmetic:
         self.rounds = target.has(CAN_ROUND)
         self.fused = target.has(FUSED)
         self.merges = target.has(MERGED_EXTREMA)
+        self.masks: dict[str, tuple[bool, ...]] = {}  # conditions of which it is known now in which lanes they hold
 
     # Lanes
 
@@ -226,14 +227,21 @@ class Arithmetic:
             if arg.is_literal and not arg.lanes:
                 return FALSE if arg == TRUE else TRUE
             true = self.spread(TRUE, arg.lanes)
-            return Value(self._instruct(f"xor {arg.typed}, {true.text}", arg), boolean, arg.lanes)
+            found = Value(self._instruct(f"xor {arg.typed}, {true.text}", arg), boolean, arg.lanes)
+            if arg.text in self.masks:
+                self.masks[found.text] = tuple(not holds for holds in self.masks[arg.text])
+            return found
         for this, other in (args, args[::-1]):
             if this in (TRUE, FALSE):
                 return other if (this == TRUE) == (name == "and") else this
         if args[0] == args[1]:
             return args[0]
         lanes, (left, right) = self.together(*args)
-        return Value(self._instruct(f"{name} {left.typed}, {right.text}", left, right), boolean, lanes)
+        found = Value(self._instruct(f"{name} {left.typed}, {right.text}", left, right), boolean, lanes)
+        if name == "and" and left.text in self.masks and right.text in self.masks:
+            pairs = zip(self.masks[left.text], self.masks[right.text], strict=True)
+            self.masks[found.text] = tuple(one and other for one, other in pairs)
+        return found
 
     def flipped(self, word: Value, bits: int) -> Value:
         """An integer with some bits the other way round."""

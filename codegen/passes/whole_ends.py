@@ -38,8 +38,8 @@ _SIMPLE = (Allocate, Block, For, If, Let, Prefetch, Store, Update)
 
 
 def whole_ends(program: LoopProgram, divisor: int = 1) -> LoopProgram:
-    """An equal program. `divisor`: a common multiple of all that indices of the program are divided by. What was a multiple of it
-    stays one, as quotients and remainders may have been worked out from that."""
+    """An equal program. `divisor`: a common multiple of all that indices of the program are divided by. What was a multiple of
+    it stays one, as quotients and remainders may have been worked out from that."""
     return replace(
         program,
         nests=tuple(
@@ -161,13 +161,13 @@ def _written(some: Sequence[Statement]) -> set[str]:
 
 
 def _moves_all(body: Statement, ends: list[_End], held: AbstractSet[str]) -> bool:
-    """Tells whether all that a tile stores, and all that it does with memory that holds a part of a tensor, says where it begins.
-    In a ring of rows that may not be so: where tiles are as long as the ring, each begins at its start."""
+    """Tells whether all that a tile does with memory that holds a part of a tensor says where the tile begins. In a ring of
+    rows that may not be so: where tiles are as long as the ring, each begins at its start."""
     names = {end.loop for end in ends}
     for s in statements(body):
         stores = [(s.buffer, s.indices)] if isinstance(s, Store | Update) else []
         reads = [(e.tensor, e.indices) for root in _expressions(s) for e in walk(root) if isinstance(e, Read)]
-        for buffer, indices in [(b, i) for b, i in (*stores, *reads) if b in held]:
+        for indices in [indices for buffer, indices in (*stores, *reads) if buffer in held]:
             folded = any(isinstance(e, Op) and e.name == "mod" for index in indices for e in walk(index))
             if folded or not names <= frozenset().union(*map(variables, indices)):
                 return False
@@ -193,7 +193,7 @@ def _begun_earlier(body: Statement, ends: list[_End]) -> Statement:
 
 
 def _begin(end: _End, ends: list[_End]) -> Expr:
-    """Where the tile begins: where the last one does, or, of several axes, by a name, as it may be in the midst of one of them."""
+    """Where the tile begins: where the last one does; of several axes by a name, as it may be in the midst of one of them."""
     return _last(end) if len(ends) == 1 else Var(f"{end.loop}_begin")
 
 
