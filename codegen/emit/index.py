@@ -142,7 +142,7 @@ class IndexArithmetic:
         return total
 
     def numbers(self, index: Index) -> tuple[int, ...] | None:
-        """What each lane adds to the names of an index, where that is known now."""
+        """Returns what each lane adds to the names of an index, where that is known now."""
         known = self.tables.get(index.vector) if index.vector else (0,) * self.lanes
         return None if known is None else tuple(index.constant + index.lane * n + one for n, one in enumerate(known))
 

@@ -43,14 +43,14 @@ def whole_ends(program: LoopProgram, divisor: int = 1) -> LoopProgram:
     return replace(
         program,
         nests=tuple(
-            replace(nest, body=_Ends(Around({}, {}, {}), divisor).statement(nest.body)) for nest in program.nests
+            replace(nest, body=_Ends(Surroundings({}, {}, {}), divisor).statement(nest.body)) for nest in program.nests
         ),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
-    """What is known at a place: ranges of variables, values of names, the loops around, and what they have allocated."""
+class Surroundings:
+    """Holds what is known at a place: ranges of variables, values of names, loops around, and what they have allocated."""
 
     bounds: Bounds
     lets: dict[str, Expr]
@@ -71,7 +71,7 @@ class _End:
 class _Ends:
     """Rewrites the statements at one place."""
 
-    def __init__(self, around: Around, divisor: int) -> None:
+    def __init__(self, around: Surroundings, divisor: int) -> None:
         self.around = around
         self.divisor = divisor
 
@@ -193,7 +193,7 @@ def _begun_earlier(body: Statement, ends: list[_End]) -> Statement:
 
 
 def _begin(end: _End, ends: list[_End]) -> Expr:
-    """Where the tile begins: where the last one does; of several axes by a name, as it may be in the midst of one of them."""
+    """Says where the tile begins: where the last one does; of several axes a name, as it may be in the midst of one of them."""
     return _last(end) if len(ends) == 1 else Var(f"{end.loop}_begin")
 
 
@@ -262,7 +262,7 @@ def _moved(expr: Expr, end: _End, begin: Expr) -> Expr | None:
 
 
 def _part_of(begin: Affine, times: int, tile: int) -> Affine | None:
-    """begin * times / tile, where that is whole."""
+    """Returns begin * times / tile, where that is whole."""
     parts = [(atom, divmod(number * times, tile)) for atom, number in begin.terms]
     constant, rest = divmod(begin.constant * times, tile)
     if rest or any(left for _, (_, left) in parts):
