@@ -115,7 +115,7 @@ def sorted_along(x: Tensor, axis: int, descending: bool = False, count: int | No
 
 @function
 def places_among(ordered: Tensor, x: Tensor, right: bool) -> Tensor:
-    """How many elements of a sorted sequence are less than each element of x, or not greater (`right`): where it would stand.
+    """Counts the elements of a sorted sequence that are less than each of x, or not greater (`right`): where it would stand.
     The sequence is the last axis of `ordered`; its other axes, if there are any, are those of x. NaN stands last."""
     dtype = promoted(ordered, x)
     over = reduce_axis(ordered.shape[-1], "k")
