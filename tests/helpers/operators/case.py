@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ class Case:
             return drawn
         return tuple(np.ascontiguousarray(self.change(x), dtype=x.dtype) for x in drawn)
 
+    @cache  # many tests ask for the same ones, some of them while they are collected
     def program(self, **changes: object) -> Program:
         return ops.find_operator(self.operator)(**{**self.arguments, **changes})
 
