@@ -11,6 +11,7 @@ from ..tensor.indices.affine import affine
 from ..tensor.indices.scatter import scattered, scattered_points
 from ..tensor.language import MATHEMATICS
 from ..tensor.program import Program, Stage
+from ..tensor.remembered import remembered
 
 EXPENSIVE = frozenset(MATHEMATICS) | {"div", "floordiv", "mod", "bf16_pair"}
 
@@ -44,6 +45,7 @@ def depends(read: Read, axis: str) -> bool:
     return any(axis in variables(index) for index in read.indices)
 
 
+@remembered
 def is_anchor(stage: Stage) -> bool:
     """Tells whether a stage is a reduction worth tiling: some spatial axis uses again each operand that it goes over."""
     if stage.combiner in (None, "fold") or exceptional_condition(stage) is not None or scattered(stage) is not None:
@@ -54,6 +56,7 @@ def is_anchor(stage: Stage) -> bool:
     return len(walked) > 0 and all(any(not depends(r, a.name) for a in spatial) for r in walked)
 
 
+@remembered
 def contiguous_axis(program: Program, stage: Stage) -> str | None:
     """Returns the axis along which most accesses (the write among them) are contiguous; reduction axes count too."""
     best: tuple[float, int, str] | None = None

@@ -104,7 +104,7 @@ class Recording:
 
     def do(self, operation: ArrayOperation, operands: tuple[object, ...]) -> Column:
         """The result of an operation, at least one of whose operands is a column."""
-        key = (operation, *map(_identity, operands))
+        key = (operation, *[o.number if type(o) is Column else _identity(o) for o in operands])
         found = self._done.get(key)
         if found is None:
             found = self._done[key] = Column(self, len(self.steps))
@@ -117,10 +117,8 @@ class Recording:
 
 
 def _identity(operand: object) -> object:
-    """Returns what tells operands apart: 1, 1.0 and True are equal, not the same."""
+    """Returns what tells operands apart that are no columns: 1, 1.0 and True are equal, not the same."""
     kind = type(operand)
-    if kind is Column:
-        return (Column, operand.number)  # type: ignore[attr-defined]
     return (kind, operand.tobytes()) if isinstance(operand, np.ndarray) else (kind, operand)
 
 

@@ -122,11 +122,11 @@ def _tensor_faults(tensor: Tensor, owner: object, before: Mapping[str, Tensor]) 
     yield from _name_faults(tensor.name, places)
     if tensor.name in before or sum(t.name == tensor.name for t in getattr(owner, "tensors", ())) > 1:
         yield Fault(f"two tensors are called {tensor.name!r}", places, advice="give each its own name")
-    for size in tensor.shape:
-        if type(size) is not int or size < 1:
-            yield Fault(f"tensor {tensor.name} has the dimension {size}", places, expected="positive integers")
-        elif size > EXTENT:
-            yield Fault(f"tensor {tensor.name} has the dimension {size}", places, expected=f"at most {EXTENT}")
+    for extent in tensor.shape:
+        if type(extent) is not int or extent < 1:
+            yield Fault(f"tensor {tensor.name} has the dimension {extent}", places, expected="positive integers")
+        elif extent > EXTENT:
+            yield Fault(f"tensor {tensor.name} has the dimension {extent}", places, expected=f"at most {EXTENT}")
     if len(tensor.shape) > AXES:
         yield Fault(f"tensor {tensor.name} has {len(tensor.shape)} dimensions", places, expected=f"at most {AXES}")
     elif math.prod(tensor.shape) > ELEMENTS:

@@ -14,10 +14,12 @@ from .expr import Const, Expr, Op, Read, variables
 from .identity import identity
 from .indices.bounds import conjuncts
 from .program import Stage
+from .remembered import remembered
 
 HUGE = 2.0**64  # no ordinary number
 
 
+@remembered
 def exceptional_condition(stage: Stage) -> Expr | None:
     """The condition under which a point of such a reduction has terms; None for any other stage."""
     if stage.combiner in (None, "fold") or len(stage.bodies) != 1:

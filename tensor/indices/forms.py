@@ -90,7 +90,8 @@ def affine(expr: Expr) -> Affine:
     if type(expr) is not Op:
         return _affine(expr)
     try:
-        return expr._affine
+        form: Affine = expr._affine
+        return form
     except AttributeError:
         form = _affine(expr)
         if expr.dtype == i64:  # any other is its own atom: it would hold itself

@@ -18,6 +18,7 @@ from ..dtype import i64
 from ..expr import Cast, Const, Expr, Op, Read, Var, variables, walk
 from ..identity import identity
 from ..program import Stage
+from ..remembered import remembered
 from .affine import affine
 from .bounds import conjuncts
 from .forms import to_expr
@@ -37,6 +38,7 @@ class Scattered:
     value: Expr
 
 
+@remembered
 def scattered(stage: Stage) -> Scattered | None:
     """Says at which places a reduction combines its terms; None for one whose places are known without reading."""
     if stage.combiner in (None, "fold"):

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ....tensor.program import Program, Stage
+from ....tensor.remembered import remembered
 from ...access import contiguous_axis, depends, element_stride, is_anchor, is_expensive, plain_dimension
 from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
@@ -37,6 +38,7 @@ class RowBlocks:
     members: tuple[str, ...]
 
 
+@remembered
 def row_blocks_of(program: Program) -> RowBlocks | None:
     """Returns the last anchor whose rows need rows of an anchor before it, or None."""
     for root in reversed(program.stages):

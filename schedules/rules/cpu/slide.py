@@ -20,6 +20,7 @@ from math import prod
 
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
+from ....tensor.remembered import remembered
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ...access import element_stride, finished, identity_read, is_anchor, output_stride, plain_dimension
 from ...extents import Extent, ceildiv
@@ -45,6 +46,7 @@ class Slide:
     data: Read
 
 
+@remembered
 def slide_of(program: Program, stage: Stage) -> Slide | None:
     """Returns the parts of the axes, or None where the rule does not apply."""
     if stage.combiner in (None, "fold") or len(stage.tensors) != 1 or is_anchor(stage):

@@ -25,6 +25,7 @@ from math import prod
 
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
+from ....tensor.remembered import remembered
 from ....tensor.rewrites.dot_words import is_packed
 from ...access import (
     contiguous_axis,
@@ -85,6 +86,7 @@ def _has_constant(program: Program, moving: list[Read]) -> bool:
     return any(read.tensor in constants for read in moving)
 
 
+@remembered
 def can_tile(program: Program, stage: Stage, anchor: Stage) -> bool:
     """Tells whether the rule applies to an anchor that `stage` finishes (or that is `stage` itself)."""
     if anchor.combiner in (None, "fold") or len(stage.axes) != len(anchor.axes):

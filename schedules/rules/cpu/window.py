@@ -26,6 +26,7 @@ from math import prod
 from ....tensor.expr import Expr, Read, Var
 from ....tensor.indices.affine import affine
 from ....tensor.program import Program, Stage
+from ....tensor.remembered import remembered
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ...access import depends, element_stride, finished, is_anchor, output_stride, plain_dimension
 from ...extents import Extent, ceildiv
@@ -57,6 +58,7 @@ class WindowRoles:
     weights: Read
 
 
+@remembered
 def window_of(program: Program, anchor: Stage) -> WindowRoles | None:
     """Returns the parts of the axes, or None where the rule does not apply."""
     if not is_anchor(anchor) or len(anchor.tensors) != 1:

@@ -41,9 +41,13 @@ class Case:
             return drawn
         return tuple(np.ascontiguousarray(self.change(x), dtype=x.dtype) for x in drawn)
 
-    @cache  # many tests ask for the same ones, some of them while they are collected
     def program(self, **changes: object) -> Program:
-        return ops.find_operator(self.operator)(**{**self.arguments, **changes})
+        return _program(self, **changes)
+
+
+@cache  # many tests ask for the same ones, some of them while they are collected
+def _program(case: Case, **changes: object) -> Program:
+    return ops.find_operator(case.operator)(**{**case.arguments, **changes})
 
 
 def eightfold(x: Array) -> Array:
