@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from math import prod
 
+from ..common.remembered import remembered
 from ..tensor.exceptional import exceptional_condition
 from ..tensor.expr import Op, Read, Var, variables, walk
 from ..tensor.indices.affine import affine
 from ..tensor.indices.scatter import scattered, scattered_points
 from ..tensor.language import MATHEMATICS
 from ..tensor.program import Program, Stage
-from ..tensor.remembered import remembered
 
 EXPENSIVE = frozenset(MATHEMATICS) | {"div", "floordiv", "mod", "bf16_pair"}
 

@@ -10,8 +10,8 @@ Rules ask before stages have a place: to them a stage is constant if it would be
 
 from __future__ import annotations
 
+from ..common.remembered import remembered
 from ..tensor.program import Program
-from ..tensor.remembered import remembered
 from .loops import LoopTree, StageLoops
 
 

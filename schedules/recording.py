@@ -173,11 +173,11 @@ class _RecordingReader:
                 self._tables[number] = recording.domains[number]
                 continue
             over = self._dependence(operands)
-            if over is not None and self._grid.entries(over) <= TABLE:
-                self._over[number] = over
-                self._tables[number] = operation(*[self._known(o, over) for o in operands])
+            if over is None or self._grid.entries(over) > TABLE:
+                self._values[number] = self._step(operation, tuple([self._slot(o) for o in operands]))
                 continue
-            self._values[number] = self._step(operation, tuple([self._slot(o) for o in operands]))
+            self._over[number] = over
+            self._tables[number] = operation(*[self._known(o, over) if type(o) is Column else o for o in operands])
 
     def _dependence(self, operands: tuple[object, ...]) -> Tunables | None:
         """The tunables behind operands that are all tables; None where one is not."""
@@ -191,10 +191,8 @@ class _RecordingReader:
                     found = tuple(sorted({*found, *own})) if found else own
         return found
 
-    def _known(self, operand: object, over: Tunables) -> object:
+    def _known(self, operand: Column, over: Tunables) -> NDArray[Any]:
         """An operand for all values of some tunables."""
-        if type(operand) is not Column:
-            return operand
         table, own = self._tables[operand.number], self._over[operand.number]
         return table if own == over else table.take(self._grid.part(own, over))
 

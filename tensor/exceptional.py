@@ -10,11 +10,11 @@ A condition of any other kind, such as a mask, is expected to hold, and is not m
 
 from __future__ import annotations
 
+from ..common.remembered import remembered
 from .expr import Const, Expr, Op, Read, variables
 from .identity import identity
 from .indices.bounds import conjuncts
 from .program import Stage
-from .remembered import remembered
 
 HUGE = 2.0**64  # no ordinary number
 

@@ -108,7 +108,7 @@ def fold_axes(kept: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 class _Remembering:
-    """Keeps its hash and what is found out about it (remembered.py). None of it is pickled: hashes differ by process."""
+    """Keeps its hash and what is found out about it (common/remembered.py). None of it is pickled: hashes differ by process."""
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_hash", "_known")}

@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import prod
 
+from ...common.remembered import remembered
 from ...tensor.program import Program, Stage
-from ...tensor.remembered import remembered
 from ..access import is_anchor, moves_data_only, operations_of, points_of, reads_of
 from ..boxes import BoxAxis, identity_forms, needed_boxes, whole_axis
 from .members import members_of

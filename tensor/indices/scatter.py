@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from ...common.remembered import remembered
 from ..dtype import i64
 from ..expr import Cast, Const, Expr, Op, Read, Var, variables, walk
 from ..identity import identity
 from ..program import Stage
-from ..remembered import remembered
 from .affine import affine
 from .bounds import conjuncts
 from .forms import to_expr

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ....common.remembered import remembered
 from ....tensor.program import Program, Stage
-from ....tensor.remembered import remembered
 from ...access import contiguous_axis, depends, element_stride, is_anchor, is_expensive, plain_dimension
 from ...extents import Extent, ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle

@@ -18,9 +18,9 @@ from collections.abc import Set
 from dataclasses import dataclass
 from math import prod
 
+from ....common.remembered import remembered
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
-from ....tensor.remembered import remembered
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ...access import element_stride, finished, identity_read, is_anchor, output_stride, plain_dimension
 from ...extents import Extent, ceildiv

@@ -23,9 +23,9 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from math import prod
 
+from ....common.remembered import remembered
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
-from ....tensor.remembered import remembered
 from ....tensor.rewrites.dot_words import is_packed
 from ...access import (
     contiguous_axis,

@@ -23,10 +23,10 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 
+from ....common.remembered import remembered
 from ....tensor.expr import Expr, Read, Var
 from ....tensor.indices.affine import affine
 from ....tensor.program import Program, Stage
-from ....tensor.remembered import remembered
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ...access import depends, element_stride, finished, is_anchor, output_stride, plain_dimension
 from ...extents import Extent, ceildiv
