@@ -7,8 +7,7 @@ done. Numbers of the drafts of all operators stay below a third of these limits.
 from __future__ import annotations
 
 from ..common.errors import ScheduleError
-from ..tensor.expr import Const, Expr, children
-from ..tensor.limits import size_of
+from ..tensor.expr import Const, Expr, size
 from .ir.loop_ir import (
     Allocate,
     For,
@@ -81,4 +80,4 @@ def _number(extent: Expr) -> int:
 
 
 def _nodes(*expressions: Expr) -> int:
-    return sum(size_of(expression, children)[0] for expression in expressions)
+    return sum(size(expression)[0] for expression in expressions)

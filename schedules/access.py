@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from math import prod
 
+from ..common.remembered import remembered
 from ..tensor.exceptional import exceptional_condition
 from ..tensor.expr import Op, Read, Var, variables, walk
 from ..tensor.indices.affine import affine
@@ -44,6 +45,7 @@ def depends(read: Read, axis: str) -> bool:
     return any(axis in variables(index) for index in read.indices)
 
 
+@remembered
 def is_anchor(stage: Stage) -> bool:
     """Tells whether a stage is a reduction worth tiling: some spatial axis uses again each operand that it goes over."""
     if stage.combiner in (None, "fold") or exceptional_condition(stage) is not None or scattered(stage) is not None:
@@ -54,6 +56,7 @@ def is_anchor(stage: Stage) -> bool:
     return len(walked) > 0 and all(any(not depends(r, a.name) for a in spatial) for r in walked)
 
 
+@remembered
 def contiguous_axis(program: Program, stage: Stage) -> str | None:
     """Returns the axis along which most accesses (the write among them) are contiguous; reduction axes count too."""
     best: tuple[float, int, str] | None = None

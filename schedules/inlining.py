@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from ..common.errors import ScheduleError
 from ..tensor.check import check_size
-from ..tensor.expr import Expr, Read, children, rewrite, substitute, walk
+from ..tensor.expr import Expr, Read, rewrite, size, substitute, walk
 from ..tensor.indices.affine import simplify
-from ..tensor.limits import excess_of, size_of
+from ..tensor.limits import excess_of
 from ..tensor.program import Origin, Program, Stage
 
 Size = tuple[int, int]  # nodes and levels of an expression
@@ -62,7 +62,7 @@ class Inlining:
     def sizes(self, name: str) -> tuple[Size, ...]:
         """Counts the nodes and the levels of each expression of a stage."""
         if name not in self._sizes:
-            self._sizes[name] = tuple(size_of(one, children) for one in self._stages[name].expressions)
+            self._sizes[name] = tuple(map(size, self._stages[name].expressions))
         return self._sizes[name]
 
     def counts(self, name: str) -> tuple[Counter[str], ...]:

@@ -10,6 +10,7 @@ Rules ask before stages have a place: to them a stage is constant if it would be
 
 from __future__ import annotations
 
+from ..common.remembered import remembered
 from ..tensor.program import Program
 from .loops import LoopTree, StageLoops
 
@@ -27,6 +28,7 @@ def _root_of(tree: LoopTree, stage: StageLoops) -> str:
     return stage.stage
 
 
+@remembered
 def constant_tensors(program: Program) -> frozenset[str]:
     """Returns constants, tables, and what can be computed from these when the kernel is made."""
     known = {t.name for t in program.constant_inputs} | {table.tensor.name for table in program.tables}
@@ -35,6 +37,7 @@ def constant_tensors(program: Program) -> frozenset[str]:
     return frozenset(known)
 
 
+@remembered
 def _constant_stages(program: Program) -> frozenset[str]:
     outputs, tables = set(program.outputs), {table.tensor.name for table in program.tables}
     known = {tensor.name for tensor in program.constant_inputs}

@@ -104,7 +104,7 @@ class Recording:
 
     def do(self, operation: ArrayOperation, operands: tuple[object, ...]) -> Column:
         """The result of an operation, at least one of whose operands is a column."""
-        key = (operation, *map(_identity, operands))
+        key = (operation, *[o.number if type(o) is Column else _identity(o) for o in operands])
         found = self._done.get(key)
         if found is None:
             found = self._done[key] = Column(self, len(self.steps))
@@ -117,10 +117,8 @@ class Recording:
 
 
 def _identity(operand: object) -> object:
-    """Returns what tells operands apart: 1, 1.0 and True are equal, not the same."""
+    """Returns what tells operands apart that are no columns: 1, 1.0 and True are equal, not the same."""
     kind = type(operand)
-    if kind is Column:
-        return (Column, operand.number)  # type: ignore[attr-defined]
     return (kind, operand.tobytes()) if isinstance(operand, np.ndarray) else (kind, operand)
 
 
@@ -175,11 +173,11 @@ class _RecordingReader:
                 self._tables[number] = recording.domains[number]
                 continue
             over = self._dependence(operands)
-            if over is not None and self._grid.entries(over) <= TABLE:
-                self._over[number] = over
-                self._tables[number] = operation(*[self._known(o, over) for o in operands])
+            if over is None or self._grid.entries(over) > TABLE:
+                self._values[number] = self._step(operation, tuple([self._slot(o) for o in operands]))
                 continue
-            self._values[number] = self._step(operation, tuple([self._slot(o) for o in operands]))
+            self._over[number] = over
+            self._tables[number] = operation(*[self._known(o, over) if type(o) is Column else o for o in operands])
 
     def _dependence(self, operands: tuple[object, ...]) -> Tunables | None:
         """The tunables behind operands that are all tables; None where one is not."""
@@ -193,10 +191,8 @@ class _RecordingReader:
                     found = tuple(sorted({*found, *own})) if found else own
         return found
 
-    def _known(self, operand: object, over: Tunables) -> object:
+    def _known(self, operand: Column, over: Tunables) -> NDArray[Any]:
         """An operand for all values of some tunables."""
-        if type(operand) is not Column:
-            return operand
         table, own = self._tables[operand.number], self._over[operand.number]
         return table if own == over else table.take(self._grid.part(own, over))
 

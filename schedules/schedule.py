@@ -282,8 +282,9 @@ class Schedule(HintMethods):
             self.check_factors()
         arguments = tuple(one.name if isinstance(one, StageHandle | LoopHandle) else one for one in given)
         step = Step(op, arguments)
-        extents = dict(self._extents)
+        extents = self._extents
         if op == "copy":
+            extents = dict(extents)
             tensor = str(arguments[1])
             source = self._tree.program.tensors.get(tensor)
             for n in range(len(source.shape) if source else 0):

@@ -22,8 +22,8 @@ from itertools import chain
 from ..common.errors import ProgramError
 from .checks.expressions import ExpressionChecker, Fault, is_value
 from .dtype import boolean
-from .expr import Expr, children
-from .limits import AXES, ELEMENTS, EXTENT, POINTS, SMALLER, excess
+from .expr import Expr, size
+from .limits import AXES, ELEMENTS, EXTENT, POINTS, SMALLER, excess_of
 from .printing import print_expr, print_input, print_stage, print_table
 from .program import COMBINERS, Axis, Input, Program, Stage, Table, Tensor, fold_axes
 from .reserved import RESERVED
@@ -110,10 +110,11 @@ def _faults(
 
 
 def _was_checked(stage: Stage, tensors: Mapping[str, Tensor], like: Program) -> bool:
-    """Says whether a checked program has this very stage, and the same tensors for it to read."""
-    return like.producers.get(stage.name) is stage and all(
-        tensors.get(read.tensor) == like.tensors[read.tensor] for read in stage.reads()
-    )
+    """Says whether a checked program has this very stage, of whatever origin, and the same tensors for it to read."""
+    old = like.producers.get(stage.name)
+    if old is None or not (old is stage or (old.bodies is stage.bodies and old.fold is stage.fold and old == stage)):
+        return False
+    return all(tensors.get(read.tensor) == like.tensors[read.tensor] for read in stage.reads())
 
 
 def _tensor_faults(tensor: Tensor, owner: object, before: Mapping[str, Tensor]) -> Iterator[Fault]:
@@ -121,11 +122,11 @@ def _tensor_faults(tensor: Tensor, owner: object, before: Mapping[str, Tensor]) 
     yield from _name_faults(tensor.name, places)
     if tensor.name in before or sum(t.name == tensor.name for t in getattr(owner, "tensors", ())) > 1:
         yield Fault(f"two tensors are called {tensor.name!r}", places, advice="give each its own name")
-    for size in tensor.shape:
-        if type(size) is not int or size < 1:
-            yield Fault(f"tensor {tensor.name} has the dimension {size}", places, expected="positive integers")
-        elif size > EXTENT:
-            yield Fault(f"tensor {tensor.name} has the dimension {size}", places, expected=f"at most {EXTENT}")
+    for extent in tensor.shape:
+        if type(extent) is not int or extent < 1:
+            yield Fault(f"tensor {tensor.name} has the dimension {extent}", places, expected="positive integers")
+        elif extent > EXTENT:
+            yield Fault(f"tensor {tensor.name} has the dimension {extent}", places, expected=f"at most {EXTENT}")
     if len(tensor.shape) > AXES:
         yield Fault(f"tensor {tensor.name} has {len(tensor.shape)} dimensions", places, expected=f"at most {AXES}")
     elif math.prod(tensor.shape) > ELEMENTS:
@@ -155,14 +156,14 @@ def _table_faults(table: Table) -> Iterator[Fault]:
 def check_size(name: str, expressions: Iterable[Expr]) -> None:
     """Raises ProgramError for an expression of a stage that is too large to be looked at."""
     for expression in expressions:
-        most = excess(expression, children)
+        most = excess_of(*size(expression))
         if most:
             raise ProgramError(f"an expression of {name} is too large", expected=most, advice=SMALLER)
 
 
 def _size_faults(stage: Stage) -> Iterator[Fault]:
     for expression in stage.expressions:
-        most = excess(expression, children)
+        most = excess_of(*size(expression))
         if most:  # the place is the tensor: such an expression is not printed
             yield Fault(
                 f"an expression of {stage.name} is too large", (stage.tensors[0],), expected=most, advice=SMALLER

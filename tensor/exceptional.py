@@ -10,6 +10,7 @@ A condition of any other kind, such as a mask, is expected to hold, and is not m
 
 from __future__ import annotations
 
+from ..common.remembered import remembered
 from .expr import Const, Expr, Op, Read, variables
 from .identity import identity
 from .indices.bounds import conjuncts
@@ -18,6 +19,7 @@ from .program import Stage
 HUGE = 2.0**64  # no ordinary number
 
 
+@remembered
 def exceptional_condition(stage: Stage) -> Expr | None:
     """The condition under which a point of such a reduction has terms; None for any other stage."""
     if stage.combiner in (None, "fold") or len(stage.bodies) != 1:

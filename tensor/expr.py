@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import is_not
-from typing import Union
+from typing import Any, Union
 
 from ..common.errors import ProgramError
 from .dtype import DType, boolean, i64
@@ -30,10 +30,19 @@ Operand = Union["Expr", int, float, bool]
 
 
 class Expr:
-    """Base of all nodes. `dtype` is known for every node."""
+    """Base of all nodes. `dtype` is known for every node.
 
-    __slots__ = ()
+    Nodes never change, so what is asked of the same ones again and again stays with them: their hash, the names of their
+    variables, how many nodes and levels they have, and their affine form (indices/forms.py). None of it is compared, copied
+    or pickled.
+    """
+
+    __slots__ = ("_affine", "_hash", "_size", "_variables")
     dtype: DType
+    _affine: Any
+    _hash: int
+    _size: tuple[int, int]
+    _variables: frozenset[str]
 
     def __add__(self, other: Operand) -> Expr:
         return binary("add", self, other)
@@ -149,6 +158,12 @@ class Read(Expr):
     indices: tuple[Expr, ...]
     dtype: DType
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            return _keep_hash(self, hash((self.tensor, self.indices, self.dtype)))
+
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Op(Expr):
@@ -158,6 +173,12 @@ class Op(Expr):
     args: tuple[Expr, ...]
     dtype: DType
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            return _keep_hash(self, hash((self.name, self.args, self.dtype)))
+
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Cast(Expr):
@@ -166,6 +187,12 @@ class Cast(Expr):
     arg: Expr
     dtype: DType
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            return _keep_hash(self, hash((self.arg, self.dtype)))
+
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Local(Expr):
@@ -173,6 +200,14 @@ class Local(Expr):
 
     name: str
     dtype: DType
+
+
+_keep = object.__setattr__  # nodes are frozen for everybody else
+
+
+def _keep_hash(node: Expr, found: int) -> int:
+    _keep(node, "_hash", found)
+    return found
 
 
 def const(value: PythonNumber, dtype: DType) -> Const:
@@ -298,6 +333,31 @@ def reads(expr: Expr) -> tuple[Read, ...]:
     return tuple(dict.fromkeys(node for node in walk(expr) if isinstance(node, Read)))
 
 
+def size(expr: Expr) -> tuple[int, int]:
+    """Nodes, what occurs twice counted twice, and levels; without recursion, as nobody has looked yet how deep it is."""
+    waiting = [] if hasattr(expr, "_size") else [expr]
+    while waiting:
+        node = waiting[-1]
+        below = children(node)
+        missing = [child for child in below if not hasattr(child, "_size")]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        nodes, levels = 1, 0
+        for child in below:
+            more, deep = child._size
+            nodes += more
+            levels = max(levels, deep)
+        _keep(node, "_size", (nodes, levels + 1))
+    return expr._size
+
+
 def variables(expr: Expr) -> frozenset[str]:
     """Names of the variables that occur."""
-    return frozenset(node.name for node in walk(expr) if isinstance(node, Var))
+    try:
+        return expr._variables
+    except AttributeError:
+        found = frozenset([node.name for node in walk(expr) if isinstance(node, Var)])
+        _keep(expr, "_variables", found)
+        return found

@@ -111,7 +111,7 @@ def bf16_high(word: Expr) -> Expr:
     return call("bf16_high", word)
 
 
-def _reduce(combiner: str, body: Expr, axes: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
+def _reduce(combiner: str, body: Expr | Reduction, axes: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
     if isinstance(body, Reduction):
         raise ProgramError(
             f"{combiner} of a reduction",

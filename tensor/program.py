@@ -107,8 +107,15 @@ def fold_axes(kept: Sequence[Sequence[str]]) -> tuple[str, ...]:
     return tuple(sorted(whole, key=lambda name: -sum(name in names for names in kept)))
 
 
+class _Remembering:
+    """Keeps its hash and what is found out about it (common/remembered.py). None of it is pickled: hashes differ by process."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_hash", "_known")}
+
+
 @dataclass(frozen=True)
-class Stage:
+class Stage(_Remembering):
     """One definition; see the head of this file. `origin` is not compared."""
 
     tensors: tuple[Tensor, ...]
@@ -118,6 +125,13 @@ class Stage:
     combiner: str | None = None
     fold: Fold | None = None
     origin: Origin = field(default=Origin(), compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.tensors, self.axes, self.bodies, self.reduction, self.combiner, self.fold))
 
     @property
     def name(self) -> str:
@@ -159,7 +173,7 @@ class Stage:
 
 
 @dataclass(frozen=True, repr=False)
-class Program:
+class Program(_Remembering):
     """A checked program. Errors are `ProgramError`s raised when it is made (see check.py).
 
     `like`: a checked program whose stages, where this one has the very same, need not be checked again.

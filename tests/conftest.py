@@ -71,20 +71,31 @@ def cold_children(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def cache_with_drafts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A cache of a test's own, but for the drafts: those of all tests are the same."""
-    shared, folder = CACHE.value() / "drafts", tmp_path / "cache"
-    shared.mkdir(exist_ok=True, mode=0o700)
-    folder.mkdir(mode=0o700)
-    (folder / "drafts").symlink_to(shared)
-    monkeypatch.setenv(CACHE.name, str(folder))
-    return folder
+    """A cache of a test's own, but for the drafts and the ceilings: those of all tests are the same."""
+    return _own_cache(monkeypatch, tmp_path / "cache", "drafts", "ceilings")
+
+
+@pytest.fixture
+def cache_with_ceilings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A cache of a test's own in which ceilings are kept, so that nothing is calibrated."""
+    return _own_cache(monkeypatch, tmp_path / "cache", "ceilings")
 
 
 @pytest.fixture
 def whole_drafts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What is compiled is picked as outside of tests."""
     draft_all(monkeypatch)
-    monkeypatch.setenv(CACHE.name, str(tmp_path / "cache of whole drafts"))
+    _own_cache(monkeypatch, tmp_path / "cache of whole drafts", "ceilings")
+
+
+def _own_cache(monkeypatch: pytest.MonkeyPatch, folder: Path, *shared: str) -> Path:
+    folder.mkdir(mode=0o700)
+    for name in shared:
+        common = CACHE.value() / name
+        common.mkdir(exist_ok=True, mode=0o700)
+        (folder / name).symlink_to(common)
+    monkeypatch.setenv(CACHE.name, str(folder))
+    return folder
 
 
 def pytest_configure(config: pytest.Config) -> None:

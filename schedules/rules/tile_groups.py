@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import prod
 
+from ...common.remembered import remembered
 from ...tensor.program import Program, Stage
 from ..access import is_anchor, moves_data_only, operations_of, points_of, reads_of
 from ..boxes import BoxAxis, identity_forms, needed_boxes, whole_axis
@@ -68,6 +69,7 @@ class TileGroup:
         return any(box.terms and box.high > box.low for name in self.members for box in self.forms[name].values())
 
 
+@remembered
 def tile_group(program: Program, root: Stage, taken: AbstractSet[str], widest: int) -> TileGroup | None:
     """Returns the group of a root; None for a stage that is no root of one.
 

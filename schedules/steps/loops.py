@@ -39,7 +39,7 @@ def split(tree: LoopTree, context: Context, loop: str, *factors: Extent) -> Loop
         tree = _useful(tree, piece, old.extent)
     position = stage.position(loop)
     loops = (*stage.loops[:position], *pieces, *stage.loops[position + 1 :])
-    return tree.replacing(replace(stage, loops=loops))
+    return tree.replacing(stage.with_loops(loops))
 
 
 def _useful(tree: LoopTree, piece: Loop, extent: Extent) -> LoopTree:
@@ -66,7 +66,7 @@ def reorder(tree: LoopTree, context: Context, *loops: str) -> LoopTree:
     result = list(stage.loops)
     for place, loop in zip(places, named, strict=True):
         result[place] = loop
-    changed = replace(stage, loops=tuple(result))
+    changed = stage.with_loops(tuple(result))
     for axis in stage.box:
         before = [piece.name for piece in stage.pieces(axis)]
         after = [piece.name for piece in changed.pieces(axis)]
@@ -82,7 +82,7 @@ def _mark(tree: LoopTree, context: Context, kind: LoopKind, loops: tuple[str, ..
         if old.kind is not LoopKind.SERIAL:
             raise wrong(tree, name, f"the loop is {old.kind} already", expected=f"a plain loop to make {kind}")
         made = replace(old, kind=kind, step=context.number, dimension=dimension)
-        tree = tree.replacing(replace(stage, loops=tuple(made if x is old else x for x in stage.loops)))
+        tree = tree.replacing(stage.with_loops(tuple([made if x is old else x for x in stage.loops])))
         _check_kind(tree, tree.by_stage[stage.stage], name, kind)
         check_tile(tree, tree.by_stage[stage.stage])
     return tree

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...common.errors import ProgramError
 from ..dtype import DTYPES, DType, boolean, i64
@@ -42,6 +43,15 @@ def is_value(dtype: DType, value: object) -> bool:
     return interval(Const(value, dtype), {}) == (value, value)  # that of the dtype where it does not fit
 
 
+@lru_cache(maxsize=1 << 12)
+def _gives(name: str, operands: tuple[DType, ...], dtype: DType) -> bool:
+    """Says whether an operator is defined on operands of these types, and gives that one."""
+    try:
+        return call(name, *(Local("", operand) for operand in operands)).dtype == dtype
+    except ProgramError:
+        return False
+
+
 class ExpressionChecker:
     """Checks the expressions of one stage."""
 
@@ -72,7 +82,10 @@ class ExpressionChecker:
 
     def _visit(self, expr: Expr, known: Known, visible: frozenset[str]) -> Iterator[Fault]:
         """Faults of `expr` at a place where `known` holds."""
-        yield from self._node_faults(expr, visible)
+        if not self._is_fine(expr, visible):
+            yield from self._node_faults(expr, visible)
+        if isinstance(expr, Var | Const | Local):
+            return
         if isinstance(expr, Op) and expr.name == "select":
             condition, yes, no = expr.args
             yield from self._visit(condition, known, visible)
@@ -85,6 +98,16 @@ class ExpressionChecker:
             yield from self._visit(child, known, visible)
         if isinstance(expr, Read):
             yield from self._read_faults(expr, known)
+
+    def _is_fine(self, node: Expr, visible: frozenset[str]) -> bool:
+        """Says whether a node has no fault for certain: nearly all have none, and what they could be is long."""
+        if type(node) is Var:
+            return node.name in visible
+        if type(node) is Op:
+            return _gives(node.name, tuple([arg.dtype for arg in node.args]), node.dtype)
+        if type(node) is Const:
+            return is_value(node.dtype, node.value)
+        return type(node) is Read
 
     def _node_faults(self, node: Expr, visible: frozenset[str]) -> Iterator[Fault]:
         places = (node, self._stage)

@@ -87,6 +87,19 @@ def affine(expr: Expr) -> Affine:
     """The form of an integer expression. Anything that is not i64 is one atom: narrower types may wrap."""
     if type(expr) is Var:
         return Affine(((expr, 1),), 0)
+    if type(expr) is not Op:
+        return _affine(expr)
+    try:
+        form: Affine = expr._affine
+        return form
+    except AttributeError:
+        form = _affine(expr)
+        if expr.dtype == i64:  # any other is its own atom: it would hold itself
+            object.__setattr__(expr, "_affine", form)
+        return form
+
+
+def _affine(expr: Expr) -> Affine:
     terms: dict[Expr, int] = {}
     constant = _accumulate(expr, 1, terms)
     return _form(terms, constant)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from ...common.remembered import remembered
 from ..dtype import i64
 from ..expr import Cast, Const, Expr, Op, Read, Var, variables, walk
 from ..identity import identity
@@ -37,6 +38,7 @@ class Scattered:
     value: Expr
 
 
+@remembered
 def scattered(stage: Stage) -> Scattered | None:
     """Says at which places a reduction combines its terms; None for one whose places are known without reading."""
     if stage.combiner in (None, "fold"):

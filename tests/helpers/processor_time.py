@@ -6,10 +6,10 @@ A plugin of pytest: `pytest -p helpers.processor_time`. What leaves the tree of 
 from __future__ import annotations
 
 import os
-import resource
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage  # a test puts another clock in its place
 
 import pytest
 
@@ -33,7 +33,7 @@ class Meter:
 
 
 def _used() -> float:
-    own, ended = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    own, ended = (getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
     return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime + _of_living(os.getpid())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -62,8 +64,14 @@ VARIATIONS = {
 
 
 def space_and_score(program: Program) -> tuple[int, float]:
+    return of_body(Task.of(program, parse_target("x86:avx512;cores=2"), 2).body)
+
+
+@cache  # what is the same by its normal form already, sketches are derived of once
+def of_body(body: Program) -> tuple[int, float]:
     target = parse_target("x86:avx512;cores=2")
-    space = TaskSpace(Task.of(program, target, 2), default_ceilings(target, 2))
+    space = TaskSpace(Task.of(body, target, 2), default_ceilings(target, 2))
+    assert space.task.body == body
     pool = draft(space, np.random.default_rng(0), UNTUNED)
     return sum(config_space.size for config_space in space.config_spaces), float(pool.prior.min())
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ....common.remembered import remembered
 from ....tensor.program import Program, Stage
 from ...access import contiguous_axis, depends, element_stride, is_anchor, is_expensive, plain_dimension
 from ...extents import Extent, ceildiv
@@ -37,6 +38,7 @@ class RowBlocks:
     members: tuple[str, ...]
 
 
+@remembered
 def row_blocks_of(program: Program) -> RowBlocks | None:
     """Returns the last anchor whose rows need rows of an anchor before it, or None."""
     for root in reversed(program.stages):

@@ -18,6 +18,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 from math import prod
 
+from ....common.remembered import remembered
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
@@ -45,6 +46,7 @@ class Slide:
     data: Read
 
 
+@remembered
 def slide_of(program: Program, stage: Stage) -> Slide | None:
     """Returns the parts of the axes, or None where the rule does not apply."""
     if stage.combiner in (None, "fold") or len(stage.tensors) != 1 or is_anchor(stage):

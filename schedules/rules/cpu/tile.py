@@ -23,6 +23,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from math import prod
 
+from ....common.remembered import remembered
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.dot_words import is_packed
@@ -85,6 +86,7 @@ def _has_constant(program: Program, moving: list[Read]) -> bool:
     return any(read.tensor in constants for read in moving)
 
 
+@remembered
 def can_tile(program: Program, stage: Stage, anchor: Stage) -> bool:
     """Tells whether the rule applies to an anchor that `stage` finishes (or that is `stage` itself)."""
     if anchor.combiner in (None, "fold") or len(stage.axes) != len(anchor.axes):

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 
+from ....common.remembered import remembered
 from ....tensor.expr import Expr, Read, Var
 from ....tensor.indices.affine import affine
 from ....tensor.program import Program, Stage
@@ -57,6 +58,7 @@ class WindowRoles:
     weights: Read
 
 
+@remembered
 def window_of(program: Program, anchor: Stage) -> WindowRoles | None:
     """Returns the parts of the axes, or None where the rule does not apply."""
     if not is_anchor(anchor) or len(anchor.tensors) != 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,12 @@ class Case:
         return tuple(np.ascontiguousarray(self.change(x), dtype=x.dtype) for x in drawn)
 
     def program(self, **changes: object) -> Program:
-        return ops.find_operator(self.operator)(**{**self.arguments, **changes})
+        return _program(self, **changes)
+
+
+@cache  # many tests ask for the same ones, some of them while they are collected
+def _program(case: Case, **changes: object) -> Program:
+    return ops.find_operator(case.operator)(**{**case.arguments, **changes})
 
 
 def eightfold(x: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -49,10 +50,16 @@ class TestSurrogate(StrategyContract):
 
 def best_after(name: str, *trials: int, seeds: int = 5, **space: bool) -> list[float]:
     """Means over seeds of the best time after so many trials of one search, as multiples of the least time of all."""
+    least = ToySpace(**space).best()
+    runs = [times(name, max(trials), seed, **space) for seed in range(seeds)]
+    return [sum(min(run[:few]) for run in runs) / seeds / least for few in trials]
+
+
+@cache  # of random search several others are told from
+def times(name: str, trials: int, seed: int, **space: bool) -> list[float]:
+    """The times that one search measured."""
     toy = ToySpace(**space)
-    least = toy.best()
-    runs = [drive(make_strategy(name, toy, seed), toy, max(trials)) for seed in range(seeds)]
-    return [sum(min(toy.measure(c).seconds for c in run[:few]) for run in runs) / seeds / least for few in trials]
+    return [toy.measure(c).seconds for c in drive(make_strategy(name, toy, seed), toy, trials)]
 
 
 def test_guided_is_within_a_few_percent_where_random_is_not() -> None:

@@ -50,7 +50,7 @@ def tried(name: str, having: Target = HAVING) -> list[Sketch]:
 
 def llvm_of(name: str, target: str) -> str:
     task = Task.of(parse(PROGRAMS[name]), TARGETS[target], 1)
-    sketch = with_dots(Task.of(parse(PROGRAMS[name]), HAVING, 1))[0]
+    sketch = tried(name)[0]
     values = random_config(task, sketch, np.random.default_rng(0))
     assert values is not None
     return build(task.program, sketch, values, task.target, 1, texts=True).texts["llvm"]
