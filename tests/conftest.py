@@ -76,12 +76,6 @@ def cache_with_drafts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cache_with_ceilings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A cache of a test's own in which ceilings are kept, so that nothing is calibrated."""
-    return _own_cache(monkeypatch, tmp_path / "cache", "ceilings")
-
-
-@pytest.fixture
 def whole_drafts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What is compiled is picked as outside of tests."""
     draft_all(monkeypatch)
