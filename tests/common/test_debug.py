@@ -83,7 +83,7 @@ MARKS = {
 
 
 def compiled() -> None:
-    program = canonical(parse("input A: f32[10]\nB[i: 10] = A[i] + 1\nreturn B"))
+    program = canonical(parse("input A: f32[16]\nB[i: 16] = A[i] + 1\nreturn B"))
     sketch = parse_sketch("sketch vectors\nstep split(t0.a0, 4)\nstep vectorize(t0.a0.p1)\n")
     build(program, sketch, {}, parse_target("x86:avx2"), 1)
 
@@ -96,7 +96,7 @@ def test_a_compile_shows_its_stages(
     compiled()
     shown = capsys.readouterr().err
     titles = [line for line in shown.splitlines() if line.startswith("---- ")]
-    assert titles == [f"---- {level.name.lower()}: pointwise_f32_10" for level in MARKS if level <= chosen]
+    assert titles == [f"---- {level.name.lower()}: pointwise_f32_16" for level in MARKS if level <= chosen]
     for level, mark in MARKS.items():
         assert (mark in shown) == (level <= chosen), level
 
