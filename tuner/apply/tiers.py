@@ -71,7 +71,7 @@ def picks(
     """
     model = AnalyticModel(task)
     with ExitStack() as stack:
-        opened = [(stack.enter_context(Database(s.path, read_only=True)), s.log) for s in sources(db)]
+        opened = [(stack.enter_context(Database(s.path, read_only=True)), s.log) for s in sources(db, task.target)]
         for tier in (_exact,) if strict else (_exact, _near, _family):
             for database, name in opened:
                 for pick in _as_far_as(f"the tier {tier.__name__[1:]}", tier(task, database, model), failed):

@@ -7,16 +7,20 @@ like any other.
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ...common.errors import ArgumentError, EnvironmentFailure
+from ...common.errors import ArgumentError, EnvironmentFailure, UserError
 from ...common.printable import printable
 from ...common.private import is_private, make_private_folder
 from ...common.settings import CACHE, DATABASE, SHIPPED
+from ...targets.nearness import distance
+from ...targets.target import Target, parse_target
 from .database import Database
 from .schema import VERSION
 
@@ -32,16 +36,18 @@ class Source:
     log: str = ""
 
 
-def sources(db: str | Path | None = None) -> tuple[Source, ...]:
+def sources(db: str | Path | None = None, target: Target | None = None) -> tuple[Source, ...]:
     """Says where to look, in this order; what does not exist is left out.
 
-    `db`: a database or a log (its name ends in .jsonl); by default the one of the settings. A log's wrong lines are
+    `db`: a database or a log (its name ends in .jsonl); by default the one of the settings. `target`: whom records are to
+    serve: a shipped log of which none can do so is left out, as to read all of it takes a second. A log's wrong lines are
     skipped with a warning. ArgumentError, EnvironmentFailure: see `log_database`.
     """
     own = Path(db) if db is not None else DATABASE.value()
+    shipped = shipped_logs() if SHIPPED.value() else ()
     there = [
         place
-        for place in (own, *(shipped_logs() if SHIPPED.value() else ()))
+        for place in (own, *(log for log in shipped if target is None or _may_serve(log, target)))
         if place.exists() and not _is_empty(place)
     ]
     return tuple(
@@ -52,6 +58,22 @@ def sources(db: str | Path | None = None) -> tuple[Source, ...]:
 def _is_empty(place: Path) -> bool:
     """A file without a byte holds no records, be it a log or a database that nobody has written to."""
     return place.is_file() and place.stat().st_size == 0
+
+
+def _may_serve(log: Path, target: Target) -> bool:
+    """Says whether some line of a log was measured on a target near this one; of a log that cannot be read, that it may: who
+    reads all of it tells what is wrong."""
+    try:
+        texts = _targets_of(log, log.stat().st_mtime_ns)
+        return any(distance(parse_target(text), target) is not None for text in texts)
+    except (OSError, ValueError, KeyError, TypeError, UserError):
+        return True
+
+
+@lru_cache(maxsize=16)
+def _targets_of(log: Path, changed: int) -> frozenset[str]:
+    """The targets in a log, as it was at a time."""
+    return frozenset(json.loads(line)["target"] for line in log.read_text(encoding="utf-8").splitlines())
 
 
 def shipped_logs() -> tuple[Path, ...]:

@@ -278,6 +278,22 @@ def test_shipped_logs_serve_behind_the_own_database(tmp_path: Path, monkeypatch:
     assert served(tmp_path / "none.sqlite", product()).log == ""
 
 
+def test_a_shipped_log_for_other_registers_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    db, none = tmp_path / "shipped.sqlite", tmp_path / "none.sqlite"
+    remember(db, product(), NEST, 1e-3)
+    log = as_log(tmp_path / "shipped.jsonl", db)
+    monkeypatch.setattr(sources, "shipped_logs", lambda: (log,))
+    monkeypatch.setenv("TILESMITH_SHIPPED", "1")
+    host = parse_target("host")
+    other = parse_target("x86:sse2" if host.vector_bits > 128 else "x86:avx2")
+    assert sources.sources(none, host) == sources.sources(none)
+    assert [one.log for one in sources.sources(none)] == ["shipped.jsonl"]
+    assert sources.sources(none, other) == ()
+    log.write_text("no record\n")
+    with pytest.warns(UserWarning, match="1 lines of the log were skipped"):
+        assert len(sources.sources(none, other)) == 1
+
+
 def test_what_the_rules_fail_on_runs_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: object, **options: object) -> None:
         raise ZeroDivisionError("a planted defect")
