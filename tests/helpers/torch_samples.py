@@ -63,13 +63,8 @@ def differences(
 
 
 LEFT_EMPTY = ("empty", "new_empty", "empty_like", "empty_strided", "empty_permuted", "new_empty_strided")
-_OPEN = {
-    "argsort": (0, 1),
-    "sort": (1, 2),
-    "topk": (1, 2),
-    "kthvalue": (1, 2),
-}  # which result, and of how many, says where
-# equal elements stood, which torch leaves open
+# which result, and of how many, says where equal elements stood, which torch leaves open
+_OPEN = {"argsort": (0, 1), "sort": (1, 2), "topk": (1, 2), "kthvalue": (1, 2)}
 
 
 @cache

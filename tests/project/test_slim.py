@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
-from helpers.source import ROOT
+from helpers.source import PROJECT
 from tilesmith.tuner.packages import boosting_distribution
 
 _WITHOUT = """
@@ -106,7 +105,7 @@ def test_threads_need_a_runtime() -> None:
 def test_each_machine_gets_one_xgboost_and_messages_name_it(
     platform: str, system: str, machine: str, wanted: str
 ) -> None:
-    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    needed = PROJECT["project"]["dependencies"]
     here = {"sys_platform": system, "platform_machine": machine}
     asked = [one for one in map(Requirement, needed) if one.marker is None or one.marker.evaluate(here)]
     assert [one.name for one in asked if one.name.startswith("xgboost")] == [wanted]
