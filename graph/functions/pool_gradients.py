@@ -119,16 +119,19 @@ def _given_back(gradient: Tensor, window: Window, held: HeldValue) -> Tensor:
     counts = window.counts
     reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, window.kernel, strict=True)]
     around = [-(-r // s) for r, s in zip(reach, window.stride, strict=True)]
-    few = [n <= most for n, most in zip(counts, around, strict=True)]  # then all are looked at
     axes = [reduce_axis(min(n, most), name) for n, most, name in zip(counts, around, OFFSETS, strict=False)]
 
     def element(*i: Expr) -> build.Reduction:
-        last = [(place + p) // s for place, p, s in zip(i[2:], window.padding, window.stride, strict=True)]
-        numbers = [one if all_ else simplify(end - one) for end, one, all_ in zip(last, axes, few, strict=True)]
-        at = (i[0], i[1], *numbers)
+        numbers: list[Expr] = []
         guards: list[Expr] = []
-        for number, n, all_ in zip(numbers, counts, few, strict=True):
-            guards += [] if all_ else [number >= 0, number < n]
+        for place, p, s, n, one in zip(i[2:], window.padding, window.stride, counts, axes, strict=True):
+            if one.extent == n:  # there are few windows, and all are looked at
+                numbers.append(one)
+                continue
+            number = simplify((place + p) // s - one)
+            numbers.append(number)
+            guards += [number >= 0, number < n]
+        at = (i[0], i[1], *numbers)
         value = select(held(i, at), wide(gradient[at]), 0.0)
         return build.sum(select(all_of(guards), value, 0.0) if guards else value, axes)
 
