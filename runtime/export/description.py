@@ -67,7 +67,9 @@ def write_description(folder: Path, name: str, artifact: Artifact, targets: Sequ
         "outputs": [astuple(one) for one in artifact.outputs],
         "builder": artifact.builder,
         "provenance": about,
-        "files": {file: _digest(folder / file) for file in (_shared(name), _weights(name)) if (folder / file).exists()},
+        "files": {
+            file: _digest(folder / file) for file in (shared_file(name), weights_file(name)) if (folder / file).exists()
+        },
     }
     facts[_HASH] = digest_of(facts)
     (folder / f"{name}{_SUFFIX}").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
@@ -111,13 +113,13 @@ def read_description(path: str | os.PathLike[str]) -> Described:
                 prepared_bytes=0, workspace_bytes=0, launches=(), builder=str(facts["builder"]),
             ),
             tuple(map(str, facts["targets"])),
-            os.path.join(folder, _shared(name)),
-            os.path.join(folder, _weights(name)) if _weights(name) in files else None,
+            os.path.join(folder, shared_file(name)),
+            os.path.join(folder, weights_file(name)) if weights_file(name) in files else None,
             str(facts["provenance"]),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise ArgumentError(f"{file} does not describe a library", found=f"{type(error).__name__}: {error}") from None
-    if _shared(name) not in files:
+    if shared_file(name) not in files:
         raise _changed(described.shared)
     for one in filter(None, (described.shared, described.weights)):
         if not os.path.isfile(one) or _digest(one) != files[os.path.basename(one)]:
@@ -161,11 +163,13 @@ def _specs(facts: Any) -> tuple[BufferSpec, ...]:
     return made
 
 
-def _shared(name: str) -> str:
+def shared_file(name: str) -> str:
+    """Returns how the shared library of this name is called."""
     return f"lib{name}.so"
 
 
-def _weights(name: str) -> str:
+def weights_file(name: str) -> str:
+    """Returns how the file of its weights is called."""
     return f"{name}.weights"
 
 

@@ -24,7 +24,7 @@ from ...codegen.artifact import Artifact, entry_name
 from ...common.errors import ArgumentError
 from ..devices.cpu.model_team import TEAM
 from . import rust
-from .description import write_description
+from .description import shared_file, weights_file, write_description
 from .example import cmake_text, example_text
 from .source import header_text, private, source_text, weights_source
 from .toolchain import Toolchain, toolchain
@@ -115,8 +115,8 @@ def _library(
     build = _build(variants, weights)
     folder.mkdir(parents=True, exist_ok=True)
     threads = _wants_openmp(variants, openmp)
-    header, shared, static = folder / f"{name}.h", folder / f"lib{name}.so", folder / f"lib{name}.a"
-    file = folder / f"{name}.weights"
+    header, shared, static = folder / f"{name}.h", folder / shared_file(name), folder / f"lib{name}.a"
+    file = folder / weights_file(name)
     file.unlink(missing_ok=True)  # of an export before
     interface = header_text(name, variants, file.name if beside else "", build)
     with tempfile.TemporaryDirectory(prefix="tilesmith-") as work:
