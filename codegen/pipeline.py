@@ -58,7 +58,7 @@ class PassContext:
     plan: Plan
     target: Target
     threads: int
-    divisor: int  # a common multiple of what indices are divided by
+    program: Program
 
 
 def _whole_ranges(loops: LoopProgram, of: PassContext) -> LoopProgram:
@@ -66,7 +66,7 @@ def _whole_ranges(loops: LoopProgram, of: PassContext) -> LoopProgram:
 
 
 def _whole_ends(loops: LoopProgram, of: PassContext) -> LoopProgram:
-    return loops if of.target.has_masks else whole_ends(loops, of.divisor)
+    return loops if of.target.has_masks else whole_ends(loops, _common_divisor(of.program))
 
 
 def _run_together(loops: LoopProgram, of: PassContext) -> LoopProgram:
@@ -163,10 +163,11 @@ def loop_ir(tree: LoopTree, target: Target, threads: int = 1, name: str = "kerne
     steps = steps_of(target)
     plan = planned(tree, target)
     loops = verified(steps.lower(tree, target, name, plan), "after lowering")
-    return run_passes(loops, steps.program, PassContext(plan, target, threads, _common_divisor(tree.program)))
+    return run_passes(loops, steps.program, PassContext(plan, target, threads, tree.program))
 
 
 def _common_divisor(program: Program) -> int:
+    """Returns a common multiple of what indices are divided by."""
     found = 1
     for stage in program.stages:
         for node in (node for expression in stage.expressions for node in walk(expression)):

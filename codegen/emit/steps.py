@@ -27,5 +27,5 @@ def adds_up(var: str, body: Statement) -> bool:
 
 def fill_registers(held: Iterable[Mapping[Key, Value]], target: Target) -> bool:
     """Says whether values that stay in registers leave no room for loads of later steps beside what one step needs."""
-    bits = sum(max(1, value.lanes) * value.dtype.bits for values in held for value in values.values() if value.lanes)
+    bits = sum(value.lanes * value.dtype.bits for values in held for value in values.values())
     return -(-bits // target.vector_bits) + NEAR + 1 > target.vector_registers

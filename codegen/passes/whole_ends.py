@@ -10,7 +10,7 @@ whole ones. Threads may write the same values to the same place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -18,6 +18,7 @@ from ...tensor.dtype import i64
 from ...tensor.expr import Const, Expr, Op, Read, Var, children, variables, walk, with_children
 from ...tensor.indices.affine import Affine, affine, interval, to_expr
 from ...tensor.indices.bounds import conjuncts
+from ..ir.facts import expressions
 from ..ir.index import Bounds, number, plus, smaller
 from ..ir.loop_ir import (
     Allocate,
@@ -152,7 +153,7 @@ def _can_run_again(choice: If, loop: For) -> bool:
 
 
 def _read(some: Sequence[Statement]) -> set[str]:
-    found = {e.tensor for s in some for root in _expressions(s) for e in walk(root) if isinstance(e, Read)}
+    found = {e.tensor for s in some for root in expressions(s) for e in walk(root) if isinstance(e, Read)}
     return found | {s.buffer for s in some if isinstance(s, Update)}
 
 
@@ -166,7 +167,7 @@ def _moves_all(body: Statement, ends: list[_End], held: AbstractSet[str]) -> boo
     names = {end.loop for end in ends}
     for s in statements(body):
         stores = [(s.buffer, s.indices)] if isinstance(s, Store | Update) else []
-        reads = [(e.tensor, e.indices) for root in _expressions(s) for e in walk(root) if isinstance(e, Read)]
+        reads = [(e.tensor, e.indices) for root in expressions(s) for e in walk(root) if isinstance(e, Read)]
         for indices in [indices for buffer, indices in (*stores, *reads) if buffer in held]:
             folded = any(isinstance(e, Op) and e.name == "mod" for index in indices for e in walk(index))
             if folded or not names <= frozenset().union(*map(variables, indices)):
@@ -176,7 +177,7 @@ def _moves_all(body: Statement, ends: list[_End], held: AbstractSet[str]) -> boo
 
 def _moves_by_tiles(node: Statement, end: _End, begin: Expr) -> bool:
     """Tells whether a loop's variable says in no other way than as the begin of a tile which trip it is."""
-    return all(_moved(e, end, begin) is not None for s in statements(node) for e in _expressions(s))
+    return all(_moved(e, end, begin) is not None for s in statements(node) for e in expressions(s))
 
 
 def _begun_earlier(body: Statement, ends: list[_End]) -> Statement:
@@ -219,22 +220,6 @@ def _with_begin(node: Statement, end: _End, begin: Expr) -> Statement:
         case Prefetch(indices=indices):
             node = replace(node, indices=tuple(map(moved, indices)))
     return with_substatements(node, lambda child: _with_begin(child, end, begin))
-
-
-def _expressions(node: Statement) -> Iterator[Expr]:
-    match node:
-        case For(extent=extent, valid=valid):
-            yield extent
-            if valid is not None:
-                yield valid
-        case Let(value=value):
-            yield value
-        case If(condition=condition):
-            yield condition
-        case Store(indices=indices, value=value) | Update(indices=indices, value=value):
-            yield from (*indices, value)
-        case Prefetch(indices=indices):
-            yield from indices
 
 
 def _moved(expr: Expr, end: _End, begin: Expr) -> Expr | None:
