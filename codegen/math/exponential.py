@@ -124,10 +124,30 @@ def exp2(b: Body, x: str) -> str:
 
 
 def sigmoid(b: Body, x: str) -> str:
-    """1 / (1 + e^-x) as e^x / (1 + e^x), which keeps small results exact. sigmoid(-inf) = 0, of inf 1."""
-    high, low = (20.0, -104.0) if b.single else (40.0, -746.0)  # there e^x + 1 rounds to e^x
-    e = exp_within(b, b.at_least(b.at_most(x, high), low))
-    return b.div(e, b.add(e, b.constant(1.0)))
+    """1 / (1 + e^-x), which keeps small results exact. sigmoid(-inf) = 0, of inf 1.
+
+    With e^x = p 2^n it is p / (p + 2^-n), so that no power is multiplied. Both are taken 2^-24 (2^-54) times, where 2^-n is a
+    normal number for all n that do not vanish; what the quotient rounds to may be subnormal.
+    """
+    high, low = (20.0, -104.0) if b.single else (40.0, -746.0)  # there e^x + 1 rounds to e^x, and e^x to 0
+    shift = 24 if b.single else 54
+    r, power = inverse_power(b, b.at_least(b.at_most(x, high), low), shift)
+    p = b.horner(tuple(c * 2.0**-shift for c in (EXP_HALF_F32 if b.single else EXP_F64)), r)
+    return b.div(p, b.add(p, power))
+
+
+def inverse_power(b: Body, x: str, shift: int) -> tuple[str, str]:
+    """(r, 2^(-n - shift)) of x = n ln 2 + r with |r| <= ln 2 / 2. -n - shift is the exponent of a normal number.
+
+    -n comes out of the low bits of a float, as in `exp_within`.
+    """
+    magic = b.constant(1.5 * 2.0**b.mantissa_bits + (127.0 if b.single else 1023.0) - shift)
+    ln2_high, ln2_low = LN2_F32 if b.single else LN2_F64
+    shifted = b.muladd(x, b.constant(-LOG2_E_F32 if b.single else -2 * HALF_LOG2_E_F64), magic)
+    opposite = b.sub(shifted, magic)
+    r = b.muladd(opposite, b.constant(ln2_high), x)
+    r = b.muladd(opposite, b.constant(ln2_low), r)
+    return r, b.float_of_bits(b.integer_op("shl", b.bits(shifted), b.integer(b.mantissa_bits)))
 
 
 def exp_within(b: Body, x: str, low: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .body import Body, Function
-from .exponential import exp_within
+from .exponential import EXP_F64, inverse_power
 from .rational import ERFCX_P_F64, ERFCX_Q_F64
 
 # 2^r K on [-1/2, 1/2], K being the first of them
@@ -40,25 +40,48 @@ def gelu(b: Body, x: str) -> str:
     the digits that the tail may lack do not count. So no choice between the two is left, and the rounding of z^2 may stay.
     """
     z = b.at_most(b.call("fabs", x), VANISHED[0 if b.single else 1])
-    tail = b.mul(z, _density(b, b.mul(z, z)))
-    if b.single:
-        ratio = b.div(b.horner(NORMAL_P_F32, z), b.horner(NORMAL_Q_F32, z))
-    else:
-        at = b.mul(z, b.constant(0.5**0.5))
-        ratio = b.div(b.horner(ERFCX_P_F64, at), b.horner(ERFCX_Q_F64, at))
+    factor, ratio = _scaled_tail(b, z) if b.scales else (z, _tail(b, z))
     # -0 and not 0: so what vanishes on the left, and the result at -0, are -0
-    return b.muladd(b.emit(f"fneg {b.type} {tail}"), ratio, b.at_least(x, -0.0))
+    return b.muladd(b.emit(f"fneg {b.type} {factor}"), ratio, b.at_least(x, -0.0))
 
 
-def _density(b: Body, square: str) -> str:
-    """e^(-square / 2) times what the ratio leaves out. Errors grow with the square."""
-    if not b.scales:
-        power = exp_within(b, b.mul(square, b.constant(-0.5)))
-        return b.mul(power, b.constant(EXP2_SCALED_F32[0] if b.single else 0.5))
+def _scaled_tail(b: Body, z: str) -> tuple[str, str]:
+    """Two factors of z tail(z) in f32, where an instruction multiplies by 2^n."""
+    square = b.mul(z, z)
     log2_e = b.constant(MINUS_HALF_LOG2_E_F32)
     n = b.call("roundeven", b.mul(square, log2_e))
     r = b.muladd(square, log2_e, b.emit(f"fneg {b.type} {n}"))
-    return b.scale(b.horner(EXP2_SCALED_F32, r), n)
+    above, below = _ratio(b, z)
+    return b.mul(z, b.scale(b.horner(EXP2_SCALED_F32, r), n)), b.div(above, below)
+
+
+def _tail(b: Body, z: str) -> str:
+    """1 - the normal distribution function of z: e^(-z^2 / 2) P / Q with e^(-z^2 / 2) = p 2^-m, as p P / (Q 2^m).
+
+    p and 2^m are taken 2^-48 (2^-128) times, so that no factor leaves the normal numbers. Errors grow with z^2.
+    """
+    square = b.mul(z, z)
+    shift = 48 if b.single else 128
+    if b.single:
+        magic = b.constant(1.5 * 2.0**b.mantissa_bits + 127.0 - shift)
+        shifted = b.muladd(square, b.constant(-MINUS_HALF_LOG2_E_F32), magic)
+        r = b.muladd(square, b.constant(MINUS_HALF_LOG2_E_F32), b.sub(shifted, magic))
+        power = b.float_of_bits(b.integer_op("shl", b.bits(shifted), b.integer(b.mantissa_bits)))
+        scaled = EXP2_SCALED_F32
+    else:
+        r, power = inverse_power(b, b.mul(square, b.constant(-0.5)), shift)
+        scaled = tuple(0.5 * c for c in EXP_F64)
+    above, below = _ratio(b, z)
+    p = b.horner(tuple(c * 2.0**-shift for c in scaled), r)
+    return b.div(b.mul(p, above), b.mul(power, below))
+
+
+def _ratio(b: Body, z: str) -> tuple[str, str]:
+    """(P, Q) at z. Of f64 it is e^(z^2 / 2) erfc(z / sqrt(2)), of f32 that by what `EXP2_SCALED_F32` lacks."""
+    if b.single:
+        return b.horner(NORMAL_P_F32, z), b.horner(NORMAL_Q_F32, z)
+    at = b.mul(z, b.constant(0.5**0.5))
+    return b.horner(ERFCX_P_F64, at), b.horner(ERFCX_Q_F64, at)
 
 
 FUNCTIONS: dict[str, Function] = {"gelu": gelu}
