@@ -6,6 +6,7 @@ about it where no real trip can meet what it leaves.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...targets.target import Target
@@ -14,7 +15,7 @@ from ...tensor.dtype import DType
 from ...tensor.expr import Const, Expr, Op, variables, walk
 from ..ir.facts import Facts, FactsKept
 from ..ir.loop_ir import Buffer, Scope, Statement, Store, Update
-from .expressions import Expressions
+from .expressions import Binding, Expressions
 from .index import Index
 from .matrix.dots import add_dot
 from .memory import BufferPointer
@@ -72,6 +73,17 @@ class Effects:
             if lanes or not predicate.condition.lanes:
                 total = self.arithmetic.both(total, predicate.condition)
         return total
+
+    def bind(self, var: str, exact: Index, real: Index | None, body: Callable[[], None]) -> None:
+        """Runs `body` with the variable bound."""
+        before, depth = self.at.bindings.get(var), self.inside.get(var)
+        self.at.bindings[var] = Binding(exact, exact if real is None else real)
+        self.inside[var] = len(self.at.bindings)
+        body()
+        if before is None or depth is None:
+            del self.at.bindings[var], self.inside[var]
+        else:
+            self.at.bindings[var], self.inside[var] = before, depth
 
     def store(self, node: Store) -> None:
         """Writes a store."""

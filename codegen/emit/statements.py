@@ -3,7 +3,6 @@ loaded elements) in tables and writes only what is left for run time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 from ...common.errors import InternalError
@@ -30,13 +29,11 @@ from ..ir.loop_ir import (
     statements,
 )
 from ..ir.memory_plan import place_scratch
-from .branches import Branches
-from .effects import Predicate
-from .expressions import Binding
 from .index import Index
 from .matrix.amx import MatrixText
 from .memory import BufferPointer
 from .registers import Key
+from .side_by_side import SideBySide
 from .steps import APART, adds_up, fill_registers
 from .text import InductionPointers
 from .types import Value, memory_type
@@ -44,7 +41,7 @@ from .types import Value, memory_type
 _WRITTEN_AS_LOOPS = (LoopKind.SERIAL, LoopKind.PARALLEL)
 
 
-class Statements(Branches):
+class Statements(SideBySide):
     """Writes statements into one function."""
 
     # whether steps of loops are hidden from LLVM's strength reduction, which takes time and makes none faster
@@ -95,17 +92,6 @@ class Statements(Branches):
         return MatrixText(self.at)
 
     # Names and memory
-
-    def bind(self, var: str, exact: Index, real: Index | None, body: Callable[[], None]) -> None:
-        """Runs `body` with the variable bound."""
-        before, depth = self.at.bindings.get(var), self.inside.get(var)
-        self.at.bindings[var] = Binding(exact, exact if real is None else real)
-        self.inside[var] = len(self.at.bindings)
-        body()
-        if before is None or depth is None:
-            del self.at.bindings[var], self.inside[var]
-        else:
-            self.at.bindings[var], self.inside[var] = before, depth
 
     def _let(self, node: Let) -> None:
         real = self.at.index(node.value)
@@ -169,7 +155,7 @@ class Statements(Branches):
     def _for(self, node: For) -> None:
         extent = self.at.index(node.extent)
         if node.kind is LoopKind.VECTOR and not self.indices.lanes and extent.constant > 1 and self._fits(node):
-            self._vector(node, extent)
+            self.in_lanes(node, lambda: self.emit(node.body))
         elif node.kind in WRITTEN_OUT:
             self._unroll(node, extent)
         elif node.kind is LoopKind.SERIAL:
@@ -196,23 +182,11 @@ class Statements(Branches):
             )
         return extent.constant
 
-    def _vector(self, node: For, extent: Index) -> None:
-        lanes = self._constant(extent, node)
-        if lanes & (lanes - 1):
-            raise InternalError(f"the vector loop {node.var!r} has {lanes} trips", expected="a power of two")
-        self.indices.lanes = lanes
-        mask, predicates = self.at.mask, self.predicates
-        lane = Index(0, (), 1)
-        if node.valid is not None:
-            real = self.indices.compare("lt", lane, self.at.index(node.valid))
-            if real.text != "true":
-                self.at.mask = real
-                self._require(real, node)
-        self.bind(node.var, lane, None, lambda: self.emit(node.body))
-        self.at.mask, self.predicates = mask, predicates
-        self.indices.lanes = 0
-
     def _unroll(self, node: For, extent: Index) -> None:
+        copies = None if self.indices.lanes or self.at.target.is_gpu else self.copies(node)
+        if copies is not None:
+            self.abreast(copies)
+            return
         trips = self._constant(extent, node)
         if node.valid is None:
             for trip in range(trips):
@@ -224,7 +198,7 @@ class Statements(Branches):
         predicates = self.predicates
         for trip in range(min(trips, valid.constant) if valid.is_constant else trips):
             if trip and not valid.is_constant:
-                self._require(self.indices.compare("lt", Index(trip), valid), node)
+                self.require(self.indices.compare("lt", Index(trip), valid), node)
             real = self.indices.bound("min", Index(trip), last) if trip else Index()
             self._apart(trip, node.var, node.body)
             self.bind(node.var, Index(trip), real, lambda: self.emit(node.body))
@@ -238,11 +212,6 @@ class Statements(Branches):
         held = [registers[name] for name in self.facts(body).writes & registers.keys()]
         if fill_registers(held, self.at.target) and adds_up(var, body):
             self.text.line(APART)
-
-    def _require(self, condition: Value, node: For) -> None:
-        assert node.valid is not None
-        names = self.roots(node.valid) | {node.var}
-        self.predicates = (*self.predicates, Predicate(condition, names))
 
     def range(self, var: str, start: Index, stop: Index, body: Statement, unroll: int = 1) -> None:
         """A loop over start .. stop - 1, with a main loop of `unroll` copies and a remainder."""

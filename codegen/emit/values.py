@@ -7,6 +7,8 @@ compute in f32 and round after each operator, which is what their definition ask
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...common.errors import InternalError
 from ...targets.backend import FUSED, MERGED_EXTREMA
 from ...targets.backend import ROUNDING as CAN_ROUND
@@ -39,6 +41,9 @@ class Arithmetic:
         self.rounds = target.has(CAN_ROUND)
         self.fused = target.has(FUSED)
         self.merges = target.has(MERGED_EXTREMA)
+        self.abreast: dict[
+            tuple[str, tuple[Value, ...]], Value
+        ] = {}  # what functions of copies give, computed together
         self.masks: dict[str, tuple[bool, ...]] = {}  # conditions of which it is known now in which lanes they hold
 
     # Lanes
@@ -258,8 +263,37 @@ class Arithmetic:
         """not condition."""
         return self._logic("not", [condition])
 
+    def apply_abreast(self, name: str, copies: Sequence[tuple[Value, ...]]) -> None:
+        """Computes a function of floats for several copies at once; from then on `apply` knows what it gives in each."""
+        lanes = max(arg.lanes for args in copies for arg in args)
+        distinct = list(dict.fromkeys(args for args in copies if all(arg.lanes == lanes for arg in args)))
+        distinct = distinct[: 1 << len(distinct).bit_length() - 1]  # a power of two
+        if len(distinct) < 2:
+            return
+        args = [self._joined(values) for values in zip(*distinct, strict=True)]
+        every = self._float(name, args, args[0].dtype)
+        for number, given in enumerate(distinct):
+            self.abreast[name, given] = self._part(every, number * lanes, lanes)
+
+    def _joined(self, values: Sequence[Value]) -> Value:
+        """Vectors one after another as one; as many as a power of two."""
+        while len(values) > 1:
+            values = [self._shuffled(a, b, range(2 * a.lanes)) for a, b in zip(values[::2], values[1::2], strict=True)]
+        return values[0]
+
+    def _part(self, value: Value, first: int, lanes: int) -> Value:
+        """`lanes` lanes of a vector."""
+        return self._shuffled(value, Value("poison", value.dtype, value.lanes), range(first, first + lanes))
+
+    def _shuffled(self, left: Value, right: Value, lanes: range) -> Value:
+        numbers = ", ".join(f"i32 {lane}" for lane in lanes)
+        text = f"shufflevector {left.typed}, {right.typed}, <{len(lanes)} x i32> <{numbers}>"
+        return Value(self._instruct(text, left, right), left.dtype, len(lanes))
+
     def _float(self, name: str, args: list[Value], dtype: DType) -> Value:
         lanes = args[0].lanes
+        if self.abreast and (known := self.abreast.get((name, tuple(args)))) is not None:
+            return known
         if name in _FLOAT_BINARY:
             text = f"{_FLOAT_BINARY[name]} {args[0].typed}, {args[1].text}"
             return Value(self._instruct(text, *args), dtype, lanes)

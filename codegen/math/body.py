@@ -13,6 +13,7 @@ from collections.abc import Callable
 from ...tensor.dtype import DType, f32, f64
 
 _SCALED = {4: ("i8", 0), 8: ("i8", 0), 16: ("i16", 4)}  # lanes -> type of the mask, rounding mode (4: the current one)
+_WIDEST = max(_SCALED)
 _ELEMENT = {"f16": "half", "f32": "float", "f64": "double"}
 
 
@@ -31,6 +32,11 @@ def suffix(dtype: DType, lanes: int) -> str:
     return dtype.name if lanes == 1 else f"v{lanes}{dtype.name}"
 
 
+def _numbers(first: int, count: int) -> str:
+    """The lanes that a shuffle takes: `count` from `first` on."""
+    return f"<{count} x i32> <{', '.join(f'i32 {lane}' for lane in range(first, first + count))}>"
+
+
 Function = Callable[..., str]  # (body, an SSA name for each argument) -> the SSA name of the result
 
 
@@ -45,7 +51,7 @@ class Body:
         self.dtype = dtype
         self.lanes = lanes
         self.single = dtype == f32
-        self.scales = scales and self.single and lanes in _SCALED
+        self.scales = scales and self.single and (lanes in _SCALED or lanes in (2 * _WIDEST, 4 * _WIDEST))
         self.mantissa_bits = 23 if self.single else 52
         self.scalar_type = element_type(dtype)
         self.type = value_type(self.scalar_type, lanes)
@@ -115,6 +121,8 @@ class Body:
 
     def scale(self, a: str, n: str, where: str = "") -> str:
         """a * 2^n for whole n, rounded once, through the denormals; 0 where the mask `where` does not hold. Where `scales`."""
+        if self.lanes > _WIDEST:
+            return self._scaled_in_parts(a, n, where)
         kind, rounding = _SCALED[self.lanes]
         name = f"@llvm.x86.avx512.mask.scalef.ps.{32 * self.lanes}"
         more = ", i32" if rounding else ""
@@ -128,6 +136,20 @@ class Body:
         return self.emit(
             f"call {self.type} {name}({self.type} {a}, {self.type} {n}, {self.type} {other}, {kind} {mask}{more})"
         )
+
+    def _scaled_in_parts(self, a: str, n: str, where: str) -> str:
+        """`scale` of more lanes than an instruction has: of each register by itself."""
+        half = Body(self.dtype, self.lanes // 2, True)
+        half.lines, half.declares = self.lines, self.declares
+        parts: list[str] = []
+        for first in (0, half.lanes):
+            picked = _numbers(first, half.lanes)
+            low, power, mask = (
+                self.emit(f"shufflevector {kind} {value}, {kind} poison, {picked}") if value else ""
+                for kind, value in ((self.type, a), (self.type, n), (self.bool_type, where))
+            )
+            parts.append(half.scale(low, power, mask))
+        return self.emit(f"shufflevector {half.type} {parts[0]}, {half.type} {parts[1]}, {_numbers(0, self.lanes)}")
 
     def integer_op(self, opcode: str, a: str, b: str) -> str:
         """An integer instruction: add, sub, and, or, xor, shl, lshr, ashr."""

@@ -67,7 +67,7 @@ def _tail(b: Body, z: str) -> str:
         shifted = b.muladd(square, b.constant(-MINUS_HALF_LOG2_E_F32), magic)
         r = b.muladd(square, b.constant(MINUS_HALF_LOG2_E_F32), b.sub(shifted, magic))
         power = b.float_of_bits(b.integer_op("shl", b.bits(shifted), b.integer(b.mantissa_bits)))
-        scaled = EXP2_SCALED_F32
+        scaled: tuple[float, ...] = EXP2_SCALED_F32
     else:
         r, power = inverse_power(b, b.mul(square, b.constant(-0.5)), shift)
         scaled = tuple(0.5 * c for c in EXP_F64)

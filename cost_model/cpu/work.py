@@ -14,6 +14,7 @@ import numpy as np
 
 from ...schedules.access import element_stride, output_stride
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
+from ...schedules.plan.long_functions import ABREAST, long_functions
 from ...targets.backend import FUSED
 from ...targets.matrix_instructions import vector_instruction
 from ...targets.target import Target
@@ -40,6 +41,7 @@ SPREAD = 3.0  # instructions that bring a mask to where the lanes lie in one of 
 REMEMBERED = (
     32.0  # trips of a loop up to which its end is foreseen more or less (Sapphire Rapids: no cost seen up to there)
 )
+STALLED = 0.25  # of a long chain that runs alone; an EPYC of Zen 3 takes 1.1 (silu) to 1.4 (gelu) times as long for it
 LOOP_INSTRUCTIONS = 3.0  # increment, comparison and jump
 
 
@@ -185,7 +187,7 @@ class StageWork:
         has_chain = placed or (stage.registers is not None and stage.registers <= stage.body)
         opened = stage.trips[(stage.plan.loops.first_reduction if placed else stage.registers) or 0]
         return InstructionCounts(
-            operations=operations + reads.gathered + reads.shuffles + reloads + self._finish(),
+            operations=operations + reads.gathered + reads.shuffles + reloads + self._finish() + self._stalls(),
             loads=reads.loads + reloads + spilled,
             broadcasts=reads.broadcasts,
             stores=stores + spilled,
@@ -204,6 +206,18 @@ class StageWork:
             masked=reads.masked,
             apart=reads.apart,
         )
+
+    def _stalls(self) -> Value:
+        """Cycles in which a port waits for long chains of which few run abreast."""
+        definition = self.stage.definition
+        slots = (
+            0.0 if definition.reduction else sum(c.slots for body in definition.bodies for c in long_functions(body))
+        )
+        if not slots:
+            return 0.0
+        everything = frozenset(axis.name for axis in definition.all_axes)
+        waiting = np.maximum(1.0 / self.copies(everything) - 1.0 / ABREAST, 0.0)
+        return STALLED * slots * self.times(everything) * waiting
 
     @cached_property
     def _around(self) -> Value:
