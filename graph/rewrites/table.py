@@ -1,6 +1,7 @@
 """The rewrites of whole programs, in the order in which they are done before a program is cut into kernels.
 
-Each takes time linear in the number of stages, keeps inputs and outputs as they are, and computes the same values.
+Each takes time linear in the number of stages, keeps inputs and outputs as they are, and computes the same values, sums in
+perhaps another order.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from ...tensor.program import Program
 from ...tensor.stage_edits import needed_stages
 from .common import common_stages
 from .fills import inlined_fills
+from .sums_first import sums_first
 
 GRAPH_REWRITES: Mapping[str, Callable[[Program], Program]] = {
     "needed stages": needed_stages,
     "fills": inlined_fills,
     "common stages": common_stages,
+    "sums first": sums_first,
 }
 
 
