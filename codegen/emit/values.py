@@ -267,9 +267,9 @@ class Arithmetic:
         """Computes a function of floats for several copies at once; from then on `apply` knows what it gives in each."""
         lanes = max(arg.lanes for args in copies for arg in args)
         distinct = list(dict.fromkeys(args for args in copies if all(arg.lanes == lanes for arg in args)))
-        distinct = distinct[: 1 << len(distinct).bit_length() - 1]  # a power of two
         if len(distinct) < 2:
             return
+        distinct = distinct[: 1 << len(distinct).bit_length() - 1]  # a power of two
         args = [self._joined(values) for values in zip(*distinct, strict=True)]
         every = self._float(name, args, args[0].dtype)
         for number, given in enumerate(distinct):

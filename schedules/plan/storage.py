@@ -12,6 +12,7 @@ workspace   what other nests read. prepared: the same, made once
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 
 from ...tensor.program import Stage, Tensor
 from ..extents import Condition, Extent, maximum, minimum, product, round_up
@@ -23,6 +24,8 @@ from .threads import Dimension, fragment, is_fragment, runs_alone, shared_out
 
 STACK_LIMIT = 16 * 1024  # bytes; larger tiles go to scratch memory, so that no thread's stack overflows
 REGISTER_LIMIT = 4096  # bytes: beyond that no register file holds a tile
+PAGE, LINE = 4096, 64  # bytes
+CROWDED = 512  # bytes: rows at multiples of it begin at eight places of a page at most
 OVERHANG_ROWS = (
     20  # points, more than a tile is high; no power of two, so that rows do not begin at the same place of pages
 )
@@ -105,6 +108,8 @@ def _storage(
         if scope is Scope.WORKSPACE and not stage.tiled:
             shape = _with_room(shape, definition, number)
         return StoragePlan(tensor, (Home(scope),), shape, held)
+    if not gpu and not stage.tiled:
+        shape = _spaced(shape, definition, number)
     size = product(shape)
     homes = _gpu_homes(tree, stage, size, tensor) if gpu else _cpu_homes(tree, stage, size, tensor)
     return StoragePlan(tensor, _possible(homes), shape, held, slots(tree, stage) if gpu else 1)
@@ -155,6 +160,18 @@ def _with_room(shape: tuple[Extent, ...], definition: Stage, number: int) -> tup
         over = maximum(size - axis.extent, 0)
         found.append(minimum(size, axis.extent) + round_up(over, step))
     return tuple(found)
+
+
+def _spaced(shape: tuple[Extent, ...], definition: Stage, number: int) -> tuple[Extent, ...]:
+    """The shape with a line more in each row, where rows one after another would begin at few places of a page.
+
+    A tile that goes over several of them, or over every second one, would find room for few in a first-level cache: a 3 x 3
+    convolution in steps of two on 512 channels ran at 12 GFLOP/s, and does at 74 (EPYC of Zen 3, one thread).
+    """
+    axes, dtype = definition.axes_of(number), definition.tensors[number].dtype
+    if definition.combiner is not None or len(shape) < 2 or gcd(axes[-1].extent * dtype.bytes, PAGE) < CROWDED:
+        return shape
+    return (*shape[:-1], shape[-1] + LINE // dtype.bytes)
 
 
 def slots(tree: LoopTree, stage: StageLoops) -> Extent:

@@ -200,3 +200,21 @@ def test_candidates_of_one_population_are_predicted_as_if_they_were_alone() -> N
         single = sketch.apply_population(program, target, config_space, choices[row : row + 1])
         assert predict(single, target, 1, ceilings, 1)[0] == pytest.approx(seconds, rel=1e-12)
     assert scopes == {Scope.REGISTER, Scope.STACK}
+
+
+@pytest.mark.parametrize(("channels", "pitch"), [(256, 256 + 16), (128, 128 + 16), (96, 96), (100, 100)])
+def test_rows_of_a_piece_do_not_begin_at_few_places_of_a_page(channels: int, pitch: int) -> None:
+    """A line lies between rows that would: 4,096 bytes hold eight of 512 bytes."""
+    program = parse(f"""input x: f32[9, 9, {channels}]
+p[i: 9, j: 9, c: {channels}] = x[i, j, c] * 2
+y[i: 4, j: 4, c: {channels}] = sum[r: 3, s: 3](p[i * 2 + r, j * 2 + s, c])
+return y""")
+
+    def at_rows(s: Schedule) -> None:
+        s.compute_at("t0", s.stage("t1").loops[0])
+
+    task = Task.of(program, parse_target("x86:avx2"), 1)
+    (sketch,) = trace(at_rows, task.body)
+    stages = plan_of(sketch.apply(task.body, task.target, {}), False).stages
+    assert stages["t0"].storage[0].shape == (3, 9, pitch)
+    assert stages["t1"].storage[0].shape == (4, 4, channels)
