@@ -12,11 +12,13 @@ from ...tensor.program import Program
 from ...tensor.stage_edits import needed_stages
 from .common import common_stages
 from .fills import inlined_fills
+from .forward import forward_windows
 from .sums_first import sums_first
 
 GRAPH_REWRITES: Mapping[str, Callable[[Program], Program]] = {
     "needed stages": needed_stages,
     "fills": inlined_fills,
+    "forward windows": forward_windows,
     "common stages": common_stages,
     "sums first": sums_first,
 }

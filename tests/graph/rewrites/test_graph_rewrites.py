@@ -31,7 +31,7 @@ def test_values_are_as_they_were(name: str, program: Program) -> None:
     assert (after.inputs, after.outputs) == (program.inputs, program.outputs)
     inputs = random_inputs(program, 2)
     for want, got in zip(evaluate(program, inputs), evaluate(after, inputs), strict=True):
-        if name == "sums first" and want.dtype.kind == "f":  # in another order
+        if name in ("forward windows", "sums first") and want.dtype.kind == "f":  # in another order
             np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
         else:
             assert np.array_equal(want, got, equal_nan=want.dtype.kind == "f")
