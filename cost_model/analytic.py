@@ -28,7 +28,8 @@ from ..targets.ceilings import LOADED, MATRIX, OWN_PAST, PAST, VISITED, Ceilings
 from ..targets.matrix_instructions import BF16_TILES, MATRIX_INSTRUCTIONS
 from ..targets.target import Target
 from .cpu.analysis import SHARE, Analysis, Moved, NestAnalysis, analyse
-from .cpu.work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, WINDOW, InstructionCounts
+from .cpu.counts import InstructionCounts
+from .cpu.work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, WINDOW
 from .footprint import Value, total_of
 from .gpu.analytic import predict_gpu
 from .populations import for_each_plan
