@@ -199,7 +199,7 @@ def keeps_up(target: Target, threads: int, ceilings: Ceilings) -> bool:
 
 
 def _norm(terms: list[Value], power: float = NORM) -> Value:
-    """Between the maximum and the sum."""
+    """Joins terms to a number between their maximum and their sum."""
     total: Value = 0.0
     for term in terms:
         total = total + term**power
