@@ -191,46 +191,24 @@ class StageWork:
         guarded = guarded_reads(self._as_read)
         behind = {} if self._block is None else distances(self._computed, self._block.axis)
         for read in self._as_read.reads():
-            producer, stored = self.tree.program.producers.get(read.tensor), self.plan.of_tensor(read.tensor)
             axes = frozenset().union(*(variables(index) for index in read.indices))
-            if producer is not None and stored is not None and stored.scope is Scope.REGISTER:
-                crosses = (
-                    self.tree.by_stage[producer.name].tiled and self.vector is not None and self.vector.axis in axes
-                )
-                if crosses and self.vector is not None and self._step(read) != 1:
-                    found.shuffles = found.shuffles + self.times(axes) * np.log2(real(self.vector.extent))
+            if self._is_held(read):
+                found.shuffles = found.shuffles + self._turned(read, axes)
                 continue
             differ, masks = self._shared(read)
             differ = differ * self._anew(behind.get(read, 0))
-            count = (
-                self.times(axes)
-                * differ
-                * (width(self.stage.definition, read.dtype) if self.vector is not None else 1.0)
-            )
             live.append(self.copies(axes) * differ)
             if self._block is None:
                 found.kept = found.kept + self.copies(axes) * self._around * (1.0 - differ)
-            if self.vector is not None and self.vector.axis in axes:
-                step = self._step(read)
-                if 1 < step <= STRIDED:
-                    found.shuffles = found.shuffles + count * (step - 1.0)
-                    count = count * step * (spans.setdefault(spanned(read, step), read) is read)
-                    found.unaligned = found.unaligned + count
-                    masked = read in guarded and not self.target.has_masks
-                    found.parts = max(found.parts, step - 1.0 + (step if masked else 0.0))
-                    if read in guarded:
-                        found.shuffles = found.shuffles + self.times(axes) * masks * step * SPREAD
-                        found.masked = found.masked + count
-                elif step != 1:
-                    count = count / self.vectors * real(self.vector.extent)
-                    found.gathered = found.gathered + count
-                else:
-                    found.unaligned = found.unaligned + (count if self._splits_lines(read.tensor) else 0.0)
-                    found.masked = found.masked + (count if read in guarded else 0.0)
+            count = self.times(axes) * differ
             crowds = any(a.crowds for a in self.stage.accesses if a.tensor == read.tensor)
+            if self.vector is not None:
+                count = count * width(self.stage.definition, read.dtype)
             if self.vector is None or self.vector.axis not in axes:
                 found.broadcasts = found.broadcasts + count
                 found.apart = found.apart + (count if crowds else 0.0)
+            else:
+                count = self._along_vectors(found, read, count, spans, self.times(axes) * masks, read in guarded)
             found.crowded = found.crowded + (count if crowds else 0.0)
             found.loads = found.loads + count
         if self._block is not None and self.vector is not None:
@@ -242,6 +220,42 @@ class StageWork:
                 found.operands = np.minimum(found.operands, copies)
             found.operands = found.operands + 1.0
         return found
+
+    def _is_held(self, read: Read) -> bool:
+        """Says whether what is read lies in registers."""
+        stored = self.plan.of_tensor(read.tensor)
+        computed = read.tensor in self.tree.program.producers
+        return computed and stored is not None and stored.scope is Scope.REGISTER
+
+    def _turned(self, read: Read, axes: frozenset[str]) -> Value:
+        """Counts what turns vectors in registers that lie along another axis."""
+        copy = self.tree.by_stage[self.tree.program.producers[read.tensor].name]
+        if not copy.tiled or self.vector is None or self.vector.axis not in axes or self._step(read) == 1:
+            return 0.0
+        return self.times(axes) * np.log2(real(self.vector.extent))
+
+    def _along_vectors(
+        self, found: Reads, read: Read, count: Value, spans: dict[object, Read], masks: Value, guarded: bool
+    ) -> Value:
+        """Says how many loads it takes to read vectors along their axis, and adds what else that takes. `masks`: how often
+        one is made where the read is guarded."""
+        assert self.vector is not None
+        step = self._step(read)
+        if 1 < step <= STRIDED:
+            found.shuffles = found.shuffles + count * (step - 1.0)
+            count = count * step * (spans.setdefault(spanned(read, step), read) is read)
+            found.unaligned = found.unaligned + count
+            found.parts = max(found.parts, step - 1.0 + (step if guarded and not self.target.has_masks else 0.0))
+            if guarded:
+                found.shuffles = found.shuffles + masks * step * SPREAD
+                found.masked = found.masked + count
+        elif step != 1:
+            count = count / self.vectors * real(self.vector.extent)
+            found.gathered = found.gathered + count
+        else:
+            found.unaligned = found.unaligned + (count if self._splits_lines(read.tensor) else 0.0)
+            found.masked = found.masked + (count if guarded else 0.0)
+        return count
 
     def _step(self, read: Read) -> int:
         """Elements from one lane of a vector to the next; 0 where they lie anywhere."""
