@@ -77,7 +77,7 @@ def best() -> Lines:
 
 
 def spread(measurement: Measurement) -> float:
-    """From the first to the third quartile, as a share of the median."""
+    """The distance from the first to the third quartile, as a share of the median."""
     times = sorted(measurement.times)
     return (times[-1 - len(times) // 4] - times[len(times) // 4]) / measurement.seconds
 
@@ -123,7 +123,7 @@ def capacity() -> Lines:
 
 
 def wait_for_hosts(runner: RayRunner, count: int) -> None:
-    """Until every host has answered, and the machine has rested from starting them."""
+    """Waits until every host has answered, and the machine has rested from starting them."""
     seen: set[str] = set()
     end = time.monotonic() + 120
     while len(seen) < count and time.monotonic() < end:
@@ -154,7 +154,7 @@ def drive(runner: RayRunner, end: float) -> int:
 
 
 def processor_seconds(runner: RayRunner) -> float:
-    """Of this process and of the one that speaks Ray."""
+    """The processor time of this process and of the one that speaks Ray."""
     fields = Path(f"/proc/{runner._child.pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK") + time.process_time()
 
@@ -218,7 +218,7 @@ def namespaces() -> Lines:
 
 
 def start() -> Lines:
-    """From the command to the first record."""
+    """Times a start, from the command to the first record."""
     from tilesmith.tuner.records.database import Database
 
     with tempfile.TemporaryDirectory() as folder:

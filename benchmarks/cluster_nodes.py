@@ -56,7 +56,7 @@ class Sleeper:
         return done
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Does nothing: there is nothing to end."""
 
 
 def sleeper(order: Order, speeds: Any) -> Sleeper:
@@ -84,7 +84,7 @@ def beside(nodes: int, processors: int) -> Iterator[Any]:
 
 
 def namespaces_missing() -> str:
-    """Why namespaces cannot be made here; "" when they can."""
+    """Says why namespaces cannot be made here; "" when they can."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "network namespaces need root on Linux"
     if shutil.which("ip") is None:
@@ -188,7 +188,7 @@ def _start(name: str, options: Sequence[str], address: str, processors: int, wor
 
 
 def _wait_for(words: Path) -> None:
-    """Until `ray start` says that it runs. Errors: TimeoutError."""
+    """Waits until `ray start` says that it runs. Errors: TimeoutError."""
     end = time.monotonic() + 60
     while "Ray runtime started" not in words.read_text():
         if time.monotonic() > end:

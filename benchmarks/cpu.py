@@ -72,7 +72,7 @@ def summary(
     provenance: str,
     loop: str,
 ) -> Result:
-    """What the times say. `loop`: the calibration loop that ran in the same rounds, which the shares are of."""
+    """Says what the times mean. `loop`: the calibration loop that ran in the same rounds, which the shares are of."""
     work = program_work(row.program())
     names = [name for name in names if name != BESIDE]
     rivals = [name for name in names if name not in (OURS, CEILING)]
@@ -94,7 +94,7 @@ def share_of_rate(row: Row, rounds: ContestRounds) -> Quartiles | None:
 
 
 def provenance_of(peers: Sequence[Peer], name: str) -> str:
-    """Which tier served our kernel, or which loop is the ceiling; empty without it."""
+    """Names the tier that served our kernel, or which loop is the ceiling; empty without it."""
     return next((peer.provenance for peer in peers if peer.name == name), "")
 
 
@@ -131,7 +131,7 @@ def directly(s: Schedule) -> None:
 
 
 def database_of(row: Row, database: str | None) -> str | None:
-    """What is tuned with some sketches only has a database of its own, or else the best of all would serve it."""
+    """The database of a row: what is tuned with some sketches only has its own, or else the best of all would serve it."""
     if not row.direct:
         return database
     return f"{database}.direct" if database else str(Path(gettempdir()) / f"tilesmith-direct-{os.getpid()}.sqlite")

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from drafts import workload
 
-from tilesmith.measure.compare.serving import Call
-from tilesmith.tuner.bench.calls import Arrays, Names, Sizes
+from tilesmith.measure.compare.serving import PlainCall
+from tilesmith.tuner.bench.calls import NamedArrays, Sizes, TensorNames
 from tilesmith.tuner.bench.numpy_calls import numpy_call
 from tilesmith.tuner.bench.onnxruntime_calls import onnxruntime_call
 from tilesmith.tuner.bench.openvino_calls import openvino_call
 from tilesmith.tuner.bench.torch_calls import TorchWay, torch_call, torch_channels_last_call, torch_compile_call
 
-Library = Callable[[str, Arrays, Sequence[np.ndarray], int, Names, Sizes], Call | None]
+Library = Callable[[str, NamedArrays, Sequence[np.ndarray], int, TensorNames, Sizes], PlainCall | None]
 
 
 def _drafted(operator: str) -> TorchWay | None:
@@ -31,13 +31,13 @@ def _drafted(operator: str) -> TorchWay | None:
 
 
 def _with_drafts(
-    library: Callable[..., Call | None],
-    operator: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Names, sizes: Sizes,
-) -> Call | None:  # fmt: skip
+    library: Callable[..., PlainCall | None],
+    operator: str, arrays: NamedArrays, outputs: Sequence[np.ndarray], threads: int, constants: TensorNames, sizes: Sizes,
+) -> PlainCall | None:  # fmt: skip
     return library(operator, arrays, outputs, threads, constants, sizes, _drafted(operator))
 
 
-def onednn_call(*given: Any) -> Call | None:
+def onednn_call(*given: Any) -> PlainCall | None:
     """oneDNN by torch, with packed weights: of narrow elements alone (narrow/)."""
     return None
 

@@ -21,13 +21,13 @@ from peers import OURS
 from zoo.forms import facts_of, read_arrays
 
 from tilesmith.measure.compare.contender import ContenderProcess, MissingContender
-from tilesmith.measure.compare.serving import Prepared, aligned, serve, time_calls
+from tilesmith.measure.compare.serving import ReadyCall, aligned, serve, time_calls
 from tilesmith.tuner.bench.calls import ModelWay
 from tilesmith.tuner.bench.onnxruntime_calls import onnxruntime_model
 from tilesmith.tuner.bench.openvino_calls import openvino_model
 from tilesmith.tuner.bench.torch_calls import module_way
 
-Arrays = list[np.ndarray]
+NamedArrays = list[np.ndarray]
 
 
 class ModelPeer(ContenderProcess):
@@ -48,7 +48,7 @@ class ModelPeer(ContenderProcess):
 # the child
 
 
-def _ours(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:
+def _ours(request: dict[str, Any], inputs: NamedArrays, outputs: NamedArrays) -> ModelWay:
     import tilesmith
     from tilesmith.graph.executor.provenance import ModelProvenance
 
@@ -73,21 +73,21 @@ def _ours(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:
     return ModelWay(lambda: kernel(*inputs, out=out), lambda: outputs, about)
 
 
-def _torch(request: dict[str, Any], inputs: Arrays, outputs: Arrays, *, compiled: bool = False) -> ModelWay:
+def _torch(request: dict[str, Any], inputs: NamedArrays, outputs: NamedArrays, *, compiled: bool = False) -> ModelWay:
     from zoo.modules import example
 
     return module_way(example(request["model"])[0], inputs, request["threads"], compiled=compiled)
 
 
-def _onnxruntime(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:
+def _onnxruntime(request: dict[str, Any], inputs: NamedArrays, outputs: NamedArrays) -> ModelWay:
     return onnxruntime_model(_onnx_file(request), inputs, outputs, request["threads"])
 
 
-def _openvino(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:
+def _openvino(request: dict[str, Any], inputs: NamedArrays, outputs: NamedArrays) -> ModelWay:
     return openvino_model(_onnx_file(request), inputs, outputs, request["threads"])
 
 
-WAYS: dict[str, Callable[[dict[str, Any], Arrays, Arrays], ModelWay]] = {
+WAYS: dict[str, Callable[[dict[str, Any], NamedArrays, NamedArrays], ModelWay]] = {
     OURS: _ours,
     "torch": _torch,
     "torch.compile": partial(_torch, compiled=True),
@@ -113,7 +113,7 @@ def _resident() -> int:
     return int(found[1]) * 1024
 
 
-def prepare(request: dict[str, Any]) -> Prepared:
+def prepare(request: dict[str, Any]) -> ReadyCall:
     """A model in one way; whatever its library cannot do is MissingContender."""
     folder = Path(request["folder"])
     inputs = [aligned(a.shape, a.dtype, a) for a in read_arrays(folder / "inputs.npz")]
@@ -135,7 +135,7 @@ def prepare(request: dict[str, Any]) -> Prepared:
     return partial(time_calls, way.call), way.about, (way, inputs, outputs)
 
 
-def _error(found: Arrays, wanted: Arrays) -> float:
+def _error(found: NamedArrays, wanted: NamedArrays) -> float:
     """The largest difference of an element, of the largest value of its result; infinite for other shapes."""
     if [a.shape for a in found] != [a.shape for a in wanted]:
         return float("inf")

@@ -44,7 +44,7 @@ os.environ.setdefault(
 
 @dataclass(frozen=True)
 class Settings:
-    """How every model is treated."""
+    """Says how every model is treated."""
 
     threads: int
     peers: Sequence[str]

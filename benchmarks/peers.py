@@ -20,7 +20,7 @@ from weights import weights_call
 from workloads import Row
 
 from tilesmith.measure.compare.contender import ContenderProcess, MissingContender
-from tilesmith.measure.compare.serving import Call, Prepared, aligned, serve, time_calls
+from tilesmith.measure.compare.serving import PlainCall, ReadyCall, aligned, serve, time_calls
 from tilesmith.tuner.bench.sampling import sample
 
 OURS = "tilesmith"
@@ -63,7 +63,7 @@ class Peer(ContenderProcess):
 # the child
 
 
-def prepare(request: dict[str, Any]) -> Prepared:
+def prepare(request: dict[str, Any]) -> ReadyCall:
     """A row of a single operator: the answer is a sample of its output, and where it comes from."""
     from tilesmith.tensor.oracle.random_inputs import random_inputs
 
@@ -92,7 +92,7 @@ def prepare(request: dict[str, Any]) -> Prepared:
 
 def _peer_call(
     library: str, row: Row, arrays: dict[str, np.ndarray], outputs: list[np.ndarray], threads: int
-) -> Call | None:
+) -> PlainCall | None:
     if row.operator == "weights":
         return weights_call(library, arrays, outputs, threads, row.sizes)
     if row.operator == "product":
@@ -106,7 +106,7 @@ def _peer_call(
 
 def _our_call(
     program: Any, arrays: dict[str, np.ndarray], outputs: list[np.ndarray], threads: int, database: str | None
-) -> tuple[Call, str]:
+) -> tuple[PlainCall, str]:
     import tilesmith
 
     fixed = {t.name: arrays[t.name] for t in program.constant_inputs}

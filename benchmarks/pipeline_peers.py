@@ -14,7 +14,7 @@ from pipeline.pictures import given as pictured
 from pipeline.programs import PROGRAMS
 
 from tilesmith.measure.compare.contender import ContenderProcess, MissingContender
-from tilesmith.measure.compare.serving import Prepared, aligned, serve, time_calls
+from tilesmith.measure.compare.serving import ReadyCall, aligned, serve, time_calls
 
 HALIDE = {"halide by hand": "by hand", "halide Mullapudi2016": "Mullapudi2016", "halide Adams2019": "Adams2019"}
 PATIENCE = 60.0  # seconds: some schedules of long chains take Halide longer to compile
@@ -44,7 +44,7 @@ class PipelinePeer(ContenderProcess):
 # the child
 
 
-def prepare(request: dict[str, Any]) -> Prepared:
+def prepare(request: dict[str, Any]) -> ReadyCall:
     """Makes what the request asks for; the answer has a sample of the output and the seconds until it was ready."""
     import tilesmith
     from tilesmith.tensor.oracle.random_inputs import random_inputs

@@ -48,7 +48,7 @@ class Result:
         return self.speeds[OURS].share if OURS in self.speeds else None
 
     def verdicts(self) -> list[tuple[str, bool]]:
-        """What the row asks for, and whether it is so: of a ratio the upper quartile counts."""
+        """Says what the row asks for, and whether it is so: of a ratio the upper quartile counts."""
         found = []
         if self.row.bar is not None and self.ratio is not None:
             found.append((f">= {self.row.bar:.2f}x", self.ratio.high >= self.row.bar))
@@ -60,7 +60,7 @@ class Result:
 
     @property
     def holds_beside(self) -> bool:
-        """Whether the median of the shares of another row's rate is what is asked."""
+        """Says whether the median of the shares of another row's rate is what is asked."""
         return self.row.beside is not None and self.beside is not None and self.beside.middle >= self.row.beside.share
 
 
@@ -104,7 +104,7 @@ def cells(result: Result, names: Sequence[str]) -> list[str]:
 
 
 def geometric_mean(results: Sequence[Result]) -> float | None:
-    """Of the median ratios against each row's best peer, without rows that stand apart."""
+    """The mean of the median ratios against each row's best peer, without rows that stand apart."""
     ratios = [result.ratio.middle for result in results if result.ratio is not None and not result.row.apart]
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
 
@@ -121,7 +121,7 @@ def mean_line(group: str, results: Sequence[Result], less: float = 0.0) -> str:
 
 
 def beside_lines(results: Sequence[Result]) -> list[str]:
-    """For each row that is measured beside another: its share of the other's rate, in the same rounds."""
+    """Lines that say of each row measured beside another its share of the other's rate, in the same rounds."""
     lines = []
     for result in results:
         asked, found = result.row.beside, result.beside
@@ -134,7 +134,7 @@ def beside_lines(results: Sequence[Result]) -> list[str]:
 
 
 def _beside(result: Result) -> dict[str, object] | None:
-    """What is kept of a comparison with another row."""
+    """Keeps what a comparison with another row has found."""
     asked, found = result.row.beside, result.beside
     if asked is None or found is None:
         return None

@@ -38,7 +38,7 @@ AnyCode = Annotated[bool, typer.Option("--any-code", help="also what other versi
 
 
 def opened(any_code: bool, machine: str = "", code: str = "") -> Store:
-    """What was found so far on a machine, by default on this one, by some code, by default that of today."""
+    """Opens what was found so far on a machine, by default on this one, by some code, by default that of today."""
     machine = machine or machine_key(machine_identity())[:12]
     return Store(RESULTS / "search-runs.jsonl", code or code_key(ALL), any_code, machine)
 
@@ -62,8 +62,8 @@ def everything(minutes: Minutes = 240.0, any_code: AnyCode = False) -> None:
 
 
 def all_pieces(store: Store) -> Iterator[Piece]:
-    """Those of all measures, what is asked for before what it is compared with; contests when nothing else is left, as each
-    run that comes after one makes it out of date."""
+    """Lists the pieces of all measures, what is asked for before what it is compared with; contests when nothing else is left,
+    as each run that comes after one makes it out of date."""
     measures = (
         searching.quality.guided, searching.clock.clock, searching.quality.stability, searching.transfer.transfer,
         searching.rank.rank, searching.quality.ablations, searching.quality.quality, searching.quality.best_known,
@@ -92,13 +92,13 @@ def best_known(minutes: Minutes = 10.0, any_code: AnyCode = False) -> None:
 
 @app.command()
 def contest(minutes: Minutes = 10.0, any_code: AnyCode = False) -> None:
-    """Only measures the winners of all runs so far together."""
+    """Measures only the winners of all runs so far together."""
     measure(minutes, any_code, searching.pieces.contests)
 
 
 @app.command()
 def transfer(minutes: Minutes = 10.0, seeds: Seeds = 5, any_code: AnyCode = False) -> None:
-    """What 8 trials reach when two other shapes were tuned before."""
+    """Measures what 8 trials reach when two other shapes were tuned before."""
     measure(minutes, any_code, lambda store: searching.transfer.transfer(store, seeds))
 
 

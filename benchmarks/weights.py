@@ -43,7 +43,7 @@ def weights_program(m: int, n: int, k: int, bits: int) -> Program:
 def weights_call(
     library: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, sizes: Mapping[str, Any]
 ) -> Call | None:
-    """How a library computes a row; None where it has no way."""
+    """Returns how a library computes a row; None where it has no way."""
     bits = int(sizes["bits"])
     match library:
         case "torch":

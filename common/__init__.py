@@ -1,1 +1,4 @@
-"""The ground: errors, settings, debugging."""
+"""The ground: errors, settings, debugging.
+
+Imports nothing of the project.
+"""

@@ -26,7 +26,7 @@ class OneThread(SharedContext):
             self._limits.pop().restore_original_limits()
 
     def loaded(self) -> None:
-        """To be called when a library was loaded that comes with a BLAS of its own."""
+        """Limits the threads of a BLAS that came with a library which was loaded just now."""
         with self._lock:
             if self._inside:
                 self._limit()

@@ -28,7 +28,8 @@ from ..targets.ceilings import LOADED, MATRIX, OWN_PAST, PAST, VISITED, Ceilings
 from ..targets.matrix_instructions import BF16_TILES, MATRIX_INSTRUCTIONS
 from ..targets.target import Target
 from .cpu.analysis import SHARE, Analysis, Moved, NestAnalysis, analyse
-from .cpu.work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, WINDOW, InstructionCounts
+from .cpu.counts import InstructionCounts
+from .cpu.work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, WINDOW
 from .footprint import Value, total_of
 from .gpu.analytic import predict_gpu
 from .populations import for_each_plan
@@ -198,7 +199,7 @@ def keeps_up(target: Target, threads: int, ceilings: Ceilings) -> bool:
 
 
 def _norm(terms: list[Value], power: float = NORM) -> Value:
-    """Between the maximum and the sum."""
+    """Joins terms to a number between their maximum and their sum."""
     total: Value = 0.0
     for term in terms:
         total = total + term**power

@@ -18,7 +18,8 @@ from ..schedules.plan.stage import Plan
 from ..targets.target import Target
 from .analytic import REGION, resources, stage_cycles
 from .cpu.analysis import LEVELS, Analysis, NestAnalysis, analyse
-from .cpu.work import LATENCY, LOOP_INSTRUCTIONS, InstructionCounts
+from .cpu.counts import LOOP_INSTRUCTIONS, InstructionCounts
+from .cpu.work import LATENCY
 from .footprint import Value, log_ratio, total_of
 from .gpu.features import gpu_features
 from .levels import StageLevels

@@ -134,7 +134,7 @@ def _stage(tree: LoopTree, plan: Plan, name: str) -> StageLevels:
         definition,
         trips,
         sizes,
-        _straight(own.stage, own.loops.full, frozenset(s.at[1] for s in tree.stages if s.at is not None)),
+        own.body,
         own,
         _accesses(tree, plan, own, definition),
     )
@@ -150,19 +150,6 @@ def _run(own: StagePlan) -> StagePlan:
     full, reduces = (tuple(facts[depth] for depth in kept) for facts in (own.loops.full, own.loops.reduces))
     ends = tuple(own.loops.ends[depth] for depth in kept)
     return replace(own, stage=stage, loops=replace(own.loops, full=full, reduces=reduces, ends=ends))
-
-
-def _straight(stage: StageLoops, full: tuple[bool, ...], holding: frozenset[str]) -> int:
-    """Returns the level at which straight code begins. `holding`: loops inside of which other stages run: no single trip makes
-    these straight code, else their work and traffic would be nobody's."""
-    depth = len(full) - (stage.tensorized is not None)  # the words of a tile are a reduction, but no loop
-    while depth and (full[depth - 1] or _is_no_loop(stage.loops[depth - 1], holding)):
-        depth -= 1
-    return depth
-
-
-def _is_no_loop(loop: Loop, holding: frozenset[str]) -> bool:
-    return loop.kind is LoopKind.SERIAL and loop.runs_once and loop.name not in holding
 
 
 def _counts(

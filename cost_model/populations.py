@@ -51,7 +51,7 @@ def one_plan(tree: LoopTree, gpu: bool) -> Plan:
     """The plan that a config has, or all candidates of a population. ValueError where these differ."""
     plan = plan_of(tree, gpu)
     if asked := questions(plan, told_apart(gpu)):
-        raise ValueError(f"candidates keep {asked[0].stage} in different places: use for_each_plan")
+        raise ValueError(f"the plans of candidates differ in {asked[0].stage}: use for_each_plan")
     return answered(plan, (), ())
 
 

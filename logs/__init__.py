@@ -1,1 +1,4 @@
-"""Pre-tuned records that are shipped with the project, as JSON lines."""
+"""Pre-tuned records that are shipped with the project, as JSON lines.
+
+Imports nothing: it is data.
+"""

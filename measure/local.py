@@ -172,7 +172,7 @@ class LocalRunner(AtEnd):
             self._step(float("inf"), () if self._quiet else beside.descriptors)
 
     def _enough(self) -> bool:
-        """While the clock is running the caller is kept waiting: its own work would be in the way."""
+        """Says whether the caller may go on: while the clock is running its own work would be in the way."""
         return bool(self._finished) and not self._quiet
 
     def _in_flight(self) -> bool:

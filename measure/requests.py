@@ -34,7 +34,7 @@ class TimeRequest:
 
     @property
     def subject(self) -> str:
-        """Whose times can be compared: the program, and the inputs that were given for it."""
+        """Names those whose times can be compared: the program, and the inputs that were given for it."""
         return f"{self.program}{self.inputs}"
 
 

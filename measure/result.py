@@ -97,7 +97,7 @@ class Job:
 
     @property
     def program_and_inputs(self) -> str:
-        """Whose times can be compared: the program, and the inputs that were given for it."""
+        """Names those whose times can be compared: the program, and the inputs that were given for it."""
         return f"{self.program}{digest(self.inputs)}"
 
 

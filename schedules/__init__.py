@@ -1,1 +1,4 @@
-"""How to compute it, with the numbers left open: loops, steps, tunables, sketches, spaces."""
+"""How to compute it, with the numbers left open: loops, steps, tunables, sketches, spaces.
+
+Imports tensor, targets and common.
+"""

@@ -14,10 +14,8 @@ from ..common.errors import ScheduleError
 from ..tensor.check import check_size
 from ..tensor.expr import Expr, Read, rewrite, size, substitute, walk
 from ..tensor.indices.affine import simplify
-from ..tensor.limits import excess_of
+from ..tensor.limits import TreeSize, excess_of
 from ..tensor.program import Origin, Program, Stage
-
-Size = tuple[int, int]  # nodes and levels of an expression
 
 
 def can_inline(program: Program, stage: Stage) -> bool:
@@ -47,7 +45,7 @@ class Inlining:
         self._stages = {stage.name: stage for stage in program.stages}
         self._readers = {name: {stage.name for stage in stages} for name, stages in program.consumers.items()}
 
-        self._sizes: dict[str, tuple[Size, ...]] = {}
+        self._sizes: dict[str, tuple[TreeSize, ...]] = {}
         self._counts: dict[str, tuple[Counter[str], ...]] = {}
         self._written: dict[str, dict[Origin, None]] = {}  # stage -> where those come from that were written into it
 
@@ -59,7 +57,7 @@ class Inlining:
         """Returns the stages that read a tensor now, in order."""
         return [self._stages[reader] for reader in sorted(self._readers[name], key=self._places.__getitem__)]
 
-    def sizes(self, name: str) -> tuple[Size, ...]:
+    def sizes(self, name: str) -> tuple[TreeSize, ...]:
         """Counts the nodes and the levels of each expression of a stage."""
         if name not in self._sizes:
             self._sizes[name] = tuple(map(size, self._stages[name].expressions))

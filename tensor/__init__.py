@@ -5,9 +5,9 @@
     build, functions, ops    writing programs in Python; operators by name
     text                     the text form: print, parse, canonical form, keys (docs/text-form.md)
     check                    every rule of what a program may say
-    affine                   index arithmetic: affine forms, intervals under guards, simplification
-    reference                the oracle: any program in float64, whole or at points, with error bounds
-    rewrite                  programs to programs: the normal form, merge_axes, split_k, winograd, ...
+    indices                  index arithmetic: affine forms, intervals under guards, simplification
+    oracle                   any program in float64, whole or at points, with error bounds
+    rewrites                 programs to programs: the normal form, parts of reductions, fast convolutions, ...
 
 Import the modules. This package itself imports the entries of the table alone, so that no module ever sees a part of it.
 """

@@ -42,7 +42,7 @@ def fresh_name() -> str:
 
 @contextmanager
 def own_names() -> Iterator[None]:
-    """Inside, each computed tensor has a name that no other has; the name that is given for it is the last part of it."""
+    """Gives each tensor computed inside a name that no other has; the name that is given for it is the last part of it."""
     token = _owned.set(True)
     try:
         yield

@@ -24,6 +24,7 @@ from typing import Any, Union
 from ..common.errors import ProgramError
 from .dtype import DType, boolean, i64
 from .language import OPERATORS
+from .limits import TreeSize, kept_size
 
 PythonNumber = Union[int, float, bool]
 Operand = Union["Expr", int, float, bool]
@@ -41,7 +42,7 @@ class Expr:
     dtype: DType
     _affine: Any
     _hash: int
-    _size: tuple[int, int]
+    _size: TreeSize
     _variables: frozenset[str]
 
     def __add__(self, other: Operand) -> Expr:
@@ -333,24 +334,16 @@ def reads(expr: Expr) -> tuple[Read, ...]:
     return tuple(dict.fromkeys(node for node in walk(expr) if isinstance(node, Read)))
 
 
-def size(expr: Expr) -> tuple[int, int]:
-    """Nodes, what occurs twice counted twice, and levels; without recursion, as nobody has looked yet how deep it is."""
-    waiting = [] if hasattr(expr, "_size") else [expr]
-    while waiting:
-        node = waiting[-1]
-        below = children(node)
-        missing = [child for child in below if not hasattr(child, "_size")]
-        if missing:
-            waiting += missing
-            continue
-        waiting.pop()
-        nodes, levels = 1, 0
-        for child in below:
-            more, deep = child._size
-            nodes += more
-            levels = max(levels, deep)
-        _keep(node, "_size", (nodes, levels + 1))
-    return expr._size
+def size(expr: Expr) -> TreeSize:
+    """Nodes, what occurs twice counted twice, and levels (limits.py)."""
+    try:
+        return expr._size
+    except AttributeError:
+        return kept_size(expr, children, lambda node: getattr(node, "_size", None), _keep_size)
+
+
+def _keep_size(node: Expr, found: TreeSize) -> None:
+    _keep(node, "_size", found)
 
 
 def variables(expr: Expr) -> frozenset[str]:

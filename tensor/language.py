@@ -23,7 +23,7 @@ from .dtype import DTYPES, DType, boolean
 
 Array = NDArray[Any]
 Passed = Callable[[list[Array], list[Array]], Array]  # (operands, their errors) -> the error of the result
-Slope = Callable[[list[Array], Array, list[Array]], Array]  # (operands, result, errors) -> what the errors become
+ErrorSlope = Callable[[list[Array], Array, list[Array]], Array]  # (operands, result, errors) -> what the errors become
 
 ANY = frozenset(DTYPES.values())
 NUMBERS = ANY - {boolean}
@@ -70,7 +70,7 @@ class Rounding:
         keeps_small: nothing is lost of results so small that they are subnormal, as in sums.
     """
 
-    slope: Slope
+    slope: ErrorSlope
     ulp: tuple[float, float] = (0.5, 0.5)
     monotonic: bool = False
     vanishes: bool = False

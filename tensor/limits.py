@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 NodeType = TypeVar("NodeType")
+TreeSize = tuple[int, int]  # nodes and levels of a tree
 
 TEXT = 1 << 22  # characters of a program's text
 DIGITS = 40  # of a whole number, more than any dtype holds
@@ -27,24 +28,38 @@ _FRAMES = 14  # of Python for each level, where most are needed
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + _FRAMES * DEPTH))
 
 
-def size_of(root: NodeType, children: Callable[[NodeType], Sequence[NodeType]]) -> tuple[int, int]:
-    """Nodes and levels of a tree, without recursion, and looking once at subtrees that are one object."""
-    known: dict[int, tuple[int, int]] = {}
+def size_of(root: NodeType, children: Callable[[NodeType], Sequence[NodeType]]) -> TreeSize:
+    """Nodes, what occurs twice counted twice, and levels of a tree; a subtree that is one object is looked at once."""
+    known: dict[int, TreeSize] = {}
+
+    def keep(node: NodeType, size: TreeSize) -> None:
+        known[id(node)] = size
+
+    return kept_size(root, children, lambda node: known.get(id(node)), keep)
+
+
+def kept_size(
+    root: NodeType,
+    children: Callable[[NodeType], Sequence[NodeType]],
+    known: Callable[[NodeType], TreeSize | None],
+    keep: Callable[[NodeType, TreeSize], None],
+) -> TreeSize:
+    """Works as `size_of`, of a tree whose owner keeps the sizes of its nodes. There is no recursion, as nobody has looked yet
+    how deep it is."""
     waiting = [root]
     while waiting:
         node = waiting[-1]
         below = children(node)
-        missing = [child for child in below if id(child) not in known]
+        sizes = [known(child) for child in below]
+        missing = [child for child, size in zip(below, sizes, strict=True) if size is None]
         if missing:
             waiting += missing
             continue
         waiting.pop()
-        sizes = [known[id(child)] for child in below]
-        known[id(node)] = (
-            1 + sum(nodes for nodes, _ in sizes),
-            1 + max((depth for _, depth in sizes), default=0),
-        )
-    return known[id(root)]
+        found = [size for size in sizes if size is not None]
+        whole = (1 + sum(nodes for nodes, _ in found), 1 + max((levels for _, levels in found), default=0))
+        keep(node, whole)
+    return whole
 
 
 def excess(root: NodeType, children: Callable[[NodeType], Sequence[NodeType]]) -> str:

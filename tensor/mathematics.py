@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .expr import Expr, Operand, binary, call
-from .language import FLOATS, MATHEMATICS, Array, Operator, Passed, Rounding, Signature, Slope, enter
+from .language import FLOATS, MATHEMATICS, Array, ErrorSlope, Operator, Passed, Rounding, Signature, enter
 from .oracle.errors import stepped, times
 
 __all__ = [
@@ -23,7 +23,7 @@ _FLOATS = Signature(FLOATS)
 
 
 def _function(
-    name: str, meaning: str, value: Callable[..., Array], slope: Slope, ulp: tuple[float, float], slots: float,
+    name: str, meaning: str, value: Callable[..., Array], slope: ErrorSlope, ulp: tuple[float, float], slots: float,
     monotonic: bool = False, vanishes: bool = False,
 ) -> Callable[[Expr], Expr]:  # fmt: skip
     """Enters a function of one value that rounds, and gives it as a function of expressions (language.py has the arguments)."""

@@ -13,7 +13,7 @@ _current: ContextVar[Origin | None] = ContextVar("origin", default=None)
 
 @contextmanager
 def originating(origin: Origin) -> Iterator[None]:
-    """Inside, stages made by `compute`, `compute_several` and `fold` carry this origin: that of a node of a model."""
+    """Gives stages that `compute`, `compute_several` and `fold` make inside this origin: that of a node of a model."""
     token = _current.set(origin)
     try:
         yield

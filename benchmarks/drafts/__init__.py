@@ -38,7 +38,7 @@ class Draft:
         return self.inputs[number] if number < len(self.inputs) else self.steps[number - len(self.inputs)].shape
 
     def program(self, dtype: str = "f32") -> Program:
-        """As a program."""
+        """Writes it as a program."""
         made = [
             placeholder(shape, "i64" if chosen else dtype, f"x{number}")
             for number, (shape, chosen) in enumerate(zip(self.inputs, self.chosen, strict=True))
@@ -49,7 +49,7 @@ class Draft:
         return build.program([made[number] for number in self.outputs], inputs)
 
     def results(self, library: ModuleType, arrays: Sequence[Array]) -> list[Array]:
-        """What `library` (numpy, or torch) makes of the inputs."""
+        """Returns what `library` (numpy, or torch) makes of the inputs."""
         made = list(arrays)
         for step in self.steps:
             made.append(KINDS[step.kind].theirs(step, library, [made[number] for number in step.reads]))
@@ -133,7 +133,7 @@ class _Drawing:
         return Step(kind, (number,), self._shape(number), option=self._random.randrange(UNARY))
 
     def _binary(self, kind: str) -> Step | None:
-        """With an older tensor where shapes allow it, or with a new input that broadcasts."""
+        """Combines with an older tensor where shapes allow it, or with a new input that broadcasts."""
         one = self._pick()
         shape = self._shape(one)
         fitting = [n for n in range(len(self._steps)) if n != one and _joined(shape, self._shape(n)) is not None]

@@ -13,7 +13,7 @@ from tilesmith.tuner.bench.images import ReturnedElsewhere
 def attention_call(
     library: str, arrays: Mapping[str, np.ndarray], threads: int, sizes: Mapping[str, Any]
 ) -> Callable[[], Any] | None:
-    """How a library computes a row of `attention`; None where it has no way."""
+    """Returns how a library computes a row of `attention`; None where it has no way."""
     if library != "torch":
         return None
     import torch

@@ -32,7 +32,7 @@ def filters_of(arrays: Arrays, sizes: Sizes) -> np.ndarray:
 
 
 def scales_of(arrays: Arrays, sizes: Sizes) -> np.ndarray:
-    """What the sums of each output channel are multiplied with."""
+    """The numbers that the sums of each output channel are multiplied with."""
     terms = sizes["kernel"] ** 2 * (1 if sizes.get("depthwise") else sizes["c"])
     return np.abs(arrays["scale"]) * np.float32(step_of(terms))
 
@@ -176,7 +176,7 @@ def _as_bf16(array: np.ndarray) -> Any:
 def convolution_call(
     library: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, sizes: Sizes
 ) -> Call | None:
-    """How a library computes a row of `convolution`; None where it has no way."""
+    """Returns how a library computes a row of `convolution`; None where it has no way."""
     if library in ("torch", "torch.onednn"):
         import torch
 

@@ -88,7 +88,7 @@ def product_call(
     library: str, arrays: Arrays, outputs: Sequence[np.ndarray], threads: int, constants: Collection[str],
     sizes: Mapping[str, Any],
 ) -> Call | None:  # fmt: skip
-    """How a library computes a row of `product`; None where it has no way."""
+    """Returns how a library computes a row of `product`; None where it has no way."""
     kind = str(sizes["left"])
     if library in ("torch", "torch.onednn"):
         import torch

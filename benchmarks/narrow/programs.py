@@ -54,7 +54,7 @@ def weights_of(left: str) -> str:
 
 
 def step_of(terms: int) -> float:
-    """What a scale of a channel is multiplied with, so that sums of so many small products fill a byte."""
+    """The number that a scale of a channel is multiplied with, so that sums of so many small products fill a byte."""
     return float(2 / terms**0.5)
 
 

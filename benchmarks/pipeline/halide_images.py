@@ -39,7 +39,7 @@ def _spread(function: Any, rows: int = 32) -> Any:
 
 
 def bilateral_grid() -> Pipeline:
-    """By hand: each stage of the grid over all of it, the histogram at a row of the first blur; pixels row by row."""
+    """A schedule by hand: each stage of the grid over all of it, the histogram at a row of the first blur; pixels by rows."""
     source = hl.ImageParam(F32, 2)
     edges = _edges(source, WIDTH, HEIGHT)
     cells, along, across, down, mixed, y = (hl.Func(name) for name in ("cells", "bz", "bx", "by", "mixed", "y"))
@@ -86,7 +86,7 @@ def _sum(terms: Sequence[Any]) -> Any:
 
 
 def interpolate(levels: int = 10) -> Pipeline:
-    """By hand: each level both ways over all of it, rows in parallel."""
+    """A schedule by hand: each level both ways over all of it, rows in parallel."""
     source = hl.ImageParam(F32, 3)
     d = hl.Func("d0")
     d[X, Y, C] = hl.select(C < 3, source[X, Y, C], hl.f32(1)) * source[X, Y, 3]
@@ -119,7 +119,7 @@ def interpolate(levels: int = 10) -> Pipeline:
 
 
 def local_laplacian(pyramid: int = 8) -> Pipeline:
-    """By hand: the pyramids level by level, the last steps of the result row by row in strips, as Halide's app does."""
+    """A schedule by hand: the pyramids level by level, the last steps row by row in strips, as Halide's app does."""
     source, top = hl.ImageParam(U16, 3), LEVELS - 1
     m, grey, first, y = hl.Func("m"), hl.Func("g0"), hl.Func("p0"), hl.Func("y")
     share = hl.cast(F32, X) * hl.f32(1 / 256)
@@ -200,7 +200,7 @@ def _doubled(coarse: Any, size: tuple[int, int], more: list[Any], name: str) -> 
 
 
 def nonlocal_means(patch: int = 7, search: int = 7) -> Pipeline:
-    """By hand: tiles, in which the weights of one offset at a time are made and added."""
+    """A schedule by hand: tiles, in which the weights of one offset at a time are made and added."""
     source, y, total = hl.ImageParam(F32, 3), hl.Func("y"), hl.Func("total")
     d, a, b, w = (hl.Func(name) for name in "dabw")
     s, t = hl.Var("s"), hl.Var("t")
@@ -228,7 +228,7 @@ def nonlocal_means(patch: int = 7, search: int = 7) -> Pipeline:
 
 
 def largest_in_disc(radius: int = RADIUS) -> Pipeline:
-    """By hand: strips, in which the columns' largest of 1, 2, 4, ... points are computed first."""
+    """A schedule by hand: strips, in which the columns' largest of 1, 2, 4, ... points are computed first."""
     source = hl.ImageParam(F32, 3)
     logs: dict[int, Any] = {1: source}
     size = 1
@@ -257,7 +257,7 @@ def largest_in_disc(radius: int = RADIUS) -> Pipeline:
 
 
 def recursive_blur() -> Pipeline:
-    """By hand: down and up the columns of a block of vectors, which is turned over; twice."""
+    """A schedule by hand: down and up the columns of a block of vectors, which is turned over; twice."""
     source = hl.ImageParam(F32, 3)
     f, halves = source, []
     for n, extent in enumerate((HEIGHT, WIDTH)):
@@ -283,7 +283,7 @@ def recursive_blur() -> Pipeline:
 
 
 def camera() -> Pipeline:
-    """By hand: strips; clean pixels and what green is as windows that slide along their rows, the rest where it is needed."""
+    """A schedule by hand: strips; clean pixels and green as windows that slide along rows, the rest where it is needed."""
     high, wide = RAW_HEIGHT - 24, RAW_WIDTH - 32
     source, clean = hl.ImageParam(U16, 2), hl.Func("clean")
     around = [source[X + dx, Y + dy] for dx, dy in ((-2, 0), (2, 0), (0, -2), (0, 2))]

@@ -91,7 +91,7 @@ def _halves(extent: int, levels: int) -> Iterator[tuple[int, int]]:
 
 
 def interpolate(height: int = HEIGHT, width: int = WIDTH, levels: int = 10) -> str:
-    """What is missing (by its alpha) is filled from coarser and coarser levels. `x`: three colours and alpha."""
+    """Fills what is missing (by its alpha) from coarser and coarser levels. `x`: three colours and alpha."""
     lines = [
         f"input x: f32[4, {height}, {width}]",
         f"d0[c: 4, i: {height}, j: {width}] = select(c < 3, x[c, i, j], 1) * x[3, i, j]",
@@ -274,7 +274,7 @@ def recursive_blur(height: int = HEIGHT, width: int = WIDTH) -> str:
 
 
 def camera(height: int = RAW_HEIGHT, width: int = RAW_WIDTH) -> str:
-    """From a sensor with a colour for each pixel (green, red; blue, green), ten bits, to three colours of eight bits.
+    """Makes of a sensor's colour for each pixel (green, red; blue, green), ten bits, three colours of eight bits.
 
     Hot pixels become as their neighbours; what a pixel lacks comes from the neighbours that differ least, moved by what green
     says there; a matrix and a curve make colours of it.

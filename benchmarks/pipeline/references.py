@@ -104,7 +104,7 @@ def local_laplacian(x: Array, pyramid: int = 8) -> Array:
 
 
 def nonlocal_means(x: Array, patch: int = 7, search: int = 7) -> Array:
-    """For each offset: how alike patches are, and the picture there times that."""
+    """Adds up, for each offset, the picture there times how alike patches are."""
     x = np.asarray(x, np.float64)
     high, wide = (extent - search - patch + 2 for extent in x.shape[1:])
     reach, middle = search // 2, patch // 2

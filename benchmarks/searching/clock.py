@@ -92,7 +92,7 @@ def stages(found: Found) -> str:
 
 
 def memory(found: Found) -> str:
-    """Of the search and of its children: early (after 100 trials, if there were as many) and at the end."""
+    """The memory of the search and of its children: early (after 100 trials, if there were as many) and at the end."""
     looks = found["memory"]
     early = next((look for look in looks if look[0] >= 100), looks[0])
     return ", ".join(f"{early[part] / 1e6:.0f} to {looks[-1][part] / 1e6:.0f}" for part in (1, 2))

@@ -48,7 +48,7 @@ def work(store: Store, pieces: Callable[[], Iterable[Piece]], minutes: float, sa
 
 
 def searches(store: Store, plans: Iterable[Plan], known: Container[str] = ()) -> Iterator[Piece]:
-    """Those of the runs that are missing; `known`: keys of those that are not."""
+    """The pieces of the runs that are missing; `known`: keys of those that are not."""
     for plan in plans:
         if plan.key not in known and store.get("run", plan.key) is None:
             yield Piece("run", plan.key, expected(store, plan.task, plan.trials), lambda end, p=plan: run(p, end), True)
@@ -66,7 +66,7 @@ def runs_of(store: Store, task: str) -> dict[str, Found]:
 
 
 def contests(store: Store, tasks: Iterable[str] = tuple(TASKS)) -> Iterator[Piece]:
-    """Of tasks with runs that were not measured together yet."""
+    """The contests of tasks with runs that were not measured together yet."""
     for task in tasks:
         runs, held = runs_of(store, task), store.get("contest", task)
         if runs and (held is None or "known" not in held or set(held["of"]) != set(runs)):

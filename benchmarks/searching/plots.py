@@ -31,7 +31,7 @@ class Panel:
     top: float
 
     def at(self, point: Point) -> str:
-        """As SVG wants it."""
+        """A point as SVG wants it."""
         x, y = (min(max(value, 0.0), 1.0) for value in point)
         return f"{self.left + x * WIDTH:.1f},{self.top + (1 - y) * HEIGHT:.1f}"
 

@@ -49,7 +49,7 @@ def stability(store: Store) -> Iterator[Piece]:
 
 
 def ablations(store: Store, seeds: int = 5) -> Iterator[Piece]:
-    """On few tasks, seed by seed, beside guided as it is."""
+    """Runs, on few tasks and seed by seed, each ablation beside guided as it is."""
     labels = ("guided", *ABLATIONS)
     yield from searches(store, (Plan(t, label, s, TRIALS) for s in range(seeds) for label in labels for t in FEW))
     yield from contests(store, FEW)
@@ -72,8 +72,8 @@ class Shares:
         return min(seconds, default=None)
 
     def stretch(self, task: str, key: str, after: int) -> float:
-        """By how much a run's recorded times are too small: what a confirmation chooses at the next mark, or has chosen at the
-        end, in the contest, over the best as recorded then."""
+        """Says by how much a run's recorded times are too small: what a confirmation chooses at the next mark, or has chosen at
+        the end, in the contest, over the best as recorded then."""
         held, found = self.contests[task], self.runs[task][key]
         mark = next((mark for mark in led(found) if mark >= after), found["trials"])
         name = key if mark == found["trials"] else f"{key}@{mark}"
@@ -81,7 +81,7 @@ class Shares:
         return seconds / best_after(found, mark) if seconds else 1.0
 
     def of(self, task: str, label: str, trials: int, after: int, seeds: Iterable[int] | None = None) -> list[float]:
-        """Of each run of `trials` trials its share after the first `after`."""
+        """Returns, of each run of `trials` trials, its share after the first `after`."""
         best = self.known(task)
         kept = None if seeds is None else set(seeds)
         return [
@@ -92,7 +92,7 @@ class Shares:
 
 
 def together(runs: dict[str, Found], held: Found | None) -> dict[str, Found]:
-    """Those that a contest measured; all where there was none, or it did not say."""
+    """The runs that a contest measured; all where there was none, or it did not say."""
     measured = runs if held is None else held.get("of", runs)
     return {key: found for key, found in runs.items() if key in measured}
 
@@ -103,7 +103,7 @@ def asked(key: str) -> int:
 
 
 def geomean(values: Sequence[float]) -> float:
-    """Of positive numbers; NaN without any."""
+    """The geometric mean of positive numbers; NaN without any."""
     return exp(fmean(map(log, values))) if values else float("nan")
 
 
@@ -178,7 +178,7 @@ def is_usual(key: str, found: Found) -> bool:
 
 
 def winners(shares: Shares) -> Table:
-    """How far the winners of different seeds are apart, measured together."""
+    """Says how far the winners of different seeds are apart, measured together."""
     heads = ("task", "seeds", "best and median differ", "best and worst", "asked")
     table = headed("winners of different seeds, measured together", *heads)
     for task in TASKS:

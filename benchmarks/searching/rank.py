@@ -79,7 +79,7 @@ def times(plan: Plan, result: TuneResult, _: Database) -> Found:
 
 
 def problem_here(program: Program) -> Problem:
-    """What a search of a program on this machine is about."""
+    """The problem of a search of a program on this machine."""
     target = parse_target("host")
     space = TaskSpace(Task.of(program, target, THREADS), ceilings(target, THREADS))
     return problem_of(program, space, Machine("", ""))
@@ -115,7 +115,7 @@ class Timed(NamedTuple):
 
 
 def timed(store: Store) -> dict[str, Timed]:
-    """What was measured, by task."""
+    """Returns what was measured, by task."""
     out = {}
     for task, of_task in held_of(store).items():
         names, seconds = seconds_of(of_task)
@@ -128,7 +128,7 @@ def timed(store: Store) -> dict[str, Timed]:
 
 
 def place_of(best: int, predicted: np.ndarray) -> float:
-    """Where a candidate stands in the order of prediction: 0 first, 1 last."""
+    """Says where a candidate stands in the order of prediction: 0 first, 1 last."""
     return float((predicted < predicted[best]).mean())
 
 

@@ -68,22 +68,22 @@ class Plan:
 
     @property
     def key(self) -> str:
-        """What it is found by."""
+        """The key by which it is found."""
         return f"{self.task}|{self.label}|{self.seed}|{self.trials}" + (f"|{self.again}" if self.again else "")
 
     @property
     def strategy(self) -> str:
-        """Of `tune`."""
+        """The strategy that `tune` is given."""
         return "guided" if self.label in (*ABLATIONS, "transfer") else self.label
 
     @property
     def effort(self) -> Effort:
-        """Of `tune`."""
+        """The effort that `tune` is given."""
         return ablated(NORMAL, self.label) if self.label in ABLATIONS else NORMAL
 
     @property
     def database(self) -> Path:
-        """Where it is kept while it is not finished."""
+        """Says where it is kept while it is not finished."""
         return SCRATCH / (machine_key(self.key)[:16] + ".sqlite")
 
 
@@ -102,7 +102,7 @@ def run(plan: Plan, end: float, also: Also | None = None) -> Found | None:
 
 
 def attempt(plan: Plan, end: float, also: Also | None = None) -> Found | None:
-    """As `run`, whether or not it was disturbed; `others` is the share of the processors that went to others meanwhile."""
+    """Works as `run`, whether or not it was disturbed; `others` is the share of the processors that others took meanwhile."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
     if plan.before and not plan.database.exists():
         plan.database.write_bytes(Path(plan.before).read_bytes())

@@ -20,7 +20,7 @@ RENEWED = 5  # looks between two counts of the children: they are replaced now a
 
 
 def sample(pid: int) -> dict[str, int]:
-    """Until a signal comes, and the counts of both."""
+    """Samples until a signal comes, and returns the counts of both."""
     with suppress(OSError):  # where that is allowed: on a busy machine it would mostly look when a processor is free
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(60))
     ended: list[int] = []
@@ -39,7 +39,7 @@ def sample(pid: int) -> dict[str, int]:
 
 
 def runs(stat: Path) -> bool:
-    """Whether a process other than the thinker is running or waits for a processor or a disk."""
+    """Says whether a process other than the thinker is running or waits for a processor or a disk."""
     try:
         name, _, state = stat.read_text(encoding="utf-8").rpartition(")")
         return not name.endswith(THINKER) and state.split()[0] in "RD"

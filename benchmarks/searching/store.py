@@ -39,7 +39,7 @@ def code_key(places: Sequence[str], *numbers: object) -> str:
 
 
 def instructions(text: str) -> str:
-    """What a source text does: its syntax tree without docstrings. Neither better words nor other lines make a figure wrong."""
+    """Says what a source text does: its syntax tree without docstrings. Better words and other lines make no figure wrong."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
@@ -76,7 +76,7 @@ class Store:
                 self._lines[line["measure"], line["key"], code] = line["found"]
 
     def get(self, measure: str, key: str, *, peer: bool = False) -> Any:
-        """What was found, or None."""
+        """Returns what was found, or None."""
         return self._lines.get((measure, key, "" if peer else self.code))
 
     def put(self, measure: str, key: str, found: Any, *, peer: bool = False) -> None:

@@ -32,7 +32,7 @@ def transfer(store: Store, seeds: int = 5) -> Iterator[Piece]:
 
 
 def _prepared(store: Store, task: str) -> Path:
-    """Where the records of the two shapes are kept, by the code that made them."""
+    """Says where the records of the two shapes are kept, by the code that made them."""
     return SCRATCH / f"shapes-{hashlib.sha256(f'{task} {store.code}'.encode()).hexdigest()[:16]}.sqlite"
 
 

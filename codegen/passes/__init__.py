@@ -1,1 +1,4 @@
-"""Passes over loop IR, one a file."""
+"""Passes over loop IR, one a file.
+
+Imports `ir`, and what tensor and schedules know of indices and plans.
+"""

@@ -168,7 +168,7 @@ class _Settling:
 
 
 def _throughout(bound: Affine, spans: Bounds) -> Expr:
-    """That a bound holds for all values of the variables in `spans`."""
+    """A condition: a bound holds for all values of the variables in `spans`."""
     inner = Affine(tuple((atom, c) for atom, c in bound.terms if isinstance(atom, Var) and atom.name in spans), 0)
     outer = bound.minus(inner).plus(Affine((), interval_of_form(inner, spans)[1]))
     limit = -outer.constant

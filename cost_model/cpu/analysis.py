@@ -20,8 +20,8 @@ from ..levels import PARALLEL, Levels, StageLevels, levels
 from ..populations import one_plan
 from ..traffic import NestTraffic, TrafficWalk, survives
 from .ahead import bytes_ahead, lines_asked
+from .counts import InstructionCounts
 from .matrix import work_of
-from .work import InstructionCounts
 
 LEVELS = 3  # caches that features tell apart
 # Of the last cache, what a program finds there of its last run. Neighbours on other cores use it too: on an EPYC 9004 they

@@ -22,7 +22,8 @@ from ...targets.target import Target
 from ...tensor.matrix_pairs import matrix_pairs
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels
-from .work import InstructionCounts, StageWork
+from .counts import InstructionCounts
+from .work import StageWork
 
 TILE_LOOPS = 3  # rows, columns, words
 

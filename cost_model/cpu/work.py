@@ -7,7 +7,7 @@ tile, a vector of B[k, j] once for each of its columns. Instructions that do not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -29,6 +29,7 @@ from ..levels import Levels, StageLevels
 from ..neighbours import distances, held, width
 from ..operations import guarded_reads, instructions
 from .clamps import inside, ragged_ends, spanned
+from .counts import InstructionCounts, Reads
 
 LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
 WINDOW = 200.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
@@ -42,82 +43,6 @@ REMEMBERED = (
     32.0  # trips of a loop up to which its end is foreseen more or less (Sapphire Rapids: no cost seen up to there)
 )
 STALLED = 0.25  # of a long chain that runs alone; an EPYC of Zen 3 takes 1.1 (silu) to 1.4 (gelu) times as long for it
-LOOP_INSTRUCTIONS = 3.0  # increment, comparison and jump
-
-
-@dataclass(frozen=True, slots=True)
-class InstructionCounts:
-    """The instructions of a stage. Counts are totals of a run.
-
-    operations: cycles of one arithmetic port, a whole vector at a time. loads: all of them; broadcasts: those of one element
-    for all lanes; gathered: accesses to single lanes of vectors;
-    unaligned, masked, crowded: loads across two cache lines, of which a mask leaves out lanes, and from tensors whose rows
-    lie at strides near a page.
-    loops, exits: iterations of the loops in the code, and how often one ends.
-    steps: trips of the straight code, each of which lengthens the chains of accumulators by one addition; 0 without chains.
-    chains: independent accumulators; length: steps from setting the accumulators to storing them.
-    registers: vector registers needed at one time; code: instructions in the text of the innermost loop.
-    width: the part of a vector register that is used; points: evaluations of the stage's body.
-    products, tile_loads: of whole tiles on a matrix unit (matrix.py), whose loads are among `loads`, a line each;
-    product_cycles: what the unit takes for one product.
-    apart: broadcasts from rows of which neighbours lie at strides near a page, and not packed next to each other.
-    """
-
-    operations: Value
-    loads: Value
-    broadcasts: Value
-    stores: Value
-    gathered: Value
-    unaligned: Value
-    crowded: Value
-    loops: Value
-    exits: Value
-    steps: Value
-    chains: Value
-    length: Value
-    registers: Value
-    code: Value
-    width: Value
-    points: Value
-    masked: Value = 0.0
-    products: Value = 0.0
-    product_cycles: float = 0.0
-    tile_loads: Value = 0.0
-    apart: Value = 0.0
-
-    @property
-    def arithmetic(self) -> Value:
-        """Cycles of one port or of the matrix unit."""
-        return self.operations + self.product_cycles * self.products
-
-    @property
-    def on_matrix(self) -> bool:
-        """Says whether a matrix unit does it."""
-        return not (isinstance(self.products, float) and self.products == 0.0)
-
-    @property
-    def instructions(self) -> Value:
-        """Adds up the instructions of all kinds."""
-        return self.operations + self.loads + self.stores + LOOP_INSTRUCTIONS * self.loops + self.products
-
-
-@dataclass(slots=True)
-class Reads:
-    """Loads of operands; `operands`: registers that they take in the straight code; `kept`: registers for what a later point
-    of the straight code uses again; `parts`: those of whole vectors whose lanes are picked, but the first, and of their masks
-    where these are vectors; `shuffles`: what turns vectors in registers to lie along another axis."""
-
-    loads: Value = 0.0
-    broadcasts: Value = 0.0
-    gathered: Value = 0.0
-    unaligned: Value = 0.0
-    crowded: Value = 0.0
-    masked: Value = 0.0
-    operands: Value = 1.0
-    kept: Value = 0.0
-    parts: float = 0.0
-    shuffles: Value = 0.0
-    apart: Value = 0.0
 
 
 class StageWork:
@@ -280,46 +205,24 @@ class StageWork:
         guarded = guarded_reads(self._as_read)
         behind = {} if self._block is None else distances(self._computed, self._block.axis)
         for read in self._as_read.reads():
-            producer, stored = self.tree.program.producers.get(read.tensor), self.plan.of_tensor(read.tensor)
             axes = frozenset().union(*(variables(index) for index in read.indices))
-            if producer is not None and stored is not None and stored.scope is Scope.REGISTER:
-                crosses = (
-                    self.tree.by_stage[producer.name].tiled and self.vector is not None and self.vector.axis in axes
-                )
-                if crosses and self.vector is not None and self._step(read) != 1:
-                    found.shuffles = found.shuffles + self.times(axes) * np.log2(real(self.vector.extent))
+            if self._is_held(read):
+                found.shuffles = found.shuffles + self._turned(read, axes)
                 continue
             differ, masks = self._shared(read)
             differ = differ * self._anew(behind.get(read, 0))
-            count = (
-                self.times(axes)
-                * differ
-                * (width(self.stage.definition, read.dtype) if self.vector is not None else 1.0)
-            )
             live.append(self.copies(axes) * differ)
             if self._block is None:
                 found.kept = found.kept + self.copies(axes) * self._around * (1.0 - differ)
-            if self.vector is not None and self.vector.axis in axes:
-                step = self._step(read)
-                if 1 < step <= STRIDED:
-                    found.shuffles = found.shuffles + count * (step - 1.0)
-                    count = count * step * (spans.setdefault(spanned(read, step), read) is read)
-                    found.unaligned = found.unaligned + count
-                    masked = read in guarded and not self.target.has_masks
-                    found.parts = max(found.parts, step - 1.0 + (step if masked else 0.0))
-                    if read in guarded:
-                        found.shuffles = found.shuffles + self.times(axes) * masks * step * SPREAD
-                        found.masked = found.masked + count
-                elif step != 1:
-                    count = count / self.vectors * real(self.vector.extent)
-                    found.gathered = found.gathered + count
-                else:
-                    found.unaligned = found.unaligned + (count if self._splits_lines(read.tensor) else 0.0)
-                    found.masked = found.masked + (count if read in guarded else 0.0)
+            count = self.times(axes) * differ
             crowds = any(a.crowds for a in self.stage.accesses if a.tensor == read.tensor)
+            if self.vector is not None:
+                count = count * width(self.stage.definition, read.dtype)
             if self.vector is None or self.vector.axis not in axes:
                 found.broadcasts = found.broadcasts + count
                 found.apart = found.apart + (count if crowds else 0.0)
+            else:
+                count = self._along_vectors(found, read, count, spans, self.times(axes) * masks, read in guarded)
             found.crowded = found.crowded + (count if crowds else 0.0)
             found.loads = found.loads + count
         if self._block is not None and self.vector is not None:
@@ -331,6 +234,42 @@ class StageWork:
                 found.operands = np.minimum(found.operands, copies)
             found.operands = found.operands + 1.0
         return found
+
+    def _is_held(self, read: Read) -> bool:
+        """Says whether what is read lies in registers."""
+        stored = self.plan.of_tensor(read.tensor)
+        computed = read.tensor in self.tree.program.producers
+        return computed and stored is not None and stored.scope is Scope.REGISTER
+
+    def _turned(self, read: Read, axes: frozenset[str]) -> Value:
+        """Counts what turns vectors in registers that lie along another axis."""
+        copy = self.tree.by_stage[self.tree.program.producers[read.tensor].name]
+        if not copy.tiled or self.vector is None or self.vector.axis not in axes or self._step(read) == 1:
+            return 0.0
+        return self.times(axes) * np.log2(real(self.vector.extent))
+
+    def _along_vectors(
+        self, found: Reads, read: Read, count: Value, spans: dict[object, Read], masks: Value, guarded: bool
+    ) -> Value:
+        """Says how many loads it takes to read vectors along their axis, and adds what else that takes. `masks`: how often
+        one is made where the read is guarded."""
+        assert self.vector is not None
+        step = self._step(read)
+        if 1 < step <= STRIDED:
+            found.shuffles = found.shuffles + count * (step - 1.0)
+            count = count * step * (spans.setdefault(spanned(read, step), read) is read)
+            found.unaligned = found.unaligned + count
+            found.parts = max(found.parts, step - 1.0 + (step if guarded and not self.target.has_masks else 0.0))
+            if guarded:
+                found.shuffles = found.shuffles + masks * step * SPREAD
+                found.masked = found.masked + count
+        elif step != 1:
+            count = count / self.vectors * real(self.vector.extent)
+            found.gathered = found.gathered + count
+        else:
+            found.unaligned = found.unaligned + (count if self._splits_lines(read.tensor) else 0.0)
+            found.masked = found.masked + (count if guarded else 0.0)
+        return count
 
     def _step(self, read: Read) -> int:
         """Elements from one lane of a vector to the next; 0 where they lie anywhere."""

@@ -175,7 +175,7 @@ def global_width(tree: LoopTree, stage: StageLoops, read: Read) -> Value:
     most = max(1, WIDEST // tensor.dtype.bytes)
     aligned = low_bit(tensor.shape[-1]) if len(tensor.shape) > 1 else float(most)
     for loop in stage.loops:
-        innermost = isinstance(loop.stride, int) and loop.stride == 1 and loop.kind in WRITTEN_OUT
+        innermost = loop.kind in WRITTEN_OUT and loop is stage.pieces(loop.axis)[-1]
         if innermost and element_stride(tree.program, read, loop.axis) == 1:
             return np.minimum(np.minimum(low_bit(loop.extent), aligned), float(most))
     return 1.0
@@ -215,7 +215,7 @@ def shared_width(tree: LoopTree, stage: StageLoops, read: Read, made: StageLoops
         if trailing == 1:
             run = low_bit(made.loops[-1].extent) if len(made.pieces(axis)) > 1 else most
     for loop in stage.loops:
-        innermost = isinstance(loop.stride, int) and loop.stride == 1 and loop.kind in WRITTEN_OUT
+        innermost = loop.kind in WRITTEN_OUT and loop is stage.pieces(loop.axis)[-1]
         if innermost and loop.axis in variables(index) and affine(index).coefficient(Var(loop.axis)) == 1:
             return np.minimum(np.minimum(low_bit(loop.extent), run), np.minimum(aligned, most))
     return 1.0

@@ -130,7 +130,7 @@ class LearnedModel:
                 regressor.fit(known, wanted, weight[~held])
 
     def _fit_smooth(self, good: Samples, target: Vector) -> SmoothResidual | None:
-        """While there are few samples, all of the task that is searched. Trees are trusted more with each."""
+        """Fits a smooth model while there are few samples, all of the task that is searched. Each makes trees trusted more."""
         smoothing, count = self._learning.smoothing, len(good)
         if not 1 < count <= smoothing.rows or (good.task != 0).any():
             return None

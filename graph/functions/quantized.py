@@ -11,10 +11,10 @@ from ...tensor.precision import precise
 from ...tensor.program import Tensor
 from .function import NotCovered, function
 
-Parameter = Tensor | float | int  # a scale or a zero point
+QuantizationParameter = Tensor | float | int  # a scale or a zero point
 
 
-def parameter(t: Parameter, i: tuple[Expr, ...], axis: int, block: int) -> Expr:
+def parameter(t: QuantizationParameter, i: tuple[Expr, ...], axis: int, block: int) -> Expr:
     """A scale or zero point at a place: one number, one for each index of an axis, or one for each block along it."""
     if not isinstance(t, Tensor):
         return const(t, f32 if isinstance(t, float) else i32)
@@ -27,7 +27,7 @@ def parameter(t: Parameter, i: tuple[Expr, ...], axis: int, block: int) -> Expr:
 
 @function
 def quantized(
-    x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, axis: int = 0, block: int = 0,
+    x: Tensor, scale: QuantizationParameter, zero: QuantizationParameter | None, dtype: DType, axis: int = 0, block: int = 0,
     limits: tuple[int, int] | None = None, inverse: bool = False,
 ) -> Tensor:  # fmt: skip
     """round(x / scale) + zero in an integer dtype, or the nearest that it holds, or that lies within limits. `inverse`: the
@@ -48,7 +48,12 @@ def quantized(
 
 @function
 def dequantized(
-    x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, axis: int = 0, block: int = 0
+    x: Tensor,
+    scale: QuantizationParameter,
+    zero: QuantizationParameter | None,
+    dtype: DType,
+    axis: int = 0,
+    block: int = 0,
 ) -> Tensor:
     """(x - zero) * scale"""
 

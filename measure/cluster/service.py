@@ -64,7 +64,7 @@ class _Service:
         self._link.tell(Note(text))
 
     def run(self) -> None:
-        """Until the parent says goodbye. Errors: TargetError, EnvironmentFailure when the cluster is of no use."""
+        """Serves until the parent says goodbye. Errors: TargetError, EnvironmentFailure when the cluster is of no use."""
         self._look(alive_nodes())
         choice = self._choose()
         if not choice.devices:

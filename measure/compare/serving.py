@@ -14,10 +14,10 @@ import numpy as np
 
 from .contender import MissingContender
 
-Call = Callable[[], Any]
+PlainCall = Callable[[], Any]
 Timed = Callable[[float], tuple[float, int]]  # runs for some seconds -> (median seconds of one call, number of calls)
 # what runs it, the answer to the parent, and the memory that it works on, which some libraries do not hold
-Prepared = tuple[Timed, dict[str, object], object]
+ReadyCall = tuple[Timed, dict[str, object], object]
 _SHORTEST = 50e-6  # seconds; shorter calls are timed several at a time
 
 
@@ -33,7 +33,7 @@ def aligned(shape: Sequence[int], dtype: np.dtype, fill: np.ndarray | None = Non
     return array
 
 
-def time_calls(call: Call, seconds: float) -> tuple[float, int]:
+def time_calls(call: PlainCall, seconds: float) -> tuple[float, int]:
     """(median seconds of one call, number of calls). The first calls wake threads and caches and do not count."""
     warm_up = time.perf_counter() + min(0.05, seconds / 4)
     calls, begin = 0, time.perf_counter()
@@ -52,7 +52,7 @@ def time_calls(call: Call, seconds: float) -> tuple[float, int]:
     return median(times), len(times) * batch
 
 
-def serve(prepare: Callable[[dict[str, Any]], Prepared]) -> None:
+def serve(prepare: Callable[[dict[str, Any]], ReadyCall]) -> None:
     """Answers requests until the input ends. What libraries print goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

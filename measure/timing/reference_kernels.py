@@ -58,5 +58,5 @@ class ReferenceKernels:
             self._known[task_of(job)] = ReferenceKernel(built.artifact, measurement.seconds)
 
     def drop(self, job: Job) -> None:
-        """That of the job's task ended a timer."""
+        """Forgets the kernel of the job's task, which ended a timer."""
         self._known.pop(task_of(job), None)

@@ -12,16 +12,26 @@ from ..prepared import prepared_stages
 from ..useful import useful
 from .loops import LoopPlan, loop_plan
 from .storage import StoragePlan, storage_plans
+from .straight import Beginning, beginnings
 
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """Holds what is decided about one stage. `prepared`: computed once, when the kernel is made."""
+    """Holds what is decided about one stage. `prepared`: computed once, when the kernel is made; `straight`: where the straight
+    code may begin."""
 
     stage: StageLoops
     prepared: bool
     loops: LoopPlan
     storage: tuple[StoragePlan, ...]
+    straight: tuple[Beginning, ...]
+
+    @property
+    def body(self) -> int:
+        """Counts the loops that are run around the straight code; of a plan in which that is decided."""
+        first = self.straight[0]
+        assert first.when is True, "straight code begins elsewhere from candidate to candidate: see variants.py"
+        return first.depth
 
     @property
     def in_registers(self) -> bool:
@@ -62,5 +72,5 @@ def plan_of(tree: LoopTree, gpu: bool) -> Plan:
         ahead = stage.stage in prepared
         loops = loop_plan(tree, stage, gpu, bounds.get(stage.stage, ()))
         storage = storage_plans(tree, stage, ahead, gpu)
-        found[stage.stage] = StagePlan(stage, ahead, loops, storage)
+        found[stage.stage] = StagePlan(stage, ahead, loops, storage, beginnings(stage, loops, gpu))
     return Plan(gpu, found, bounds)

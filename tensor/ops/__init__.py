@@ -2,6 +2,8 @@
 
 Every builder takes its sizes by position or by name, `dtype`, and `constants`: the names of operands that are known when
 the program is compiled (weights). Errors: ArgumentError.
+
+Imports the builders and functions of tensor, never what schedules or runs a program.
 """
 
 from collections.abc import Callable

@@ -94,7 +94,7 @@ class _Blocks:
         return replace(self.top, tensors=(tensor,), axes=axes, bodies=(self._x(at),), reduction=(inside,))
 
     def _powers(self, number: Axis, inside: Axis, at: dict[str, Expr], largest: Stage) -> Stage:
-        """While all x are -inf, -inf - -inf would be NaN where the definition adds exp(-inf - m) = 0."""
+        """The powers of a block. Where all x are -inf, -inf - -inf would be NaN where the definition adds exp(-inf - m) = 0."""
         axes, x = (*self.rows, number, inside), self._x(at)
         top = result_of(largest)
         finite = call("select", top.equal(-math.inf), Const(0.0, top.dtype), top)

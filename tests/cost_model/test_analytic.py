@@ -11,7 +11,7 @@ import pytest
 from helpers.modelling.programs import SOFTMAX, TARGET, drawn, elementwise, matmul, program, register_tile, sketch, task
 from tilesmith.cost_model.analytic import again_seconds, ports_norm, predict, seconds, visit_seconds
 from tilesmith.cost_model.cpu.analysis import analyse
-from tilesmith.cost_model.cpu.work import InstructionCounts
+from tilesmith.cost_model.cpu.counts import InstructionCounts
 from tilesmith.cost_model.features import feature_table
 from tilesmith.schedules.loops import LoopKind
 from tilesmith.schedules.schedule import Schedule

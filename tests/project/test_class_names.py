@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,27 @@ def homes_of(texts: dict[Path, str]) -> dict[str, list[str]]:
 
 def test_no_two_classes_share_a_name() -> None:
     assert homes_of({path: path.read_text() for path in modules().values()}) == {}
+
+
+def aliases(text: str) -> set[str]:
+    """Names that stand for types at the top of a file: `Rows = NDArray[np.intp]`."""
+    made = [node.targets[0] for node in ast.parse(text).body if isinstance(node, ast.Assign)]
+    return {
+        node.id for node in made if isinstance(node, ast.Name) and re.fullmatch("[A-Z][a-z]+([A-Z][a-z]+)*", node.id)
+    }
+
+
+# Names of types that are also those of a class, each with what keeps it.
+BOTH = {
+    "Index": "arguments of operators are annotated by it, an index in code is an object",
+    "Value": "a number of the cost model, and a value of LLVM: no file sees both",
+}
+
+
+def test_no_name_of_a_type_is_that_of_a_class() -> None:
+    texts = [path.read_text() for path in modules().values()]
+    known = {name for text in texts for name in classes(text)}
+    assert known & {name for text in texts for name in aliases(text)} == set(BOTH)
 
 
 def test_two_that_do_would_be_found() -> None:

@@ -10,10 +10,11 @@ import pytest
 from helpers.source import ROOT, modules
 
 # Words that go on with something: "Of a table." says nothing to whoever has not read the name, the arguments and the code.
-WORDS = """After As At Before Behind By For From How If In No Nobody Not Nothing Of On Only So There Those Under Up What
-When Where Whether Which Why With Without"""
+WORDS = """After As At Before Behind Between By For From How If In Inside No Nobody Not Nothing Of On Only So That There Those
+To Under Until Up What When Where Whether Which While Whose Why With Without"""
 RIDDLES = frozenset(WORDS.split())
-MODULES = {str(path.relative_to(ROOT)): path for path in modules().values()}
+FILES = (*modules().values(), *sorted((ROOT / "benchmarks").rglob("*.py")))
+MODULES = {str(path.relative_to(ROOT)): path for path in FILES}
 # Each function there is an operator of PyTorch or ONNX, and its docstring a cell of a table: what the operator makes.
 TABLES = ("graph/importers/aten/", "graph/importers/onnx_operators/")
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ...measure.compare.serving import Call
+from ...measure.compare.serving import PlainCall
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Arrays = Mapping[str, Array]
-Names = Collection[str]
+NamedArrays = Mapping[str, Array]
+TensorNames = Collection[str]
 Sizes = Mapping[str, Any]
 
 
@@ -25,6 +25,6 @@ Sizes = Mapping[str, Any]
 class ModelWay:
     """A model ready to run: `results` gives the arrays that the last call made."""
 
-    call: Call
+    call: PlainCall
     results: Callable[[], Sequence[Array]]
     about: dict[str, object] = field(default_factory=dict)

@@ -12,14 +12,14 @@ from typing import Any
 
 from ...graph.executor.provenance import ModelProvenance
 from ...measure.compare.contender import MissingContender
-from ...measure.compare.serving import Prepared, aligned, serve, time_calls
+from ...measure.compare.serving import ReadyCall, aligned, serve, time_calls
 from .calls import Array, ModelWay
 from .libraries import LIBRARIES, OURS
 from .sampling import POINTS, sample, values_at
 from .subject import MODULE, Subject, arrays_of
 
 
-def prepare(request: dict[str, Any]) -> Prepared:
+def prepare(request: dict[str, Any]) -> ReadyCall:
     """Gets ready to run what lies in a folder, in the way of one library. The answer has a sample of what it computes."""
     folder, name, threads = Path(request["folder"]), request["library"], request["threads"]
     _check_installed(name)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...measure.compare.serving import Call
-from .calls import Array, Arrays, Sizes
+from ...measure.compare.serving import PlainCall
+from .calls import Array, NamedArrays, Sizes
 
 CONVOLUTIONS = ("conv2d", "conv2d_bias_relu", "depthwise_conv2d")
 POOLS = ("max_pool2d", "avg_pool2d", "global_avg_pool2d")
@@ -33,7 +33,7 @@ class ReturnedElsewhere:
         return self.seen()
 
 
-def returning(run: Call, result: ReturnedElsewhere) -> Call:
+def returning(run: PlainCall, result: ReturnedElsewhere) -> PlainCall:
     """A call that gives its result, which always lies in the same place."""
 
     def call() -> ReturnedElsewhere:
@@ -48,7 +48,7 @@ def is_nhwc(sizes: Sizes) -> bool:
     return bool(sizes.get("layout", "nchw") == "nhwc")
 
 
-def channels_first(operator: str, sizes: Sizes, arrays: Arrays) -> dict[str, Array]:
+def channels_first(operator: str, sizes: Sizes, arrays: NamedArrays) -> dict[str, Array]:
     """The arrays with images as [n, c, h, w] and filters as [o, c, kh, kw], contiguous."""
     nhwc, found = is_nhwc(sizes), dict(arrays)
     for name in ("X", "R"):
@@ -98,7 +98,7 @@ def torch_way(operator: str, sizes: Sizes) -> Callable[..., Any] | None:
     return ways.get(operator)
 
 
-def torch_images(operator: str, sizes: Sizes, arrays: Arrays, channels_last: bool) -> Callable[[], Any] | None:
+def torch_images(operator: str, sizes: Sizes, arrays: NamedArrays, channels_last: bool) -> Callable[[], Any] | None:
     """A call of torch, eager, on images in one of its two memory formats; None where there is no such format."""
     import torch
 

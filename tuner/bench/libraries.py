@@ -10,9 +10,9 @@ from typing import Any
 from ...common.errors import ArgumentError
 from ...common.near import did_you_mean
 from ...graph.importers.torchvision import declare_operators
-from ...measure.compare.serving import Call
+from ...measure.compare.serving import PlainCall
 from ...tensor.dtype import DTYPES as ALL_DTYPES
-from .calls import Array, Arrays, ModelWay
+from .calls import Array, ModelWay, NamedArrays
 from .numpy_calls import NUMPY, numpy_call
 from .onnxruntime_calls import onnxruntime_call, onnxruntime_model
 from .openvino_calls import openvino_call, openvino_model
@@ -38,7 +38,7 @@ _KNOWN = {
 }
 STAGES = "stage by stage"
 
-ProgramWay = Callable[[Subject, Arrays, Sequence[Array], int], tuple[Call, str] | None]
+ProgramWay = Callable[[Subject, NamedArrays, Sequence[Array], int], tuple[PlainCall, str] | None]
 WholeWay = Callable[[str, Sequence[Array], Sequence[Array], int], ModelWay]
 
 
@@ -55,8 +55,12 @@ class PeerLibrary:
 
 
 def _named(
-    library: Callable[..., Call | None], subject: Subject, arrays: Arrays, outputs: Sequence[Array], threads: int
-) -> Call | None:
+    library: Callable[..., PlainCall | None],
+    subject: Subject,
+    arrays: NamedArrays,
+    outputs: Sequence[Array],
+    threads: int,
+) -> PlainCall | None:
     """The library's own function for an operator; None where there is none, or an option asks for something else."""
     if not subject.operator or not _KNOWN.issuperset(_options(subject)):
         return None
@@ -90,7 +94,9 @@ def _one_or_all(results: StageResults) -> Callable[..., Any]:
     return called
 
 
-def _numpy(subject: Subject, arrays: Arrays, outputs: Sequence[Array], threads: int) -> tuple[Call, str] | None:
+def _numpy(
+    subject: Subject, arrays: NamedArrays, outputs: Sequence[Array], threads: int
+) -> tuple[PlainCall, str] | None:
     if not _all_plain(subject):
         return None
     call = _named(numpy_call, subject, arrays, outputs, threads)
@@ -101,8 +107,8 @@ def _numpy(subject: Subject, arrays: Arrays, outputs: Sequence[Array], threads: 
 
 
 def _torch(
-    subject: Subject, arrays: Arrays, outputs: Sequence[Array], threads: int, *, compiled: bool = False
-) -> tuple[Call, str] | None:
+    subject: Subject, arrays: NamedArrays, outputs: Sequence[Array], threads: int, *, compiled: bool = False
+) -> tuple[PlainCall, str] | None:
     if not _all_plain(subject):
         return None
     library = torch_compile_call if compiled else torch_call
@@ -117,8 +123,12 @@ def _torch(
 
 
 def _by_onnx(
-    library: Callable[..., Call | None], subject: Subject, arrays: Arrays, outputs: Sequence[Array], threads: int
-) -> tuple[Call, str] | None:
+    library: Callable[..., PlainCall | None],
+    subject: Subject,
+    arrays: NamedArrays,
+    outputs: Sequence[Array],
+    threads: int,
+) -> tuple[PlainCall, str] | None:
     if any(tensor.dtype != ALL_DTYPES["f32"] for tensor in subject.program.tensors.values()):
         return None
     call = _named(library, subject, arrays, outputs, threads)

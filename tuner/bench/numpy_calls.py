@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ...measure.compare.serving import Call
+from ...measure.compare.serving import PlainCall
 from ...tensor.dtype import DTYPES
-from .calls import Array, Arrays, Names, Sizes
+from .calls import Array, NamedArrays, Sizes, TensorNames
 from .stagewise import ArrayLibrary
 
 
 def numpy_call(
-    operator: str, arrays: Arrays, outputs: Sequence[Array], threads: int, constants: Names, sizes: Sizes
-) -> Call | None:
+    operator: str, arrays: NamedArrays, outputs: Sequence[Array], threads: int, constants: TensorNames, sizes: Sizes
+) -> PlainCall | None:
     """NumPy with `out=`. Its BLAS reads the number of threads from the environment."""
     out = outputs[0]
     scratch = np.empty_like(out)
@@ -36,7 +36,7 @@ def numpy_call(
         np.divide(a["x"], scratch, out=scratch)
         np.add(scratch, a["y"], out=out)
 
-    ways: dict[str, Call] = {
+    ways: dict[str, PlainCall] = {
         "matmul": matmul,
         "batch_matmul": matmul,
         "matmul_bias_relu": matmul_bias_relu,

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ...measure.compare.serving import Call
-from .calls import Array, Arrays, ModelWay, Names, Sizes
+from ...measure.compare.serving import PlainCall
+from .calls import Array, ModelWay, NamedArrays, Sizes, TensorNames
 from .images import ReturnedElsewhere, channels_first, onnx_shape, returning, seen_back
 from .onnx_models import onnx_model
 
 
 def onnxruntime_call(
-    operator: str, arrays: Arrays, outputs: Sequence[Array], threads: int, constants: Names, sizes: Sizes
-) -> Call | None:
+    operator: str, arrays: NamedArrays, outputs: Sequence[Array], threads: int, constants: TensorNames, sizes: Sizes
+) -> PlainCall | None:
     """ONNX Runtime with bound inputs and outputs, so that nothing is copied or allocated."""
     arrays, shape = channels_first(operator, sizes, arrays), onnx_shape(operator, sizes, outputs[0])
     model = onnx_model(operator, arrays, shape, constants, sizes)
@@ -35,7 +35,7 @@ def onnxruntime_model(path: str, inputs: Sequence[Array], outputs: Sequence[Arra
 
 def bound_session(
     model: str | bytes, inputs: Sequence[Array], outputs: Sequence[Array], threads: int
-) -> tuple[Call, list[Any]]:
+) -> tuple[PlainCall, list[Any]]:
     """A call of a model, a path or its bytes, on inputs in their order; and the values that it writes, shaped as `outputs`."""
     import onnxruntime
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ...measure.compare.serving import Call
-from .calls import Array, Arrays, ModelWay, Names, Sizes
+from ...measure.compare.serving import PlainCall
+from .calls import Array, ModelWay, NamedArrays, Sizes, TensorNames
 from .images import ReturnedElsewhere, channels_first, onnx_shape, returning, seen_back
 from .onnx_models import onnx_model
 
 
 def openvino_call(
-    operator: str, arrays: Arrays, outputs: Sequence[Array], threads: int, constants: Names, sizes: Sizes
-) -> Call | None:
+    operator: str, arrays: NamedArrays, outputs: Sequence[Array], threads: int, constants: TensorNames, sizes: Sizes
+) -> PlainCall | None:
     """OpenVINO, one request whose tensors are the caller's own memory."""
     arrays, shape = channels_first(operator, sizes, arrays), onnx_shape(operator, sizes, outputs[0])
     model = onnx_model(operator, arrays, shape, constants, sizes)
@@ -32,7 +32,9 @@ def openvino_model(path: str, inputs: Sequence[Array], outputs: Sequence[Array],
     return ModelWay(bound_request(path, inputs, outputs, threads), lambda: outputs)
 
 
-def bound_request(model: Any, inputs: Sequence[Any], outputs: Sequence[Any], threads: int, **settings: object) -> Call:
+def bound_request(
+    model: Any, inputs: Sequence[Any], outputs: Sequence[Any], threads: int, **settings: object
+) -> PlainCall:
     """A call of a model (a path, bytes of ONNX, or OpenVINO's own) on the memory of inputs and outputs in their order: arrays,
     or OpenVINO's tensors. It would compute in bfloat16 where the processor can, unless told not to."""
     import openvino

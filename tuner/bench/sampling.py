@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...measure.compare.serving import Call
+from ...measure.compare.serving import PlainCall
 from ...tensor.dtype import DType
 from ...tensor.oracle.evaluate import from_memory
 from .calls import Array
@@ -14,7 +14,9 @@ from .calls import Array
 POINTS = 512
 
 
-def sample(call: Call, outputs: Sequence[Array], dtypes: Sequence[DType], points: int = POINTS) -> list[list[float]]:
+def sample(
+    call: PlainCall, outputs: Sequence[Array], dtypes: Sequence[DType], points: int = POINTS
+) -> list[list[float]]:
     """Values of each output: those that were written, or were returned by libraries that allocate them.
 
     Errors: ValueError where what comes back has another shape.

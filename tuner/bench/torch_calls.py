@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...measure.compare.serving import Call
-from .calls import Array, Arrays, ModelWay, Names, Sizes
+from ...measure.compare.serving import PlainCall
+from .calls import Array, ModelWay, NamedArrays, Sizes, TensorNames
 from .images import channels_first, torch_images, torch_way
 from .stagewise import ArrayLibrary
 
@@ -65,13 +65,13 @@ def torch_functions() -> dict[str, TorchWay]:
 
 def torch_call(
     operator: str,
-    arrays: Arrays,
+    arrays: NamedArrays,
     outputs: Sequence[Array],
     threads: int,
-    constants: Names,
+    constants: TensorNames,
     sizes: Sizes,
     own: TorchWay | None = None,
-) -> Call | None:
+) -> PlainCall | None:
     """torch, eager. `own`: the function where the operator is none of those that are known here."""
     import torch
 
@@ -94,8 +94,8 @@ def torch_call(
 
 
 def torch_channels_last_call(
-    operator: str, arrays: Arrays, outputs: Sequence[Array], threads: int, constants: Names, sizes: Sizes
-) -> Call | None:
+    operator: str, arrays: NamedArrays, outputs: Sequence[Array], threads: int, constants: TensorNames, sizes: Sizes
+) -> PlainCall | None:
     """torch, eager, on images whose channels lie last in memory."""
     import torch
 
@@ -105,13 +105,13 @@ def torch_channels_last_call(
 
 def torch_compile_call(
     operator: str,
-    arrays: Arrays,
+    arrays: NamedArrays,
     outputs: Sequence[Array],
     threads: int,
-    constants: Names,
+    constants: TensorNames,
     sizes: Sizes,
     own: TorchWay | None = None,
-) -> Call | None:
+) -> PlainCall | None:
     """torch.compile (inductor), static shapes; it allocates its result."""
     import torch
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...measure.compare.serving import Call
-from .calls import Array, Arrays, ModelWay, Names, Sizes
+from ...measure.compare.serving import PlainCall
+from .calls import Array, ModelWay, NamedArrays, Sizes, TensorNames
 from .images import ReturnedElsewhere, channels_first, onnx_shape, seen_back
 from .onnx_models import onnx_model
 
@@ -20,8 +20,8 @@ TRIALS = 64  # of MetaSchedule, for each kernel
 
 
 def tvm_call(
-    operator: str, arrays: Arrays, outputs: Sequence[Array], threads: int, constants: Names, sizes: Sizes
-) -> Call | None:
+    operator: str, arrays: NamedArrays, outputs: Sequence[Array], threads: int, constants: TensorNames, sizes: Sizes
+) -> PlainCall | None:
     """An operator as an ONNX model of one or some nodes."""
     arrays, shape = channels_first(operator, sizes, arrays), onnx_shape(operator, sizes, outputs[0])
     model = onnx_model(operator, arrays, shape, constants, sizes)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ...common.errors import TilesmithError, UserError
-from .shell.lazy import CommandEntry, lazy_group
+from .shell.lazy import CommandEntry, as_called, called_by, lazy_group
 from .shell.output import guarded_output
 from .shell.scripts import use_our_scripts
 
@@ -109,16 +109,17 @@ use_our_scripts()
 
 def main() -> None:
     """Runs the command line. A person's mistake is one clear message and exit code 2; any other error of ours is 1."""
-    name = Path(sys.argv[0]).name
+    file = Path(sys.argv[0]).name
+    name = "python -m tilesmith" if file == "__main__.py" else file
     with guarded_output():
         try:
-            app(prog_name="python -m tilesmith" if name == "__main__.py" else name)
+            app(prog_name=name)
         except TilesmithError as error:
-            _tell(error)
+            _tell(as_called(str(error), called_by(name)))
             sys.exit(2 if isinstance(error, UserError) else 1)
 
 
-def _tell(error: TilesmithError) -> None:
+def _tell(error: str) -> None:
     from rich.text import Text
 
     from ..terminal import make_console

@@ -169,7 +169,10 @@ def disturbed(result: TaskResult) -> str:
 
 
 def status_line(records: Iterable[Record]) -> str:
-    """`128 trials: 120 ok (97 dropped early), 8 crash; 4 measured again`: what was confirmed is no new trial."""
+    """`128 trials: 120 ok (97 dropped early), 8 crash; 4 measured again`: what was confirmed is no new trial.
+
+    Of a log that holds the best of a search alone, all may be confirmations: `2 confirmations`.
+    """
     made = list(records)
     searched = _searched(made)
     counts = Counter(str(record.trial.measurement.status) for record in searched)
@@ -179,6 +182,8 @@ def status_line(records: Iterable[Record]) -> str:
     confirmed = [record.trial.measurement for record in made if record.trial.purpose is not Purpose.SEARCH]
     failed = Counter(str(measurement.status) for measurement in confirmed if not measurement.ok)
     bad = f" ({', '.join(f'{count} {status}' for status, count in failed.most_common())})" if failed else ""
+    if confirmed and not searched:
+        return f"{len(confirmed)} confirmation{'s' if len(confirmed) > 1 else ''}{bad}"
     noun = "trial" if len(searched) == 1 else "trials"
     return f"{len(searched)} {noun}{': ' if ends else ''}{ends}{f'; {len(confirmed)} measured again{bad}' if confirmed else ''}"
 

@@ -1,14 +1,14 @@
-"""ATen's functions of elements, activations among them."""
+"""ATen's functions of elements; activations stand in activations.py."""
 
 from __future__ import annotations
 
 from ....tensor import build
 from ....tensor.build import select
-from ....tensor.composites import expm1, is_negative
+from ....tensor.composites import is_negative
 from ....tensor.dtype import DType
 from ....tensor.expr import Expr
 from ....tensor.program import Tensor
-from ...functions import activations, creation, elementwise, integers, shape
+from ...functions import creation, elementwise, integers, shape
 from ...functions.elementwise import compare, formula, logical, mapped, real
 from ...functions.function import NotCovered
 from ...functions.operands import Operand, floating, promoted
@@ -20,10 +20,6 @@ _REAL = (
     "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "sqrt", "rsqrt", "sigmoid", "reciprocal",
 )  # fmt: skip
 _COMPARED = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
-_ACTIVATIONS = {
-    "relu": "relu", "relu6": "relu6", "silu": "silu", "mish": "mish", "selu": "selu", "hardsigmoid": "hard_sigmoid",
-    "hardswish": "hard_swish", "log_sigmoid": "log_sigmoid",
-}  # fmt: skip
 
 
 def _register() -> None:
@@ -41,8 +37,6 @@ def _register() -> None:
             CONVERTERS[f"__{name}__.{kind}"] = CONVERTERS[f"bitwise_{name}.{kind}"]
     for name in ("floor", "ceil", "trunc"):
         CONVERTERS[f"{name}.default"] = lambda x, name=name: elementwise.rounding(name, x)
-    for op, name in _ACTIVATIONS.items():
-        CONVERTERS[f"{op}.default"] = lambda x, name=name: activations.activation(name, x)
 
 
 def _bitwise(name: str, x: Operand, y: Operand) -> Tensor:
@@ -319,74 +313,6 @@ def to_copy(x: Tensor, dtype: DType | None = None, **_: object) -> Tensor:
 def type_as(x: Tensor, other: Tensor) -> Tensor:
     """x in the dtype of another"""
     return elementwise.cast(x, other.dtype)
-
-
-@aten("gelu.default")
-def gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    """x times the normal distribution function"""
-    return activations.gelu(x, approximate == "tanh")
-
-
-@aten("elu.default")
-def elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
-    """scale * (x where x > 0, else alpha * (exp(input_scale * x) - 1))"""
-    if scale == 1 and input_scale == 1:
-        return activations.activation("elu", x, alpha=float(alpha))
-
-    def body(a: Expr) -> Expr:
-        return select(a > 0, a * float(scale), expm1(a * float(input_scale)) * float(alpha * scale))
-
-    return mapped(body, x)
-
-
-@aten("celu.default")
-def celu(x: Tensor, alpha: float = 1) -> Tensor:
-    """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))"""
-    return activations.activation("celu", x, alpha=float(alpha))
-
-
-@aten("leaky_relu.default")
-def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """x where x > 0, else slope * x"""
-    return activations.activation("leaky_relu", x, alpha=float(negative_slope))
-
-
-@aten("hardshrink.default")
-def hardshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
-    """x where |x| > limit, else 0"""
-    return activations.activation("hard_shrink", x, limit=float(lambd))
-
-
-@aten("softshrink.default")
-def softshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
-    """x moved towards 0 by the limit"""
-    return activations.activation("soft_shrink", x, limit=float(lambd))
-
-
-@aten("softplus.default")
-def softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    """log(1 + exp(beta x)) / beta"""
-    return activations.softplus(x, float(beta), float(threshold))
-
-
-@aten("threshold.default")
-def threshold(x: Tensor, threshold: float, value: float) -> Tensor:
-    """x where x > threshold, else a value"""
-    return activations.threshold(x, threshold, value)
-
-
-@aten("prelu.default", "_prelu_kernel.default")
-def prelu(x: Tensor, weight: Tensor) -> Tensor:
-    """x where x > 0, else weight * x"""
-    if len(weight.shape) > 1:  # as a decomposition has it: it broadcasts
-        return mapped(lambda a, slope: select(a > 0, a, a * slope), x, weight)
-    return activations.prelu(x, weight)
-
-
-@aten("glu.default")
-def glu(x: Tensor, dim: int = -1) -> Tensor:
-    """The first half times the sigmoid of the second"""
-    return activations.glu(x, dim)
 
 
 @aten("fill.Scalar", "fill.Tensor", "full_like.default")

@@ -17,6 +17,7 @@ CONVERTERS: dict[str, Converter] = {}  # "add.Tensor" -> function
 
 _FAMILIES = (
     "pointwise",
+    "activations",
     "creation",
     "shapes",
     "choices",

@@ -103,7 +103,7 @@ _dumps: dict[int, JitDump] = {}
 
 
 def _dump() -> JitDump:
-    """That of this process: a child of a fork has its own."""
+    """The dump of this process: a child of a fork has its own."""
     process = os.getpid()
     if process not in _dumps:
         _dumps[process] = JitDump(process)

@@ -11,7 +11,7 @@ from helpers.modelling.matrix import MATRIX_TARGET, main_stage, on_tiles, pack, 
 from helpers.modelling.programs import drawn
 from tilesmith.cost_model.analytic import predict, seconds
 from tilesmith.cost_model.cpu.analysis import Analysis, NestAnalysis, analyse
-from tilesmith.cost_model.cpu.work import InstructionCounts
+from tilesmith.cost_model.cpu.counts import InstructionCounts
 from tilesmith.cost_model.features import FEATURE_NAMES, features
 from tilesmith.cost_model.operations import slots
 from tilesmith.cost_model.sketch_model import SketchModel

@@ -118,10 +118,15 @@ def differences(population: Plan, alone: Plan, row: int) -> list[str]:
             "full": (several.loops.full, stage.loops.full),
             "tile": (several.loops.tile_at, stage.loops.tile_at),
             "stored": (several.loops.stored, stage.loops.stored),
+            "straight": (_straight(several, row), _straight(stage, 0)),
             "storage": ([_at(s, row) for s in several.storage], [_at(s, 0) for s in stage.storage]),
         }
         found += [f"{name}: {fact}: {a}, alone {b}" for fact, (a, b) in facts.items() if a != b]
     return found
+
+
+def _straight(stage: StagePlan, row: int) -> int:
+    return next(one.depth for one in stage.straight if _of(one.when, row))
 
 
 def _at(storage: StoragePlan, row: int) -> tuple[object, ...]:

@@ -51,6 +51,18 @@ def test_a_list_of_commands_imports_nothing_heavy() -> None:
     assert all(any(re.match(rf"  {name} +\S", line) for line in said) for name in COMMANDS)
 
 
+@pytest.mark.parametrize("name", ["tune", "tilesmith"])
+def test_help_and_errors_call_the_command_as_the_reader_did(name: str, tmp_path: Path) -> None:
+    """Where Ray is installed, `tune` may be Ray's."""
+    said = []
+    for words in (["replay", "--help"], ["replay", "1", "--db", str(tmp_path / "none.sqlite")]):
+        code = f"import sys; sys.argv = {[name, *words]}\nfrom tilesmith.tuner.cli.main import main\nmain()"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        said.append(" ".join((done.stdout + done.stderr).split()))
+    assert f"Usage: {name} replay" in said[0] and f"as `{name} show` prints it" in said[0]
+    assert f"Example: {name} replay 1" in said[0] and f"`{name} run`" in said[1]
+
+
 def commands() -> Iterator[tuple[tuple[str, ...], Any, tuple[str, ...]]]:
     """All commands, those of groups too: the words that call them, the command, and its examples."""
     context = typer.Context(typer.main.get_command(app))

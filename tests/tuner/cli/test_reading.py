@@ -313,6 +313,8 @@ def test_what_was_dropped_and_what_was_confirmed_is_counted_apart() -> None:
     confirmed = [end(3, 1e-3, Purpose.CONFIRM), end(4, 1e-3, Purpose.CONFIRM)]
     assert report.status_line([*ends, *confirmed]) == f"{report.status_line(ends)}; 2 measured again"
     assert report.status_line([]) == "0 trials"
+    assert report.status_line(confirmed) == "2 confirmations"  # of a log that was imported
+    assert report.status_line(confirmed[:1]) == "1 confirmation"
 
 
 @pytest.mark.parametrize(("confirmed", "told"), [(1.2e-3, False), (5e-3, True)])

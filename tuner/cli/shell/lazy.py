@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -9,6 +10,9 @@ from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+NAME = "tune"  # of the command in all texts
+OTHER_NAMES = ("tilesmith", "python -m tilesmith")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ def lazy_group(package: str, table: Mapping[str, CommandEntry]) -> type[TyperGro
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             if self._listing or cmd_name not in table:
                 return self.commands.get(cmd_name)
-            return loaded(package, cmd_name, table[cmd_name])
+            return spoken(loaded(package, cmd_name, table[cmd_name]), called_by(ctx.find_root().info_name))
 
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             self._listing = True
@@ -64,6 +68,26 @@ def lazy_group(package: str, table: Mapping[str, CommandEntry]) -> type[TyperGro
                 self._listing = False
 
     return LazyGroup
+
+
+def called_by(name: str | None) -> str:
+    """The command as the person who reads a text has called it: where Ray is installed, `tune` may be Ray's."""
+    return name if name in OTHER_NAMES else NAME
+
+
+def as_called(text: str, name: str) -> str:
+    """A text that tells what to call, with the name by which the command was called."""
+    return re.sub(rf"(^|`|  ){NAME} ", rf"\g<1>{name} ", text)
+
+
+def spoken(command: Any, name: str) -> Any:
+    """A command whose help calls it by a name. A command is made anew for each call."""
+    if name != NAME:
+        for one in (command, *getattr(command, "commands", {}).values()):
+            one.help, one.epilog = (text and as_called(text, name) for text in (one.help, one.epilog))
+            for parameter in one.params:
+                parameter.help = as_called(getattr(parameter, "help", None) or "", name)
+    return command
 
 
 def loaded(package: str, name: str, entry: CommandEntry) -> Any:
