@@ -227,6 +227,14 @@ def test_how_much_loads_hold_up_arithmetic_is_measured(share: float, low: float,
     assert 1 < ports_norm(TARGET, plain) < 4
 
 
+def test_vectors_that_a_port_loads_at_once_do_not_ask_what_loads_cost() -> None:
+    """A product whose operands lie in the first cache says little there of one whose operands come from further out."""
+    short = parse_target("x86:avx2")
+    plain = default_ceilings(short, 1)
+    measured = replace(plain, flops={**plain.flops, LOADED: plain.flops["f32"]})
+    assert ports_norm(short, measured) == ports_norm(short, plain)
+
+
 def test_packing_waits_for_memory() -> None:
     """What is read only to be packed, and is in no cache, is on its way while nothing else goes on."""
     made, plain = task(matmul(64, 4096, 4096), threads=2), default_ceilings(TARGET, 2)
