@@ -38,6 +38,7 @@ from .ir.loop_ir import LoopProgram
 from .ir.printing import print_loops
 from .lower.lower import lower, planned
 from .passes.barriers import barriers
+from .passes.join_branches import join_branches
 from .passes.keep_small_serial import keep_small_serial
 from .passes.lift_branches import lift_branches
 from .passes.narrow_values import narrow_values
@@ -104,6 +105,7 @@ PROCESSOR = Steps(
         split_exceptional,  # where nobody asks for exceptional values, the end of a tile chooses nothing
         reciprocals,  # quotients by what stays the same in a loop become products
         lift_branches,  # branches move out of what is written out
+        join_branches,  # neighbours that ask the same ask once
         peel_interiors,  # loops over blocks of stencils ask once where blocks lie inside of all borders
         whole_copies,  # copies run without conditions that hold throughout
     ),
