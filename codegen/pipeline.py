@@ -26,7 +26,7 @@ from ..schedules.task import normalised
 from ..targets.target import Target, parse_target
 from ..tensor.dtype import i64
 from ..tensor.expr import Const, Op, walk
-from ..tensor.program import Program, Tensor
+from ..tensor.program import Program, Stage, Tensor
 from ..tensor.text.parse import parse
 from .artifact import Artifact, BufferSpec
 from .backends.cpu import assemble
@@ -38,6 +38,7 @@ from .ir.loop_ir import LoopProgram
 from .ir.printing import print_loops
 from .lower.lower import lower, planned
 from .passes.barriers import barriers
+from .passes.join_branches import join_branches
 from .passes.keep_small_serial import keep_small_serial
 from .passes.lift_branches import lift_branches
 from .passes.narrow_values import narrow_values
@@ -66,7 +67,7 @@ def _whole_ranges(loops: LoopProgram, of: PassContext) -> LoopProgram:
 
 
 def _whole_ends(loops: LoopProgram, of: PassContext) -> LoopProgram:
-    return loops if of.target.has_masks else whole_ends(loops, _common_divisor(of.program))
+    return loops if of.target.has_masks else whole_ends(loops, _divisors(of.program))
 
 
 def _run_together(loops: LoopProgram, of: PassContext) -> LoopProgram:
@@ -104,6 +105,7 @@ PROCESSOR = Steps(
         split_exceptional,  # where nobody asks for exceptional values, the end of a tile chooses nothing
         reciprocals,  # quotients by what stays the same in a loop become products
         lift_branches,  # branches move out of what is written out
+        join_branches,  # neighbours that ask the same ask once
         peel_interiors,  # loops over blocks of stencils ask once where blocks lie inside of all borders
         whole_copies,  # copies run without conditions that hold throughout
     ),
@@ -166,13 +168,16 @@ def loop_ir(tree: LoopTree, target: Target, threads: int = 1, name: str = "kerne
     return run_passes(loops, steps.program, PassContext(plan, target, threads, tree.program))
 
 
-def _common_divisor(program: Program) -> int:
-    """Returns a common multiple of what indices are divided by."""
+def _divisors(program: Program) -> dict[str, int]:
+    """Returns, of each tensor that is computed, a common multiple of what indices are divided by there."""
+    return {tensor.name: _common_divisor(stage) for stage in program.stages for tensor in stage.tensors}
+
+
+def _common_divisor(stage: Stage) -> int:
     found = 1
-    for stage in program.stages:
-        for node in (node for expression in stage.expressions for node in walk(expression)):
-            if isinstance(node, Op) and node.name in ("floordiv", "mod") and isinstance(node.args[1], Const):
-                found = lcm(found, max(int(node.args[1].value), 1)) if node.dtype == i64 else found
+    for node in (node for expression in stage.expressions for node in walk(expression)):
+        if isinstance(node, Op) and node.name in ("floordiv", "mod") and isinstance(node.args[1], Const):
+            found = lcm(found, max(int(node.args[1].value), 1)) if node.dtype == i64 else found
     return found
 
 

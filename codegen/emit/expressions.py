@@ -3,7 +3,7 @@ conditions hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from ...targets.target import Target
 from ...tensor.dtype import f32, i64
 from ...tensor.expr import Cast, Const, Expr, Op, Read, Var, walk
 from ...tensor.indices.affine import Affine, affine
+from ...tensor.indices.intervals import interval_of_form
 from ...tensor.language import COMPARISONS
 from ...tensor.stage_edits import factors
 from ...tensor.wholes import whole
@@ -54,11 +55,13 @@ class Expressions:
         self.places: dict[str, BufferPointer] = {}
         self.exact = False  # whether indices are those of the copy itself, real or not
         self.guard: Value | None = None  # a condition of select or of a masked branch under which reads stand
+        self.ranges: Mapping[str, tuple[int, int]] = {}  # of variables, as far as they are known
         self.mask: Value | None = None  # the real lanes
         # by id: the program keeps its nodes alive, and hashing them again and again would cost more than the rest
         self._forms: dict[int, Affine] = {}
         self._places: dict[tuple[int, tuple[int, ...]], Affine] = {}
         self._reading: dict[int, bool] = {}
+        self._inside: dict[int, bool] = {}
         self.private: frozenset[str] = frozenset()  # REGISTER buffers allocated inside of the vector loop being written
 
     # Indices
@@ -233,7 +236,19 @@ class Expressions:
         before, self.exact = self.exact, False  # what stands in an exact index is read where something is
         index = self.locate(node.indices, buffer)
         self.exact = before
-        return self.memory.load(place, index, self.guard, self.mask)
+        return self.memory.load(place, index, self._needed_guard(node, buffer), self.mask)
+
+    def _needed_guard(self, node: Read, buffer: Buffer) -> Value | None:
+        """The guard, unless it differs from lane to lane, is not known now, and what is read exists in any case: then to read
+        it and not to choose it is less work than a mask."""
+        guard = self.guard
+        if guard is None or not guard.lanes or guard.text in self.arithmetic.masks or not self.ranges:
+            return guard
+        inside = self._inside.get(id(node))
+        if inside is None:
+            low, high = interval_of_form(self._places[id(node.indices), buffer.shape], self.ranges)
+            inside = self._inside[id(node)] = low >= 0 and high < buffer.elements
+        return None if inside else guard
 
     def is_no_term(self, product: Expr) -> bool:
         """True for a product with a zero of a table in it, known now: it is left out of sums."""

@@ -97,7 +97,7 @@ class Memory:
         kind = memory_type(dtype, lanes)
         contiguous = index.lane == 1 and not index.vector
         strided = 1 < index.lane <= min(STRIDED_AT_MOST, lanes) and not index.vector
-        if strided and (condition is None or condition.lanes):
+        if strided:
             return self._from_memory(self._strided(place, index, condition, kind), place, lanes)
         if lanes and not contiguous:
             near = self._near(place, index, condition, kind)
@@ -108,13 +108,16 @@ class Memory:
         if condition is not None and condition.lanes and lanes:
             result = self._masked_load(place, address, condition, kind)
             return self._from_memory(result, place, lanes)
+        return self._from_memory(self._whole(place, address, condition, kind), place, lanes)
+
+    def _whole(self, place: BufferPointer, address: str, condition: Value | None, kind: str) -> str:
+        """What lies at an address, all of it, or zeros where a condition on all of it does not hold."""
         if condition is not None:
             scalar = self._any(condition)
             text = f"select i1 {scalar.text}, ptr {address}, ptr {SAFE}"
             address = self.text.pure(text, scalar.text, address)
-        text = f"load {kind}, ptr {address}, align {dtype.bytes}"
-        loaded = self.text.read(text, place.buffer.name, address, movable=condition is None)
-        return self._from_memory(loaded, place, lanes)
+        text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
+        return self.text.read(text, place.buffer.name, address, movable=condition is None)
 
     def _masked_load(self, place: BufferPointer, address: str, condition: Value, kind: str) -> str:
         dtype = place.buffer.dtype
@@ -173,9 +176,8 @@ class Memory:
         self, place: BufferPointer, address: str, condition: Value | None, taken: dict[int, int], kind: str
     ) -> str:
         """A vector of which the lanes `taken` (lane of the result -> lane here) are needed where the condition holds."""
-        if condition is None:
-            text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
-            return self.text.read(text, place.buffer.name, address, movable=True)
+        if condition is None or not condition.lanes:
+            return self._whole(place, address, condition, kind)
         sources = {here: lane for lane, here in taken.items()}
         picked = _picked(sources.get(here, condition.lanes) for here in range(condition.lanes))
         spread = f"shufflevector {condition.typed}, {condition.type} zeroinitializer, {picked}"

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...tensor.expr import Expr, Read, Var, walk
+from ...tensor.indices.affine import interval
+from .index import Bounds
 from .loop_ir import (
     Allocate,
     Barrier,
@@ -92,6 +94,27 @@ def _own(node: Statement) -> Facts:
             elif isinstance(part, Read):
                 buffers.add(part.tensor)
     return Facts(frozenset(writes), frozenset(buffers | writes), frozenset(variables))
+
+
+def ranges(statement: Statement) -> Bounds:
+    """The ranges of all variables of loops and names inside; of those that several have, what holds for each."""
+    found: Bounds = {}
+
+    def note(var: str, low: int, high: int) -> None:
+        before = found.get(var, (low, high))
+        found[var] = min(before[0], low), max(before[1], high)
+
+    def collect(node: Statement) -> None:
+        match node:
+            case For(var=var, extent=extent):
+                note(var, 0, max(interval(extent, found)[1] - 1, 0))
+            case Let(var=var, value=value):
+                note(var, *interval(value, found))
+        for child in substatements(node):
+            collect(child)
+
+    collect(statement)
+    return found
 
 
 def expressions(statement: Statement) -> Iterator[Expr]:

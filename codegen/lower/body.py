@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...schedules.boxes import axis_forms
-from ...schedules.loops import LoopTree, StageLoops
+from ...schedules.loops import WRITTEN_OUT, LoopTree, StageLoops
 from ...tensor.exceptional import exceptional_condition
 from ...tensor.expr import Const, Expr, Op, Read, Var, const, rewrite
 from ...tensor.indices.affine import simplify
@@ -94,7 +94,7 @@ class StageBody:
             seldom = exceptional_condition(definition) is not None and not leaving
             # Terms that are seldom asked for would win nothing; with one body, what follows is written without them
             # (passes/split_exceptional.py).
-            found = Interior((), definition.bodies) if seldom else interior_of(definition, leaving)
+            found = Interior((), definition.bodies) if seldom else interior_of(definition, leaving, _apart(stage))
             self._interiors[stage.stage] = found
         return self._interiors[stage.stage]
 
@@ -140,3 +140,9 @@ class StageBody:
         origin = view.origins.get(producer.name, {})
         indices = storage.indices(axes, read.indices, origin, self.names.bounds)
         return Read(storage.buffer.name, self._in_slot(storage, producer.name, indices, view), read.dtype)
+
+
+def _apart(stage: StageLoops) -> frozenset[str]:
+    """Returns the axes of which no loop is written out."""
+    written_out = {loop.axis for loop in stage.loops if loop.kind in WRITTEN_OUT}
+    return frozenset(loop.axis for loop in stage.loops) - written_out

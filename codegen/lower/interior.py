@@ -47,12 +47,17 @@ class Interior:
         return condition, True
 
 
-def interior_of(stage: Stage, leaving: frozenset[str]) -> Interior:
+SELDOM = 8  # where one point in so many along an axis fails, it is no border
+
+
+def interior_of(stage: Stage, leaving: frozenset[str], apart: frozenset[str] = frozenset()) -> Interior:
     """Returns what is asked of a stage's points, and its bodies without the questions.
 
     leaving: axes along which the stage is computed beyond the ends of its tensors, where it is nothing.
+    apart: axes along which all of a tile is at one point. A question about such a point alone costs the tile next to nothing,
+        so one that fails often stays in the body: tiles of which it fails would ask all others as well.
     """
-    found, bodies = _without_guards(stage)
+    found, bodies = _without_guards(stage, apart)
     for axis in stage.axes:
         if axis.name in leaving:
             place = affine(Var(axis.name))
@@ -65,16 +70,18 @@ def interior_of(stage: Stage, leaving: frozenset[str]) -> Interior:
 
 
 @lru_cache(maxsize=512)
-def _without_guards(stage: Stage) -> tuple[tuple[Bound, ...], tuple[Expr, ...]]:
+def _without_guards(stage: Stage, apart: frozenset[str]) -> tuple[tuple[Bound, ...], tuple[Expr, ...]]:
     bounds: list[Bound] = []
     axes = {axis.name for axis in stage.all_axes}
+    extents = {axis.name: axis.extent for axis in stage.all_axes if axis.name in apart}
 
     def holds(*conditions: Expr) -> bool:
         """Tells whether these are comparisons of axes, which are noted down then."""
         asked = [bound for one in conditions if (bound := bound_of(one)) is not None and axes >= {*bound.coefficients}]
-        if len(asked) == len(conditions):
-            bounds.extend(asked)
-        return len(asked) == len(conditions)
+        if len(asked) < len(conditions) or any(_fails_often(bound, extents) for bound in asked):
+            return False
+        bounds.extend(asked)
+        return True
 
     def within(node: Expr) -> Expr | None:
         """Looks through a choice that a guarded value makes itself."""
@@ -96,3 +103,13 @@ def _without_guards(stage: Stage) -> tuple[tuple[Bound, ...], tuple[Expr, ...]]:
 
     bodies = tuple(rewrite(body, plain) for body in stage.bodies)
     return tuple(bounds), bodies
+
+
+def _fails_often(bound: Bound, extents: Mapping[str, int]) -> bool:
+    """Tells whether a bound asks about the point along one of these axes alone, and many points fail."""
+    ((axis, times), *others) = bound.coefficients.items() if bound.coefficients else [("", 0)]
+    if others or axis not in extents:
+        return False
+    last = -bound.constant // times if times > 0 else -(bound.constant // times)  # the last, or the first, that holds
+    failing = extents[axis] - 1 - last if times > 0 else last
+    return failing * SELDOM >= extents[axis]

@@ -10,9 +10,10 @@ whole ones. Threads may write the same values to the same place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from math import lcm
 
 from ...tensor.dtype import i64
 from ...tensor.expr import Const, Expr, Op, Read, Var, children, variables, walk, with_children
@@ -38,13 +39,14 @@ from ..ir.loop_ir import (
 _SIMPLE = (Allocate, Block, For, If, Let, Prefetch, Store, Update)
 
 
-def whole_ends(program: LoopProgram, divisor: int = 1) -> LoopProgram:
-    """An equal program. `divisor`: a common multiple of all that indices of the program are divided by. What was a multiple of
-    it stays one, as quotients and remainders may have been worked out from that."""
+def whole_ends(program: LoopProgram, divisors: Mapping[str, int] | None = None) -> LoopProgram:
+    """An equal program. `divisors`: of each tensor, a common multiple of all that indices are divided by where it is computed.
+    What was a multiple of it stays one, as quotients and remainders may have been worked out from that."""
+    divisors = divisors or {}
     return replace(
         program,
         nests=tuple(
-            replace(nest, body=_Ends(Surroundings({}, {}, {}), divisor).statement(nest.body)) for nest in program.nests
+            replace(nest, body=_Ends(Surroundings({}, {}, {}), divisors).statement(nest.body)) for nest in program.nests
         ),
     )
 
@@ -72,9 +74,9 @@ class _End:
 class _Ends:
     """Rewrites the statements at one place."""
 
-    def __init__(self, around: Surroundings, divisor: int) -> None:
+    def __init__(self, around: Surroundings, divisors: Mapping[str, int]) -> None:
         self.around = around
-        self.divisor = divisor
+        self.divisors = divisors
 
     def statement(self, node: Statement) -> Statement:
         """The statement with its ends made whole."""
@@ -84,21 +86,22 @@ class _Ends:
                 _, high = interval(extent, around.bounds)
                 bounds = {**around.bounds, var: (0, max(high - 1, 0))}
                 inside = replace(around, bounds=bounds, loops={**around.loops, var: node})
-                return replace(node, body=_Ends(inside, self.divisor).statement(node.body))
+                return replace(node, body=_Ends(inside, self.divisors).statement(node.body))
             case Let(var=var, value=value):
                 bounds = {**around.bounds, var: interval(value, around.bounds)}
                 inside = replace(around, bounds=bounds, lets={**around.lets, var: value})
-                return replace(node, body=_Ends(inside, self.divisor).statement(node.body))
+                return replace(node, body=_Ends(inside, self.divisors).statement(node.body))
             case Allocate(buffer=buffer):
                 inside = replace(around, held=around.held | {buffer.name})
-                return replace(node, body=_Ends(inside, self.divisor).statement(node.body))
+                return replace(node, body=_Ends(inside, self.divisors).statement(node.body))
             case If(otherwise=otherwise) if otherwise is not None and (ends := self._ends(node)):
                 return replace(node, otherwise=_begun_earlier(node.then, ends))
         return with_substatements(node, self.statement)
 
     def _ends(self, choice: If) -> list[_End]:
         """The ends that a choice asks for, all of them; none where the tile cannot begin earlier."""
-        found = [self._end(part) for part in conjuncts(choice.condition)]
+        divisor = self._divisor(choice.then)
+        found = [self._end(part, divisor) for part in conjuncts(choice.condition)]
         ends = [end for end in found if end is not None]
         if len(ends) < len(found) or not all(_moves_by_tiles(choice.then, end, _begin(end, ends)) for end in ends):
             return []
@@ -112,7 +115,13 @@ class _Ends:
         inside = {s.buffer.name for s in statements(loop.body) if isinstance(s, Allocate)}
         return self.around.held - inside
 
-    def _end(self, condition: Expr) -> _End | None:
+    def _divisor(self, body: Statement) -> int:
+        """A common multiple of what indices are divided by where a body computes what outlives it."""
+        own = {s.buffer.name for s in statements(body) if isinstance(s, Allocate)}
+        written = _written(list(statements(body))) - own
+        return lcm(*(self.divisors[name] for name in (written if written <= self.divisors.keys() else self.divisors)))
+
+    def _end(self, condition: Expr, divisor: int) -> _End | None:
         """The end that `tile - 1 < size` asks about, where size is the lesser of `tile` and what is left of the axis."""
         match condition:
             case Op(name="lt", args=(Const(value=last), Var(name=size))):
@@ -130,7 +139,7 @@ class _Ends:
             return None
         extent = form.plus(affine(Var(tiles[0])), int(tile))
         begin = extent.plus(Affine((), -int(tile)))
-        if any(number % self.divisor for number in (begin.constant, *(times for _, times in begin.terms))):
+        if any(number % divisor for number in (begin.constant, *(times for _, times in begin.terms))):
             return None
         if tiles[0] in variables(to_expr(extent)) or interval(to_expr(extent), self.around.bounds)[0] < tile:
             return None

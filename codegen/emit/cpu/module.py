@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from ....targets.target import Target
 from ...debug_info.metadata import DebugText
-from ...ir.facts import FactsKept
+from ...ir.facts import FactsKept, ranges
 from ...ir.loop_ir import Buffer, LoopProgram, Scope, Store
 from ...ir.loop_ir import statements as all_statements
 from ...ir.memory_plan import MemoryPlan, plan_memory
@@ -180,7 +180,7 @@ def _entry(
 def _write_nest(module: ModuleText, part: NestPart, target: Target, linkage: str) -> None:
     """Writes the function of a nest, and those that it calls."""
     kept = FactsKept()
-    known = kept.of(part.nest.body)
+    known, bounds = kept.of(part.nest.body), ranges(part.nest.body)
     names = {buffer.name: f"%p{i}" for i, buffer in enumerate(part.buffers)}
     parameters = [parameter(b, names[b.name], known) for b in part.buffers] + ["ptr noalias align 64 %scratch"]
     head = f"({', '.join(parameters)}) #0 {{\n"
@@ -191,7 +191,7 @@ def _write_nest(module: ModuleText, part: NestPart, target: Target, linkage: str
     def write(name: str, streaming: bool, linkage: str) -> None:
         text = FunctionText()
         statements = RegionStatements(text, module, target, "%scratch", name, part.threads, part.private_bytes)
-        statements.streaming, statements.known = streaming, kept
+        statements.streaming, statements.known, statements.at.ranges = streaming, kept, bounds
         for buffer in part.tables:
             statements.at.places[buffer.name] = BufferPointer(buffer, table_name(buffer))
         for buffer in part.buffers:

@@ -153,7 +153,7 @@ class RegionStatements(Statements):
         known = self.facts(loops[0])
         text = FunctionText(self.text.count)
         inner = RegionStatements(text, self.module, self.target, "%scratch", f"{symbol}.body", 1, self.private_bytes)
-        inner.at.bindings = dict(self.at.bindings)
+        inner.at.bindings, inner.at.ranges = dict(self.at.bindings), self.at.ranges
         inner.inside, inner.derived = dict(self.inside), dict(self.derived)
         inner.streaming, inner.known = self.streaming, self.known
         inner.scratch_used, inner.scratch_offsets = self.scratch_used, self.scratch_offsets

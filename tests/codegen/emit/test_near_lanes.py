@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,10 +22,12 @@ from helpers.emission.loops import (
     serial,
     store,
 )
+from tilesmith.codegen.ir.loop_ir import LoopProgram
 from tilesmith.codegen.pipeline import assembled
 from tilesmith.tensor.dtype import DTYPES
 from tilesmith.tensor.expr import Const, Expr, call
 
+Array = np.ndarray[Any, Any]
 Place = Callable[[Expr], Expr]
 PLACES: dict[str, Place] = {
     "halves": lambda j: j // 2,
@@ -73,3 +76,42 @@ def test_lanes_that_do_not_count_read_nothing(odd: int) -> None:
         np.testing.assert_array_equal(found[odd::2], values)
         np.testing.assert_array_equal(found[1 - odd :: 2], 7)
     assert "gather" not in assembled(loops, HOST, 1, texts=True).texts["llvm"]
+
+
+def chosen_by_data(shift: int) -> tuple[LoopProgram, list[Array]]:
+    """Sixteen lanes, of which each takes one of two elements by a third; `shift`: how far behind its own place one lies."""
+    b, j = names("b j")
+    x, w, y = given("x", 48 + min(shift, 8)), given("w", 48), result("y", 48)
+    at = b * 16 + j
+    further = read(x, at + shift)
+    chosen = call("select", read(w, at) < Const(0.5, DTYPES["f32"]), further, read(w, at))
+    return program((x, w, y), serial(b, 3, lanes(j, 16, store(y, (at,), chosen)))), [random(x), random(w)]
+
+
+@pytest.mark.parametrize("at_end", [True, False])
+def test_what_exists_in_any_case_is_read_without_a_mask(at_end: bool) -> None:
+    loops, (x, w) = chosen_by_data(8)
+    np.testing.assert_array_equal(run(loops, [x, w], at_end=at_end)[0], np.where(w < 0.5, x[8:], w))
+    assert "masked" not in assembled(loops, HOST, 1, texts=True).texts["llvm"]
+
+
+def test_what_may_not_exist_is_read_where_it_is_chosen() -> None:
+    loops, (x, w) = chosen_by_data(9)  # the last element that could be chosen is none
+    w[-1] = 1
+    taken = np.append(x, np.float32(0))[9:]
+    np.testing.assert_array_equal(run(loops, [x, w], at_end=True)[0], np.where(w < 0.5, taken, w))
+    assert "masked" in assembled(loops, HOST, 1, texts=True).texts["llvm"]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+@pytest.mark.parametrize("at_end", [True, False])
+def test_a_condition_on_all_lanes_chooses_an_address(step: int, at_end: bool) -> None:
+    b, j = names("b j")
+    x, y = given("x", 16 * step - step + 1), result("y", 3, 16)
+    chosen = call("select", b.equal(1), read(x, (b - 1) * 1024 + j * step), Const(7.0, DTYPES["f32"]))
+    loops = program((x, y), serial(b, 3, lanes(j, 16, store(y, (b, j), chosen))))
+    values = random(x)
+    found = run(loops, [values], at_end=at_end)[0]
+    np.testing.assert_array_equal(found[1], values[::step])
+    np.testing.assert_array_equal(found[::2], np.full((2, 16), 7))
+    assert "masked" not in assembled(loops, HOST, 1, texts=True).texts["llvm"]

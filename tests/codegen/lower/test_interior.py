@@ -71,6 +71,32 @@ def test_values_that_are_chosen_are_no_guards() -> None:
     assert interior_of(stage, frozenset()).bounds == ()
 
 
+def test_a_question_about_one_point_of_a_tile_that_often_fails_stays() -> None:
+    """The last of four colours is one for a quarter of all tiles, the first row of thirteen for a few."""
+    (stage,) = program("""
+        input x: f32[4, 13, 70]
+        y[c: 4, i: 13, j: 70] = select(c < 3, x[c, i, max(j - 1, 0)], 1) + select(i - 1 >= 0, x[c, i - 1, j], 0)
+        return y
+        """).stages
+    assert len(interior_of(stage, frozenset()).bounds) == 3
+    assert len(interior_of(stage, frozenset(), frozenset({"a0", "a1"})).bounds) == 2
+    assert "max" not in str(interior_of(stage, frozenset(), frozenset({"a0", "a1"})).bodies)
+    assert len(interior_of(stage, frozenset(), frozenset({"a1"})).bounds) == 3
+
+
+@pytest.mark.parametrize(
+    ("condition", "stays"), [("c < 3", True), ("c >= 1", True), ("2 * c >= 1", True), ("c < 8", False)]
+)
+def test_points_at_which_a_question_fails_are_counted(condition: str, stays: bool) -> None:
+    extent = 9 if condition == "c < 8" else 4
+    (stage,) = program(f"""
+        input x: f32[{extent}, 70]
+        y[c: {extent}, j: 70] = select({condition}, x[c, j], 1)
+        return y
+        """).stages
+    assert (interior_of(stage, frozenset(), frozenset({"a0"})).bounds == ()) == stays
+
+
 @pytest.mark.parametrize("given", [GUARDED, WINDOW], ids=["points", "window"])
 def test_whole_tiles_have_a_body_without_questions(given: Program) -> None:
     inner, edge = text_of(given).split("else:")
