@@ -27,6 +27,7 @@ from .online_softmax import online_softmax
 from .pad_reads import pad_reads
 from .reorder_axes import reorder_axes, reorder_reads
 from .tile_dots import bf16_tile_dots, tile_dots
+from .widen_reads import widen_reads
 from .winograd import winograd
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "reorder_reads",
     "split_k",
     "tile_dots",
+    "widen_reads",
     "winograd",
 ]
 
@@ -83,6 +85,7 @@ REWRITES: dict[str, Registered] = {
     "reorder_reads": Registered(reorder_reads, only_reorders=True),
     "split_k": Registered(split_k, only_reorders=True),
     "tile_dots": Registered(tile_dots, only_reorders=True),
+    "widen_reads": Registered(widen_reads, only_reorders=True),
     "winograd": Registered(winograd, only_reorders=False),  # other products, of sums of the data and of the filter
 }
 
