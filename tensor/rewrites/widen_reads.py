@@ -32,7 +32,7 @@ def _is_wide(node: Expr, tensor: str) -> bool:
 
 
 def widen_reads(program: Program, stage: str, tensor: str) -> Program:
-    """What a stage reads of `tensor`, and casts to f32, becomes reads of the new stage TENSOR_wide.
+    """Reads of `tensor` in a stage, each cast to f32, become reads of the new stage TENSOR_wide.
 
     Errors: ProgramError where it reads the tensor in another way, or not at all.
     """
