@@ -96,7 +96,7 @@ for _entry in (
     enter(_entry, WORDS)
 
 # byte_quad and half_pair put the low bytes of four i32, and the low halves of two, side by side, the first one lowest. half_add
-# adds halves to halves, modulo 2^16. quad_dot
+# adds halves to halves, modulo 2^16, on all ports, of which two of four multiply. quad_dot
 # sums the products of unsigned bytes with signed ones, its twins those of bytes alike, pair_dot those of signed halves, modulo
 # 2^32; bf16_dot those of halves that are bfloat16, in f32: there numbers below the least normal one may count as zero. Where a
 # processor has an instruction that adds such a sum to another one, this is all it costs (targets/matrix_instructions.py).
