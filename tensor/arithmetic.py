@@ -35,6 +35,7 @@ from .oracle.errors import (
     byte_quad,
     divided,
     extreme_error,
+    half_add,
     half_pair,
     joined_error,
     product_error,
@@ -94,13 +95,15 @@ for _entry in (
 ):  # fmt: skip
     enter(_entry, WORDS)
 
-# byte_quad and half_pair put the low bytes of four i32, and the low halves of two, side by side, the first one lowest. quad_dot
+# byte_quad and half_pair put the low bytes of four i32, and the low halves of two, side by side, the first one lowest. half_add
+# adds halves to halves, modulo 2^16, on all ports, of which two of four multiply. quad_dot
 # sums the products of unsigned bytes with signed ones, its twins those of bytes alike, pair_dot those of signed halves, modulo
 # 2^32; bf16_dot those of halves that are bfloat16, in f32: there numbers below the least normal one may count as zero. Where a
 # processor has an instruction that adds such a sum to another one, this is all it costs (targets/matrix_instructions.py).
 for _entry in (
     Operator("byte_quad", 4, Signature(frozenset((i32,))), byte_quad, lambda v, e: joined_error(e), slots=8.0),
     Operator("half_pair", 2, Signature(frozenset((i32,))), half_pair, lambda v, e: joined_error(e), slots=3.0),
+    Operator("half_add", 2, Signature(frozenset((i32,))), half_add, lambda v, e: joined_error(e), slots=0.4),
     Operator("quad_dot", 2, Signature(frozenset((i32,))), lambda x, y: word_dot(x, y, "u1", "i1"),
              lambda v, e: joined_error(e), slots=23.0),
     Operator("signed_quad_dot", 2, Signature(frozenset((i32,))), lambda x, y: word_dot(x, y, "i1", "i1"),

@@ -26,6 +26,8 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
             return half(arithmetic, name, *args)
         case "byte_quad" | "half_pair":
             return joined(arithmetic, args)
+        case "half_add":
+            return _halves_added(arithmetic, *args)
         case "bf16_dot":
             parts = [[half(arithmetic, part, arg) for arg in args] for part in ("bf16_low", "bf16_high")]
         case "quad_dot":
@@ -53,6 +55,15 @@ def joined(arithmetic: Arithmetic, parts: list[Value]) -> Value:
         total = moved if total is None else _operate(arithmetic, "or", total, moved)
     assert total is not None
     return total
+
+
+def _halves_added(arithmetic: Arithmetic, left: Value, right: Value) -> Value:
+    """The sums of the halves of two words."""
+    lanes, (left, right) = arithmetic.together(left, right)
+    halves = f"<{2 * (lanes or 1)} x i16>"
+    x, y = (arithmetic.text.compute(f"bitcast {one.typed} to {halves}", one.text) for one in (left, right))
+    total = arithmetic.text.compute(f"add {halves} {x}, {y}", x, y)
+    return Value(arithmetic.text.compute(f"bitcast {halves} {total} to {left.type}", total), i32, lanes)
 
 
 def _unsigned(arithmetic: Arithmetic, word: Value, start: int) -> Value:

@@ -101,6 +101,12 @@ def half_pair(*halves: Array) -> Array:
     return _joined(halves, 16)
 
 
+def half_add(x: Array, y: Array) -> Array:
+    """The sums of the low halves and of the high halves of two words, modulo 2^16 each."""
+    low, high = (_parts(x, "u2")[..., n] + _parts(y, "u2")[..., n] for n in (0, 1))
+    return _joined((low, high), 16)
+
+
 def joined_error(errors: list[Array]) -> Array:
     """Returns the error of what is exact or may be anything: integers and words of them."""
     wrong = np.zeros(())

@@ -18,6 +18,7 @@ from ..program import Program
 from .axes import merge_axes, pad_axis, split_k
 from .bf16_products import bf16_products
 from .block_softmax import block_softmax
+from .crossed_words import crossed_words
 from .dot_words import bf16_dots, dot_words, half_words
 from .factor_sums import factor_sums
 from .fold_lanes import fold_lanes
@@ -27,6 +28,7 @@ from .online_softmax import online_softmax
 from .pad_reads import pad_reads
 from .reorder_axes import reorder_axes, reorder_reads
 from .tile_dots import bf16_tile_dots, tile_dots
+from .widen_reads import widen_reads
 from .winograd import winograd
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "bf16_products",
     "bf16_tile_dots",
     "block_softmax",
+    "crossed_words",
     "dot_words",
     "factor_sums",
     "fold_lanes",
@@ -52,6 +55,7 @@ __all__ = [
     "reorder_reads",
     "split_k",
     "tile_dots",
+    "widen_reads",
     "winograd",
 ]
 
@@ -69,6 +73,7 @@ REWRITES: dict[str, Registered] = {
     "bf16_products": Registered(bf16_products, only_reorders=False),  # leaves out products below a rounding of float32
     "bf16_tile_dots": Registered(bf16_tile_dots, only_reorders=False),  # as bf16_dots
     "block_softmax": Registered(block_softmax, only_reorders=False),  # exponentials are products of exponentials
+    "crossed_words": Registered(crossed_words, only_reorders=True),
     "dot_words": Registered(dot_words, only_reorders=True),
     "factor_sums": Registered(factor_sums, only_reorders=False),  # a factor of terms becomes one of their sum
     "fold_lanes": Registered(fold_lanes, only_reorders=True),
@@ -83,6 +88,7 @@ REWRITES: dict[str, Registered] = {
     "reorder_reads": Registered(reorder_reads, only_reorders=True),
     "split_k": Registered(split_k, only_reorders=True),
     "tile_dots": Registered(tile_dots, only_reorders=True),
+    "widen_reads": Registered(widen_reads, only_reorders=True),
     "winograd": Registered(winograd, only_reorders=False),  # other products, of sums of the data and of the filter
 }
 

@@ -15,6 +15,7 @@ from ....tensor.dots import DOTS as DOTS_OF_WORDS
 from ....tensor.dots import Dot
 from ....tensor.expr import Read, Var
 from ....tensor.program import Program, Stage
+from ....tensor.rewrites.crossed_words import can_cross_words
 from ....tensor.rewrites.dot_words import can_dot, guarded_dot_of_stage, is_packed, with_word_reads
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ....tensor.rewrites.registry import apply_rewrite
@@ -25,6 +26,8 @@ from ..rule import Decided, Rule, nests_of_their_own
 
 LEAST_DEPTH = 16  # elements from which on making words of them may pay
 LEAST_USES = 8  # of each element of an operand that is no constant
+LEAST_USES_CROSSED = 32  # of each word, so that memory bounds nothing, and the sum of its own products counts little
+PAIRS = DOTS_OF_WORDS["pair_dot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +51,42 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
         while (found := _next(s, decided.instructions)) is not None:
             name, arguments = found
             s.rewrite(name, **arguments)
+        if _crosses(s, decided.instructions):
+            _cross(s)
         there = [stage.name for stage in s.program.stages if _is_there(s.program, stage)]
         if there and s.variant("words in place", [True, False]):
             s.inline(*there)
     return decided
+
+
+def _crosses(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> bool:
+    """Says whether words are added before they are multiplied: where an instruction of its own adds to sums anyway, that costs
+    no more instructions, and half of the multiplications."""
+    row = vector_instruction(instructions, PAIRS.left, PAIRS.right)
+    if row is None or row.adds or not s.allows("crossed_words") or _next_crossed(s.program) is None:
+        return False
+    return s.variant("crossed", [True, False])
+
+
+def _cross(s: Schedule) -> None:
+    while (found := _next_crossed(s.program)) is not None:
+        s.rewrite("crossed_words", stage=found)
+
+
+def _next_crossed(program: Program) -> str | None:
+    """Returns the next sum over words that is worth crossing. One operand is constant: what is its own is known ahead."""
+    constants = constant_tensors(program)
+    for stage in program.stages:
+        if can_cross_words(program, stage.name):
+            known = [read for read in stage.reads() if read.tensor in constants]
+            others = [read for read in stage.reads() if read.tensor not in constants]
+            if len(known) == 1 and min(_uses(stage, read) for read in (*known, *others)) >= LEAST_USES_CROSSED:
+                return stage.name
+    return None
+
+
+def _uses(stage: Stage, read: Read) -> int:
+    return prod(axis.extent for axis in stage.axes if not depends(read, axis.name))
 
 
 def _is_there(program: Program, stage: Stage) -> bool:
@@ -105,8 +140,7 @@ def dot_for(program: Program, stage: Stage, instructions: tuple[MatrixInstructio
     ):
         return None
     for read in reads:
-        uses = prod(axis.extent for axis in stage.axes if not depends(read, axis.name))
-        if read.tensor not in constants and uses < LEAST_USES:
+        if read.tensor not in constants and _uses(stage, read) < LEAST_USES:
             return None
     alike = alike and rewrite == "dot_words"
     moved = next(read.tensor for read in reads if read.tensor not in constants) if alike else ""
@@ -120,8 +154,7 @@ def _rewrite_of(dot: Dot, instructions: tuple[MatrixInstruction, ...]) -> str | 
     """Returns what makes words that an instruction multiplies: of bytes where one takes these, else of halves."""
     if vector_instruction(instructions, dot.left, dot.right) is not None:
         return "bf16_dots" if dot.name == "bf16_dot" else "dot_words"
-    halves = DOTS_OF_WORDS["pair_dot"]
-    has_halves = vector_instruction(instructions, halves.left, halves.right) is not None
+    has_halves = vector_instruction(instructions, PAIRS.left, PAIRS.right) is not None
     return "half_words" if dot.name == "quad_dot" and has_halves else None
 
 

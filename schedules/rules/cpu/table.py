@@ -23,6 +23,7 @@ from .split import SPLIT
 from .stream import STREAM
 from .tile import TILE
 from .transform import CHOICE, TRANSFORM, TRANSFORMS_APART
+from .widen import WIDE_APART, WIDEN
 from .window import WINDOW, WINDOW_DATA
 
 CPU = Rules(
@@ -34,6 +35,7 @@ CPU = Rules(
         PRODUCTS,  # sums of products: words for a matrix unit, where the target has one, which then has them for itself
         GROUPS,  # sums of products with weights in few bits: their scales multiply sums of groups
         DOTS,  # sums of products of narrow elements: words for instructions that multiply these, where the target has some
+        WIDEN,  # narrow operands of products that are left: f32, once each, where each is in many of them
         WINDOW,  # windows with reuse that read under guards: a border is written instead
         SLIDE,  # windows without reuse that do: the same, perhaps
         ONLINE,  # a softmax along a long axis: perhaps block by block
@@ -42,6 +44,7 @@ CPU = Rules(
         TRANSFORMS_APART,  # transforms, and the data that they read
         PRODUCTS_APART,  # products of a matrix unit, and their packed operands
         DOT_WORDS,  # words of operands
+        WIDE_APART,  # operands as f32
         SCATTERS_APART,  # reductions at computed places, where these are rows
         WINDOW_DATA,  # what makes the data of a window: it runs where a piece of them is needed
         SLIDE_DATA,  # the same

@@ -244,7 +244,7 @@ class _Block:
         self._register_tile(rows[2:], vectors[2:])
         tile_ = s.compute_at(self.anchor, inner[-1])
         depth = self._anchor_tile(tile_, blocked=False)
-        self._packs(outer[0], outer[-1])
+        self._packs(outer[0], outer[-1], blocked=False)
         self._asks(inner[0], depth[0])
 
     def with_epilogue_blocked(self) -> None:
@@ -315,7 +315,7 @@ class _Block:
         inside = any(self.s.tree.loops_of(program.stage(t).name).at is not None for t in made)
         return [] if inside else list(dict.fromkeys(moved))
 
-    def _packs(self, outer: LoopHandle, inner: LoopHandle) -> None:
+    def _packs(self, outer: LoopHandle, inner: LoopHandle, blocked: bool = True) -> None:
         """Copies operands in the order in which the register tile reads them. Constants are packed once."""
         s = self.s
         constants = constant_tensors(s.program)
@@ -328,10 +328,13 @@ class _Block:
                 shared = other is not None and depends(read, other)
                 if dimension is None or shared or not depends(read, self.parts.depth):
                     continue
-                if sum(r.tensor == read.tensor for r in s.program.stage(self.anchor).reads()) > 1:
+                alike = [r for r in s.program.stage(self.anchor).reads() if r.tensor == read.tensor]
+                if read not in alike[:1] or any(plain_dimension(r, axis) != dimension for r in alike):
                     continue
                 if read.tensor in constants:
                     self._pack(read.tensor, dimension, is_vector, None)
+                    continue
+                if len(alike) > 1 and (is_vector or blocked):
                     continue
                 stride = element_stride(s.program, read, axis)
                 must = is_vector and stride != 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ SIZES: dict[str, dict[str, object]] = {
 
 def structures(name: str, dtype: str) -> list[str]:
     task = Task.of(ops.find_operator(name.partition(" ")[0])(**SIZES[name], dtype=dtype), TARGET, 2)
-    return [sketch.title for sketch in task.sketches]
+    return [re.sub(r"\bt\d+", "t", sketch.title) for sketch in task.sketches]  # stages that only widen have numbers too
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])

@@ -10,7 +10,7 @@ from helpers.pipeline.candidates import random_config
 from tilesmith.codegen.pipeline import build
 from tilesmith.cost_model.analytic import predict
 from tilesmith.cost_model.cpu.analysis import analyse
-from tilesmith.schedules.rules.cpu.dots import LEAST_DEPTH, LEAST_USES, dot_for
+from tilesmith.schedules.rules.cpu.dots import LEAST_DEPTH, LEAST_USES, LEAST_USES_CROSSED, dot_for
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings
@@ -166,3 +166,15 @@ def test_products_that_are_added_apart_take_a_register() -> None:
         works = [work for nest in analyse(tree, target, 1).nests for _, work in nest.work]
         found.append(max(float(np.asarray(work.registers)) for work in works))
     assert found == [16, 17]
+
+
+def test_sums_of_bytes_are_multiplied_where_additions_are_instructions_of_their_own() -> None:
+    """They cost as many instructions then, and half the multiplications; where few rows share a constant, memory bounds all."""
+
+    def crosses(text: str, target: str) -> bool:
+        sketches = Task.of(parse(text), parse_target(target), 1).sketches
+        return any("rewrite(crossed_words" in sketch.text for sketch in sketches)
+
+    many, few = product(kind="constant"), product(m=LEAST_USES_CROSSED - 1, kind="constant")
+    assert crosses(many, "x86:avx2") and crosses(many, "x86:avx512") and not crosses(many, VNNI.text)
+    assert not crosses(few, "x86:avx2") and not crosses(product(), "x86:avx2")

@@ -166,11 +166,52 @@ def test_halves_are_multiplied_where_bytes_are_not(text: str, instruction: str) 
         assert instruction in build(task.program, sketch, values, target, 1, texts=True).texts["llvm"]
 
 
+def crossed(target: Target, kinds: str, m: int, n: int, k: int) -> tuple[Task, list[Sketch]]:
+    """A product with a constant, and those of its sketches that multiply sums of bytes."""
+    task = Task.of(parse(product(*kinds.split(), m, n, k, "constant")), target, 2)
+    return task, [one for one in task.sketches if "rewrite(crossed_words" in one.text]
+
+
+@pytest.mark.parametrize("text", HALVES)
+@pytest.mark.parametrize("kinds", ["u8 i8", "i8 i8", "u8 u8", "i8 u8"])
+def test_products_of_sums_of_bytes_are_exact(kinds: str, text: str) -> None:
+    """All 65,536 pairs of bytes meet, at a depth that words do not divide."""
+    target = TARGETS[text]
+    if missing_here(target):
+        pytest.skip(f"this machine has no {', '.join(missing_here(target))}")
+    a, b = (np.arange(256).astype(np.uint8).view(DTYPES[kind].numpy) for kind in kinds.split())
+    left, right = np.repeat(a[:, None], 19, axis=1), np.repeat(b[None, :], 19, axis=0)
+    truth, rng = left.astype(np.int64) @ right.astype(np.int64), np.random.default_rng(2)
+    task, found = crossed(target, kinds, 256, 256, 19)
+    assert found
+    for sketch in found[:2]:
+        values = random_config(task, sketch, rng)
+        assert values is not None
+        (made,) = run(build(task.program, sketch, values, target, 2), task, [left, right], at_end=True)
+        np.testing.assert_array_equal(made, truth, err_msg=f"{sketch.title} {values}")
+
+
+@pytest.mark.parametrize("text", HALVES)
+def test_all_ways_to_multiply_sums_of_bytes_are_right(text: str) -> None:
+    target = TARGETS[text]
+    if missing_here(target):
+        pytest.skip(f"this machine has no {', '.join(missing_here(target))}")
+    rng = np.random.default_rng(4)
+    task, found = crossed(target, "u8 i8", 37, 53, 120)
+    assert found and {"true", "false"} == {
+        one.title.split("pack rows=")[1][:-1] for one in found if "pack" in one.title
+    }
+    for sketch in found:
+        values = random_config(task, sketch, rng)
+        assert values is not None
+        assert complaint(task, sketch, values, 3, at_end=bool(rng.integers(2))) is None, f"{sketch.title} {values}"
+
+
 def test_additions_stay_apart_in_machine_code() -> None:
     """LLVM would add products of two steps first, and the sums of these later: twice as many registers, which are not there."""
     target = TARGETS["x86:avx2"]
     task = Task.of(parse(product("u8", "i8", 48, 48, 64, "constant")), target, 1)
-    sketch = next(one for one in with_dots(task) if "pack rows=false" in one.title)
+    sketch = next(one for one in with_dots(task) if "crossed=false" in one.title and "pack rows=false" in one.title)
     values = random_config(task, sketch, np.random.default_rng(0))
     assert values is not None
     values |= {"t2.rows": 6, "t2.vectors": 2, "t2.unroll": 4}
