@@ -16,7 +16,7 @@ from peers import OURS
 from zoo.training import Step, steps_of
 
 from tilesmith.measure.compare.contender import ContenderProcess, MissingContender
-from tilesmith.measure.compare.serving import Prepared, serve, time_calls
+from tilesmith.measure.compare.serving import ReadyCall, serve, time_calls
 
 
 class TrainingPeer(ContenderProcess):
@@ -53,7 +53,7 @@ def _gradients(step: Step, call: Any) -> list[torch.Tensor]:
     return [p.grad for p in step.module.parameters() if p.grad is not None]
 
 
-def prepare(request: dict[str, Any]) -> Prepared:
+def prepare(request: dict[str, Any]) -> ReadyCall:
     """A step in one way; whatever its library cannot do is MissingContender."""
     torch.set_num_threads(request["threads"])
     step = steps_of(request["model"])

@@ -7,7 +7,8 @@ What no kernel can be built of stays in torch too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -16,12 +17,13 @@ from ...common.debug import DebugLevel, show
 from ...common.errors import ArgumentError, TilesmithError
 from ...graph.importers.torch_export import operator_name, torch_module
 from ...graph.importers.torch_graph import model_of_graph
+from ...graph.memory_order import Order, with_inputs_as_they_lie
 from ...graph.model import Model
 from ..apply.compile import compile
 from ..tune import tune
 from .decompositions import decompositions
 from .options import Options
-from .part import Part
+from .part import Part, orders_of
 from .sizes import BySizes, are_open
 from .split import PREFIX, split
 
@@ -71,12 +73,15 @@ def _compiled(module: Any, options: Options, title: str, known: Sequence[Any]) -
     fixed: dict[str, dict[int, tuple[str, Any]]] = {}
     failed: dict[str, str] = {}
     models: dict[str, Model] = {}
+    orders: dict[str, Mapping[int, Order]] = {}
     for name in [name for name, _ in fused.named_children() if name.startswith(PREFIX)]:
         operands = next(node.args for node in fused.graph.nodes if node.target == name)
         fixed[name] = {n: (one.name, parameters[one.name]) for n, one in enumerate(operands) if one.name in parameters}
         constants = {number: tensor for number, (_, tensor) in fixed[name].items()}
         try:
-            models[name] = model_of_graph(getattr(fused, name), constants, f"{title}_{name}")
+            graph = getattr(fused, name)
+            orders[name] = orders_of(graph)
+            models[name] = _as_they_lie(model_of_graph(graph, constants, f"{title}_{name}"), constants, orders[name])
         except TilesmithError as error:
             failed[name] = str(error)
     if options.trials and models:
@@ -87,7 +92,7 @@ def _compiled(module: Any, options: Options, title: str, known: Sequence[Any]) -
     for name, model in models.items():
         graph = getattr(fused, name)
         try:
-            part = _part(graph, model, options, fixed[name])
+            part = _part(graph, model, options, fixed[name], orders[name])
         except TilesmithError as error:
             failed[name] = str(error)
             continue
@@ -111,12 +116,26 @@ def _parameters(module: Any, known: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _part(graph: Any, model: Model, options: Options, fixed: Mapping[int, tuple[str, Any]]) -> Any:
+def _as_they_lie(model: Model, fixed: Collection[int], orders: Mapping[int, Order]) -> Model:
+    """The model that reads its inputs as they lie in memory. `orders`: of operands, some of which are constants."""
+    operands = [number for number in range(len(model.program.dynamic_inputs) + len(fixed)) if number not in fixed]
+    inputs = dict(zip(operands, model.program.dynamic_inputs, strict=True))
+    named = {inputs[number].name: order for number, order in orders.items() if number in inputs}
+    return replace(model, program=with_inputs_as_they_lie(model.program, named))
+
+
+def _part(
+    graph: Any,
+    model: Model,
+    options: Options,
+    fixed: Mapping[int, tuple[str, Any]],
+    orders: Mapping[int, Order],
+) -> Any:
     results = graph.graph.output_node().args[0]
     several = isinstance(results, tuple | list)
     fakes = [node.meta["val"] for node in (results if several else [results])]
     kernel = compile(model, db=options.db, threads=_threads(options), accuracy=options.accuracy)
-    return Part(kernel, fakes, single=not several, fixed=fixed)
+    return Part(kernel, fakes, single=not several, fixed=fixed, orders=orders)
 
 
 def _threads(options: Options) -> int:

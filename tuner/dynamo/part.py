@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
+import numpy as np
+
 from ...graph.importers.torch_export import array_of, torch_module
+from ...graph.memory_order import Order, order_of
 from ...runtime.kernel import Kernel
+
+LARGE = 1 << 22  # bytes, from which on NumPy asks for large pages
+LINE = 64  # bytes
 
 
 class Part:
@@ -17,29 +24,43 @@ class Part:
         results: fake tensors with shape, dtype and strides of each result.
         single: whether the graph's result is a tensor and no tuple.
         fixed: number of an operand -> the parameter that the kernel has as a constant of this name.
+        orders: number of an operand -> the order of its dimensions in memory, in which the kernel takes it.
     """
 
     def __init__(
-        self, kernel: Kernel, results: Sequence[Any], *, single: bool, fixed: Mapping[int, tuple[str, Any]]
+        self,
+        kernel: Kernel,
+        results: Sequence[Any],
+        *,
+        single: bool,
+        fixed: Mapping[int, tuple[str, Any]],
+        orders: Mapping[int, Order],
     ) -> None:
         self._torch = torch_module()
         self._fixed = {number: name for number, (name, _) in fixed.items()}
         self._prepared = kernel, self._state({number: tensor for number, (_, tensor) in fixed.items()})
         self._made = [(tuple(one.shape), one.dtype, _order(one)) for one in results]
         self._single = single
+        self._orders = orders
 
     def __call__(self, *tensors: Any) -> Any:
         """The results for these tensors."""
         torch = self._torch
         kernel = self._with_constants(tensors) if self._fixed else self._prepared[0]
-        given = [tensor.detach().contiguous() for n, tensor in enumerate(tensors) if n not in self._fixed]
-        made = [torch.empty(shape, dtype=dtype) for shape, dtype, _ in self._made]
+        given = [
+            self._lying(n, tensor.detach()).contiguous() for n, tensor in enumerate(tensors) if n not in self._fixed
+        ]
+        made = [_empty(torch, shape, dtype) for shape, dtype, _ in self._made]
         kernel(*given, out=made[0] if len(made) == 1 else tuple(made))
         laid = [
             one if strides is None else torch.empty_strided(one.shape, strides, dtype=one.dtype).copy_(one)
             for one, (_, _, strides) in zip(made, self._made, strict=True)
         ]
         return laid[0] if self._single else tuple(laid)
+
+    def _lying(self, number: int, tensor: Any) -> Any:
+        """An operand with its dimensions in the order of memory: a view."""
+        return tensor.permute(self._orders[number]) if number in self._orders else tensor
 
     def _with_constants(self, tensors: Sequence[Any]) -> Kernel:
         """The kernel with these parameters: a new one where they are others or were written to."""
@@ -55,6 +76,29 @@ class Part:
     def _state(self, tensors: Any) -> list[tuple[Any, int, int]]:
         """The parameters, which keeps their memory from being another's, where they lie and how often they were written to."""
         return [(tensors[n], tensors[n].data_ptr(), tensors[n]._version) for n in self._fixed]
+
+
+def _empty(torch: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """A tensor without values. Large ones are of NumPy, which asks for large pages: writing 94 MB for the first time takes
+    6 ms so, and 25 where each small page is asked for by itself."""
+    size = prod(shape) * dtype.itemsize
+    if size < LARGE:
+        return torch.empty(shape, dtype=dtype)
+    memory = np.empty(size + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    return torch.from_numpy(memory[start : start + size]).view(dtype).view(shape)
+
+
+def orders_of(graph: Any) -> dict[int, Order]:
+    """Number of an operand -> the order of its dimensions in memory, where that is another than that of the dimensions."""
+    fakes = [node.meta.get("val") for node in graph.graph.nodes if node.op == "placeholder"]
+    kind = torch_module().Tensor
+    found = {
+        number: order_of(tuple(fake.shape), fake.stride())
+        for number, fake in enumerate(fakes)
+        if isinstance(fake, kind)
+    }
+    return {number: order for number, order in found.items() if order is not None}
 
 
 def _order(fake: Any) -> tuple[int, ...] | None:
