@@ -8,10 +8,10 @@ from dataclasses import replace
 from ..tensor.program import Axis, Input, Program, Stage, Tensor
 from ..tensor.stage_edits import free_name
 
-Order = tuple[int, ...]  # of each dimension in memory, outermost first, which one it is
+MemoryOrder = tuple[int, ...]  # of each dimension in memory, outermost first, which one it is
 
 
-def with_inputs_as_they_lie(program: Program, orders: Mapping[str, Order]) -> Program:
+def with_inputs_as_they_lie(program: Program, orders: Mapping[str, MemoryOrder]) -> Program:
     """The program whose inputs of these names have the dimensions that lie in memory, in their order.
 
     What they were is a stage that only gives the elements other places; it is written where it is read.
@@ -32,7 +32,7 @@ def with_inputs_as_they_lie(program: Program, orders: Mapping[str, Order]) -> Pr
     return replace(program, inputs=tuple(inputs), stages=(*views, *program.stages)) if views else program
 
 
-def order_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> Order | None:
+def order_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> MemoryOrder | None:
     """The order in which dimensions of these strides (in elements) lie, if elements lie side by side, but in another order than
     that of the dimensions; else None."""
     order = tuple(sorted(range(len(shape)), key=lambda d: (-strides[d], d) if shape[d] > 1 else (0, d)))

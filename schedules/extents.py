@@ -126,7 +126,7 @@ def as_extent(condition: Condition) -> Extent:
     """A condition as a number: 1 where it holds, 0 elsewhere. A symbolic one stays as it is."""
     if isinstance(condition, Sym):
         return condition
-    return _number(condition) if isinstance(condition, np.ndarray | Column) else int(condition)
+    return _number(condition) if isinstance(condition, (np.ndarray, Column)) else int(condition)
 
 
 def _number(condition: NDArray[Any] | Column) -> Array | Column:
@@ -150,7 +150,7 @@ def _infix(op: str, left: Extent, right: Extent) -> Sym:
 def _argument(value: Extent) -> int | Sym:
     if isinstance(value, Sym):
         return value
-    if isinstance(value, np.ndarray | Column):
+    if isinstance(value, (np.ndarray, Column)):
         raise TypeError("arrays and unknown extents do not mix")
     return int(value)
 
@@ -348,7 +348,7 @@ def _from_node(node: ast.AST) -> Extent:
 
 def _operand(node: ast.AST) -> int | Sym:
     value = _from_node(node)
-    assert isinstance(value, Sym | int)  # a text has no arrays
+    assert isinstance(value, (Sym, int))  # a text has no arrays
     return value
 
 

@@ -280,7 +280,7 @@ class Schedule(HintMethods):
     def _do(self, op: str, *given: StepArgument) -> None:
         if op != "split":
             self.check_factors()
-        arguments = tuple(one.name if isinstance(one, StageHandle | LoopHandle) else one for one in given)
+        arguments = tuple(one.name if isinstance(one, (StageHandle, LoopHandle)) else one for one in given)
         step = Step(op, arguments)
         extents = self._extents
         if op == "copy":

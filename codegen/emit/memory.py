@@ -111,7 +111,7 @@ class Memory:
         return self._from_memory(self._whole(place, address, condition, kind), place, lanes)
 
     def _whole(self, place: BufferPointer, address: str, condition: Value | None, kind: str) -> str:
-        """What lies at an address, all of it, or zeros where a condition on all of it does not hold."""
+        """Loads all that lies at an address, or zeros where a condition on all of it does not hold."""
         if condition is not None:
             scalar = self._any(condition)
             text = f"select i1 {scalar.text}, ptr {address}, ptr {SAFE}"

@@ -76,9 +76,9 @@ def _own(node: Statement) -> Facts:
     writes: set[str] = set()
     buffers: set[str] = set()
     variables: set[str] = set()
-    if isinstance(node, Store | Update):
+    if isinstance(node, (Store, Update)):
         writes.add(node.buffer)
-    if isinstance(node, Store | Update | Prefetch):
+    if isinstance(node, (Store, Update, Prefetch)):
         buffers.add(node.buffer)
     elif isinstance(node, Shuffle):
         writes.add(node.buffer)

@@ -53,7 +53,7 @@ class NestVerifier(SymbolTable):
     def _roles(self) -> None:
         """Checks what only some nests may do."""
         nodes = list(statements(self.nest.body))
-        written = {node.buffer for node in nodes if isinstance(node, Store | Update)}
+        written = {node.buffer for node in nodes if isinstance(node, (Store, Update))}
         written |= {node.memory.tensor for node in nodes if isinstance(node, MatrixMove) and node.stores}
         scopes = {self.buffers[name].scope for name in written if name in self.buffers}
         if scopes & {Scope.OUTPUT, Scope.WORKSPACE}:

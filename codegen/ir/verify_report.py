@@ -35,7 +35,7 @@ def _head(node: Nest | Statement) -> str:
     """The first line of a statement."""
     if isinstance(node, Nest):
         return f"nest {node.name}"
-    if isinstance(node, For | Let | Allocate):
+    if isinstance(node, (For, Let, Allocate)):
         node = replace(node, body=Block(()))
     elif isinstance(node, If):
         node = replace(node, then=Block(()), otherwise=None)

@@ -14,6 +14,6 @@ def narrow_values(program: LoopProgram) -> LoopProgram:
 
 
 def _narrowed(node: Statement) -> Statement:
-    if isinstance(node, Store | Update):
+    if isinstance(node, (Store, Update)):
         return replace(node, value=narrow_integers(node.value))
     return with_substatements(node, _narrowed)

@@ -55,7 +55,7 @@ def _inside(loop: For) -> _Inside | None:
     if len(found) != 1 or not _in_any_order(loop):
         return None
     choice, lets = found[0]
-    made = {s.var for s in statements(loop.body) if isinstance(s, For | Let)}
+    made = {s.var for s in statements(loop.body) if isinstance(s, (For, Let))}
     first: list[Expr] = []
     ends: list[Expr] = []
     always: list[Affine] = []

@@ -53,13 +53,13 @@ def _divisor(loop: For) -> Expr | None:
     Not one that stands behind a condition: what the condition keeps from being read may lie outside of its buffer.
     """
     inside = list(statements(loop))
-    if any(isinstance(s, Barrier | Shuffle | Wait) for s in inside):
+    if any(isinstance(s, (Barrier, Shuffle, Wait)) for s in inside):
         return None  # threads may disagree on the divisor, and all must come
     if not any(isinstance(s, For) and s.kind is LoopKind.VECTOR for s in inside):
         return None
-    bound = {s.var for s in inside if isinstance(s, For | Let)}
+    bound = {s.var for s in inside if isinstance(s, (For, Let))}
     made = {s.buffer.name for s in inside if isinstance(s, Allocate)}
-    written = {s.buffer for s in inside if isinstance(s, Store | Update)} | made
+    written = {s.buffer for s in inside if isinstance(s, (Store, Update))} | made
     for divisor in _divisors(loop):
         read = {part.tensor for part in walk(divisor) if isinstance(part, Read)}
         if read and not read & written and not variables(divisor) & bound:
@@ -110,6 +110,6 @@ def _multiplied(node: Statement, divisor: Expr) -> Statement:
                 return Op("mul", (dividend, one), dtype)
         return None
 
-    if isinstance(node, Store | Update):
+    if isinstance(node, (Store, Update)):
         return replace(node, value=rewrite(node.value, product))
     return with_substatements(node, lambda child: _multiplied(child, divisor))

@@ -65,7 +65,7 @@ class _Uses:
     def of(nest: Nest) -> _Uses:
         known, inside = facts(nest.body), list(statements(nest.body))
         made = frozenset(one.buffer.name for one in inside if isinstance(one, Allocate))
-        variables = frozenset(one.var for one in inside if isinstance(one, For | Let))
+        variables = frozenset(one.var for one in inside if isinstance(one, (For, Let)))
         return _Uses(known.buffers - made, known.writes - made, made | variables)
 
     def waits_for(self, other: _Uses) -> bool:

@@ -64,7 +64,7 @@ def _find_concerned(node: Statement, concerned: set[int]) -> bool:
 
 def _conditions(statement: Statement) -> Iterator[Expr]:
     """Yields what selects among the values that a statement stores test, part by part: comparisons of indices."""
-    if isinstance(statement, Store | Update):
+    if isinstance(statement, (Store, Update)):
         for node in walk(statement.value):
             if isinstance(node, Op) and node.name == "select":
                 yield from filter(_on_indices, conjuncts(node.args[0]))
@@ -146,7 +146,7 @@ class _Settling:
         if known(loop.extent) == 1 or any(s.kind is LoopKind.SERIAL and known(s.extent) != 1 for s in loops[1:]):
             return loop
         spans: Bounds = {s.var: (0, size - 1) for s in loops if (size := known(s.extent)) is not None}
-        hidden = {s.var for s in (loop, *inside) if isinstance(s, For | Let)} - spans.keys()
+        hidden = {s.var for s in (loop, *inside) if isinstance(s, (For, Let))} - spans.keys()
         copies = {s.var for s in loops if s.kind is LoopKind.UNROLL}
         whole: dict[Expr, Expr] = {}
         for condition in dict.fromkeys(c for s in inside for c in _conditions(s)):

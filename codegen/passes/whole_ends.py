@@ -167,7 +167,7 @@ def _read(some: Sequence[Statement]) -> set[str]:
 
 
 def _written(some: Sequence[Statement]) -> set[str]:
-    return {s.buffer for s in some if isinstance(s, Store | Update)}
+    return {s.buffer for s in some if isinstance(s, (Store, Update))}
 
 
 def _moves_all(body: Statement, ends: list[_End], held: AbstractSet[str]) -> bool:
@@ -175,7 +175,7 @@ def _moves_all(body: Statement, ends: list[_End], held: AbstractSet[str]) -> boo
     rows that may not be so: where tiles are as long as the ring, each begins at its start."""
     names = {end.loop for end in ends}
     for s in statements(body):
-        stores = [(s.buffer, s.indices)] if isinstance(s, Store | Update) else []
+        stores = [(s.buffer, s.indices)] if isinstance(s, (Store, Update)) else []
         reads = [(e.tensor, e.indices) for root in expressions(s) for e in walk(root) if isinstance(e, Read)]
         for indices in [indices for buffer, indices in (*stores, *reads) if buffer in held]:
             folded = any(isinstance(e, Op) and e.name == "mod" for index in indices for e in walk(index))

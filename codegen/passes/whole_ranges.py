@@ -58,7 +58,7 @@ class _Cut:
         if any(loop.kind not in WRITTEN_OUT for loop in loops):
             return replace(node, body=self.statement(node.body))
         spans = {loop.var: (0, value - 1) for loop in loops if (value := known(loop.extent)) is not None}
-        made = {s.var for s in inside if isinstance(s, For | Let)} - spans.keys()
+        made = {s.var for s in inside if isinstance(s, (For, Let))} - spans.keys()
         whole: dict[Expr, Expr] = {}
         for condition in _conditions(inside):
             trips = _trips(condition, node.var, spans, made)
@@ -95,7 +95,7 @@ def _conditions(inside: list[Statement]) -> dict[Expr, None]:
     """Returns what selects among values test, part by part."""
     found: dict[Expr, None] = {}
     for statement in inside:
-        if isinstance(statement, Store | Update):
+        if isinstance(statement, (Store, Update)):
             for node in walk(statement.value):
                 if isinstance(node, Op) and node.name == "select":
                     found.update(dict.fromkeys(conjuncts(node.args[0])))
@@ -129,6 +129,6 @@ def without(node: Statement, true: frozenset[Expr]) -> Statement:
             condition = Op("and", (condition, part), boolean)
         return Op("select", (condition, *expr.args[1:]), expr.dtype)
 
-    if isinstance(node, Store | Update):
+    if isinstance(node, (Store, Update)):
         return replace(node, value=rewrite(node.value, settled))
     return with_substatements(node, lambda child: without(child, true))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -91,19 +93,49 @@ class XGBoost:
         xgboost, learning = import_module("xgboost"), self.learning
         before = self.booster[: self.trees] if again else None
         settings = {**self.settings, "tree_method": "exact" if len(target) <= learning.exact else "hist"}
-        watching: dict[str, object] = {}
+        watched = None
         if held is not None and len(held[1]) >= learning.enough:
             watched = xgboost.DMatrix(held[0], label=held[1], weight=held[2], nthread=1)
-            watching = {"evals": [(watched, "held")], "early_stopping_rounds": learning.patience}
         data = xgboost.DMatrix(features, label=target, weight=weight, nthread=1)
-        self.booster = xgboost.train(settings, data, most, **watching, xgb_model=before, verbose_eval=False)
-        self.trees = self.booster.best_iteration + 1 if watching else self.booster.num_boosted_rounds()
+        cached = [data] if watched is None else [data, watched]
+        self.booster = _bare_booster()(settings, cached, model_file=before)
+        if watched is None:
+            for number in range(most):
+                self.booster.update(data, number)
+            self.trees = self.booster.num_boosted_rounds()
+        else:
+            self.trees = self._watching(data, watched, most)
+        getattr(self.booster, "reset", lambda: None)()  # what it keeps of the data
         return self
+
+    def _watching(self, data: Any, watched: Any, most: int) -> int:
+        """Grows trees until what is watched has not been predicted better for a while; returns how many are of use."""
+        known = self.booster.num_boosted_rounds()
+        least, best = np.inf, 0
+        for number in range(most):
+            self.booster.update(data, number)
+            error = float(self.booster.eval_set([(watched, "held")], number).rpartition(":")[2])
+            if number == 0 or error < least:
+                least, best = error, number
+            elif number - best >= self.learning.patience:
+                break
+        return int(known + best + 1)
 
     def predict(self, features: Features) -> NDArray[np.floating]:
         """float32[n]."""
         if not len(features):
             return np.zeros(0, dtype=np.float32)
-        trees = (0, self.trees)
-        found: NDArray[np.floating] = with_team(lambda: self.booster.inplace_predict(features, iteration_range=trees))
-        return found
+        predicted: NDArray[np.floating] = with_team(self._predict(features))
+        return predicted
+
+    def _predict(self, features: Features) -> Callable[[], Any]:
+        return partial(self.booster.inplace_predict, features, iteration_range=(0, self.trees), validate_features=False)
+
+
+@cache
+def _bare_booster() -> Any:
+    """XGBoost's booster without its look at the names of features, before each tree and each evaluation: ours have none.
+
+    It takes as long as a small tree. `xgboost.train` makes boosters of its own, so trees are grown one by one here.
+    """
+    return type("_BareBooster", (import_module("xgboost").Booster,), {"_assign_dmatrix_features": lambda *_: None})

@@ -75,7 +75,7 @@ def _ends_rows(program: Program, stage: Stage, readers: list[Stage], summed: Abs
     if not {reader.name for reader in readers[:-1]} <= set(row_group(program, last, frozenset())[0]):
         return True
     here = [read for reader in readers if reader.combiner is None for read in reads_of(reader, stage.name)]
-    return any(not isinstance(index, Var | Const) for read in here for index in read.indices)
+    return any(not isinstance(index, (Var, Const)) for read in here for index in read.indices)
 
 
 def _axes_of(read: Read) -> set[str]:

@@ -67,7 +67,7 @@ class WeightedSum:
         if axis is None:
             return None
         found = tuple(d for d, index in enumerate(self.data.indices) if index != axis.var)
-        plain = all(isinstance(self.data.indices[d], Var | Const) for d in found)
+        plain = all(isinstance(self.data.indices[d], (Var, Const)) for d in found)
         return found if plain else None
 
 

@@ -112,7 +112,7 @@ def _moved(nested: _Nested) -> frozenset[str]:
 
 
 def _in_order(data: Expr, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
-    """Those of the axes that an expression depends on, in the order of the dimensions that it reads."""
+    """The axes that an expression depends on, in the order of the dimensions that it reads."""
     order = [name for read in reads(data) for index in read.indices for name in sorted(variables(index))]
     needed = [axis for axis in axes if axis.name in variables(data)]
     return tuple(sorted(needed, key=lambda axis: order.index(axis.name) if axis.name in order else len(order)))

@@ -50,7 +50,7 @@ def opposite(condition: Condition) -> Condition:
 
 def settled(condition: Condition) -> Condition:
     """A condition as a plain truth where its entries agree."""
-    if isinstance(condition, np.ndarray | np.bool_):
+    if isinstance(condition, (np.ndarray, np.bool_)):
         if np.all(condition):
             return True
         if not np.any(condition):

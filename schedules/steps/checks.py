@@ -30,7 +30,7 @@ def wrong(tree: LoopTree, place: str, problem: str, *, expected: str, advice: st
 def open_stage(tree: LoopTree, loop: str) -> StageLoops:
     """The stage of a loop, whose loops may still be cut and reordered."""
     stage = tree.owner(loop)
-    if attached_to(tree, stage.stage):
+    if holds_stages(tree, stage):
         raise wrong(
             tree, loop, f"{stage.stage} has stages attached to its loops",
             expected="split and reorder before anything is attached", advice="move this step before compute_at",
@@ -56,9 +56,14 @@ def attached_to(tree: LoopTree, stage: str) -> tuple[StageLoops, ...]:
     return tuple(tree.by_stage[name] for name in sorted(names, key=tree.places.__getitem__))
 
 
+def holds_stages(tree: LoopTree, stage: StageLoops) -> bool:
+    """Says whether any stage runs inside of the loops of this one."""
+    return bool(tree.attached) and any((stage.stage, loop.name) in tree.attached for loop in stage.loops)
+
+
 def check_tile(tree: LoopTree, stage: StageLoops) -> None:
     """Checks that no stage is attached inside of a full piece: there are no loops in a register tile."""
-    inside = [stage.position(s.at[1]) for s in attached_to(tree, stage.stage) if s.at is not None]
+    inside = [place for place, loop in enumerate(stage.loops) if (stage.stage, loop.name) in tree.attached]
     for loop in stage.loops[: max(inside, default=-1) + 1]:
         if is_full(tree, stage, loop):
             raise wrong(

@@ -13,7 +13,7 @@ from ..extents import Extent
 from ..inlining import inline_stages
 from ..loops import Loop, LoopKind, LoopTree, Scope, StageLoops
 from ..regions import box_extents
-from .checks import Context, attached_to, check_tile, wrong
+from .checks import Context, check_tile, holds_stages, wrong
 from .kind import StepKind
 
 COPY_SCOPES = (Scope.REGISTER, Scope.STACK, Scope.SCRATCH, Scope.SHARED, Scope.TILE)
@@ -28,7 +28,7 @@ def compute_at(tree: LoopTree, context: Context, stage: str, loop: str) -> LoopT
     """
     moved = tree.loops_of(stage)
     outer = tree.owner(loop)
-    if moved.at is not None or attached_to(tree, stage) or any(not _untouched(moved, axis) for axis in moved.box):
+    if moved.at is not None or holds_stages(tree, moved) or any(not _untouched(moved, axis) for axis in moved.box):
         raise wrong(
             tree, stage, f"{stage} has been scheduled or attached already",
             expected="a stage that has its first loops", advice="attach a stage first, then schedule its loops",
@@ -125,7 +125,7 @@ def inline_all(tree: LoopTree, stages: tuple[str, ...]) -> LoopTree:
     """Inlines stages one after another; errors are those of any of them, and the programs in between are never made."""
     gone = {tree.loops_of(stage).stage for stage in stages}
     for stage in stages:
-        if attached_to(tree, stage):
+        if holds_stages(tree, tree.loops_of(stage)):
             raise wrong(tree, stage, f"stages are attached to {stage}", expected="inline before anything is attached")
     if any(s.at is not None for s in tree.stages):
         for stage in stages:  # what one of them reads of another one is gone by then

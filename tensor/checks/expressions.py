@@ -84,7 +84,7 @@ class ExpressionChecker:
         """Faults of `expr` at a place where `known` holds."""
         if not self._is_fine(expr, visible):
             yield from self._node_faults(expr, visible)
-        if isinstance(expr, Var | Const | Local):
+        if isinstance(expr, (Var, Const, Local)):
             return
         if isinstance(expr, Op) and expr.name == "select":
             condition, yes, no = expr.args
@@ -183,7 +183,7 @@ class ExpressionChecker:
         low, high = known.interval(index)
         if low >= 0 and high < size:
             return
-        depends = any(isinstance(node, Read | Local) for node in walk(index))
+        depends = any(isinstance(node, (Read, Local)) for node in walk(index))
         yield Fault(
             f"index {position} of {read.tensor} may be out of bounds", places,
             expected=f"0 .. {size - 1}", found=f"{print_expr(index, known=True)} in {low} .. {high}",

@@ -62,7 +62,7 @@ def _simplified_form(expr: Expr, bounds: Bounds | None) -> Affine:
 
 def _simplified_atom(atom: Expr, bounds: Bounds | None) -> Affine:
     if not isinstance(atom, Op):
-        if isinstance(atom, Read | Cast):
+        if isinstance(atom, (Read, Cast)):
             inner = with_children(atom, tuple(simplify(child, bounds) for child in children(atom)))
             return affine(_fold_cast(inner) if isinstance(inner, Cast) else inner)
         return Affine(((atom, 1),), 0)

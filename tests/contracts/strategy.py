@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from contracts.spaces import ToySpace
 from tilesmith.schedules.space import Candidate, ConfigSpace, Parameter, Population, Space
 from tilesmith.schedules.space_ops import population
+from tilesmith.tuner.effort import NORMAL
 from tilesmith.tuner.search.strategy import Strategy, make_strategy
 
 
@@ -51,11 +53,20 @@ class Huge(ToySpace):
         return (ConfigSpace("huge", "huge", first.parameters + more), second)
 
 
+# What a strategy promises does not hang on how well it learns. Each part of learning is there, only smaller.
+SMALL = replace(
+    NORMAL,
+    learning=replace(NORMAL.learning, members=2, trees=12, more=4, patience=3, failure_trees=4),
+    surrogates=replace(NORMAL.surrogates, trees=8, steps=6, shortlist=1000),
+)
+
+
 class StrategyContract:
     """Derive and set `name`, and `priors`: the kinds of spaces that make a difference to it."""
 
     name: str
     priors = (True, False)
+    effort = SMALL
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Spaces with a prior and without one."""
@@ -63,7 +74,7 @@ class StrategyContract:
             metafunc.parametrize("with_prior", self.priors)
 
     def make(self, space: Space, seed: int = 0) -> Strategy:
-        return make_strategy(self.name, space, seed)
+        return make_strategy(self.name, space, seed, self.effort)
 
     def test_proposals_are_valid_and_never_repeat(self, with_prior: bool) -> None:
         space = ToySpace(with_prior=with_prior)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilesmith as ts
-from tilesmith.graph.memory_order import Order, order_of, with_inputs_as_they_lie
+from tilesmith.graph.memory_order import MemoryOrder, order_of, with_inputs_as_they_lie
 from tilesmith.graph.partition.partition import partition
 from tilesmith.tensor.oracle.reference import evaluate
 
@@ -19,7 +19,7 @@ return y
 
 
 @pytest.mark.parametrize("order", [(2, 0, 1), (1, 0, 2), (2, 1, 0)])
-def test_values_are_as_they_were(order: Order) -> None:
+def test_values_are_as_they_were(order: MemoryOrder) -> None:
     program = ts.parse(TEXT.strip())
     random = np.random.default_rng(0)
     x, w = (random.standard_normal(shape).astype(np.float32) for shape in ((5, 3, 4), (4, 6)))
@@ -52,5 +52,7 @@ def test_a_program_whose_inputs_lie_in_order_stays_as_it_is() -> None:
         ((0, 4), (1, 0), None),  # nothing
     ],
 )
-def test_orders_are_those_of_the_strides(shape: tuple[int, ...], strides: tuple[int, ...], order: Order | None) -> None:
+def test_orders_are_those_of_the_strides(
+    shape: tuple[int, ...], strides: tuple[int, ...], order: MemoryOrder | None
+) -> None:
     assert order_of(shape, strides) == order

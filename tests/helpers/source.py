@@ -3,6 +3,7 @@
 import ast
 import tomllib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ def modules() -> dict[str, Path]:
 def imported(module: str, path: Path, known: set[str], *, lazy: bool = True) -> Iterator[tuple[str, int]]:
     """Modules of ours that `module` imports, with the line. Without `lazy` only those that its own import brings along."""
     package = module if path.stem == "__init__" else module.rpartition(".")[0]
-    for level, source, names, line in _imports(path)[0 if lazy else 1]:
+    found = names_of(path)
+    for level, source, names, line in found.imports if lazy else found.early:
         base = ".".join(package.split(".")[: len(package.split(".")) - level + 1]) if level else ""
         base = ".".join(filter(None, (base, source)))
         for name in names:
@@ -36,11 +38,41 @@ def imported(module: str, path: Path, known: set[str], *, lazy: bool = True) -> 
                 yield target, line
 
 
+@dataclass(frozen=True, slots=True)
+class SourceNames:
+    """Holds what tests ask of a file, so that it is parsed once.
+
+    Attributes:
+        imports: all of them.
+        early: those that run when the file is imported.
+        classes: names of all classes, those inside of functions and of other classes among them.
+    """
+
+    imports: tuple[Imported, ...]
+    early: tuple[Imported, ...]
+    classes: tuple[str, ...]
+
+
 @cache  # several tests walk all of the product
-def _imports(path: Path) -> tuple[list[Imported], list[Imported]]:
-    """All imports of a file, and those that run when it is imported."""
-    tree = ast.parse(path.read_text())
-    return list(_named(ast.walk(tree))), list(_named(_at_import(tree)))
+def names_of(path: Path) -> SourceNames:
+    """What a file imports, and its classes."""
+    return names_in(path.read_text())
+
+
+def names_in(text: str) -> SourceNames:
+    """The same of a text."""
+    tree = ast.parse(text)
+    statements = list(_statements(tree))
+    classes = tuple(node.name for node in statements if isinstance(node, ast.ClassDef))
+    return SourceNames(tuple(_named(statements)), tuple(_named(_at_import(tree))), classes)
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those inside of expressions, in which nothing is imported and no class defined."""
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, ast.expr):
+            yield node
+            yield from _statements(node)
 
 
 def _named(nodes: Iterable[ast.AST]) -> Iterator[Imported]:

@@ -5,28 +5,22 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
-from helpers.source import ROOT, modules
+from helpers.source import ROOT, SourceNames, modules, names_in, names_of
 
 
-def classes(text: str) -> Iterator[str]:
-    """Names of all classes of a file, those inside of functions and of other classes among them."""
-    return (node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef))
-
-
-def homes_of(texts: dict[Path, str]) -> dict[str, list[str]]:
+def homes_of(files: dict[Path, SourceNames]) -> dict[str, list[str]]:
     """Class name -> where it is defined, for those that are defined more than once."""
     homes: dict[str, list[str]] = defaultdict(list)
-    for path, text in texts.items():
-        for name in classes(text):
+    for path, names in files.items():
+        for name in names.classes:
             homes[name].append(str(path.relative_to(ROOT)))
     return {name: places for name, places in homes.items() if len(places) > 1}
 
 
 def test_no_two_classes_share_a_name() -> None:
-    assert homes_of({path: path.read_text() for path in modules().values()}) == {}
+    assert homes_of({path: names_of(path) for path in modules().values()}) == {}
 
 
 def aliases(text: str) -> set[str]:
@@ -46,10 +40,12 @@ BOTH = {
 
 def test_no_name_of_a_type_is_that_of_a_class() -> None:
     texts = [path.read_text() for path in modules().values()]
-    known = {name for text in texts for name in classes(text)}
+    known = {name for text in texts for name in names_in(text).classes}
     assert known & {name for text in texts for name in aliases(text)} == set(BOTH)
 
 
 def test_two_that_do_would_be_found() -> None:
     first, second = ROOT / "a.py", ROOT / "b.py"
-    assert homes_of({first: "class A: ...", second: "def f():\n    class A: ..."}) == {"A": ["a.py", "b.py"]}
+    assert homes_of({first: names_in("class A: ..."), second: names_in("def f():\n    class A: ...")}) == {
+        "A": ["a.py", "b.py"]
+    }

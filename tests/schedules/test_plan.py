@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import numpy as np
@@ -75,17 +76,26 @@ def cases(task: Task, sketch: Sketch, random: Random) -> Iterator[Case]:
         yield tree, plan, task.target
 
 
+@cache  # faults are planted in the same ones
+def of_seed(seed: int) -> tuple[tuple[str, Case], ...]:
+    """All cases of a seed, each with what it is of."""
+    return tuple(
+        (f"{task.target.text}\n{task.body}\n{sketch.text}", case)
+        for task, sketch, random in drawn(seed)
+        for case in cases(task, sketch, random)
+    )
+
+
 def checked(seed: int) -> int:
     """How many candidates of a seed have code; all of it does what the plan says."""
     done = 0
-    for task, sketch, random in drawn(seed):
-        for tree, plan, target in cases(task, sketch, random):
-            try:
-                wrong = disagreements(tree, plan, target)
-            except ScheduleError:  # there is no code for it
-                continue
-            assert not wrong, (target.text, str(task.body), sketch.text, wrong)
-            done += 1
+    for about, (tree, plan, target) in of_seed(seed):
+        try:
+            wrong = disagreements(tree, plan, target)
+        except ScheduleError:  # there is no code for it
+            continue
+        assert not wrong, (about, wrong)
+        done += 1
     return done
 
 
@@ -141,16 +151,15 @@ def unseen(stage: StagePlan) -> StagePlan:
 def test_a_plan_that_says_something_else_is_caught(fault: Callable[[StagePlan], StagePlan]) -> None:
     planted = 0
     for seed in range(200):
-        for task, sketch, random in drawn(seed):
-            for tree, plan, target in cases(task, sketch, random):
-                wrong = replace(plan, stages={name: fault(stage) for name, stage in plan.stages.items()})
-                if all(wrong.stages[name] == stage for name, stage in plan.stages.items()):
-                    continue
-                try:
-                    assert disagreements(tree, wrong, target), (fault, str(task.body), sketch.text)
-                except ScheduleError:
-                    continue
-                planted += 1
+        for about, (tree, plan, target) in of_seed(seed):
+            wrong = replace(plan, stages={name: fault(stage) for name, stage in plan.stages.items()})
+            if all(wrong.stages[name] == stage for name, stage in plan.stages.items()):
+                continue
+            try:
+                assert disagreements(tree, wrong, target), (fault, about)
+            except ScheduleError:
+                continue
+            planted += 1
         if planted >= 10:
             return
     raise AssertionError(f"only {planted} plans could be changed")

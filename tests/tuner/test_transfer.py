@@ -58,7 +58,7 @@ class Played:
     def _answer(self, job: Job) -> Measurement:
         if not job.sketch:
             return Measurement(Status.OK, (1.0,))
-        space = TaskSpace(Task.of(parse(job.program), TARGET, 1), CEILINGS, (parse_sketch(job.sketch),))
+        space = space_of(job.program, job.sketch)
         places = tuple(p.values.index(job.config[p.name]) for p in space.config_spaces[0].parameters)
         seconds = float(space.prior(population(0, [Candidate(0, places)], len(places)))[0])
         return Measurement(Status.OK, (seconds * (1.0 + len(job.sketch) % 7 / 7),))
@@ -71,6 +71,11 @@ class Played:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+
+@cache  # trials are told one by one, of few structures
+def space_of(program: str, sketch: str) -> TaskSpace:
+    return TaskSpace(Task.of(parse(program), TARGET, 1), CEILINGS, (parse_sketch(sketch),))
 
 
 def searched(program: Program, db: Path, trials: int) -> Played:

@@ -17,7 +17,7 @@ from ...common.debug import DebugLevel, show
 from ...common.errors import ArgumentError, TilesmithError
 from ...graph.importers.torch_export import operator_name, torch_module
 from ...graph.importers.torch_graph import model_of_graph
-from ...graph.memory_order import Order, with_inputs_as_they_lie
+from ...graph.memory_order import MemoryOrder, with_inputs_as_they_lie
 from ...graph.model import Model
 from ..apply.compile import compile
 from ..tune import tune
@@ -73,7 +73,7 @@ def _compiled(module: Any, options: Options, title: str, known: Sequence[Any]) -
     fixed: dict[str, dict[int, tuple[str, Any]]] = {}
     failed: dict[str, str] = {}
     models: dict[str, Model] = {}
-    orders: dict[str, Mapping[int, Order]] = {}
+    orders: dict[str, Mapping[int, MemoryOrder]] = {}
     for name in [name for name, _ in fused.named_children() if name.startswith(PREFIX)]:
         operands = next(node.args for node in fused.graph.nodes if node.target == name)
         fixed[name] = {n: (one.name, parameters[one.name]) for n, one in enumerate(operands) if one.name in parameters}
@@ -116,7 +116,7 @@ def _parameters(module: Any, known: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _as_they_lie(model: Model, fixed: Collection[int], orders: Mapping[int, Order]) -> Model:
+def _as_they_lie(model: Model, fixed: Collection[int], orders: Mapping[int, MemoryOrder]) -> Model:
     """The model that reads its inputs as they lie in memory. `orders`: of operands, some of which are constants."""
     operands = [number for number in range(len(model.program.dynamic_inputs) + len(fixed)) if number not in fixed]
     inputs = dict(zip(operands, model.program.dynamic_inputs, strict=True))
@@ -129,7 +129,7 @@ def _part(
     model: Model,
     options: Options,
     fixed: Mapping[int, tuple[str, Any]],
-    orders: Mapping[int, Order],
+    orders: Mapping[int, MemoryOrder],
 ) -> Any:
     results = graph.graph.output_node().args[0]
     several = isinstance(results, tuple | list)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...graph.importers.torch_export import array_of, torch_module
-from ...graph.memory_order import Order, order_of
+from ...graph.memory_order import MemoryOrder, order_of
 from ...runtime.kernel import Kernel
 
 LARGE = 1 << 22  # bytes, from which on NumPy asks for large pages
@@ -34,7 +34,7 @@ class Part:
         *,
         single: bool,
         fixed: Mapping[int, tuple[str, Any]],
-        orders: Mapping[int, Order],
+        orders: Mapping[int, MemoryOrder],
     ) -> None:
         self._torch = torch_module()
         self._fixed = {number: name for number, (name, _) in fixed.items()}
@@ -89,7 +89,7 @@ def _empty(torch: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return torch.from_numpy(memory[start : start + size]).view(dtype).view(shape)
 
 
-def orders_of(graph: Any) -> dict[int, Order]:
+def orders_of(graph: Any) -> dict[int, MemoryOrder]:
     """Number of an operand -> the order of its dimensions in memory, where that is another than that of the dimensions."""
     fakes = [node.meta.get("val") for node in graph.graph.nodes if node.op == "placeholder"]
     kind = torch_module().Tensor

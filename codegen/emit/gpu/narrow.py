@@ -68,7 +68,7 @@ def _plain(statement: Statement) -> bool:
 def _is_index(expr: Expr) -> bool:
     """Made of variables and numbers that are no larger than buffers are."""
     for part in walk(expr):
-        if isinstance(part, Read | Cast) or (isinstance(part, Const) and abs(part.value) >= MOST_ELEMENTS):
+        if isinstance(part, (Read, Cast)) or (isinstance(part, Const) and abs(part.value) >= MOST_ELEMENTS):
             return False
     return True
 

@@ -31,6 +31,7 @@ from tilesmith.measure.process import child
 NEW_PROCESS = child.new_process
 _ENVIRONMENT = dict(os.environ)  # before any test has changed it
 _address = ""  # of the server that this process was forked by
+_starting = threading.Lock()
 
 
 def join(address: str = "") -> None:
@@ -96,9 +97,14 @@ class WarmServer:
             select.select([self._socket], [], [], min(left, 0.05))
 
 
-@cache
 def _server(owner: int) -> WarmServer:
-    """One for each process: a fork of this one needs its own."""
+    """One for each process: a fork of this one needs its own. Threads that ask at the same time get the same one."""
+    with _starting:
+        return _server_of(owner)
+
+
+@cache
+def _server_of(owner: int) -> WarmServer:
     return WarmServer()
 
 

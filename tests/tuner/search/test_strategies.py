@@ -14,6 +14,7 @@ from contracts.spaces import ToySpace
 from contracts.strategy import StrategyContract, drive
 from tilesmith.common.errors import ArgumentError
 from tilesmith.schedules.space import Population
+from tilesmith.tuner.effort import NORMAL
 from tilesmith.tuner.search import strategy
 from tilesmith.tuner.search.strategy import make_strategy
 
@@ -46,6 +47,16 @@ class TestGuided(StrategyContract):
 class TestSurrogate(StrategyContract):
     name = "surrogate"
     priors = (False,)  # it asks for none
+
+
+@pytest.mark.slow
+class TestGuidedAsSearched(TestGuided):
+    effort = NORMAL
+
+
+@pytest.mark.slow
+class TestSurrogateAsSearched(TestSurrogate):
+    effort = NORMAL
 
 
 def best_after(name: str, *trials: int, seeds: int = 5, **space: bool) -> list[float]:
