@@ -16,10 +16,11 @@ from ...schedules.plan.stage import Plan
 from ...schedules.prepared import constant_tensors
 from ...targets.target import Cache, Target
 from ..footprint import Value, real
-from ..levels import PARALLEL, Levels, StageLevels, levels
+from ..levels import Levels, StageLevels, levels
 from ..populations import one_plan
 from ..traffic import NestTraffic, TrafficWalk, survives
 from .ahead import bytes_ahead, lines_asked
+from .balance import largest_share, parallel_loops
 from .counts import InstructionCounts
 from .matrix import work_of
 
@@ -112,7 +113,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
     touched = sum(largest.values(), 0.0)
     nests = []
     for root, (trips, used, traffic) in zip(counted.roots, begun, strict=True):
-        balance = np.ceil(trips / used) * float(threads) / np.maximum(trips, 1.0)
+        balance = largest_share(root, np.ceil(trips / used)) * float(threads)
         work = tuple((s, work_of(counted, s, target)) for s in members(counted, root))
         moved = tuple(_moved(traffic, n, caches, used, touched) for n in range(len(caches)))
         inside = [s for s, _ in work]
@@ -225,9 +226,7 @@ def _in_registers(counted: Levels) -> frozenset[str]:
 
 def _begin(counted: Levels, root: StageLevels, walk: TrafficWalk, threads: int) -> tuple[Value, Value, NestTraffic]:
     """(trips of the parallel loops, threads that work, traffic) of a nest."""
-    outermost = 0
-    while outermost < len(root.loops.loops) and root.loops.loops[outermost].kind in PARALLEL:
-        outermost += 1
+    outermost = len(parallel_loops(root))
     trips = root.trips[outermost] if outermost else 1.0
     used = np.minimum(trips, float(threads))
     return trips, used, walk.nest(root, members(counted, root), used)

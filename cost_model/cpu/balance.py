@@ -1,0 +1,47 @@
+"""How much of a nest its busiest thread does.
+
+Threads take the trips of all parallel loops together in order, as many each. The last trip of an axis may have less to do: of
+112 lines in blocks of 96 the first thread of two does six sevenths.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+import numpy as np
+
+from ...schedules.loops import Loop
+from ..footprint import Value, real
+from ..levels import PARALLEL, StageLevels
+
+
+def largest_share(root: StageLevels, chunk: Value) -> Value:
+    """The part of a nest's points that the first `chunk` trips of its parallel loops cover: what is left over at the end of an
+    axis comes last, so no thread has more."""
+    loops = parallel_loops(root)
+    trips: list[Value] = [
+        1.0
+    ]  # of the loops further in than each, and the points that those cover; the innermost first
+    points: list[Value] = [1.0]
+    for loop, reach in reversed(loops):
+        trips.append(trips[-1] * real(loop.extent))
+        points.append(points[-1] * reach)
+    left: Value = chunk
+    around: Value = 1.0  # points of one trip of the loops further out
+    covered: Value = 0.0
+    for (loop, reach), inner, beyond in zip(loops, trips[-2::-1], points[-2::-1], strict=True):
+        step = np.minimum(real(loop.stride), reach)
+        whole = np.floor(left / inner)
+        covered = covered + around * np.minimum(whole * step, reach) * beyond
+        left, around = left - whole * inner, around * step
+    return covered / points[-1] if loops else 1.0
+
+
+def parallel_loops(root: StageLevels) -> list[tuple[Loop, Value]]:
+    """The parallel loops of a nest, outermost first, each with the points of its axis that all of its trips cover."""
+    reach: dict[str, Value] = {axis.name: float(axis.extent) for axis in root.definition.all_axes}
+    found: list[tuple[Loop, Value]] = []
+    for loop in takewhile(lambda loop: loop.kind in PARALLEL, root.loops.loops):
+        found.append((loop, reach[loop.axis]))
+        reach[loop.axis] = np.minimum(reach[loop.axis], real(loop.stride))
+    return found

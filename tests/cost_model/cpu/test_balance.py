@@ -1,0 +1,69 @@
+"""The share of the busiest thread is what counting its points gives."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from helpers.modelling.programs import TARGET, program
+from tilesmith.cost_model.analytic import predict
+from tilesmith.cost_model.cpu.balance import largest_share
+from tilesmith.cost_model.levels import levels
+from tilesmith.schedules.plan.stage import plan_of
+from tilesmith.schedules.schedule import Schedule, trace
+from tilesmith.schedules.space import config
+from tilesmith.schedules.task import Task
+from tilesmith.targets.ceilings import default_ceilings
+from tilesmith.tensor.text.parse import parse
+
+TEXT = "input x: f32[{rows}, {columns}]\nz[j: {columns}, i: {rows}] = x[i, j] * 2 + x[0, j]\nreturn z"
+
+
+def blocks(s: Schedule) -> None:
+    """Blocks of both axes, in parallel."""
+    i, j = s.stage("t0").loops
+    outer = [s.split(loop, s.factor(name, loop.extent, default=1)) for loop, name in ((i, "rows"), (j, "columns"))]
+    s.reorder(outer[0][0], outer[1][0], outer[0][1], outer[1][1])
+    s.parallel(outer[0][0], outer[1][0])
+
+
+def counted(sizes: tuple[int, int], steps: tuple[int, int], chunk: int) -> float:
+    """The largest share of any thread, point by point."""
+    starts = [range(0, size, step) for size, step in zip(sizes, steps, strict=True)]
+    work = [
+        np.prod([min(step, size - start) for size, step, start in zip(sizes, steps, at, strict=True)])
+        for at in product(*starts)
+    ]
+    return max(sum(work[first : first + chunk]) for first in range(0, len(work), chunk)) / np.prod(sizes)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4])
+@pytest.mark.parametrize("sizes", [(112, 5), (7, 12), (16, 1)])
+def test_the_share_is_that_of_the_points(sizes: tuple[int, int], threads: int) -> None:
+    body = program(TEXT.format(rows=sizes[1], columns=sizes[0]))
+    (sketch,) = trace(blocks, body)
+    config_space = sketch.config_space(body, TARGET)
+    rows = np.array(list(np.ndindex(*(len(p.values) for p in config_space.parameters))), np.int32)[::7]
+    for row in rows:
+        values = dict(config(config_space, row))
+        tree = sketch.apply(body, TARGET, values)
+        root = levels(tree, plan_of(tree, False)).roots[-1]
+        steps = tuple(int(values[name]) for name in ("rows", "columns"))
+        trips = np.prod([-(-size // step) for size, step in zip(sizes, steps, strict=True)])
+        chunk = int(np.ceil(trips / min(trips, threads)))
+        assert largest_share(root, float(chunk)) == pytest.approx(counted(sizes, steps, chunk)), (values, chunk)
+
+
+def test_a_last_block_with_little_to_do_leaves_a_thread_idle() -> None:
+    """Of 112 rows in blocks of 96 the first thread of two has 96."""
+    task = Task.of(parse(TEXT.format(rows=4096, columns=112)), TARGET, 2)
+    (sketch,) = trace(blocks, task.body)
+    ceilings = default_ceilings(TARGET, 2)
+    seconds = [
+        predict(sketch.apply(task.body, TARGET, {"rows": rows, "columns": 4096}), TARGET, 2, ceilings, 1)[0]
+        for rows in (56, 96, 112)
+    ]
+    assert seconds[1] == pytest.approx(seconds[0] * 96 / 56, rel=0.05)
+    assert seconds[2] == pytest.approx(seconds[0] * 2, rel=0.05)
