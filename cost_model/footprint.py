@@ -155,7 +155,7 @@ class Access:
             return float(line)
         if self.dense:
             return np.maximum(_product(extents) * self.element, float(line))
-        run, runs = self._runs(extents)
+        run, runs = self.runs(extents)
         size = run * self.element
         alike = not self.strides or self.strides[-1] % line == 0  # all runs begin alike, mostly at the start of a line
         size = np.ceil(size / line) * line if alike else size + (line - self.element)
@@ -168,7 +168,7 @@ class Access:
             return PAGE
         if self.dense:
             return np.ceil(_product(extents) * (self.element / PAGE)) * PAGE
-        run, runs = self._runs(extents)
+        run, runs = self.runs(extents)
         apart = np.ceil(run * (self.element / PAGE)) * runs
         reach = extents[-1]
         step: Value = 1.0
@@ -177,8 +177,8 @@ class Access:
             reach = reach + (extent - 1.0) * step
         return np.minimum(apart, np.ceil(reach * (self.element / PAGE))) * PAGE
 
-    def _runs(self, extents: list[Value]) -> tuple[Value, Value]:
-        """(elements of a contiguous run, number of runs)."""
+    def runs(self, extents: list[Value]) -> tuple[Value, Value]:
+        """(elements of a contiguous run, number of runs) of a box of these extents."""
         run = extents[-1]
         runs: Value = 1.0
         whole = run >= self.shape[-1]

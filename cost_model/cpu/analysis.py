@@ -20,7 +20,7 @@ from ..levels import Levels, StageLevels, levels
 from ..populations import one_plan
 from ..traffic import NestTraffic, TrafficWalk, survives
 from .ahead import bytes_ahead, lines_asked
-from .balance import largest_share, parallel_loops
+from .balance import largest_share, parallel_loops, pieces_written
 from .counts import InstructionCounts
 from .matrix import work_of
 
@@ -56,7 +56,8 @@ class NestAnalysis:
     where hints bring the next block's operand near while one is computed. `edges`: tiles of streamed tensors that reach
     beyond the end of a row: masked stores of nothing bring in what is streamed next. `late`: lines from far away that nobody
     asks for in time. `broken`: streamed stores of a part of a line, between which other lines are stored. `packed`: of what
-    enters the last cache, what stages that pack it read, while nothing else goes on.
+    enters the last cache, what stages that pack it read, while nothing else goes on. `pieces`: of memory, into which threads
+    cut what they write.
     """
 
     root: StageLevels
@@ -77,6 +78,7 @@ class NestAnalysis:
     broken: Value = 0.0
     packed: Value = 0.0
     asked: Value = 0.0
+    pieces: Value = 0.0
 
     @property
     def on_matrix(self) -> bool:
@@ -126,7 +128,10 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         about = (root, trips, used, balance, work, moved, traffic)
         packed = _moved(traffic, len(caches) - 1, caches, used, touched, packed_tensors(inside)).read
         asked = lines_asked(inside, caches[0].line)
-        nest = NestAnalysis(*about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed, asked)
+        pieces = pieces_written(root, threads)
+        nest = NestAnalysis(
+            *about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed, asked, pieces
+        )
         nests.append(nest)
     points = {name: s.asked for name, s in counted.stages.items()}
     return Analysis(tuple(nests), caches, touched, points)

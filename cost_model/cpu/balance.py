@@ -1,4 +1,4 @@
-"""How much of a nest its busiest thread does.
+"""How threads share a nest: how much the busiest one does, and in how many pieces each has what it writes.
 
 Threads take the trips of all parallel loops together in order, as many each. The last trip of an axis may have less to do: of
 112 lines in blocks of 96 the first thread of two does six sevenths.
@@ -35,6 +35,18 @@ def largest_share(root: StageLevels, chunk: Value) -> Value:
         covered = covered + around * np.minimum(whole * step, reach) * beyond
         left, around = left - whole * inner, around * step
     return covered / points[-1] if loops else 1.0
+
+
+def pieces_written(root: StageLevels, threads: int) -> Value:
+    """Pieces of memory into which the loops that divide a nest among threads cut what it writes: a loop divides it as long as
+    those around it have fewer trips than there are threads."""
+    total: Value = 0.0
+    for level in range(1, len(parallel_loops(root)) + 1 if threads > 1 else 1):
+        divides = np.where(root.trips[level - 1] < threads, root.trips[level], 0.0)
+        for access in root.writes:
+            if access.spans and not access.dense:
+                total = np.maximum(total, divides * access.runs(access.extents(root.sizes[level]))[1])
+    return total
 
 
 def parallel_loops(root: StageLevels) -> list[tuple[Loop, Value]]:

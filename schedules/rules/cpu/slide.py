@@ -9,7 +9,9 @@
 The window is written out: a number that several points of the tile need is loaded once. Guards are taken out of the loops:
 a piece of the data is copied with its border (tensor/rewrites/pad_reads.py).
 
-    loops    others, [blocks of vectors], blocks of lines, [data], lines, tiles, window, rows, vectors, lanes
+    loops    others, blocks of lines, [blocks of vectors], [data], lines, tiles, window, rows, vectors, lanes
+
+Blocks of lines are outside of blocks of vectors, so that each thread has whole rows of memory.
 """
 
 from __future__ import annotations
@@ -144,13 +146,13 @@ class _Sliding:
         moves = slide.vector in {name for i in slide.data.indices if is_shifted(i) for name in shifting_axes(i)}
         sums = [] if self.root != self.name else window_loops(s, stage, self.definition)
         outside, inside = ([], [vectors[0]]) if moves else ([vectors[0]], [])
-        s.reorder(*others, *outside, *blocks, *around, *inside, *sums, *rows, *vectors[1:])
-        s.parallel(*others, *outside, *blocks)
+        s.reorder(*others, *blocks, *outside, *around, *inside, *sums, *rows, *vectors[1:])
+        s.parallel(*others, *blocks, *outside)
         s.unroll(*sums[1::2], *rows, vectors[1])
         s.vectorize(vectors[2])
-        at = [*others, *outside, *blocks][-1] if others or outside or blocks else None
+        at = [*others, *blocks, *outside][-1] if others or outside or blocks else None
         if self.root != self.name:
-            self._attach([*others, *outside, *blocks, *around, *inside][-1])
+            self._attach([*others, *blocks, *outside, *around, *inside][-1])
         self._pack_coefficients()
         data = slide.data.tensor
         if data in _pieces_of_slides(s.program) and at is not None:

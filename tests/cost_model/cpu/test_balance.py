@@ -9,7 +9,7 @@ import pytest
 
 from helpers.modelling.programs import TARGET, program
 from tilesmith.cost_model.analytic import predict
-from tilesmith.cost_model.cpu.balance import largest_share
+from tilesmith.cost_model.cpu.balance import largest_share, pieces_written
 from tilesmith.cost_model.levels import levels
 from tilesmith.schedules.plan.stage import plan_of
 from tilesmith.schedules.schedule import Schedule, trace
@@ -67,3 +67,18 @@ def test_a_last_block_with_little_to_do_leaves_a_thread_idle() -> None:
     ]
     assert seconds[1] == pytest.approx(seconds[0] * 96 / 56, rel=0.05)
     assert seconds[2] == pytest.approx(seconds[0] * 2, rel=0.05)
+
+
+def test_pieces_of_rows_count_where_threads_divide_them() -> None:
+    """Half of each row for each of two threads is a piece a row and thread; blocks of rows are one piece each."""
+    body = program(TEXT.format(rows=64, columns=100))
+
+    def pieces(rows: int, columns: int, threads: int = 2) -> float:
+        (sketch,) = trace(blocks, body)
+        tree = sketch.apply(body, TARGET, {"rows": rows, "columns": columns})
+        return float(pieces_written(levels(tree, plan_of(tree, False)).roots[-1], threads))
+
+    assert pieces(rows=50, columns=64) == 2  # whole rows
+    assert pieces(rows=100, columns=32) == 200  # halves of rows
+    assert pieces(rows=25, columns=32) == 4  # each thread has both halves of its rows
+    assert pieces(rows=100, columns=32, threads=1) == 0
