@@ -171,7 +171,10 @@ def _spaced(shape: tuple[Extent, ...], definition: Stage, number: int) -> tuple[
     axes, dtype = definition.axes_of(number), definition.tensors[number].dtype
     if definition.combiner is not None or len(shape) < 2 or gcd(axes[-1].extent * dtype.bytes, PAGE) < CROWDED:
         return shape
-    return (*shape[:-1], shape[-1] + LINE // dtype.bytes)
+    whole = maximum(
+        shape[-1] - axes[-1].extent + 1, 0
+    )  # 1 for whole rows, 0 for parts of them, which lie close together
+    return (*shape[:-1], shape[-1] + whole * (LINE // dtype.bytes))
 
 
 def slots(tree: LoopTree, stage: StageLoops) -> Extent:

@@ -227,3 +227,20 @@ return y""")
     stages = plan_of(sketch.apply(task.body, task.target, {}), False).stages
     assert stages["t0"].storage[0].shape == (3, 9, pitch)
     assert stages["t1"].storage[0].shape == (4, 4, channels)
+
+
+def test_parts_of_rows_lie_close_together() -> None:
+    program = parse("""input x: f32[9, 9, 256]
+p[i: 9, j: 9, c: 256] = x[i, j, c] * 2
+y[i: 4, j: 4, c: 256] = sum[r: 3, s: 3](p[i * 2 + r, j * 2 + s, c])
+return y""")
+
+    def at_blocks(s: Schedule) -> None:
+        i, j, c, *_ = s.stage("t1").loops
+        outer, inner = s.split(c, 8)
+        s.reorder(outer, i, j, inner)
+        s.compute_at("t0", outer)
+
+    task = Task.of(program, parse_target("x86:avx2"), 1)
+    (sketch,) = trace(at_blocks, task.body)
+    assert plan_of(sketch.apply(task.body, task.target, {}), False).stages["t0"].storage[0].shape == (9, 9, 8)
