@@ -27,7 +27,7 @@ from tilesmith.tuner.bench.onnxruntime_calls import onnxruntime_model
 from tilesmith.tuner.bench.openvino_calls import openvino_model
 from tilesmith.tuner.bench.torch_calls import module_way
 
-NamedArrays = list[np.ndarray]
+Arrays = list[np.ndarray]
 
 
 class ModelPeer(ContenderProcess):
@@ -48,7 +48,7 @@ class ModelPeer(ContenderProcess):
 # the child
 
 
-def _ours(request: dict[str, Any], inputs: NamedArrays, outputs: NamedArrays) -> ModelWay:
+def _ours(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:
     import tilesmith
     from tilesmith.graph.executor.provenance import ModelProvenance
 
@@ -73,21 +73,21 @@ def _ours(request: dict[str, Any], inputs: NamedArrays, outputs: NamedArrays) ->
     return ModelWay(lambda: kernel(*inputs, out=out), lambda: outputs, about)
 
 
-def _torch(request: dict[str, Any], inputs: NamedArrays, outputs: NamedArrays, *, compiled: bool = False) -> ModelWay:
+def _torch(request: dict[str, Any], inputs: Arrays, outputs: Arrays, *, compiled: bool = False) -> ModelWay:
     from zoo.modules import example
 
     return module_way(example(request["model"])[0], inputs, request["threads"], compiled=compiled)
 
 
-def _onnxruntime(request: dict[str, Any], inputs: NamedArrays, outputs: NamedArrays) -> ModelWay:
+def _onnxruntime(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:
     return onnxruntime_model(_onnx_file(request), inputs, outputs, request["threads"])
 
 
-def _openvino(request: dict[str, Any], inputs: NamedArrays, outputs: NamedArrays) -> ModelWay:
+def _openvino(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:
     return openvino_model(_onnx_file(request), inputs, outputs, request["threads"])
 
 
-WAYS: dict[str, Callable[[dict[str, Any], NamedArrays, NamedArrays], ModelWay]] = {
+WAYS: dict[str, Callable[[dict[str, Any], Arrays, Arrays], ModelWay]] = {
     OURS: _ours,
     "torch": _torch,
     "torch.compile": partial(_torch, compiled=True),
@@ -135,7 +135,7 @@ def prepare(request: dict[str, Any]) -> ReadyCall:
     return partial(time_calls, way.call), way.about, (way, inputs, outputs)
 
 
-def _error(found: NamedArrays, wanted: NamedArrays) -> float:
+def _error(found: Arrays, wanted: Arrays) -> float:
     """The largest difference of an element, of the largest value of its result; infinite for other shapes."""
     if [a.shape for a in found] != [a.shape for a in wanted]:
         return float("inf")

@@ -8,9 +8,9 @@ what is wrong is no row. The method is that of measure/compare/method.py. Needs 
 
 from __future__ import annotations
 
-import math
 import os
 import sys
+from statistics import geometric_mean
 from typing import Annotated
 
 import typer
@@ -84,8 +84,7 @@ def main(
         table.add_row(name, *cells)
     console.print(table)
     if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        console.print(f"geometric mean over the better of eager and torch.compile: {mean:.2f}x")
+        console.print(f"geometric mean over the better of eager and torch.compile: {geometric_mean(ratios):.2f}x")
 
 
 if __name__ == "__main__":

@@ -41,4 +41,5 @@ def order_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> MemoryOrder | 
         if shape[dimension] > 1 and strides[dimension] != place:
             return None
         place *= shape[dimension]
-    return order if place and [d for d in order if shape[d] > 1] != sorted(d for d in order if shape[d] > 1) else None
+    stepped = [dimension for dimension in order if shape[dimension] > 1]
+    return order if place and stepped != sorted(stepped) else None

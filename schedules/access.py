@@ -80,6 +80,11 @@ def points_of(stage: Stage) -> int:
     return prod(a.extent for a in stage.all_axes) // scattered_points(stage)
 
 
+def uses_of(stage: Stage, read: Read) -> int:
+    """Counts the points of a stage that need each element of what it reads, for each term of a reduction."""
+    return prod(axis.extent for axis in stage.axes if not depends(read, axis.name))
+
+
 def operations_of(stage: Stage) -> int:
     """Counts the operations of a body on values: what indices and guards compute is left out."""
     return sum(

@@ -7,11 +7,11 @@ What has been loaded is remembered until the buffer is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...tensor.dtype import DType, bf16, boolean
 from ..ir.loop_ir import Buffer
+from ..math.body import shuffle_mask
 from .index import Index, IndexArithmetic
 from .text import FunctionText
 from .types import FALSE, TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
@@ -142,7 +142,7 @@ class Memory:
             address = self.pointer(place, index.shifted(start))
             loaded = self._part(place, address, condition, taken, kind)
             total = total or loaded
-            picked = _picked(taken.get(lane, lane - lanes) + lanes for lane in range(lanes))
+            picked = shuffle_mask(taken.get(lane, lane - lanes) + lanes for lane in range(lanes))
             total = self.text.compute(f"shufflevector {kind} {total}, {kind} {loaded}, {picked}", total, loaded)
         return total
 
@@ -166,7 +166,7 @@ class Memory:
             address = self.pointer(place, Index(start, index.terms))
             text = f"load {part}, ptr {address}, align {place.buffer.dtype.bytes}"
             vectors.append(self.text.read(text, place.buffer.name, address, movable=condition is None))
-        picked = _picked(
+        picked = shuffle_mask(
             0 if not counted else number - first if number - first < whole else whole + number - second
             for number, counted in zip(numbers, counts, strict=True)
         )
@@ -179,7 +179,7 @@ class Memory:
         if condition is None or not condition.lanes:
             return self._whole(place, address, condition, kind)
         sources = {here: lane for lane, here in taken.items()}
-        picked = _picked(sources.get(here, condition.lanes) for here in range(condition.lanes))
+        picked = shuffle_mask(sources.get(here, condition.lanes) for here in range(condition.lanes))
         spread = f"shufflevector {condition.typed}, {condition.type} zeroinitializer, {picked}"
         mask = Value(self.text.compute(spread, condition.text), boolean, condition.lanes)
         return self._masked_load(place, address, mask, kind)
@@ -301,8 +301,8 @@ class Memory:
         """Takes so many lanes of a mask and what stands behind it, from one on."""
         if first == 0 and count == lanes:
             return mask
-        places = ", ".join(f"i32 {min(first + lane, 2 * lanes - 1)}" for lane in range(count))
-        text = f"shufflevector <{lanes} x i1> {mask}, <{lanes} x i1> {behind}, <{count} x i32> <{places}>"
+        places = shuffle_mask(min(first + lane, 2 * lanes - 1) for lane in range(count))
+        text = f"shufflevector <{lanes} x i1> {mask}, <{lanes} x i1> {behind}, {places}"
         return self.text.pure(text, mask, behind)
 
     def _streaming_hint(self, place: BufferPointer, index: Index, lanes: int) -> str:
@@ -348,12 +348,6 @@ class Memory:
         address = self.pointer(place, Index(index.constant, index.terms))
         call = self.arithmetic.module.intrinsic("llvm.prefetch.p0", "void", "ptr", "i32", "i32", "i32")
         self.text.line(f"{call}(ptr {address}, i32 0, i32 {locality}, i32 1)")
-
-
-def _picked(lanes: Iterable[int]) -> str:
-    """The mask of a shuffle."""
-    numbers = [f"i32 {lane}" for lane in lanes]
-    return f"<{len(numbers)} x i32> <{', '.join(numbers)}>"
 
 
 def _memory_suffix(buffer: Buffer, lanes: int) -> str:

@@ -26,10 +26,13 @@ from .types import Value
 
 @dataclass(frozen=True, slots=True)
 class StoreCopies:
-    """A store in a vector loop in loops that are written out. `functions`: the long ones of its value, inner ones first."""
+    """A store in a vector loop in loops that are written out, of so many trips each. `functions`: the long ones of its value,
+    inner ones first."""
 
     unrolled: tuple[For, ...]
+    trips: tuple[int, ...]
     vector: For
+    lanes: int
     functions: tuple[LongFunction, ...]
 
 
@@ -43,19 +46,14 @@ def copies_of(node: For) -> StoreCopies | None:
     store = inner.body
     if not unrolled or inner.kind is not LoopKind.VECTOR or inner.valid is not None or not isinstance(store, Store):
         return None
-    if extent_of(inner) < 2 or not fits_lanes(inner):
+    extents = [loop.extent.value for loop in (*unrolled, inner) if isinstance(loop.extent, Const)]
+    if len(extents) <= len(unrolled) or extents[-1] < 2 or not fits_lanes(inner):
         return None
     if any(read.tensor == store.buffer for read in reads(store.value)):
         return None  # a copy may read what the one before has written
     functions = long_functions(store.value)
-    return StoreCopies(tuple(unrolled), inner, functions) if functions else None
-
-
-def extent_of(loop: For) -> int:
-    """The trips of a loop that is written out."""
-    if not isinstance(loop.extent, Const):
-        raise InternalError(f"the extent of the {loop.kind} loop {loop.var!r} is not known when the code is written")
-    return int(loop.extent.value)
+    *trips, lanes = map(int, extents)
+    return StoreCopies(tuple(unrolled), tuple(trips), inner, lanes, functions) if functions else None
 
 
 def groups(trips: Sequence[int]) -> Iterator[list[tuple[int, ...]]]:
@@ -82,7 +80,7 @@ class SideBySide(Branches, ABC):
 
     def abreast(self, copies: StoreCopies) -> None:
         """Writes all copies, a few at a time: first what their long functions give, then the stores that use it."""
-        for group in groups([extent_of(loop) for loop in copies.unrolled]):
+        for group in groups(copies.trips):
             if len(group) > 1:
                 for function in copies.functions:
                     given = [self._arguments(copies, numbers, function) for numbers in group]
@@ -98,7 +96,7 @@ class SideBySide(Branches, ABC):
         def evaluate() -> None:
             found.extend(self.at.value(arg) for arg in function.args)
 
-        self._in_copy(copies.unrolled, numbers, lambda: self.in_lanes(copies.vector, evaluate))
+        self._in_copy(copies.unrolled, numbers, lambda: self.in_lanes(copies.vector, copies.lanes, evaluate))
         return tuple(found)
 
     def _in_copy(self, loops: Sequence[For], numbers: Sequence[int], body: Callable[[], None]) -> None:
@@ -109,9 +107,8 @@ class SideBySide(Branches, ABC):
         outer, *inner = loops
         self.bind(outer.var, Index(numbers[0]), None, lambda: self._in_copy(inner, numbers[1:], body))
 
-    def in_lanes(self, node: For, body: Callable[[], None]) -> None:
+    def in_lanes(self, node: For, lanes: int, body: Callable[[], None]) -> None:
         """Runs `body` with the variable of a vector loop bound to its lanes."""
-        lanes = extent_of(node)
         if lanes & (lanes - 1):
             raise InternalError(f"the vector loop {node.var!r} has {lanes} trips", expected="a power of two")
         self.indices.lanes = lanes

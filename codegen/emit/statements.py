@@ -155,7 +155,7 @@ class Statements(SideBySide):
     def _for(self, node: For) -> None:
         extent = self.at.index(node.extent)
         if node.kind is LoopKind.VECTOR and not self.indices.lanes and extent.constant > 1 and self._fits(node):
-            self.in_lanes(node, lambda: self.emit(node.body))
+            self.in_lanes(node, self._constant(extent, node), lambda: self.emit(node.body))
         elif node.kind in WRITTEN_OUT:
             self._unroll(node, extent)
         elif node.kind is LoopKind.SERIAL:

@@ -10,9 +10,10 @@ instruction set shuffles at full speed:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
+from ..math.body import shuffle_mask
 from .text import FunctionText
 from .types import Value
 
@@ -41,7 +42,7 @@ def _interleaved(text: FunctionText, rows: Sequence[Value], number: int) -> Valu
 def _interleaving(lanes: int, segment: int, high: bool) -> str:
     """The lower or upper halves of the segments of two vectors, lane by lane in turn."""
     start = segment // 2 if high else 0
-    return _mask(
+    return shuffle_mask(
         first + start + lane // 2 + lanes * (lane % 2) for first in range(0, lanes, segment) for lane in range(segment)
     )
 
@@ -58,17 +59,12 @@ def _collected(text: FunctionText, rows: Sequence[Value], number: int, segment: 
 @cache
 def _collecting(lanes: int, segment: int, odd: int) -> str:
     """The even or the odd segments of two vectors."""
-    return _mask(
+    return shuffle_mask(
         vector + block * segment + lane
         for vector in (0, lanes)
         for block in range(odd, lanes // segment, 2)
         for lane in range(segment)
     )
-
-
-def _mask(picked: Iterable[int]) -> str:
-    numbers = [f"i32 {lane}" for lane in picked]
-    return f"<{len(numbers)} x i32> <{', '.join(numbers)}>"
 
 
 def _shuffle(text: FunctionText, left: Value, right: Value, mask: str) -> Value:

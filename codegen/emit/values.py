@@ -16,6 +16,7 @@ from ...targets.target import Target
 from ...tensor.dtype import DType, Kind, bf16, boolean, f16, f32, f64, i32, i64, u64
 from ...tensor.language import COMPARISONS, LOGIC, WORDS
 from ..math import functions as math
+from ..math.body import shuffle_mask
 from ..math.intrinsics import INTRINSICS
 from .bf16_words import round_bf16
 from .division import QUOTIENTS, divided
@@ -286,8 +287,7 @@ class Arithmetic:
         return self._shuffled(value, Value("poison", value.dtype, value.lanes), range(first, first + lanes))
 
     def _shuffled(self, left: Value, right: Value, lanes: range) -> Value:
-        numbers = ", ".join(f"i32 {lane}" for lane in lanes)
-        text = f"shufflevector {left.typed}, {right.typed}, <{len(lanes)} x i32> <{numbers}>"
+        text = f"shufflevector {left.typed}, {right.typed}, {shuffle_mask(lanes)}"
         return Value(self._instruct(text, left, right), left.dtype, len(lanes))
 
     def _float(self, name: str, args: list[Value], dtype: DType) -> Value:

@@ -22,6 +22,7 @@ from math import prod
 
 from ...schedules.hints import PrefetchAhead as PrefetchHint
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
+from ...schedules.plan.storage import LINE
 from ...tensor.expr import Expr, Read, Var, reads, variables
 from ...tensor.indices.affine import Affine, affine
 from ..ir.index import known, number, plus, times
@@ -29,7 +30,6 @@ from ..ir.loop_ir import For, Prefetch, Scope, Statement
 from .body import StageBody
 from .view import AxisRange, Names, View, fixed
 
-LINE = 64  # bytes
 NEAR, LATER = 3, 2  # localities: the first cache, the second
 SOON = 2048  # bytes of one tensor
 

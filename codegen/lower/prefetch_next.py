@@ -21,12 +21,13 @@ from dataclasses import dataclass, replace
 
 from ...schedules.hints import PrefetchNext
 from ...schedules.loops import Loop, LoopKind, StageLoops
+from ...schedules.plan.storage import LINE
 from ...tensor.dtype import boolean
 from ...tensor.expr import Expr, Op, Read, variables
 from ..ir.index import floor_div, modulo, number, plus, times
 from ..ir.loop_ir import For, If, Let, Prefetch, Scope, Statement
 from .body import StageBody
-from .prefetch import LATER, LINE, NEAR, apart, depends_on_data
+from .prefetch import LATER, NEAR, apart, depends_on_data
 from .view import AxisRange, Names, View, fixed
 
 FITTING = 16384  # bytes for the next trip that have a place in the first cache, beside those of this trip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ...tensor.dtype import DType, f32, f64
 
@@ -32,9 +32,10 @@ def suffix(dtype: DType, lanes: int) -> str:
     return dtype.name if lanes == 1 else f"v{lanes}{dtype.name}"
 
 
-def _numbers(first: int, count: int) -> str:
-    """The lanes that a shuffle takes: `count` from `first` on."""
-    return f"<{count} x i32> <{', '.join(f'i32 {lane}' for lane in range(first, first + count))}>"
+def shuffle_mask(lanes: Iterable[int]) -> str:
+    """The mask of a shuffle that takes these lanes."""
+    numbers = [f"i32 {lane}" for lane in lanes]
+    return f"<{len(numbers)} x i32> <{', '.join(numbers)}>"
 
 
 Function = Callable[..., str]  # (body, an SSA name for each argument) -> the SSA name of the result
@@ -62,9 +63,12 @@ class Body:
 
     def widened(self) -> Body:
         """Gives a body that continues this code in f64."""
-        wide = Body(f64, self.lanes)
-        wide.lines, wide.declares = self.lines, self.declares
-        return wide
+        return self._continued(f64, self.lanes)
+
+    def _continued(self, dtype: DType, lanes: int, scales: bool = False) -> Body:
+        other = Body(dtype, lanes, scales)
+        other.lines, other.declares = self.lines, self.declares
+        return other
 
     def needs(self, item: str) -> None:
         """Asks for a declaration or a definition outside of the function."""
@@ -139,17 +143,18 @@ class Body:
 
     def _scaled_in_parts(self, a: str, n: str, where: str) -> str:
         """`scale` of more lanes than an instruction has: of each register by itself."""
-        half = Body(self.dtype, self.lanes // 2, True)
-        half.lines, half.declares = self.lines, self.declares
+        half = self._continued(self.dtype, self.lanes // 2, self.scales)
         parts: list[str] = []
         for first in (0, half.lanes):
-            picked = _numbers(first, half.lanes)
+            picked = shuffle_mask(range(first, first + half.lanes))
             low, power, mask = (
                 self.emit(f"shufflevector {kind} {value}, {kind} poison, {picked}") if value else ""
                 for kind, value in ((self.type, a), (self.type, n), (self.bool_type, where))
             )
             parts.append(half.scale(low, power, mask))
-        return self.emit(f"shufflevector {half.type} {parts[0]}, {half.type} {parts[1]}, {_numbers(0, self.lanes)}")
+        return self.emit(
+            f"shufflevector {half.type} {parts[0]}, {half.type} {parts[1]}, {shuffle_mask(range(self.lanes))}"
+        )
 
     def integer_op(self, opcode: str, a: str, b: str) -> str:
         """An integer instruction: add, sub, and, or, xor, shl, lshr, ashr."""

@@ -137,17 +137,22 @@ def sigmoid(b: Body, x: str) -> str:
 
 
 def inverse_power(b: Body, x: str, shift: int) -> tuple[str, str]:
-    """(r, 2^(-n - shift)) of x = n ln 2 + r with |r| <= ln 2 / 2. -n - shift is the exponent of a normal number.
+    """(r, 2^(-n - shift)) of x = n ln 2 + r with |r| <= ln 2 / 2. -n - shift is the exponent of a normal number."""
+    ln2_high, ln2_low = LN2_F32 if b.single else LN2_F64
+    opposite, power = rounded_power(b, x, -LOG2_E_F32 if b.single else -2 * HALF_LOG2_E_F64, shift)
+    r = b.muladd(opposite, b.constant(ln2_high), x)
+    return b.muladd(opposite, b.constant(ln2_low), r), power
 
-    -n comes out of the low bits of a float, as in `exp_within`.
+
+def rounded_power(b: Body, x: str, factor: float, shift: int) -> tuple[str, str]:
+    """(m, 2^(m - shift)) for the integer m nearest to `factor` x. m - shift is the exponent of a normal number.
+
+    m comes out of the low bits of a float, as in `exp_within`.
     """
     magic = b.constant(1.5 * 2.0**b.mantissa_bits + (127.0 if b.single else 1023.0) - shift)
-    ln2_high, ln2_low = LN2_F32 if b.single else LN2_F64
-    shifted = b.muladd(x, b.constant(-LOG2_E_F32 if b.single else -2 * HALF_LOG2_E_F64), magic)
-    opposite = b.sub(shifted, magic)
-    r = b.muladd(opposite, b.constant(ln2_high), x)
-    r = b.muladd(opposite, b.constant(ln2_low), r)
-    return r, b.float_of_bits(b.integer_op("shl", b.bits(shifted), b.integer(b.mantissa_bits)))
+    shifted = b.muladd(x, b.constant(factor), magic)
+    power = b.float_of_bits(b.integer_op("shl", b.bits(shifted), b.integer(b.mantissa_bits)))
+    return b.sub(shifted, magic), power
 
 
 def exp_within(b: Body, x: str, low: str = "") -> str:

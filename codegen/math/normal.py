@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .body import Body, Function
-from .exponential import EXP_F64, inverse_power
+from .exponential import EXP_F64, inverse_power, rounded_power
 from .rational import ERFCX_P_F64, ERFCX_Q_F64
 
 # 2^r K on [-1/2, 1/2], K being the first of them
@@ -63,10 +63,8 @@ def _tail(b: Body, z: str) -> str:
     square = b.mul(z, z)
     shift = 48 if b.single else 128
     if b.single:
-        magic = b.constant(1.5 * 2.0**b.mantissa_bits + 127.0 - shift)
-        shifted = b.muladd(square, b.constant(-MINUS_HALF_LOG2_E_F32), magic)
-        r = b.muladd(square, b.constant(MINUS_HALF_LOG2_E_F32), b.sub(shifted, magic))
-        power = b.float_of_bits(b.integer_op("shl", b.bits(shifted), b.integer(b.mantissa_bits)))
+        m, power = rounded_power(b, square, -MINUS_HALF_LOG2_E_F32, shift)
+        r = b.muladd(square, b.constant(MINUS_HALF_LOG2_E_F32), m)
         scaled: tuple[float, ...] = EXP2_SCALED_F32
     else:
         r, power = inverse_power(b, b.mul(square, b.constant(-0.5)), shift)

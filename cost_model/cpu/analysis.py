@@ -20,7 +20,7 @@ from ..levels import Levels, StageLevels, levels
 from ..populations import one_plan
 from ..traffic import NestTraffic, TrafficWalk, survives
 from .ahead import bytes_ahead, lines_asked
-from .balance import largest_share, parallel_loops, pieces_written
+from .balance import largest_share, parallel_depth, pieces_written
 from .counts import InstructionCounts
 from .matrix import work_of
 
@@ -231,7 +231,7 @@ def _in_registers(counted: Levels) -> frozenset[str]:
 
 def _begin(counted: Levels, root: StageLevels, walk: TrafficWalk, threads: int) -> tuple[Value, Value, NestTraffic]:
     """(trips of the parallel loops, threads that work, traffic) of a nest."""
-    outermost = len(parallel_loops(root))
+    outermost = parallel_depth(root)
     trips = root.trips[outermost] if outermost else 1.0
     used = np.minimum(trips, float(threads))
     return trips, used, walk.nest(root, members(counted, root), used)

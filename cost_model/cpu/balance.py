@@ -19,9 +19,8 @@ def largest_share(root: StageLevels, chunk: Value) -> Value:
     """The part of a nest's points that the first `chunk` trips of its parallel loops cover: what is left over at the end of an
     axis comes last, so no thread has more."""
     loops = parallel_loops(root)
-    trips: list[Value] = [
-        1.0
-    ]  # of the loops further in than each, and the points that those cover; the innermost first
+    # of the loops further in than each, and the points that those cover; the innermost first
+    trips: list[Value] = [1.0]
     points: list[Value] = [1.0]
     for loop, reach in reversed(loops):
         trips.append(trips[-1] * real(loop.extent))
@@ -41,7 +40,7 @@ def pieces_written(root: StageLevels, threads: int) -> Value:
     """Pieces of memory into which the loops that divide a nest among threads cut what it writes: a loop divides it as long as
     those around it have fewer trips than there are threads."""
     total: Value = 0.0
-    for level in range(1, len(parallel_loops(root)) + 1 if threads > 1 else 1):
+    for level in range(1, parallel_depth(root) + 1 if threads > 1 else 1):
         divides = np.where(root.trips[level - 1] < threads, root.trips[level], 0.0)
         for access in root.writes:
             if access.spans and not access.dense:
@@ -49,11 +48,16 @@ def pieces_written(root: StageLevels, threads: int) -> Value:
     return total
 
 
+def parallel_depth(root: StageLevels) -> int:
+    """Counts the parallel loops of a nest, which are its outermost ones."""
+    return sum(1 for _ in takewhile(lambda loop: loop.kind in PARALLEL, root.loops.loops))
+
+
 def parallel_loops(root: StageLevels) -> list[tuple[Loop, Value]]:
     """The parallel loops of a nest, outermost first, each with the points of its axis that all of its trips cover."""
     reach: dict[str, Value] = {axis.name: float(axis.extent) for axis in root.definition.all_axes}
     found: list[tuple[Loop, Value]] = []
-    for loop in takewhile(lambda loop: loop.kind in PARALLEL, root.loops.loops):
+    for loop in root.loops.loops[: parallel_depth(root)]:
         found.append((loop, reach[loop.axis]))
         reach[loop.axis] = np.minimum(reach[loop.axis], real(loop.stride))
     return found

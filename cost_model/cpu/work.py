@@ -14,7 +14,7 @@ import numpy as np
 
 from ...schedules.access import element_stride, output_stride
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
-from ...schedules.plan.long_functions import ABREAST, long_functions
+from ...schedules.plan.long_functions import ABREAST, long_slots
 from ...targets.backend import FUSED
 from ...targets.matrix_instructions import vector_instruction
 from ...targets.target import Target
@@ -135,9 +135,7 @@ class StageWork:
     def _stalls(self) -> Value:
         """Cycles in which a port waits for long chains of which few run abreast."""
         definition = self.stage.definition
-        slots = (
-            0.0 if definition.reduction else sum(c.slots for body in definition.bodies for c in long_functions(body))
-        )
+        slots = 0.0 if definition.reduction else long_slots(definition)
         if not slots:
             return 0.0
         everything = frozenset(axis.name for axis in definition.all_axes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...tensor.dtype import i64
-from ...tensor.expr import Const, Expr, Op, Read, Var, substitute, walk
+from ...tensor.expr import Const, Expr, Op, Var, substitute
 from ...tensor.indices.affine import affine
 from ...tensor.program import Axis, Program, Stage
 from ...tensor.stage_edits import simplified, with_stages
@@ -28,17 +28,13 @@ def _backward(stage: Stage) -> list[Axis]:
         return []
     spatial = {axis.name for axis in stage.axes}
     signs: dict[str, set[bool]] = {axis.name: set() for axis in stage.reduction if axis.extent > 1}
-    for index in _indices(stage):
+    for index in (index for read in stage.reads() for index in read.indices):
         steps = {atom.name: step for atom, step in affine(index).terms if isinstance(atom, Var)}
         directions = {steps[name] > 0 for name in steps.keys() & spatial}
         if len(directions) == 1:
             for name in steps.keys() & signs.keys():
                 signs[name].add((steps[name] > 0) in directions)
     return [axis for axis in stage.reduction if signs.get(axis.name) == {False}]
-
-
-def _indices(stage: Stage) -> list[Expr]:
-    return [index for body in stage.bodies for node in walk(body) if isinstance(node, Read) for index in node.indices]
 
 
 def _turned(stage: Stage, axes: list[Axis]) -> Stage:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
 
+from ...schedules.access import points_of
 from ...tensor.dtype import f32, f64, i64
 from ...tensor.expr import Const, Expr, Op, Read, const, reads, substitute, variables
 from ...tensor.indices.affine import simplify
 from ...tensor.program import Axis, Program, Stage, Tensor
-from ...tensor.stage_edits import factors, free_name, product, result_of, with_stages
+from ...tensor.stage_edits import factors, free_name, product, result_of, shape_of, with_stages
 
 WORTH = 1.5  # times as many multiply-adds before as after
 
@@ -93,16 +93,14 @@ def _exchanged(program: Program, nested: _Nested) -> tuple[Stage, ...] | None:
     if nested.guard is not None:
         data = Op("select", (nested.guard, data, const(0.0, data.dtype)), data.dtype)
     axes = _in_order(data, (*outer.axes, *depths))
-    before = _points(inner.all_axes) + _points(outer.all_axes)
-    after = _points((*axes, *outer.reduction)) + _points((*outer.axes, *inner.reduction))
-    if before < WORTH * after:
-        return None
-    tensor = Tensor(free_name(program, f"{outer.name}_first"), data.dtype, tuple(axis.extent for axis in axes))
+    tensor = Tensor(free_name(program, f"{outer.name}_first"), data.dtype, shape_of(axes))
     first = Stage((tensor,), axes, (data,), outer.reduction, "sum", origin=outer.origin)
     body = product([result_of(first), *others])
     reduction = tuple(map(nested.renamed, [a for a in inner.reduction if a.extent > 1] or inner.reduction[:1]))
     origin = replace(inner.origin, also=(*inner.origin.also, outer.origin))
-    return first, replace(outer, bodies=(body,), reduction=reduction, origin=origin)
+    last = replace(outer, bodies=(body,), reduction=reduction, origin=origin)
+    before, after = (points_of(one) + points_of(other) for one, other in ((inner, outer), (first, last)))
+    return (first, last) if before >= WORTH * after else None
 
 
 def _moved(nested: _Nested) -> frozenset[str]:
@@ -116,7 +114,3 @@ def _in_order(data: Expr, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
     order = [name for read in reads(data) for index in read.indices for name in sorted(variables(index))]
     needed = [axis for axis in axes if axis.name in variables(data)]
     return tuple(sorted(needed, key=lambda axis: order.index(axis.name) if axis.name in order else len(order)))
-
-
-def _points(axes: tuple[Axis, ...]) -> int:
-    return prod(axis.extent for axis in axes)

@@ -5,11 +5,35 @@ Where all candidates of a population agree, the truth is a plain one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from ..extents import Condition, Extent, Sym
+
+
+class Conditional(Protocol):
+    """One of several answers. `when`: for which candidates, if none before it holds."""
+
+    @property
+    def when(self) -> Condition:
+        """The condition."""
+        ...
+
+
+C = TypeVar("C", bound=Conditional)
+
+
+def possible(answers: Sequence[C]) -> tuple[C, ...]:
+    """The answers that some candidate has: all up to the first that holds for every one, without those that hold for none."""
+    found: list[C] = []
+    for one in answers:
+        if one.when is not False:
+            found.append(one)
+        if one.when is True:
+            break
+    return tuple(found)
 
 
 def same(a: Extent, b: Extent) -> Condition:

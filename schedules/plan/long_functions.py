@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...common.remembered import remembered
 from ...tensor.dtype import f32, f64
 from ...tensor.expr import Expr, Op, children
 from ...tensor.language import MATHEMATICS
+from ...tensor.program import Stage
 from ...tensor.wholes import WHOLES, whole
 
 LONG = 10.0  # slots of a function from which on its chain is worth the trouble; divisions and roots are one instruction
@@ -35,6 +37,12 @@ class LongFunction:
 def long_functions(expr: Expr) -> tuple[LongFunction, ...]:
     """The long functions of an expression, inner ones first; none of a choice, whose arms may not be computed everywhere."""
     return tuple(dict.fromkeys(_found(expr)))
+
+
+@remembered
+def long_slots(stage: Stage) -> float:
+    """The price of the long functions of a stage at one point."""
+    return sum(function.slots for body in stage.bodies for function in long_functions(body))
 
 
 def _found(expr: Expr) -> Iterator[LongFunction]:

@@ -18,7 +18,7 @@ from ...tensor.program import Stage, Tensor
 from ..extents import Condition, Extent, maximum, minimum, product, round_up
 from ..loops import LoopTree, Scope, StageLoops
 from ..regions import storage_box, storage_shape
-from .conditions import at_most, every, opposite, same
+from .conditions import at_most, every, opposite, possible, same
 from .registers import fits_registers
 from .threads import Dimension, fragment, is_fragment, runs_alone, shared_out
 
@@ -112,7 +112,7 @@ def _storage(
         shape = _spaced(shape, definition, number)
     size = product(shape)
     homes = _gpu_homes(tree, stage, size, tensor) if gpu else _cpu_homes(tree, stage, size, tensor)
-    return StoragePlan(tensor, _possible(homes), shape, held, slots(tree, stage) if gpu else 1)
+    return StoragePlan(tensor, possible(homes), shape, held, slots(tree, stage) if gpu else 1)
 
 
 def _cpu_homes(tree: LoopTree, stage: StageLoops, size: Extent, tensor: Tensor) -> tuple[Home, ...]:
@@ -140,17 +140,6 @@ def _tile(tree: LoopTree, stage: StageLoops, size: Extent, tensor: Tensor) -> Ho
     )
 
 
-def _possible(homes: tuple[Home, ...]) -> tuple[Home, ...]:
-    """The homes that some candidate has."""
-    found = []
-    for home in homes:
-        if home.when is not False:
-            found.append(home)
-        if home.when is True:
-            break
-    return tuple(found)
-
-
 def _with_room(shape: tuple[Extent, ...], definition: Stage, number: int) -> tuple[Extent, ...]:
     """The shape with what hangs over rounded up: nests that write and read the tensor by other tiles are then often the same
     for many tiles, and are compiled once."""
@@ -171,9 +160,8 @@ def _spaced(shape: tuple[Extent, ...], definition: Stage, number: int) -> tuple[
     axes, dtype = definition.axes_of(number), definition.tensors[number].dtype
     if definition.combiner is not None or len(shape) < 2 or gcd(axes[-1].extent * dtype.bytes, PAGE) < CROWDED:
         return shape
-    whole = maximum(
-        shape[-1] - axes[-1].extent + 1, 0
-    )  # 1 for whole rows, 0 for parts of them, which lie close together
+    # 1 for whole rows, 0 for parts of them, which lie close together
+    whole = maximum(shape[-1] - axes[-1].extent + 1, 0)
     return (*shape[:-1], shape[-1] + whole * (LINE // dtype.bytes))
 
 

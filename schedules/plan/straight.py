@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..extents import Condition
 from ..loops import LoopKind, StageLoops
-from .conditions import every, same
+from .conditions import every, possible, same
 from .loops import LoopPlan
 
 
@@ -42,7 +42,7 @@ def beginnings(stage: StageLoops, planned: LoopPlan, gpu: bool) -> tuple[Beginni
         when = every((when, *(same(loop.extent, 1) for loop in loops[around:depth])))
         depth = _outermost(full, around)
         found.insert(0, Beginning(depth, when))
-    return _possible(found)
+    return possible(found)
 
 
 def _outermost(full: list[bool], depth: int) -> int:
@@ -50,14 +50,3 @@ def _outermost(full: list[bool], depth: int) -> int:
     while depth and full[depth - 1]:
         depth -= 1
     return depth
-
-
-def _possible(found: list[Beginning]) -> tuple[Beginning, ...]:
-    """The beginnings that some candidate has."""
-    kept: list[Beginning] = []
-    for one in found:
-        if one.when is not False:
-            kept.append(one)
-        if one.when is True:
-            break
-    return tuple(kept)

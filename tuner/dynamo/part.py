@@ -10,10 +10,10 @@ import numpy as np
 
 from ...graph.importers.torch_export import array_of, torch_module
 from ...graph.memory_order import MemoryOrder, order_of
+from ...runtime.devices.cpu.memory import aligned_array
 from ...runtime.kernel import Kernel
 
 LARGE = 1 << 22  # bytes, from which on NumPy asks for large pages
-LINE = 64  # bytes
 
 
 class Part:
@@ -84,9 +84,7 @@ def _empty(torch: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     size = prod(shape) * dtype.itemsize
     if size < LARGE:
         return torch.empty(shape, dtype=dtype)
-    memory = np.empty(size + LINE, np.uint8)
-    start = -memory.ctypes.data % LINE
-    return torch.from_numpy(memory[start : start + size]).view(dtype).view(shape)
+    return torch.from_numpy(aligned_array((size,), np.dtype(np.uint8))).view(dtype).view(shape)
 
 
 def orders_of(graph: Any) -> dict[int, MemoryOrder]:

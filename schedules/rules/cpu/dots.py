@@ -8,7 +8,6 @@ operands. The words are made in nests of their own, once each, and once for all 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from ....targets.matrix_instructions import MatrixInstruction, vector_instruction
 from ....tensor.dots import DOTS as DOTS_OF_WORDS
@@ -19,7 +18,7 @@ from ....tensor.rewrites.crossed_words import can_cross_words
 from ....tensor.rewrites.dot_words import can_dot, guarded_dot_of_stage, is_packed, with_word_reads
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ....tensor.rewrites.registry import apply_rewrite
-from ...access import depends, output_stride, reads_of
+from ...access import depends, output_stride, reads_of, uses_of
 from ...prepared import constant_tensors
 from ...schedule import Schedule
 from ..rule import Decided, Rule, nests_of_their_own
@@ -79,14 +78,9 @@ def _next_crossed(program: Program) -> str | None:
     for stage in program.stages:
         if can_cross_words(program, stage.name):
             known = [read for read in stage.reads() if read.tensor in constants]
-            others = [read for read in stage.reads() if read.tensor not in constants]
-            if len(known) == 1 and min(_uses(stage, read) for read in (*known, *others)) >= LEAST_USES_CROSSED:
+            if len(known) == 1 and min(uses_of(stage, read) for read in stage.reads()) >= LEAST_USES_CROSSED:
                 return stage.name
     return None
-
-
-def _uses(stage: Stage, read: Read) -> int:
-    return prod(axis.extent for axis in stage.axes if not depends(read, axis.name))
 
 
 def _is_there(program: Program, stage: Stage) -> bool:
@@ -140,7 +134,7 @@ def dot_for(program: Program, stage: Stage, instructions: tuple[MatrixInstructio
     ):
         return None
     for read in reads:
-        if read.tensor not in constants and _uses(stage, read) < LEAST_USES:
+        if read.tensor not in constants and uses_of(stage, read) < LEAST_USES:
             return None
     alike = alike and rewrite == "dot_words"
     moved = next(read.tensor for read in reads if read.tensor not in constants) if alike else ""

@@ -11,12 +11,11 @@ back; memory bounds the whole, so that what comes next is asked for ahead.
 from __future__ import annotations
 
 from collections.abc import Set
-from math import prod
 
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.factor_sums import group_of_sum
-from ...access import depends, finished, identity_read, output_stride, plain_dimension
+from ...access import finished, identity_read, output_stride, plain_dimension, uses_of
 from ...extents import Extent, ceildiv
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
@@ -41,7 +40,7 @@ def _next(program: Program) -> tuple[str, int] | None:
         if stage.name in constants or stage.combiner != "sum":
             continue
         weights = [read for read in stage.reads() if read.tensor in constants]
-        uses = min((prod(a.extent for a in stage.axes if not depends(r, a.name)) for r in weights), default=0)
+        uses = min((uses_of(stage, read) for read in weights), default=0)
         group = group_of_sum(program, stage) if 0 < uses <= USES_AT_MOST else None
         if group is not None and group >= LEAST_DEPTH:
             return stage.name, group

@@ -11,6 +11,7 @@ from math import prod
 from ....tensor.program import Program, Stage
 from ...access import contiguous_axis, element_stride
 from ...extents import Extent, ceildiv
+from ...plan.storage import LINE
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..row_groups import row_group
 from ..rule import Decided, Rule
@@ -22,7 +23,6 @@ ROWS_AT_MOST = 4
 AHEAD = (0, 512, 1024, 2048, 4096, 16384)  # bytes that a prefetch looks ahead: the last for the next of long rows
 FAR = 1 << 16  # elements: an input of this size comes from beyond the near caches
 SHORT = 256  # elements: in a shorter row, pieces that are not whole lines cost more than vectors across lines
-LINE = 64  # bytes
 LARGE = 1 << 20  # elements: a result of this size outlives no near cache, so streaming stores are worth a try
 
 

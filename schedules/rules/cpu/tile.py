@@ -36,6 +36,7 @@ from ...access import (
     is_anchor,
     output_stride,
     plain_dimension,
+    uses_of,
 )
 from ...extents import Extent, ceildiv
 from ...prepared import constant_tensors
@@ -138,7 +139,7 @@ def is_streamed(program: Program, anchor: Stage, parts: Parts) -> bool:
     """
     moving = [r for r in anchor.reads() if depends(r, parts.vector) and depends(r, parts.depth)]
     large = [r for r in moving if prod(program.tensors[r.tensor].shape) >= FAR]
-    return any(prod(a.extent for a in anchor.axes if not depends(read, a.name)) <= USES_AT_MOST for read in large)
+    return any(uses_of(anchor, read) <= USES_AT_MOST for read in large)
 
 
 def tiles_of_blocks(s: Schedule, name: str, extent: Extent, tile_: Extent, least: Extent) -> Extent:

@@ -8,13 +8,11 @@ itself: what makes it may run where it is read.
 
 from __future__ import annotations
 
-from math import prod
-
 from ....tensor.dots import dot_of
 from ....tensor.expr import walk
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.widen_reads import can_widen_reads, is_widening
-from ...access import depends, is_anchor
+from ...access import is_anchor, uses_of
 from ...schedule import Schedule
 from ..rule import Rule, nests_of_their_own, rewriting
 
@@ -42,7 +40,7 @@ def _next(program: Program) -> tuple[str, str] | None:
 def _uses(stage: Stage, tensor: str) -> int:
     """Returns how many terms each element of an operand is in, at least."""
     reads = [read for read in stage.reads() if read.tensor == tensor]
-    return min(prod(a.extent for a in stage.axes if not depends(read, a.name)) for read in reads)
+    return min(uses_of(stage, read) for read in reads)
 
 
 def _wide(program: Program) -> frozenset[str]:
