@@ -57,8 +57,18 @@ def test_private_memory_is_what_lives_at_one_time_for_each_thread(threads: int) 
     leaf = store(Z, (I,), ZERO)
     nested = Allocate(a, block(Allocate(b, leaf), Allocate(c, Allocate(stack, leaf))))
     plan = plan_memory(program((Z,), parallel(I, 4, nested), parallel(I, 4, Allocate(c, leaf))), threads)
-    assert plan.private_bytes == 2 * ALIGNMENT
-    assert plan.workspace_bytes == threads * 2 * ALIGNMENT
+    assert plan.scratch_bytes == 2 * ALIGNMENT
+    assert plan.workspace_bytes == (threads - 1) * plan.private_bytes + plan.scratch_bytes
+
+
+@pytest.mark.parametrize("elements", [16, 20_000, 4_000_000])
+def test_scratch_memory_of_two_threads_lies_apart(elements: int) -> None:
+    """A core asks for rows that follow those it walks over; another core writes none of them."""
+    part = buffer("a", elements, Scope.SCRATCH)
+    plan = plan_memory(program((Z,), parallel(I, 4, Allocate(part, store(Z, (I,), ZERO)))), 3)
+    between = plan.private_bytes - part.bytes
+    assert min(2 * part.bytes, 512 << 10) <= between <= min(2 * part.bytes, 512 << 10) + 2 * PAGE
+    assert plan.workspace_bytes >= 2 * plan.private_bytes + part.bytes
 
 
 def test_placing_one_buffer() -> None:
