@@ -140,6 +140,7 @@ class Backend:
 
     capabilities: which features give it what not all processors can do; what is not named here, all levels can.
     store_fence: the intrinsic after which streaming stores are seen by other threads, where they need one.
+    vector_constraint: how inline assembly asks for a register that holds vectors of any width; empty where none is asked for.
     emission: of kernels that are launched on blocks of threads; None for processors, which call theirs.
     in_c: how a C library asks for its features; None where kernels become no libraries.
     """
@@ -151,6 +152,7 @@ class Backend:
     bundles: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     capabilities: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
     store_fence: str = ""
+    vector_constraint: str = ""
     passes: str = "processor"
     rules: str = "processor"
     emission: Emission | None = None

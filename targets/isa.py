@@ -47,6 +47,7 @@ X86 = Backend(
         HALF_ARITHMETIC: frozenset({"avx512fp16"}), MERGED_EXTREMA: frozenset({"avx512f"}),
     }),
     store_fence="llvm.x86.sse.sfence",
+    vector_constraint="v",
     in_c=in_c.X86,
 )  # fmt: skip
 

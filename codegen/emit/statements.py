@@ -34,7 +34,7 @@ from .matrix.amx import MatrixText
 from .memory import BufferPointer
 from .registers import Key
 from .side_by_side import SideBySide
-from .steps import APART, adds_up, fill_registers
+from .steps import adds_up, fill_registers, keep_apart
 from .text import InductionPointers
 from .types import Value, memory_type
 
@@ -211,13 +211,14 @@ class Statements(SideBySide):
         registers = self.at.registers.values
         held = [registers[name] for name in self.facts(body).writes & registers.keys()]
         if fill_registers(held, self.at.target) and adds_up(var, body):
-            self.text.line(APART)
+            keep_apart(self.text, held, self.at.target)
 
     def range(self, var: str, start: Index, stop: Index, body: Statement, unroll: int = 1) -> None:
         """A loop over start .. stop - 1, with a main loop of `unroll` copies and a remainder."""
         trips = self.indices.minus(stop, start)
         if trips.is_constant and trips.constant <= max(1, unroll):
             for trip in range(trips.constant):
+                self._apart(trip, var, body)
                 self.bind(var, start.shifted(trip), None, lambda: self.emit(body))
             return
         if unroll <= 1:
@@ -232,6 +233,7 @@ class Statements(SideBySide):
         rest = self.indices.minus(stop, middle)
         if rest.is_constant and rest.constant <= 1:
             if rest.constant:
+                self._apart(1, var, body)
                 self.bind(var, middle, None, lambda: self.emit(body))
         else:
             self._loop(var, middle, stop, 1, body)

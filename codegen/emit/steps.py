@@ -3,6 +3,10 @@
 LLVM puts up to four loads that lie near one another side by side (X86InstrInfo::shouldScheduleLoadsNear), those of later steps
 too. Where accumulators leave no room for that, one of them then goes through memory in each trip: 512 x 512 x 512 on an EPYC of
 Zen 3, with 6 x 2 accumulators in 16 registers and two steps a trip, ran at 62 GFLOP/s, and at 92 with steps kept apart.
+
+Where only loads are, it does all steps of one accumulator in a row: each waits for the one before, and all operands go through
+memory meanwhile. So the accumulators cannot pass either (7 x 7 windows of 3 channels, 6 x 2 accumulators, steps of six columns:
+2.8 ms without, 1.24 with).
 """
 
 from __future__ import annotations
@@ -13,9 +17,9 @@ from ...targets.target import Target
 from ...tensor.expr import variables
 from ..ir.loop_ir import Statement, Update, statements
 from .registers import Key
+from .text import FunctionText
 from .types import Value
 
-APART = 'call void asm sideeffect "", ""()'  # no instruction; loads do not pass it
 NEAR = 4  # vectors that LLVM loads side by side
 
 
@@ -29,3 +33,32 @@ def fill_registers(held: Iterable[Mapping[Key, Value]], target: Target) -> bool:
     """Says whether values that stay in registers leave no room for loads of later steps beside what one step needs."""
     bits = sum(value.lanes * value.dtype.bits for values in held for value in values.values())
     return -(-bits // target.vector_bits) + NEAR + 1 > target.vector_registers
+
+
+def keep_apart(text: FunctionText, held: Iterable[dict[Key, Value]], target: Target) -> None:
+    """Writes what neither loads pass nor operations on the values that stay in registers. It is no instruction of the machine.
+
+    The values become results of it, which LLVM has in the same registers. What was loaded before is loaded again where it is
+    needed: a register that is written to memory and read again costs more.
+    """
+    text.load_anew()
+    kind = target.backend.vector_constraint
+    places = [(values, key) for values in held for key, value in values.items() if kind and _is_register(value, target)]
+    if not 0 < len(places) < target.vector_registers:  # LLVM gives up where it has not as many
+        text.line('call void asm sideeffect "", ""()')
+        return
+    before = [values[key] for values, key in places]
+    wanted = ",".join([*(f"={kind}" for _ in before), *(str(number) for number in range(len(before)))])
+    types = [value.type for value in before]
+    result = types[0] if len(types) == 1 else f"{{ {', '.join(types)} }}"
+    operands = ", ".join(value.typed for value in before)
+    after = text.effect(f'call {result} asm sideeffect "", "{wanted}"({operands})')
+    for number, (values, key) in enumerate(places):
+        name = after if len(types) == 1 else text.pure(f"extractvalue {result} {after}, {number}", after)
+        values[key] = values[key]._replace(text=name)
+
+
+def _is_register(value: Value, target: Target) -> bool:
+    """Says whether a value takes one vector register, which LLVM has to keep."""
+    bits = value.lanes * value.dtype.bits
+    return not value.is_literal and bits in (128, 256, 512) and bits <= target.vector_bits

@@ -165,6 +165,10 @@ class FunctionText:
                 return None
         return None
 
+    def load_anew(self) -> None:
+        """Lets what was loaded in the innermost scope be loaded again: there is no register to keep it in."""
+        self.scopes[-1].loaded.clear()
+
     def remember(self, buffer: str, key: object, value: Value) -> None:
         """Notes what is in the buffer now."""
         level = min(self.levels.get(value.text, 0), len(self.scopes) - 1)

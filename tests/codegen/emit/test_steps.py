@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from tilesmith.codegen.emit.steps import APART
 from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.sketch import parse_sketch
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 
+APART = 'asm sideeffect "", "=v'
 STEPS = """
     sketch by hand
     step split(t0.a0, {rows})
@@ -20,6 +20,16 @@ STEPS = """
     step reorder(t0.a0.p0, t0.a1.p0, t0.a2.p0, t0.a2.p1, t0.a0.p1, t0.a1.p1, t0.a1.p2)
     step unroll(t0.a2.p1, t0.a0.p1, t0.a1.p1)
     step vectorize(t0.a1.p2)
+    """
+
+WINDOWS = """
+    sketch by hand
+    step split(t0.a1, 6)
+    step split(t0.a2, 2, lanes(f32))
+    step split(t0.a4, {unroll})
+    step reorder(t0.a0, t0.a1.p0, t0.a2.p0, t0.a3, t0.a5, t0.a4.p0, t0.a4.p1, t0.a1.p1, t0.a2.p1, t0.a2.p2)
+    step unroll(t0.a4.p1, t0.a1.p1, t0.a2.p1)
+    step vectorize(t0.a2.p2)
     """
 
 
@@ -49,6 +59,26 @@ def test_full_registers_are_not_spilled(rows: int, vectors: int, unroll: int) ->
     assert sum("vfmadd" in line for line in loop) == rows * vectors * unroll
     assert not any("(%rsp)" in line for line in loop)
     assert kept["llvm"].count(APART) >= unroll - 1
+
+
+@pytest.mark.parametrize("unroll", [6, 7])
+def test_steps_of_windows_are_done_one_after_another(unroll: int) -> None:
+    """Neighbours share most of what they read. LLVM did all steps of one accumulator in a row, and spilled the others."""
+    program = ops.conv2d(n=1, c=3, h=23, w=41, o=16, kernel=7, stride=2, layout="nhwc")
+    sketch = parse_sketch(WINDOWS.format(unroll=unroll))
+    loop = innermost(build(program, sketch, {}, parse_target("x86:avx2"), 1, texts=True).texts["asm"])
+    assert sum("vfmadd" in line for line in loop) >= 12 * unroll
+    assert not any("(%rsp)" in line for line in loop if "ymm" in line)
+    sums = [line.split("%ymm")[-1] for line in loop if "vfmadd" in line]
+    assert all(len(set(sums[n : n + 12])) == 12 for n in range(0, 12 * unroll, 12))
+
+
+@pytest.mark.parametrize("target", ["x86:sse2", "x86:avx2", "x86:avx512"])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_sums_may_take_all_registers_and_more(target: str, more: int) -> None:
+    """LLVM ends the process where inline assembly asks for more registers than there are."""
+    rows = parse_target(target).vector_registers + more
+    assert (APART in texts(target, rows, 1, 3)["llvm"]) == (more < 0)
 
 
 @pytest.mark.parametrize(("target", "rows", "vectors"), [("x86:avx2", 5, 2), ("x86:avx512", 6, 4)])
