@@ -20,7 +20,7 @@ from ..levels import Levels, StageLevels, levels
 from ..populations import one_plan
 from ..traffic import NestTraffic, TrafficWalk, survives
 from .ahead import bytes_ahead, lines_asked
-from .balance import largest_share, parallel_depth, pieces_written
+from .balance import largest_share, parallel_depth, pieces_written, read_by_all
 from .counts import InstructionCounts
 from .matrix import work_of
 
@@ -57,7 +57,7 @@ class NestAnalysis:
     beyond the end of a row: masked stores of nothing bring in what is streamed next. `late`: lines from far away that nobody
     asks for in time. `broken`: streamed stores of a part of a line, between which other lines are stored. `packed`: of what
     enters the last cache, what stages that pack it read, while nothing else goes on. `pieces`: of memory, into which threads
-    cut what they write.
+    cut what they write. `together`: bytes that enter the second cache of what all threads read at the same time.
     """
 
     root: StageLevels
@@ -79,6 +79,7 @@ class NestAnalysis:
     packed: Value = 0.0
     asked: Value = 0.0
     pieces: Value = 0.0
+    together: Value = 0.0
 
     @property
     def on_matrix(self) -> bool:
@@ -129,8 +130,9 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         packed = _moved(traffic, len(caches) - 1, caches, used, touched, packed_tensors(inside)).read
         asked = lines_asked(inside, caches[0].line)
         pieces = pieces_written(root, threads)
+        together = read_by_all(root, threads, walk, traffic, min(1, len(caches) - 1)) if threads > 1 else 0.0
         nest = NestAnalysis(
-            *about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed, asked, pieces
+            *about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed, asked, pieces, together
         )
         nests.append(nest)
     points = {name: s.asked for name, s in counted.stages.items()}

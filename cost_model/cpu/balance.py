@@ -13,6 +13,7 @@ import numpy as np
 from ...schedules.loops import Loop
 from ..footprint import Value, real
 from ..levels import PARALLEL, StageLevels
+from ..traffic import NestTraffic, TrafficWalk
 
 
 def largest_share(root: StageLevels, chunk: Value) -> Value:
@@ -45,6 +46,21 @@ def pieces_written(root: StageLevels, threads: int) -> Value:
         for access in root.writes:
             if access.spans and not access.dense:
                 total = np.maximum(total, divides * access.runs(access.extents(root.sizes[level]))[1])
+    return total
+
+
+def read_by_all(root: StageLevels, threads: int, walk: TrafficWalk, traffic: NestTraffic, number: int) -> Value:
+    """Bytes that enter a cache (`number`) of what all threads read at the same time: of tensors that each thread's share of the
+    nest reads whole."""
+    inside = {tensor: box.moved for tensor, box in traffic.boxes.items()}
+    for level in range(1, parallel_depth(root) + 1):
+        divides = root.trips[level - 1] < threads
+        for tensor, box in walk.boxes(root, level).items():
+            inside[tensor] = np.where(divides, box.moved, inside[tensor])
+    total: Value = 0.0
+    for (tensor, leaves), moved in traffic.moved.items():
+        if not leaves and (tensor, True) not in traffic.moved:
+            total = total + np.where(inside[tensor] > 0.75 * traffic.boxes[tensor].moved, moved[number], 0.0)
     return total
 
 

@@ -9,6 +9,7 @@ from ...tensor.exceptional import exceptional_condition
 from ...tensor.program import Program, Stage
 from ..access import identity_read, is_anchor, is_expensive, moves_data_only, points_of, reads_of
 from ..inlining import Inlining
+from ..prepared import constant_tensors
 from ..schedule import Schedule
 from .rule import Decided, Rule
 
@@ -24,7 +25,9 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
         if name in decided.kept or not now.can_inline(stage):
             continue
         consumers = now.consumers(name)
-        if _chooses_elsewhere(s.program, stage, consumers) or grows(now, stage, consumers):
+        if _chooses_elsewhere(s.program, stage, consumers) or _is_packed_ahead(s.program, stage, consumers):
+            continue
+        if grows(now, stage, consumers):
             continue
         perhaps = not inlines_free(stage, consumers)
         if perhaps and not (_inlines_perhaps(stage, consumers) and s.variant(f"inline {name}", [False, True])):
@@ -61,6 +64,14 @@ def _chooses_elsewhere(program: Program, stage: Stage, consumers: Sequence[Stage
         or reader.combiner is not None
         or not all(identity_read(read, reader) for read in reads_of(reader, stage.name))
     )
+
+
+def _is_packed_ahead(program: Program, stage: Stage, consumers: Sequence[Stage]) -> bool:
+    """Tells whether a stage chooses among constants: sums that read it can pack what was chosen when the kernel was made, but
+    no choice at each use."""
+    if stage.tensors[0].name not in constant_tensors(program) or len(set(stage.reads())) <= 1:
+        return False
+    return moves_data_only(stage) and any(consumer.combiner is not None for consumer in consumers)
 
 
 def _repeats(stage: Stage, consumers: Sequence[Stage]) -> float:

@@ -9,6 +9,7 @@ import pytest
 
 from helpers.modelling.programs import TARGET, program
 from tilesmith.cost_model.analytic import predict
+from tilesmith.cost_model.cpu.analysis import analyse
 from tilesmith.cost_model.cpu.balance import largest_share, pieces_written
 from tilesmith.cost_model.levels import levels
 from tilesmith.schedules.plan.stage import plan_of
@@ -82,3 +83,24 @@ def test_pieces_of_rows_count_where_threads_divide_them() -> None:
     assert pieces(rows=100, columns=32) == 200  # halves of rows
     assert pieces(rows=25, columns=32) == 4  # each thread has both halves of its rows
     assert pieces(rows=100, columns=32, threads=1) == 0
+
+
+@pytest.mark.parametrize(("along", "shared"), [("rows", "b"), ("columns", "a")])
+def test_what_all_threads_read_is_what_none_of_them_divides(along: str, shared: str) -> None:
+    """Threads that share the rows of a product all read the right operand, and those that share its columns the left one."""
+
+    def share(s: Schedule) -> None:
+        i, j, k = s.stage("t0").loops
+        outer, inner = s.split(i if along == "rows" else j, 16)
+        s.reorder(outer, *([inner, j, k] if along == "rows" else [i, inner, k]))
+        s.parallel(outer)
+
+    body = program(
+        "input a: f32[96, 512]\ninput b: f32[512, 2048]\nz[i: 96, j: 2048] = sum[k: 512](a[i, k] * b[k, j])\nreturn z"
+    )
+    (sketch,) = trace(share, body)
+    (nest,) = analyse(sketch.apply(body, TARGET, {}), TARGET, 2).nests
+    bytes_of = {"a": 96 * 512 * 4, "b": 512 * 2048 * 4}
+    names = dict(zip(bytes_of, (t.name for t in body.dynamic_inputs), strict=True))
+    assert nest.together == nest.traffic.moved[names[shared], False][1] >= bytes_of[shared]
+    assert analyse(sketch.apply(body, TARGET, {}), TARGET, 1).nests[0].together == 0

@@ -1,0 +1,45 @@
+"""What the inlining rule leaves alone: choices among constants that sums read."""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.emission.loops import HOST
+from helpers.lowering.derived import assert_runs, some_configs
+from tilesmith.schedules.auto import derive
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.program import Program
+from tilesmith.tensor.text.parse import parse
+
+GATES = """
+    constant w: f32[{rows}, 24]
+    input x: f32[{samples}, 24]
+    sorted[i: {rows}, k: 24] = select(i < {half}, w[i + {half}, k], w[i - {half}, k])
+    y[n: {samples}, j: {rows}] = sum[k: 24](x[n, k] * sorted[j, k])
+    return y
+    """
+AVX2 = parse_target("x86:avx2")
+
+
+def given(kind: str, samples: int) -> Program:
+    return parse(GATES.replace("constant w", f"{kind} w").format(rows=38, half=19, samples=samples))
+
+
+@pytest.mark.parametrize("samples", [1, 17])
+def test_weights_in_another_order_are_packed_when_the_kernel_is_made(samples: int) -> None:
+    for sketch in derive(given("constant", samples), AVX2):
+        assert "inline(sorted)" not in sketch.text
+    assert any("copy(copy0, sorted" in sketch.text for sketch in derive(given("constant", samples), AVX2))
+
+
+@pytest.mark.parametrize("samples", [1, 17])
+def test_what_is_given_at_each_call_is_chosen_where_it_is_read(samples: int) -> None:
+    assert any("inline(sorted)" in sketch.text for sketch in derive(given("input", samples), AVX2))
+
+
+@pytest.mark.parametrize("samples", [1, 17])
+def test_they_are_right(samples: int) -> None:
+    program = given("constant", samples)
+    for seed, sketch in enumerate(s for s in derive(program, HOST) if s.tunables):
+        for config in some_configs(program, sketch, 2):
+            assert_runs(program, sketch.apply(program, HOST, config), seed)
