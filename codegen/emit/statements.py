@@ -34,7 +34,7 @@ from .matrix.amx import MatrixText
 from .memory import BufferPointer
 from .registers import Key
 from .side_by_side import SideBySide
-from .steps import APART, adds_up, fill_registers
+from .steps import APART, fill_registers, sums_of
 from .text import InductionPointers
 from .types import Value, memory_type
 
@@ -210,7 +210,8 @@ class Statements(SideBySide):
             return
         registers = self.at.registers.values
         held = [registers[name] for name in self.facts(body).writes & registers.keys()]
-        if fill_registers(held, self.at.target) and adds_up(var, body):
+        sums = sums_of(var, body)
+        if sums and fill_registers(held, sums, self.at.target):
             self.text.line(APART)
 
     def range(self, var: str, start: Index, stop: Index, body: Statement, unroll: int = 1) -> None:
@@ -218,6 +219,7 @@ class Statements(SideBySide):
         trips = self.indices.minus(stop, start)
         if trips.is_constant and trips.constant <= max(1, unroll):
             for trip in range(trips.constant):
+                self._apart(trip, var, body)
                 self.bind(var, start.shifted(trip), None, lambda: self.emit(body))
             return
         if unroll <= 1:

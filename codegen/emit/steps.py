@@ -19,13 +19,16 @@ APART = 'call void asm sideeffect "", ""()'  # no instruction; loads do not pass
 NEAR = 4  # vectors that LLVM loads side by side
 
 
-def adds_up(var: str, body: Statement) -> bool:
-    """Says whether the trips of a loop combine into the same elements."""
+def sums_of(var: str, body: Statement) -> int:
+    """Counts the sums that the trips of a loop add to, each into the same elements; 0 where other elements change."""
     updates = [one for one in statements(body) if isinstance(one, Update)]
-    return bool(updates) and all(var not in names for one in updates for names in map(variables, one.indices))
+    if any(var in names for one in updates for names in map(variables, one.indices)):
+        return 0
+    return len({one.buffer for one in updates})
 
 
-def fill_registers(held: Iterable[Mapping[Key, Value]], target: Target) -> bool:
-    """Says whether values that stay in registers leave no room for loads of later steps beside what one step needs."""
+def fill_registers(held: Iterable[Mapping[Key, Value]], sums: int, target: Target) -> bool:
+    """Says whether values that stay in registers leave no room for loads of later steps beside what one step needs. `sums`:
+    how many walk together, each of which reads rows of its own."""
     bits = sum(value.lanes * value.dtype.bits for values in held for value in values.values())
-    return -(-bits // target.vector_bits) + NEAR + 1 > target.vector_registers
+    return -(-bits // target.vector_bits) + NEAR * sums + 1 > target.vector_registers
