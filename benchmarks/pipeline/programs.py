@@ -44,7 +44,7 @@ def blur3_bytes() -> str:
 
 
 def blur3_words(height: int = HEIGHT, width: int = WIDTH) -> str:
-    """As Halide's app `blur`: thirds of sums of 16 bits, which wrap."""
+    """Thirds of sums of 16 bits, which wrap: Halide's app `blur`."""
     return f"""
         input x: u16[{height}, {width}]
         a[i: {height}, j: {width - 2}] = (x[i, j] + x[i, j + 1] + x[i, j + 2]) // 3
