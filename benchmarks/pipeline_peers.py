@@ -19,6 +19,7 @@ from tilesmith.measure.compare.serving import ReadyCall, aligned, serve, time_ca
 HALIDE = {"halide by hand": "by hand", "halide Mullapudi2016": "Mullapudi2016", "halide Adams2019": "Adams2019"}
 PATIENCE = 60.0  # seconds: some schedules of long chains take Halide longer to compile
 EACH = 2.0  # seconds more for each trial
+TORCH = "torch.compile"
 LOOP = "single sweeps"  # ours, one kernel for each sweep, called one after another
 
 
@@ -51,9 +52,12 @@ def prepare(request: dict[str, Any]) -> ReadyCall:
 
     name, way, threads = request["name"], request["way"], request["threads"]
     program = tilesmith.parse(PROGRAMS[name]())
-    source = program.inputs[0].tensor
-    drawn = [pictured(name, source.shape, source.dtype.numpy)] if name in IMAGES else random_inputs(program, seed=1)
-    given = aligned(source.shape, source.dtype.numpy, *drawn)
+    sources = [declared.tensor for declared in program.inputs]
+    if name in IMAGES:
+        drawn = [pictured(name, sources[0].shape, sources[0].dtype.numpy)]
+    else:
+        drawn = list(random_inputs(program, seed=1))
+    given = [aligned(one.shape, one.dtype.numpy, array) for one, array in zip(sources, drawn, strict=True)]
     tensor = program.tensors[program.outputs[0]]
     output = aligned(tensor.shape, tensor.dtype.numpy)
     about: dict[str, object] = {}
@@ -72,14 +76,18 @@ def prepare(request: dict[str, Any]) -> ReadyCall:
             begin = time.perf_counter()
         kernel = tilesmith.compile(program, db=request["database"], threads=threads)
         about["provenance"] = str(kernel.provenance)
-        call = partial(kernel, given, out=output)
+        call = partial(kernel, *given, out=output)
+    elif way == TORCH:
+        from pipeline.torch_layers import prepared as compiled
+
+        call = compiled(name, given, output, threads)
     else:
-        call = _single_sweeps(name, threads, given, output)
+        call = _single_sweeps(name, threads, given[0], output)
     about["ready_seconds"] = time.perf_counter() - begin
     call()
     points = np.random.default_rng(2).integers(0, output.size, SAMPLES)
     about["sample"] = [float(value) for value in output.reshape(-1)[points]]
-    return partial(time_calls, call), about, (given, output)
+    return partial(time_calls, call), about, (*given, output)
 
 
 def _single_sweeps(name: str, threads: int, given: np.ndarray, output: np.ndarray) -> Any:

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 import typer
 from peers import OURS
 from pipeline.programs import PROGRAMS
-from pipeline_peers import HALIDE, LOOP, PipelinePeer
+from pipeline_peers import HALIDE, LOOP, TORCH, PipelinePeer
 from rich.console import Console
 from rich.table import Table
 
@@ -55,7 +55,7 @@ def raced(
 ) -> PipelineResult | None:
     """One pipeline in all ways; None where ours is missing."""
     ready, about, missing = [], {}, {}
-    team = [PipelinePeer(way, threads) for way in (OURS, *HALIDE, LOOP)]
+    team = [PipelinePeer(way, threads) for way in (OURS, *HALIDE, TORCH, LOOP)]
     try:
         for peer in team:
             try:
@@ -86,7 +86,7 @@ def _agree(ours: Sequence[float], theirs: Sequence[float]) -> bool:
 def table_of(results: Sequence[PipelineResult], threads: int, trials: int) -> Table:
     """One line for each pipeline; medians in ms."""
     table = Table(title=f"pipelines, {threads} threads, {f'{trials} trials' if trials else 'no trial'}; ms")
-    names = (OURS, *HALIDE, LOOP)
+    names = (OURS, *HALIDE, TORCH, LOOP)
     for header in ("pipeline", *names, "to automatic", "to by hand", "ready s", "rounds"):
         table.add_column(header, justify="left" if header == "pipeline" else "right")
     for result in results:
@@ -148,7 +148,7 @@ def main(
                 continue
             results.append(found)
             for peer, reason in found.missing.items():
-                if peer != LOOP:
+                if peer not in (TORCH, LOOP):
                     console.print(f"{name}: without {peer}: {reason}")
             if keep:
                 save([found], threads, trials, seed)

@@ -39,6 +39,7 @@ from .ir.printing import print_loops
 from .lower.lower import lower, planned
 from .passes.barriers import barriers
 from .passes.join_branches import join_branches
+from .passes.join_windows import join_windows
 from .passes.keep_small_serial import keep_small_serial
 from .passes.lift_branches import lift_branches
 from .passes.narrow_values import narrow_values
@@ -106,6 +107,7 @@ PROCESSOR = Steps(
         reciprocals,  # quotients by what stays the same in a loop become products
         lift_branches,  # branches move out of what is written out
         join_branches,  # neighbours that ask the same ask once
+        join_windows,  # sums over equal windows that read the same walk them together
         peel_interiors,  # loops over blocks of stencils ask once where blocks lie inside of all borders
         whole_copies,  # copies run without conditions that hold throughout
     ),

@@ -91,9 +91,9 @@ BROKEN = 7e-9  # seconds of a streamed part of a line (4096 x 4096 turned, 8 lan
 # Seconds of a piece of memory that a thread writes where another thread goes on: caches fetch ahead what the other one has
 # just written. 96 columns of 12544 rows in two halves, an EPYC of Zen 3: 0.51 ms, where each thread has whole rows 0.22.
 PIECE = 2e-8
-# Seconds of a byte more that all threads read at the same time, out of a cache that they share: 128x768 times 768x3072, an EPYC
-# of Zen 3, where both threads read all columns 4.00 ms, where each has its own 3.19, and predicted alike. The size was fitted to
-# the ranks of 2,000 candidates of 100 kernels of models.
+# Seconds of a byte more that all threads read at the same time, out of a cache that they share. 128x768 times 768x3072, an EPYC
+# of Zen 3: both threads read all columns, 4.00 ms; each has its own, 3.19; without this they are predicted alike. The size was
+# fitted to the ranks of 2,000 candidates of 100 kernels of models.
 TOGETHER = 8e-12
 SMALL = 6000.0  # instructions of a nest up to which the code generator starts no threads for it
 

@@ -22,6 +22,7 @@ class Pipeline:
     stages: list[Any]
     shape: tuple[int, ...]
     schedule: Callable[[Any], None] | None = None  # by hand, for a target, where it is none of the usual ones
+    more: tuple[Any, ...] = ()  # inputs behind the first one
 
 
 def _total(terms: Sequence[Any]) -> Any:
@@ -57,6 +58,28 @@ def blur3_bytes() -> Pipeline:
     a[X, Y] = wide(0) + wide(1) * hl.i16(2) + wide(2)
     b[X, Y] = hl.cast(hl.UInt(8), (a[X, Y] + a[X, Y + 1] * hl.i16(2) + a[X, Y + 2]) / hl.i16(16))
     return Pipeline(source, b, [a], (HEIGHT - 2, WIDTH - 2))
+
+
+def blur3_words() -> Pipeline:
+    """Thirds of sums of 16 bits."""
+    source, a, b = _image(hl.UInt(16)), hl.Func("a"), hl.Func("b")
+    a[X, Y] = (source[X, Y] + source[X + 1, Y] + source[X + 2, Y]) / hl.u16(3)
+    b[X, Y] = (a[X, Y] + a[X, Y + 1] + a[X, Y + 2]) / hl.u16(3)
+    return Pipeline(source, b, [a], (HEIGHT - 2, WIDTH - 2))
+
+
+def blur9_integers(bits: int) -> Pipeline:
+    """Nine binomial weights of integers, rounded after each axis."""
+    narrow, wide = hl.UInt(bits), hl.UInt(2 * bits)
+    source, a, b = _image(narrow), hl.Func("a"), hl.Func("b")
+
+    def rounded(values: Sequence[Any]) -> Any:
+        terms = [hl.cast(wide, value) * hl.cast(wide, weight) for value, weight in zip(values, BINOMIAL, strict=True)]
+        return hl.cast(narrow, (_total(terms) + hl.cast(wide, 128)) / hl.cast(wide, 256))
+
+    a[X, Y] = rounded([source[X + n, Y] for n in range(9)])
+    b[X, Y] = rounded([a[X, Y + n] for n in range(9)])
+    return Pipeline(source, b, [a], (HEIGHT - 8, WIDTH - 8))
 
 
 def blur9() -> Pipeline:
@@ -197,7 +220,10 @@ def jacobi3(sweeps: int, size: int = 200) -> Pipeline:
 PIPELINES: dict[str, Callable[[], Pipeline]] = {
     "blur 3x3": blur3,
     "blur 3x3 u8": blur3_bytes,
+    "blur 3x3 u16": blur3_words,
     "blur 9x9": blur9,
+    "blur 9x9 u8": lambda: blur9_integers(8),
+    "blur 9x9 u16": lambda: blur9_integers(16),
     "unsharp": unsharp,
     "harris": harris,
     "sobel": sobel,

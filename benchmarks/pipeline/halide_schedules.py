@@ -7,7 +7,7 @@ windows that slide, all in vectors. That is how Halide's apps schedule blur, uns
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from pipeline.halide import PIPELINES, C, Pipeline, X, Y, Z
 from pipeline.halide_images import IMAGES
+from pipeline.halide_layers import LAYERS
 
 LONG = 4  # stages beyond which a chain is tiled
 
@@ -25,7 +26,8 @@ def by_hand(pipeline: Pipeline, target: Any) -> None:
     if pipeline.schedule is not None:
         pipeline.schedule(target)
         return
-    lanes = target.natural_vector_size(hl.Float(32))
+    narrow = pipeline.output.type().bits() < 32
+    lanes = target.natural_vector_size(hl.Int(16) if narrow else hl.Float(32))
     output, last = pipeline.output, pipeline.output.args()
     if len(last) == 3 and last[2].name() == Z.name():
         _strips(pipeline, output, Z, 8, lanes)
@@ -55,18 +57,25 @@ def automatically(pipeline: Pipeline, scheduler: str, target: Any, threads: int)
     )
 
 
-def prepared(name: str, way: str, array: np.ndarray, output: np.ndarray, threads: int) -> Callable[[], object]:
-    """A pipeline on these arrays, compiled: what runs it."""
-    pipeline, target = (PIPELINES | IMAGES)[name](), hl.get_host_target()
-    for number, extent in enumerate(reversed(array.shape)):
-        pipeline.source.dim(number).set_estimate(0, extent)
+def prepared(
+    name: str, way: str, arrays: Sequence[np.ndarray], output: np.ndarray, threads: int
+) -> Callable[[], object]:
+    """A pipeline on these arrays, compiled: what runs it. Errors: RuntimeError where Halide cannot, or has no such schedule."""
+    if way == "by hand" and name in LAYERS:
+        raise RuntimeError("its apps have no schedule of this")
+    pipeline, target = (PIPELINES | IMAGES | LAYERS)[name](), hl.get_host_target()
+    sources = (pipeline.source, *pipeline.more)
+    for source, array in zip(sources, arrays, strict=True):
+        for number, extent in enumerate(reversed(array.shape)):
+            source.dim(number).set_estimate(0, extent)
     for variable, extent in zip(pipeline.output.args(), reversed(pipeline.shape), strict=True):
         pipeline.output.set_estimate(variable, 0, extent)
     if way == "by hand":
         by_hand(pipeline, target)
     else:
         automatically(pipeline, way, target, threads)
-    pipeline.source.set(hl.Buffer(array))
+    for source, array in zip(sources, arrays, strict=True):
+        source.set(hl.Buffer(array))
     pipeline.output.compile_jit(target)
     buffer = hl.Buffer(output)
     return lambda: pipeline.output.realize(buffer)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .images import HEIGHT, IMAGES, WIDTH
+from .layers import LAYERS
 
 COLOUR = (0.299, 0.587, 0.114)
 BINOMIAL = (1, 8, 28, 56, 70, 56, 28, 8, 1)
@@ -38,6 +39,31 @@ def blur3_bytes() -> str:
         input x: u8[{HEIGHT}, {WIDTH}]
         a[i: {HEIGHT}, j: {WIDTH - 2}] = i16(x[i, j]) + i16(x[i, j + 1]) * 2 + i16(x[i, j + 2])
         b[i: {HEIGHT - 2}, j: {WIDTH - 2}] = u8((a[i, j] + a[i + 1, j] * 2 + a[i + 2, j]) // 16)
+        return b
+        """
+
+
+def blur3_words(height: int = HEIGHT, width: int = WIDTH) -> str:
+    """Thirds of sums of 16 bits, which wrap: Halide's app `blur`."""
+    return f"""
+        input x: u16[{height}, {width}]
+        a[i: {height}, j: {width - 2}] = (x[i, j] + x[i, j + 1] + x[i, j + 2]) // 3
+        b[i: {height - 2}, j: {width - 2}] = (a[i, j] + a[i + 1, j] + a[i + 2, j]) // 3
+        return b
+        """
+
+
+def blur9_integers(bits: int, height: int = HEIGHT, width: int = WIDTH) -> str:
+    """Nine binomial weights of bytes or of 16 bits: sums of twice the bits, rounded after each axis."""
+    wide, narrow = f"u{2 * bits}", f"u{bits}"
+    along, down = (
+        " + ".join(f"{wide}({place.format(n)}) * {weight}" for n, weight in enumerate(BINOMIAL))
+        for place in ("x[i, j + {}]", "a[i + {}, j]")
+    )
+    return f"""
+        input x: {narrow}[{height}, {width}]
+        a[i: {height}, j: {width - 8}] = {narrow}(({along} + 128) // 256)
+        b[i: {height - 8}, j: {width - 8}] = {narrow}(({down} + 128) // 256)
         return b
         """
 
@@ -171,7 +197,10 @@ def jacobi3(sweeps: int, size: int = 200) -> str:
 PROGRAMS: dict[str, Callable[[], str]] = {
     "blur 3x3": blur3,
     "blur 3x3 u8": blur3_bytes,
+    "blur 3x3 u16": blur3_words,
     "blur 9x9": blur9,
+    "blur 9x9 u8": lambda: blur9_integers(8),
+    "blur 9x9 u16": lambda: blur9_integers(16),
     "unsharp": unsharp,
     "harris": harris,
     "sobel": sobel,
@@ -186,4 +215,5 @@ PROGRAMS: dict[str, Callable[[], str]] = {
     "jacobi 3-D 4": lambda: jacobi3(4),
     "jacobi 3-D 16": lambda: jacobi3(16),
     **IMAGES,
+    **LAYERS,
 }

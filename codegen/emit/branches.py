@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 
 from ..ir.loop_ir import If, Statement
 from .effects import Effects, Predicate
+from .memory import NONTEMPORAL
 from .registers import Key
+from .steps import APART
 from .types import Value
 
 
@@ -52,6 +54,7 @@ class Branches(Effects, ABC):
             branch=True,
         )
         self.emit(node.then)
+        self._keep_streaming()
         arms = [(text.block, {name: dict(registers[name]) for name in written})]
         text.close(f"br label %{after}")
         for name in written:
@@ -61,11 +64,19 @@ class Branches(Effects, ABC):
         else:
             text.open("", no, writes=self.facts(node.otherwise).writes, branch=True)
             self.emit(node.otherwise)
+            self._keep_streaming()
             arms.append((text.block, {name: dict(registers[name]) for name in written}))
             text.close(f"br label %{after}")
         text.start_block(after)
         for name in written:
             self._join(name, arms)
+
+    def _keep_streaming(self) -> None:
+        """Ends an arm whose last store is a streaming one. Of two stores that end both arms LLVM makes one, which goes to the
+        caches: a line that is written both ways is fetched in between (four times the time of a pyramid's first step)."""
+        lines = self.text.scopes[-1].lines
+        if lines and NONTEMPORAL in lines[-1]:
+            self.text.line(APART)
 
     def _join(self, name: str, arms: list[tuple[str, dict[str, dict[Key, Value]]]]) -> None:
         """Register values after a branch; what one arm alone defines is undefined after the other."""

@@ -20,6 +20,7 @@ from .values import Arithmetic
 SAFE = "@harmless"  # what a read finds where its condition does not hold: zeros
 SAFE_BYTES = 4096
 LEAST_MASK, MOST_MASK = 8, 64  # lanes of a mask that lies in a register
+NONTEMPORAL = "!nontemporal !0"  # of a store that goes past the caches
 STRIDED_AT_MOST = 4  # elements from lane to lane that are loaded as whole vectors
 
 
@@ -313,7 +314,7 @@ class Memory:
         aligned = (
             all(times * size % step == 0 for times in (index.constant, *(t for _, t in index.terms))) if step else False
         )
-        return f"align {step}, !nontemporal !0" if aligned and step >= 16 else ""
+        return f"align {step}, {NONTEMPORAL}" if aligned and step >= 16 else ""
 
     def _scatter(self, place: BufferPointer, index: Index, bits: str, condition: Value | None) -> None:
         lanes = self.indices.lanes

@@ -34,7 +34,7 @@ from .matrix.amx import MatrixText
 from .memory import BufferPointer
 from .registers import Key
 from .side_by_side import SideBySide
-from .steps import adds_up, fill_registers, keep_apart
+from .steps import fill_registers, keep_apart, sums_of
 from .text import InductionPointers
 from .types import Value, memory_type
 
@@ -210,7 +210,8 @@ class Statements(SideBySide):
             return
         registers = self.at.registers.values
         held = [registers[name] for name in self.facts(body).writes & registers.keys()]
-        if fill_registers(held, self.at.target) and adds_up(var, body):
+        sums = sums_of(var, body)
+        if sums and fill_registers(held, sums, self.at.target):
             keep_apart(self.text, held, self.at.target)
 
     def range(self, var: str, start: Index, stop: Index, body: Statement, unroll: int = 1) -> None:

@@ -11,7 +11,7 @@ memory meanwhile. So the accumulators cannot pass either (7 x 7 windows of 3 cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...targets.target import Target
 from ...tensor.expr import variables
@@ -20,32 +20,37 @@ from .registers import Key
 from .text import FunctionText
 from .types import Value
 
+APART = 'call void asm sideeffect "", ""()'  # no instruction; loads and stores do not pass it
 NEAR = 4  # vectors that LLVM loads side by side
 
 
-def adds_up(var: str, body: Statement) -> bool:
-    """Says whether the trips of a loop combine into the same elements."""
+def sums_of(var: str, body: Statement) -> int:
+    """Counts the sums that the trips of a loop add to, each into the same elements; 0 where other elements change."""
     updates = [one for one in statements(body) if isinstance(one, Update)]
-    return bool(updates) and all(var not in names for one in updates for names in map(variables, one.indices))
+    if any(var in names for one in updates for names in map(variables, one.indices)):
+        return 0
+    return len({one.buffer for one in updates})
 
 
-def fill_registers(held: Iterable[Mapping[Key, Value]], target: Target) -> bool:
-    """Says whether values that stay in registers leave no room for loads of later steps beside what one step needs."""
+def fill_registers(held: Iterable[Mapping[Key, Value]], sums: int, target: Target) -> bool:
+    """Says whether values that stay in registers leave no room for loads of later steps beside what one step needs. `sums`:
+    how many walk together, each of which reads rows of its own."""
     bits = sum(value.lanes * value.dtype.bits for values in held for value in values.values())
-    return -(-bits // target.vector_bits) + NEAR + 1 > target.vector_registers
+    return -(-bits // target.vector_bits) + NEAR * sums + 1 > target.vector_registers
 
 
-def keep_apart(text: FunctionText, held: Iterable[dict[Key, Value]], target: Target) -> None:
+def keep_apart(text: FunctionText, held: Sequence[dict[Key, Value]], target: Target) -> None:
     """Writes what neither loads pass nor operations on the values that stay in registers. It is no instruction of the machine.
 
-    The values become results of it, which LLVM has in the same registers. What was loaded before is loaded again where it is
-    needed: a register that is written to memory and read again costs more.
+    The values become results of it, which LLVM has in the same registers. Where they leave no room, what was loaded before is
+    loaded again where it is needed: a register that is written to memory and read again costs more.
     """
-    text.load_anew()
+    if fill_registers(held, 1, target):
+        text.load_anew()
     kind = target.backend.vector_constraint
     places = [(values, key) for values in held for key, value in values.items() if kind and _is_register(value, target)]
     if not 0 < len(places) < target.vector_registers:  # LLVM gives up where it has not as many
-        text.line('call void asm sideeffect "", ""()')
+        text.line(APART)
         return
     before = [values[key] for values, key in places]
     wanted = ",".join([*(f"={kind}" for _ in before), *(str(number) for number in range(len(before)))])

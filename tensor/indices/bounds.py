@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dtype import i64
-from ..expr import Expr, Op
+from ..expr import Const, Expr, Op
 from .affine import Affine, affine
 
 Bound = Affine
@@ -20,7 +20,22 @@ def conjuncts(condition: Expr) -> tuple[Expr, ...]:
 def bound_of(condition: Expr) -> Bound | None:
     """The linear form that is at most zero exactly where a comparison of indices holds; None for any other condition."""
     form = form_of(condition)
+    if form is not None and not form.is_linear:
+        form = _of_a_quotient(form)
     return form if form is not None and form.is_linear else None
+
+
+def _of_a_quotient(form: Affine) -> Affine | None:
+    """A linear form for one of a quotient: e // d <= m where e <= d * m + d - 1, and e // d >= m where e >= d * m."""
+    match form.terms:
+        case ((Op(name="floordiv", args=(inner, Const(value=divisor))), times),) if int(divisor) > 0:
+            place = affine(inner)
+        case _:
+            return None
+    step = int(divisor)
+    if times > 0:
+        return place.plus(Affine((), 1 - step * (-form.constant // times + 1)))
+    return place.times(-1).plus(Affine((), -step * (form.constant // times)))
 
 
 def form_of(condition: Expr) -> Affine | None:

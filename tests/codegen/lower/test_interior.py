@@ -35,6 +35,12 @@ WINDOW = program("""
     return y
     """)
 
+FINER = program("""
+    input x: f32[7, 35]
+    y[i: 13, j: 70] = x[i // 2, j // 2] + x[min((i + 1) // 2, 6), min((j + 1) // 2, 34)] + x[max((i - 1) // 2, 0), j // 2]
+    return y
+    """)
+
 
 def tiled(s: Schedule) -> None:
     """Blocks of rows and vectors, written out."""
@@ -58,6 +64,13 @@ def test_guards_and_clamps_are_bounds() -> None:
     assert (
         "select" not in str(interior.bodies) and "min" not in str(interior.bodies) and "max" not in str(interior.bodies)
     )
+
+
+def test_clamps_of_halves_are_bounds() -> None:
+    """A finer level of a pyramid between the points of a coarser one."""
+    interior = interior_of(FINER.stages[0], frozenset())
+    assert len(interior.bounds) == 2  # the last row lies between two
+    assert "min" not in str(interior.bodies) and "max" not in str(interior.bodies)
 
 
 def test_axes_that_a_box_leaves_are_asked_for() -> None:
@@ -106,7 +119,7 @@ def test_whole_tiles_have_a_body_without_questions(given: Program) -> None:
     assert "select" in edge
 
 
-@pytest.mark.parametrize("given", [GUARDED, WINDOW], ids=["points", "window"])
+@pytest.mark.parametrize("given", [GUARDED, WINDOW, FINER], ids=["points", "window", "finer"])
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])
 def test_both_bodies_are_right(given: Program, rows: int) -> None:
     (sketch,) = trace(tiled, given)
