@@ -56,12 +56,14 @@ LLVM_PASSES = (
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An object file, its assembly if asked for, and the seconds of each part (parse, optimize, code)."""
+    """An object file, its assembly if asked for, and the seconds of each part (parse, optimize, code). `module`: the optimized
+    IR as bitcode."""
 
     code: bytes
     asm: str
     optimized: str
     seconds: dict[str, float] = field(default_factory=dict)
+    module: bytes = b""
 
 
 @lru_cache(maxsize=1)
@@ -111,12 +113,13 @@ def compile_object(ir: str, target: Target, texts: bool = False) -> Compiled:
     optimize(module, tm)
     optimized = time.perf_counter()
     text = str(module) if texts else ""
+    bitcode: bytes = module.as_bitcode()  # before code is written, which changes the module
     asm = tm.emit_assembly(module) if texts else ""
     before_code = time.perf_counter()
     code = tm.emit_object(module)
     done = time.perf_counter()
     seconds = {"parse": parsed - started, "optimize": optimized - parsed, "code": done - before_code}
-    return Compiled(code, asm, text, seconds)
+    return Compiled(code, asm, text, seconds, bitcode)
 
 
 def parse_module(ir: str, triple: str = "", tm: Any = None) -> Any:
@@ -264,6 +267,7 @@ def assemble(
         runtime_symbols=tuple(sorted(frozenset().union(*(module.runtime_symbols for module in modules)))),
         builder=builder_version(),
         parts=tuple(others),
+        modules=tuple(module.compiled.module for module in modules),
         texts={"llvm": written, "asm": asm} if texts else {},
         seconds=seconds,
     )

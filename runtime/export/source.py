@@ -17,7 +17,7 @@ _C_TYPES = {
 
 
 def private(name: str, what: str) -> str:
-    """The symbol of something that the library does not show."""
+    """The symbol of something that only objects of the library see."""
     return f"{name}__{what}"
 
 
@@ -124,7 +124,7 @@ def source_text(
         "#include <stdlib.h>", "#include <string.h>", "#include <sys/mman.h>", "#include <sys/stat.h>",
         "#include <sys/syscall.h>", "#include <time.h>", "#include <unistd.h>",
         "#ifdef _OPENMP", "#include <omp.h>", "#endif",
-        f'#include "{name}.h"',
+        "#pragma GCC visibility push(default)", f'#include "{name}.h"', "#pragma GCC visibility pop",
         f"#define NAME(x) {name}_##x",
         f"#define TS(x) {private(name, '##x')}",
         f"#define TS_INPUTS {len(artifact.inputs)}",
@@ -155,6 +155,6 @@ def weights_source(name: str, file: str) -> str:
     """Assembly that takes the file of weights into the library."""
     symbol = private(name, "weights")
     return (
-        f'  .section .rodata\n  .globl {symbol}\n  .balign 4096\n{symbol}:\n  .incbin "{file}"\n'
+        f'  .section .rodata\n  .globl {symbol}\n  .hidden {symbol}\n  .balign 4096\n{symbol}:\n  .incbin "{file}"\n'
         '  .section .note.GNU-stack,"",%progbits\n'
     )
