@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 
-from ...codegen.artifact import BufferSpec
+from ...codegen.artifact import Artifact, BufferSpec
 from ...tensor.dtype import DTYPES
 from .description import STATUS
 from .variants import Variant, Weights
@@ -41,16 +41,6 @@ def _described(kind: str, specs: Sequence[BufferSpec]) -> list[str]:
 def header_text(name: str, variants: Sequence[Variant], weights: str, build: str) -> str:
     """The header. `weights`: the name of the file beside the library, "" where there is none."""
     upper, artifact = name.upper(), variants[0].artifact
-    sizes = [("INPUT", one) for one in artifact.inputs], [("OUTPUT", one) for one in artifact.outputs]
-    bytes_of = [
-        f"#define {upper}_{kind}_{n}_BYTES {_bytes(spec)}" for part in sizes for n, (kind, spec) in enumerate(part)
-    ]
-    statuses = ",\n".join(f"  {name}_{status} = {n}" for n, status in enumerate(STATUS))
-    opening = (
-        f"/* Maps the weights, the file {weights}, and has them prepared where that was not done. Again, it does nothing. */"
-        if weights
-        else "/* Has the constants prepared, if any; the first run does so by itself. `weights` may be NULL. */"
-    )
     lines = [
         f"/* {artifact.name}, for {', '.join(one.processor for one in variants)}; build {build}.",
         " *",
@@ -66,12 +56,39 @@ def header_text(name: str, variants: Sequence[Variant], weights: str, build: str
         'extern "C" {',
         "#endif",
         "",
+        *_sizes(upper, artifact),
+        "",
+        *_functions(name, weights),
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "#endif",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _sizes(upper: str, artifact: Artifact) -> list[str]:
+    """The macros of a header."""
+    arrays = [("INPUT", one) for one in artifact.inputs], [("OUTPUT", one) for one in artifact.outputs]
+    return [
         f"#define {upper}_VERSION {VERSION}",
         f"#define {upper}_INPUTS {len(artifact.inputs)}",
         f"#define {upper}_OUTPUTS {len(artifact.outputs)}",
-        *bytes_of,
+        *(f"#define {upper}_{kind}_{n}_BYTES {_bytes(spec)}" for part in arrays for n, (kind, spec) in enumerate(part)),
         f"#define {upper}_WORKSPACE_ALIGNMENT 64",
-        "",
+    ]
+
+
+def _functions(name: str, weights: str) -> list[str]:
+    """The types and functions of a header."""
+    statuses = ",\n".join(f"  {name}_{status} = {n}" for n, status in enumerate(STATUS))
+    opening = (
+        f"/* Maps the weights, the file {weights}, and has them prepared where that was not done. Again, it does nothing. */"
+        if weights
+        else "/* Has the constants prepared, if any; the first run does so by itself. `weights` may be NULL. */"
+    )
+    return [
         f"enum {name}_status {{\n{statuses}\n}};",
         "",
         opening,
@@ -93,13 +110,7 @@ def header_text(name: str, variants: Sequence[Variant], weights: str, build: str
         f"const char *{name}_error(int status);",
         "/* The code that this processor gets, as in x86:avx512; empty where there is none. */",
         f"const char *{name}_target(void);",
-        "",
-        "#ifdef __cplusplus",
-        "}",
-        "#endif",
-        "#endif",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def source_text(
