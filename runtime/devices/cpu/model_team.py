@@ -68,7 +68,7 @@ def _text(key: int) -> str:
 
 
 def _declarations() -> str:
-    """What the functions below call, and how long a nap is."""
+    """Declares what the functions below call, and how long a nap is."""
     pause = _pause()
     declared = f"declare {pause.removeprefix('call ').replace(' 1', '')}"
     return f"""{declared if pause else ""}
@@ -83,7 +83,7 @@ declare void @parallel(ptr, ptr, i32, i32)
 
 
 def _until() -> str:
-    """A thread waits until a place has a value."""
+    """The function in which a thread waits until a place has a value."""
     return f"""define internal void @until(ptr %place, i64 %wanted) noinline {{
 entry:
   br label %loop
@@ -116,7 +116,7 @@ done:
 
 
 def _team() -> str:
-    """Forks the threads of a team."""
+    """The function that forks the threads of a team."""
     return f"""define void @team(ptr %body, ptr %given, i32 %threads) {{
   %team = alloca [{_BYTES} x i8], align 64
   {_field("arrived", _ARRIVED)}
@@ -149,7 +149,7 @@ worker:
 
 
 def _lead(key: int) -> str:
-    """The master runs the body, then sends the others home."""
+    """The function of the master, who runs the body, then sends the others home."""
     return f"""define internal void @lead(ptr %team) {{
 entry:
   {_field("body.at", _BODY)}
@@ -180,7 +180,7 @@ several:
 
 
 def _follow() -> str:
-    """The others run one region after another."""
+    """The function of the others, who run one region after another."""
     return f"""define internal void @follow(ptr %team) {{
 entry:
   {_field("region.at", _REGION)}
@@ -205,7 +205,7 @@ done:
 
 
 def _region(key: int) -> str:
-    """A region is handed to the team, or forked where there is none of its size."""
+    """The function that hands a region to the team, or forks it where there is no team of its size."""
     return f"""define void @region(ptr %region, ptr %data, i32 %threads, i32 %flags) {{
 entry:
   %team = call ptr @pthread_getspecific(i32 {key})
