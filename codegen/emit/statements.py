@@ -137,7 +137,7 @@ class Statements(SideBySide):
         return BufferPointer(buffer, self.base(buffer))
 
     def base(self, buffer: Buffer) -> str:
-        """Memory of this thread."""
+        """Allocates a buffer in memory of this thread and returns the pointer to it."""
         if buffer.scope is Scope.STACK:
             return self.text.alloca(f"[{max(1, buffer.elements)} x {memory_type(buffer.dtype)}]", 64)
         if buffer.scope is Scope.SCRATCH:
