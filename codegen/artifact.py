@@ -74,6 +74,7 @@ class Artifact:
     runtime_symbols: tuple[str, ...] = ()
     builder: str = ""  # codegen and LLVM version
     parts: tuple[bytes, ...] = ()  # further objects, with functions that `code` calls
+    modules: tuple[bytes, ...] = ()  # of a CPU: what `code` and each of `parts` was made of, as LLVM's bitcode
     kernels: tuple[Artifact, ...] = ()  # of a model
     texts: dict[str, str] = field(default_factory=dict)  # "loops", "llvm", "asm": only when asked for
     seconds: dict[str, float] = field(default_factory=dict)  # build time by part: lower, emit, parse, optimize, code

@@ -14,7 +14,7 @@ from .artifact import Artifact, BufferSpec, Launch
 from .emulator.layout import STRUCTS
 from .stored import from_bytes, to_bytes
 
-_FORMAT = b"artifact 2\n"
+_FORMAT = b"artifact 3\n"
 _ARTIFACT = " ".join(f"{kind.__name__}({', '.join(kind.__slots__)})" for kind in (Artifact, BufferSpec, Launch))
 _COMPILING = ("targets", "tensor", "schedules", "codegen")  # what decides the code of a candidate
 _LAYOUT = f"{_ARTIFACT}\n{STRUCTS}"

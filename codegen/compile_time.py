@@ -27,7 +27,7 @@ class CompileTime:
 
     @property
     def total(self) -> float:
-        """All parts together."""
+        """Adds up the seconds of all parts."""
         return sum(self.parts.values())
 
 

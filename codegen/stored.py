@@ -1,5 +1,5 @@
-"""Artifacts as bytes for a disk: a line of JSON that says everything, then the objects one after the other, then, of a model,
-its kernels, each as an artifact.
+"""Artifacts as bytes for a disk: a line of JSON that says everything, then the objects one after the other, the modules that
+they were made of, and, of a model, its kernels, each as an artifact.
 
 Nothing of it is ever run or unpickled when it is read; whatever does not say exactly what an artifact says is refused.
 """
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from .artifact import Artifact, BufferSpec, Launch
 
 T = TypeVar("T")
-_CONTENTS = ("code", "parts", "kernels")
+_CONTENTS = ("code", "parts", "modules", "kernels")
 
 
 def to_bytes(artifact: Artifact) -> bytes:
@@ -25,8 +25,9 @@ def to_bytes(artifact: Artifact) -> bytes:
     for name in ("inputs", "constants", "outputs", "launches", "prepare_launches"):
         facts[name] = [astuple(one) for one in facts[name]]
     facts["objects"] = [len(content) for content in objects]
+    facts["modules"] = [len(content) for content in artifact.modules]
     facts["kernels"] = [len(content) for content in kernels]
-    return b"".join([json.dumps(facts).encode(), b"\n", *objects, *kernels])
+    return b"".join([json.dumps(facts).encode(), b"\n", *objects, *artifact.modules, *kernels])
 
 
 def from_bytes(content: bytes) -> Artifact:
@@ -34,11 +35,12 @@ def from_bytes(content: bytes) -> Artifact:
     head, _, rest = content.partition(b"\n")
     facts = json.loads(head)
     objects = len(facts["objects"])
-    ends = list(accumulate(_each(facts["objects"] + facts["kernels"], _count), initial=0))
+    modules = objects + len(facts["modules"])
+    ends = list(accumulate(_each(facts["objects"] + facts["modules"] + facts["kernels"], _count), initial=0))
     if ends[-1] != len(rest) or not objects:
         raise ValueError("the objects are cut")
     contents = [rest[start:end] for start, end in pairwise(ends)]
-    kernels = tuple(map(from_bytes, contents[objects:]))
+    kernels = tuple(map(from_bytes, contents[modules:]))
     if any(kernel.kernels for kernel in kernels):
         raise ValueError("a kernel of a model has kernels")
     return Artifact(
@@ -62,6 +64,7 @@ def from_bytes(content: bytes) -> Artifact:
         seconds={_text(name): float(seconds) for name, seconds in _pairs(facts["seconds"])},
         code=contents[0],
         parts=tuple(contents[1:objects]),
+        modules=tuple(contents[objects:modules]),
         kernels=kernels,
     )
 

@@ -13,7 +13,7 @@ RARELY = 100_000  # objects more than before until the next look; Python's own n
 
 
 class CollectedRarely(SharedContext):
-    """Collections are rare inside."""
+    """A context in which Python collects garbage rarely."""
 
     def __init__(self) -> None:
         super().__init__()

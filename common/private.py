@@ -58,7 +58,7 @@ def _trusted(facts: os.stat_result, path: Path) -> bool:
 
 @lru_cache(maxsize=64)
 def _warn(folder: Path) -> None:
-    """Once for a folder."""
+    """Tells, once for each folder, that files in it are not believed."""
     warnings.warn(
         f"files in {folder} that belong to another user, or that others may write, are ignored: "
         "chmod -R go-w the folder, or remove them",

@@ -1,4 +1,4 @@
-"""Facts about a stage or a program that stay with it: rules and cost models ask for them again and again."""
+"""Memoisation of facts about a stage or a program, on the object itself: rules and cost models ask for them again and again."""
 
 from __future__ import annotations
 

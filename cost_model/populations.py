@@ -20,8 +20,8 @@ PRIVATE = (Scope.REGISTER, Scope.STACK, Scope.SCRATCH)
 
 
 def told_apart(gpu: bool) -> Callable[[Home], object]:
-    """Returns what a model tells apart of homes: memory from registers, on a GPU what a block shares from what is a thread's
-    own."""
+    """Returns by what a cost model tells storage apart: registers from memory; on a GPU also what a block shares from what is a
+    thread's own."""
     if gpu:
         return lambda home: Scope.REGISTER if home.scope in PRIVATE else home.scope
     return lambda home: home.scope is Scope.REGISTER
@@ -56,7 +56,7 @@ def one_plan(tree: LoopTree, gpu: bool) -> Plan:
 
 
 def groups(answers: NDArray[Any]) -> Iterator[tuple[Sequence[int], Rows]]:
-    """Each row that occurs in a table, and where."""
+    """Each distinct row of a table, and the places where it stands."""
     distinct, of = np.unique(answers, axis=0, return_inverse=True)
     for number, answer in enumerate(distinct):
         yield [int(x) for x in answer], np.flatnonzero(of.reshape(-1) == number)

@@ -1,4 +1,4 @@
-"""What a trial leaves: a value, whatever happened. And the protocol of everything that can run trials."""
+"""The result of a trial, which is a value whatever happened, and the protocol of everything that can run trials."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Job:
 
     @property
     def program_and_inputs(self) -> str:
-        """Names those whose times can be compared: the program, and the inputs that were given for it."""
+        """Identifies the jobs whose times can be compared: those of the same program with the same inputs."""
         return f"{self.program}{digest(self.inputs)}"
 
 
@@ -118,7 +118,7 @@ class AtEnd:
 
 
 class Beside(Protocol):
-    """A child of the caller that computes on the processors of the trials."""
+    """A child process of the caller that computes on the processors of the trials, such as the one in which a search thinks."""
 
     @property
     def descriptors(self) -> list[int]:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..targets.target import Target
+    from .device_calls import DeviceCalls
     from .export.export import Exported
     from .export.variants import Variant
-    from .far_calls import FarCalls
     from .profiled import MeasuredRuns
 
 STAGES = ("program", "sketch", "outline", "loops", "llvm", "asm")
@@ -96,7 +96,7 @@ class Kernel:
         # what a call needs, looked up once
         told = ranged_by_setting(self._loaded)
         self._run = told.run if told else self._loaded.run
-        self._far = _far_calls(device, self._inputs, self._outputs, self._run) if device.own_memory else None
+        self._on_device = _device_calls(device, self._inputs, self._outputs, self._run) if device.own_memory else None
         self._run_if_right = told.run_if_right if told else self._loaded.run_if_right
         self._for_torch: RangedKernel | None = None  # made where PyTorch's profiler is on
         self._count, self._single = len(self._inputs), not several
@@ -112,8 +112,8 @@ class Kernel:
         """
         if len(inputs) != self._count:
             raise self._wrong_count(len(inputs))
-        if self._far is not None:
-            return self._far.call(inputs, out, stream)
+        if self._on_device is not None:
+            return self._on_device.call(inputs, out, stream)
         if stream is not None:
             raise ArgumentError("stream= is for kernels on a GPU", found=f"a kernel on {self.device.name}")
         if out is not None:
@@ -174,8 +174,8 @@ class Kernel:
 
         On a GPU: the seconds of the device alone, with cold caches.
         """
-        if self._far is not None:
-            return self._device_time(self._far, inputs or self._random_inputs())
+        if self._on_device is not None:
+            return self._device_time(self._on_device, inputs or self._random_inputs())
         given = inputs or tuple(map(usual_copy, self._random_inputs()))
         made = tuple(usual_array(wanted.spec.shape, wanted.dtype) for wanted in self._outputs)
         target = out if out is not None else (made[0] if self._single else made)
@@ -208,7 +208,7 @@ class Kernel:
             raise ArgumentError(f"nothing is known of what {self.artifact.name} does", advice="tilesmith.compile says")
         if not self.artifact.kernels:
             runs: tuple[tuple[float, ...], ...] = ((self.time(*inputs),),)
-            arrays = [] if self._far is not None else self._profiled_arrays(inputs)
+            arrays = [] if self._on_device is not None else self._profiled_arrays(inputs)
         else:
             arrays = self._profiled_arrays(inputs)
             runs = self._call_runs(arrays)
@@ -244,8 +244,8 @@ class Kernel:
         arrays = [accept(value, wanted) for value, wanted in (*zip(inputs, self._inputs, strict=True), *outputs)]
         return median_of_cold_calls(lambda: self._calls(inputs, out, 1), lambda: self._loaded.evict(arrays))
 
-    def _device_time(self, far: FarCalls, inputs: Sequence[object]) -> float:
-        arrays = far.placed(inputs)
+    def _device_time(self, calls: DeviceCalls, inputs: Sequence[object]) -> float:
+        arrays = calls.placed(inputs)
         self._loaded.run(arrays)
         return median_of_rounds(lambda count: self._loaded.run_repeat(arrays, count))
 
@@ -369,12 +369,12 @@ def _usual_device(artifact: Artifact) -> Device:
     return device_for(artifact)
 
 
-def _far_calls(
+def _device_calls(
     device: Device, inputs: Sequence[Argument], outputs: Sequence[Argument], run: Callable[..., None]
-) -> FarCalls:
-    from .far_calls import FarCalls
+) -> DeviceCalls:
+    from .device_calls import DeviceCalls
 
-    return FarCalls(device, inputs, outputs, run)
+    return DeviceCalls(device, inputs, outputs, run)
 
 
 def _again(

@@ -99,7 +99,7 @@ class Recording:
         self._done: dict[tuple[object, ...], Column] = {}
 
     def columns(self) -> dict[str, Column]:
-        """The tunables."""
+        """Returns the column of each tunable by its name."""
         return dict(self._tunables)
 
     def do(self, operation: ArrayOperation, operands: tuple[object, ...]) -> Column:

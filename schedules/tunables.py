@@ -87,7 +87,7 @@ class Choice:
         return leaf(self.name)
 
     def allows(self, number: int) -> bool:
-        """Tells what `Factor.allows` does."""
+        """Tells whether a value can be one of this tunable in any version, as `Factor.allows` does."""
         return -EXTENT <= number <= EXTENT
 
     def parameter(self, environment: Environment) -> Parameter:
@@ -112,7 +112,7 @@ class Flag:
         return leaf(self.name)
 
     def allows(self, number: int) -> bool:
-        """Tells what `Factor.allows` does."""
+        """Tells whether a value can be one of this tunable in any version, as `Factor.allows` does."""
         return number in (0, 1)
 
     def parameter(self, environment: Environment) -> Parameter:

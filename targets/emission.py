@@ -14,10 +14,12 @@ from types import MappingProxyType
 THREAD, BLOCK, THREADS, BLOCKS = "thread.", "block.", "threads.", "blocks."
 LANE, WARP_NUMBER, WARP_LANES = "lane", "warp", "lanes"
 BARRIER, WARP_BARRIER = "barrier", "warp barrier"
-# (mask of lanes, value, lane or distance, limits), as shfl.sync of PTX has them; (4 * lane, value)
+# Shuffles have the operands of shfl.sync in PTX: mask of lanes, value, lane or distance, limits. A permutation has 4 times the
+# number of the lane, and the value.
 SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_XOR, SHUFFLE_INDEX = "shuffle up", "shuffle down", "shuffle xor", "shuffle index"
 PERMUTE = "permute"
-COPY = "copy "  # (to, from), bytes follow; (to, from, bytes that are real) with a mark behind them
+# The number of bytes follows. Operands: to, from; with PARTLY behind the number also how many bytes are real.
+COPY = "copy "
 PARTLY = " partly"
 COMMIT, WAIT, WAIT_ALL = "commit", "wait", "wait for all"
 FUNCTION = "function "  # of one float, its name follows

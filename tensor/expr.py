@@ -147,7 +147,7 @@ class Var(Expr):
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
-        """Axes count in i64."""
+        """Returns i64, in which all axes count."""
         return i64
 
 

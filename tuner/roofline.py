@@ -32,7 +32,7 @@ class Work:
 
     @property
     def flops(self) -> int:
-        """All operations."""
+        """Counts the operations of all dtypes."""
         return sum(count for _, count in self.operations)
 
     def least_seconds(self, ceilings: Ceilings) -> float:

@@ -27,7 +27,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -56,12 +56,14 @@ LLVM_PASSES = (
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An object file, its assembly if asked for, and the seconds of each part (parse, optimize, code)."""
+    """An object file, its assembly if asked for, and the seconds of each part (parse, optimize, code). `module`: the optimized
+    IR as bitcode."""
 
     code: bytes
     asm: str
     optimized: str
     seconds: dict[str, float] = field(default_factory=dict)
+    module: bytes = b""
 
 
 @lru_cache(maxsize=1)
@@ -111,12 +113,13 @@ def compile_object(ir: str, target: Target, texts: bool = False) -> Compiled:
     optimize(module, tm)
     optimized = time.perf_counter()
     text = str(module) if texts else ""
+    bitcode: bytes = module.as_bitcode()  # before code is written, which changes the module
     asm = tm.emit_assembly(module) if texts else ""
     before_code = time.perf_counter()
     code = tm.emit_object(module)
     done = time.perf_counter()
     seconds = {"parse": parsed - started, "optimize": optimized - parsed, "code": done - before_code}
-    return Compiled(code, asm, text, seconds)
+    return Compiled(code, asm, text, seconds, bitcode)
 
 
 def parse_module(ir: str, triple: str = "", tm: Any = None) -> Any:
@@ -208,36 +211,7 @@ def assemble(
     plan = plan_memory(program, threads)
     caller, parts = emit_parts(program, plan)
     seconds = {"emit": time.perf_counter() - started, "parse": 0.0, "optimize": 0.0, "code": 0.0}
-
-    def passed(part: NestPart) -> NestPart:
-        return replace(part, nest=run_passes(part.program, passes).nests[0])
-
-    def apart(part: NestPart) -> ModuleText:
-        done = passed(part)
-        return emit_nest(done, target, debug_text(done))
-
-    def together() -> ModuleText:
-        done = [passed(part) for part in parts]
-        caller.debug = debug_text(done[0]) if done else None
-        return emit_together(caller, done, target)
-
-    def debug_text(part: NestPart) -> DebugText | None:
-        return None if source is None else DebugText(source.places_of(part.nest))
-
-    if len(parts) < 2:
-        made = [_compiled(together, target, keeps)]
-    elif source is not None:  # nests of equal code come from other lines
-        calling, table = emit_apart(caller, parts, target)
-        writers: list[Callable[[], ModuleText]] = [lambda: calling, lambda: table]
-        writers += [partial(apart, part) for part in parts]
-        made = [_compiled(write, target, keeps) for write in writers]
-    else:
-        calling, table = emit_apart(caller, parts, target)
-        made = [
-            _shared((calling.text(), target), lambda: calling, target, keeps),
-            _compiled(lambda: table, target, keeps),
-            *(_shared((part.symbol, target, passes), partial(apart, part), target, keeps) for part in parts),
-        ]
+    made = _objects(caller, parts, target, passes, source, keeps)
     for _, spent in made:
         for name, value in spent.items():
             seconds[name] += value
@@ -264,9 +238,49 @@ def assemble(
         runtime_symbols=tuple(sorted(frozenset().union(*(module.runtime_symbols for module in modules)))),
         builder=builder_version(),
         parts=tuple(others),
+        modules=tuple(module.compiled.module for module in modules),
         texts={"llvm": written, "asm": asm} if texts else {},
         seconds=seconds,
     )
+
+
+def _objects(
+    caller: ModuleText,
+    parts: Sequence[NestPart],
+    target: Target,
+    passes: tuple[Pass, ...],
+    source: DebugSource | None,
+    keeps: bool,
+) -> list[tuple[CompiledModule, dict[str, float]]]:
+    """The objects of a program, the one that calls the nests first, and the seconds of each. `keeps`: their texts."""
+
+    def passed(part: NestPart) -> NestPart:
+        return replace(part, nest=run_passes(part.program, passes).nests[0])
+
+    def debug_text(part: NestPart) -> DebugText | None:
+        return None if source is None else DebugText(source.places_of(part.nest))
+
+    def apart(part: NestPart) -> ModuleText:
+        done = passed(part)
+        return emit_nest(done, target, debug_text(done))
+
+    def together() -> ModuleText:
+        done = [passed(part) for part in parts]
+        caller.debug = debug_text(done[0]) if done else None
+        return emit_together(caller, done, target)
+
+    if len(parts) < 2:
+        return [_compiled(together, target, keeps)]
+    calling, table = emit_apart(caller, parts, target)
+    if source is not None:  # nests of equal code come from other lines
+        writers: list[Callable[[], ModuleText]] = [lambda: calling, lambda: table]
+        writers += [partial(apart, part) for part in parts]
+        return [_compiled(write, target, keeps) for write in writers]
+    return [
+        _shared((calling.text(), target), lambda: calling, target, keeps),
+        _compiled(lambda: table, target, keeps),
+        *(_shared((part.symbol, target, passes), partial(apart, part), target, keeps) for part in parts),
+    ]
 
 
 def specs(program: LoopProgram, scope: Scope) -> tuple[BufferSpec, ...]:

@@ -10,7 +10,7 @@ log, pow, sin, ... (codegen.math.functions writes them out), no prefetch, no mas
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any
 
@@ -147,13 +147,13 @@ def assemble_kernels(
     passes: tuple[Pass, ...],
     texts: bool = False,
     _source: DebugSource | None = None,
-    emulate: Callable[[str, Emission], Compiled] | None = None,
+    emulate: Callable[[str, Emission, Collection[str]], Compiled] | None = None,
 ) -> Artifact:
     """Loop IR as an Artifact. `texts` keeps "llvm", what LLVM writes, and the loop IR after all passes, as "barriers".
 
-    passes: over the program, before it is written. `emulate`: makes of the LLVM IR an object for this machine, which
-    stands in the artifact instead then. How many threads a processor may run is nothing to a GPU; there is no debug
-    information of its code yet.
+    passes: over the program, before it is written. `emulate`: makes of the LLVM IR an object for this machine, given the
+    names of the kernels, which stands in the artifact instead then. How many threads a processor may run is nothing to a
+    GPU; there is no debug information of its code yet.
     """
     started = time.perf_counter()
     passed = run_passes(program, passes)
@@ -163,7 +163,7 @@ def assemble_kernels(
     emitted = time.perf_counter()
     real = compile_kernels(ir, target, texts) if texts or emulate is None else None
     show(DebugLevel.ASSEMBLY, program.name, real.asm if real is not None else "")
-    made = real if emulate is None else emulate(ir, target.emission)
+    made = real if emulate is None else emulate(ir, target.emission, [one.symbol for one in (*prepare, *launches)])
     assert made is not None
     plan = plan_memory(passed, 1)
     return Artifact(

@@ -15,6 +15,8 @@ def needs_half_functions(target: Target) -> bool:
     return not target.has(HALF_CONVERSIONS)
 
 
+HALF_SYMBOLS = ("__extendhfsf2", "__truncsfhf2")
+
 # 0x46F0000000000000 is 2^112 and 0x3FE0000000000000 is 0.5, whose last place is that of the smallest f16
 HALF_FUNCTIONS = """define weak float @__extendhfsf2(half %h) nounwind {
   %bits = bitcast half %h to i16

@@ -137,7 +137,7 @@ class Statements(SideBySide):
         return BufferPointer(buffer, self.base(buffer))
 
     def base(self, buffer: Buffer) -> str:
-        """Memory of this thread."""
+        """Allocates a buffer in memory of this thread and returns the pointer to it."""
         if buffer.scope is Scope.STACK:
             return self.text.alloca(f"[{max(1, buffer.elements)} x {memory_type(buffer.dtype)}]", 64)
         if buffer.scope is Scope.SCRATCH:
@@ -293,12 +293,7 @@ class Statements(SideBySide):
         self.indices.natural.add(counter)  # loops begin at 0 or where another ends
         if base is None and start.is_constant and start.constant % step == 0:
             self.indices.multiples[counter] = step
-        carried = []
-        for name, held in before.items():
-            for key, value in held.items():
-                inner = Value(text.reserve(), value.dtype, value.lanes)
-                registers[name][key] = inner
-                carried.append((name, key, value, inner))
+        carried = self._carry(before)
         for copy in range(step):
             trip = Index(copy, ((counter, 1),))
             if base is not None:
@@ -312,14 +307,9 @@ class Statements(SideBySide):
         again = text.effect(f"icmp slt {self.indices.kind} {following}, {limit}")
         latch = text.block
         text.phi(top, i64 if self.indices.kind == "i64" else i32, 0, [(first, entry), (following, latch)], counter)
-        last: list[tuple[str, Key, Value, Value]] = []
-        for name, key, value, inner in carried:
-            final = registers[name].get(key)
-            if final is None:  # taken apart inside of the loop
-                final = self.at.registers.get(self.at.place(name).buffer, key)
-                self.at.registers.set(self.at.place(name).buffer, key, final)
+        last = [(name, key, value, self._final(name, key)) for name, key, value, _ in carried]
+        for (*_, value, inner), (*_, final) in zip(carried, last, strict=True):
             text.phi(top, value.dtype, value.lanes, [(value.text, entry), (final.text, latch)], inner.text)
-            last.append((name, key, value, final))
         text.close(f"br i1 {again}, label %{head}, label %{after}{self.latch(body)}")
         text.start_block(after)
         for name, key, value, final in last:
@@ -327,6 +317,24 @@ class Statements(SideBySide):
                 text.adopt(final.text)
             else:
                 registers[name][key] = text.merge(value, [(value.text, entry), (final.text, latch)])
+
+    def _carry(self, before: dict[str, dict[Key, Value]]) -> list[tuple[str, Key, Value, Value]]:
+        """Gives registers that a loop changes a name inside of it: buffer, place, value before the loop, value in a trip."""
+        carried = []
+        for name, held in before.items():
+            for key, value in held.items():
+                inner = Value(self.text.reserve(), value.dtype, value.lanes)
+                self.at.registers.values[name][key] = inner
+                carried.append((name, key, value, inner))
+        return carried
+
+    def _final(self, name: str, key: Key) -> Value:
+        """The value of a register at the end of a trip."""
+        final = self.at.registers.values[name].get(key)
+        if final is None:  # taken apart inside of the loop
+            final = self.at.registers.get(self.at.place(name).buffer, key)
+            self.at.registers.set(self.at.place(name).buffer, key, final)
+        return final
 
     def latch(self, body: Statement) -> str:
         """Returns what stands behind the branch that ends a trip of a loop with this body."""

@@ -179,7 +179,7 @@ class FunctionText:
         self.scopes[level].loaded.setdefault(buffer, {})[key] = value
 
     def forget(self, buffer: str) -> None:
-        """The buffer changes now."""
+        """Forgets what was loaded of a buffer, because it changes now."""
         self.scopes[-1].loaded.pop(buffer, None)
 
     def dump(self) -> str:

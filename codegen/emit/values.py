@@ -261,7 +261,7 @@ class Arithmetic:
         return self._logic("and", [left, right])
 
     def negation(self, condition: Value) -> Value:
-        """not condition."""
+        """Returns a mask or bool that holds where the condition does not."""
         return self._logic("not", [condition])
 
     def apply_abreast(self, name: str, copies: Sequence[tuple[Value, ...]]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
-    """An operator of `WORDS`."""
+    """Computes one of the operators of `WORDS` without an instruction for it."""
     _, args = arithmetic.together(*args)
     match name:
         case "bf16_pair":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Collection
 from functools import cache
 from typing import Any
 
@@ -28,7 +29,7 @@ from .warps import WAITING, WARPS
 
 SITES, SHARED, GRAIN = "emulated_sites", "emulated_shared", "emulated_grain"  # exported beside the kernels
 SHARED_BYTES = 256 << 10  # more than any GPU has
-_KERNEL = r'^define .*\b%s\b.* @("[^"]*"|[-\w.$]+)\((.*)\)'
+_FUNCTION = re.compile(r'^define .* @("[^"]*"|[-\w.$]+)\((.*)\)')
 _SHARED = re.compile(r"^(@\S+) = .*addrspace\(3\) global \[0 x i8\]", re.MULTILINE)
 _TABLE = re.compile(r"^(@\S+) = .*\bconstant (\[\d+ x [^\]]+\]) ")
 _COROUTINES = """
@@ -55,15 +56,17 @@ declare void @emu.copies.complete(ptr, i32, i1)
 RUNTIME = tuple(re.findall(r"@(emu[\w.]*)", _RUNTIME_CALLS))  # what kernels call
 
 
-def compile_emulated(ir: str, emission: Emission, texts: bool = False) -> Compiled:
+def compile_emulated(ir: str, emission: Emission, kernels: Collection[str], texts: bool = False) -> Compiled:
     """The object file of kernels given as LLVM IR as a backend has it written; it is linked with `runtime_object()`.
+
+    `kernels`: the names of the functions that are launched.
 
     Raises InternalError if the text is not valid IR, or has an instruction that the emulator does not know.
     """
     import llvmlite.binding as llvm
 
     tm, started = _machine(), time.perf_counter()
-    text = emulated_module(ir, emission)
+    text = emulated_module(ir, emission, kernels)
     rewritten = time.perf_counter()
     try:
         module = llvm.parse_assembly(text)
@@ -116,19 +119,21 @@ def runtime_object() -> bytes:
     return code
 
 
-def emulated_module(ir: str, emission: Emission) -> str:
+def emulated_module(ir: str, emission: Emission, kernels: Collection[str]) -> str:
     """The module for the CPU, as text."""
     printed = _printed(ir)
     shared = _SHARED.search(printed)
     lines = _neutral(printed).splitlines()
     tables = {match[1]: match[2] for match in map(_TABLE.match, lines) if match}
-    sites, parts, kernels = Sites(), [struct_types()], re.compile(_KERNEL % emission.convention)
+    sites, parts = Sites(), [struct_types()]
     at = 0
     while at < len(lines):
         line = lines[at]
-        if match := kernels.match(line):
+        function = _FUNCTION.match(line)
+        name = function[1].strip('"') if function else ""
+        if function and name in kernels:
             end = lines.index("}", at)
-            kernel = KernelText(match[1].strip('"'), _arguments(match[2], line), lines[at + 1 : end])
+            kernel = KernelText(name, _arguments(function[2], line), lines[at + 1 : end])
             parts.append(Coroutine(kernel, sites, shared[1] if shared else None, tables, emission).text())
             at = end
         elif not (line.startswith(("source_filename", "target ", "; ", "attributes ", "!", "declare ")) or not line):

@@ -58,7 +58,7 @@ class Structure:
 
     @property
     def text(self) -> str:
-        """All words so far."""
+        """Returns all that was added, as text."""
         return " ".join(self.words)
 
     def add(self, node: Any) -> None:

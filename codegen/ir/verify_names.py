@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ...targets.matrix_instructions import MATRIX_INSTRUCTIONS, InstructionScope
 from ...tensor.dtype import DType, f32, i64
 from ...tensor.expr import Expr, Op, Read, Var, children
 from .facts import differs
@@ -14,7 +15,7 @@ from .verify_operands import type_fault
 from .verify_report import VerifierReport
 
 READ_ONLY = (Scope.INPUT, Scope.CONSTANT, Scope.TABLE)
-TILE = 16  # rows of a tile of a matrix unit, and elements of a row
+TILES = {(row.m, row.n) for row in MATRIX_INSTRUCTIONS.values() if row.scope is InstructionScope.TILES}  # shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,5 +183,5 @@ def buffer_faults(buffer: Buffer, scopes: tuple[Scope, ...], report: VerifierRep
         report.add(f"the buffer {buffer.name!r} has {len(buffer.values)} values")
     if buffer.scope is not Scope.SHARED and (buffer.swizzle or buffer.slots > 1):
         report.add(f"the buffer {buffer.name!r} is laid out as only shared memory is")
-    if buffer.scope is Scope.TILE and buffer.shape[2:] != (TILE, TILE):
+    if buffer.scope is Scope.TILE and buffer.shape[2:] not in TILES:
         report.add(f"the tiles {buffer.name!r} are {buffer.shape}")

@@ -31,7 +31,8 @@ from .view import Names, View
 
 
 class CrossThreads:
-    """Combines the scalar register `total` of the threads of a group. `parts`: of it in shared memory, as planned."""
+    """Combines the scalar register `total` of the threads of a group. `parts`: how many elements in shared memory the plan has
+    for that, 0 where shuffles are enough."""
 
     def __init__(
         self, names: Names, threads: BoundLoops, total: Buffer, combiner: str, zero: Const, parts: int
@@ -84,7 +85,7 @@ class CrossThreads:
         return Read(self.total.name, (), self.total.dtype)
 
     def _exchange(self, width: int, divisor: int = 1) -> Statement:
-        """Shuffles among `width` threads that are `divisor` apart."""
+        """A butterfly of shuffles among `width` threads that are `divisor` apart."""
         other = Buffer(self.names.fresh("other"), self.total.dtype, (), Scope.REGISTER, padded=True)
         steps: list[Statement] = []
         mask = width // 2

@@ -43,7 +43,7 @@ def staged(copies: Statement, dtypes: dict[str, DType], names: Names) -> Staged 
 
 @dataclass
 class _LoadStoreSplit:
-    """The walk over the copies."""
+    """Splits copies into loads and stores, one statement after another."""
 
     dtypes: dict[str, DType]
     names: Names

@@ -49,7 +49,7 @@ class Group:
         return self.items > self.size
 
     def names(self) -> frozenset[str]:
-        """Its loops."""
+        """Returns the names of its loops."""
         return frozenset(piece.loop.name for piece in self.pieces)
 
 

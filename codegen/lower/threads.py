@@ -127,7 +127,7 @@ class BoundLoops:
     def trips(
         self, view: View, loop: Loop, variable: Var, body: Statement, valid: Expr | None, label: str
     ) -> Statement:
-        """A full loop."""
+        """Runs the body for all trips of a full loop: the one that this thread has of a bound loop, or a loop in the code."""
         extent = fixed(loop.extent)
         if not self.binds(loop):
             kind = LoopKind.UNROLL if loop.kind in BOUND else loop.kind  # one thread has the registers of them all

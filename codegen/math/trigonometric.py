@@ -166,9 +166,7 @@ def _reduce_huge_text() -> str:
     x = m 2^e. The bits of 2/pi 2^e from weight 2 downwards, 192 of them, are three words of the table once e is a multiple of
     8 (what is over goes into m). The upper 128 bits of the product with m are the quadrant (2 bits) and its fraction.
     """
-    table = TWO_OVER_PI_BITS.to_bytes(152, "little")
-    text = "".join(f"\\{byte:02X}" for byte in table)
-    return f"""@tilesmith.two_over_pi = internal constant [152 x i8] c"{text}"
+    return f"""{_two_over_pi_text()}
 declare i128 @llvm.abs.i128(i128, i1)
 declare i128 @llvm.ctlz.i128(i128, i1)
 define internal {{ double, i64 }} @tilesmith.reduce_huge(double %x) noinline cold {{
@@ -226,6 +224,12 @@ define internal {{ double, i64 }} @tilesmith.reduce_huge(double %x) noinline col
   %both = insertvalue {{ double, i64 }} %first, i64 %quadrant, 1
   ret {{ double, i64 }} %both
 }}"""
+
+
+def _two_over_pi_text() -> str:
+    """The table of bits of 2/pi, the lowest first."""
+    text = "".join(f"\\{byte:02X}" for byte in TWO_OVER_PI_BITS.to_bytes(152, "little"))
+    return f'@tilesmith.two_over_pi = internal constant [152 x i8] c"{text}"'
 
 
 FUNCTIONS: dict[str, Function] = {"sin": sin, "cos": cos}

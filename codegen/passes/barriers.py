@@ -76,7 +76,7 @@ class Pending:
         return (self.writes & other.reads) | (self.reads & (other.writes | other.flying))
 
     def then(self, other: Pending) -> Pending:
-        """Both."""
+        """Returns what is pending after another part of the code as well."""
         return Pending(
             self.reads | other.reads, self.writes | other.writes, self.flying | other.flying, self.ahead | other.ahead
         )

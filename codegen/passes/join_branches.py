@@ -14,7 +14,7 @@ from ..ir.loop_ir import Block, If, LoopProgram, Statement, with_substatements
 
 
 def join_branches(program: LoopProgram) -> LoopProgram:
-    """An equal program."""
+    """Merges neighbouring branches on the same condition; results stay the same, bit for bit."""
     return program.with_bodies(_join)
 
 

@@ -16,7 +16,7 @@ from ..ir.loop_ir import For, If, LoopProgram, Statement, with_substatements
 
 
 def lift_branches(program: LoopProgram) -> LoopProgram:
-    """An equal program."""
+    """Hoists branches out of unrolled and vector loops; results stay the same, bit for bit."""
     return program.with_bodies(_lift)
 
 

@@ -9,7 +9,7 @@ from ..ir.loop_ir import LoopProgram, Statement, Store, Update, with_substatemen
 
 
 def narrow_values(program: LoopProgram) -> LoopProgram:
-    """An equal program."""
+    """Computes in fewer bits what is cut to fewer; results stay the same, bit for bit."""
     return program.with_bodies(_narrowed)
 
 

@@ -34,7 +34,7 @@ from ..ir.loop_ir import (
 
 
 def split_exceptional(program: LoopProgram) -> LoopProgram:
-    """An equal program."""
+    """Writes the rest of a nest once for either answer; results stay the same, bit for bit."""
     return program.with_bodies(_in_nest)
 
 

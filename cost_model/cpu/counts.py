@@ -1,4 +1,4 @@
-"""What is counted of a stage: its instructions of each kind, over a whole run and all threads."""
+"""Instruction counts of a stage, by kind, over a whole run and all threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOOP_INSTRUCTIONS = 3.0  # increment, comparison and jump
 
 @dataclass(frozen=True, slots=True)
 class InstructionCounts:
-    """The instructions of a stage. Counts are totals of a run.
+    """The instructions of a stage, as totals of a run.
 
     operations: cycles of one arithmetic port, a whole vector at a time. loads: all of them; broadcasts: those of one element
     for all lanes; gathered: accesses to single lanes of vectors;

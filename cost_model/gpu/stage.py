@@ -15,10 +15,8 @@ from .lanes import SECTOR
 from .patterns import Pattern, global_pattern, global_width, own_width, shared_read, shared_width, shared_write
 
 LOOP = 3.0  # instructions of a loop that runs in the code
-ACCESS, COMBINE = (
-    1.25,
-    12.0,
-)  # instructions of an access with its address, and of putting two parts of a reduction together
+ACCESS = 1.25  # instructions of an access, with those of its address
+COMBINE = 12.0  # of putting two parts of a reduction together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +159,7 @@ class StageCounter:
         return np.ceil(lanes / self.warp) / lanes
 
     def _combines(self, stage: StageLevels) -> Value:
-        """Says how often the threads of a team put their parts of a reduction together, over the whole launch."""
+        """Counts how often the threads of a team combine their parts of a reduction, over the whole launch."""
         reduction = {a.name for a in stage.definition.reduction}
         bound = [x for x in stage.loops.loops if x.kind is LoopKind.THREAD and x.axis in reduction]
         if not bound:

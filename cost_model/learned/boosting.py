@@ -122,7 +122,7 @@ class XGBoost:
         return int(known + best + 1)
 
     def predict(self, features: Features) -> NDArray[np.floating]:
-        """float32[n]."""
+        """Predicts a value for each row of features: float32[n]."""
         if not len(features):
             return np.zeros(0, dtype=np.float32)
         predicted: NDArray[np.floating] = with_team(self._predict(features))

@@ -65,6 +65,7 @@ def compose(
         launches=tuple(Launch(plan.kernels[call.kernel].symbol) for call in plan.calls),
         runtime_symbols=(TEAM,) if team > 1 else (),
         builder=builder_version(),
+        modules=(compiled.module,),
         kernels=plan.kernels,
         seconds=compiled.seconds,
     )

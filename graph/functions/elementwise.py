@@ -1,4 +1,4 @@
-"""Functions of elements at one place. Operands broadcast; tensors and numbers meet in a common dtype, as in torch."""
+"""Elementwise functions of tensors. Operands broadcast; tensors and numbers meet in a common dtype, as in torch."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def divide(x: Operand, y: Operand, rounding: str | None = None) -> Tensor:
 
 
 def exactly(body: Callable[..., Expr], *values: Operand) -> Tensor:
-    """Works as `mapped`, for what jumps where a quotient is a whole number: floats are computed in float64, in which quotients
-    of narrower ones lie on the right side of it."""
+    """Works as `mapped`, for functions that jump where a quotient is a whole number: floats are computed in float64, which is
+    exact enough that the quotient of two narrower floats never falls on the wrong side of the jump."""
     dtype = promoted(*values)
     if not dtype.is_float:
         return mapped(body, *values)

@@ -42,7 +42,7 @@ def parts_of_join(program: Program, stage: Stage) -> list[tuple[str, int]] | Non
 
 
 def _pieces(value: Expr, axis: Axis, start: int, end: int) -> Iterator[tuple[int, int, Expr]]:
-    """The value between two points of an axis, piece by piece where it is chosen by the axis."""
+    """Splits the range of an axis where a `select` on that axis does: (first point, end, the value between them)."""
     if isinstance(value, Op) and value.name == "select":
         condition, below, above = value.args
         if isinstance(condition, Op) and condition.name in ("lt", "ge"):
@@ -59,8 +59,8 @@ def _pieces(value: Expr, axis: Axis, start: int, end: int) -> Iterator[tuple[int
 
 @dataclass(frozen=True)
 class Joins:
-    """`inside`: of a tensor that lies in another one, that, and the byte at which it begins. `laid`: joins that no kernel needs
-    to make, as all their parts lie in them."""
+    """Says which tensors lie inside of others. `inside`: tensor -> the one that it lies in, and the byte at which it begins.
+    `laid`: joins that no kernel needs to make, as all their parts lie in them."""
 
     inside: Mapping[str, Place]
     laid: frozenset[str]

@@ -1,4 +1,4 @@
-"""Models of changed programs, without what nothing needs any more."""
+"""Dead code elimination after a rewrite of a whole model: unused stages and constants go."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Stream:
 
     @property
     def streams(self) -> int:
-        """Arrays it touches."""
+        """Counts the arrays that it touches."""
         return self.reads + self.writes - self.in_place
 
 

@@ -98,4 +98,4 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Goodbye:
-    """The runner is closed."""
+    """Tells hosts that the runner is closed."""

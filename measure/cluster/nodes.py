@@ -100,7 +100,7 @@ def unfit(facts: NodeFacts, target: Target, threads: int) -> str:
 def choose(
     nodes: Iterable[NodeFacts], versions: Mapping[str, str], target: Target, threads: int, machine: str = ""
 ) -> NodeSelection:
-    """Sorts nodes. Times are compared within one kind of machine only: of several, one measures.
+    """Sorts nodes by their use. Times are compared within one kind of machine only: of several kinds, one measures.
 
     It is the one that is the target itself, or has its level; of equals the most numerous.
 

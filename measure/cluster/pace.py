@@ -103,7 +103,7 @@ class Pacing:
         pace = median(gauge.readings) / self.reference
         return pace if abs(pace - 1) > SAME else 1.0
 
-    def far(self, gauge: Gauge) -> str:
+    def why_unlike(self, gauge: Gauge) -> str:
         """Says why this device is no twin of the others; "" when it is, or it is not known."""
         if gauge.misses >= MISSES and not gauge.readings:
             return "it cannot time what ran elsewhere"

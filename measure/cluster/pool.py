@@ -253,7 +253,7 @@ class HostPool:
             self._back([ticket])
 
     def _check_twin(self, lane: HostLane) -> None:
-        why = self._pacing.far(lane.gauge)
+        why = self._pacing.why_unlike(lane.gauge)
         if why and len(self.devices) > 1 and lane.key in self.lanes:
             self.refused[lane.facts.place] = why
             self._tell(f"{lane.facts.place} is not used any more: {why}")

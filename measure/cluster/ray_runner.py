@@ -265,7 +265,7 @@ class RayRunner(AtEnd):
 
 
 def ask_cluster(what: str, call: ConnectRequest) -> Any:
-    """Returns what `bridge.Inspector` answers. Errors: those that it gives back."""
+    """Returns what `service.Inspector` answers. Errors: those that it gives back."""
     check_ray(call.address)
     setup = child_setup(_INSPECTOR, {})
     station = Station(lambda: Child(setup, _ENVIRONMENT), 60.0, 1, lambda _: False)

@@ -1,4 +1,4 @@
-"""The machine under a comparison: what it is, and whether it was disturbed."""
+"""What machine a comparison ran on, and whether other work disturbed it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class MachineNoise:
         self._begin = (0, 0)
 
     def start(self) -> None:
-        """A round begins."""
+        """Begins a round."""
         self._begin = self._ticks()
 
     def stop(self) -> tuple[float, float]:
@@ -93,7 +93,7 @@ class Others:
         self._begin = self._now()
 
     def share(self) -> float:
-        """Returns the part of the time of all processors."""
+        """Returns which part of the time of all processors went to others since it was made."""
         busy, idle, own = (now - then for now, then in zip(self._now(), self._begin, strict=True))
         return max(0.0, busy - own) / max(1.0, busy + idle)
 

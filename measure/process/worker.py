@@ -84,7 +84,7 @@ class Link:
         self._connection = connection
 
     def stage(self, name: str, item: int = 0) -> None:
-        """Tells what comes next."""
+        """Tells the parent which part of the work begins."""
         send(self._connection, StageBegun(name, item))
 
     def quiet(self) -> None:

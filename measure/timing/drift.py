@@ -191,7 +191,7 @@ def _ratio(turns: Sequence[Turn]) -> float:
 
 
 def _known(turns: Sequence[Turn]) -> float:
-    """Seconds of the control."""
+    """Returns the median seconds of the kernel that is known."""
     return median(known for _, known in turns)
 
 

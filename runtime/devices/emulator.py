@@ -158,7 +158,7 @@ class EmulatorPort:
         """Does nothing."""
 
     def capturing(self, stream: int) -> int:
-        """Never."""
+        """Returns 0: streams of the emulator are never captured."""
         return 0
 
     def hold(self, owners: Sequence[Any], stream: int) -> None:

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...codegen.artifact import Artifact, entry_name
+from ...codegen.artifact import Artifact
+from ...codegen.backends.renamed import ObjectNames, renamed_object
 from ...common.errors import ArgumentError
 from ..devices.cpu.model_team import TEAM
 from . import rust
@@ -121,7 +122,7 @@ def _library(
     interface = header_text(name, variants, file.name if beside else "", build)
     with tempfile.TemporaryDirectory(prefix="tilesmith-") as work:
         at = Path(work)
-        objects = [_variant_object(tools, name, number, one, at) for number, one in enumerate(variants)]
+        objects = [_variant_object(name, number, one, at) for number, one in enumerate(variants)]
         if not weights.empty:
             _write_weights(weights, build, file if beside else at / "weights")
             if within:
@@ -129,19 +130,13 @@ def _library(
         (at / header.name).write_text(interface)
         text = source_text(name, variants, places, weights, build, within)
         objects.append(_compiled(tools, at, f"{name}.c", text, threads))
-        whole = at / "whole.o"
-        tools.join(objects, whole)
-        tools.rename(whole, {}, [f"{name}_{what}" for what in _SHOWN])
-        tools.share(whole, shared, threads)
+        tools.share(objects, shared, threads)
         if archived:
-            tools.archive(whole, static)
+            tools.archive(objects, static)
             header.write_text(interface)
     targets = tuple(one.processor for one in variants)
     write_description(folder, name, variants[0].artifact, targets, about)
     return Exported(name, header, shared, static, file if beside else None, targets)
-
-
-_SHOWN = ("init", "run", "workspace_bytes", "lend_threads", "free", "error", "target")
 
 
 def _write_crate(folder: Path, name: str, artifact: Artifact, weights: str, openmp: bool) -> None:
@@ -195,40 +190,10 @@ def _compiled(tools: Toolchain, at: Path, name: str, text: str, openmp: bool = F
     return made
 
 
-def _variant_object(tools: Toolchain, name: str, number: int, one: Variant, at: Path) -> Path:
-    """One object of all code for a target, which shows nothing but what the C source calls."""
-    artifact = one.artifact
-    objects = [
-        _object(tools, kernel, at / f"{number}.{place}.o", _renamed(name, kernel, entry_name(artifact.symbol, place)))
-        for place, kernel in enumerate(artifact.kernels)
-    ]
-    entries = {artifact.symbol: private(name, f"run{number}")}
-    if one.prepares:
-        entries[f"{artifact.symbol}_prepare"] = private(name, f"prepare{number}")
-    caller = _object(tools, artifact, at / f"{number}.calls.o", entries | _threads(name), hides=False)
-    whole = at / f"{number}.o"
-    tools.join([caller, *objects], whole)
-    tools.rename(whole, {}, list(entries.values()))
-    return whole
-
-
-def _renamed(name: str, kernel: Artifact, entry: str) -> dict[str, str]:
-    names = {kernel.symbol: entry}
-    if kernel.prepared_bytes:
-        names[f"{kernel.symbol}_prepare"] = f"{entry}_prepare"
-    return names | _threads(name)
-
-
-def _threads(name: str) -> dict[str, str]:
-    return {symbol: private(name, what) for symbol, what in _THREADS.items()}
-
-
-def _object(tools: Toolchain, artifact: Artifact, target: Path, names: dict[str, str], hides: bool = True) -> Path:
-    """One object of an artifact's own objects, with other names for some symbols; it shows these alone if it `hides`."""
-    parts = []
-    for number, code in enumerate((artifact.code, *artifact.parts)):
-        parts.append(target.with_suffix(f".{number}.part"))
-        parts[-1].write_bytes(code)
-    tools.join(parts, target)
-    tools.rename(target, names, list(names.values()) if hides else [])
-    return target
+def _variant_object(name: str, number: int, one: Variant, at: Path) -> Path:
+    """One object of all code for a target, whose functions have the names by which the C source calls them."""
+    prepare = private(name, f"prepare{number}") if one.prepares else ""
+    runtime = {symbol: private(name, what) for symbol, what in _THREADS.items()}
+    made = at / f"{number}.o"
+    made.write_bytes(renamed_object(one.artifact, ObjectNames(private(name, f"run{number}"), prepare, runtime)))
+    return made

@@ -30,6 +30,18 @@ def build_text(name: str, openmp: bool) -> str:
     return "\n".join(["fn main() {", *lines, "}"]) + "\n"
 
 
+_BYTES = """/// The bytes of numbers, for `run`.
+pub fn bytes<T: Copy>(array: &[T]) -> &[u8] {
+    unsafe { std::slice::from_raw_parts(array.as_ptr().cast(), std::mem::size_of_val(array)) }
+}
+
+/// The bytes of numbers that `run` writes.
+pub fn bytes_mut<T: Copy>(array: &mut [T]) -> &mut [u8] {
+    unsafe { std::slice::from_raw_parts_mut(array.as_mut_ptr().cast(), std::mem::size_of_val(array)) }
+}
+"""
+
+
 def library_text(name: str, artifact: Artifact) -> str:
     """The library: arrays are bytes in C order, whose lengths are checked."""
     return f"""//! {artifact.name}: the library beside this crate.
@@ -61,16 +73,7 @@ pub fn init(weights: Option<&str>) -> Result<(), String> {{
     said(unsafe {{ {name}_init(path.as_ref().map_or(std::ptr::null(), |path| path.as_ptr())) }})
 }}
 
-/// The bytes of numbers, for `run`.
-pub fn bytes<T: Copy>(array: &[T]) -> &[u8] {{
-    unsafe {{ std::slice::from_raw_parts(array.as_ptr().cast(), std::mem::size_of_val(array)) }}
-}}
-
-/// The bytes of numbers that `run` writes.
-pub fn bytes_mut<T: Copy>(array: &mut [T]) -> &mut [u8] {{
-    unsafe {{ std::slice::from_raw_parts_mut(array.as_mut_ptr().cast(), std::mem::size_of_val(array)) }}
-}}
-
+{_BYTES}
 /// Computes the outputs. Arrays lie as their type asks for.
 pub fn run(inputs: [&[u8]; {len(artifact.inputs)}], outputs: [&mut [u8]; {len(artifact.outputs)}]) -> Result<(), String> {{
     let given = inputs.iter().map(|one| one.len()).eq(INPUT_BYTES) && outputs.iter().map(|one| one.len()).eq(OUTPUT_BYTES);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 
-from ...codegen.artifact import BufferSpec
+from ...codegen.artifact import Artifact, BufferSpec
 from ...tensor.dtype import DTYPES
 from .description import STATUS
 from .variants import Variant, Weights
@@ -17,7 +17,7 @@ _C_TYPES = {
 
 
 def private(name: str, what: str) -> str:
-    """The symbol of something that the library does not show."""
+    """The symbol of something that only objects of the library see."""
     return f"{name}__{what}"
 
 
@@ -41,16 +41,6 @@ def _described(kind: str, specs: Sequence[BufferSpec]) -> list[str]:
 def header_text(name: str, variants: Sequence[Variant], weights: str, build: str) -> str:
     """The header. `weights`: the name of the file beside the library, "" where there is none."""
     upper, artifact = name.upper(), variants[0].artifact
-    sizes = [("INPUT", one) for one in artifact.inputs], [("OUTPUT", one) for one in artifact.outputs]
-    bytes_of = [
-        f"#define {upper}_{kind}_{n}_BYTES {_bytes(spec)}" for part in sizes for n, (kind, spec) in enumerate(part)
-    ]
-    statuses = ",\n".join(f"  {name}_{status} = {n}" for n, status in enumerate(STATUS))
-    opening = (
-        f"/* Maps the weights, the file {weights}, and has them prepared where that was not done. Again, it does nothing. */"
-        if weights
-        else "/* Has the constants prepared, if any; the first run does so by itself. `weights` may be NULL. */"
-    )
     lines = [
         f"/* {artifact.name}, for {', '.join(one.processor for one in variants)}; build {build}.",
         " *",
@@ -66,12 +56,39 @@ def header_text(name: str, variants: Sequence[Variant], weights: str, build: str
         'extern "C" {',
         "#endif",
         "",
+        *_sizes(upper, artifact),
+        "",
+        *_functions(name, weights),
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "#endif",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _sizes(upper: str, artifact: Artifact) -> list[str]:
+    """The macros of a header."""
+    arrays = [("INPUT", one) for one in artifact.inputs], [("OUTPUT", one) for one in artifact.outputs]
+    return [
         f"#define {upper}_VERSION {VERSION}",
         f"#define {upper}_INPUTS {len(artifact.inputs)}",
         f"#define {upper}_OUTPUTS {len(artifact.outputs)}",
-        *bytes_of,
+        *(f"#define {upper}_{kind}_{n}_BYTES {_bytes(spec)}" for part in arrays for n, (kind, spec) in enumerate(part)),
         f"#define {upper}_WORKSPACE_ALIGNMENT 64",
-        "",
+    ]
+
+
+def _functions(name: str, weights: str) -> list[str]:
+    """The types and functions of a header."""
+    statuses = ",\n".join(f"  {name}_{status} = {n}" for n, status in enumerate(STATUS))
+    opening = (
+        f"/* Maps the weights, the file {weights}, and has them prepared where that was not done. Again, it does nothing. */"
+        if weights
+        else "/* Has the constants prepared, if any; the first run does so by itself. `weights` may be NULL. */"
+    )
+    return [
         f"enum {name}_status {{\n{statuses}\n}};",
         "",
         opening,
@@ -93,13 +110,7 @@ def header_text(name: str, variants: Sequence[Variant], weights: str, build: str
         f"const char *{name}_error(int status);",
         "/* The code that this processor gets, as in x86:avx512; empty where there is none. */",
         f"const char *{name}_target(void);",
-        "",
-        "#ifdef __cplusplus",
-        "}",
-        "#endif",
-        "#endif",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def source_text(
@@ -124,7 +135,7 @@ def source_text(
         "#include <stdlib.h>", "#include <string.h>", "#include <sys/mman.h>", "#include <sys/stat.h>",
         "#include <sys/syscall.h>", "#include <time.h>", "#include <unistd.h>",
         "#ifdef _OPENMP", "#include <omp.h>", "#endif",
-        f'#include "{name}.h"',
+        "#pragma GCC visibility push(default)", f'#include "{name}.h"', "#pragma GCC visibility pop",
         f"#define NAME(x) {name}_##x",
         f"#define TS(x) {private(name, '##x')}",
         f"#define TS_INPUTS {len(artifact.inputs)}",
@@ -155,6 +166,6 @@ def weights_source(name: str, file: str) -> str:
     """Assembly that takes the file of weights into the library."""
     symbol = private(name, "weights")
     return (
-        f'  .section .rodata\n  .globl {symbol}\n  .balign 4096\n{symbol}:\n  .incbin "{file}"\n'
+        f'  .section .rodata\n  .globl {symbol}\n  .hidden {symbol}\n  .balign 4096\n{symbol}:\n  .incbin "{file}"\n'
         '  .section .note.GNU-stack,"",%progbits\n'
     )

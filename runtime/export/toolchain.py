@@ -1,11 +1,11 @@
-"""The C compiler, linker and object tools of a target, which a library is put together with."""
+"""The C compiler and archiver of a target, which a library is put together with."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from ...targets.host import host_kind
 from ...targets.in_c import InC
 from ...targets.target import Target
 
-_FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function")
+_FLAGS = ("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,32 +22,21 @@ class Toolchain:
     """Programs that make objects and libraries. Errors of all methods: EnvironmentFailure with what the program said."""
 
     compiler: str
-    objcopy: str
     archiver: str
 
     def compile(self, source: Path, target: Path, openmp: bool) -> None:
         """Makes an object of C or assembly."""
         self._run(self.compiler, *_FLAGS, *(["-fopenmp"] if openmp else []), "-c", source, "-o", target)
 
-    def join(self, objects: Sequence[Path], target: Path) -> None:
-        """Makes one object of several."""
-        self._run(self.compiler, "-r", "-nostdlib", *objects, "-o", target)
-
-    def rename(self, made: Path, names: Mapping[str, str], shown: Sequence[str]) -> None:
-        """Renames symbols of an object, and hides all but these that it defines."""
-        renamed = [f"--redefine-sym={old}={new}" for old, new in names.items()]
-        self._run(self.objcopy, *renamed, made)
-        self._run(self.objcopy, *(f"--keep-global-symbol={name}" for name in shown), made)
-
-    def archive(self, made: Path, target: Path) -> None:
+    def archive(self, objects: Sequence[Path], target: Path) -> None:
         """Makes a static library."""
         target.unlink(missing_ok=True)
-        self._run(self.archiver, "rcsD", target, made)
+        self._run(self.archiver, "rcsD", target, *objects)
 
-    def share(self, made: Path, target: Path, openmp: bool) -> None:
+    def share(self, objects: Sequence[Path], target: Path, openmp: bool) -> None:
         """Makes a shared library."""
         flags = ["-shared", f"-Wl,-soname,{target.name}", "-Wl,--no-undefined"]
-        self._run(self.compiler, *flags, made, *(["-fopenmp"] if openmp else []), "-lm", "-lpthread", "-o", target)
+        self._run(self.compiler, *flags, *objects, *(["-fopenmp"] if openmp else []), "-lm", "-lpthread", "-o", target)
 
     def _run(self, *command: object) -> None:
         done = subprocess.run([str(one) for one in command], capture_output=True, text=True, check=False)
@@ -63,7 +52,7 @@ def toolchain(target: Target, known: InC) -> Toolchain:
     """
     here = target.kind == host_kind().name
     prefix = "" if here else known.tools
-    wanted = [os.environ.get("CC", "cc") if here else f"{prefix}gcc", f"{prefix}objcopy", f"{prefix}ar"]
+    wanted = [os.environ.get("CC", "cc") if here else f"{prefix}gcc", f"{prefix}ar"]
     missing = [name for name in wanted if shutil.which(name) is None]
     if missing:
         raise EnvironmentFailure(

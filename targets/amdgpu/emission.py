@@ -27,7 +27,7 @@ EMISSION = Emission(
     format="elf",
     text="asm",
     convention="amdgpu_kernel",
-    # the numbers of threads that LLVM divides the registers by, and what a kernel of ours never asks for
+    # among how many threads LLVM divides the registers, and which implicit arguments no kernel of ours reads
     attributes='nounwind "amdgpu-flat-work-group-size"="{threads},{threads}" "uniform-work-group-size"="true" '
     + " ".join(f'"amdgpu-no-{name}"' for name in _WITHOUT),
     scopes={
@@ -44,7 +44,7 @@ EMISSION = Emission(
         IntrinsicCall("llvm.amdgcn.s.barrier"),
         'fence syncscope("workgroup") acquire',
     ),
-    # bytes of a register of all lanes count the lanes; what lies above them is left out
+    # bpermute names a lane by 4 times its number, as bytes of a register of all lanes; higher bits of it are ignored
     shuffle=LaneExchange(
         {"i32": IntrinsicCall("llvm.amdgcn.ds.bpermute", "i32", ("i32 {1}", "i32 {value}"))},
         before=("xor i32 {thread}, {mask}", "shl i32 {0}, 2"),

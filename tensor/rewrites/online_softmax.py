@@ -88,7 +88,7 @@ def renamed(expr: Expr, old: tuple[Axis, ...], new: tuple[Axis, ...]) -> Expr:
 
 
 def _power_of(expr: Expr) -> Expr | None:
-    """x of exp(x)."""
+    """Returns x where the expression is exp(x)."""
     return expr.args[0] if isinstance(expr, Op) and expr.name == "exp" else None
 
 

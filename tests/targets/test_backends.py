@@ -22,7 +22,7 @@ from tilesmith.targets.target import check_runs_here, parse_target
 GPUS = [name for name, backend in BACKENDS.items() if backend.emission is not None]
 # Who describes a backend, drives its devices, tells what this machine is, calls a tool of one vendor, or has one row a backend.
 MAY_NAME = (
-    "targets/isa.py", "targets/host.py", "targets/machine.py", "targets/cuda/", "targets/amdgpu/", "runtime/devices/cuda/",
+    "targets/isa.py", "targets/host.py", "targets/machine.py", *(f"targets/{name}/" for name in GPUS), "runtime/devices/cuda/",
     "runtime/devices/cpu/", "codegen/backends/sass.py", "targets/matrix_instructions.py",
 )  # fmt: skip
 WORDS = ("llvm.nvvm.", "nvvm.", "llvm.amdgcn.", "amdgcn", "nvptx64", "ptx_kernel", "amdgpu_kernel", "sm_", "gfx")

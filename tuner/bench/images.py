@@ -29,7 +29,7 @@ class ReturnedElsewhere:
     held: object
 
     def numpy(self) -> Array:
-        """The result."""
+        """Returns the result as an array of NumPy."""
         return self.seen()
 
 

@@ -245,7 +245,7 @@ def _zeros(constant: Tensor) -> str:
 
 
 def titled(title: str, *body: RenderableType) -> Group:
-    """A heading over something."""
+    """Puts a heading over what is rendered."""
     return Group(Text(title, style="bold"), *body, Text())
 
 

@@ -40,7 +40,7 @@ LONGEST = 1 << 24  # bytes of a line
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """A line, understood."""
+    """A line of a log after it was parsed and checked."""
 
     task: TaskIdentity
     sketch: StoredSketch

@@ -1,4 +1,4 @@
-"""The roof over the candidates of a task: what arithmetic allows, and what each cache gets from the one behind it."""
+"""The roofline of a task: the peak of its arithmetic, and the bandwidth into each cache from the one behind it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Slope:
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """The roof of a task.
+    """The roofline of a task.
 
     flops: operations that the program needs; bytes: those that it must move.
     peak: operations per second of its mix on vectors; highest: on a matrix unit, where that is more.
@@ -37,7 +37,7 @@ class Roof:
 
 
 def roof_of(work: Work, target: Target, threads: int, ceilings: Ceilings) -> Roof:
-    """The roof for a program's work."""
+    """Returns the roofline for a program's work."""
     vectors = work.arithmetic_seconds(ceilings)
     fastest = sum(count / ceilings.highest(dtype) for dtype, count in work.operations)
     peak, highest = (work.flops / seconds if seconds else 0.0 for seconds in (vectors, fastest))

@@ -46,7 +46,7 @@ class Evolution:
         return out
 
     def tell(self, results: Sequence[Result]) -> None:
-        """New candidates for parenthood."""
+        """Takes in results, of which the best become parents."""
         self._history.tell(results)
 
     def _children(self, count: int) -> list[Candidate]:

@@ -40,7 +40,7 @@ class Learner:
         return self._model.ready
 
     def prepare(self) -> None:
-        """Loads what fitting needs."""
+        """Imports XGBoost, which takes a second, before it is needed."""
         if self._used:
             import_module("xgboost")
 
@@ -63,7 +63,8 @@ class Learner:
             self.rounds[-1] = replace(self.rounds[-1], seconds=perf_counter() - start)
 
     def judge(self, results: Sequence[Result], batches: Mapping[Candidate, int]) -> bool:
-        """Says what the model makes of the results that it has not learned from, and keeps these; whether there were any."""
+        """Notes how well the model predicts results that it has not learned from, then keeps these as samples. Returns whether
+        there were any."""
         fresh = self._sampled(results[self._taken :], batches)
         self._taken = len(results)
         judged_batch = self._judge(fresh) if self._used else None
@@ -90,8 +91,8 @@ class Learner:
         return np.asarray(hope - np.log(np.maximum(predicted.success, self._settings.doubt)))
 
     def _judge(self, fresh: list[Samples]) -> Round | None:
-        """Returns what the model, which has not seen the new results, says of those that were chosen here. The first say it of
-        the prior, unless it has learned from other tasks.
+        """Compares predictions with measurements of new results that this search chose. Before the model has learned anything,
+        also from other tasks, the predictions are those of the prior.
         """
         chosen = [part.rows(part.batch >= 0) for part in fresh]
         if not any(len(part) for part in chosen):

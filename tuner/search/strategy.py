@@ -63,7 +63,7 @@ class Prepared(Protocol):
     """A strategy with something to do that takes long and can wait until some candidates have come home."""
 
     def prepare(self) -> None:
-        """Does it."""
+        """Does what takes long and needs no results, such as loading a library."""
         ...
 
 

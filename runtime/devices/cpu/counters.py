@@ -135,7 +135,7 @@ done:
 
 
 def _system_call(number: int, *arguments: Any) -> int:
-    """Errors: OSError."""
+    """Calls Linux by the number of a system call. Errors: OSError."""
     if number < 0:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     process = ctypes.CDLL(None, use_errno=True)
@@ -147,7 +147,7 @@ def _system_call(number: int, *arguments: Any) -> int:
 
 
 def absent(error: OSError) -> CountersAbsent:
-    """Says why there are none, and what may help."""
+    """Makes the error for counters that could not be opened: why there are none, and what may help."""
     if error.errno in (errno.EACCES, errno.EPERM):
         return CountersAbsent(
             "they are not allowed here",

@@ -94,63 +94,8 @@ def fast_call(inputs: int, constants: int, outputs: int) -> FastCall:
     return function
 
 
-def _text(name: str, inputs: int, constants: int, outputs: int) -> str:
-    """The function's IR: for each array its type, dtype, flags, rank and shape; outputs touch no other array."""
-    count = inputs + outputs
-    body: list[str] = []
-    blocks = 0
-
-    def load(register: str, kind: str, base: str, offset: int) -> None:
-        body.append(f"  %{register}.p = getelementptr i8, ptr {base}, i64 {offset}")
-        body.append(f"  %{register} = load {kind}, ptr %{register}.p")
-
-    def go_on_if(condition: str) -> None:
-        nonlocal blocks
-        blocks += 1
-        body.append(f"  br i1 {condition}, label %b{blocks}, label %no")
-        body.append(f"b{blocks}:")
-
-    load("type", "i64", "%spec", 0)
-    for n in range(count):
-        a, words = f"a{n}", 8 * (1 + _WORDS * n)
-        for word, (part, offset, kind) in enumerate((("type", _TYPE, "i64"), ("dtype", _DTYPE, "i64"))):
-            load(f"{a}.{part}", kind, f"%{a}", offset)
-            wanted = "%type"
-            if word:
-                load(f"{a}.wanted", "i64", "%spec", words)
-                wanted = f"%{a}.wanted"
-            body.append(f"  %{a}.{part}.same = icmp eq i64 %{a}.{part}, {wanted}")
-            go_on_if(f"%{a}.{part}.same")
-        load(f"{a}.flags", "i32", f"%{a}", _FLAGS)
-        load(f"{a}.must", "i32", "%spec", words + 8)
-        load(f"{a}.size", "i64", "%spec", words + 16)
-        load(f"{a}.ranks", "i32", f"%{a}", _RANK)
-        load(f"{a}.rank", "i32", "%spec", words + 24)
-        load(f"{a}.extents", "ptr", "%spec", words + 32)
-        load(f"{a}.shape", "ptr", f"%{a}", _SHAPE)
-        load(f"{a}.data", "i64", f"%{a}", _DATA)
-        body.append(f"  %{a}.has = and i32 %{a}.flags, %{a}.must")
-        body.append(f"  %{a}.flagged = icmp eq i32 %{a}.has, %{a}.must")
-        go_on_if(f"%{a}.flagged")
-        body.append(f"  %{a}.ranked = icmp eq i32 %{a}.ranks, %{a}.rank")
-        go_on_if(f"%{a}.ranked")
-        body.append(f"  %{a}.shaped = call i1 @same_shape(ptr %{a}.shape, ptr %{a}.extents, i32 %{a}.rank)")
-        go_on_if(f"%{a}.shaped")
-        body.append(f"  %{a}.end = add i64 %{a}.data, %{a}.size")
-    for out in range(inputs, count):
-        for other in range(out):
-            pair = f"{out}.{other}"
-            body.append(f"  %before{pair} = icmp ule i64 %a{out}.end, %a{other}.data")
-            body.append(f"  %after{pair} = icmp ule i64 %a{other}.end, %a{out}.data")
-            body.append(f"  %apart{pair} = or i1 %before{pair}, %after{pair}")
-            go_on_if(f"%apart{pair}")
-    for n in range(count):
-        slot = n if n < inputs else n + constants
-        body.append(f"  %slot{n} = getelementptr i64, ptr %arguments, i64 {slot}")
-        body.append(f"  store i64 %a{n}.data, ptr %slot{n}")
-    parameters = ", ".join(f"ptr %a{n}" for n in range(count))
-    return f"""
-define internal i1 @same_shape(ptr %shape, ptr %extents, i32 %rank) {{
+_SAME_SHAPE = """
+define internal i1 @same_shape(ptr %shape, ptr %extents, i32 %rank) {
 entry:
   %some = icmp sgt i32 %rank, 0
   br i1 %some, label %loop, label %same
@@ -170,13 +115,87 @@ same:
   ret i1 true
 other:
   ret i1 false
-}}
+}
+"""
+
+
+def _text(name: str, inputs: int, constants: int, outputs: int) -> str:
+    """The function's IR: for each array its type, dtype, flags, rank and shape; outputs touch no other array."""
+    parameters = ", ".join(f"ptr %a{n}" for n in range(inputs + outputs))
+    body = _CallText()
+    body.load("type", "i64", "%spec", 0)
+    for n in range(inputs + outputs):
+        body.check_array(n)
+    for out in range(inputs, inputs + outputs):
+        for other in range(out):
+            body.check_apart(out, other)
+    for n in range(inputs + outputs):
+        body.pass_on(n, n if n < inputs else n + constants)
+    return f"""{_SAME_SHAPE}
 define i32 @{name}(ptr %spec, ptr %arguments, ptr %prepared, ptr %workspace, ptr %entry, {parameters}) {{
 start:
-{chr(10).join(body)}
+{chr(10).join(body.lines)}
   call void %entry(ptr %arguments, ptr %prepared, ptr %workspace)
   ret i32 0
 no:
   ret i32 1
 }}
 """
+
+
+class _CallText:
+    """The lines of a fast call while they are written: checks that lead to the block `no` where one fails."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._blocks = 0
+
+    def check_array(self, n: int) -> None:
+        """Compares array n with what the argument spec wants of it."""
+        a, words = f"a{n}", 8 * (1 + _WORDS * n)
+        self.load(f"{a}.type", "i64", f"%{a}", _TYPE)
+        self._go_on_if_equal(f"{a}.type.same", "i64", f"%{a}.type", "%type")
+        self.load(f"{a}.dtype", "i64", f"%{a}", _DTYPE)
+        self.load(f"{a}.wanted", "i64", "%spec", words)
+        self._go_on_if_equal(f"{a}.dtype.same", "i64", f"%{a}.dtype", f"%{a}.wanted")
+        self.load(f"{a}.flags", "i32", f"%{a}", _FLAGS)
+        self.load(f"{a}.must", "i32", "%spec", words + 8)
+        self.load(f"{a}.size", "i64", "%spec", words + 16)
+        self.load(f"{a}.ranks", "i32", f"%{a}", _RANK)
+        self.load(f"{a}.rank", "i32", "%spec", words + 24)
+        self.load(f"{a}.extents", "ptr", "%spec", words + 32)
+        self.load(f"{a}.shape", "ptr", f"%{a}", _SHAPE)
+        self.load(f"{a}.data", "i64", f"%{a}", _DATA)
+        self.lines.append(f"  %{a}.has = and i32 %{a}.flags, %{a}.must")
+        self._go_on_if_equal(f"{a}.flagged", "i32", f"%{a}.has", f"%{a}.must")
+        self._go_on_if_equal(f"{a}.ranked", "i32", f"%{a}.ranks", f"%{a}.rank")
+        self.lines.append(f"  %{a}.shaped = call i1 @same_shape(ptr %{a}.shape, ptr %{a}.extents, i32 %{a}.rank)")
+        self._go_on_if(f"%{a}.shaped")
+        self.lines.append(f"  %{a}.end = add i64 %{a}.data, %{a}.size")
+
+    def check_apart(self, one: int, other: int) -> None:
+        """Checks that two arrays share no memory."""
+        pair = f"{one}.{other}"
+        self.lines.append(f"  %before{pair} = icmp ule i64 %a{one}.end, %a{other}.data")
+        self.lines.append(f"  %after{pair} = icmp ule i64 %a{other}.end, %a{one}.data")
+        self.lines.append(f"  %apart{pair} = or i1 %before{pair}, %after{pair}")
+        self._go_on_if(f"%apart{pair}")
+
+    def pass_on(self, n: int, slot: int) -> None:
+        """Gives the kernel array n as its argument number `slot`."""
+        self.lines.append(f"  %slot{n} = getelementptr i64, ptr %arguments, i64 {slot}")
+        self.lines.append(f"  store i64 %a{n}.data, ptr %slot{n}")
+
+    def load(self, register: str, kind: str, base: str, offset: int) -> None:
+        """Reads what lies so many bytes behind a base."""
+        self.lines.append(f"  %{register}.p = getelementptr i8, ptr {base}, i64 {offset}")
+        self.lines.append(f"  %{register} = load {kind}, ptr %{register}.p")
+
+    def _go_on_if_equal(self, register: str, kind: str, one: str, other: str) -> None:
+        self.lines.append(f"  %{register} = icmp eq {kind} {one}, {other}")
+        self._go_on_if(f"%{register}")
+
+    def _go_on_if(self, condition: str) -> None:
+        self._blocks += 1
+        self.lines.append(f"  br i1 {condition}, label %b{self._blocks}, label %no")
+        self.lines.append(f"b{self._blocks}:")

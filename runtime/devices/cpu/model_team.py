@@ -63,10 +63,15 @@ def _field(name: str, offset: int, of: str = "%team") -> str:
 
 
 def _text(key: int) -> str:
-    pause = _PAUSE.get(platform.machine().lower(), "")
+    functions = (_until(), _team(), _MEMBER, _lead(key), _follow(), _region(key))
+    return "\n\n".join([_declarations(), *functions]) + "\n"
+
+
+def _declarations() -> str:
+    """Declares what the functions below call, and how long a nap is."""
+    pause = _pause()
     declared = f"declare {pause.removeprefix('call ').replace(' 1', '')}"
-    return f"""
-{declared if pause else ""}
+    return f"""{declared if pause else ""}
 declare ptr @pthread_getspecific(i32)
 declare i32 @pthread_setspecific(i32, ptr)
 declare i32 @sched_yield()
@@ -74,9 +79,12 @@ declare i32 @nanosleep(ptr, ptr)
 declare i32 @omp_get_thread_num()
 declare i32 @omp_get_num_threads()
 declare void @parallel(ptr, ptr, i32, i32)
-@nap = internal constant {{ i64, i64 }} {{ i64 0, i64 {_NAP} }}
+@nap = internal constant {{ i64, i64 }} {{ i64 0, i64 {_NAP} }}"""
 
-define internal void @until(ptr %place, i64 %wanted) noinline {{
+
+def _until() -> str:
+    """The function in which a thread waits until a place has a value."""
+    return f"""define internal void @until(ptr %place, i64 %wanted) noinline {{
 entry:
   br label %loop
 loop:
@@ -89,7 +97,7 @@ wait:
   %spins = icmp ult i64 %n, {_SPINS}
   br i1 %spins, label %spin, label %long
 spin:
-  {pause}
+  {_pause()}
   br label %again
 long:
   %yields = icmp ult i64 %n, {_SPINS + _YIELDS}
@@ -104,9 +112,12 @@ again:
   br label %loop
 done:
   ret void
-}}
+}}"""
 
-define void @team(ptr %body, ptr %given, i32 %threads) {{
+
+def _team() -> str:
+    """The function that forks the threads of a team."""
+    return f"""define void @team(ptr %body, ptr %given, i32 %threads) {{
   %team = alloca [{_BYTES} x i8], align 64
   {_field("arrived", _ARRIVED)}
   {_field("body.at", _BODY)}
@@ -119,9 +130,11 @@ define void @team(ptr %body, ptr %given, i32 %threads) {{
   store i32 %threads, ptr %threads.at, align 8
   call void @parallel(ptr @member, ptr %team, i32 %threads, i32 0)
   ret void
-}}
+}}"""
 
-define internal void @member(ptr %team) {{
+
+# A thread of a team is its master or follows it.
+_MEMBER = """define internal void @member(ptr %team) {
 entry:
   %number = call i32 @omp_get_thread_num()
   %is = icmp eq i32 %number, 0
@@ -132,9 +145,12 @@ master:
 worker:
   call void @follow(ptr %team)
   ret void
-}}
+}"""
 
-define internal void @lead(ptr %team) {{
+
+def _lead(key: int) -> str:
+    """The function of the master, who runs the body, then sends the others home."""
+    return f"""define internal void @lead(ptr %team) {{
 entry:
   {_field("body.at", _BODY)}
   {_field("given.at", _GIVEN)}
@@ -160,9 +176,12 @@ several:
   %last = add i64 %before, 1
   store atomic i64 %last, ptr %team release, align 64
   ret void
-}}
+}}"""
 
-define internal void @follow(ptr %team) {{
+
+def _follow() -> str:
+    """The function of the others, who run one region after another."""
+    return f"""define internal void @follow(ptr %team) {{
 entry:
   {_field("region.at", _REGION)}
   {_field("data.at", _DATA)}
@@ -182,9 +201,12 @@ work:
   br label %loop
 done:
   ret void
-}}
+}}"""
 
-define void @region(ptr %region, ptr %data, i32 %threads, i32 %flags) {{
+
+def _region(key: int) -> str:
+    """The function that hands a region to the team, or forks it where there is no team of its size."""
+    return f"""define void @region(ptr %region, ptr %data, i32 %threads, i32 %flags) {{
 entry:
   %team = call ptr @pthread_getspecific(i32 {key})
   %none = icmp eq ptr %team, null
@@ -212,5 +234,9 @@ shared:
   %all = mul i64 %generation, %workers
   call void @until(ptr %arrived, i64 %all)
   ret void
-}}
-"""
+}}"""
+
+
+def _pause() -> str:
+    """The instruction by which a thread that spins leaves the core to its neighbour; "" where we know none."""
+    return _PAUSE.get(platform.machine().lower(), "")

@@ -34,7 +34,6 @@ from ..rule import Decided, Rule, nests_of_their_own
 from .tile import tiles_of_blocks
 
 LEAST = {"rows": 8, "columns": 16, "depth": 32}  # extents from which on the unit may pay
-HEIGHT = 16  # sliding rows that are packed together
 STRIP = 8  # tiles of columns that are
 Units = tuple[MatrixInstruction, ...]
 _UNITS = tuple(row for row in MATRIX_INSTRUCTIONS.values() if row.scope is InstructionScope.TILES)
@@ -247,7 +246,7 @@ def _pack(s: Schedule, stage: StageHandle) -> list[LoopHandle]:
         lanes = s.split(word, width)[1]
         around, inside = outer[:-1], [outer[-1], row]
     else:
-        high, low = s.split(row, HEIGHT)
+        high, low = s.split(row, products.unit.m)
         lanes = s.split(word, width)[1]
         around, inside = [*outer[:-1], high], [outer[-1], low]
     s.reorder(*around, *inside, part, lanes)

@@ -14,11 +14,11 @@ from ...schedule import Schedule, StageHandle
 from ..cpu.transpose import Crossing
 from .binding import bind_blocks, bind_threads, lanes_factor, require_threads
 
-ROWS = 8  # threads along the direction in which neighbours do not lie together, to begin with
+ROWS = 8  # threads along the axis across memory, by default
 
 
 def transpose(s: Schedule, stage: StageHandle, found: Crossing) -> None:
-    """Goes through tiles of both axes, one a block."""
+    """Schedules a stage as a transpose by tiles of both axes, one tile for each block."""
     name, dtype = stage.name, stage.definition.tensors[0].dtype
     loops = {a.name: loop for a, loop in zip(stage.definition.axes, stage.loops, strict=True)}
     along, across = loops[found.vector], loops[found.across]

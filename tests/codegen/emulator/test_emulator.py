@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.emulator import kernels
-from helpers.emulator.launching import EMULATOR, Array, code_of, run
-from tilesmith.codegen.emulator.kernels import compile_emulated
+from helpers.emulator.launching import Array, code_of, compiled, run
 from tilesmith.codegen.emulator.layout import STRUCTS, struct_bytes
 from tilesmith.common.errors import InternalError, KernelFault, OutOfDeviceMemory, TargetError
 from tilesmith.runtime.devices.emulator import MEMORY, emulator
@@ -80,7 +79,7 @@ def test_an_intrinsic_without_a_meaning_is_refused() -> None:
         declared = f"declare i32 @{name}({'i32, i1' if arguments != ')' else ''})"
         kernel = f"{declared}\ndefine ptx_kernel void @x(ptr %a) {{\n  %v = {text}\n  ret void\n}}"
         with pytest.raises(InternalError, match="does not know an instruction"):
-            compile_emulated(kernel, EMULATOR.emission)
+            compiled(kernel)
 
 
 def test_a_partial_warp_takes_part_with_the_lanes_that_it_has() -> None:
@@ -213,12 +212,12 @@ def test_write_to_an_input() -> None:
 
 def test_unknown_instruction_is_named() -> None:
     with pytest.raises(InternalError, match=r"(?s)does not know.*asm"):
-        compile_emulated(kernels.inline_assembly(), EMULATOR.emission)
+        compiled(kernels.inline_assembly())
 
 
 def test_invalid_text_is_refused() -> None:
     with pytest.raises(InternalError, match="not valid"):
-        compile_emulated("define ptx_kernel void @x(ptr %a) { ret i32 0 }", EMULATOR.emission)
+        compiled("define ptx_kernel void @x(ptr %a) { ret i32 0 }")
 
 
 def test_no_memory_left() -> None:
@@ -237,6 +236,6 @@ def test_code_of_another_kind_is_refused() -> None:
 
 
 def test_compiles_in_well_under_a_second() -> None:
-    seconds = compile_emulated(kernels.matmul(size=48), EMULATOR.emission).seconds
+    seconds = compiled(kernels.matmul(size=48)).seconds
     assert sum(seconds.values()) < 5  # about 0.2 s on a quiet machine
     assert code_of(kernels.reverse()) == code_of(kernels.reverse())

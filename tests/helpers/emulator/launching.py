@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesmith.codegen.artifact import Artifact, BufferSpec, Launch
+from tilesmith.codegen.backends.cpu import Compiled
 from tilesmith.codegen.emulator.kernels import compile_emulated
 from tilesmith.runtime.devices.emulator import emulator
 from tilesmith.targets.target import Target, parse_target
@@ -19,7 +20,16 @@ EMULATOR = parse_target("cuda:emulator")
 
 @cache
 def code_of(ir: str, target: Target = EMULATOR) -> bytes:
-    return compile_emulated(ir, target.emission).code
+    return compiled(ir, target).code
+
+
+def compiled(ir: str, target: Target = EMULATOR) -> Compiled:
+    return compile_emulated(ir, target.emission, [name_of(ir)])
+
+
+def name_of(ir: str) -> str:
+    """The name of the only kernel of a text."""
+    return ir.split("_kernel void @")[1].split("(", maxsplit=1)[0]
 
 
 def artifact(
@@ -34,7 +44,7 @@ def artifact(
 ) -> Artifact:
     """An artifact with one launch of the kernel in `ir`; its inputs are x0, x1, ..., its outputs y0, ..."""
     names = {np.dtype("f4"): "f32", np.dtype("i4"): "i32"}
-    name = ir.split("_kernel void @")[1].split("(", maxsplit=1)[0]
+    name = name_of(ir)
 
     def specs(letter: str, arrays: list[Array]) -> tuple[BufferSpec, ...]:
         return tuple(BufferSpec(f"{letter}{n}", names[a.dtype], a.shape) for n, a in enumerate(arrays))

@@ -220,17 +220,6 @@ def test_constants_are_prepared_where_the_library_runs(tmp_path: Path, monkeypat
                 np.testing.assert_array_equal(found, wanted)
 
 
-def test_nothing_but_the_interface_is_shown(tmp_path: Path) -> None:
-    program, _, constants = _model()
-    made = ts.compile(program, threads=2, constants=constants).export(tmp_path, name="shown")
-    listed = subprocess.run(
-        ["nm", "-D", "--defined-only", made.shared], capture_output=True, text=True, check=True
-    ).stdout
-    assert {line.split()[-1] for line in listed.splitlines()} == {
-        f"shown_{one}" for one in ("error", "free", "init", "lend_threads", "run", "target", "workspace_bytes")
-    }
-
-
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 def test_the_header_is_c_and_cxx(tmp_path: Path) -> None:
     made = ts.compile(ts.ops.relu(64), threads=1).export(tmp_path, name="relu")

@@ -216,7 +216,7 @@ def in_text(
     results = []
     for place in re.finditer(pattern, text):
         other = text[: place.start()] + place.expand(instead) + text[place.end() :]
-        code = partial(assemble_kernels, emulate=lambda _, emission, other=other: compile_emulated(other, emission))
+        code = partial(assemble_kernels, emulate=lambda _, *given, other=other: compile_emulated(other, *given))
         with monkeypatch.context() as patch:
             patch.setattr(pipeline, "EMULATOR", replace(pipeline.EMULATOR, code=code))
             artifact = build(case[0], case[1], case[2], EMULATOR, 1)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .arguments import Argument, counted, given_back
+from .device_arguments import check_apart, empty, hold, is_host, place
 from .devices.base import Device
-from .far import check_apart, empty, hold, is_host, place
 from .foreign import giver, made_like
 from .streams import launch_stream
 
 
-class FarCalls:
+class DeviceCalls:
     """The calls of one kernel.
 
     Args:
