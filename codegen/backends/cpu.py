@@ -46,7 +46,7 @@ from ..ir.nest_part import NestPart
 from ..passes.run import Pass, run_passes
 
 # Stands in records: raise it where code gets slower or faster, as times of older code do not answer then.
-CODEGEN_VERSION = 24
+CODEGEN_VERSION = 25
 
 LLVM_PASSES = (
     "always_inliner",  # the vector math functions
@@ -155,6 +155,7 @@ class CompiledModule:
 
 
 Key = tuple[object, ...]
+CONSTANTS = (Scope.CONSTANT, Scope.HELD)
 _KEPT = 256  # objects of a process: those of the programs that it works on
 _modules: OrderedDict[Key, CompiledModule] = OrderedDict()
 _modules_lock = threading.Lock()
@@ -255,7 +256,8 @@ def assemble(
         code=code,
         symbol=caller.symbol,
         inputs=specs(program, Scope.INPUT),
-        constants=specs(program, Scope.CONSTANT),
+        constants=specs(program, *CONSTANTS),
+        held=held(program),
         outputs=specs(program, Scope.OUTPUT),
         prepared_bytes=plan.prepared_bytes,
         preparing_bytes=plan.preparing_bytes,
@@ -269,10 +271,16 @@ def assemble(
     )
 
 
-def specs(program: LoopProgram, scope: Scope) -> tuple[BufferSpec, ...]:
-    """The arguments of one scope."""
+def held(program: LoopProgram) -> tuple[int, ...]:
+    """Says which constants calls read where they are, by number."""
+    constants = [buffer for buffer in program.arguments if buffer.scope in CONSTANTS]
+    return tuple(number for number, buffer in enumerate(constants) if buffer.scope is Scope.HELD)
+
+
+def specs(program: LoopProgram, *scopes: Scope) -> tuple[BufferSpec, ...]:
+    """The arguments of some scopes."""
 
     def spec(buffer: Buffer) -> BufferSpec:
         return BufferSpec(buffer.name, buffer.dtype.name, buffer.shape)
 
-    return tuple(spec(buffer) for buffer in program.arguments if buffer.scope is scope)
+    return tuple(spec(buffer) for buffer in program.arguments if buffer.scope in scopes)

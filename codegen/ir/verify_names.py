@@ -13,7 +13,7 @@ from .loop_ir import BLOCK_INDEX, THREAD_INDEX, Buffer, LoopKind, LoopProgram, N
 from .verify_operands import type_fault
 from .verify_report import VerifierReport
 
-READ_ONLY = (Scope.INPUT, Scope.CONSTANT, Scope.TABLE)
+READ_ONLY = (Scope.INPUT, Scope.CONSTANT, Scope.HELD, Scope.TABLE)
 TILE = 16  # rows of a tile of a matrix unit, and elements of a row
 
 
