@@ -89,8 +89,14 @@ def kept_memory(size: int, behind: int = 0) -> Array:
     memory = np.frombuffer(region, np.uint8)
     start = -address(memory) % LARGE_PAGE
     with contextlib.suppress(OSError):  # a system without them: small pages do too
-        region.madvise(mmap.MADV_HUGEPAGE)
+        region.madvise(mmap.MADV_HUGEPAGE, 0, start + _in_large_pages(size))
     return memory[start : start + size]
+
+
+def _in_large_pages(size: int) -> int:
+    """The bytes of memory of this size that large pages are for: not the end of it that fills less than half of one."""
+    whole, rest = divmod(size, LARGE_PAGE)
+    return (whole + (2 * rest >= LARGE_PAGE or not whole)) * LARGE_PAGE
 
 
 def unchanging(array: Array) -> Array:
