@@ -70,7 +70,7 @@ class Artifact:
     launches: tuple[Launch, ...]
     prepare_launches: tuple[Launch, ...] = ()
     preparing_bytes: int = 0
-    held: tuple[int, ...] = ()  # numbers of constants that must stay where they are; of models alone
+    held: tuple[int, ...] = ()  # numbers of constants that must stay where they are
     runtime_symbols: tuple[str, ...] = ()
     builder: str = ""  # codegen and LLVM version
     parts: tuple[bytes, ...] = ()  # further objects, with functions that `code` calls

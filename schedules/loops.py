@@ -40,6 +40,7 @@ class Scope(StrEnum):
 
     INPUT = "input"  # argument, read only, given at each call
     CONSTANT = "constant"  # argument of the prepare nests only
+    HELD = "held"  # a constant that calls read where it is
     OUTPUT = "output"  # argument, written; read only by code that wrote it before
     PREPARED = "prepared"  # written by prepare nests, read by the others; lives as long as the kernel
     WORKSPACE = "workspace"  # one for each call, seen by all threads

@@ -35,6 +35,7 @@ class Task:
                 "that is no program",
                 expected="a Program, as from tilesmith.parse(text) or tilesmith.ops.matmul(m=..., n=..., k=...)",
                 found=repr(program)[:80],
+                advice="models come from tilesmith.from_torch, from_onnx and load",
             )
         return Task(canonical(program), target, threads, accuracy)
 

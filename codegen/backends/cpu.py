@@ -158,6 +158,7 @@ class CompiledModule:
 
 
 Key = tuple[object, ...]
+CONSTANTS = (Scope.CONSTANT, Scope.HELD)
 _KEPT = 256  # objects of a process: those of the programs that it works on
 _modules: OrderedDict[Key, CompiledModule] = OrderedDict()
 _modules_lock = threading.Lock()
@@ -229,7 +230,8 @@ def assemble(
         code=code,
         symbol=caller.symbol,
         inputs=specs(program, Scope.INPUT),
-        constants=specs(program, Scope.CONSTANT),
+        constants=specs(program, *CONSTANTS),
+        held=held(program),
         outputs=specs(program, Scope.OUTPUT),
         prepared_bytes=plan.prepared_bytes,
         preparing_bytes=plan.preparing_bytes,
@@ -283,10 +285,16 @@ def _objects(
     ]
 
 
-def specs(program: LoopProgram, scope: Scope) -> tuple[BufferSpec, ...]:
-    """The arguments of one scope."""
+def held(program: LoopProgram) -> tuple[int, ...]:
+    """Says which constants calls read where they are, by number."""
+    constants = [buffer for buffer in program.arguments if buffer.scope in CONSTANTS]
+    return tuple(number for number, buffer in enumerate(constants) if buffer.scope is Scope.HELD)
+
+
+def specs(program: LoopProgram, *scopes: Scope) -> tuple[BufferSpec, ...]:
+    """The arguments of some scopes."""
 
     def spec(buffer: Buffer) -> BufferSpec:
         return BufferSpec(buffer.name, buffer.dtype.name, buffer.shape)
 
-    return tuple(spec(buffer) for buffer in program.arguments if buffer.scope is scope)
+    return tuple(spec(buffer) for buffer in program.arguments if buffer.scope in scopes)

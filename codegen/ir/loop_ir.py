@@ -281,8 +281,8 @@ class Nest:
 class LoopProgram:
     """A whole candidate.
 
-    `arguments`: INPUT, CONSTANT and OUTPUT buffers in the order of the calling convention; `globals`: PREPARED, WORKSPACE and
-    TABLE buffers. SCRATCH, STACK, REGISTER and SHARED buffers are made by `Allocate` inside the nests.
+    `arguments`: INPUT, CONSTANT or HELD, and OUTPUT buffers in the order of the calling convention; `globals`: PREPARED,
+    WORKSPACE and TABLE buffers. SCRATCH, STACK, REGISTER and SHARED buffers are made by `Allocate` inside the nests.
     """
 
     name: str

@@ -14,7 +14,7 @@ from .loop_ir import BLOCK_INDEX, THREAD_INDEX, Buffer, LoopKind, LoopProgram, N
 from .verify_operands import type_fault
 from .verify_report import VerifierReport
 
-READ_ONLY = (Scope.INPUT, Scope.CONSTANT, Scope.TABLE)
+READ_ONLY = (Scope.INPUT, Scope.CONSTANT, Scope.HELD, Scope.TABLE)
 TILES = {(row.m, row.n) for row in MATRIX_INSTRUCTIONS.values() if row.scope is InstructionScope.TILES}  # shapes
 
 

@@ -30,7 +30,7 @@ from .loop_ir import (
 )
 from .verify_names import Allocation, SymbolTable, Variable, buffer_faults
 
-GIVEN = (Scope.INPUT, Scope.CONSTANT, Scope.OUTPUT)
+GIVEN = (Scope.INPUT, Scope.CONSTANT, Scope.HELD, Scope.OUTPUT)
 SHARED = (Scope.PREPARED, Scope.WORKSPACE, Scope.TABLE)
 MADE = (Scope.SCRATCH, Scope.STACK, Scope.REGISTER)
 BOUND = (LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)

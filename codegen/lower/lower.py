@@ -21,11 +21,13 @@ Meaning of a loop tree
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from ...schedules.loops import LoopTree
 from ...schedules.plan.stage import Plan, plan_of
 from ...targets.target import Target
+from ...tensor.exceptional import exceptional_condition
 from ...tensor.expr import Expr, Read
 from ..ir.index import floor_div, less, modulo, number, plus, times
 from ..ir.loop_ir import (
@@ -48,6 +50,8 @@ from .refusals_gpu import check_lowers_for_gpu, check_storage
 from .storage import Storage, storages
 from .view import Names
 
+HELD_FROM = 1 << 16  # bytes of a constant from which on it is read where it is, if it hardly ever is
+
 
 def planned(tree: LoopTree, target: Target) -> Plan:
     """The plan of a tree to which one config has been applied. ScheduleError: a schedule that has no code yet (refusals.py)."""
@@ -67,7 +71,9 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel", plan: Plan | Non
     storage = storages(tree, plan)
     if plan.gpu:
         check_storage(tree, storage, target)
-    raw = _constants_read_at_run_time(tree, plan)
+    raw, held = _constants_read_at_run_time(tree, plan)
+    for constant in held:
+        storage[constant] = Storage(replace(storage[constant].buffer, scope=Scope.HELD))
     for constant in raw:
         old = storage[constant].buffer
         storage[constant] = Storage(Buffer(f"{constant}_raw", old.dtype, old.shape, Scope.PREPARED))
@@ -79,10 +85,10 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel", plan: Plan | Non
         if stage.at is None:
             nest = lowering.nest(stage)
             (prepare if plan.stages[stage.stage].prepared else nests).append(nest)
-    arguments = [*tree.program.dynamic_inputs, *tree.program.constant_inputs]
-    buffers = [
-        Buffer(t.name, t.dtype, t.shape, Scope.CONSTANT if t in tree.program.constant_inputs else Scope.INPUT)
-        for t in arguments
+    buffers = [Buffer(t.name, t.dtype, t.shape, Scope.INPUT) for t in tree.program.dynamic_inputs]
+    buffers += [
+        Buffer(t.name, t.dtype, t.shape, Scope.HELD if t.name in held else Scope.CONSTANT)
+        for t in tree.program.constant_inputs
     ]
     outputs = [storage[name].buffer for name in tree.program.outputs]
     shared = (Scope.PREPARED, Scope.WORKSPACE, Scope.TABLE)
@@ -90,17 +96,19 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel", plan: Plan | Non
     return LoopProgram(name, (*buffers, *outputs), tuple(used), tuple(prepare), tuple(nests))
 
 
-def _constants_read_at_run_time(tree: LoopTree, plan: Plan) -> tuple[str, ...]:
-    """Constants that some stage reads directly while the kernel runs."""
-    constants = {t.name for t in tree.program.constant_inputs}
-    found = [
-        read.tensor
-        for stage in tree.stages
-        if not plan.stages[stage.stage].prepared
-        for read in tree.definition(stage.stage).reads()
-        if read.tensor in constants
-    ]
-    return tuple(dict.fromkeys(found))
+def _constants_read_at_run_time(tree: LoopTree, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Constants that some stage reads directly while the kernel runs: those of which the kernel keeps a copy, and those that
+    it reads where they are, which are large, and read where numbers are exceptional alone. So these need no memory of
+    their own: they are in their file until somebody asks."""
+    sizes = {t.name: t.dtype.bytes * prod(t.shape) for t in tree.program.constant_inputs}
+    often: dict[str, bool] = {}
+    for stage in tree.stages:
+        if not plan.stages[stage.stage].prepared:
+            definition = tree.definition(stage.stage)
+            rarely = exceptional_condition(definition) is not None and not plan.gpu
+            for name in (read.tensor for read in definition.reads() if read.tensor in sizes):
+                often[name] = often.get(name, False) or not rarely or sizes[name] < HELD_FROM
+    return tuple(n for n, is_often in often.items() if is_often), tuple(n for n, o in often.items() if not o)
 
 
 def _plain_copy(tree: LoopTree, storage: dict[str, Storage], constant: str, names: Names) -> Nest:

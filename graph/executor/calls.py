@@ -2,7 +2,7 @@
 
 A `Slot` is an even number, the offset of memory in the workspace (a multiple of 64), or an odd one: 2 * n + 1 is argument n
 of the model. Constants are arguments too; they are there while kernels prepare, and later those that are `held`: what a kernel
-takes as an input it reads at each call.
+takes as an input it reads at each call, and so it does what an artifact holds.
 """
 
 from __future__ import annotations
@@ -91,14 +91,23 @@ def plan_calls(
         names = [tensor.name for tensor in kernel.dynamic_inputs], kernel.outputs
         inputs, outputs = (tuple(map(slot, part)) for part in names)
         calls.append(Call(number, (*inputs, *of_constants, *outputs), prepared.get(key, 0), workspace, first))
-    taken = {root(tensor.name, aliases) for kernel in kernels for tensor in kernel.dynamic_inputs}
+    read = [tensor for kernel in kernels for tensor in kernel.dynamic_inputs]
+    read += [k.constant_inputs[number] for k, a in zip(kernels, artifacts, strict=True) for number in a.held]
+    taken = {root(tensor.name, aliases) for tensor in read}
     held = tuple(number for number, tensor in enumerate(program.constant_inputs) if tensor.name in taken)
     return CallPlan(tuple(unique.values()), tuple(calls), copies, end, max(0, most - end), arena, held)
 
 
 def _identity(artifact: Artifact) -> tuple[object, ...]:
     """Equal for artifacts that may stand for each other."""
-    return artifact.symbol, artifact.code, artifact.parts, artifact.prepared_bytes, artifact.workspace_bytes
+    return (
+        artifact.symbol,
+        artifact.code,
+        artifact.parts,
+        artifact.prepared_bytes,
+        artifact.workspace_bytes,
+        artifact.held,
+    )
 
 
 def _places(

@@ -48,7 +48,7 @@ def from_onnx(source: str | os.PathLike[str] | Any, sizes: Mapping[str, int] | N
     """
     proto = file.read_model(source)
     called = name or (Path(source).stem if isinstance(source, str | os.PathLike) else proto.graph.name) or "model"
-    return integer_sums(_OnnxImport(proto, dict(sizes or {})).model(called))
+    return integer_sums(_OnnxImport(proto, file.named_sizes(sizes)).model(called))
 
 
 def open_sizes(source: str | os.PathLike[str], shapes: Sequence[tuple[str, Sequence[int]]]) -> dict[str, int]:
@@ -150,7 +150,7 @@ class _OnnxImport:
         if left:
             raise ArgumentError(
                 "sizes are left open", expected=f"sizes={{{', '.join(f'{one!r}: ...' for one in dict.fromkeys(left))}}}",
-                found=f"sizes={self._sizes}", advice="give a number for each symbolic dimension",
+                found=f"sizes={self._sizes}", advice="give each of them a number, on the command line as NAME=NUMBER",
             )  # fmt: skip
         if spare := [one for one in self._sizes if one not in used]:
             raise ArgumentError("sizes of what the model does not have", found=", ".join(spare))

@@ -90,6 +90,13 @@ def _check_inner(onnx: ModuleType, model: Any) -> None:
         )  # fmt: skip
 
 
+def named_sizes(sizes: Mapping[str, int] | None) -> dict[str, int]:
+    """The sizes that a person gives. Errors: ArgumentError where they have no names."""
+    if not isinstance(sizes, Mapping | None):
+        raise ArgumentError("sizes have names", expected="sizes={'batch': 1}", found=repr(sizes)[:80])
+    return dict(sizes or {})
+
+
 def type_refused(value: Any) -> str:
     """Says why a value of the graph's face is none of a tensor program; empty for a tensor that is."""
     kind = value.type.WhichOneof("value")

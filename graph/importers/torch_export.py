@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from inspect import signature
 from types import ModuleType
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -63,13 +64,15 @@ def _not_installed(problem: str) -> UserError:
 def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """The torch.export.ExportedProgram of a module for example inputs, of core ATen and the operators that stay whole.
 
-    Errors: ArgumentError for what torch.export refuses: control flow that depends on data, and what it does not trace.
+    Errors: ArgumentError for what is no module, for arguments that it does not take, and for what torch.export refuses:
+    control flow that depends on data, and what it does not trace.
     """
     torch = torch_module()
     export = import_module("torch.export")
     if isinstance(module, export.ExportedProgram):
         found = module
     else:
+        _check_call(torch, module, args, kwargs)
         try:
             with torch.no_grad(), catch_warnings():
                 simplefilter("ignore", FutureWarning)  # torch warns of its own code
@@ -83,6 +86,29 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
     with torch.no_grad(), catch_warnings():
         simplefilter("ignore", FutureWarning)
         return found.run_decompositions(dict(_decompositions()))
+
+
+def _check_call(torch: ModuleType, module: Any, args: Any, kwargs: Any) -> None:
+    """Checks that there is a module that takes such arguments, before it is traced. Errors: ArgumentError."""
+    if not isinstance(module, torch.nn.Module):
+        raise ArgumentError(
+            "that is no module", expected="a torch.nn.Module, or a torch.export.ExportedProgram",
+            found=f"{type(module).__name__}: {repr(module)[:80]}",
+        )  # fmt: skip
+    if not isinstance(args, tuple | list) or not isinstance(kwargs, Mapping | None):
+        raise ArgumentError(
+            "example inputs are a tuple, and those by name a dict", expected="from_torch(module, (x, y), {'mask': m})",
+            found=", ".join(type(one).__name__ for one in (args, kwargs) if one is not None),
+        )  # fmt: skip
+    try:
+        signature(module.forward).bind(*args, **(kwargs or {}))
+    except TypeError as error:
+        raise ArgumentError(
+            "the module does not take these arguments", expected=f"those of {type(module).__name__}.forward",
+            found=str(error),
+        ) from None  # fmt: skip
+    except ValueError:  # some functions have no signature
+        return
 
 
 @cache

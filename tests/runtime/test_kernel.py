@@ -261,6 +261,12 @@ def test_memory_behind_what_is_kept_goes_back_to_the_system(size: int, behind: i
     assert size + behind < 1 << 20 or resident(address(memory) + (1 << 20), 4 << 20) == 0
 
 
+def test_a_little_more_than_large_pages_takes_no_further_one() -> None:
+    memory = kept_memory(LARGE_PAGE + 5000)
+    memory[:] = 7
+    assert resident(address(memory) + LARGE_PAGE, LARGE_PAGE) == 2
+
+
 def test_pages_of_a_file_that_is_mapped_go_back_and_come_again(tmp_path: Path) -> None:
     values = np.random.default_rng(0).random(1 << 20)
     values.tofile(tmp_path / "values")

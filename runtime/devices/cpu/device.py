@@ -181,8 +181,8 @@ class CpuKernel:
                 frame.arguments[slot] = address(constant)
             ENTRY(self._library[f"{self.artifact.symbol}_prepare"])(frame.pointer, self.prepared, frame.workspace)
             release_behind(self._prepared, self.artifact.preparing_bytes)
-        for constant in constants:
-            release_mapped(constant)  # of those that are held, calls bring back what they read
+        for number, constant in enumerate(constants):
+            release_mapped(constant, sparse=number in self.artifact.held)  # calls bring back what they read of those
         self._hold([unchanging(constants[number]) for number in self.artifact.held])
 
     def kept(self) -> Sequence[Array]:

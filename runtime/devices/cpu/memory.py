@@ -89,8 +89,14 @@ def kept_memory(size: int, behind: int = 0) -> Array:
     memory = np.frombuffer(region, np.uint8)
     start = -address(memory) % LARGE_PAGE
     with contextlib.suppress(OSError):  # a system without them: small pages do too
-        region.madvise(mmap.MADV_HUGEPAGE)
+        region.madvise(mmap.MADV_HUGEPAGE, 0, start + _in_large_pages(size))
     return memory[start : start + size]
+
+
+def _in_large_pages(size: int) -> int:
+    """The bytes of memory of this size that large pages are for: not the end of it that fills less than half of one."""
+    whole, rest = divmod(size, LARGE_PAGE)
+    return (whole + (2 * rest >= LARGE_PAGE or not whole)) * LARGE_PAGE
 
 
 def unchanging(array: Array) -> Array:
@@ -102,14 +108,16 @@ def unchanging(array: Array) -> Array:
     return copy
 
 
-def release_mapped(array: Array) -> None:
+def release_mapped(array: Array, *, sparse: bool = False) -> None:
     """Gives the pages of an array back to the system, if it is of a file that is mapped to be read: who reads it again gets
-    them again."""
+    them again. `sparse`: few of them will be asked for, so that a large page would bring much that nobody reads."""
     if _is_mapped(array):
         first = -(-address(array) // mmap.PAGESIZE) * mmap.PAGESIZE
         last = (address(array) + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
         if first < last:
             release_pages(first, last - first)
+            if sparse and hasattr(mmap, "MADV_NOHUGEPAGE"):
+                _advise(first, last - first, mmap.MADV_NOHUGEPAGE)
 
 
 def _is_mapped(array: Array) -> bool:
@@ -136,4 +144,8 @@ def _on_pages(size: int) -> bool:
 
 def release_pages(start: int, size: int) -> None:
     """Tells the system that what whole pages hold is needed no more, or is in their file. It may decline."""
-    ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.MADV_DONTNEED)
+    _advise(start, size, mmap.MADV_DONTNEED)
+
+
+def _advise(start: int, size: int, advice: int) -> None:
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), advice)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 import tilesmith as ts
 from helpers.graph.cut import Builds, cut, joined
-from helpers.pipeline.candidates import run
+from helpers.pipeline.candidates import random_config, run
 from helpers.random_programs import any_programs, programs
 from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.cache import ArtifactCache
@@ -112,6 +112,49 @@ def test_constants_that_are_inputs_of_kernels_stay_where_they_are(tmp_path: Path
             assert np.allclose(one(n)[1], w[n] + b) and np.allclose(one(n)[0], (w[n] + b).max(1))
     for at_end in (True, False):
         assert complaint(TABLE, artifact, 2, at_end) is None
+
+
+FAST = ts.parse("""
+    input x: f32[1, 9, 9, 48]
+    constant w: f32[48, 48, 3, 3]
+    t[n: 1, p: 9, q: 9, c: 48] = max(x[n, p, q, c], 0)
+    y[n: 1, p: 9, q: 9, o: 48] = sum[c: 48, r: 3, s: 3](select(p + r >= 1 and p + r < 10 and q + s >= 1 and q + s < 10,
+        t[n, p + r - 1, q + s - 1, c], 0) * w[o, c, r, s])
+    return y
+""")
+
+
+def test_filters_that_only_outliers_ask_for_stay_where_they_are(tmp_path: Path) -> None:
+    """A fast convolution keeps its filter transformed. As it was it is in its file, and read where an outlier is."""
+    kernels = cut(FAST)
+    artifacts = [_fast(Task.of(kernel, HOST, 2)) for kernel in kernels]
+    assert [artifact.held for artifact in artifacts] == [(), (0,)]
+    artifact = from_bytes(to_bytes(compose(FAST, kernels, artifacts, {})))
+    x, w = random_inputs(FAST, 3)
+    assert artifact.held == (0,) and artifact.prepared_bytes < 4.5 * w.nbytes, "four times the filter, and no fifth"
+    w.tofile(tmp_path / "w")
+    mapped = np.memmap(tmp_path / "w", np.float32, "r", 0, w.shape)
+    changed, spoiled = w.copy(), x.copy()
+    spoiled[0, 4, 4, 5] = 1e30
+    for value in (mapped, changed):
+        kernel = Kernel(artifact, {"w": value})
+        if value is changed:
+            changed[:] = 0
+        assert np.shares_memory(kernel._loaded.kept()[1], value) == (value is mapped)
+        for one in (kernel, pickle.loads(pickle.dumps(kernel))):
+            for image in (x, spoiled):
+                assert Checker(FAST, [image, w], 3).check([one(image)]) is None
+    for at_end in (True, False):
+        assert complaint(FAST, artifact, 2, at_end) is None
+
+
+def _fast(task: Task) -> Artifact:
+    """Some candidate with tiles of 4 x 4, where the task has such."""
+    fast = [sketch for sketch in task.sketches[1:] if 4 in dict(sketch.variants).values()]
+    sketch = (fast or task.sketches[1:])[0]
+    values = random_config(task, sketch, np.random.default_rng(4))
+    assert values is not None
+    return build(task.program, sketch, values, HOST, task.threads)
 
 
 TWICE = ts.parse("""

@@ -12,10 +12,10 @@ from helpers.onnx_nodes import PASSED, REFUSED, Outcome, cases, operator_of, out
 
 pytest.importorskip("onnx")
 
-# Element types that tensors here do not have, and what is no dense tensor or has no static shape.
+# What is no dense tensor, has no static shape, has no one answer, or is of an opset that is not read.
 _OUTSIDE = (
-    "strings", "sequences", "optional values", "float8", "float4", "int4", "int2", "uint16", "uint32", "uint64",
-    "depends on the data", "depends on data", "random numbers", "older than 13", "ImageDecoder", "without elements",
+    "strings", "sequences", "Sequence", "optional values", "sizes are left open", "depends on the data", "depends on data",
+    "random numbers", "Random", "Bernoulli", "older than 13", "ImageDecoder", "without elements",
 )  # fmt: skip
 
 
@@ -38,4 +38,7 @@ def test_all() -> None:
     outcomes = [one for part in _all(cases()).values() for one in part]
     assert not [one.why for one in outcomes if one.kind not in (PASSED, REFUSED)]
     inside = [one for one in outcomes if not any(why in one.why for why in _OUTSIDE)]
-    assert sum(one.kind == PASSED for one in outcomes) >= 0.9 * len(inside)
+    passed = sum(one.kind == PASSED for one in outcomes)
+    share = passed / len(inside)
+    print(f"{passed} of {len(inside)} with dense tensors and static shapes, {share:.1%}; {len(outcomes)} tests in all")
+    assert share >= 0.9

@@ -47,6 +47,8 @@ def test_sizes_left_open() -> None:
     assert "'tokens': ..." in said and "'z.1': ..." in said and "'batch': ..." not in said
     assert "no positive integer" in refused(proto, sizes={"batch": 0, "tokens": 1, "z.1": 1})
     assert "does not have" in refused(proto, sizes={"batch": 1, "tokens": 1, "z.1": 1, "heads": 2})
+    for sizes in (2, [2], "batch"):
+        assert "sizes have names" in refused(proto, sizes=sizes)
 
 
 def test_all_operators_that_are_not_covered() -> None:

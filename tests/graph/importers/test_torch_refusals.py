@@ -94,3 +94,17 @@ def test_results_of_an_operator_that_are_not_computed() -> None:
 def test_strides_over_memory_in_another_order() -> None:
     for view in (lambda x: x.t(), lambda x: x[1:]):
         assert "do not lie row by row" in refused(lambda x, view=view: view(x).as_strided((2, 2), (1, 2), 1))
+
+
+@pytest.mark.parametrize(
+    ("module", "args", "why"),
+    [
+        (3, (X,), "that is no module"),
+        (nn.ReLU(), X, "example inputs are a tuple"),
+        (nn.ReLU(), (), "does not take these arguments"),
+        (nn.ReLU(), (X, X), "does not take these arguments"),
+    ],
+)
+def test_what_is_no_call_of_a_module(module: Any, args: Any, why: str) -> None:
+    with pytest.raises(ArgumentError, match=why):
+        from_torch(module, args)

@@ -206,7 +206,7 @@ class Interpreter:
         elif not active:
             return
         else:
-            assert buffer.scope not in (Scope.INPUT, Scope.CONSTANT, Scope.TABLE), name
+            assert buffer.scope not in (Scope.INPUT, Scope.CONSTANT, Scope.HELD, Scope.TABLE), name
             self._check(buffer, place)
         memory = self.memory[name]
         if combiner is not None:

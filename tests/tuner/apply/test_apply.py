@@ -222,6 +222,7 @@ def test_what_is_no_program_is_refused(call: Callable[[object], object]) -> None
     with pytest.raises(ArgumentError, match="that is no program") as caught:
         call("matmul")
     assert "tilesmith.ops.matmul" in caught.value.expected
+    assert "from_onnx" in caught.value.advice
 
 
 def test_who_wants_to_see_how_it_is_built_sees_it_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
