@@ -6,7 +6,8 @@
         for k < n - count { let j = k, behind the easy ones k + count: guarded }
 
 The question costs as much as the work of a block of a stencil, or as a copy of a few vectors. Loops are cut whose trips can run
-in any order: what they store none of them reads, but for what lives in one trip alone. Loops inside of them on which the answer does not depend go with them.
+in any order: what they store none of them reads, but for what lives in one trip alone. Loops inside of them on which the
+answer does not depend go with them.
 """
 
 from __future__ import annotations

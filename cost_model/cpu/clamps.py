@@ -61,10 +61,21 @@ def bodies(stage: StageLevels, computed: Stage, vector: Loop | None) -> list[tup
     guards = [guard for guards in guarded_reads(computed).values() for guard in guards]
     if not guards:
         return [(computed, 1.0)]
-    if all(vector is None or vector.axis not in variables(guard) for guard in guards):
+    if not _differ(guards, vector):
         return [(unguarded(computed), 1.0)]
     part = at_borders(stage, guards)
     return [(computed, part), (unguarded(computed), 1.0 - part)]
+
+
+def masked_reads(stage: StageLevels, computed: Stage, vector: Loop | None) -> dict[Read, Value]:
+    """What is read under masks, and in what part of the tiles. A question about a whole vector chooses an address."""
+    found = guarded_reads(computed).items()
+    return {read: at_borders(stage, guards) for read, guards in found if _differ(guards, vector)}
+
+
+def _differ(guards: Iterable[Expr], vector: Loop | None) -> bool:
+    """Says whether any of some conditions differs from lane to lane."""
+    return vector is not None and any(vector.axis in variables(guard) for guard in guards)
 
 
 def at_borders(stage: StageLevels, guards: Iterable[Expr]) -> Value:

@@ -27,8 +27,8 @@ from ...tensor.rewrites.narrow_integers import narrow_stage
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels
 from ..neighbours import distances, held, width
-from ..operations import guarded_reads, instructions
-from .clamps import at_borders, bodies, inside, ragged_ends, spanned
+from ..operations import instructions
+from .clamps import bodies, inside, masked_reads, ragged_ends, spanned
 from .counts import InstructionCounts, Reads
 
 LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
@@ -201,7 +201,7 @@ class StageWork:
         found = Reads()
         live: list[Value] = []
         spans: dict[object, Read] = {}  # vectors that are loaded whole, and for which read
-        guarded = {read: at_borders(self.stage, guards) for read, guards in guarded_reads(self._as_read).items()}
+        guarded = masked_reads(self.stage, self._as_read, self.vector)
         behind = {} if self._block is None else distances(self._computed, self._block.axis)
         for read in self._as_read.reads():
             axes = frozenset().union(*(variables(index) for index in read.indices))
@@ -251,7 +251,7 @@ class StageWork:
         self, found: Reads, read: Read, count: Value, spans: dict[object, Read], masks: Value, guarded: Value | None
     ) -> Value:
         """Says how many loads it takes to read vectors along their axis, and adds what else that takes. `masks`: how often
-        one is made where the read is guarded, and `guarded`: in what part of the tiles it is."""
+        one is made where lanes are masked, and `guarded`: in what part of the tiles they are."""
         assert self.vector is not None
         step = self._step(read)
         if 1 < step <= STRIDED:
