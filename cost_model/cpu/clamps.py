@@ -99,8 +99,11 @@ def at_borders(stage: StageLevels, guards: Iterable[Expr]) -> Value:
         tile: Value = 1.0
         for loop in stage.straight:
             tile = tile * (real(loop.extent) if loop.axis == name else 1.0)
-        ends = sum(np.ceil(failing.get((name, end), 0) / tile) for end in (False, True))
-        inside = inside * np.maximum(1.0 - ends / np.ceil(extent / tile), 0.0)
+        first = np.ceil(failing.get((name, False), 0) / tile)
+        last = np.floor((extent - failing.get((name, True), 0)) / tile)  # the tile at the end may have fewer points
+        tiles = np.ceil(extent / tile)
+        whole = np.where(failing.get((name, True), 0) > 0, last, tiles)
+        inside = inside * np.maximum(whole - first, 0.0) / tiles
     return 1.0 - inside
 
 
