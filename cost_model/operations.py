@@ -7,10 +7,11 @@ code and moved out of loops by the code generator. So instructions are counted b
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from functools import lru_cache
 
 from ..tensor.dtype import i64
-from ..tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, children, reads, variables, walk
+from ..tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, children, reads, rewrite, variables, walk
 from ..tensor.language import OPERATORS
 from ..tensor.program import Stage
 from ..tensor.wholes import WHOLES, whole
@@ -97,15 +98,28 @@ def _is_dot(node: Expr, dots: frozenset[str]) -> bool:
     return isinstance(node, Op) and (node.name in dots or (node.name == "select" and _is_dot(node.args[1], dots)))
 
 
-def guarded_reads(stage: Stage) -> frozenset[Read]:
-    """Returns what a stage reads only where a condition holds that is known without reading."""
-    found = set()
+def guarded_reads(stage: Stage) -> dict[Read, tuple[Expr, ...]]:
+    """Returns what a stage reads only where a condition holds that is known without reading, with these conditions."""
+    found: dict[Read, tuple[Expr, ...]] = {}
     for expression in stage.expressions:
         for node in walk(expression):
             match node:
-                case Op(name="select", args=(_, Read() as read, _) as args) if _is_guarded(args):
-                    found.add(read)
-    return frozenset(found)
+                case Op(name="select", args=(condition, Read() as read, _) as args) if _is_guarded(args):
+                    found[read] = (*found.get(read, ()), condition)
+    return found
+
+
+@lru_cache(maxsize=512)
+def unguarded(stage: Stage) -> Stage:
+    """A stage as its points compute it of which all that is read is there."""
+
+    def plain(node: Expr) -> Expr | None:
+        match node:
+            case Op(name="select", args=(_, Read() as read, _) as args) if _is_guarded(args):
+                return read
+        return None
+
+    return replace(stage, bodies=tuple(rewrite(body, plain) for body in stage.bodies))
 
 
 def _cost(name: str, args: tuple[Expr, ...]) -> float:

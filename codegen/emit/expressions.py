@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import copysign
 from typing import NamedTuple
 
 from ...common.errors import InternalError
@@ -202,7 +203,10 @@ class Expressions:
         chosen = self.value(condition)
         if chosen.is_literal:
             return self.value(yes if chosen.text == "true" else no)
-        return self.arithmetic.select(chosen, self._under(chosen, yes), self._under(chosen, no, negate=True))
+        value, guard = self._under(chosen, yes), self.arithmetic.both(self.guard, chosen)
+        if guard is not None and _is_zero(no) and self.memory.is_zero_without(value, guard):
+            return value
+        return self.arithmetic.select(chosen, value, self._under(chosen, no, negate=True))
 
     def _under(self, condition: Value, expr: Expr, negate: bool = False) -> Value:
         reading = self._reading.get(id(expr))
@@ -285,3 +289,8 @@ class Expressions:
     def _private_lanes(self, buffer: Buffer) -> int:
         """Lanes of an element that each trip of the vector loop around it has for its own."""
         return self.indices.lanes if buffer.name in self.private else 0
+
+
+def _is_zero(expr: Expr) -> bool:
+    """True for a literal whose bits are all 0."""
+    return isinstance(expr, Const) and not expr.value and copysign(1.0, expr.value) > 0.0

@@ -40,6 +40,11 @@ class Memory:
         self.text = text
         self.arithmetic = arithmetic
         self.indices = indices
+        self._zeros: dict[str, str] = {}  # what was loaded -> the condition on all of it without which it is zeros
+
+    def is_zero_without(self, loaded: Value, condition: Value) -> bool:
+        """Says whether this was loaded where a condition holds, and is zeros where it does not."""
+        return self._zeros.get(loaded.text) == condition.text
 
     def pointer(self, place: BufferPointer, index: Index) -> str:
         """The address of lane 0 (without the vector part): one step for each term, outermost loop first, constant last."""
@@ -118,7 +123,10 @@ class Memory:
             text = f"select i1 {scalar.text}, ptr {address}, ptr {SAFE}"
             address = self.text.pure(text, scalar.text, address)
         text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
-        return self.text.read(text, place.buffer.name, address, movable=condition is None)
+        loaded = self.text.read(text, place.buffer.name, address, movable=condition is None)
+        if condition is not None:
+            self._zeros[loaded] = condition.text
+        return loaded
 
     def _masked_load(self, place: BufferPointer, address: str, condition: Value, kind: str) -> str:
         dtype = place.buffer.dtype

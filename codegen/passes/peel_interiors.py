@@ -5,8 +5,9 @@
         for k < count { let j = first + k: easy }
         for k < n - count { let j = k, behind the easy ones k + count: guarded }
 
-The question costs as much as the work of a block of a stencil. Only innermost loops are cut whose trips can run in any order:
-they store what none of them reads.
+The question costs as much as the work of a block of a stencil, or as a copy of a few vectors. Loops are cut whose trips can run
+in any order: what they store none of them reads, but for what lives in one trip alone. Loops inside of them on which the
+answer does not depend go with them.
 """
 
 from __future__ import annotations
@@ -19,11 +20,25 @@ from ...tensor.expr import Expr, Op, Read, Var, variables, walk
 from ...tensor.indices.affine import Affine, affine, to_expr
 from ...tensor.indices.bounds import conjuncts, form_of
 from ..ir.index import floor_div, known, larger, minus, number, plus, smaller, times
-from ..ir.loop_ir import Block, For, If, Let, LoopProgram, Prefetch, Statement, Store, statements, with_substatements
+from ..ir.loop_ir import (
+    Allocate,
+    Block,
+    For,
+    If,
+    Let,
+    LoopProgram,
+    Prefetch,
+    Statement,
+    Store,
+    Update,
+    statements,
+    with_substatements,
+)
 
 FEW = 4  # trips of a loop that is not worth it
 FAR = 1 << 40  # more than any loop has trips
-_SIMPLE = (Block, For, If, Let, Prefetch, Store)
+_PEELED = (*WRITTEN_OUT, LoopKind.SERIAL)  # kinds of loops that a loop which is cut may hold
+_SIMPLE = (Allocate, Block, For, If, Let, Prefetch, Store, Update)
 
 
 def peel_interiors(program: LoopProgram) -> LoopProgram:
@@ -85,16 +100,22 @@ def _choices(node: Statement, lets: dict[str, Expr]) -> Iterator[tuple[If, dict[
                 yield from _choices(child, lets)
         case Let(var=var, value=value, body=inner):
             yield from _choices(inner, {**lets, var: value})
+        case For(body=inner) | Allocate(body=inner):
+            yield from _choices(inner, lets)
         case If(otherwise=otherwise) if otherwise is not None:
             yield node, lets
 
 
 def _in_any_order(loop: For) -> bool:
     inside = list(statements(loop.body))
-    if not all(isinstance(s, _SIMPLE) and not (isinstance(s, For) and s.kind not in WRITTEN_OUT) for s in inside):
+    if not all(isinstance(s, _SIMPLE) and not (isinstance(s, For) and s.kind not in _PEELED) for s in inside):
         return False
-    stored = {s.buffer for s in inside if isinstance(s, Store)}
-    reads = (n for s in inside if isinstance(s, Store) for n in walk(s.value) if isinstance(n, Read))
+    own = {s.buffer.name for s in inside if isinstance(s, Allocate)}
+    stores = [s for s in inside if isinstance(s, (Store, Update))]
+    stored = {s.buffer for s in stores} - own
+    if any(isinstance(s, Update) and s.buffer in stored for s in stores):
+        return False
+    reads = (n for s in stores for n in walk(s.value) if isinstance(n, Read))
     return not any(node.tensor in stored for node in reads)
 
 
@@ -148,7 +169,7 @@ def _taking(node: Statement, first: bool) -> Statement:
     match node:
         case Block(body=body):
             return Block(tuple(_taking(child, first) for child in body))
-        case Let(body=body):
+        case Let(body=body) | For(body=body) | Allocate(body=body):
             return replace(node, body=_taking(body, first))
         case If(then=then, otherwise=otherwise) if otherwise is not None:
             return then if first else otherwise

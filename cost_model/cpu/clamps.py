@@ -5,7 +5,7 @@ Of elements a few apart the vectors are loaded that other reads need as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -14,9 +14,11 @@ import numpy as np
 from ...schedules.loops import Loop
 from ...tensor.expr import Const, Expr, Op, Read, rewrite, variables
 from ...tensor.indices.affine import affine
+from ...tensor.indices.bounds import bound_of, conjuncts
 from ...tensor.program import Stage
 from ..footprint import Value, real
 from ..levels import StageLevels
+from ..operations import guarded_reads, unguarded
 
 
 @lru_cache(maxsize=512)
@@ -51,6 +53,58 @@ def _plain(index: Expr) -> Expr:
         else:
             break
     return index
+
+
+def bodies(stage: StageLevels, computed: Stage, vector: Loop | None) -> list[tuple[Stage, Value]]:
+    """What tiles of a stage compute, with the part of them that do: those inside of all borders ask nothing. Questions about a
+    whole vector are scalars, which leave the ports of vectors alone."""
+    guards = [guard for guards in guarded_reads(computed).values() for guard in guards]
+    if not guards:
+        return [(computed, 1.0)]
+    if not _differ(guards, vector):
+        return [(unguarded(computed), 1.0)]
+    part = at_borders(stage, guards)
+    return [(computed, part), (unguarded(computed), 1.0 - part)]
+
+
+def masked_reads(stage: StageLevels, computed: Stage, vector: Loop | None) -> dict[Read, Value]:
+    """What is read under masks, and in what part of the tiles. A question about a whole vector chooses an address."""
+    found = guarded_reads(computed).items()
+    return {read: at_borders(stage, guards) for read, guards in found if _differ(guards, vector)}
+
+
+def _differ(guards: Iterable[Expr], vector: Loop | None) -> bool:
+    """Says whether any of some conditions differs from lane to lane."""
+    return vector is not None and any(vector.axis in variables(guard) for guard in guards)
+
+
+def at_borders(stage: StageLevels, guards: Iterable[Expr]) -> Value:
+    """Returns the part of the tiles of a stage that ask what there is to read: those of which a point lies at a border. All of
+    them where guards are no bounds of single axes."""
+    points = {axis.name: axis.extent for axis in stage.definition.axes}
+    terms = {axis.name: axis.extent for axis in stage.definition.reduction}
+    failing: dict[tuple[str, bool], int] = {}
+    for bound in (bound_of(part) for guard in guards for part in conjuncts(guard)):
+        moving = [] if bound is None else [name for name in bound.coefficients if name in points]
+        if bound is None or len(moving) > 1 or not bound.coefficients.keys() <= points.keys() | terms.keys():
+            return 1.0
+        for name in moving:
+            times, most = bound.coefficients[name], bound.constant
+            most += sum(c * (terms[other] - 1) for other, c in bound.coefficients.items() if other in terms and c > 0)
+            fails = points[name] - 1 - -most // times if times > 0 else -(-most // -times)
+            key = name, times > 0
+            failing[key] = max(failing.get(key, 0), min(max(fails, 0), points[name]))
+    inside: Value = 1.0
+    for name, extent in points.items():
+        tile: Value = 1.0
+        for loop in stage.straight:
+            tile = tile * (real(loop.extent) if loop.axis == name else 1.0)
+        first = np.ceil(failing.get((name, False), 0) / tile)
+        last = np.floor((extent - failing.get((name, True), 0)) / tile)  # the tile at the end may have fewer points
+        tiles = np.ceil(extent / tile)
+        whole = np.where(failing.get((name, True), 0) > 0, last, tiles)
+        inside = inside * np.maximum(whole - first, 0.0) / tiles
+    return 1.0 - inside
 
 
 def ragged_ends(stage: StageLevels, vector: Loop, copies: Callable[[frozenset[str]], Value], vectors: Value) -> Value:

@@ -27,8 +27,8 @@ from ...tensor.rewrites.narrow_integers import narrow_stage
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels
 from ..neighbours import distances, held, width
-from ..operations import guarded_reads, instructions
-from .clamps import inside, ragged_ends, spanned
+from ..operations import instructions
+from .clamps import bodies, inside, masked_reads, ragged_ends, spanned
 from .counts import InstructionCounts, Reads
 
 LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
@@ -89,11 +89,12 @@ class StageWork:
         operations: Value = 0.0
         text: Value = 0.0
         along = None if self._block is None else self._block.axis
-        counts = instructions(self._computed, fused, self._written_out(), self._dots(), along)
-        for (axes, distance), cost in counts.items():
-            anew = self._anew(distance)
-            operations = operations + cost * self.times(axes) * anew
-            text = text + cost * self.copies(axes) * anew
+        for computed, part in bodies(self.stage, self._computed, self.vector):
+            counts = instructions(computed, fused, self._written_out(), self._dots(), along)
+            for (axes, distance), cost in counts.items():
+                anew = part * self._anew(distance)
+                operations = operations + cost * self.times(axes) * anew
+                text = text + cost * self.copies(axes) * anew
         reads = self._reads()
         if self.vector is not None:
             ends = ragged_ends(self.stage, self.vector, self.copies, self.vectors)
@@ -200,7 +201,7 @@ class StageWork:
         found = Reads()
         live: list[Value] = []
         spans: dict[object, Read] = {}  # vectors that are loaded whole, and for which read
-        guarded = guarded_reads(self._as_read)
+        guarded = masked_reads(self.stage, self._as_read, self.vector)
         behind = {} if self._block is None else distances(self._computed, self._block.axis)
         for read in self._as_read.reads():
             axes = frozenset().union(*(variables(index) for index in read.indices))
@@ -220,7 +221,7 @@ class StageWork:
                 found.broadcasts = found.broadcasts + count
                 found.apart = found.apart + (count if crowds else 0.0)
             else:
-                count = self._along_vectors(found, read, count, spans, self.times(axes) * masks, read in guarded)
+                count = self._along_vectors(found, read, count, spans, self.times(axes) * masks, guarded.get(read))
             found.crowded = found.crowded + (count if crowds else 0.0)
             found.loads = found.loads + count
         if self._block is not None and self.vector is not None:
@@ -247,26 +248,27 @@ class StageWork:
         return self.times(axes) * np.log2(real(self.vector.extent))
 
     def _along_vectors(
-        self, found: Reads, read: Read, count: Value, spans: dict[object, Read], masks: Value, guarded: bool
+        self, found: Reads, read: Read, count: Value, spans: dict[object, Read], masks: Value, guarded: Value | None
     ) -> Value:
         """Says how many loads it takes to read vectors along their axis, and adds what else that takes. `masks`: how often
-        one is made where the read is guarded."""
+        one is made where lanes are masked, and `guarded`: in what part of the tiles they are."""
         assert self.vector is not None
         step = self._step(read)
         if 1 < step <= STRIDED:
             found.shuffles = found.shuffles + count * (step - 1.0)
             count = count * step * (spans.setdefault(spanned(read, step), read) is read)
             found.unaligned = found.unaligned + count
-            found.parts = max(found.parts, step - 1.0 + (step if guarded and not self.target.has_masks else 0.0))
-            if guarded:
-                found.shuffles = found.shuffles + masks * step * SPREAD
-                found.masked = found.masked + count
+            with_masks = guarded is not None and not self.target.has_masks
+            found.parts = max(found.parts, step - 1.0 + (step if with_masks else 0.0))
+            if guarded is not None:
+                found.shuffles = found.shuffles + guarded * masks * step * SPREAD
+                found.masked = found.masked + guarded * count
         elif step != 1:
             count = count / self.vectors * real(self.vector.extent)
             found.gathered = found.gathered + count
         else:
             found.unaligned = found.unaligned + (count if self._splits_lines(read.tensor) else 0.0)
-            found.masked = found.masked + (count if guarded else 0.0)
+            found.masked = found.masked + (0.0 if guarded is None else guarded * count)
         return count
 
     def _step(self, read: Read) -> int:

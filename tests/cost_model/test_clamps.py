@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tilesmith.cost_model.analytic import predict
-from tilesmith.cost_model.cpu.clamps import inside, spanned
+from tilesmith.cost_model.cpu.clamps import at_borders, inside, spanned
+from tilesmith.cost_model.levels import levels
+from tilesmith.cost_model.operations import guarded_reads
+from tilesmith.cost_model.populations import one_plan
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import parse_target
@@ -84,3 +89,39 @@ def test_the_end_of_a_piece_asks_where_the_edge_is() -> None:
 
     assert cost(True, 1) > 1.5 * cost(False, 1)
     assert cost(True, 16) < 1.5 * cost(False, 16)
+
+
+@pytest.mark.parametrize(("extent", "tile"), [(7, 2), (7, 7), (14, 4), (56, 4), (13, 5), (3, 1)])
+@pytest.mark.parametrize(("window", "step", "padding"), [(3, 1, 1), (5, 1, 2), (3, 2, 1), (3, 1, 0)])
+def test_tiles_at_borders_are_counted(extent: int, tile: int, window: int, step: int, padding: int) -> None:
+    size = (extent - 1) * step + window - 2 * padding
+    at = f"i * {step} + r - {padding}"
+    program = canonical(
+        parse(f"""
+        input x: f32[{size}, 16]
+        y[i: {extent}, c: 16] = sum[r: {window}](select({at} >= 0 and {at} < {size}, x[{at}, c], 0))
+        return y
+        """)
+    )
+
+    def tiled(s: Schedule) -> None:
+        i, c, r = s.stage("t0").loops
+        (tiles, rows), (blocks, vector) = s.split(i, tile), s.split(c, 8)
+        s.reorder(tiles, blocks, r, rows, vector)
+        s.unroll(rows)
+        s.vectorize(vector)
+
+    (sketch,) = trace(tiled, program, "one")
+    tree = sketch.apply(program, TARGET, {})
+    (stage,) = levels(tree, one_plan(tree, False)).roots
+    guards = [guard for guards in guarded_reads(stage.definition).values() for guard in guards]
+    starts = range(0, extent, tile)
+    asking = [
+        any(
+            not 0 <= i * step + r - padding < size
+            for i in range(start, min(start + tile, extent))
+            for r in range(window)
+        )
+        for start in starts
+    ]
+    assert float(at_borders(stage, guards)) == pytest.approx(sum(asking) / len(asking))

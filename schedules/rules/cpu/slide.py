@@ -11,7 +11,10 @@ a piece of the data is copied with its border (tensor/rewrites/pad_reads.py).
 
     loops    others, blocks of lines, [blocks of vectors], [data], lines, tiles, window, rows, vectors, lanes
 
-Blocks of lines are outside of blocks of vectors, so that each thread has whole rows of memory.
+Blocks of lines are outside of blocks of vectors, so that each thread has whole rows of memory. Where the vectors do not slide
+and no piece is copied, memory is walked through as it lies, and a register tile has several lines:
+
+    loops    others, blocks of lines, lines, tiles, blocks of vectors, window, lines of a tile, rows, vectors, lanes
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from .window import is_shifted, pieces_of, shifting_axes, slides
 POINTS_AT_MOST = 64  # of a window that is written out
 ROWS_AT_MOST = 16
 VECTORS_AT_MOST = 8
+LINES_AT_MOST = 4  # of a register tile
 TERMS_AT_MOST = 512  # in the code of one tile
 
 
@@ -116,12 +120,23 @@ class _Sliding:
         self.s, self.root, self.name, self.slide = s, root, name, slide
         self.definition = s.program.stage(name)
         self.lanes: Extent = s.lanes(self.definition.tensors[0].dtype)
+        self.moves = slide.vector in {v for i in slide.data.indices if is_shifted(i) for v in shifting_axes(i)}
+        self.is_piece = slide.data.tensor in _pieces_of_slides(s.program)
+        strewn = not (self.moves or self.is_piece or slide.lines is None)
+        self.in_order = strewn and s.variant(f"{name} in order", [True, False])
         self.rows: Extent = 1
+        self.together: Extent = 1
         if slide.rows is not None:
             self.rows = s.factor(f"{name}.rows", self._extent(slide.rows), at_most=ROWS_AT_MOST, default=4)
         columns = ceildiv(self._extent(slide.vector), self.lanes)
         self.vectors = s.factor(f"{name}.vectors", columns, at_most=VECTORS_AT_MOST, default=1)
         tile = self.rows * self.vectors
+        if self.in_order and slide.lines is not None:
+            self.together = s.factor(f"{name}.together", self._extent(slide.lines), at_most=LINES_AT_MOST)
+            tile = tile * self.together
+            s.require(2 * tile <= s.target("vector_registers"), "accumulators and what neighbours share stay near")
+        elif strewn:
+            s.require(columns <= self.vectors, "vectors that lie side by side are read one after the other")
         s.require(tile + 2 <= s.target("vector_registers"), "accumulators fit in the vector registers")
         terms: Extent = tile
         for axis in self.definition.reduction:
@@ -143,9 +158,8 @@ class _Sliding:
         ]
         blocks, around, rows = self._pixels(stage)
         vectors = s.split(stage.along(self.definition, slide.vector), self.vectors, self.lanes)
-        moves = slide.vector in {name for i in slide.data.indices if is_shifted(i) for name in shifting_axes(i)}
         sums = [] if self.root != self.name else window_loops(s, stage, self.definition)
-        outside, inside = ([], [vectors[0]]) if moves else ([vectors[0]], [])
+        outside, inside = ([], [vectors[0]]) if self.moves or self.in_order else ([vectors[0]], [])
         s.reorder(*others, *blocks, *outside, *around, *inside, *sums, *rows, *vectors[1:])
         s.parallel(*others, *blocks, *outside)
         s.unroll(*sums[1::2], *rows, vectors[1])
@@ -155,7 +169,7 @@ class _Sliding:
             self._attach([*others, *blocks, *outside, *around, *inside][-1])
         self._pack_coefficients()
         data = slide.data.tensor
-        if data in _pieces_of_slides(s.program) and at is not None:
+        if self.is_piece and at is not None:
             taken.add(data)
             self._piece(s.compute_at(data, at))
         return taken
@@ -172,9 +186,10 @@ class _Sliding:
             pieces = s.split(loop, tiles, self.rows)
             return [pieces[0]], [pieces[1]], [pieces[2]]
         block = s.factor(f"{self.name}.lines", self._extent(slide.lines), at_most=64, default=8)
-        lines = s.split(stage.along(self.definition, slide.lines), block)
+        parts = (block, self.together) if self.in_order else (block,)
+        lines = s.split(stage.along(self.definition, slide.lines), *parts)
         along = s.split(loop, self.rows)
-        return [lines[0]], [lines[1], along[0]], [along[1]]
+        return [lines[0]], [lines[1], along[0]], [*lines[2:], along[1]]
 
     def _attach(self, at: LoopHandle) -> None:
         """Runs the reduction at a register tile of the stage that finishes it."""

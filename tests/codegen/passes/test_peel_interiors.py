@@ -38,6 +38,31 @@ ROWS = """  for i < i64(9):
           vector l < i64(4) valid size:
             y[i, b * 4 + l] = x[i, b * 4 + l] + 1
 """
+# A copy of rows whose vectors have a loop of their own, and a tile that lives in one trip.
+COPY = """  for i < i64(9):
+    for b < i64(12):
+      for c < i64(2):
+        if 1 <= i and i < 7 and 1 <= b and b < 11:
+          vector j < i64(2):
+            y[i, b * 4 + c * 2 + j] = x[i, b * 4 + c * 2 + j - 3]
+        else:
+          vector l < i64(2):
+            y[i, b * 4 + c * 2 + l] = f32(2)
+"""
+TILE = """  for i < i64(9):
+    for b < i64(12):
+      allocate t: f32[4] in register
+        if 1 <= i and i < 7 and 1 <= b and b < 11:
+          vector j < i64(4):
+            t[j] = x[i, b * 4 + j - 3]
+          vector m < i64(4):
+            t[m] += x[i, b * 4 + m + 3]
+        else:
+          vector l < i64(4):
+            t[l] = x[i, b * 4 + l]
+        vector k < i64(4):
+          y[i, b * 4 + k] = t[k] * 2
+"""
 READ_AGAIN = ROWS.replace("x[i, b * 4 + j - 3]", "y[i, b * 4 + j - 1]")
 SUMS = ROWS.replace("y[i, b * 4 + j] = ", "y[i, b * 4 + j] += ")
 NO_INDEX = ROWS.replace("1 <= i", "0 < x[0, 0]")
@@ -63,6 +88,14 @@ def test_a_row_of_blocks_asks_once(low: int, high: int, row: int) -> None:
     text = ROWS.replace("46 - b", f"{high} - b").replace("1 <= b", f"{low} <= b").replace("1 <= i", f"{row} <= i")
     text = text.replace("j - 3]", "j]").replace("valid size", "valid i64(4)")
     loops = parse_loops(HEAD + text)
+    changed = peel_interiors(loops)
+    assert "if " in print_loops(loops) and "if " not in print_loops(changed)
+    np.testing.assert_array_equal(results(changed), results(loops))
+
+
+@pytest.mark.parametrize("body", [COPY, TILE])
+def test_what_stands_in_loops_of_its_own_or_lives_in_one_trip_is_asked_once(body: str) -> None:
+    loops = parse_loops(HEAD + body)
     changed = peel_interiors(loops)
     assert "if " in print_loops(loops) and "if " not in print_loops(changed)
     np.testing.assert_array_equal(results(changed), results(loops))
