@@ -26,18 +26,14 @@ done:
   ret void
 }
 """
-_REPEAT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)
 # Takes the addresses of a kernel, its arguments, its prepared memory and its workspace, and how often it is called.
 Repeat = Callable[[int, int, int, int, int], None]
 
 
 @lru_cache(maxsize=1)
-def _library() -> Any:
-    return linked(_TEXT, "repeat")
-
-
-@lru_cache(maxsize=1)
 def repeat_loop() -> Repeat:
     """The loop as a function, which releases Python's global lock."""
-    found: Repeat = _REPEAT(_library()["repeat"])
-    return found
+    library = linked(_TEXT, "repeat")
+    function: Any = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)(library["repeat"])
+    function.library = library  # keeps the code
+    return function  # type: ignore[no-any-return]
