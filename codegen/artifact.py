@@ -39,7 +39,6 @@ class Artifact:
 
         void <symbol>(void **arguments, void *prepared, void *workspace)
         void <symbol>_prepare(void **arguments, void *prepared, void *workspace)    only if prepared_bytes > 0
-        void <symbol>_repeat(void **arguments, void *prepared, void *workspace, int64_t count)
 
     `_prepare` writes to `preparing_bytes` behind the prepared ones as well, which no call reads.
     `arguments` holds inputs (program order), then constants (program order; null but for _prepare, and for those whose numbers

@@ -205,6 +205,8 @@ class Local(Expr):
 
 _LEAVES = (Var, Const, Local)  # a tuple is looked through in a fifth of the time that `Var | Const | Local` takes
 
+_LEAF: TreeSize = (1, 1)
+
 _keep = object.__setattr__  # nodes are frozen for everybody else
 
 
@@ -343,7 +345,11 @@ def size(expr: Expr) -> TreeSize:
     try:
         return expr._size
     except AttributeError:
-        return kept_size(expr, children, lambda node: getattr(node, "_size", None), _keep_size)
+        return kept_size(expr, children, _known_size, _keep_size)
+
+
+def _known_size(node: Expr) -> TreeSize | None:
+    return _LEAF if isinstance(node, _LEAVES) else getattr(node, "_size", None)
 
 
 def _keep_size(node: Expr, found: TreeSize) -> None:

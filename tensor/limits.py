@@ -50,14 +50,13 @@ def kept_size(
     while waiting:
         node = waiting[-1]
         below = children(node)
-        sizes = [known(child) for child in below]
-        missing = [child for child, size in zip(below, sizes, strict=True) if size is None]
-        if missing:
-            waiting += missing
+        found = [size for size in map(known, below) if size is not None]
+        if len(found) < len(below):
+            waiting += [child for child in below if known(child) is None]
             continue
         waiting.pop()
-        found = [size for size in sizes if size is not None]
-        whole = (1 + sum(nodes for nodes, _ in found), 1 + max((levels for _, levels in found), default=0))
+        nodes, levels = zip(*found, strict=True) if found else ((), (0,))
+        whole = (1 + sum(nodes), 1 + max(levels))
         keep(node, whole)
     return whole
 

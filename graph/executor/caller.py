@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from ...codegen.artifact import entry_name
-from ...codegen.emit.cpu.module import ENTRY, repeat
+from ...codegen.emit.cpu.module import ENTRY
 from ...runtime.devices.cpu.model_team import TEAM
 from .calls import Call, CallPlan, Copy
 
@@ -37,7 +37,6 @@ def caller_text(symbol: str, plan: CallPlan, threads: int) -> str:
         _NOW,
         _run(symbol, plan, most, timed=False, threads=threads),
         _run(symbol, plan, most, timed=True, threads=threads),
-        repeat(symbol),
         "attributes #0 = { nounwind }",
     ]
     if plan.prepared_bytes:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 ALIGNMENT = 64
 _NEAR = 1.02  # times the lower bound: good enough to stop at
@@ -117,12 +118,24 @@ def _orders(blocks: Sequence[MemoryBlock], sizes: Sequence[int]) -> list[list[in
 
 def _placed(order: list[int], sizes: Sequence[int], beside: Sequence[Sequence[int]]) -> _Placed:
     """Blocks placed in this order by best fit."""
-    offsets, peak = [-1] * len(sizes), 0
+    offsets = [-1] * len(sizes)
+    peak = _filled(offsets, order, sizes, beside)
+    return _Placed(order, offsets, peak)
+
+
+def _filled(
+    offsets: list[int], order: Sequence[int], sizes: Sequence[int], beside: Sequence[Sequence[int]], most: float = inf
+) -> int:
+    """Gives the blocks of an order their offsets, beside those that have one already, and returns where the highest ends. Once
+    one ends above `most` the others have none."""
+    peak = 0
     for one in order:
-        taken = sorted((offsets[n], offsets[n] + sizes[n]) for n in beside[one] if offsets[n] >= 0)
+        taken = sorted([(offsets[n], offsets[n] + sizes[n]) for n in beside[one] if offsets[n] >= 0])
         offsets[one] = _best_gap(taken, sizes[one])
         peak = max(peak, offsets[one] + sizes[one])
-    return _Placed(order, offsets, peak)
+        if peak > most:
+            break
+    return peak
 
 
 def _best_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
@@ -147,9 +160,21 @@ def _descended(
         top = draw.choice([n for n in order if best.offsets[n] + sizes[n] == best.peak])
         one = draw.choice((top, *beside[top])) if draw.randrange(2) else draw.choice(order)
         changed = [n for n in order if n != one]
-        changed.insert(draw.randrange(len(order)), one)
-        found = _placed(changed, sizes, beside)
+        place = draw.randrange(len(order))
+        changed.insert(place, one)
         work -= each
-        if found.peak <= best.peak:
-            best = found
+        best = _moved(best, changed, min(place, order.index(one)), sizes, beside)
     return best
+
+
+def _moved(
+    best: _Placed, order: list[int], first: int, sizes: Sequence[int], beside: Sequence[Sequence[int]]
+) -> _Placed:
+    """The plan of an order that differs from the best one's from its `first` block on, or the best one where that is smaller.
+    What stands before `first` lies where it lay."""
+    offsets = [-1] * len(sizes)
+    for n in order[:first]:
+        offsets[n] = best.offsets[n]
+    before = max((offsets[n] + sizes[n] for n in order[:first]), default=0)
+    peak = max(before, _filled(offsets, order[first:], sizes, beside, best.peak))
+    return _Placed(order, offsets, peak) if peak <= best.peak else best

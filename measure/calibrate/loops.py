@@ -66,18 +66,6 @@ entry:
   %times = load i64, ptr %second
 {body}
 }}
-define void @{name}_repeat(ptr %arguments, ptr %prepared, ptr %workspace, i64 %count) {{
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  call void @{name}(ptr %arguments, ptr %prepared, ptr %workspace)
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}}
 {declarations}
 attributes #0 = {{ nounwind }}
 !0 = !{{i32 1}}

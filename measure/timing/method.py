@@ -1,6 +1,6 @@
 """The timing method: how long one run of a kernel takes, and whether that figure can be trusted.
 
-The loop over runs is compiled code (`Artifact`'s `_repeat`), so Python costs nothing inside it. One *repeat* is as many
+The loop over runs is compiled code (runtime/devices/cpu/repeat.py), so Python costs nothing inside it. One *repeat* is as many
 runs as last `shortest` seconds together; its time divided by the number of runs is one entry of `times`. On processors a
 repeat is taken in pieces, and all of it counts as its lower quartile of pieces (`undisturbed`): of a mean each interruption
 is a part, however short.

@@ -51,18 +51,6 @@ outer.end:
 done:
   ret void
 }}
-define void @double_repeat(ptr %arguments, ptr %prepared, ptr %workspace, i64 %count) {{
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  call void @double(ptr %arguments, ptr %prepared, ptr %workspace)
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}}
 """
 
 KERNELS: dict[str, dict[str, object]] = {

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import packages_distributions
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -213,14 +213,20 @@ def _binding(gpu: Gpu, devices: Devices) -> Finding:
 
 
 def _extras() -> Iterator[Finding]:
-    distributions = packages_distributions()  # mlflow may be of mlflow-skinny
     for extra, (package, use) in _EXTRAS.items():
         if find_spec(package) is None:
             yield Finding(extra, MISSING, use, f"pip install 'tilesmith[{extra}]'")
         else:
-            yield Finding(
-                extra, GOOD, f"{package} {installed_version(distributions.get(package, [package])[0])}, for {use}"
-            )
+            yield Finding(extra, GOOD, f"{package} {_version_of(package)}, for {use}")
+
+
+def _version_of(package: str) -> str:
+    """That of the distribution of a package: mlflow may be of mlflow-skinny. To find out takes a look at all files that are
+    installed, so those of one name are asked first."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return installed_version(packages_distributions().get(package, [package])[0])
 
 
 def _peers() -> Iterator[Finding]:

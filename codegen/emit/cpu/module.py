@@ -2,7 +2,6 @@
 
     <name>             calls the nests in order
     <name>_prepare     calls the prepare nests, if there is PREPARED memory
-    <name>_repeat      calls <name> `count` times: the loop that is timed
     <name>.nest        the only nest; its buffers are parameters, so that LLVM knows them as distinct
     <name>.nest.<hash> one of several nests: a module for each of them, so that candidates share what they have in common
                        (nest_part.py)
@@ -66,7 +65,6 @@ def emit_parts(program: LoopProgram, plan: MemoryPlan) -> tuple[ModuleText, list
         _entry(module, program, plan, f"{main}_prepare", parts[: len(before)], places)
     _entry(module, program, plan, main, parts[len(before) :], places)
     module.nests = [part.symbol for part in parts[len(before) :]]
-    module.functions.append(repeat(main))
     return module, list({part.symbol: part for part in parts}.values())
 
 
@@ -110,26 +108,6 @@ def plain_symbol(name: str) -> str:
 
 
 _ATTRIBUTES = 'attributes #0 = {{ nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"{} }}'
-
-
-def repeat(main: str) -> str:
-    """The function that calls `main` again and again.
-
-    The assembly line without text may read and write all memory, as far as LLVM knows, so no call can be left out."""
-    return f"""define void @{main}_repeat({ENTRY}, i64 %count) #0 {{
-entry:
-  %some = icmp sgt i64 %count, 0
-  br i1 %some, label %loop, label %done
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  call void @{main}(ptr %arguments, ptr %prepared, ptr %workspace)
-  call void asm sideeffect "", "~{{memory}}"()
-  %next = add nuw nsw i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}}"""
 
 
 def table(buffer: Buffer, space: str = "") -> str:

@@ -26,10 +26,10 @@ from .fast_call import ArgumentSpec, Wanted, fast_call, fits
 from .jit import LINKING, jit
 from .memory import address, kept_memory, output_array, release_behind, release_mapped, unchanging
 from .model_team import team_functions
+from .repeat import repeat_loop
 from .team import parallel
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-_REPEAT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _TIMED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _WITH_OPENMP = (("sklearn", "scikit_learn.libs"), ("xgboost", "xgboost_cpu.libs"), ("xgboost", "xgboost.libs"))
 _numbers = itertools.count()
@@ -137,7 +137,6 @@ class CpuKernel:
         self.kernels = tuple(link(kernel) for kernel in artifact.kernels)  # of a model
         self._library = link(artifact, self.kernels)
         self.entry = ENTRY(self._library[artifact.symbol])
-        self._repeat = _REPEAT(self._library[f"{artifact.symbol}_repeat"])
         kept, passing = artifact.prepared_bytes, artifact.preparing_bytes
         self._prepared = kept_memory(kept, behind=passing) if kept else None
         self.prepared = 0 if self._prepared is None else address(self._prepared)
@@ -220,9 +219,9 @@ class CpuKernel:
 
     def run_repeat(self, arrays: Sequence[Array], count: int) -> float:
         """See LoadedKernel."""
-        frame = self._filled(arrays)
+        frame, repeat = self._filled(arrays), repeat_loop()
         started = time.perf_counter()
-        self._repeat(frame.pointer, self.prepared, frame.workspace, count)
+        repeat(self.address, frame.pointer, self.prepared, frame.workspace, count)
         seconds = time.perf_counter() - started
         self.release(frame)
         return seconds
@@ -275,7 +274,7 @@ def link(artifact: Artifact, kernels: Sequence[Any] = (), entries: Mapping[str, 
         runtime = _runtime_functions()
         for name in artifact.runtime_symbols:
             builder.import_symbol(name, runtime[name])
-    names = [artifact.symbol, f"{artifact.symbol}_repeat"]
+    names = [artifact.symbol]
     if artifact.prepared_bytes:
         names.append(f"{artifact.symbol}_prepare")
     if artifact.kernels:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import Ridge
-
 from contracts.cost_model import CostModelContract
 from tilesmith.cost_model.learned.boosting import XGBoost
 from tilesmith.cost_model.learned.model import Regressor
@@ -18,6 +15,8 @@ class TestXGBoost(CostModelContract):
 
 class TestForest(CostModelContract):
     def make(self, seed: int) -> Regressor:
+        from sklearn.ensemble import RandomForestRegressor
+
         return RandomForestRegressor(30, random_state=seed)
 
 
@@ -25,4 +24,6 @@ class TestRidge(CostModelContract):
     """Not clever, but any regressor will do."""
 
     def make(self, seed: int) -> Regressor:
+        from sklearn.linear_model import Ridge
+
         return Ridge()

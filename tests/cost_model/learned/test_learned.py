@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestRegressor
 
 from tilesmith.cost_model.learned.boosting import Learning, XGBoost
 from tilesmith.cost_model.learned.metrics import rank_correlation
@@ -27,6 +26,8 @@ def samples(count: int, seed: int = 0, *, prior: bool = True, tasks: int = 1) ->
 
 
 def forest(_: Learning, seed: int) -> Regressor:
+    from sklearn.ensemble import RandomForestRegressor
+
     return RandomForestRegressor(30, random_state=seed)
 
 

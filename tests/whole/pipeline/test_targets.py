@@ -6,11 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from helpers.operators.case import Array
 from helpers.operators.cases import CASES
 from helpers.pipeline.candidates import complaint, random_config, run
 from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
+from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
 
 ROUNDED = """
@@ -36,40 +38,48 @@ return h
 
 
 TARGETS = ("x86:sse2", "x86:avx2", "host")
-PROGRAMS = {case.name: str(case.program()) for case in CASES} | {
-    "rounded": ROUNDED,
-    "integers": INTEGERS,
-    "halves": HALVES,
-}
-CHANGED = {case.name: case for case in CASES if case.change is not None}
+TEXTS = {"rounded": ROUNDED, "integers": INTEGERS, "halves": HALVES}
+BY_NAME = {case.name: case for case in CASES}
+NAMES = (*BY_NAME, *TEXTS)
 FIRST = {case.operator: case.name for case in reversed(CASES)}
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+def program_of(name: str) -> Program:
+    """Read from its text, as that of a file is."""
+    return parse(TEXTS[name] if name in TEXTS else str(BY_NAME[name].program()))
+
+
+def inputs_of(name: str, program: Program, seed: int) -> tuple[Array, ...] | None:
+    """Those of a case that random numbers as they are do not serve."""
+    case = BY_NAME.get(name)
+    return None if case is None or case.change is None else case.inputs(program, seed)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_candidates_are_right(name: str) -> None:
     seed = sum(map(ord, name))
     rng = np.random.default_rng(seed)
-    task = Task.of(parse(PROGRAMS[name]), parse_target(TARGETS[seed % 3]), 2)
+    task = Task.of(program_of(name), parse_target(TARGETS[seed % 3]), 2)
     for number in rng.permutation(len(task.sketches))[:1]:
         sketch = task.sketches[number]
         values = random_config(task, sketch, rng)
         if values is not None:
-            inputs = CHANGED[name].inputs(task.program, seed) if name in CHANGED else None
+            inputs = inputs_of(name, task.program, seed)
             wrong = complaint(task, sketch, values, seed, at_end=bool(number % 2), inputs=inputs)
             assert wrong is None, (sketch.text, values)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_all_sketches_are_right(name: str, target: str) -> None:
-    task = Task.of(parse(PROGRAMS[name]), parse_target(target), 2)
+    task = Task.of(program_of(name), parse_target(target), 2)
     rng = np.random.default_rng(1)
     for number, sketch in enumerate(task.sketches):
         for _ in range(2):
             values = random_config(task, sketch, rng)
             if values is not None:
-                inputs = CHANGED[name].inputs(task.program, number) if name in CHANGED else None
+                inputs = inputs_of(name, task.program, number)
                 assert complaint(task, sketch, values, number, inputs=inputs) is None, (sketch.text, values)
 
 
@@ -81,7 +91,7 @@ def test_all_sketches_are_right(name: str, target: str) -> None:
     [("aarch64:neon", 0xB7), pytest.param("aarch64:sve256", 0xB7, marks=pytest.mark.slow), ("riscv64:v", 0xF3)],
 )
 def test_other_processors_get_object_files(name: str, target: str, machine: int) -> None:
-    task = Task.of(parse(PROGRAMS[FIRST.get(name, name)]), parse_target(target), 2)
+    task = Task.of(program_of(FIRST.get(name, name)), parse_target(target), 2)
     sketch = task.sketches[-1]
     values = random_config(task, sketch, np.random.default_rng(0))
     assert values is not None
