@@ -33,6 +33,8 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
         case "quad_dot":
             x, y = args
             parts = [[_unsigned(arithmetic, x, 8 * n), _signed(arithmetic, y, 8 * n, 8)] for n in range(4)]
+        case "small_quad_dot":
+            return _cut_pairs(arithmetic, *args)
         case "signed_quad_dot":
             parts = [[_signed(arithmetic, arg, 8 * n, 8) for arg in args] for n in range(4)]
         case "unsigned_quad_dot":
@@ -43,6 +45,20 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
     for product in rest:
         total = arithmetic.apply("add", [total, product], total.dtype)
     return total
+
+
+def _cut_pairs(arithmetic: Arithmetic, x: Value, y: Value) -> Value:
+    """Both sums of two products of bytes, cut to the range of 16 bits, added up."""
+    products = [
+        arithmetic.apply("mul", [_unsigned(arithmetic, x, 8 * n), _signed(arithmetic, y, 8 * n, 8)], i32)
+        for n in range(4)
+    ]
+    least, most = Value(str(-(1 << 15)), i32), Value(str((1 << 15) - 1), i32)
+    pairs = []
+    for n in (0, 2):
+        pair_ = arithmetic.apply("add", products[n : n + 2], i32)
+        pairs.append(arithmetic.apply("min", [arithmetic.apply("max", [pair_, least], i32), most], i32))
+    return arithmetic.apply("add", pairs, i32)
 
 
 def joined(arithmetic: Arithmetic, parts: list[Value]) -> Value:

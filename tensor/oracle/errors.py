@@ -129,6 +129,13 @@ def word_dot(x: Array, y: Array, left: str, right: str) -> Array:
     return np.asarray((a * b).sum(axis=-1).astype(np.int32))
 
 
+def small_word_dot(x: Array, y: Array) -> Array:
+    """The sum of both sums of two products of unsigned and signed bytes, each cut to the range of 16 bits."""
+    products = _parts(x, "u1").astype(np.int64) * _parts(y, "i1")
+    pairs = np.clip(products[..., 0::2] + products[..., 1::2], -(1 << 15), (1 << 15) - 1)
+    return np.asarray(pairs.sum(axis=-1).astype(np.int32))
+
+
 def _parts(word: Array, kind: str) -> Array:
     """[..., elements of a word]"""
     whole = np.asarray(word, np.int32)

@@ -13,7 +13,9 @@ one is moved by 128, which adds 128 times the sum of the other one's elements to
     C[i, j] = C_dots[i, j] - 128 * C_sums[j],  C_sums[j] = sum[k](i32(B[k, j]))
 
 The same holds, with the signs turned, of two that both have none. Where no instruction takes bytes, `half_words` makes words of
-two halves, which hold bytes of either kind. `bf16_dots` is this of bfloat16, whose sums are of f32: there
+two halves, which hold bytes of either kind. Where bytes are known to be small, `small_words` leaves them as they are: sums of two
+products fit in a half then. A stage that makes an operand says how small, as `W[k, j] = min(max(w[k, j], -64), 64)` does, and
+so no kernel can meet other bytes. `bf16_dots` is this of bfloat16, whose sums are of f32: there
 numbers below the least normal one count as zero.
 
 Terms of bfloat16 may have a condition that ends the depth early, as a causal mask does. Then the last word has its first
@@ -35,6 +37,7 @@ from ..expr import Cast, Const, Expr, Op, Read, call, const, rewrite, substitute
 from ..indices.affine import simplify
 from ..indices.bounds import bound_of, conjuncts
 from ..indices.forms import affine
+from ..indices.intervals import Interval, interval, range_of
 from ..program import Axis, Program, Stage, Tensor
 from ..stage_edits import (
     factors,
@@ -96,6 +99,19 @@ def half_words(program: Program, stage: str, depth: str) -> Program:
     if found.dot.name == "bf16_dot":
         raise refuse(found.stage, "this stage sums products of floats", expected="integers of 8 or 16 bits")
     return _rewritten(program, found)
+
+
+def small_words(program: Program, stage: str, depth: str, moved: str = "") -> Program:
+    """As `dot_words`, of bytes of which sums of two products fit in 16 bits. Errors: the same, and where that is not known."""
+    found = _product(find_stage(program, stage), depth, moved)
+    if found.dot.name != "quad_dot":
+        raise refuse(found.stage, "this stage sums no products of bytes", expected="sum(i32(x) * i32(y)) of bytes")
+    least, most = _sums_of_two(program, found)
+    if least < -(1 << 15) or most >= 1 << 15:
+        raise refuse(
+            found.stage, f"sums of two products are {least} to {most}, as far as is known", expected="at most 16 bits"
+        )
+    return _rewritten(program, replace(found, dot=DOTS["small_quad_dot"]))
 
 
 def bf16_dots(program: Program, stage: str, depth: str) -> Program:
@@ -174,6 +190,24 @@ def _product(stage: Stage, depth: str, moved: str = "", halves: bool = False) ->
         )
     left, right = operands
     return _Product(stage, axis, dot, left, right, guard)
+
+
+def _sums_of_two(program: Program, product: _Product) -> Interval:
+    """The least and the greatest sum of two products of packed elements, as far as the stages that make these tell."""
+    ranges = [_range(program, side.read) for side in (product.left, product.right)]
+    moved = [product.left.moved, product.right.moved]
+    (a, b), (c, d) = ((low + by, high + by) for (low, high), by in zip(ranges, moved, strict=True))
+    ends = (a * c, a * d, b * c, b * d, 0)
+    return 2 * min(ends), 2 * max(ends)
+
+
+def _range(program: Program, read: Read) -> Interval:
+    """What the elements of a tensor are in: what the text of the stage that makes them says, or all of their type."""
+    maker = program.producers.get(read.tensor)
+    if maker is None or maker.combiner is not None or len(maker.bodies) != 1:
+        return range_of(read.dtype)
+    (body,) = maker.bodies
+    return _range(program, body) if isinstance(body, Read) else interval(body, {})
 
 
 def _ends(guard: Expr, axis: Axis) -> bool:
@@ -295,6 +329,15 @@ def _side_by_side(reads: Sequence[Read]) -> bool:
     return all((read.tensor, read.indices[:-1]) == (first.tensor, first.indices[:-1]) for read in reads) and all(
         place.is_constant and place.constant == n for n, place in enumerate(places)
     )
+
+
+def can_dot_small(program: Program, stage: str, depth: str, moved: str) -> bool:
+    """Says whether bytes are known to be so small that `small_words` applies."""
+    try:
+        small_words(program, stage, depth, moved)
+    except ProgramError:
+        return False
+    return True
 
 
 def can_dot(program: Program, stage: str, depth: str) -> bool:

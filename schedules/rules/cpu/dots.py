@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from ....targets.matrix_instructions import MatrixInstruction, vector_instruction
 from ....tensor.dots import DOTS as DOTS_OF_WORDS
-from ....tensor.dots import Dot
+from ....tensor.dots import SMALL, Dot
 from ....tensor.expr import Read, Var
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.crossed_words import can_cross_words
-from ....tensor.rewrites.dot_words import can_dot, guarded_dot_of_stage, is_packed, with_word_reads
+from ....tensor.rewrites.dot_words import can_dot, can_dot_small, guarded_dot_of_stage, is_packed, with_word_reads
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ....tensor.rewrites.registry import apply_rewrite
 from ...access import depends, output_stride, reads_of, uses_of
@@ -136,11 +136,13 @@ def dot_for(program: Program, stage: Stage, instructions: tuple[MatrixInstructio
     for read in reads:
         if read.tensor not in constants and uses_of(stage, read) < LEAST_USES:
             return None
-    alike = alike and rewrite == "dot_words"
     moved = next(read.tensor for read in reads if read.tensor not in constants) if alike else ""
+    small = rewrite == "half_words" and vector_instruction(instructions, dot.left, SMALL) is not None
     for axis in sorted(stage.reduction, key=lambda a: -a.extent):
         if axis.extent >= LEAST_DEPTH and can_dot(program, stage.name, axis.name):
-            return Found(stage.name, rewrite, axis.name, moved)
+            if small and can_dot_small(program, stage.name, axis.name, moved):
+                return Found(stage.name, "small_words", axis.name, moved)
+            return Found(stage.name, rewrite, axis.name, moved if rewrite == "dot_words" else "")
     return None
 
 
