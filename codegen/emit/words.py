@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...tensor.dtype import i32
 from .bf16_words import half, pair
-from .types import Value
+from .types import Value, value_type
 
 if TYPE_CHECKING:
     from .values import Arithmetic
@@ -26,6 +26,8 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
             return half(arithmetic, name, *args)
         case "byte_quad" | "half_pair":
             return joined(arithmetic, args)
+        case "signed_halves":
+            return _widened(arithmetic, *args)
         case "half_add":
             return _halves_added(arithmetic, *args)
         case "bf16_dot":
@@ -45,6 +47,15 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
     for product in rest:
         total = arithmetic.apply("add", [total, product], total.dtype)
     return total
+
+
+def _widened(arithmetic: Arithmetic, pair_: Value) -> Value:
+    """The signed bytes of halves, as halves of words."""
+    count = 2 * (pair_.lanes or 1)
+    bytes_, halves, words_ = f"<{count} x i8>", f"<{count} x i16>", value_type(i32, pair_.lanes)
+    apart = arithmetic.text.compute(f"bitcast {pair_.typed} to {bytes_}", pair_.text)
+    wide = arithmetic.text.compute(f"sext {bytes_} {apart} to {halves}", apart)
+    return Value(arithmetic.text.compute(f"bitcast {halves} {wide} to {words_}", wide), i32, pair_.lanes)
 
 
 def _cut_pairs(arithmetic: Arithmetic, x: Value, y: Value) -> Value:

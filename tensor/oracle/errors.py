@@ -101,6 +101,12 @@ def half_pair(*halves: Array) -> Array:
     return _joined(halves, 16)
 
 
+def signed_halves(x: Array) -> Array:
+    """Both signed bytes of an i16 as halves of a word, the low one lowest."""
+    both = np.asarray(x).astype(np.int16)
+    return _joined((both.astype(np.int8).astype(np.int32), (both >> 8).astype(np.int32)), 16)
+
+
 def half_add(x: Array, y: Array) -> Array:
     """The sums of the low halves and of the high halves of two words, modulo 2^16 each."""
     low, high = (_parts(x, "u2")[..., n] + _parts(y, "u2")[..., n] for n in (0, 1))

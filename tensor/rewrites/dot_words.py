@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from ...common.errors import ProgramError
 from ..dots import DOTS, Dot
 from ..dtype import bf16, f32, i8, i16, i32, u8
-from ..expr import Cast, Const, Expr, Op, Read, call, const, rewrite, substitute, variables
+from ..expr import Cast, Const, Expr, Op, Read, call, const, rewrite, substitute, variables, walk
 from ..indices.affine import simplify
 from ..indices.bounds import bound_of, conjuncts
 from ..indices.forms import affine
@@ -58,11 +58,13 @@ FIRST = 1 << 16  # what is left of a word when it is divided by this is the firs
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """A read, the dimension of the depth in it, and what is added to its elements before they are packed."""
+    """A read, the dimension of the depth in it, and what is added to its elements before they are packed. `narrow`: bytes are
+    packed as they are, and become halves where words are read."""
 
     read: Read
     deep: int
     moved: int = 0
+    narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +95,18 @@ def dot_words(program: Program, stage: str, depth: str, moved: str = "") -> Prog
     return _rewritten(program, found)
 
 
-def half_words(program: Program, stage: str, depth: str) -> Program:
-    """The same in words of two halves, whatever integers of 8 or 16 bits there are. Errors: as `dot_words`."""
+def half_words(program: Program, stage: str, depth: str, narrow: str = "") -> Program:
+    """The same in words of two halves, whatever integers of 8 or 16 bits there are. `narrow`: a tensor of bytes with a sign
+    that stay bytes in memory, where words of them are read by few. Errors: as `dot_words`."""
     found = _product(find_stage(program, stage), depth, halves=True)
     if found.dot.name == "bf16_dot":
         raise refuse(found.stage, "this stage sums products of floats", expected="integers of 8 or 16 bits")
-    return _rewritten(program, found)
+    if not narrow:
+        return _rewritten(program, found)
+    sides = [replace(side, narrow=side.read.tensor == narrow) for side in (found.left, found.right)]
+    if not any(side.narrow and side.read.dtype == i8 for side in sides):
+        raise refuse(found.stage, f"{narrow} is no operand of bytes with a sign", expected="i8")
+    return _rewritten(program, replace(found, left=sides[0], right=sides[1]))
 
 
 def small_words(program: Program, stage: str, depth: str, moved: str = "") -> Program:
@@ -240,7 +248,8 @@ def _rewritten(program: Program, product: _Product) -> Program:
         words = _words(program, product, operand, f"{stage.name}_{side}")
         indices = [word.var if d == operand.deep else index for d, index in enumerate(operand.read.indices)]
         made.append(words)
-        reads.append(Read(words.name, tuple(indices), i32))
+        word_ = Read(words.name, tuple(indices), words.tensors[0].dtype)
+        reads.append(call("signed_halves", word_) if operand.narrow else word_)
     reduction = tuple(word if axis == product.depth else axis for axis in stage.reduction)
     body = call(dot.name, *reads)
     if product.guard is not None:
@@ -274,8 +283,12 @@ def _words(program: Program, product: _Product, operand: _Packed, name: str) -> 
             value = call("select", deep < depth.extent, value, const(0, wide))
         return value + operand.moved if operand.moved else value  # beyond the depth the other operand is zero
 
-    body = call(dot.pack, *(element(place) for place in range(dot.group)))
-    tensor = Tensor(free_name(program, name), i32, shape_of(axes))
+    elements = [element(place) for place in range(dot.group)]
+    if operand.narrow:
+        body = call("byte_quad", *elements, const(0, i32), const(0, i32)).cast(i16)
+    else:
+        body = call(dot.pack, *elements)
+    tensor = Tensor(free_name(program, name), body.dtype, shape_of(axes))
     return Stage((tensor,), axes, (body,), origin=product.stage.origin)
 
 
@@ -301,7 +314,14 @@ def _named(program: Program, stage: Stage, name: str, axes: tuple[Axis, ...] | N
 def is_packed(stage: Stage) -> bool:
     """Says whether a stage makes words of narrow elements."""
     packs = {dot.pack for dot in DOTS.values()}
-    return stage.combiner is None and any(isinstance(body, Op) and body.name in packs for body in stage.bodies)
+    bodies = [body.arg if isinstance(body, Cast) and body.dtype == i16 else body for body in stage.bodies]
+    return stage.combiner is None and any(isinstance(body, Op) and body.name in packs for body in bodies)
+
+
+def widens_words(stage: Stage) -> bool:
+    """Says whether a stage makes halves of bytes in words that it reads."""
+    nodes = (node for body in stage.bodies for node in walk(body))
+    return any(isinstance(node, Op) and node.name == "signed_halves" for node in nodes)
 
 
 def with_word_reads(stage: Stage) -> Stage:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ....targets.matrix_instructions import MatrixInstruction, vector_instruction
 from ....tensor.dots import DOTS as DOTS_OF_WORDS
 from ....tensor.dots import SMALL, Dot
+from ....tensor.dtype import i8
 from ....tensor.expr import Read, Var
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.crossed_words import can_cross_words
@@ -47,15 +48,32 @@ class Found:
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
     if decided.instructions and _next(s, decided.instructions) and s.variant("dots", [True, False]):
+        bytes_ = _has_bytes(s, decided.instructions) and s.variant("bytes", [True, False])
         while (found := _next(s, decided.instructions)) is not None:
             name, arguments = found
-            s.rewrite(name, **arguments)
+            narrow = _stays_narrow(s.program, arguments["stage"]) if bytes_ and name == "half_words" else ""
+            s.rewrite(name, **arguments, **({"narrow": narrow} if narrow else {}))
         if _crosses(s, decided.instructions):
             _cross(s)
         there = [stage.name for stage in s.program.stages if _is_there(s.program, stage)]
         if there and s.variant("words in place", [True, False]):
             s.inline(*there)
     return decided
+
+
+def _has_bytes(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> bool:
+    """Says whether the next words are halves of a constant that may stay bytes in memory."""
+    found = _next(s, instructions)
+    return found is not None and found[0] == "half_words" and _stays_narrow(s.program, found[1]["stage"]) != ""
+
+
+def _stays_narrow(program: Program, stage: str) -> str:
+    """A constant operand of bytes with a sign that few rows read; "" for none. Bytes are half of the traffic and become halves
+    at each read, which many rows share in halves that were made once."""
+    constants = constant_tensors(program)
+    found = program.stage(stage)
+    few = [r for r in found.reads() if r.tensor in constants and r.dtype == i8 and uses_of(found, r) < LEAST_USES_CROSSED]
+    return few[0].tensor if few else ""
 
 
 def _crosses(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> bool:
