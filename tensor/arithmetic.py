@@ -36,13 +36,13 @@ from .oracle.errors import (
     divided,
     extreme_error,
     half_add,
-    signed_halves,
-    small_word_dot,
     half_pair,
     joined_error,
     product_error,
     selected,
+    signed_halves,
     sizes,
+    small_word_dot,
     undecided,
     word_dot,
 )
@@ -98,10 +98,12 @@ for _entry in (
     enter(_entry, WORDS)
 
 # byte_quad and half_pair put the low bytes of four i32, and the low halves of two, side by side, the first one lowest.
-# signed_halves makes halves of the two signed bytes of an i16. half_add adds halves to halves, modulo 2^16, on all ports, of which two of four multiply. quad_dot
-# sums the products of unsigned bytes with signed ones, its twins those of bytes alike, pair_dot those of signed halves, modulo
-# 2^32; small_quad_dot cuts each sum of two products of bytes to 16 bits with a sign first; bf16_dot those of halves that are bfloat16, in f32: there numbers below the least normal one may count as zero. Where a
-# processor has an instruction that adds such a sum to another one, this is all it costs (targets/matrix_instructions.py).
+# signed_halves makes halves of the two signed bytes of an i16. half_add adds halves to halves, modulo 2^16, on all ports, of
+# which two of four multiply. quad_dot sums the products of unsigned bytes with signed ones, its twins those of bytes alike,
+# pair_dot those of signed halves, modulo 2^32; small_quad_dot cuts each sum of two products of bytes to 16 bits with a sign
+# first; bf16_dot sums those of halves that are bfloat16, in f32: there numbers below the least normal one may count as zero.
+# Where a processor has an instruction that adds such a sum to another one, this is all it costs
+# (targets/matrix_instructions.py).
 for _entry in (
     Operator("byte_quad", 4, Signature(frozenset((i32,))), byte_quad, lambda v, e: joined_error(e), slots=8.0),
     Operator("half_pair", 2, Signature(frozenset((i32,))), half_pair, lambda v, e: joined_error(e), slots=3.0),

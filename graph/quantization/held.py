@@ -26,12 +26,13 @@ def held_weights(model: Model) -> Model:
     """The model with such constants held in their range where sums of products of integers read them."""
     program, made, stages = model.program, dict[str, Stage](), list[Stage]()
     for stage in program.stages:
+        now = stage
         for name in _weights(stage, model.constants):
             if name not in made:
                 made[name] = _held(program, name, {one.name for one in made.values()})
                 stages.append(made[name])
-            stage = _reading(stage, name, made[name].name)
-        stages.append(stage)
+            now = _reading(now, name, made[name].name)
+        stages.append(now)
     return replace(model, program=replace(program, stages=tuple(stages))) if made else model
 
 
@@ -49,7 +50,7 @@ def _weights(stage: Stage, constants: Mapping[str, Array]) -> list[str]:
 
 
 def _is_small(values: Array | None) -> bool:
-    return values is not None and values.size > 0 and -SMALL_BYTE <= values.min() and values.max() <= SMALL_BYTE
+    return values is not None and values.size > 0 and values.min() >= -SMALL_BYTE and values.max() <= SMALL_BYTE
 
 
 def _held(program: Program, name: str, taken: set[str]) -> Stage:

@@ -13,10 +13,10 @@ one is moved by 128, which adds 128 times the sum of the other one's elements to
     C[i, j] = C_dots[i, j] - 128 * C_sums[j],  C_sums[j] = sum[k](i32(B[k, j]))
 
 The same holds, with the signs turned, of two that both have none. Where no instruction takes bytes, `half_words` makes words of
-two halves, which hold bytes of either kind. Where bytes are known to be small, `small_words` leaves them as they are: sums of two
-products fit in a half then. A stage that makes an operand says how small, as `W[k, j] = min(max(w[k, j], -64), 64)` does, and
-so no kernel can meet other bytes. `bf16_dots` is this of bfloat16, whose sums are of f32: there
-numbers below the least normal one count as zero.
+two halves, which hold bytes of either kind. Where bytes are known to be small, `small_words` leaves them as they are: sums of
+two products fit in a half then. A stage that makes an operand says how small, as `W[k, j] = min(max(w[k, j], -64), 64)` does,
+so that no kernel can meet other bytes. `bf16_dots` is this of bfloat16, whose sums are of f32: there numbers below the least
+normal one count as zero.
 
 Terms of bfloat16 may have a condition that ends the depth early, as a causal mask does. Then the last word has its first
 element alone, of both operands, because 0 times an infinity is no zero:
@@ -284,10 +284,9 @@ def _words(program: Program, product: _Product, operand: _Packed, name: str) -> 
         return value + operand.moved if operand.moved else value  # beyond the depth the other operand is zero
 
     elements = [element(place) for place in range(dot.group)]
-    if operand.narrow:
-        body = call("byte_quad", *elements, const(0, i32), const(0, i32)).cast(i16)
-    else:
-        body = call(dot.pack, *elements)
+    nothing = const(0, i32)
+    halves = call("byte_quad", *elements, nothing, nothing).cast(i16) if operand.narrow else None
+    body = halves or call(dot.pack, *elements)
     tensor = Tensor(free_name(program, name), body.dtype, shape_of(axes))
     return Stage((tensor,), axes, (body,), origin=product.stage.origin)
 

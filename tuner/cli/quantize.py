@@ -40,8 +40,13 @@ def quantize_model(
         raise ArgumentError(f"{what} is no model", expected="an ONNX file, a saved model, or package.module:function")
     given = [read_inputs(path) for path in calibration or ()]
     made = quantize(
-        found.made.model, scheme, calibration=given or None, group=group, percentile=percentile,
-        weight_bits=weight_bits, threads=threads
+        found.made.model,
+        scheme,
+        calibration=given or None,
+        group=group,
+        percentile=percentile,
+        weight_bits=weight_bits,
+        threads=threads,
     )
     made.save(out)
     console = make_console()

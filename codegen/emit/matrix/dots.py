@@ -64,9 +64,7 @@ def _unadded(arithmetic: Arithmetic, dot: Dot, bits: int, x: Value, y: Value) ->
     return Value(_called(arithmetic, _UNADDED[bits], words, halves, x.text, y.text, words), i32, lanes)
 
 
-def _called(
-    arithmetic: Arithmetic, name: str, kind: str, operands: str, left: str, right: str, given: str = ""
-) -> str:
+def _called(arithmetic: Arithmetic, name: str, kind: str, operands: str, left: str, right: str, given: str = "") -> str:
     """An instruction on two vectors, which are of the type that is given."""
     if given:
         left, right = (arithmetic.text.compute(f"bitcast {given} {one} to {operands}", one) for one in (left, right))

@@ -72,7 +72,9 @@ def _stays_narrow(program: Program, stage: str) -> str:
     at each read, which many rows share in halves that were made once."""
     constants = constant_tensors(program)
     found = program.stage(stage)
-    few = [r for r in found.reads() if r.tensor in constants and r.dtype == i8 and uses_of(found, r) < LEAST_USES_CROSSED]
+    few = [
+        r for r in found.reads() if r.tensor in constants and r.dtype == i8 and uses_of(found, r) < LEAST_USES_CROSSED
+    ]
     return few[0].tensor if few else ""
 
 

@@ -16,7 +16,9 @@ from tilesmith.tensor.rewrites.registry import small_words
 from tilesmith.tensor.text.parse import parse
 
 
-def held(least: int = -64, most: int = 64, a: str = "u8", b: str = "i8", m: int = 5, n: int = 6, k: int = 16) -> Program:
+def held(
+    least: int = -64, most: int = 64, a: str = "u8", b: str = "i8", m: int = 5, n: int = 6, k: int = 16
+) -> Program:
     """C = A W of bytes, W being in a range."""
     return parse(f"""
         input A: {a}[{m}, {k}]
@@ -39,7 +41,7 @@ def test_sums_over_small_words_are_the_same(a: str, b: str, moved: str, k: int) 
 
 
 def test_every_product_of_two_bytes_is_exact() -> None:
-    """Row i has one byte in all places, column j another one: all 256 and all 129 meet, and no sum of two is larger than theirs."""
+    """Row i has one byte in all places, column j another one: all 256 meet all 129, and sums of two reach their ends."""
     program = held(m=256, n=129, k=4)
     rows = np.repeat(np.arange(256, dtype=np.uint8)[:, None], 4, axis=1)
     columns = np.repeat(np.arange(-64, 65).astype(np.int8)[None, :], 4, axis=0)
@@ -80,15 +82,19 @@ def test_one_more_would_saturate() -> None:
 
 
 def test_nothing_is_known_of_what_is_given() -> None:
-    given = parse("input A: u8[5, 16]\ninput W: i8[16, 6]\nC[i: 5, j: 6] = sum[k: 16](i32(A[i, k]) * i32(W[k, j]))\nreturn C")
+    given = parse(
+        "input A: u8[5, 16]\ninput W: i8[16, 6]\nC[i: 5, j: 6] = sum[k: 16](i32(A[i, k]) * i32(W[k, j]))\nreturn C"
+    )
     assert not can_dot_small(given, "C", "k", "")
-    floats = parse("input A: bf16[5, 16]\ninput W: bf16[16, 6]\nC[i: 5, j: 6] = sum[k: 16](f32(A[i, k]) * f32(W[k, j]))\nreturn C")
+    floats = parse(
+        "input A: bf16[5, 16]\ninput W: bf16[16, 6]\nC[i: 5, j: 6] = sum[k: 16](f32(A[i, k]) * f32(W[k, j]))\nreturn C"
+    )
     with pytest.raises(ProgramError, match="sums no products of bytes"):
         small_words(floats, "C", "k")
 
 
 def test_data_may_be_what_is_small() -> None:
-    """Data without a sign that fill 7 bits have room for any weights; a transposed operand is as small as what it is made of."""
+    """Data without a sign that fill 7 bits leave room for any weights."""
     text = """
         input A: u8[5, 16]
         input B: i8[6, 16]
@@ -98,4 +104,6 @@ def test_data_may_be_what_is_small() -> None:
         return C
         """
     assert can_dot_small(parse(text.format("B[j, k]", "X")), "C", "k", "")
-    assert not can_dot_small(parse(text.format("B[j, k]", "A").replace("X[i: 5, k: 16] = min(A[i, k], 127)", "")), "C", "k", "")
+    assert not can_dot_small(
+        parse(text.format("B[j, k]", "A").replace("X[i: 5, k: 16] = min(A[i, k], 127)", "")), "C", "k", ""
+    )
