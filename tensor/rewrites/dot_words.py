@@ -284,9 +284,9 @@ def _words(program: Program, product: _Product, operand: _Packed, name: str) -> 
         return value + operand.moved if operand.moved else value  # beyond the depth the other operand is zero
 
     elements = [element(place) for place in range(dot.group)]
-    nothing = const(0, i32)
-    halves = call("byte_quad", *elements, nothing, nothing).cast(i16) if operand.narrow else None
-    body = halves or call(dot.pack, *elements)
+    if operand.narrow:
+        elements += [const(0, i32)] * 2
+    body = call("byte_quad", *elements).cast(i16) if operand.narrow else call(dot.pack, *elements)
     tensor = Tensor(free_name(program, name), body.dtype, shape_of(axes))
     return Stage((tensor,), axes, (body,), origin=product.stage.origin)
 
