@@ -110,7 +110,7 @@ def half_words(program: Program, stage: str, depth: str, narrow: str = "") -> Pr
 
 
 def small_words(program: Program, stage: str, depth: str, moved: str = "") -> Program:
-    """As `dot_words`, of bytes of which sums of two products fit in 16 bits. Errors: the same, and where that is not known."""
+    """The same of bytes of which sums of two products fit in 16 bits. Errors: as `dot_words`, and where that is not known."""
     found = _product(find_stage(program, stage), depth, moved)
     if found.dot.name != "quad_dot":
         raise refuse(found.stage, "this stage sums no products of bytes", expected="sum(i32(x) * i32(y)) of bytes")
@@ -210,7 +210,7 @@ def _sums_of_two(program: Program, product: _Product) -> Interval:
 
 
 def _range(program: Program, read: Read) -> Interval:
-    """What the elements of a tensor are in: what the text of the stage that makes them says, or all of their type."""
+    """Returns the range of the elements of a tensor, as the text of the stage that makes them has it, or that of a type."""
     maker = program.producers.get(read.tensor)
     if maker is None or maker.combiner is not None or len(maker.bodies) != 1:
         return range_of(read.dtype)
