@@ -68,7 +68,7 @@ def _forget_most() -> None:
 
 
 def measure(way: str, folder: Path, threads: int) -> dict[str, Any]:
-    """What this process gains by one model."""
+    """Counts what this process gains by one model."""
     inputs = read_arrays(folder / "inputs.npz")
     __import__("tilesmith.tuner.apply.compile" if way == "tilesmith" else "onnxruntime")
     before = _held()

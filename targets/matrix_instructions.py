@@ -154,9 +154,21 @@ _MADD = tuple(
     )
     for feature, bits, level in (("avx512bw", 512, "avx512"), ("avx2", 256, "avx2"), ("sse2", 128, "sse2"))
 )
+# Two instructions: sums of two products of bytes, cut to halves, which hold those of bytes with a sign up to 64; and sums of
+# two of these, with an addition behind.
+_MADD_BYTES = tuple(
+    replace(
+        _vectors("vpmaddubsw", "u8", "i7", "i32", 4, feature, bits, 1.0, level),
+        adds=False,
+        cycles=2.0,
+        example=f"x86:{level};vector={bits}",
+    )
+    for feature, bits, level in (("avx512bw", 512, "avx512"), ("avx2", 256, "avx2"))
+)
 _BF16 = tuple(_vectors("vdpbf16ps", "bf16", "bf16", "f32", 2, "avx512bf16", bits, 6.0, "avx512") for bits in (512, 256))
 
-MATRIX_INSTRUCTIONS = MappingProxyType({row.name: row for row in (BF16_TILES, *BYTE_TILES, *_VNNI, *_MADD, *_BF16)})
+_ALL = (BF16_TILES, *BYTE_TILES, *_VNNI, *_MADD, *_MADD_BYTES, *_BF16)
+MATRIX_INSTRUCTIONS = MappingProxyType({row.name: row for row in _ALL})
 
 
 def products_of(a: str, b: str) -> str:

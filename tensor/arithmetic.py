@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .dtype import boolean, f32, i32
+from .dtype import boolean, f32, i16, i32
 from .language import (
     ANY,
     ARITHMETIC,
@@ -40,7 +40,9 @@ from .oracle.errors import (
     joined_error,
     product_error,
     selected,
+    signed_halves,
     sizes,
+    small_word_dot,
     undecided,
     word_dot,
 )
@@ -95,14 +97,17 @@ for _entry in (
 ):  # fmt: skip
     enter(_entry, WORDS)
 
-# byte_quad and half_pair put the low bytes of four i32, and the low halves of two, side by side, the first one lowest. half_add
-# adds halves to halves, modulo 2^16, on all ports, of which two of four multiply. quad_dot
-# sums the products of unsigned bytes with signed ones, its twins those of bytes alike, pair_dot those of signed halves, modulo
-# 2^32; bf16_dot those of halves that are bfloat16, in f32: there numbers below the least normal one may count as zero. Where a
-# processor has an instruction that adds such a sum to another one, this is all it costs (targets/matrix_instructions.py).
+# byte_quad and half_pair put the low bytes of four i32, and the low halves of two, side by side, the first one lowest.
+# signed_halves makes halves of the two signed bytes of an i16. half_add adds halves to halves, modulo 2^16, on all ports, of
+# which two of four multiply. quad_dot sums the products of unsigned bytes with signed ones, its twins those of bytes alike,
+# pair_dot those of signed halves, modulo 2^32; small_quad_dot cuts each sum of two products of bytes to 16 bits with a sign
+# first; bf16_dot sums those of halves that are bfloat16, in f32: there numbers below the least normal one may count as zero.
+# Where a processor has an instruction that adds such a sum to another one, this is all it costs
+# (targets/matrix_instructions.py).
 for _entry in (
     Operator("byte_quad", 4, Signature(frozenset((i32,))), byte_quad, lambda v, e: joined_error(e), slots=8.0),
     Operator("half_pair", 2, Signature(frozenset((i32,))), half_pair, lambda v, e: joined_error(e), slots=3.0),
+    Operator("signed_halves", 1, Signature(frozenset((i16,)), i32), signed_halves, lambda v, e: joined_error(e), slots=1.0),
     Operator("half_add", 2, Signature(frozenset((i32,))), half_add, lambda v, e: joined_error(e), slots=0.4),
     Operator("quad_dot", 2, Signature(frozenset((i32,))), lambda x, y: word_dot(x, y, "u1", "i1"),
              lambda v, e: joined_error(e), slots=23.0),
@@ -110,6 +115,7 @@ for _entry in (
              lambda v, e: joined_error(e), slots=23.0),
     Operator("unsigned_quad_dot", 2, Signature(frozenset((i32,))), lambda x, y: word_dot(x, y, "u1", "u1"),
              lambda v, e: joined_error(e), slots=23.0),
+    Operator("small_quad_dot", 2, Signature(frozenset((i32,))), small_word_dot, lambda v, e: joined_error(e), slots=27.0),
     Operator("pair_dot", 2, Signature(frozenset((i32,))), lambda x, y: word_dot(x, y, "i2", "i2"),
              lambda v, e: joined_error(e), slots=9.0),
     Operator("bf16_dot", 2, Signature(frozenset((i32,)), f32), bf16_dot,

@@ -2,6 +2,8 @@
 
 quad_dot(x, y)     four unsigned bytes times four signed ones, summed in i32
 signed_quad_dot(x, y), unsigned_quad_dot(x, y)     the same of bytes that have both a sign, or both none
+small_quad_dot(x, y)     the same of small signed bytes: each sum of two products is cut to 16 bits, which hold those of numbers
+                         up to 64
 pair_dot(x, y)     two signed halves times two, summed in i32
 bf16_dot(x, y)     two bfloat16 times two, summed in f32
 """
@@ -12,6 +14,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from .expr import Expr, Op
+
+SMALL = "i7"  # signed bytes of 7 bits, and 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ DOTS = MappingProxyType({
         Dot("quad_dot", "u8", "i8", "byte_quad", 4),
         Dot("signed_quad_dot", "i8", "i8", "byte_quad", 4),
         Dot("unsigned_quad_dot", "u8", "u8", "byte_quad", 4),
+        Dot("small_quad_dot", "u8", SMALL, "byte_quad", 4),
         Dot("pair_dot", "i16", "i16", "half_pair", 2),
         Dot("bf16_dot", "bf16", "bf16", "bf16_pair", 2),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...tensor.dtype import i32
 from .bf16_words import half, pair
-from .types import Value
+from .types import Value, value_type
 
 if TYPE_CHECKING:
     from .values import Arithmetic
@@ -26,6 +26,8 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
             return half(arithmetic, name, *args)
         case "byte_quad" | "half_pair":
             return joined(arithmetic, args)
+        case "signed_halves":
+            return _widened(arithmetic, *args)
         case "half_add":
             return _halves_added(arithmetic, *args)
         case "bf16_dot":
@@ -33,6 +35,8 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
         case "quad_dot":
             x, y = args
             parts = [[_unsigned(arithmetic, x, 8 * n), _signed(arithmetic, y, 8 * n, 8)] for n in range(4)]
+        case "small_quad_dot":
+            return _cut_pairs(arithmetic, *args)
         case "signed_quad_dot":
             parts = [[_signed(arithmetic, arg, 8 * n, 8) for arg in args] for n in range(4)]
         case "unsigned_quad_dot":
@@ -43,6 +47,29 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
     for product in rest:
         total = arithmetic.apply("add", [total, product], total.dtype)
     return total
+
+
+def _widened(arithmetic: Arithmetic, pair_: Value) -> Value:
+    """The signed bytes of halves, as halves of words."""
+    count = 2 * (pair_.lanes or 1)
+    bytes_, halves, words_ = f"<{count} x i8>", f"<{count} x i16>", value_type(i32, pair_.lanes)
+    apart = arithmetic.text.compute(f"bitcast {pair_.typed} to {bytes_}", pair_.text)
+    wide = arithmetic.text.compute(f"sext {bytes_} {apart} to {halves}", apart)
+    return Value(arithmetic.text.compute(f"bitcast {halves} {wide} to {words_}", wide), i32, pair_.lanes)
+
+
+def _cut_pairs(arithmetic: Arithmetic, x: Value, y: Value) -> Value:
+    """Both sums of two products of bytes, cut to the range of 16 bits, added up."""
+    products = [
+        arithmetic.apply("mul", [_unsigned(arithmetic, x, 8 * n), _signed(arithmetic, y, 8 * n, 8)], i32)
+        for n in range(4)
+    ]
+    least, most = Value(str(-(1 << 15)), i32), Value(str((1 << 15) - 1), i32)
+    pairs = []
+    for n in (0, 2):
+        pair_ = arithmetic.apply("add", products[n : n + 2], i32)
+        pairs.append(arithmetic.apply("min", [arithmetic.apply("max", [pair_, least], i32), most], i32))
+    return arithmetic.apply("add", pairs, i32)
 
 
 def joined(arithmetic: Arithmetic, parts: list[Value]) -> Value:

@@ -56,7 +56,7 @@ def _plain(index: Expr) -> Expr:
 
 
 def bodies(stage: StageLevels, computed: Stage, vector: Loop | None) -> list[tuple[Stage, Value]]:
-    """What tiles of a stage compute, with the part of them that do: those inside of all borders ask nothing. Questions about a
+    """Returns what tiles of a stage compute, and the part of them that do: those inside of all borders ask nothing. Questions about a
     whole vector are scalars, which leave the ports of vectors alone."""
     guards = [guard for guards in guarded_reads(computed).values() for guard in guards]
     if not guards:
@@ -68,7 +68,7 @@ def bodies(stage: StageLevels, computed: Stage, vector: Loop | None) -> list[tup
 
 
 def masked_reads(stage: StageLevels, computed: Stage, vector: Loop | None) -> dict[Read, Value]:
-    """What is read under masks, and in what part of the tiles. A question about a whole vector chooses an address."""
+    """Says what is read under masks, and in what part of the tiles. A question about a whole vector chooses an address."""
     found = guarded_reads(computed).items()
     return {read: at_borders(stage, guards) for read, guards in found if _differ(guards, vector)}
 

@@ -15,6 +15,7 @@ from ...common.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
 BYTE = 127  # the largest of 8 bits with a sign
+SMALL_BYTE = 64  # of 7 bits with a sign, and one more: what sums of two products with 255 hold in 16 bits
 HALF_BYTE = 7  # of 4 bits; the least, -8, stays free
 
 
@@ -28,10 +29,10 @@ def checked(values: Array, name: str) -> Array:
     return wide
 
 
-def in_bytes(values: Array, summed: Sequence[int]) -> tuple[Array, Array]:
-    """(i8, scales of the dimensions that are not summed up) of weights."""
-    scales = _scales(np.abs(values).max(axis=tuple(summed), keepdims=True), BYTE)
-    rounded = np.clip(np.rint(values / scales), -BYTE, BYTE).astype(np.int8)
+def in_bytes(values: Array, summed: Sequence[int], most: int = BYTE) -> tuple[Array, Array]:
+    """(i8, scales of the dimensions that are not summed up) of weights, of which the largest becomes `most`."""
+    scales = _scales(np.abs(values).max(axis=tuple(summed), keepdims=True), most)
+    rounded = np.clip(np.rint(values / scales), -most, most).astype(np.int8)
     return rounded, scales.squeeze(axis=tuple(summed)).astype(np.float32)
 
 

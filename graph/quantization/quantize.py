@@ -10,7 +10,9 @@ from ...common.near import did_you_mean
 from ...tensor.program import Input, Stage
 from ..model import Model
 from .calibration import Observe, observed, samples_of
+from .held import held_weights
 from .needed import needed_model
+from .numbers import BYTE, SMALL_BYTE
 from .products import WeightedSum, weighted_sums
 from .report import QuantizationReport, report_of
 from .schemes import Quantized, Quantizer
@@ -25,6 +27,8 @@ SCHEMES: Mapping[str, Way] = {
     "bf16": Quantizer.bf16,
 }
 CALIBRATED = "static-int8"
+LARGEST: Mapping[int, int] = {8: BYTE, 7: SMALL_BYTE}  # bits of weights -> the largest of them
+IN_INTEGERS = ("dynamic-int8", "static-int8")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,9 +45,11 @@ def quantized_model(
     calibration: object = None,
     group: int = 64,
     percentile: float | None = None,
+    weight_bits: int = 8,
 ) -> QuantizedModel:
     """The model in a scheme. `observe`: runs a model, for what only its values tell. Errors: ArgumentError."""
     way = _way(scheme, group, percentile)
+    _check_bits(scheme, weight_bits)
     found = weighted_sums(model.program)
     if not found:
         raise ArgumentError(
@@ -56,9 +62,9 @@ def quantized_model(
             f"{scheme} needs calibration", expected="calibration=[inputs, ...], as the model is called with them"
         )
     ranges = observed(model, found, samples, observe, percentile) if scheme == CALIBRATED else {}
-    quantizer = Quantizer(model.program, model.constants, group, ranges)
+    quantizer = Quantizer(model.program, model.constants, group, ranges, LARGEST[weight_bits])
     made = {one.stage.name: way(quantizer, one) for one in found}
-    result = _assembled(model, quantizer, made)
+    result = held_weights(_assembled(model, quantizer, made))
     report = report_of(model, result, found, made, samples[:1], observe)
     return QuantizedModel(result.program, result.constants, result.name, report)
 
@@ -73,6 +79,16 @@ def _way(scheme: str, group: int, percentile: float | None) -> Way:
     if percentile is not None and not 50 < percentile <= 100:
         raise ArgumentError("that is no percentile", expected="more than 50, at most 100", found=str(percentile))
     return way
+
+
+def _check_bits(scheme: str, weight_bits: int) -> None:
+    if weight_bits not in LARGEST:
+        raise ArgumentError("weights in bytes have 8 bits or 7", expected="8 or 7", found=str(weight_bits))
+    if weight_bits != 8 and scheme not in IN_INTEGERS:
+        raise ArgumentError(
+            f"{scheme} has no products of integers, which weights of {weight_bits} bits are for",
+            expected="one of " + ", ".join(IN_INTEGERS),
+        )
 
 
 def _assembled(model: Model, quantizer: Quantizer, made: Mapping[str, Quantized]) -> Model:

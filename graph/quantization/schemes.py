@@ -74,6 +74,7 @@ class Quantizer:
     values: Mapping[str, Array]
     group: int = 64
     ranges: Mapping[str, Range] = field(default_factory=dict)
+    largest: int = BYTE  # of weights in bytes
     constants: dict[str, tuple[Tensor, Array]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _weights: dict[tuple[object, ...], tuple[tuple[Tensor, ...], float]] = field(default_factory=dict)
@@ -212,7 +213,7 @@ class Quantizer:
         key = (name, "bytes", one.summed)
         if key not in self._weights:
             values = self._floats(name)
-            rounded, scales = in_bytes(values, one.summed)
+            rounded, scales = in_bytes(values, one.summed, self.largest)
             wide = np.expand_dims(scales.astype(np.float64), one.summed)
             made = self._declared(f"{name}_bytes", rounded, i8)
             self._weights[key] = (

@@ -101,6 +101,12 @@ def half_pair(*halves: Array) -> Array:
     return _joined(halves, 16)
 
 
+def signed_halves(x: Array) -> Array:
+    """Both signed bytes of an i16 as halves of a word, the low one lowest."""
+    both = np.asarray(x).astype(np.int16)
+    return _joined((both.astype(np.int8).astype(np.int32), (both >> 8).astype(np.int32)), 16)
+
+
 def half_add(x: Array, y: Array) -> Array:
     """The sums of the low halves and of the high halves of two words, modulo 2^16 each."""
     low, high = (_parts(x, "u2")[..., n] + _parts(y, "u2")[..., n] for n in (0, 1))
@@ -127,6 +133,13 @@ def word_dot(x: Array, y: Array, left: str, right: str) -> Array:
     """The sum of the products of what two words hold, `left` and `right` being its NumPy dtypes; modulo 2^32."""
     a, b = (_parts(word, kind).astype(np.int64) for word, kind in ((x, left), (y, right)))
     return np.asarray((a * b).sum(axis=-1).astype(np.int32))
+
+
+def small_word_dot(x: Array, y: Array) -> Array:
+    """The sum of both sums of two products of unsigned and signed bytes, each cut to the range of 16 bits."""
+    products = _parts(x, "u1").astype(np.int64) * _parts(y, "i1")
+    pairs = np.clip(products[..., 0::2] + products[..., 1::2], -(1 << 15), (1 << 15) - 1)
+    return np.asarray(pairs.sum(axis=-1).astype(np.int32))
 
 
 def _parts(word: Array, kind: str) -> Array:

@@ -13,8 +13,10 @@ one is moved by 128, which adds 128 times the sum of the other one's elements to
     C[i, j] = C_dots[i, j] - 128 * C_sums[j],  C_sums[j] = sum[k](i32(B[k, j]))
 
 The same holds, with the signs turned, of two that both have none. Where no instruction takes bytes, `half_words` makes words of
-two halves, which hold bytes of either kind. `bf16_dots` is this of bfloat16, whose sums are of f32: there
-numbers below the least normal one count as zero.
+two halves, which hold bytes of either kind. Where bytes are known to be small, `small_words` leaves them as they are: sums of
+two products fit in a half then. A stage that makes an operand says how small, as `W[k, j] = min(max(w[k, j], -64), 64)` does,
+so that no kernel can meet other bytes. `bf16_dots` is this of bfloat16, whose sums are of f32: there numbers below the least
+normal one count as zero.
 
 Terms of bfloat16 may have a condition that ends the depth early, as a causal mask does. Then the last word has its first
 element alone, of both operands, because 0 times an infinity is no zero:
@@ -31,10 +33,11 @@ from dataclasses import dataclass, replace
 from ...common.errors import ProgramError
 from ..dots import DOTS, Dot
 from ..dtype import bf16, f32, i8, i16, i32, u8
-from ..expr import Cast, Const, Expr, Op, Read, call, const, rewrite, substitute, variables
+from ..expr import Cast, Const, Expr, Op, Read, call, const, rewrite, substitute, variables, walk
 from ..indices.affine import simplify
 from ..indices.bounds import bound_of, conjuncts
 from ..indices.forms import affine
+from ..indices.intervals import Interval, interval, range_of
 from ..program import Axis, Program, Stage, Tensor
 from ..stage_edits import (
     factors,
@@ -55,11 +58,13 @@ FIRST = 1 << 16  # what is left of a word when it is divided by this is the firs
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """A read, the dimension of the depth in it, and what is added to its elements before they are packed."""
+    """A read, the dimension of the depth in it, and what is added to its elements before they are packed. `narrow`: bytes are
+    packed as they are, and become halves where words are read."""
 
     read: Read
     deep: int
     moved: int = 0
+    narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +95,31 @@ def dot_words(program: Program, stage: str, depth: str, moved: str = "") -> Prog
     return _rewritten(program, found)
 
 
-def half_words(program: Program, stage: str, depth: str) -> Program:
-    """The same in words of two halves, whatever integers of 8 or 16 bits there are. Errors: as `dot_words`."""
+def half_words(program: Program, stage: str, depth: str, narrow: str = "") -> Program:
+    """The same in words of two halves, whatever integers of 8 or 16 bits there are. `narrow`: a tensor of bytes with a sign
+    that stay bytes in memory, where words of them are read by few. Errors: as `dot_words`."""
     found = _product(find_stage(program, stage), depth, halves=True)
     if found.dot.name == "bf16_dot":
         raise refuse(found.stage, "this stage sums products of floats", expected="integers of 8 or 16 bits")
-    return _rewritten(program, found)
+    if not narrow:
+        return _rewritten(program, found)
+    sides = [replace(side, narrow=side.read.tensor == narrow) for side in (found.left, found.right)]
+    if not any(side.narrow and side.read.dtype == i8 for side in sides):
+        raise refuse(found.stage, f"{narrow} is no operand of bytes with a sign", expected="i8")
+    return _rewritten(program, replace(found, left=sides[0], right=sides[1]))
+
+
+def small_words(program: Program, stage: str, depth: str, moved: str = "") -> Program:
+    """The same of bytes of which sums of two products fit in 16 bits. Errors: as `dot_words`, and where that is not known."""
+    found = _product(find_stage(program, stage), depth, moved)
+    if found.dot.name != "quad_dot":
+        raise refuse(found.stage, "this stage sums no products of bytes", expected="sum(i32(x) * i32(y)) of bytes")
+    least, most = _sums_of_two(program, found)
+    if least < -(1 << 15) or most >= 1 << 15:
+        raise refuse(
+            found.stage, f"sums of two products are {least} to {most}, as far as is known", expected="at most 16 bits"
+        )
+    return _rewritten(program, replace(found, dot=DOTS["small_quad_dot"]))
 
 
 def bf16_dots(program: Program, stage: str, depth: str) -> Program:
@@ -176,6 +200,24 @@ def _product(stage: Stage, depth: str, moved: str = "", halves: bool = False) ->
     return _Product(stage, axis, dot, left, right, guard)
 
 
+def _sums_of_two(program: Program, product: _Product) -> Interval:
+    """The least and the greatest sum of two products of packed elements, as far as the stages that make these tell."""
+    ranges = [_range(program, side.read) for side in (product.left, product.right)]
+    moved = [product.left.moved, product.right.moved]
+    (a, b), (c, d) = ((low + by, high + by) for (low, high), by in zip(ranges, moved, strict=True))
+    ends = (a * c, a * d, b * c, b * d, 0)
+    return 2 * min(ends), 2 * max(ends)
+
+
+def _range(program: Program, read: Read) -> Interval:
+    """Returns the range of the elements of a tensor, as the text of the stage that makes them has it, or that of a type."""
+    maker = program.producers.get(read.tensor)
+    if maker is None or maker.combiner is not None or len(maker.bodies) != 1:
+        return range_of(read.dtype)
+    (body,) = maker.bodies
+    return _range(program, body) if isinstance(body, Read) else interval(body, {})
+
+
 def _ends(guard: Expr, axis: Axis) -> bool:
     """Says whether a condition that holds at a point of an axis holds at all points before it."""
     bounds = [bound_of(part) for part in conjuncts(guard)]
@@ -206,7 +248,8 @@ def _rewritten(program: Program, product: _Product) -> Program:
         words = _words(program, product, operand, f"{stage.name}_{side}")
         indices = [word.var if d == operand.deep else index for d, index in enumerate(operand.read.indices)]
         made.append(words)
-        reads.append(Read(words.name, tuple(indices), i32))
+        word_ = Read(words.name, tuple(indices), words.tensors[0].dtype)
+        reads.append(call("signed_halves", word_) if operand.narrow else word_)
     reduction = tuple(word if axis == product.depth else axis for axis in stage.reduction)
     body = call(dot.name, *reads)
     if product.guard is not None:
@@ -240,8 +283,11 @@ def _words(program: Program, product: _Product, operand: _Packed, name: str) -> 
             value = call("select", deep < depth.extent, value, const(0, wide))
         return value + operand.moved if operand.moved else value  # beyond the depth the other operand is zero
 
-    body = call(dot.pack, *(element(place) for place in range(dot.group)))
-    tensor = Tensor(free_name(program, name), i32, shape_of(axes))
+    elements = [element(place) for place in range(dot.group)]
+    if operand.narrow:
+        elements += [const(0, i32)] * 2
+    body = call("byte_quad", *elements).cast(i16) if operand.narrow else call(dot.pack, *elements)
+    tensor = Tensor(free_name(program, name), body.dtype, shape_of(axes))
     return Stage((tensor,), axes, (body,), origin=product.stage.origin)
 
 
@@ -267,7 +313,14 @@ def _named(program: Program, stage: Stage, name: str, axes: tuple[Axis, ...] | N
 def is_packed(stage: Stage) -> bool:
     """Says whether a stage makes words of narrow elements."""
     packs = {dot.pack for dot in DOTS.values()}
-    return stage.combiner is None and any(isinstance(body, Op) and body.name in packs for body in stage.bodies)
+    bodies = [body.arg if isinstance(body, Cast) and body.dtype == i16 else body for body in stage.bodies]
+    return stage.combiner is None and any(isinstance(body, Op) and body.name in packs for body in bodies)
+
+
+def widens_words(stage: Stage) -> bool:
+    """Says whether a stage makes halves of bytes in words that it reads."""
+    nodes = (node for body in stage.bodies for node in walk(body))
+    return any(isinstance(node, Op) and node.name == "signed_halves" for node in nodes)
 
 
 def with_word_reads(stage: Stage) -> Stage:
@@ -295,6 +348,15 @@ def _side_by_side(reads: Sequence[Read]) -> bool:
     return all((read.tensor, read.indices[:-1]) == (first.tensor, first.indices[:-1]) for read in reads) and all(
         place.is_constant and place.constant == n for n, place in enumerate(places)
     )
+
+
+def can_dot_small(program: Program, stage: str, depth: str, moved: str) -> bool:
+    """Says whether bytes are known to be so small that `small_words` applies."""
+    try:
+        small_words(program, stage, depth, moved)
+    except ProgramError:
+        return False
+    return True
 
 
 def can_dot(program: Program, stage: str, depth: str) -> bool:

@@ -19,7 +19,7 @@ from .axes import merge_axes, pad_axis, split_k
 from .bf16_products import bf16_products
 from .block_softmax import block_softmax
 from .crossed_words import crossed_words
-from .dot_words import bf16_dots, dot_words, half_words
+from .dot_words import bf16_dots, dot_words, half_words, small_words
 from .factor_sums import factor_sums
 from .fold_lanes import fold_lanes
 from .im2col import im2col
@@ -53,6 +53,7 @@ __all__ = [
     "pad_reads",
     "reorder_axes",
     "reorder_reads",
+    "small_words",
     "split_k",
     "tile_dots",
     "widen_reads",
@@ -86,6 +87,7 @@ REWRITES: dict[str, Registered] = {
     "pad_reads": Registered(pad_reads, only_reorders=True),
     "reorder_axes": Registered(reorder_axes, only_reorders=True),
     "reorder_reads": Registered(reorder_reads, only_reorders=True),
+    "small_words": Registered(small_words, only_reorders=True),
     "split_k": Registered(split_k, only_reorders=True),
     "tile_dots": Registered(tile_dots, only_reorders=True),
     "widen_reads": Registered(widen_reads, only_reorders=True),

@@ -9,6 +9,7 @@ import pytest
 from helpers.source import ROOT, modules
 from tilesmith.targets.matrix_instructions import MATRIX_INSTRUCTIONS, WORD_BITS, MatrixInstruction
 from tilesmith.targets.target import parse_target
+from tilesmith.tensor.dots import SMALL
 from tilesmith.tensor.dtype import DTYPES
 
 # Who may name an instruction of the matrix unit of x86: its row, its permission, what writes its code, and targets as people
@@ -22,7 +23,7 @@ NAMES = re.compile(r"(?i:\bamx|\btdp|tileload|tilestore|tilezero)|\bSIDE\b|\bROW
 
 @pytest.mark.parametrize("row", MATRIX_INSTRUCTIONS.values(), ids=lambda row: row.name)
 def test_a_row_is_right_in_itself(row: MatrixInstruction) -> None:
-    a, b = DTYPES[row.a], DTYPES[row.b]
+    a, b = DTYPES[row.a], DTYPES["i8" if row.b == SMALL else row.b]
     assert a.bits * row.group == b.bits * row.group == WORD_BITS == DTYPES[row.sum].bits
     assert row.k % row.group == 0 and row.n * WORD_BITS == row.vector_bits, "a row of sums is a vector"
     assert row in parse_target(row.example).matrix_instructions
@@ -31,6 +32,7 @@ def test_a_row_is_right_in_itself(row: MatrixInstruction) -> None:
 def test_a_target_has_the_rows_whose_features_and_vectors_it_has() -> None:
     assert [row.name for row in parse_target("x86:avx512+amx").matrix_instructions] == [
         "amx_bf16", "amx_u8_i8", "amx_u8_u8", "amx_i8_i8", "amx_i8_u8", "vpmaddwd_avx512bw_512",
+        "vpmaddubsw_avx512bw_512",
     ]  # fmt: skip
     assert [row.a for row in parse_target("x86:avx512+amx-tile+amx-int8").matrix_instructions] == [
         "u8",
@@ -38,14 +40,18 @@ def test_a_target_has_the_rows_whose_features_and_vectors_it_has() -> None:
         "i8",
         "i8",
         "i16",
+        "u8",
     ]
     assert [(row.a, row.b, row.n) for row in parse_target("x86:avx512+avx512vnni+avx512bf16").matrix_instructions] == [
-        ("u8", "i8", 16), ("i16", "i16", 16), ("bf16", "bf16", 16),
+        ("u8", "i8", 16), ("i16", "i16", 16), ("u8", SMALL, 16), ("bf16", "bf16", 16),
     ]  # fmt: skip
-    assert [(row.a, row.n) for row in parse_target("x86:avx2+avxvnni").matrix_instructions] == [("u8", 8), ("i16", 8)]
+    assert [(row.a, row.n) for row in parse_target("x86:avx2+avxvnni").matrix_instructions] == [
+        ("u8", 8), ("i16", 8), ("u8", 8),
+    ]  # fmt: skip
     assert not parse_target("x86:avx512+avx512vnni").has_matrix_unit
     for text, bits in (("x86:avx512", 512), ("x86:avx512+amx;vector=256", 256), ("x86:avx2", 256), ("x86:sse2", 128)):
-        (row,) = parse_target(text).matrix_instructions
+        row, *small = parse_target(text).matrix_instructions
+        assert [(one.a, one.b, one.adds) for one in small] == ([("u8", SMALL, False)] if bits > 128 else [])
         assert (row.a, row.b, row.vector_bits, row.adds) == ("i16", "i16", bits, False)
         assert not parse_target(text).has_matrix_unit
     for text in ("aarch64:neon", "cuda:sm_90a"):
@@ -54,7 +60,7 @@ def test_a_target_has_the_rows_whose_features_and_vectors_it_has() -> None:
 
 def test_of_two_instructions_for_the_same_a_target_has_the_first() -> None:
     names = [row.name for row in parse_target("x86:avx2+avxvnni").matrix_instructions]
-    assert names == ["vpdpbusd_avxvnni_256", "vpdpwssd_avxvnni_256"]
+    assert names == ["vpdpbusd_avxvnni_256", "vpdpwssd_avxvnni_256", "vpmaddubsw_avx2_256"]
 
 
 def test_rows_are_found_by_the_names_that_sketches_say() -> None:

@@ -30,8 +30,12 @@ RULES: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(("div", *MATHEMATICS), (FLOATS, "same")),
     "bf16_pair": (("f32",), "i32"),
     **dict.fromkeys(("bf16_low", "bf16_high", "bf16_dot"), (("i32",), "f32")),
+    "signed_halves": (("i16",), "i32"),
     **dict.fromkeys(
-        ("byte_quad", "half_pair", "half_add", "quad_dot", "pair_dot", "signed_quad_dot", "unsigned_quad_dot"),
+        (
+            "byte_quad", "half_pair", "half_add", "quad_dot", "pair_dot", "signed_quad_dot", "unsigned_quad_dot",
+            "small_quad_dot",
+        ),
         (("i32",), "same"),
     ),
 }  # fmt: skip

@@ -20,6 +20,7 @@ def quantize(
     calibration: object = None,
     group: int = 64,
     percentile: float | None = None,
+    weight_bits: int = 8,
     threads: int | None = None,
 ) -> QuantizedModel:
     """The model with its products of data and weights in fewer bits (docs/low-precision.md); `report` says what that costs.
@@ -31,6 +32,8 @@ def quantize(
             report errors from the first.
         group: weights of four bits that share a scale.
         percentile: of the absolute values of data, which a range reaches; all of them unless given.
+        weight_bits: of weights in products of integers; 8, or 7, which processors without an instruction for sums of products
+            of bytes multiply faster, at twice the error of the weights.
         threads: how many run the model for calibration.
 
     Errors: ArgumentError for a scheme that the model cannot take, and for calibration that does not fit its inputs.
@@ -45,4 +48,4 @@ def quantize(
         found = compile(shown, threads=threads)(*inputs)
         return found if isinstance(found, tuple) else (found,)
 
-    return quantized_model(model, scheme, observe, calibration, group, percentile)
+    return quantized_model(model, scheme, observe, calibration, group, percentile, weight_bits)

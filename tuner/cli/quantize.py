@@ -27,6 +27,7 @@ def quantize_model(
         typer.Option(help="an .npz file with the inputs of one call by their names; may be given again"),
     ] = None,
     group: Annotated[int, typer.Option(help="weights of four bits that share a scale")] = 64,
+    weight_bits: Annotated[int, typer.Option(help="of weights in products of integers: 8, or 7")] = 8,
     percentile: Annotated[Optional[float], typer.Option(help="of data, which their range reaches")] = None,  # noqa: UP045
     threads: Annotated[Optional[int], typer.Option(help="threads that calibration runs on")] = None,  # noqa: UP045
     input: Inputs = None,
@@ -39,7 +40,13 @@ def quantize_model(
         raise ArgumentError(f"{what} is no model", expected="an ONNX file, a saved model, or package.module:function")
     given = [read_inputs(path) for path in calibration or ()]
     made = quantize(
-        found.made.model, scheme, calibration=given or None, group=group, percentile=percentile, threads=threads
+        found.made.model,
+        scheme,
+        calibration=given or None,
+        group=group,
+        percentile=percentile,
+        weight_bits=weight_bits,
+        threads=threads,
     )
     made.save(out)
     console = make_console()

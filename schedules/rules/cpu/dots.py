@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from ....targets.matrix_instructions import MatrixInstruction, vector_instruction
 from ....tensor.dots import DOTS as DOTS_OF_WORDS
-from ....tensor.dots import Dot
+from ....tensor.dots import SMALL, Dot
+from ....tensor.dtype import i8
 from ....tensor.expr import Read, Var
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.crossed_words import can_cross_words
-from ....tensor.rewrites.dot_words import can_dot, guarded_dot_of_stage, is_packed, with_word_reads
+from ....tensor.rewrites.dot_words import can_dot, can_dot_small, guarded_dot_of_stage, is_packed, with_word_reads
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ....tensor.rewrites.registry import apply_rewrite
 from ...access import depends, output_stride, reads_of, uses_of
@@ -47,15 +48,34 @@ class Found:
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
     if decided.instructions and _next(s, decided.instructions) and s.variant("dots", [True, False]):
+        bytes_ = _has_bytes(s, decided.instructions) and s.variant("bytes", [True, False])
         while (found := _next(s, decided.instructions)) is not None:
             name, arguments = found
-            s.rewrite(name, **arguments)
+            narrow = _stays_narrow(s.program, arguments["stage"]) if bytes_ and name == "half_words" else ""
+            s.rewrite(name, **arguments, **({"narrow": narrow} if narrow else {}))
         if _crosses(s, decided.instructions):
             _cross(s)
         there = [stage.name for stage in s.program.stages if _is_there(s.program, stage)]
         if there and s.variant("words in place", [True, False]):
             s.inline(*there)
     return decided
+
+
+def _has_bytes(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> bool:
+    """Says whether the next words are halves of a constant that may stay bytes in memory."""
+    found = _next(s, instructions)
+    return found is not None and found[0] == "half_words" and _stays_narrow(s.program, found[1]["stage"]) != ""
+
+
+def _stays_narrow(program: Program, stage: str) -> str:
+    """A constant operand of bytes with a sign that few rows read; "" for none. Bytes are half of the traffic and become halves
+    at each read, which many rows share in halves that were made once."""
+    constants = constant_tensors(program)
+    found = program.stage(stage)
+    few = [
+        r for r in found.reads() if r.tensor in constants and r.dtype == i8 and uses_of(found, r) < LEAST_USES_CROSSED
+    ]
+    return few[0].tensor if few else ""
 
 
 def _crosses(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> bool:
@@ -136,11 +156,13 @@ def dot_for(program: Program, stage: Stage, instructions: tuple[MatrixInstructio
     for read in reads:
         if read.tensor not in constants and uses_of(stage, read) < LEAST_USES:
             return None
-    alike = alike and rewrite == "dot_words"
     moved = next(read.tensor for read in reads if read.tensor not in constants) if alike else ""
+    small = rewrite == "half_words" and vector_instruction(instructions, dot.left, SMALL) is not None
     for axis in sorted(stage.reduction, key=lambda a: -a.extent):
         if axis.extent >= LEAST_DEPTH and can_dot(program, stage.name, axis.name):
-            return Found(stage.name, rewrite, axis.name, moved)
+            if small and can_dot_small(program, stage.name, axis.name, moved):
+                return Found(stage.name, "small_words", axis.name, moved)
+            return Found(stage.name, rewrite, axis.name, moved if rewrite == "dot_words" else "")
     return None
 
 

@@ -26,7 +26,7 @@ from math import prod
 from ....common.remembered import remembered
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
-from ....tensor.rewrites.dot_words import is_packed
+from ....tensor.rewrites.dot_words import is_packed, widens_words
 from ...access import (
     contiguous_axis,
     depends,
@@ -178,8 +178,9 @@ class _Block:
         most, usual = (VECTORS_AT_MOST_ALONE, 8) if flat else (VECTORS_AT_MOST, 2)
         self.vectors = s.factor(f"{anchor}.vectors", columns, at_most=most, default=usual)
         self.lanes: Extent = lanes
+        beside = 2 if widens_words(self.definition) else 1  # a product, too, where no vector is an operand in memory
         s.require(
-            self.rows * self.vectors + self.vectors + 1 <= s.target("vector_registers"),
+            self.rows * self.vectors + self.vectors + beside <= s.target("vector_registers"),
             "accumulators, one row of vectors and a broadcast fit in the vector registers",
         )
         self.unroll = s.factor(f"{anchor}.unroll", self._extent(parts.depth), at_most=UNROLL_AT_MOST, default=4)

@@ -54,11 +54,14 @@ def _of_words(name: str) -> Callable[..., Any]:
     return apply
 
 
+_WORDS = (
+    "byte_quad", "half_pair", "signed_halves", "half_add", "quad_dot", "small_quad_dot", "pair_dot", "bf16_dot",
+)  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "neg": lambda a: -a, "min": np.minimum, "max": np.maximum, "abs": abs,
     "and": lambda a, b: bool(a) and bool(b), "or": lambda a, b: bool(a) or bool(b), "not": lambda a: not a,
     **{name: entry.value for name, entry in MATHEMATICS.items()},
-    **{name: _of_words(name) for name in ("byte_quad", "half_pair", "half_add", "quad_dot", "pair_dot", "bf16_dot")},
+    **{name: _of_words(name) for name in _WORDS},
     "bf16_pair": lambda a, b: int((_bf16(a) >> 16 | _bf16(b)).view(np.int32)),
     "bf16_low": lambda a: (np.uint32(a & 0xFFFFFFFF) << np.uint32(16)).view(np.float32),
     "bf16_high": lambda a: np.uint32(a & 0xFFFF0000).view(np.float32),
