@@ -56,8 +56,8 @@ def _plain(index: Expr) -> Expr:
 
 
 def bodies(stage: StageLevels, computed: Stage, vector: Loop | None) -> list[tuple[Stage, Value]]:
-    """Returns what tiles of a stage compute, and the part of them that do: those inside of all borders ask nothing. Questions about a
-    whole vector are scalars, which leave the ports of vectors alone."""
+    """Returns what tiles of a stage compute, and the part of them that do: those inside of all borders ask nothing. Questions
+    about a whole vector are scalars, which leave the ports of vectors alone."""
     guards = [guard for guards in guarded_reads(computed).values() for guard in guards]
     if not guards:
         return [(computed, 1.0)]

@@ -29,9 +29,7 @@ from .onnx_operators.registry import Array, Held, Node, OnnxValue, converters
 # Elements of a known value that is computed with while reading; larger ones are constants of the model.
 FOLDED = 1 << 10
 GROWN = 1 << 14  # elements of what comes of such values; more is left to the functions of tensors
-_RANDOM = frozenset(
-    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-)
+_RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _GROWING = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1}  # operator -> the input that says the size of the result
 
 

@@ -221,8 +221,8 @@ def _extras() -> Iterator[Finding]:
 
 
 def _version_of(package: str) -> str:
-    """That of the distribution of a package: mlflow may be of mlflow-skinny. To find out takes a look at all files that are
-    installed, so those of one name are asked first."""
+    """Returns the version of a package's distribution: mlflow may be of mlflow-skinny. To find out takes a look at all files
+    that are installed, so those of one name are asked first."""
     try:
         return version(package)
     except PackageNotFoundError:
