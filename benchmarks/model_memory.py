@@ -28,6 +28,8 @@ from rich.table import Table
 from zoo.forms import facts_of, read_arrays
 from zoo.names import NAMES
 
+from tilesmith.tuner.bench.onnxruntime_calls import session_of
+
 WAYS = ("tilesmith", "onnxruntime")
 CALLS = 5
 
@@ -42,12 +44,7 @@ def _ours(folder: Path, inputs: list[np.ndarray], threads: int) -> Callable[[], 
 
 
 def _onnxruntime(folder: Path, inputs: list[np.ndarray], threads: int) -> Callable[[], object]:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
+    session = session_of(str(folder / "model.onnx"), threads)
     named = {item.name: array for item, array in zip(session.get_inputs(), inputs, strict=True)}
     return lambda: session.run(None, named)
 

@@ -33,9 +33,7 @@ class MemoryPlan:
     preparing_bytes: int  # behind those, while the kernel is prepared
     shared_bytes: int
     scratch_bytes: int  # of one thread, in the nest that needs most
-    private_bytes: (
-        int  # from the scratch memory of one thread to that of the next, at most; each nest has its own distance
-    )
+    private_bytes: int  # from there to the scratch memory of the next thread, in the nest where that is farthest
     threads: int
 
     @property

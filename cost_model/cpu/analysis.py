@@ -130,7 +130,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         packed = _moved(traffic, len(caches) - 1, caches, used, touched, packed_tensors(inside)).read
         asked = lines_asked(inside, caches[0].line)
         pieces = pieces_written(root, threads)
-        together = read_by_all(root, threads, walk, traffic, min(1, len(caches) - 1)) if threads > 1 else 0.0
+        together = read_by_all(root, threads, walk, traffic, min(1, len(caches) - 1))
         nest = NestAnalysis(
             *about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed, asked, pieces, together
         )

@@ -6,7 +6,9 @@ Threads take the trips of all parallel loops together in order, as many each. Th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import takewhile
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,8 @@ from ...schedules.loops import Loop
 from ..footprint import Value, real
 from ..levels import PARALLEL, StageLevels
 from ..traffic import NestTraffic, TrafficWalk
+
+WHOLE = 0.75  # of a tensor, from which on a share of a nest counts as reading it whole
 
 
 def largest_share(root: StageLevels, chunk: Value) -> Value:
@@ -38,30 +42,37 @@ def largest_share(root: StageLevels, chunk: Value) -> Value:
 
 
 def pieces_written(root: StageLevels, threads: int) -> Value:
-    """Pieces of memory into which the loops that divide a nest among threads cut what it writes: a loop divides it as long as
-    those around it have fewer trips than there are threads."""
+    """Pieces of memory into which the loops that divide a nest among threads cut what it writes."""
     total: Value = 0.0
-    for level in range(1, parallel_depth(root) + 1 if threads > 1 else 1):
-        divides = np.where(root.trips[level - 1] < threads, root.trips[level], 0.0)
+    for level, divides in _dividing(root, threads):
+        cuts = np.where(divides, root.trips[level], 0.0)
         for access in root.writes:
             if access.spans and not access.dense:
-                total = np.maximum(total, divides * access.runs(access.extents(root.sizes[level]))[1])
+                total = np.maximum(total, cuts * access.runs(access.extents(root.sizes[level]))[1])
     return total
 
 
 def read_by_all(root: StageLevels, threads: int, walk: TrafficWalk, traffic: NestTraffic, number: int) -> Value:
-    """Bytes that enter a cache (`number`) of what all threads read at the same time: of tensors that each thread's share of the
-    nest reads whole."""
+    """Bytes that enter a cache (`number`) of what several threads read at the same time: of tensors that each thread's share of
+    the nest reads whole."""
+    if threads == 1:
+        return 0.0
     inside = {tensor: box.moved for tensor, box in traffic.boxes.items()}
-    for level in range(1, parallel_depth(root) + 1):
-        divides = root.trips[level - 1] < threads
+    for level, divides in _dividing(root, threads):
         for tensor, box in walk.boxes(root, level).items():
             inside[tensor] = np.where(divides, box.moved, inside[tensor])
     total: Value = 0.0
     for (tensor, leaves), moved in traffic.moved.items():
         if not leaves and (tensor, True) not in traffic.moved:
-            total = total + np.where(inside[tensor] > 0.75 * traffic.boxes[tensor].moved, moved[number], 0.0)
+            total = total + np.where(inside[tensor] > WHOLE * traffic.boxes[tensor].moved, moved[number], 0.0)
     return total
+
+
+def _dividing(root: StageLevels, threads: int) -> Iterator[tuple[int, Any]]:
+    """The levels inside of parallel loops, and whether the loop that opens each divides the nest among threads: it does as long
+    as those around it have fewer trips than there are threads."""
+    for level in range(1, parallel_depth(root) + 1 if threads > 1 else 1):
+        yield level, root.trips[level - 1] < threads
 
 
 def parallel_depth(root: StageLevels) -> int:

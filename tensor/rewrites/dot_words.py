@@ -111,6 +111,10 @@ def half_words(program: Program, stage: str, depth: str, narrow: str = "") -> Pr
 
 def small_words(program: Program, stage: str, depth: str, moved: str = "") -> Program:
     """The same of bytes of which sums of two products fit in 16 bits. Errors: as `dot_words`, and where that is not known."""
+    return _rewritten(program, _small_product(program, stage, depth, moved))
+
+
+def _small_product(program: Program, stage: str, depth: str, moved: str) -> _Product:
     found = _product(find_stage(program, stage), depth, moved)
     if found.dot.name != "quad_dot":
         raise refuse(found.stage, "this stage sums no products of bytes", expected="sum(i32(x) * i32(y)) of bytes")
@@ -119,7 +123,7 @@ def small_words(program: Program, stage: str, depth: str, moved: str = "") -> Pr
         raise refuse(
             found.stage, f"sums of two products are {least} to {most}, as far as is known", expected="at most 16 bits"
         )
-    return _rewritten(program, replace(found, dot=DOTS["small_quad_dot"]))
+    return replace(found, dot=DOTS["small_quad_dot"])
 
 
 def bf16_dots(program: Program, stage: str, depth: str) -> Program:
@@ -353,7 +357,7 @@ def _side_by_side(reads: Sequence[Read]) -> bool:
 def can_dot_small(program: Program, stage: str, depth: str, moved: str) -> bool:
     """Says whether bytes are known to be so small that `small_words` applies."""
     try:
-        small_words(program, stage, depth, moved)
+        _small_product(program, stage, depth, moved)
     except ProgramError:
         return False
     return True

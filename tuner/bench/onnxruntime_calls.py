@@ -39,10 +39,7 @@ def bound_session(
     """A call of a model, a path or its bytes, on inputs in their order; and the values that it writes, shaped as `outputs`."""
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = session_of(model, threads)
     binding = session.io_binding()
     for item, array in zip(session.get_inputs(), inputs, strict=True):
         binding.bind_cpu_input(item.name, array)
@@ -50,3 +47,13 @@ def bound_session(
     for item, value in zip(session.get_outputs(), made, strict=True):
         binding.bind_ortvalue_output(item.name, value)
     return partial(session.run_with_iobinding, binding), made
+
+
+def session_of(model: str | bytes, threads: int) -> Any:
+    """An onnxruntime.InferenceSession of a model, a path or its bytes, on processors."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

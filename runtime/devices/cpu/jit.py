@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 LINKING = threading.Lock()  # held while a library is linked: the linker takes one at a time
+_numbers = itertools.count()  # of libraries: two threads may link the same text at once
 
 
 @lru_cache(maxsize=1)
@@ -37,4 +39,4 @@ def linked(ir: str, symbol: str, imports: Mapping[str, int] | None = None, other
     for name in others:
         builder.export_symbol(name)
     with LINKING:
-        return builder.export_symbol(symbol).link(linker, symbol)
+        return builder.export_symbol(symbol).link(linker, f"{symbol}.{next(_numbers)}")

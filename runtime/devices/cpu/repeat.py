@@ -5,7 +5,6 @@ It is compiled once in a process: LLVM takes two milliseconds for one of each ke
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -31,17 +30,9 @@ done:
 Repeat = Callable[[int, int, int, int, int], None]
 
 
-_lock = threading.Lock()  # two threads may be the first ones to time a kernel
-
-
+@lru_cache(maxsize=1)
 def repeat_loop() -> Repeat:
     """The loop as a function, which releases Python's global lock."""
-    with _lock:
-        return _compiled()
-
-
-@lru_cache(maxsize=1)
-def _compiled() -> Repeat:
     library = linked(_TEXT, "repeat")
     function: Any = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)(library["repeat"])
     function.library = library  # keeps the code
