@@ -5,8 +5,8 @@ intervals. So the nest is executed, in the corners of its iteration space alone:
 first or its last one, by another pattern in each. What such an execution finds outside of a buffer is proven to be outside;
 values that depend on memory are not known, and nothing is said of what depends on them. All executions run at once, as arrays.
 
-Of copies that are not real (`valid`) only REGISTER and `padded` buffers are indexed as all the others; so these are looked at
-with the trips of the whole extent.
+Of copies that are not real (`valid`) only REGISTER buffers and reads of `padded` ones are indexed as in all the others; so
+these are looked at with the trips of the whole extent.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Corners:
                 self.buffers[buffer.name] = buffer
                 self.statement(body, active)
             case Store(buffer=name, indices=indices, value=value) | Update(buffer=name, indices=indices, value=value):
-                self._access(name, indices, active)
+                self._access(name, indices, active, stored=True)
                 for expr in (*indices, value):
                     self._values(expr, active)
             case MatrixMove() | MatrixMultiply():
@@ -179,11 +179,12 @@ class Corners:
             found = self.reads[id(expr)] = tuple(parts)
         return found
 
-    def _access(self, name: str, indices: tuple[Expr, ...], active: Active) -> None:
+    def _access(self, name: str, indices: tuple[Expr, ...], active: Active, stored: bool = False) -> None:
         buffer = self.buffers.get(name)
         if buffer is None or len(indices) != len(buffer.shape) or not active.any():
             return  # which is told elsewhere
-        names = self.full if buffer.padded or buffer.scope is Scope.REGISTER else self.real
+        as_all = buffer.scope is Scope.REGISTER or (buffer.padded and not stored)
+        names = self.full if as_all else self.real
         for dimension, (index, size) in enumerate(zip(indices, buffer.shape, strict=True)):
             place = self._value(index, names)
             if place is not None and (outside := active & ((place < 0) | (place >= size))).any():

@@ -7,6 +7,7 @@ import pytest
 
 from helpers.pipeline.candidates import random_config
 from helpers.pipeline.drawn import drawn_program
+from tilesmith.codegen.ir.parsing import parse_loops
 from tilesmith.codegen.ir.verify import faults
 from tilesmith.codegen.lower.lower import planned
 from tilesmith.codegen.pipeline import loop_program, steps_of
@@ -65,3 +66,24 @@ def test_loop_programs_are_verified_as_they_are_made(monkeypatch: pytest.MonkeyP
     task = Task.of(example("softmax"), parse_target("x86:avx512"), 1)
     loop_program(task.program, task.sketches[0], {}, task.target)
     assert asked == ["after lowering"]
+
+
+PADDED = """program p
+  argument x: f32[6] in input
+  argument y: f32[6] in output
+  global t: f32[6] in workspace padded
+nest t:
+  vector v < i64(4) valid i64(2):
+    t[v + 4] = x[v + 4]
+nest y:
+  for a < i64(6):
+    y[a] = t[a]"""
+
+
+def test_lanes_that_are_not_real_store_nothing_but_read_what_is_padded() -> None:
+    assert not faults(parse_loops(PADDED))
+    by_a, by_lanes = "for a < i64(6):\n    y[a] = t[a]", "vector v < i64(4) valid i64(2):\n    y[v + 4] = t[v + 4]"
+    (fault,) = faults(parse_loops(PADDED.replace(by_a, by_lanes)))
+    assert "index 0 of 't' is 7, of 6 elements" in str(fault)
+    found = [str(fault) for fault in faults(parse_loops(PADDED.replace("valid i64(2)", "valid i64(3)")))]
+    assert sorted(text.splitlines()[0] for text in found) == [f"index 0 of '{n}' is 6, of 6 elements" for n in "tx"]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from helpers.lowering.interpreter import Interpreter
 from tilesmith.codegen.ir.loop_ir import Buffer, LoopProgram, Scope
 from tilesmith.codegen.ir.verify import verify
+from tilesmith.codegen.lower.lower import lower
 from tilesmith.codegen.passes.run import Pass
 from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules import regions
@@ -159,7 +160,10 @@ def _check_row(
     program: Program, sketch: Sketch, target: Target, chosen: Mapping[str, ConfigValue], facts: Facts
 ) -> None:
     tree = sketch.apply(program, target, chosen)
-    run = assert_correct(program, tree, target, exact_inputs(program, 1))
+    inputs = exact_inputs(program, 1)
+    run = assert_correct(program, tree, target, inputs)
+    if not target.has_masks:  # a later pass may run ends as whole tiles: analysis tells of what was lowered
+        run, _ = run_lowered(program, lower(tree, target), inputs)
     found = counted(tree, run)
     at_most = bool(useful(tree.program))  # loops that leave out what is of no use run less than is counted
     wrong = {
