@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
+from results_folder import results_folder
 from rich.console import Console
 from rich.table import Table
 
@@ -29,7 +29,6 @@ from tilesmith.tensor.ops import OPERATORS
 from tilesmith.tensor.program import Program
 from tilesmith.tuner.task_space import TaskSpace
 
-RESULTS = Path(__file__).parent / "results"
 MEDIAN, MOST = 60e-3, 150e-3  # seconds that are allowed
 PROGRAMS: tuple[tuple[str, dict[str, int]], ...] = (
     ("matmul", {"m": 1024, "n": 1024, "k": 1024}),
@@ -89,9 +88,8 @@ def main(
         table.add_row(name, *numbers, "met" if met else "missed")
         rows.append({"name": name, "median": median, "p95": most, "parts": dict(zip(PARTS, means, strict=True))})
     Console(width=150).print(table)
-    RESULTS.mkdir(exist_ok=True)
     document = {"machine": describe(), "target": target.text, "count": count, "seed": seed, "rows": rows}
-    (RESULTS / "compile-time.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (results_folder() / "compile-time.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

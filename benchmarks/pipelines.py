@@ -23,6 +23,7 @@ import typer
 from peers import OURS
 from pipeline.programs import PROGRAMS
 from pipeline_peers import HALIDE, LOOP, TORCH, PipelinePeer
+from results_folder import results_folder
 from rich.console import Console
 from rich.table import Table
 
@@ -32,7 +33,6 @@ from tilesmith.measure.compare.noise import MachineNoise, describe
 
 AGREEMENT = 1e-3  # largest difference between contenders' outputs, of the largest value
 AUTOMATIC = tuple(name for name in HALIDE if name != "halide by hand")
-RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def mean_of(results: Sequence[PipelineResult], peers: Sequence[str]) -> float:
 
 def save(results: Sequence[PipelineResult], threads: int, trials: int, seed: int) -> Path:
     """Adds the rows to the file of this kind of run."""
-    path = RESULTS / f"pipelines-{'tuned' if trials else 'untuned'}-{threads}t.json"
+    path = results_folder() / f"pipelines-{'tuned' if trials else 'untuned'}-{threads}t.json"
     kept = json.loads(path.read_text()) if path.exists() else {"rows": {}}
     kept |= {"machine": describe(), "threads": threads, "trials": trials, "seed": seed}
     for result in results:

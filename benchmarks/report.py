@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from peers import OURS
+from results_folder import results_folder
 from rich.table import Table
 from workloads import MEANS, Row
 
@@ -17,8 +18,6 @@ from tilesmith.measure.compare.method import ContestRounds, Quartiles
 from tilesmith.measure.compare.noise import describe
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tuner.roofline import Speed
-
-RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
@@ -143,8 +142,7 @@ def _beside(result: Result) -> dict[str, object] | None:
 
 def save(group: str, results: Sequence[Result], threads: int, seed: int, peak: Ceilings) -> Path:
     """Everything, as JSON, in benchmarks/results/."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"cpu-{group}-{threads}t.json"
+    path = results_folder() / f"cpu-{group}-{threads}t.json"
     rows = [
         {
             **asdict(result.row),

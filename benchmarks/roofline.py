@@ -16,12 +16,12 @@ from typing import Annotated, Any
 from xml.sax.saxutils import escape
 
 import typer
+from results_folder import results_folder
 from workloads import Row
 
 from tilesmith.targets.ceilings import Ceilings
 from tilesmith.tuner.roofline import program_work
 
-RESULTS = Path(__file__).parent / "results"
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 960, 560, 70, 50, 40, 230
 TURN = 137.5  # degrees from one colour to the next: the golden angle keeps any number of them apart
 SETS = ((32 << 10, "32 KB"), (1 << 20, "1 MB"), (16 << 20, "16 MB"), (512 << 20, "512 MB"))  # roofs that are drawn
@@ -149,11 +149,11 @@ def main(
     out: Annotated[Path, typer.Option()] = Path(__file__).parent.parent / "docs" / "roofline.svg",
 ) -> None:
     """Draws what benchmarks/results/ has for so many threads."""
-    files = sorted(RESULTS.glob(f"cpu-*-{threads}t.json"))
+    files = sorted(results_folder().glob(f"cpu-*-{threads}t.json"))
     documents = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     found = points(documents)
     if not found:
-        raise SystemExit(f"no results for {threads} threads in {RESULTS}: run benchmarks/cpu.py first")
+        raise SystemExit(f"no results for {threads} threads in {results_folder()}: run benchmarks/cpu.py first")
     newest = max(documents, key=lambda document: document["when"])
     ceilings = Ceilings.from_json(json.dumps(newest["ceilings"]))
     out.write_text(drawing(found, ceilings, f"The suite on {threads} threads, {newest['when'][:10]}"), encoding="utf-8")

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from peers import OURS
+from results_folder import results_folder
 from rich.table import Table
 
 from tilesmith.measure.compare.method import ContestRounds, Quartiles
 from tilesmith.measure.compare.noise import describe
-
-RESULTS = Path(__file__).parents[1] / "results"
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def mean_of(results: Sequence[ModelResult]) -> float:
 def save(results: Sequence[ModelResult], threads: int, trials: int, seed: int) -> Path:
     """Adds the rows to the file of this number of threads, tuned or not: those of the same models are replaced, and all are
     where another machine wrote it."""
-    path = RESULTS / f"models-{'tuned' if trials else 'untuned'}-{threads}t.json"
+    path = results_folder() / f"models-{'tuned' if trials else 'untuned'}-{threads}t.json"
     machine = describe()
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     rows = {row["name"]: row for row in before.get("rows", ())} if before.get("machine") == machine else {}

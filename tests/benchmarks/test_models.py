@@ -34,7 +34,7 @@ def test_the_ratio_is_to_the_fastest_peer() -> None:
 
 
 def test_a_file_gathers_the_models_of_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zoo.report, "RESULTS", tmp_path)
+    monkeypatch.setattr(zoo.report, "results_folder", lambda: tmp_path)
     monkeypatch.setattr(zoo.report, "describe", lambda: {"model": "a"})
     save([result("one", 0.002, 0.003)], 2, 0, 0)
     path = save([result("two", 0.002, 0.004), result("one", 0.001, 0.004)], 2, 0, 0)

@@ -12,6 +12,7 @@ import cpu
 import pytest
 import report
 import workloads
+from results_folder import results_folder
 from rich.console import Console
 
 from tilesmith.measure.calibrate.calibrate import ceilings
@@ -106,7 +107,7 @@ def test_groups_that_ask_for_a_mean_exist() -> None:
 
 
 def test_all_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    monkeypatch.setattr(report, "results_folder", lambda: tmp_path)
     found = result(workloads.matmul("matmul", 8, 8, 8), [1.0, 2.0], [3.0, 4.0], 1.0)
     path = report.save("matmul", [found, beside([1.0], [1.86])], 1, 3, ceilings(parse_target("host"), 1))
     kept = json.loads(path.read_text())
@@ -116,3 +117,14 @@ def test_all_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert row["missing"] == {"openvino": "not installed"} and row["provenance"] == "exact: record 7"
     assert row["beside"] is None and held["beside"]["row"] == "matmul 16x16x16"
     assert held["beside"]["asked"] == 0.93 and held["beside"]["share_of_rate"]["middle"] == pytest.approx(0.93)
+
+
+@pytest.mark.parametrize(
+    ("target", "folder"), [("x86:avx512", ""), ("x86:avx512+amx", ""), ("x86:avx2", "avx2"), ("aarch64:neon", "neon")]
+)
+def test_figures_of_processors_without_avx512_stand_apart(
+    target: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("results_folder.RESULTS", tmp_path)
+    found = results_folder(parse_target(target))
+    assert found == tmp_path / folder and found.is_dir()
