@@ -83,6 +83,7 @@ class TrafficWalk:
 
     levels: Levels
     caches: tuple[Cache, ...]
+    vector: int = 1  # bytes of a register: what is stored past the caches begins at a multiple of them
     threads: Value = 1.0
     _boxes: dict[tuple[int, ...], tuple[Box, list[object]]] = field(default_factory=dict)
     _below: dict[tuple[object, ...], tuple[Value, list[object]]] = field(default_factory=dict)
@@ -101,13 +102,26 @@ class TrafficWalk:
         streamed: dict[str, Value] = {}
         self._streamed = streamed
         for s in inside:
-            if s.loops.hints.of(Streaming):
+            if s.loops.hints.of(Streaming) and self._is_aligned(s):
                 streamed |= {a.tensor: real(s.loops.hints.streams) for a in s.writes}
         moved = self._stage(root)
         late, walks = self._waiting(moved, streamed)
         return NestTraffic(
             moved, self.boxes(root, 0), streamed, sum(self._visits.values(), 0.0), self._fill, late, walks, self._left
         )
+
+    def _is_aligned(self, stage: StageLevels) -> bool:
+        """Says whether stores of whole vectors may go past the caches: where rows are no multiples of a vector, lowering begins
+        each at one (codegen/lower/aligned.py), but not where its loops run others inside or are a tile alone."""
+        definition = stage.definition
+        rows = [tensor.shape[-1] * tensor.dtype.bytes for tensor in definition.tensors if len(tensor.shape) > 1]
+        if not any(row % self.vector for row in rows):
+            return True
+        loops, depth = stage.loops.loops, len(stage.loops.loops)
+        axis = loops[-1].axis if loops else ""
+        while depth and loops[depth - 1].axis == axis and not self.levels.attached(stage, depth):
+            depth -= 1
+        return not definition.reduction and depth < len(loops) and not stage.plan.loops.full[depth]
 
     def _waiting(self, moved: dict[Flow, list[Value]], streamed: dict[str, Value]) -> tuple[Value, Value]:
         """(lines at the beginning of visits of pages that are not read through, visits of pages whose addresses are not

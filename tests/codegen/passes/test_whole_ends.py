@@ -87,7 +87,11 @@ TRIPS = ROWS.replace("x[i, b * 4 + j + 2]", "x[i, b + j]").replace("x[i, b * 4 +
 SHORT = ROWS.replace("46 - b * 4", "3 - b * 4").replace("b < i64(12)", "b < i64(1)")
 ASKS_MORE = ROWS.replace("3 < size", "3 < size and 1 <= i")
 ASKS_WHERE = ROWS.replace("3 < size", "3 < size and 1 <= b")
-FEW_ROWS = BOTH.replace("a < i64(5)", "a < i64(9)").replace("min(2, 9 - a * 2)", "min(2, 1)").replace("a * 2", "a")
+FEW_ROWS = (
+    BOTH.replace("a < i64(5)", "a < i64(9)")
+    .replace("let rows = min(2, 9 - a * 2)", "let rows = (a + 9 - a) // 9")
+    .replace("a * 2", "a")
+)
 
 
 def results(loops: LoopProgram) -> np.ndarray:
