@@ -51,6 +51,7 @@ from .passes.split_exceptional import split_exceptional
 from .passes.whole_copies import whole_copies
 from .passes.whole_ends import whole_ends
 from .passes.whole_ranges import whole_ranges
+from .passes.whole_tiles import whole_tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,10 @@ class PassContext:
 
 def _whole_ranges(loops: LoopProgram, of: PassContext) -> LoopProgram:
     return whole_ranges(loops) if of.plan.useful else loops
+
+
+def _whole_tiles(loops: LoopProgram, of: PassContext) -> LoopProgram:
+    return loops if of.target.has_masks else whole_tiles(loops, _divisors(of.program))
 
 
 def _whole_ends(loops: LoopProgram, of: PassContext) -> LoopProgram:
@@ -96,6 +101,7 @@ PROCESSOR = Steps(
     lower=lower,
     program=(
         _whole_ranges,  # loops are cut where a condition on indices begins to fail, if conditions end loops at all
+        _whole_tiles,  # without masks in hardware, the last of the tiles that others run in ends with a whole vector
         _whole_ends,  # without masks in hardware, the last tile of an axis begins earlier
         _run_together,  # light nests run in the parallel region of a later one
         _keep_small_serial,  # nests that are done before threads would have started run in one

@@ -107,7 +107,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
     """
     counted = levels(tree, one_plan(tree, target.is_gpu) if plan is None else plan)
     caches = target.caches[:LEVELS]
-    walk = TrafficWalk(counted, caches)
+    walk = TrafficWalk(counted, caches, target.vector_bits // 8)
     begun = [_begin(counted, root, walk, threads) for root in counted.roots]
     largest: dict[str, Value] = {}
     for _, _, traffic in begun:
