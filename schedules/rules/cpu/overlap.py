@@ -123,8 +123,12 @@ class _Tiles:
         block = self.rows * self.vectors
         if any(stage.reduction for stage in stages):
             together = sum(self._sums(stage) for stage in stages if stage.name in self.held) or self._sums(stages[0])
-            s.require(together * block + 2 <= s.target("vector_registers"), "the sums of a block fit in the vector registers")
-        terms = max(prod(a.extent for a in stage.reduction) for stage in stages)
+            s.require(
+                together * block + 2 <= s.target("vector_registers"), "the sums of a block fit in the vector registers"
+            )
+        terms = max(
+            prod(a.extent for a in stage.reduction) if stage.reduction else operations_of(stage) for stage in stages
+        )
         s.require(block * terms <= TERMS_AT_MOST, "a block whose window is written out stays short code")
 
     def apply(self) -> set[str]:
@@ -172,7 +176,7 @@ class _Tiles:
         return pieces[0], list(pieces[1:])
 
     def _shared(self, root: Stage) -> list[str]:
-        """Returns the short axes of the root along which some members do not move: these are computed once for all its points."""
+        """Returns the short axes of the root along which some members do not move: these are computed once for all points."""
         *others, _ = [a for a in root.axes if a.extent > 1]
         short = [a.name for a in others if a.extent <= WHOLE_AT_MOST and not self.group.halo(a.name)]
         return [name for name in short if self.group.is_shared(name)]
@@ -181,7 +185,9 @@ class _Tiles:
         """Returns how many points of a stage belong to one point of the root's other axes: those along its short ones."""
         forms = identity_forms(stage) if stage.name == self.group.root else self.group.forms[stage.name]
         moved = {axis for box in forms.values() for axis, _ in box.terms}
-        return prod(a.extent for a in self.s.program.stage(self.group.root).axes if a.name in moved.intersection(self.shared))
+        return prod(
+            a.extent for a in self.s.program.stage(self.group.root).axes if a.name in moved.intersection(self.shared)
+        )
 
     def _held(self, stages: list[Stage]) -> frozenset[str]:
         """Returns the members that readers in the same block finish, point by point: they are values in registers."""
