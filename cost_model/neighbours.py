@@ -9,10 +9,13 @@ from collections import defaultdict
 from functools import lru_cache
 from itertools import pairwise
 
+import numpy as np
+
 from ..tensor.dtype import DType
 from ..tensor.expr import Expr, Read, Var, children, variables, walk
 from ..tensor.indices.affine import affine
 from ..tensor.program import Stage
+from .footprint import Value
 
 # What a node is but for its place along the axis, and the place; None: it has none.
 MovedNode = tuple[object, int | None]
@@ -49,12 +52,26 @@ def distances(stage: Stage, axis: str) -> dict[Expr, int]:
 
 
 @lru_cache(maxsize=256)
-def held(stage: Stage, axis: str) -> float:
-    """Counts the values for each lane that wait for a point further on: of those shared nodes that what is not shared uses. A
-    value of more bits than an element of the stage takes several."""
+def waiting(stage: Stage, axis: str) -> dict[int, float]:
+    """Values for each lane that may wait for a point further on, by how far that is: of those shared nodes that what is not
+    shared uses. A value of more bits than an element of the stage takes several."""
     behind = distances(stage, axis)
     used = {child for body in stage.bodies for node in walk(body) if node not in behind for child in children(node)}
-    return sum(behind[node] * width(stage, node.dtype) for node in used if node in behind)
+    found: dict[int, float] = defaultdict(float)
+    for node in used & behind.keys():
+        found[behind[node]] += width(stage, node.dtype)
+    return dict(found)
+
+
+def held(stage: Stage, axis: str, points: Value) -> Value:
+    """Counts the values for each lane that wait at once, in a block of so many points along an axis.
+
+    What is as far behind as the block has points is computed anew for each of them.
+    """
+    total: Value = 0.0
+    for distance, values in waiting(stage, axis).items():
+        total = total + values * np.minimum(distance, np.maximum(points - distance, 0.0))
+    return total
 
 
 def width(stage: Stage, dtype: DType) -> float:

@@ -225,7 +225,7 @@ class StageWork:
             found.crowded = found.crowded + (count if crowds else 0.0)
             found.loads = found.loads + count
         if self._block is not None and self.vector is not None:
-            waiting = held(self._computed, self._block.axis)
+            waiting = held(self._computed, self._block.axis, real(self._block.extent))
             found.kept = found.kept + waiting * self.copies(frozenset((self.vector.axis,)))
         if len(live) > 1:  # the shorter side is held, the other one streams through one register
             found.operands = live[0]

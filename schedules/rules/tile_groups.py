@@ -42,6 +42,12 @@ class TileGroup:
             axis in {term for term, _ in box.terms} for name in self.members for box in self.forms[name].values()
         )
 
+    def is_shared(self, axis: str) -> bool:
+        """Tells whether some members need the same points wherever a tile lies along an axis of the root, and others do not."""
+        return self.moves(axis) and not all(
+            any(axis in {term for term, _ in box.terms} for box in self.forms[name].values()) for name in self.members
+        )
+
     def slides(self, stage: Stage, axis: str) -> bool:
         """Tells whether blocks along an axis of the root need rows of a member again that the block before has needed."""
         moved = {name: box for name, box in self.forms[stage.name].items() if axis in {term for term, _ in box.terms}}

@@ -27,6 +27,7 @@ from .normalise import normalise
 from .online_softmax import online_softmax
 from .pad_reads import pad_reads
 from .reorder_axes import reorder_axes, reorder_reads
+from .shared_extrema import shared_extrema
 from .tile_dots import bf16_tile_dots, tile_dots
 from .widen_reads import widen_reads
 from .winograd import winograd
@@ -53,6 +54,7 @@ __all__ = [
     "pad_reads",
     "reorder_axes",
     "reorder_reads",
+    "shared_extrema",
     "small_words",
     "split_k",
     "tile_dots",
@@ -87,6 +89,7 @@ REWRITES: dict[str, Registered] = {
     "pad_reads": Registered(pad_reads, only_reorders=True),
     "reorder_axes": Registered(reorder_axes, only_reorders=True),
     "reorder_reads": Registered(reorder_reads, only_reorders=True),
+    "shared_extrema": Registered(shared_extrema, only_reorders=True),
     "small_words": Registered(small_words, only_reorders=True),
     "split_k": Registered(split_k, only_reorders=True),
     "tile_dots": Registered(tile_dots, only_reorders=True),

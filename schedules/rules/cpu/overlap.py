@@ -18,10 +18,11 @@ from math import prod
 
 from ....tensor.program import Program, Stage
 from ...access import operations_of, output_stride
+from ...boxes import identity_forms
 from ...extents import ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule
-from ..tile_groups import TileGroup, readers_of, tile_group, worth_keeping
+from ..tile_groups import WHOLE_AT_MOST, TileGroup, readers_of, tile_group, worth_keeping
 from .slide import slide_of, window_loops
 from .stream import loops_by_axis, perhaps_streaming
 
@@ -114,15 +115,20 @@ class _Tiles:
     def __init__(self, s: Schedule, group: TileGroup, sliding: bool) -> None:
         self.s, self.group, self.sliding = s, group, sliding
         stages = [s.program.stage(name) for name in (group.root, *group.members)]
+        self.shared = self._shared(stages[0])
         self.held = self._held(stages)
         self.moving = {group.root, *self.held}  # stages that run block of rows by block of rows
         self.rows = s.factor(f"{group.root}.rows", ROWS_AT_MOST, default=4)
         self.vectors = s.factor(f"{group.root}.vectors", VECTORS_AT_MOST, default=2)
         block = self.rows * self.vectors
         if any(stage.reduction for stage in stages):
-            together = max(1, len(self.held)) * block + 2
-            s.require(together <= s.target("vector_registers"), "the sums of a block fit in the vector registers")
-        terms = max(prod(a.extent for a in stage.reduction) for stage in stages)
+            together = sum(self._sums(stage) for stage in stages if stage.name in self.held) or self._sums(stages[0])
+            s.require(
+                together * block + 2 <= s.target("vector_registers"), "the sums of a block fit in the vector registers"
+            )
+        terms = max(
+            prod(a.extent for a in stage.reduction) if stage.reduction else operations_of(stage) for stage in stages
+        )
         s.require(block * terms <= TERMS_AT_MOST, "a block whose window is written out stays short code")
 
     def apply(self) -> set[str]:
@@ -135,6 +141,7 @@ class _Tiles:
         others = [a.name for a in axes if a.name != vector]
         outer, inside, block = [], [], []
         again = [name for name in others if self.group.members and not self.group.moves(name)]
+        again += self.shared
         others = [name for name in others if name not in again]
         for name in others:
             tiles, rest = self._tile(name, loops[name], last=name == others[-1])
@@ -149,7 +156,7 @@ class _Tiles:
         apart = [loops[name] for name in again]
         s.reorder(*ones, *outer, columns[0], *inside, columns[1], *apart, *window, *block, *columns[2:])
         s.parallel(*ones, *outer, columns[0])
-        s.unroll(*window[1::2], *block, columns[2])
+        s.unroll(*(loops[name] for name in self.shared), *window[1::2], *block, columns[2])
         s.vectorize(columns[3])
         perhaps_streaming(s, stage)
         for name in self.group.members:
@@ -167,6 +174,20 @@ class _Tiles:
         size = s.factor(f"{self.group.root}.{axis}.tile", loop.extent, at_most=256, default=8)
         pieces = s.split(loop, size, self.rows) if last else s.split(loop, size)
         return pieces[0], list(pieces[1:])
+
+    def _shared(self, root: Stage) -> list[str]:
+        """Returns the short axes of the root along which some members do not move: these are computed once for all points."""
+        *others, _ = [a for a in root.axes if a.extent > 1]
+        short = [a.name for a in others if a.extent <= WHOLE_AT_MOST and not self.group.halo(a.name)]
+        return [name for name in short if self.group.is_shared(name)]
+
+    def _sums(self, stage: Stage) -> int:
+        """Returns how many points of a stage belong to one point of the root's other axes: those along its short ones."""
+        forms = identity_forms(stage) if stage.name == self.group.root else self.group.forms[stage.name]
+        moved = {axis for box in forms.values() for axis, _ in box.terms}
+        return prod(
+            a.extent for a in self.s.program.stage(self.group.root).axes if a.name in moved.intersection(self.shared)
+        )
 
     def _held(self, stages: list[Stage]) -> frozenset[str]:
         """Returns the members that readers in the same block finish, point by point: they are values in registers."""

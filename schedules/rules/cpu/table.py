@@ -15,6 +15,7 @@ from .groups import GROUPS
 from .matrix import CHOICES_APART, PACKED, PRODUCTS, PRODUCTS_APART
 from .online import ONLINE
 from .overlap import OVERLAP
+from .pairs import PAIRS, PAIRS_APART
 from .prepared import PREPARED
 from .rows import ROWS
 from .scatter import SCATTER, SCATTERS_APART
@@ -39,6 +40,7 @@ CPU = Rules(
         WINDOW,  # windows with reuse that read under guards: a border is written instead
         SLIDE,  # windows without reuse that do: the same, perhaps
         ONLINE,  # a softmax along a long axis: perhaps block by block
+        PAIRS,  # maxima of many elements: perhaps of maxima of two, which several points share
         # The last rewrite is done. Before anything is inlined, rules name the stages that have to stay.
         EXCEPTIONAL,  # what decides whether stand-in sums are asked for
         TRANSFORMS_APART,  # transforms, and the data that they read
@@ -48,6 +50,7 @@ CPU = Rules(
         SCATTERS_APART,  # reductions at computed places, where these are rows
         WINDOW_DATA,  # what makes the data of a window: it runs where a piece of them is needed
         SLIDE_DATA,  # the same
+        PAIRS_APART,  # maxima of two that are read in many places
         ROWS,  # products of products: perhaps by blocks of rows, unless a softmax runs by blocks
         OVERLAP,  # what is read a few points apart, stage after stage: perhaps by tiles
         INLINE,  # what is cheap, and what only moves data, is written where it is read

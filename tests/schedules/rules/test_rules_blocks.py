@@ -99,4 +99,14 @@ def test_values_wait_for_those_who_use_them() -> None:
     stage = by_blocks(program).apply(program, HOST, {"t1.rows": 4, "t1.ahead": 0, "t1.streaming": 0}).program.stages[-1]
     behind = distances(stage, "a0")
     assert {d for node, d in behind.items()} == {1}
-    assert held(stage, "a0") == 2  # the sums of the rows below: each is one row later what is above
+    assert held(stage, "a0", 4.0) == 2  # the sums of the rows below: each is one row later what is above
+    assert held(stage, "a0", 1.0) == 0  # a block of one row has no row later
+
+
+@pytest.mark.parametrize(("rows", "waiting"), [(1, 0), (5, 0), (6, 1), (8, 3), (10, 5), (16, 5)])
+def test_what_lies_behind_the_block_waits_for_nobody(rows: int, waiting: int) -> None:
+    """Rows i and i + 5: of eight rows, the first three find what they read as other rows' second operand."""
+    stage = body_of(parse("input x: f32[40, 32]\ny[i: 35, j: 32] = exp(x[i, j]) * exp(x[i + 5, j])\nreturn y")).stages[
+        -1
+    ]
+    assert held(stage, "a0", float(rows)) == waiting

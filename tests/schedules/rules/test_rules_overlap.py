@@ -85,6 +85,19 @@ PROGRAMS = {
 }
 
 
+PATCHES = """
+    input x: f32[3, 15, 34]
+    d[s: 3, i: 13, j: 32] = sum[c: 3]((x[c, i + 1, j + 1] - x[c, i + s, j + 1]) * (x[c, i + 1, j + 1] - x[c, i + s, j + 1]))
+    a[s: 3, i: 11, j: 30] = sum[r: 3](d[s, i + r, j + 1])
+    w[s: 3, i: 11, j: 30] = exp(-a[s, i, j])
+    n[c: 3, i: 11, j: 30] = sum[s: 3](w[s, i, j] * x[c, i + s, j + 2])
+    m[i: 11, j: 30] = sum[s: 3](w[s, i, j])
+    y[c: 3, i: 11, j: 30] = n[c, i, j] / m[i, j]
+    return y
+    """
+PROGRAMS["colours share weights"] = PATCHES
+
+
 def overlapped(program: Program, how: str) -> Sketch:
     """The sketch that runs by tiles, or by windows that slide in them."""
     (found,) = [sketch for sketch in derive(program) if ("stages", how) in sketch.variants]
@@ -114,6 +127,23 @@ def test_a_border_grows_from_stage_to_stage() -> None:
     group = tile_group(body, body.stages[-1], frozenset(), 32)
     assert group is not None and len(group.members) == 2
     assert [group.forms[name]["a0"].high for name in group.members] == [2, 4]
+
+
+@pytest.mark.parametrize("how", [TILES, SLIDING])
+def test_what_all_colours_need_is_computed_once_for_them(how: str) -> None:
+    """The loop over colours runs inside of the loops at which weights are computed, and the sums of all fit in registers."""
+    program = body_of(parse(PATCHES))
+    sketch = overlapped(program, how)
+    root, colours = program.stages[-1].name, program.stages[-1].axes[0].name
+    for values in some_configs(program, sketch, 4):
+        tree = sketch.apply(program, HOST, values)
+        outer = tree.by_stage[root]
+        attached = [loops.at[1] for loops in tree.by_stage.values() if loops.at is not None and loops.at[0] == root]
+        assert attached
+        for loop in attached:
+            assert all(around.axis != colours for around in outer.loops[: outer.position(loop) + 1])
+        sums = (3 + 1) * values[f"{root}.rows"] * values[f"{root}.vectors"]
+        assert sums <= HOST.vector_registers
 
 
 def logarithms(steps: int) -> Program:
