@@ -18,12 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
 from ...schedules.hints import PrefetchNext
-from ...schedules.loops import Loop, LoopKind, StageLoops
+from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
 from ...schedules.plan.storage import LINE
 from ...tensor.dtype import boolean
 from ...tensor.expr import Expr, Op, Read, variables
+from ...tensor.indices.affine import affine
 from ..ir.index import floor_div, modulo, number, plus, times
 from ..ir.loop_ir import For, If, Let, Prefetch, Scope, Statement
 from .body import StageBody
@@ -31,6 +33,7 @@ from .prefetch import LATER, NEAR, apart, depends_on_data
 from .view import AxisRange, Names, View, fixed
 
 FITTING = 16384  # bytes for the next trip that have a place in the first cache, beside those of this trip
+WHOLE = 1 << 24  # in which parts are counted: more than the points of what one trip of an outer loop does
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +68,14 @@ def _hints(
     variable: Expr, read: Read,
 ) -> Statement | None:  # fmt: skip
     points = fixed(depth.extent) * unroll
-    ranges = _line_ranges(body, stage, outer, depth.axis, points, view, read)
-    if ranges is None:
+    if not _moves(body, stage, outer, depth.axis, read):
         return None
-    trip, trips = _trip(body, stage, outer, view, floor_div(variable, unroll, names.bounds), -(-points // unroll))
-    lines = 1
-    for along in ranges:
-        lines *= along.count
+    run = _run(body, stage, depth.axis, points, view, read)
+    ranges = [] if run else _line_ranges(body, stage, depth.axis, points, view, read)
+    point, total = _point(body, stage, outer, view, variable, points)
+    lines, trips = run or prod(along.count for along in ranges), total // unroll
     locality = NEAR if stage.tensorized is None and lines * LINE <= FITTING else LATER
-    each, rest = max(1, -(-lines // trips)), max(1, trips // lines)
+    each = -(-lines // trips)
     place = view.places[stage.stage, outer.axis]
     ahead = view.moved(
         stage.stage, outer.axis, AxisRange(plus(place.position, number(fixed(outer.stride))), place.size)
@@ -81,7 +83,7 @@ def _hints(
     share = names.variable("ahead", lines + each)
     one = names.variable("line", each)
     here = plus(times(share, each), one) if each > 1 else share
-    lets = [(share, floor_div(trip, rest, names.bounds))]
+    lets = [(share, _share(point, total, lines, names) if lines < trips else floor_div(point, unroll, names.bounds))]
     left: Expr = here
     for number_, along in enumerate(ranges):
         last = number_ == len(ranges) - 1
@@ -92,7 +94,10 @@ def _hints(
         ahead = ahead.moved(stage.stage, along.axis, AxisRange(plus(place.position, times(at, along.step)), place.size))
     found = body.at(stage, read, ahead)
     assert isinstance(found, Read)
-    statement: Statement = Prefetch(found.tensor, found.indices, locality)
+    indices = found.indices
+    if run:  # beyond the end of a row lies the next one
+        indices = (*indices[:-1], plus(indices[-1], times(here, _lane(body, read))))
+    statement: Statement = Prefetch(found.tensor, indices, locality)
     for variable_, value in reversed(lets[1:]):
         statement = Let(variable_.name, value, statement)
     if each > 1:
@@ -104,15 +109,61 @@ def _hints(
     return If(first, statement)
 
 
+def _moves(body: StageBody, stage: StageLoops, outer: Loop, depth: str, read: Read) -> bool:
+    """Says whether a read moves through memory with both loops."""
+    moving = _axes(read)
+    return body.storage[read.tensor].buffer.scope is not Scope.REGISTER and {outer.axis, depth} <= moving
+
+
+def _run(body: StageBody, stage: StageLoops, depth: str, points: int, view: View, read: Read) -> int:
+    """Lines that one trip of the outer loop reads, where they lie one after the other, as in what was packed for this tile; 0
+    where they do not.
+
+    A place in them is a product and a shift; places along several axes take quotients and remainders in every trip. 128x768
+    times 768x768 in steps of one point, one thread of an EPYC of Zen 3: 1.70 ms without hints, 2.06 with places along axes,
+    1.61 with these.
+    """
+    tile = [x for x in stage.loops if x.kind in WRITTEN_OUT and x.axis in _axes(read) and x.axis != depth]
+    if not tile or any(x.axis != tile[0].axis for x in tile):
+        return 0
+    width = prod(fixed(loop.extent) for loop in tile)
+    if _step(body, stage, read, tile[0].axis, view) != 1 or _step(body, stage, read, depth, view) != width:
+        return 0
+    return -(-points * width // _lane(body, read))
+
+
+def _step(body: StageBody, stage: StageLoops, read: Read, axis: str, view: View) -> int | None:
+    """Elements of memory from one point of an axis to the next; None where that is no constant."""
+    place = view.places[stage.stage, axis]
+    here = body.at(stage, read, view)
+    there = body.at(stage, read, view.moved(stage.stage, axis, AxisRange(plus(place.position, number(1)), place.size)))
+    assert isinstance(here, Read) and isinstance(there, Read)
+    total, stride = 0, 1
+    for a, b, extent in zip(
+        reversed(here.indices), reversed(there.indices), reversed(body.storage[read.tensor].buffer.shape), strict=True
+    ):
+        further = affine(b).plus(affine(a).times(-1))
+        if further.terms:
+            return None
+        total, stride = total + further.constant * stride, stride * extent
+    return total
+
+
+def _lane(body: StageBody, read: Read) -> int:
+    """Elements of a line."""
+    return LINE // body.storage[read.tensor].buffer.dtype.bytes
+
+
+def _axes(read: Read) -> frozenset[str]:
+    """The axes with which a read moves."""
+    return frozenset[str]().union(*(variables(index) for index in read.indices))
+
+
 def _line_ranges(
-    body: StageBody, stage: StageLoops, outer: Loop, depth: str, points: int, view: View, read: Read
-) -> list[LineRange] | None:
-    """Says which lines one trip of `outer` reads: one hint each."""
-    storage = body.storage[read.tensor]
-    moving = frozenset[str]().union(*(variables(index) for index in read.indices))
-    if storage.buffer.scope is Scope.REGISTER or outer.axis not in moving or depth not in moving:
-        return None
-    lane = LINE // storage.buffer.dtype.bytes
+    body: StageBody, stage: StageLoops, depth: str, points: int, view: View, read: Read
+) -> list[LineRange]:
+    """Says which lines one trip of the outer loop reads, along each axis: one hint each."""
+    lane, moving = _lane(body, read), _axes(read)
     found = [
         LineRange(loop.axis, fixed(loop.extent), fixed(loop.stride))
         for loop in stage.loops
@@ -125,14 +176,20 @@ def _line_ranges(
     return [*found, LineRange(depth, -(-points // step), step)]
 
 
-def _trip(body: StageBody, stage: StageLoops, outer: Loop, view: View, inner: Expr, count: int) -> tuple[Expr, int]:
-    """(number of this trip among all those inside of `outer`, how many there are)."""
+def _share(point: Expr, total: int, lines: int, names: Names) -> Expr:
+    """The line that belongs to a point of so many. A product and a shift: a quotient takes three times the instructions where
+    the divisor is odd."""
+    return floor_div(times(point, -(-lines * WHOLE // total)), WHOLE, names.bounds)
+
+
+def _point(body: StageBody, stage: StageLoops, outer: Loop, view: View, inner: Expr, count: int) -> tuple[Expr, int]:
+    """(number of this point of the reduction among all those inside of `outer`, how many there are)."""
     opened = list(view.variables)
-    trip, trips = inner, count
+    point, points = inner, count
     for name in reversed(opened[opened.index(outer.name) + 1 :]):
-        trip = plus(times(view.variables[name], trips), trip)
-        trips *= fixed(_loop(body, name).extent)
-    return trip, trips
+        point = plus(times(view.variables[name], points), point)
+        points *= fixed(_loop(body, name).extent)
+    return point, points
 
 
 def _loop(body: StageBody, name: str) -> Loop:
