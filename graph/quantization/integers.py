@@ -32,7 +32,8 @@ BYTES = (u8, i8)
 
 @dataclass(frozen=True, slots=True)
 class _Dequantized:
-    """A factor: the integer that is read, under which condition, what is taken from it, and what it is multiplied with."""
+    """A factor: the integer that is read, under which condition, what is taken from it, and what it is multiplied with. A zero
+    point is read where it can be, so that layers that differ in its number alone are one kernel."""
 
     read: Read
     guard: Expr | None
@@ -88,7 +89,9 @@ def _dequantized(model: Model, expr: Expr) -> _Dequantized | None:
     match expr:
         case Op(name="select", args=(guard, inner, Const(value=0))):
             found = _dequantized(model, inner)
-            return None if found is None or found.guard is not None else replace(found, guard=guard)
+            if found is None or found.guard is not None:
+                return None
+            return replace(found, guard=guard, zero=_known(model, found.zero))  # a border is made of the number
     value = _written_out(model.program, expr)
     scale: Expr | None = None
     match value:
@@ -101,15 +104,20 @@ def _dequantized(model: Model, expr: Expr) -> _Dequantized | None:
     zero: Expr | None = None
     match value:
         case Op(name="sub", args=(Cast() as number, away)) if value.dtype == i32:
-            value, zero = number, _known(model, away)
+            value, zero = number, away
     if isinstance(value, Cast) and value.dtype == i32:
         value = value.arg
     if not isinstance(value, Read) or value.dtype not in BYTES:
         return None
-    return _Dequantized(value, None, None if zero == Const(0, i32) else zero, scale)
+    known = _known(model, zero)
+    if known == Const(0, i32):
+        zero = None
+    elif zero is not None and variables(zero):
+        zero = known
+    return _Dequantized(value, None, zero, scale)
 
 
-def _known(model: Model, zero: Expr) -> Expr:
+def _known(model: Model, zero: Expr | None) -> Expr | None:
     """A zero point as the number that it is, where all of its tensor are one number."""
     match zero:
         case Cast(arg=Read() as read) if read.tensor in model.constants:

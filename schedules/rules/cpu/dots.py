@@ -7,7 +7,7 @@ operands. The words are made in nests of their own, once each, and once for all 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....targets.matrix_instructions import MatrixInstruction, vector_instruction
 from ....tensor.dots import DOTS as DOTS_OF_WORDS
@@ -47,17 +47,20 @@ class Found:
 
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
-    if decided.instructions and _next(s, decided.instructions) and s.variant("dots", [True, False]):
-        bytes_ = _has_bytes(s, decided.instructions) and s.variant("bytes", [True, False])
-        while (found := _next(s, decided.instructions)) is not None:
-            name, arguments = found
-            narrow = _stays_narrow(s.program, arguments["stage"]) if bytes_ and name == "half_words" else ""
-            s.rewrite(name, **arguments, **({"narrow": narrow} if narrow else {}))
-        if _crosses(s, decided.instructions):
-            _cross(s)
-        there = [stage.name for stage in s.program.stages if _is_there(s.program, stage)]
-        if there and s.variant("words in place", [True, False]):
-            s.inline(*there)
+    if not decided.instructions or _next(s, decided.instructions) is None:
+        return decided
+    if not s.variant("dots", [True, False]):
+        return replace(decided, few=True)  # it is a way out, of which the usual structures will do
+    bytes_ = _has_bytes(s, decided.instructions) and s.variant("bytes", [True, False])
+    while (found := _next(s, decided.instructions)) is not None:
+        name, arguments = found
+        narrow = _stays_narrow(s.program, arguments["stage"]) if bytes_ and name == "half_words" else ""
+        s.rewrite(name, **arguments, **({"narrow": narrow} if narrow else {}))
+    if _crosses(s, decided.instructions):
+        _cross(s)
+    there = [stage.name for stage in s.program.stages if _is_there(s.program, stage)]
+    if there and s.variant("words in place", [True, False]):
+        s.inline(*there)
     return decided
 
 
