@@ -19,6 +19,7 @@ from ....tensor.rewrites.crossed_words import can_cross_words
 from ....tensor.rewrites.dot_words import can_dot, can_dot_small, guarded_dot_of_stage, is_packed, with_word_reads
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ....tensor.rewrites.registry import apply_rewrite
+from ....tensor.rewrites.window_words import can_window_words
 from ...access import depends, output_stride, reads_of, uses_of
 from ...prepared import constant_tensors
 from ...schedule import Schedule
@@ -166,7 +167,19 @@ def dot_for(program: Program, stage: Stage, instructions: tuple[MatrixInstructio
             if small and can_dot_small(program, stage.name, axis.name, moved):
                 return Found(stage.name, "small_words", axis.name, moved)
             return Found(stage.name, rewrite, axis.name, moved if rewrite == "dot_words" else "")
-    return None
+    return _window_for(program, stage, instructions)
+
+
+def _window_for(program: Program, stage: Stage, instructions: tuple[MatrixInstruction, ...]) -> Found | None:
+    """Returns how words of the points of a window are made, where no depth is long enough, as that of an image's colours: along
+    the axis where fewest places of a word are left over."""
+    if vector_instruction(instructions, PAIRS.left, PAIRS.right) is None:
+        return None
+    if all(read.tensor not in constant_tensors(program) for read in stage.reads()):
+        return None
+    fitting = [axis for axis in stage.reduction if can_window_words(program, stage.name, axis.name)]
+    best = min(reversed(fitting), key=lambda axis: axis.extent % PAIRS.group / axis.extent, default=None)
+    return None if best is None else Found(stage.name, "window_words", best.name, "")
 
 
 def _rewrite_of(dot: Dot, instructions: tuple[MatrixInstruction, ...]) -> str | None:

@@ -94,6 +94,13 @@ def test_data_without_a_zero_point_need_no_sums_of_weights() -> None:
     assert sum(stage.combiner == "sum" for stage in made.program.stages) == 1
 
 
+def test_a_zero_point_is_read_where_no_border_is_made_of_it() -> None:
+    """Layers that differ in it alone are one kernel then; a border holds the number."""
+    texts = [str(integer_sums(model(PRODUCT, zero=np.array(z, np.uint8))[0]).program) for z in (117, 9)]
+    assert texts[0] == texts[1] and "zero[]" in texts[0]
+    assert ", 117)" in str(integer_sums(model(WINDOW)[0]).program)
+
+
 @pytest.mark.parametrize(
     ("text", "given"),
     [

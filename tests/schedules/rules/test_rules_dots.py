@@ -178,3 +178,41 @@ def test_sums_of_bytes_are_multiplied_where_additions_are_instructions_of_their_
     many, few = product(kind="constant"), product(m=LEAST_USES_CROSSED - 1, kind="constant")
     assert crosses(many, "x86:avx2") and crosses(many, "x86:avx512") and not crosses(many, VNNI.text)
     assert not crosses(few, "x86:avx2") and not crosses(product(), "x86:avx2")
+
+
+COLOURS = """
+    input X: u8[1, 3, 32, 32]
+    constant W: i8[24, 3, 3, 3]
+    Y[p: 16, q: 16, o: 24] = sum[c: 3, r: 3, s: 3](
+        i32(select(p * 2 + r >= 1 and q * 2 + s >= 1, X[0, c, p * 2 + r - 1, q * 2 + s - 1], 125)) * i32(W[o, c, r, s]))
+    return Y
+    """
+
+
+@pytest.mark.parametrize("target", ["x86:avx2", VNNI.text])
+def test_a_window_over_few_colours_has_words_of_neighbours(target: str) -> None:
+    parsed = parse_target(target)
+    task = Task.of(parse(COLOURS), parsed, 1)
+    sketches = dotted(task)
+    assert sketches and all("rewrite(window_words" in sketch.text for sketch in sketches)
+
+
+def test_a_depthwise_filter_has_none() -> None:
+    """Each element is in few sums: making a word of it takes as long as they do."""
+    assert not found(
+        """
+        input X: u8[14, 14, 32]
+        constant W: i8[32, 3, 3]
+        Y[p: 12, q: 12, c: 32] = sum[r: 3, s: 3](i32(X[p + r, q + s, c]) * i32(W[c, r, s]))
+        return Y
+        """,
+        "x86:avx2",
+    )
+
+
+def test_without_the_instruction_only_the_usual_structures_are_tried() -> None:
+    """They are there for the search; most of a draft went to them."""
+    text = product(m=256, n=256, k=256, kind="constant")
+    sketches = Task.of(parse(text), VNNI, 1).sketches[1:]
+    others = [sketch for sketch in sketches if "dots=false" in sketch.title]
+    assert others and 3 * len(others) <= len(dotted(Task.of(parse(text), VNNI, 1)))
