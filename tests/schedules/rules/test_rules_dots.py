@@ -216,3 +216,24 @@ def test_without_the_instruction_only_the_usual_structures_are_tried() -> None:
     sketches = Task.of(parse(text), VNNI, 1).sketches[1:]
     others = [sketch for sketch in sketches if "dots=false" in sketch.title]
     assert others and 3 * len(others) <= len(dotted(Task.of(parse(text), VNNI, 1)))
+
+
+FOUR_BITS = """
+    input x: {kind}[{m}, 256]
+    constant w: u8[64, 128]
+    constant s: f32[64, 4]
+    Q[j: 64, k: 256] = i8(select(k % 2 == 0, i32(w[j, k // 2]) % 16, i32(w[j, k // 2]) // 16) - 8)
+    G[g: 4, i: {m}, j: 64] = sum[k: 64](i32(x[i, 64 * g + k]) * i32(Q[j, 64 * g + k]))
+    C[i: {m}, j: 64] = sum[g: 4](f32(G[g, i, j]) * s[j, g])
+    return C
+    """
+
+
+@pytest.mark.parametrize("m", [1, 4])
+@pytest.mark.parametrize("kind", ["u8", "i8"])
+def test_weights_of_four_bits_times_bytes_are_sums_of_words_in_their_groups(kind: str, m: int) -> None:
+    """Half bytes are small, so that two products of them fit in 16 bits; a group is summed up where its scale is multiplied."""
+    program = parse(FOUR_BITS.format(kind=kind, m=m))
+    sketches = dotted(Task.of(program, parse_target("x86:avx2"), 1))
+    assert sketches and all("rewrite(small_words" in sketch.text for sketch in sketches)
+    assert all("ahead of" in sketch.text for sketch in sketches), "both sums are one nest, which asks for weights ahead"
