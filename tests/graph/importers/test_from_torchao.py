@@ -23,12 +23,12 @@ def dynamic_four_bits() -> Any:
 # The way of torchao; in what the products of data and weights are summed; what may differ, of the largest result: data that are
 # rounded to bytes may come out one step apart where they lie in the middle of two.
 SCHEMES = {
-    "weights of 8 bits": (lambda: quantization.Int8WeightOnlyConfig(), "f32", 1e-5),
-    "data and weights of 8 bits": (lambda: quantization.Int8DynamicActivationInt8WeightConfig(), "i32", 2e-3),
+    "weights of 8 bits": (quantization.Int8WeightOnlyConfig, "f32", 1e-5),
+    "data and weights of 8 bits": (quantization.Int8DynamicActivationInt8WeightConfig, "i32", 2e-3),
     "weights of 4 bits": (
         lambda: quantization.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=quantization.PerGroup(64)), "f32", 1e-5,
     ),
-    "data of 8 bits and weights of 4": (dynamic_four_bits, "f32", 2e-3),
+    "data of 8 bits and weights of 4": (dynamic_four_bits, "i32", 2e-3),
 }  # fmt: skip
 
 
