@@ -20,14 +20,18 @@ from pathlib import Path
 import numpy as np
 import torch
 from zoo.modules import example
+from zoo.names import scheme_of
+from zoo.narrow import narrow_onnx, narrow_ours
 
 import tilesmith
+from tilesmith.graph.model import Model
 
 
 def write(name: str, folder: Path) -> None:
     """Writes all forms; one that fails is a fact."""
     folder.mkdir(parents=True, exist_ok=True)
-    module, inputs = example(name)
+    module, inputs = example(name.partition("@")[0])
+    path = folder / "model.onnx"
     facts: dict[str, object] = {}
     failed: dict[str, str] = {}
 
@@ -37,19 +41,24 @@ def write(name: str, folder: Path) -> None:
         except Exception as error:  # whatever an exporter does is a result
             failed[form] = f"{type(error).__name__}: {error}"
 
+    def in_float() -> Model:
+        return tilesmith.from_torch(module, inputs)
+
     def ours() -> None:
         begin = time.perf_counter()
-        model = tilesmith.from_torch(module, inputs)
+        model = narrow_ours(name, in_float, path) if scheme_of(name) else in_float()
         facts["import_seconds"] = time.perf_counter() - begin
         facts["stages"] = len(model.program.stages)
         facts["weight_bytes"] = sum(value.nbytes for value in model.constants.values())
         model.save(folder / "ours")
 
     def onnx() -> None:
-        torch.onnx.export(module, inputs, str(folder / "model.onnx"), dynamo=True, verbose=False)
+        torch.onnx.export(module, inputs, str(path), dynamo=True, verbose=False)
+        if scheme_of(name):
+            narrow_onnx(name, path, [tensor.numpy() for tensor in inputs])
 
-    attempt("ours", ours)
     attempt("onnx", onnx)
+    attempt("ours", ours)
     np.savez(folder / "inputs.npz", *[tensor.numpy() for tensor in inputs])
     with torch.no_grad():
         wide = [tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs]

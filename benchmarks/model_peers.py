@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from peers import OURS
 from zoo.forms import facts_of, read_arrays
+from zoo.names import scheme_of
 
 from tilesmith.measure.compare.contender import ContenderProcess, MissingContender
 from tilesmith.measure.compare.serving import ReadyCall, aligned, serve, time_calls
@@ -76,7 +77,15 @@ def _ours(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:
 def _torch(request: dict[str, Any], inputs: Arrays, outputs: Arrays, *, compiled: bool = False) -> ModelWay:
     from zoo.modules import example
 
-    return module_way(example(request["model"])[0], inputs, request["threads"], compiled=compiled)
+    name, scheme = request["model"].partition("@")[0], scheme_of(request["model"])
+    if scheme not in ("", "bf16"):
+        raise MissingContender(f"torch has no form of it in {scheme}")
+    module = example(name)[0]
+    if scheme:
+        from zoo.narrow import InBfloat16
+
+        module = InBfloat16(module)
+    return module_way(module, inputs, request["threads"], compiled=compiled)
 
 
 def _onnxruntime(request: dict[str, Any], inputs: Arrays, outputs: Arrays) -> ModelWay:

@@ -1,9 +1,11 @@
-"""Whole models side by side: ours, torch, torch.compile, ONNX Runtime, OpenVINO; fp32, random weights.
+"""Whole models side by side: ours, torch, torch.compile, ONNX Runtime, OpenVINO; random weights, fp32 or fewer bits.
 
     python benchmarks/models.py --model resnet18 --model bert_base
     python benchmarks/models.py --trials 3000 --seconds 480 --save
     python benchmarks/models.py --model resnet18 --peer onnxruntime --profile
     python benchmarks/models.py --model densenet121 --folder /tmp/forms --prepare   # then again without --prepare
+    python benchmarks/models.py --model mobilenet_v2@qdq --model llama_step@int4    # in fewer bits (zoo/narrow.py)
+    python benchmarks/models.py --narrow
 
 Each contender has a process of its own (model_peers.py) and is held against torch in float64 before it is timed: what is
 wrong is no row. The method is that of measure/compare/method.py. Needs torch, torchvision, transformers, onnxscript,
@@ -26,7 +28,7 @@ from model_peers import ModelPeer
 from peers import OURS
 from rich.console import Console
 from zoo.forms import facts_of
-from zoo.names import NAMES
+from zoo.names import AGREEMENT, NAMES, NARROW, scheme_of
 from zoo.report import ModelResult, mean_of, save, table_of
 
 from tilesmith.measure.compare.contender import MissingContender
@@ -34,7 +36,6 @@ from tilesmith.measure.compare.method import Method
 from tilesmith.measure.compare.noise import MachineNoise
 
 PEERS = ("torch", "torch.compile", "onnxruntime", "openvino")
-AGREEMENT = 1e-3  # largest error against float64, of the largest value
 
 
 os.environ.setdefault(
@@ -98,7 +99,7 @@ def _ready(
         console.print(
             f"{name}: {peer.name} ready in {about['ready_seconds']:.1f} s, largest error {about['error']:.1e}"
         )
-        if not about["error"] <= AGREEMENT:
+        if not about["error"] <= AGREEMENT[scheme_of(name)]:
             missing[peer.name] = f"wrong by {about['error']:.3g}"
             continue
         if "profile" in about:
@@ -114,6 +115,7 @@ def _first_lines(text: str, count: int) -> str:
 
 def main(
     model: Annotated[list[str] | None, typer.Option(help=f"of {', '.join(NAMES)}; all unless given")] = None,
+    narrow: Annotated[bool, typer.Option("--narrow", help=f"those in fewer bits: {', '.join(NARROW)}")] = False,
     trials: Annotated[int, typer.Option(help="of each model, before it is compiled; 0: none")] = 0,
     seconds: Annotated[float, typer.Option(help="of tuning each model, at most")] = 480.0,
     rounds: Annotated[int, typer.Option(min=1)] = 9,
@@ -131,7 +133,8 @@ def main(
 ) -> None:
     """Compares whole models."""
     console = Console(width=None if sys.stdout.isatty() else 240)
-    unknown = sorted({*(model or ())} - {*NAMES})
+    chosen = model or (NARROW if narrow else NAMES)
+    unknown = sorted({*chosen} - {*NAMES, *NARROW})
     if unknown:
         raise typer.BadParameter(f"no such model: {', '.join(unknown)}")
     method = Method(rounds=rounds, seconds=each, patience=rounds, seed=seed, report=console.log)
@@ -139,7 +142,7 @@ def main(
     with TemporaryDirectory(prefix="tilesmith-models-") as own:
         database = db or str(Path(own) / "tuning.sqlite")
         settings = Settings(threads, peer or PEERS, trials, seconds, database, profile, prepare)
-        for name in model or NAMES:
+        for name in chosen:
             found = compared(name, (folder or Path(own)) / name, settings, method, console)
             if found is None:
                 continue

@@ -7,3 +7,15 @@ IMAGES = (
     "convnext_tiny", "vit_b_16", "swin_t",
 )  # fmt: skip
 NAMES = (*IMAGES, "bert_base", "gpt2", "distilbert", "lstm", "llama_step", "resnet18_batch8")
+
+NARROW = (
+    "mobilenet_v2@qdq", "mobilenet_v2@qdq7", "resnet50@qdq", "resnet50@qdq7", "bert_base@qdq", "vit_b_16@bf16", "gpt2@bf16",
+    "llama_step@int4",
+)  # fmt: skip
+# Largest error against the float64 model, of the largest value. Random weights are the hardest there are for few bits.
+AGREEMENT = {"": 1e-3, "qdq": 0.1, "qdq7": 0.1, "bf16": 0.05, "int4": 0.6}
+
+
+def scheme_of(name: str) -> str:
+    """The scheme of a model in fewer bits (narrow.py); "" for one in float32."""
+    return name.partition("@")[2]

@@ -246,7 +246,10 @@ class _OnnxImport:
             return None
         if node.op_type == "Identity" and arrays:
             return arrays
-        if sum(one.size for one in arrays) > FOLDED:
+        numbers = node.op_type == "DequantizeLinear"
+        if numbers and arrays[0].ndim > 1:  # a factor of products stays in few bits: these become sums of integers
+            return None
+        if sum(one.size for one in arrays) > (GROWN if numbers else FOLDED):
             return None
         place = _GROWING.get(node.op_type)
         if (

@@ -23,25 +23,43 @@ class Epilogue:
 
 def epilogues(program: Program) -> Mapping[str, Epilogue]:
     """Finds epilogues, by the name of the last member. Where one finishes several reductions (a sum of two products), it is
-    with the last."""
+    with the last; the others keep what makes fewer bytes of their sums, as where these are rounded before they are added."""
     found: dict[str, Epilogue] = {}
     for stage in program.stages:
         if stage.reduction and stage.fold is None and stage.name not in program.outputs:
-            members = _members(program, stage)
-            if members:
-                found[members[-1]] = Epilogue(stage.name, tuple(members))
+            members, _ = _members(program, stage)
+            if not members:
+                continue
+            earlier = found.get(members[-1])
+            if earlier is not None and (shorter := _narrowed(program, earlier, frozenset(members))):
+                found[shorter[-1]] = Epilogue(earlier.reduction, shorter)
+            found[members[-1]] = Epilogue(stage.name, members)
     return found
 
 
-def _members(program: Program, reduction: Stage) -> list[str]:
-    """The members up to the last stage through which everything passes.
+def _narrowed(program: Program, epilogue: Epilogue, others: frozenset[str]) -> tuple[str, ...]:
+    """The members up to the last one that all passes through, of those that are no `others`, in a narrower dtype than the
+    sums; none where there is no such one."""
+    reduction = program.stage(epilogue.reduction)
+    members, ends = _members(program, reduction)
+    wide = reduction.tensors[0].dtype.bits
+    narrow = [
+        end
+        for end in ends
+        if others.isdisjoint(members[:end]) and program.stage(members[end - 1]).tensors[0].dtype.bits < wide
+    ]
+    return members[: max(narrow, default=0)]
+
+
+def _members(program: Program, reduction: Stage) -> tuple[tuple[str, ...], list[int]]:
+    """The members up to the last stage through which everything passes, and how many they are up to each such stage.
 
     They are met in the order of the program. `unmet` are readers of members that have not been met: when none is left but
     those of one member, everything passes through that.
     """
     inside = {reduction.name}
     members: list[str] = []
-    through = 0  # how many members there were when everything passed through the last of them
+    ends = [0]
     unmet = {reader.name for reader in program.consumers[reduction.name]}
     while unmet:
         stage = program.stage(min(unmet, key=program.places.__getitem__))
@@ -51,11 +69,11 @@ def _members(program: Program, reduction: Stage) -> list[str]:
         inside.add(stage.name)
         members.append(stage.name)
         if not unmet:
-            through = len(members)
+            ends.append(len(members))
         if stage.name in program.outputs:
             break
         unmet |= {reader.name for reader in program.consumers[stage.name]}
-    return members[:through]
+    return tuple(members[: ends[-1]]), ends[1:]
 
 
 def _joins(program: Program, stage: Stage, inside: set[str]) -> bool:

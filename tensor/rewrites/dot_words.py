@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 
 from ...common.errors import ProgramError
 from ..dots import DOTS, Dot
-from ..dtype import bf16, f32, i8, i16, i32, u8
+from ..dtype import bf16, f32, i8, i16, i32, i64, u8
 from ..expr import Cast, Const, Expr, Op, Read, call, const, rewrite, substitute, variables, walk
 from ..indices.affine import simplify
 from ..indices.bounds import bound_of, conjuncts
@@ -89,7 +89,7 @@ def dot_words(program: Program, stage: str, depth: str, moved: str = "") -> Prog
 
     Errors: ProgramError where the stage is no such product.
     """
-    found = _product(find_stage(program, stage), depth, moved)
+    found = _product(program, find_stage(program, stage), depth, moved)
     if found.dot.name == "bf16_dot":
         raise refuse(found.stage, "this stage sums products of floats", expected="integers of 8 or 16 bits")
     return _rewritten(program, found)
@@ -98,7 +98,7 @@ def dot_words(program: Program, stage: str, depth: str, moved: str = "") -> Prog
 def half_words(program: Program, stage: str, depth: str, narrow: str = "") -> Program:
     """The same in words of two halves, whatever integers of 8 or 16 bits there are. `narrow`: a tensor of bytes with a sign
     that stay bytes in memory, where words of them are read by few. Errors: as `dot_words`."""
-    found = _product(find_stage(program, stage), depth, halves=True)
+    found = _product(program, find_stage(program, stage), depth, halves=True)
     if found.dot.name == "bf16_dot":
         raise refuse(found.stage, "this stage sums products of floats", expected="integers of 8 or 16 bits")
     if not narrow:
@@ -115,7 +115,7 @@ def small_words(program: Program, stage: str, depth: str, moved: str = "") -> Pr
 
 
 def _small_product(program: Program, stage: str, depth: str, moved: str) -> _Product:
-    found = _product(find_stage(program, stage), depth, moved)
+    found = _product(program, find_stage(program, stage), depth, moved)
     if found.dot.name != "quad_dot":
         raise refuse(found.stage, "this stage sums no products of bytes", expected="sum(i32(x) * i32(y)) of bytes")
     least, most = _sums_of_two(program, found)
@@ -128,7 +128,7 @@ def _small_product(program: Program, stage: str, depth: str, moved: str) -> _Pro
 
 def bf16_dots(program: Program, stage: str, depth: str) -> Program:
     """The same of two reads of bf16, cast to f32. Errors: as `dot_words`."""
-    found = _product(find_stage(program, stage), depth)
+    found = _product(program, find_stage(program, stage), depth)
     if found.dot.name != "bf16_dot":
         raise refuse(found.stage, "this stage sums products of integers", expected="bf16")
     return _rewritten(program, found)
@@ -174,7 +174,7 @@ def _dot_of(term: Expr) -> tuple[Dot, tuple[Read, Read], bool] | None:
     return None
 
 
-def _product(stage: Stage, depth: str, moved: str = "", halves: bool = False) -> _Product:
+def _product(program: Program, stage: Stage, depth: str, moved: str = "", halves: bool = False) -> _Product:
     found = guarded_dot_of_stage(stage)
     if found is None:
         raise refuse(
@@ -187,7 +187,7 @@ def _product(stage: Stage, depth: str, moved: str = "", halves: bool = False) ->
     axis = find_axis(stage, depth)
     if axis not in stage.reduction:
         raise refuse(stage, f"{depth} is no reduction axis", expected=", ".join(a.name for a in stage.reduction))
-    operands = [_Packed(read, _plain(stage, read, axis)) for read in reads]
+    operands = [_Packed(read, _plain(program, stage, read, axis, dot.group)) for read in reads]
     if alike and moved not in {read.tensor for read in reads}:
         raise refuse(stage, "both operands have a sign, or none", expected="`moved`: the one that is moved")
     if alike:
@@ -233,14 +233,17 @@ def _is_signed(operand: _Packed) -> bool:
     return (operand.read.dtype == i8) != bool(operand.moved)
 
 
-def _plain(stage: Stage, read: Read, axis: Axis) -> int:
-    """The one dimension of a read whose index is the axis."""
+def _plain(program: Program, stage: Stage, read: Read, axis: Axis, group: int) -> int:
+    """The one dimension of a read whose index is the axis, or that and whole words, as in groups of the depth: 64 * g + k."""
     found = [d for d, index in enumerate(read.indices) if axis.name in variables(index)]
-    if len(found) != 1 or affine(read.indices[found[0]]) != affine(axis.var):
-        raise refuse(
-            stage, f"{axis.name} does not walk along {read.tensor}", expected="it as one index, and in no other"
-        )
-    return found[0]
+    if len(found) == 1:
+        rest = affine(read.indices[found[0]]).minus(affine(axis.var))
+        if rest == affine(const(0, i64)):
+            return found[0]
+        sizes = (axis.extent, program.tensors[read.tensor].shape[found[0]], rest.constant, *(c for _, c in rest.terms))
+        if axis.name not in rest.coefficients and rest.is_linear and all(size % group == 0 for size in sizes):
+            return found[0]
+    raise refuse(stage, f"{axis.name} does not walk along {read.tensor}", expected="it as one index, and in no other")
 
 
 def _rewritten(program: Program, product: _Product) -> Program:
@@ -250,7 +253,10 @@ def _rewritten(program: Program, product: _Product) -> Program:
     reads: list[Expr] = []
     for side, operand in (("left", product.left), ("right", product.right)):
         words = _words(program, product, operand, f"{stage.name}_{side}")
-        indices = [word.var if d == operand.deep else index for d, index in enumerate(operand.read.indices)]
+        indices = [
+            _word_of(index, product.depth, word, dot) if d == operand.deep else index
+            for d, index in enumerate(operand.read.indices)
+        ]
         made.append(words)
         word_ = Read(words.name, tuple(indices), words.tensors[0].dtype)
         reads.append(call("signed_halves", word_) if operand.narrow else word_)
@@ -270,11 +276,17 @@ def _rewritten(program: Program, product: _Product) -> Program:
     return with_stages(program, {stage.name: (*made, summed)})
 
 
+def _word_of(index: Expr, depth: Axis, word: Axis, dot: Dot) -> Expr:
+    """The word in which the first element lies of those that the index walks along."""
+    return simplify(substitute(index, {depth.name: word.var * dot.group}) // dot.group)
+
+
 def _words(program: Program, product: _Product, operand: _Packed, name: str) -> Stage:
     """W[dimensions of the operand, those of the depth divided] = its elements, some of them in each word"""
     dot, depth = product.dot, product.depth
     shape = program.tensors[operand.read.tensor].shape
-    count = -(-depth.extent // dot.group)
+    extent = shape[operand.deep] if operand.read.indices[operand.deep] != depth.var else depth.extent
+    count = -(-extent // dot.group)
     axes = tuple(Axis(f"d{d}", count if d == operand.deep else size) for d, size in enumerate(shape))
     wide = f32 if dot.name == "bf16_dot" else i32
 
@@ -283,8 +295,8 @@ def _words(program: Program, product: _Product, operand: _Packed, name: str) -> 
         deep = start + place if place else start
         indices = tuple(deep if d == operand.deep else axis.var for d, axis in enumerate(axes))
         value: Expr = replace(operand.read, indices=indices).cast(wide)
-        if (count - 1) * dot.group + place >= depth.extent:
-            value = call("select", deep < depth.extent, value, const(0, wide))
+        if (count - 1) * dot.group + place >= extent:
+            value = call("select", deep < extent, value, const(0, wide))
         return value + operand.moved if operand.moved else value  # beyond the depth the other operand is zero
 
     elements = [element(place) for place in range(dot.group)]
@@ -368,7 +380,7 @@ def can_dot(program: Program, stage: str, depth: str) -> bool:
     try:
         found = find_stage(program, stage)
         dot = guarded_dot_of_stage(found)
-        _product(found, depth, dot[1][0].tensor if dot is not None else "")
+        _product(program, found, depth, dot[1][0].tensor if dot is not None else "")
     except ProgramError:
         return False
     return True

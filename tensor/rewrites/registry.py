@@ -30,6 +30,7 @@ from .reorder_axes import reorder_axes, reorder_reads
 from .shared_extrema import shared_extrema
 from .tile_dots import bf16_tile_dots, tile_dots
 from .widen_reads import widen_reads
+from .window_words import window_words
 from .winograd import winograd
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "split_k",
     "tile_dots",
     "widen_reads",
+    "window_words",
     "winograd",
 ]
 
@@ -94,6 +96,7 @@ REWRITES: dict[str, Registered] = {
     "split_k": Registered(split_k, only_reorders=True),
     "tile_dots": Registered(tile_dots, only_reorders=True),
     "widen_reads": Registered(widen_reads, only_reorders=True),
+    "window_words": Registered(window_words, only_reorders=True),
     "winograd": Registered(winograd, only_reorders=False),  # other products, of sums of the data and of the filter
 }
 

@@ -11,6 +11,7 @@ from helpers.graph_functions import numbers
 from tilesmith.tensor.dtype import i32
 
 SIDE = numbers(3, 7, 5, seed=4)
+BYTES = (np.arange(35) * 37 % 256 - 128).astype(np.int8).reshape(5, 7)
 WEIGHTS = numbers(4, 2, 3, 2, seed=5)
 SOFT = np.exp(X @ Y.swapaxes(1, 2) / np.sqrt(7))
 BEFORE = np.tril(SOFT)
@@ -66,6 +67,7 @@ BAGS: list[Case] = [
 PRODUCTS: list[Case] = [
     ("mm.default", (X[0], SIDE[1]), X[0] @ SIDE[1]),
     ("bmm.default", (X, SIDE), X @ SIDE),
+    ("_int_mm.default", (BYTES, BYTES.T), BYTES.astype(np.int32) @ BYTES.T.astype(np.int32)),
     ("inner.default", (X, Y[0]), np.inner(X, Y[0])),
     ("linear.default", (X, SIDE[0].T, SIDE[1, 0]), X @ SIDE[0] + SIDE[1, 0]),
     ("addmm.default", (SIDE[2, :5], X[0], SIDE[1], 2, 0.5), 2 * SIDE[2, :5] + 0.5 * X[0] @ SIDE[1]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....tensor.dtype import i32
 from ....tensor.program import Tensor
 from ...functions import convolution, linear
 from ...functions.creation import pairs
@@ -19,6 +20,12 @@ from .registry import CONVERTERS, aten
 def matmul(x: Tensor, y: Tensor) -> Tensor:
     """The product of matrices"""
     return linear.matmul(x, y)
+
+
+@aten("_int_mm.default")
+def integer_product(x: Tensor, y: Tensor) -> Tensor:
+    """The product of matrices of bytes, in 32 bits"""
+    return linear.matmul(x, y, i32)
 
 
 @aten("inner.default")

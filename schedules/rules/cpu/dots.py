@@ -7,7 +7,7 @@ operands. The words are made in nests of their own, once each, and once for all 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....targets.matrix_instructions import MatrixInstruction, vector_instruction
 from ....tensor.dots import DOTS as DOTS_OF_WORDS
@@ -19,6 +19,7 @@ from ....tensor.rewrites.crossed_words import can_cross_words
 from ....tensor.rewrites.dot_words import can_dot, can_dot_small, guarded_dot_of_stage, is_packed, with_word_reads
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ....tensor.rewrites.registry import apply_rewrite
+from ....tensor.rewrites.window_words import can_window_words
 from ...access import depends, output_stride, reads_of, uses_of
 from ...prepared import constant_tensors
 from ...schedule import Schedule
@@ -47,17 +48,20 @@ class Found:
 
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
-    if decided.instructions and _next(s, decided.instructions) and s.variant("dots", [True, False]):
-        bytes_ = _has_bytes(s, decided.instructions) and s.variant("bytes", [True, False])
-        while (found := _next(s, decided.instructions)) is not None:
-            name, arguments = found
-            narrow = _stays_narrow(s.program, arguments["stage"]) if bytes_ and name == "half_words" else ""
-            s.rewrite(name, **arguments, **({"narrow": narrow} if narrow else {}))
-        if _crosses(s, decided.instructions):
-            _cross(s)
-        there = [stage.name for stage in s.program.stages if _is_there(s.program, stage)]
-        if there and s.variant("words in place", [True, False]):
-            s.inline(*there)
+    if not decided.instructions or _next(s, decided.instructions) is None:
+        return decided
+    if not s.variant("dots", [True, False]):
+        return replace(decided, few=True)  # it is a way out, of which the usual structures will do
+    bytes_ = _has_bytes(s, decided.instructions) and s.variant("bytes", [True, False])
+    while (found := _next(s, decided.instructions)) is not None:
+        name, arguments = found
+        narrow = _stays_narrow(s.program, arguments["stage"]) if bytes_ and name == "half_words" else ""
+        s.rewrite(name, **arguments, **({"narrow": narrow} if narrow else {}))
+    if _crosses(s, decided.instructions):
+        _cross(s)
+    there = [stage.name for stage in s.program.stages if _is_there(s.program, stage)]
+    if there and s.variant("words in place", [True, False]):
+        s.inline(*there)
     return decided
 
 
@@ -163,7 +167,19 @@ def dot_for(program: Program, stage: Stage, instructions: tuple[MatrixInstructio
             if small and can_dot_small(program, stage.name, axis.name, moved):
                 return Found(stage.name, "small_words", axis.name, moved)
             return Found(stage.name, rewrite, axis.name, moved if rewrite == "dot_words" else "")
-    return None
+    return _window_for(program, stage, instructions)
+
+
+def _window_for(program: Program, stage: Stage, instructions: tuple[MatrixInstruction, ...]) -> Found | None:
+    """Returns how words of the points of a window are made, where no depth is long enough, as that of an image's colours: along
+    the axis where fewest places of a word are left over."""
+    if vector_instruction(instructions, PAIRS.left, PAIRS.right) is None:
+        return None
+    if all(read.tensor not in constant_tensors(program) for read in stage.reads()):
+        return None
+    fitting = [axis for axis in stage.reduction if can_window_words(program, stage.name, axis.name)]
+    best = min(reversed(fitting), key=lambda axis: axis.extent % PAIRS.group / axis.extent, default=None)
+    return None if best is None else Found(stage.name, "window_words", best.name, "")
 
 
 def _rewrite_of(dot: Dot, instructions: tuple[MatrixInstruction, ...]) -> str | None:

@@ -51,16 +51,19 @@ def sums_of_groups(program: Program, stage: Stage) -> Stage | None:
     """Returns the stage of the sums of a group that a sum over groups adds up; None for any other stage."""
     if stage.combiner != "sum" or len(stage.reduction) != 1 or len(stage.axes) not in (1, 2):
         return None
-    inner = [program.producers[read.tensor] for read in stage.reads() if read.tensor in program.producers]
-    inner = [one for one in inner if one.combiner == "sum" and len(one.reduction) == 1]
+    constants = constant_tensors(program)
+    called = [
+        read.tensor for read in stage.reads() if read.tensor in program.producers and read.tensor not in constants
+    ]
+    inner = [
+        one for one in map(program.producers.__getitem__, called) if one.combiner == "sum" and len(one.reduction) == 1
+    ]
     if len(inner) != 1 or len(program.consumers[inner[0].name]) != 1 or inner[0].name in program.outputs:
         return None
     read = next(read for read in stage.reads() if read.tensor == inner[0].name)
     if tuple(read.indices) != (stage.reduction[0].var, *(axis.var for axis in stage.axes)):
         return None
-    if not any(read.tensor in constant_tensors(program) for read in inner[0].reads()):
-        return None
-    return inner[0]
+    return inner[0] if any(read.tensor in constants for read in inner[0].reads()) else None
 
 
 def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:

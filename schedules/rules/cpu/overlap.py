@@ -20,6 +20,7 @@ from ....tensor.program import Program, Stage
 from ...access import operations_of, output_stride
 from ...boxes import identity_forms
 from ...extents import ceildiv
+from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule
 from ..tile_groups import WHOLE_AT_MOST, TileGroup, readers_of, tile_group, worth_keeping
@@ -69,11 +70,12 @@ def groups_of(program: Program, without: Collection[str]) -> list[TileGroup]:
 
 
 def _group_of(program: Program, root: Stage, taken: Collection[str]) -> TileGroup | None:
-    group = tile_group(program, root, frozenset(taken), FAR)
+    taken = frozenset(taken) | constant_tensors(program)  # what is computed once belongs to no tile
+    group = tile_group(program, root, taken, FAR)
     if group is None or max(map(group.halo, (axis.name for axis in root.axes)), default=0) <= HALO:
         return group
     members = sum(_work(program.stage(name)) for name in group.members)
-    return group if _work(root) >= MUCH * members else tile_group(program, root, frozenset(taken), HALO)
+    return group if _work(root) >= MUCH * members else tile_group(program, root, taken, HALO)
 
 
 def _work(stage: Stage) -> int:

@@ -69,6 +69,28 @@ def test_quantization_is_read_as_its_arithmetic() -> None:
     agrees(from_onnx(proto), proto, numbers(8))
 
 
+def test_few_weights_stay_bytes_and_a_long_bias_becomes_floats() -> None:
+    """What a sum multiplies is never dequantised while reading: sums of its products are sums of integers. A bias is."""
+    proto = written(
+        """g (uint8[4, 6] x) => (float[4, 1200] y) <float s = {0.1}, uint8 z = {7}> {
+            a = DequantizeLinear(x, s, z)
+            w = DequantizeLinear<axis = 1>(v, t)
+            b = DequantizeLinear<axis = 0>(c, t)
+            d = MatMul(a, w) y = Add(d, b)
+        }""",
+        21,
+    )
+    rng = np.random.default_rng(0)
+    arrays = {"v": rng.integers(-128, 128, (6, 1200), np.int8), "c": rng.integers(-900, 900, 1200, np.int32)}
+    arrays["t"] = (rng.random(1200) * 0.01 + 0.001).astype(np.float32)
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in arrays.items())
+    model = from_onnx(proto)
+    sums = [stage for stage in model.program.stages if stage.combiner == "sum"]
+    assert {stage.tensors[0].dtype.name for stage in sums} == {"i32"}
+    assert model.constants["v"].dtype == np.int8 and model.constants["b"].dtype == np.float32
+    agrees(model, proto, rng.integers(0, 256, (4, 6), np.uint8))
+
+
 def test_integers_of_4_bits_are_dequantized() -> None:
     proto = written(
         """g (float[2, 3] x) => (float[2, 3] y) <int4[3] q, float[1] scale = {0.5}> {

@@ -131,6 +131,25 @@ def test_a_sum_of_two_products_is_with_the_last() -> None:
     assert groups(program) == [{"p"}, {"q", "y"}]
 
 
+def test_what_is_rounded_to_bytes_before_it_is_added_is_kept_as_bytes() -> None:
+    """The other product reads a byte of each of its sums, not four and all that makes a byte of them."""
+    program = text("""
+        input x: u8[8, 32]
+        constant v: i8[32, 16]
+        constant w: i8[32, 16]
+        a[i: 8, j: 16] = sum[k: 32](i32(x[i, k]) * i32(v[k, j]))
+        p[i: 8, j: 16] = f32(a[i, j]) * 0.001
+        q[i: 8, j: 16] = u8(min(max(round(p[i, j]), 0), 255))
+        r[i: 8, j: 16] = f32(q[i, j]) * 0.1
+        b[i: 8, j: 16] = sum[k: 32](i32(x[i, k]) * i32(w[k, j]))
+        y[i: 8, j: 16] = max(r[i, j] + f32(b[i, j]) * 0.002, 0)
+        return y
+        """)
+    first, second = partition(program).kernels
+    assert first.outputs == ("q",) and str(first.tensors["q"].dtype) == "u8"
+    assert {item.tensor.name for item in second.inputs} == {"q", "x", "w"}
+
+
 def test_a_softmax_is_one_kernel_and_attention_is_one() -> None:
     for operator in (ts.ops.softmax(rows=64, columns=96), ts.ops.attention(heads=2, queries=64, keys=64, width=32)):
         assert len(partition(operator).kernels) == 1

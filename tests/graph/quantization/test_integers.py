@@ -94,6 +94,53 @@ def test_data_without_a_zero_point_need_no_sums_of_weights() -> None:
     assert sum(stage.combiner == "sum" for stage in made.program.stages) == 1
 
 
+GROUPS = """
+    input x: i8[6, 96]
+    input zero: i32[6]
+    input scale: f32[6]
+    constant w: i8[7, 96]
+    constant scales: f32[7, 3]
+    X[i: 6, k: 96] = f32(i32(x[i, k]) - zero[i]) * scale[i]
+    W[j: 7, k: 96] = f32(w[j, k]) * scales[j, k // 32]
+    y[i: 6, j: 7] = sum[k: 96](X[i, k] * W[j, k])
+    return y
+    """
+
+
+def test_scales_of_groups_multiply_sums_of_integers_of_a_group() -> None:
+    given, values = model(GROUPS, zero=np.arange(6, dtype=np.int32) - 3)
+    named = {item.tensor.name: v for item, v in zip(given.program.inputs, values, strict=True)}
+    named |= {"zero": np.arange(6, dtype=np.int32) - 3}
+    values = arguments(given.program, named)
+    made = integer_sums(given)
+    sums = [
+        (str(s.tensors[0].dtype), [a.extent for a in s.reduction]) for s in made.program.stages if s.combiner == "sum"
+    ]
+    assert sums == [("i32", [32]), ("i32", [32]), ("f32", [3])]  # of products, of weights, and of groups
+    old, new = evaluate(given.program, values), evaluate(made.program, arguments(made.program, named))
+    np.testing.assert_allclose(new[0], old[0], rtol=0, atol=1e-6 * float(np.abs(old[0]).max()))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("k // 32", "k // 8 % 3"),  # groups that come again
+        ("k // 32", "min(k // 32, k % 3)"),  # a scale that moves otherwise
+        ("scales[j, k // 32]", "scales[j, k // 64] * scales[j, k // 32]"),  # groups of two sizes
+    ],
+)
+def test_other_scales_stay_in_the_sum(old: str, new: str) -> None:
+    given = model(GROUPS.replace(old, new), zero=np.zeros(6, np.int32))[0]
+    assert integer_sums(given) is given
+
+
+def test_a_zero_point_is_read_where_no_border_is_made_of_it() -> None:
+    """Layers that differ in it alone are one kernel then; a border holds the number."""
+    texts = [str(integer_sums(model(PRODUCT, zero=np.array(z, np.uint8))[0]).program) for z in (117, 9)]
+    assert texts[0] == texts[1] and "zero[]" in texts[0]
+    assert ", 117)" in str(integer_sums(model(WINDOW)[0]).program)
+
+
 @pytest.mark.parametrize(
     ("text", "given"),
     [

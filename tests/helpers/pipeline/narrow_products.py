@@ -52,6 +52,24 @@ PROGRAMS = {
         D[i: 33, j: 50] = bf16(max(C[i, j] + f32(bias[j]), 0))
         return D
         """,
+    "colours": """
+        input X: u8[3, 21, 22]
+        constant W: i8[24, 3, 3, 3]
+        Y[p: 10, q: 11, o: 24] = sum[c: 3, r: 3, s: 3](
+            i32(select(2 * q + s >= 1, X[c, 2 * p + r, 2 * q + s - 1], 125)) * i32(W[o, c, r, s]))
+        return Y
+        """,
+    "four bits in groups": """
+        input x: i8[5, 192]
+        input zero: i32[5]
+        constant w: u8[40, 96]
+        constant s: f32[40, 3]
+        Q[j: 40, k: 192] = i8(select(k % 2 == 0, i32(w[j, k // 2]) % 16, i32(w[j, k // 2]) // 16) - 8)
+        G[g: 3, i: 5, j: 40] = sum[k: 64](i32(x[i, 64 * g + k]) * i32(Q[j, 64 * g + k]))
+        W[g: 3, j: 40] = sum[k: 64](i32(Q[j, 64 * g + k]))
+        C[i: 5, j: 40] = sum[g: 3](f32(G[g, i, j] - zero[i] * W[g, j]) * s[j, g])
+        return C
+        """,
     "window": """
         input X: u8[9, 21, 32]
         constant W: i8[3, 3, 32, 24]

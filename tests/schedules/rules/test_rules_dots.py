@@ -178,3 +178,62 @@ def test_sums_of_bytes_are_multiplied_where_additions_are_instructions_of_their_
     many, few = product(kind="constant"), product(m=LEAST_USES_CROSSED - 1, kind="constant")
     assert crosses(many, "x86:avx2") and crosses(many, "x86:avx512") and not crosses(many, VNNI.text)
     assert not crosses(few, "x86:avx2") and not crosses(product(), "x86:avx2")
+
+
+COLOURS = """
+    input X: u8[1, 3, 32, 32]
+    constant W: i8[24, 3, 3, 3]
+    Y[p: 16, q: 16, o: 24] = sum[c: 3, r: 3, s: 3](
+        i32(select(p * 2 + r >= 1 and q * 2 + s >= 1, X[0, c, p * 2 + r - 1, q * 2 + s - 1], 125)) * i32(W[o, c, r, s]))
+    return Y
+    """
+
+
+@pytest.mark.parametrize("target", ["x86:avx2", VNNI.text])
+def test_a_window_over_few_colours_has_words_of_neighbours(target: str) -> None:
+    parsed = parse_target(target)
+    task = Task.of(parse(COLOURS), parsed, 1)
+    sketches = dotted(task)
+    assert sketches and all("rewrite(window_words" in sketch.text for sketch in sketches)
+
+
+def test_a_depthwise_filter_has_none() -> None:
+    """Each element is in few sums: making a word of it takes as long as they do."""
+    assert not found(
+        """
+        input X: u8[14, 14, 32]
+        constant W: i8[32, 3, 3]
+        Y[p: 12, q: 12, c: 32] = sum[r: 3, s: 3](i32(X[p + r, q + s, c]) * i32(W[c, r, s]))
+        return Y
+        """,
+        "x86:avx2",
+    )
+
+
+def test_without_the_instruction_only_the_usual_structures_are_tried() -> None:
+    """They are there for the search; most of a draft went to them."""
+    text = product(m=256, n=256, k=256, kind="constant")
+    sketches = Task.of(parse(text), VNNI, 1).sketches[1:]
+    others = [sketch for sketch in sketches if "dots=false" in sketch.title]
+    assert others and 3 * len(others) <= len(dotted(Task.of(parse(text), VNNI, 1)))
+
+
+FOUR_BITS = """
+    input x: {kind}[{m}, 256]
+    constant w: u8[64, 128]
+    constant s: f32[64, 4]
+    Q[j: 64, k: 256] = i8(select(k % 2 == 0, i32(w[j, k // 2]) % 16, i32(w[j, k // 2]) // 16) - 8)
+    G[g: 4, i: {m}, j: 64] = sum[k: 64](i32(x[i, 64 * g + k]) * i32(Q[j, 64 * g + k]))
+    C[i: {m}, j: 64] = sum[g: 4](f32(G[g, i, j]) * s[j, g])
+    return C
+    """
+
+
+@pytest.mark.parametrize("m", [1, 4])
+@pytest.mark.parametrize("kind", ["u8", "i8"])
+def test_weights_of_four_bits_times_bytes_are_sums_of_words_in_their_groups(kind: str, m: int) -> None:
+    """Half bytes are small, so that two products of them fit in 16 bits; a group is summed up where its scale is multiplied."""
+    program = parse(FOUR_BITS.format(kind=kind, m=m))
+    sketches = dotted(Task.of(program, parse_target("x86:avx2"), 1))
+    assert sketches and all("rewrite(small_words" in sketch.text for sketch in sketches)
+    assert all("ahead of" in sketch.text for sketch in sketches), "both sums are one nest, which asks for weights ahead"

@@ -175,6 +175,24 @@ def test_a_border_is_wide_where_the_root_does_most() -> None:
     assert all(found.halo("a0") <= HALO for found in groups_of(little, ()))
 
 
+def test_what_is_computed_once_belongs_to_no_tile() -> None:
+    """A filter with a bias that is made of constants: no tile computes that again, and without it there is no group."""
+    text = """
+        input x: f32[30, 30, 16]
+        constant w: f32[16, 3, 3]
+        constant q: i32[16]
+        constant scale: f32[16]
+        bias[c: 16] = f32(q[c]) * scale[c]
+        pad[p: 32, q: 32, c: 16] = select(p >= 1 and p < 31 and q >= 1 and q < 31, x[p - 1, q - 1, c], 0)
+        sums[p: 30, q: 30, c: 16] = sum[r: 3, s: 3](pad[p + r, q + s, c] * w[c, r, s])
+        y[p: 30, q: 30, c: 16] = max(sums[p, q, c] + bias[c], 0)
+        return y
+        """
+    body = body_of(parse(text))
+    assert groups_of(body, ()) == []
+    assert not any("stages" in dict(sketch.variants) for sketch in derive(body))
+
+
 def test_a_missing_border_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Boxes that leave out the last point of a border, whoever asks for them."""
     program = body_of(parse(SWEEPS))

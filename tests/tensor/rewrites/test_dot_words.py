@@ -51,6 +51,31 @@ def test_products_of_integers(a: str, b: str, k: int) -> None:
     same(program, dot_words(program, "C", "k"))
 
 
+GROUPS = """
+    input A: {a}[5, {size}]
+    input B: {b}[{size}, 7]
+    C[g: 3, i: 5, j: 7] = sum[k: {k}](i32(A[i, {step} * g + k]) * i32(B[{step} * g + k, j]))
+    return C
+    """
+
+
+@pytest.mark.parametrize(("a", "b", "moved"), [("u8", "i8", ""), ("i8", "i8", "A"), ("i16", "i16", "")])
+@pytest.mark.parametrize("step", [16, 8])  # groups side by side, and some that overlap
+def test_groups_of_the_depth_begin_with_whole_words(a: str, b: str, moved: str, step: int) -> None:
+    program = parse(GROUPS.format(a=a, b=b, size=48, step=step, k=16))
+    rewritten = dot_words(program, "C", "k", moved)
+    assert {axis.extent for axis in rewritten.stage("C_left").axes} == {5, 12 if "16" not in a else 24}
+    same(program, rewritten)
+
+
+@pytest.mark.parametrize(("size", "step", "k"), [(48, 15, 16), (48, 16, 14), (50, 16, 16)])
+def test_groups_that_begin_within_a_word_are_refused(size: int, step: int, k: int) -> None:
+    program = parse(GROUPS.format(a="u8", b="i8", size=size, step=step, k=k))
+    assert not can_dot(program, "C", "k")
+    with pytest.raises(ProgramError, match="does not walk along"):
+        dot_words(program, "C", "k")
+
+
 @pytest.mark.parametrize("k", [12, 13, 1])
 @pytest.mark.parametrize(("a", "b"), [("u8", "i8"), ("i8", "i8"), ("u8", "u8"), ("i16", "i16"), ("i16", "u8")])
 def test_words_of_halves_hold_integers_of_any_kind(a: str, b: str, k: int) -> None:

@@ -38,7 +38,7 @@ MOST = 1  # sketches of a program that are tried on each target: other ones on e
 
 
 def with_dots(task: Task) -> list[Sketch]:
-    rewrites = ("dot_words", "half_words", "bf16_dots")
+    rewrites = ("dot_words", "half_words", "small_words", "window_words", "bf16_dots")
     return [sketch for sketch in task.sketches if any(f"rewrite({name}" in sketch.text for name in rewrites)]
 
 
