@@ -24,7 +24,7 @@ from typing import Any, Union
 from ..common.errors import ProgramError
 from .dtype import DType, boolean, i64
 from .language import OPERATORS
-from .limits import TreeSize, kept_size
+from .limits import TreeSize
 
 PythonNumber = Union[int, float, bool]
 Operand = Union["Expr", int, float, bool]
@@ -345,15 +345,26 @@ def size(expr: Expr) -> TreeSize:
     try:
         return expr._size
     except AttributeError:
-        return kept_size(expr, children, _known_size, _keep_size)
+        return _keep_sizes(expr)
 
 
-def _known_size(node: Expr) -> TreeSize | None:
-    return _LEAF if isinstance(node, _LEAVES) else getattr(node, "_size", None)
-
-
-def _keep_size(node: Expr, found: TreeSize) -> None:
-    _keep(node, "_size", found)
+def _keep_sizes(expr: Expr) -> TreeSize:
+    """Works as `size_of` of limits.py, and each node keeps its own. Every node of every program comes here."""
+    waiting = [expr]
+    while waiting:
+        node = waiting[-1]
+        nodes, levels, left = 1, 0, len(waiting)
+        for child in children(node):
+            found = _LEAF if isinstance(child, _LEAVES) else getattr(child, "_size", None)
+            if found is None:
+                waiting.append(child)
+            else:
+                nodes += found[0]
+                levels = max(levels, found[1])
+        if len(waiting) == left:
+            waiting.pop()
+            _keep(node, "_size", (nodes, levels + 1))
+    return expr._size
 
 
 def variables(expr: Expr) -> frozenset[str]:

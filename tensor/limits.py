@@ -29,36 +29,23 @@ sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + _FRAMES * DEPTH))
 
 
 def size_of(root: NodeType, children: Callable[[NodeType], Sequence[NodeType]]) -> TreeSize:
-    """Nodes, what occurs twice counted twice, and levels of a tree; a subtree that is one object is looked at once."""
+    """Nodes, what occurs twice counted twice, and levels of a tree; a subtree that is one object is looked at once.
+
+    There is no recursion, as nobody has looked yet how deep it is.
+    """
     known: dict[int, TreeSize] = {}
-
-    def keep(node: NodeType, size: TreeSize) -> None:
-        known[id(node)] = size
-
-    return kept_size(root, children, lambda node: known.get(id(node)), keep)
-
-
-def kept_size(
-    root: NodeType,
-    children: Callable[[NodeType], Sequence[NodeType]],
-    known: Callable[[NodeType], TreeSize | None],
-    keep: Callable[[NodeType, TreeSize], None],
-) -> TreeSize:
-    """Works as `size_of`, of a tree whose owner keeps the sizes of its nodes. There is no recursion, as nobody has looked yet
-    how deep it is."""
-    waiting = [root]
+    waiting = [(root, children(root))]  # which live as long as they are known by their identity
+    kept = []
     while waiting:
-        node = waiting[-1]
-        below = children(node)
-        found = [size for size in map(known, below) if size is not None]
-        if len(found) < len(below):
-            waiting += [child for child in below if known(child) is None]
+        node, below = waiting[-1]
+        left = [child for child in below if id(child) not in known]
+        if left:
+            waiting += [(child, children(child)) for child in left]
             continue
-        waiting.pop()
-        nodes, levels = zip(*found, strict=True) if found else ((), (0,))
-        whole = (1 + sum(nodes), 1 + max(levels))
-        keep(node, whole)
-    return whole
+        found = [known[id(child)] for child in below]
+        known[id(node)] = 1 + sum([nodes for nodes, _ in found]), 1 + max([levels for _, levels in found], default=0)
+        kept.append(waiting.pop())
+    return known[id(root)]
 
 
 def excess(root: NodeType, children: Callable[[NodeType], Sequence[NodeType]]) -> str:

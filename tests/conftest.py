@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import os
 import shutil
 import signal
@@ -123,3 +124,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)  # what tests make is dropped by its counts of references, nearly all of it
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Of tests that are not to run, as they are slow, no items are made: they are a quarter of all."""
+    marks = [mark.name for mark in getattr(obj, "pytestmark", ()) if isinstance(mark, pytest.Mark)]
+    left_out = "slow" in marks and collector.config.option.markexpr == "not slow and not gpu"
+    return [] if left_out and inspect.isfunction(obj) else None

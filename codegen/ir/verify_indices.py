@@ -12,6 +12,7 @@ these are looked at with the trips of the whole extent.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Union
 
 import numpy as np
@@ -151,6 +152,8 @@ class Corners:
 
     def _values(self, expr: Expr, active: Active) -> None:
         """Looks at the reads in an expression, and there at those whose value is asked for."""
+        if isinstance(expr, (Var, Const)):  # as most indices and extents are
+            return
         for node in self._parts(expr):
             if isinstance(node, Read):
                 self._access(node.tensor, node.indices, active)
@@ -222,7 +225,7 @@ class Corners:
         if isinstance(expr, Var):
             return names.get(expr.name)
         if isinstance(expr, Const):
-            return None if isinstance(expr.value, float) else np.full(CORNERS, int(expr.value))
+            return None if isinstance(expr.value, float) else _everywhere(int(expr.value))
         if not isinstance(expr, Op):
             return None
         known = [self._value(arg, names) for arg in expr.args]
@@ -237,3 +240,11 @@ class Corners:
         operator = _OPERATORS.get(expr.name)
         result: PointValues = None if operator is None else operator(*args)
         return result
+
+
+@lru_cache(maxsize=1 << 10)
+def _everywhere(value: int) -> NDArray[np.int64]:
+    """A number in each execution: nobody writes to it."""
+    found = np.full(CORNERS, value)
+    found.flags.writeable = False
+    return found

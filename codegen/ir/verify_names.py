@@ -142,8 +142,9 @@ class SymbolTable:
                     self.report.add(f"no variable {node.name!r} is bound here")
                 continue
             if isinstance(node, Read):
-                self._element(node, guarded)
-            elif id(node) not in self.typed:
+                self._element(node, guarded)  # and its indices
+                continue
+            if id(node) not in self.typed:
                 fault = type_fault(node)
                 if fault:
                     self.report.add(fault)

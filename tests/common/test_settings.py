@@ -53,5 +53,8 @@ def test_no_other_file_names_a_variable_of_ours() -> None:
         "tuner",
     ):
         for path in (ROOT / folder).rglob("*.py"):
-            strings = {n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)}
+            text = path.read_text()
+            if "TILESMITH_" not in text:  # then no string is one, and it need not be parsed
+                continue
+            strings = {n.value for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Constant)}
             assert not names & {s for s in strings if isinstance(s, str)}, f"{path} should use common/settings.py"

@@ -29,6 +29,11 @@ def test_files_are_small_and_functions_fit_a_screen() -> None:
     assert {name: found for name, text in texts.items() if (found := long_functions(text))} == {}
 
 
+def test_files_of_tests_are_small_too() -> None:
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "tests").rglob("*.py")}
+    assert {name: count for name, text in texts.items() if (count := text.count("\n")) > LINES_OF_A_FILE} == {}
+
+
 def test_a_long_function_would_be_found() -> None:
     def text(lines: int) -> str:
         return 'def f(\n    a,\n):\n    """Says\n    much."""\n' + "    a += 1\n" * lines

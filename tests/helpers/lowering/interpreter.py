@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,8 @@ _DEEP = 40  # expressions inside of one another that are one text: Python reads 
 Meaning = Callable[
     [dict[str, int], bool], Any
 ]  # of an expression: its value for these variables, in a lane that counts or not
+Action = Callable[[dict[str, int], bool], None]  # of a statement: what it does for these variables
+Made = tuple[dict[int, Action], dict[int, Meaning]]
 COMBINE = {"sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "max": max, "min": min}
 
 
@@ -93,6 +95,7 @@ class Interpreter:
     allocated: dict[str, Buffer] = field(default_factory=dict)
     hints: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     _nearest: str = ""
+    _actions: dict[int, Action] = field(default_factory=dict)
     _meanings: dict[int, Meaning] = field(default_factory=dict)
 
     def run(self, arguments: list[np.ndarray]) -> None:
@@ -119,26 +122,58 @@ class Interpreter:
             self.memory[buffer.name] = np.full(buffer.shape, poison).astype(buffer.dtype.numpy)
 
     def _run(self, node: Statement, env: dict[str, int], active: bool) -> None:
+        self._action(node)(env, active)
+
+    def _action(self, node: Statement) -> Action:
+        """What a statement does, as a function made once, where its buffers are in scope: loops run it again and again."""
+        found = self._actions.get(id(node))  # the program holds it, so that no other has this identity
+        if found is None:
+            found = self._actions[id(node)] = self._acting(node)
+        return found
+
+    def _acting(self, node: Statement) -> Action:
         match node:
             case Block(body=body):
-                for child in body:
-                    self._run(child, env, active)
+                return self._sequence([self._action(child) for child in body])
             case For():
-                self._loop(node, env, active)
+                return partial(self._loop, node)
             case Store(buffer=name, indices=indices, value=value):
-                self._write(name, indices, value, None, env, active)
+                return self._writing(name, indices, value, None)
             case Update(buffer=name, indices=indices, combiner=combiner, value=value):
-                self._write(name, indices, value, combiner, env, active)
+                return self._writing(name, indices, value, COMBINE[combiner])
             case Let(var=var, value=value, body=body):
-                self._run(body, {**env, var: int(self._value(value, env, active))}, active)
-            case If(condition=condition, then=then, otherwise=otherwise):
-                if self._value(condition, env, active):
-                    self._run(then, env, active)
-                elif otherwise is not None:
-                    self._run(otherwise, env, active)
-            case Allocate(buffer=buffer, body=body):
-                self._make(buffer)
-                self._run(body, env, active)
+                named, inside = self._meaning(value), self._action(body)
+                return lambda env, active: inside({**env, var: int(named(env, active))}, active)
+            case If():
+                return partial(self._if, node, self._meaning(node.condition))
+            case Allocate():
+                return partial(self._allocate, node, ({}, {}))
+            case Prefetch() | MatrixClear() | MatrixMove() | MatrixMultiply():
+                return lambda env, active: self._rare(node, env)
+        raise TypeError(type(node).__name__)
+
+    def _sequence(self, actions: list[Action]) -> Action:
+        def run(env: dict[str, int], active: bool) -> None:
+            for action in actions:
+                action(env, active)
+
+        return run
+
+    def _if(self, node: If, condition: Meaning, env: dict[str, int], active: bool) -> None:
+        if condition(env, active):
+            self._run(node.then, env, active)
+        elif node.otherwise is not None:
+            self._run(node.otherwise, env, active)
+
+    def _allocate(self, node: Allocate, own: Made, env: dict[str, int], active: bool) -> None:
+        """What is made for the body is made for this buffer: elsewhere another may have its name."""
+        around, (self._actions, self._meanings) = (self._actions, self._meanings), own
+        self._make(node.buffer)
+        self._run(node.body, env, active)
+        self._actions, self._meanings = around
+
+    def _rare(self, node: Prefetch | MatrixClear | MatrixMove | MatrixMultiply, env: dict[str, int]) -> None:
+        match node:
             case Prefetch(buffer=name, indices=indices):
                 self.hints.append((name, tuple(int(self._value(index, env, True)) for index in indices)))
             case MatrixClear(tiles=name):
@@ -150,8 +185,6 @@ class Interpreter:
                     self.memory[name][tile] = self._tile(memory, pitch, env)
             case MatrixMultiply():
                 self._multiply(node, env)
-            case _:
-                raise TypeError(type(node).__name__)
 
     def _tile(self, memory: Read, pitch: int, env: dict[str, int]) -> np.ndarray:
         """A view of the 16 x 16 elements of a tile in memory; all of them lie inside of the buffer."""
@@ -191,35 +224,36 @@ class Interpreter:
         if node.kind in (LoopKind.UNROLL, LoopKind.VECTOR):
             assert isinstance(node.extent, Const), node.extent
         around, self._nearest = self._nearest, name
-        inside, body, var = {**env}, node.body, node.var
+        inside, body, var = {**env}, self._action(node.body), node.var
         for trip in range(extent):
             inside[var] = trip
-            self._run(body, inside, active and trip < valid)
+            body(inside, active and trip < valid)
         self._nearest = around
 
-    def _write(
-        self, name: str, indices: tuple[Expr, ...], value: Expr, combiner: str | None, env: dict[str, int], active: bool
-    ) -> None:
-        self.stores[self._nearest, name] += 1
-        buffer = self.buffers[name]
-        place = self._place(indices)(env, active)
-        result = self._value(value, env, active)
-        if buffer.scope is Scope.REGISTER:
-            self._check(buffer, place)
-        elif not active:
-            return
-        else:
-            assert buffer.scope not in (Scope.INPUT, Scope.CONSTANT, Scope.HELD, Scope.TABLE), name
-            self._check(buffer, place)
-        memory = self.memory[name]
-        if combiner is not None:
-            result = COMBINE[combiner](memory[place], result)
-        memory[place] = result
+    def _writing(
+        self, name: str, indices: tuple[Expr, ...], value: Expr, combine: Callable[[Any, Any], Any] | None
+    ) -> Action:
+        buffer, stores, memory = self.buffers[name], self.stores, self.memory
+        place_of, value_of, inside = self._place(indices), self._meaning(value), _inside(buffer.shape)
+        register = buffer.scope is Scope.REGISTER
+        may = buffer.scope not in (Scope.INPUT, Scope.CONSTANT, Scope.HELD, Scope.TABLE)
+
+        def write(env: dict[str, int], active: bool) -> None:
+            stores[self._nearest, name] += 1
+            place, result = place_of(env, active), value_of(env, active)
+            if not (register or active):
+                return
+            assert may, name
+            if not inside(place):
+                raise AssertionError((buffer, place))
+            held = memory[name]
+            held[place] = result if combine is None else combine(held[place], result)
+
+        return write
 
     def _check(self, buffer: Buffer, place: tuple[int, ...]) -> None:
-        for p, e in zip(place, buffer.shape, strict=True):
-            if not 0 <= p < e:
-                raise AssertionError((buffer, place))
+        if not _inside(buffer.shape)(place):
+            raise AssertionError((buffer, place))
 
     def _value(self, expr: Expr, env: dict[str, int], active: bool) -> Any:
         return self._meaning(expr)(env, active)
@@ -233,13 +267,10 @@ class Interpreter:
         return found
 
     def _place(self, indices: tuple[Expr, ...]) -> Meaning:
-        """Where a statement writes, as a function made once."""
-        found = self._meanings.get(id(indices))
-        if found is None:
-            names: dict[str, Any] = {}
-            place = "".join(f"int({self._source(index, names, 1)}), " for index in indices)
-            found = self._meanings[id(indices)] = eval(f"lambda env, active: ({place})", names)
-        return found
+        """Where a statement writes, as a function."""
+        names: dict[str, Any] = {}
+        place = "".join(f"int({self._source(index, names, 1)}), " for index in indices)
+        return eval(f"lambda env, active: ({place})", names)  # type: ignore[no-any-return]
 
     def _source(self, expr: Expr, names: dict[str, Any], depth: int) -> str:
         """Python for an expression; what it needs is put into `names`."""
@@ -283,3 +314,14 @@ class Interpreter:
         idle = "" if buffer.padded else "nothing if not active else "
         text = f"lambda active, {place}: {idle}memory[name][({place})] if {inside} else outside({place})"
         return eval(text, known)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1 << 10)
+def _inside(shape: tuple[int, ...]) -> Callable[[tuple[int, ...]], bool]:
+    """Says whether a place lies in a buffer of this shape."""
+    names = [f"i{number}" for number in range(len(shape))]
+    text = " and ".join(f"0 <= {name} < {size}" for name, size in zip(names, shape, strict=True)) or "True"
+    unpacked = "".join(f"{name}, " for name in names)
+    scope: dict[str, Any] = {}
+    exec(f"def inside(place):\n    ({unpacked}) = place\n    return {text}", scope)
+    return scope["inside"]  # type: ignore[no-any-return]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from contracts.device import CONSTANT, PLAIN, DeviceContract
-from contracts.fake_gpu import FakeGpu, installed
+from contracts.fake_drivers import installed
+from contracts.fake_gpu import FakeGpu
 from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.pipeline import build
 from tilesmith.common.errors import (

@@ -12,7 +12,8 @@ import pytest
 
 import tilesmith as ts
 from contracts.fake_arrays import Exported, Interfaced, torch_on
-from contracts.fake_gpu import FakeGpu, installed
+from contracts.fake_drivers import installed
+from contracts.fake_gpu import FakeGpu
 from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.pipeline import build
 from tilesmith.common.errors import ArgumentError, DeviceLost, EnvironmentFailure, KernelFault
