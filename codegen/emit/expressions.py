@@ -246,7 +246,7 @@ class Expressions:
         """The guard, unless it differs from lane to lane, is not known now, and what is read exists in any case: then to read
         it and not to choose it is less work than a mask."""
         guard = self.guard
-        if guard is None or not guard.lanes or guard.text in self.arithmetic.masks or not self.ranges:
+        if guard is None or not guard.lanes or guard.text in self.arithmetic.known.masks or not self.ranges:
             return guard
         inside = self._inside.get(id(node))
         if inside is None:

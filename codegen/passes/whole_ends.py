@@ -27,6 +27,7 @@ from ..ir.loop_ir import (
     For,
     If,
     Let,
+    LoopKind,
     LoopProgram,
     Prefetch,
     Statement,
@@ -96,6 +97,8 @@ class _Ends:
                 return replace(node, body=_Ends(inside, self.divisors).statement(node.body))
             case If(otherwise=otherwise) if otherwise is not None and (ends := self._ends(node)):
                 return replace(node, otherwise=_begun_earlier(node.then, ends))
+            case If(otherwise=otherwise) if otherwise is not None and (ends := self._some_ends(node, otherwise)):
+                return replace(node, otherwise=_begun_earlier(otherwise, ends, always=True))
         return with_substatements(node, self.statement)
 
     def _ends(self, choice: If) -> list[_End]:
@@ -109,6 +112,20 @@ class _Ends:
         return (
             ends if _can_run_again(choice, outermost) and _moves_all(choice.then, ends, self._held(outermost)) else []
         )
+
+    def _some_ends(self, choice: If, guarded: Statement) -> list[_End]:
+        """The ends among what a choice asks, where the other tiles ask something else, as where borders are: all of those begin
+        earlier then if they have to."""
+        divisor = self._divisor(guarded)
+        ends = [end for part in conjuncts(choice.condition) if (end := self._end(part, divisor)) is not None]
+        sizes = {end.size for end in ends}
+        if not ends or not _masks_by(guarded, sizes):
+            return []
+        if not all(_moves_by_tiles(guarded, end, Var(f"{end.loop}_begin")) for end in ends):
+            return []
+        outermost = next(loop for name, loop in self.around.loops.items() if name in {end.loop for end in ends})
+        again = _can_run_again(replace(choice, then=guarded, otherwise=None), outermost, choice)
+        return ends if again and _moves_all(guarded, ends, self._held(outermost)) else []
 
     def _held(self, loop: For) -> frozenset[str]:
         """Memory that is there before the loop begins, and is of use to what this nest does alone."""
@@ -146,13 +163,13 @@ class _Ends:
         return _End(tiles[0], size, int(tile), extent)
 
 
-def _can_run_again(choice: If, loop: For) -> bool:
+def _can_run_again(choice: If, loop: For, whole: If | None = None) -> bool:
     """Tells whether tiles of this loop may run twice: none reads what some trip writes, and what is made for a trip alone is of
-    no use outside of the choice."""
+    no use outside of the choice, or of the `whole` one of which it is an arm."""
     own = list(statements(choice.then))
     if not all(isinstance(s, _SIMPLE) for s in own):
         return False
-    chosen = {id(s) for s in statements(choice)}
+    chosen = {id(s) for s in statements(whole or choice)}
     others = [s for s in statements(loop.body) if id(s) not in chosen]
     inside = {s.buffer.name for s in own if isinstance(s, Allocate)}
     of_a_trip = {s.buffer.name for s in others if isinstance(s, Allocate)}
@@ -189,11 +206,24 @@ def _moves_by_tiles(node: Statement, end: _End, begin: Expr) -> bool:
     return all(_moved(e, end, begin) is not None for s in statements(node) for e in expressions(s))
 
 
-def _begun_earlier(body: Statement, ends: list[_End]) -> Statement:
-    """A whole tile that ends where the axes do."""
+def _masks_by(body: Statement, sizes: AbstractSet[str]) -> bool:
+    """Tells whether lanes are masked by how large a tile is, and nothing else asks for it: what fills the overhang of a tile
+    with zeros has to run there."""
+    masked = False
+    for s in statements(body):
+        valid = s.valid if isinstance(s, For) and s.kind is LoopKind.VECTOR else None
+        masked |= valid is not None and not sizes.isdisjoint(variables(valid))
+        values = [s.value] if isinstance(s, (Store, Update)) else []
+        if any(not sizes.isdisjoint(variables(value)) for value in values):
+            return False
+    return masked
+
+
+def _begun_earlier(body: Statement, ends: list[_End], always: bool = False) -> Statement:
+    """A whole tile that ends where the axes do. `always`: each tile does so that would end behind them."""
     begins: dict[str, Expr] = {}
     for end in ends:
-        begin = _begin(end, ends)
+        begin = Var(f"{end.loop}_begin") if always else _begin(end, ends)
         body = _with_begin(body, end, begin)
         if isinstance(begin, Var):
             begins[begin.name] = smaller(to_expr(affine(Var(end.loop)).times(end.tile)), _last(end))
