@@ -1,5 +1,7 @@
-"""What is known, when code is written, of conditions that differ from lane to lane: in which lanes they hold, and of a condition
-that is known but for what all lanes have in common both parts. And stores of lanes that are known."""
+"""What is known, when code is written, of conditions that differ from lane to lane, and stores of lanes that are known.
+
+That is in which lanes a condition holds; and of one that is known but for what all lanes have in common, both parts.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +53,8 @@ def store_first(text: FunctionText, dtype: DType, address: str, bits: str, count
         size = 1 << ((count - first).bit_length() - 1)
         picked = shuffle_mask(range(first, first + size))
         part = text.pure(f"shufflevector {kind} {bits}, {kind} poison, {picked}", bits)
-        where = text.pure(f"getelementptr {memory_type(dtype)}, ptr {address}, i64 {first}", address) if first else address
+        where = (
+            text.pure(f"getelementptr {memory_type(dtype)}, ptr {address}, i64 {first}", address) if first else address
+        )
         text.line(f"store {memory_type(dtype, size)} {part}, ptr {where}, align {dtype.bytes}")
         first += size

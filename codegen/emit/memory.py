@@ -14,6 +14,7 @@ from ..ir.loop_ir import Buffer
 from ..math.body import shuffle_mask
 from .index import Index, IndexArithmetic
 from .known_lanes import store_first
+from .strided import ALONE, STRIDED_AT_MOST, Near, parts_of
 from .text import FunctionText
 from .types import FALSE, TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
 from .values import Arithmetic
@@ -22,7 +23,6 @@ SAFE = "@harmless"  # what a read finds where its condition does not hold: zeros
 SAFE_BYTES = 4096
 LEAST_MASK, MOST_MASK = 8, 64  # lanes of a mask that lies in a register
 NONTEMPORAL = "!nontemporal !0"  # of a store that goes past the caches
-STRIDED_AT_MOST = 4  # elements from lane to lane that are loaded as whole vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,13 @@ class Memory:
 
     # Loads
 
-    def load(self, place: BufferPointer, index: Index, guard: Value | None, mask: Value | None) -> Value:
+    def load(
+        self, place: BufferPointer, index: Index, guard: Value | None, mask: Value | None, near: Near = ALONE
+    ) -> Value:
         """The element, or the elements of all lanes. Where `guard` or, in a vector, `mask` does not hold nothing is read.
 
-        `guard` stands for a select, `mask` for the real lanes, of which there always is at least one.
+        `guard` stands for a select, `mask` for the real lanes, of which there always is at least one. `near`: how many elements
+        before and behind each that is read exist as well.
         """
         condition = guard if index.is_scalar else self.arithmetic.both(guard, mask)
         if condition is not None and condition.text == "true":
@@ -94,22 +97,23 @@ class Memory:
             self.text.recall(name, (key, condition.text)) if condition is not None else None
         )
         if known is None:
-            known = self._load(place, index, condition)
+            known = self._load(place, index, condition, near)
             self.text.remember(name, key if condition is None else (key, condition.text), known)
         return known
 
-    def _load(self, place: BufferPointer, index: Index, condition: Value | None) -> Value:
+    def _load(self, place: BufferPointer, index: Index, condition: Value | None, near: Near) -> Value:
         lanes = 0 if index.is_scalar else self.indices.lanes
         dtype = place.buffer.dtype
         kind = memory_type(dtype, lanes)
         contiguous = index.lane == 1 and not index.vector
         strided = 1 < index.lane <= min(STRIDED_AT_MOST, lanes) and not index.vector
         if strided:
-            return self._from_memory(self._strided(place, index, condition, kind), place, lanes)
+            exist = near if condition is None else ALONE
+            return self._from_memory(self._strided(place, index, condition, kind, exist), place, lanes)
         if lanes and not contiguous:
-            near = self._near(place, index, condition, kind)
-            if near:
-                return self._from_memory(near, place, lanes)
+            beside = self._near(place, index, condition, kind)
+            if beside:
+                return self._from_memory(beside, place, lanes)
             return self._from_memory(self._gather(place, index, condition, kind), place, lanes)
         address = self.pointer(place, index)
         if condition is not None and condition.lanes and lanes:
@@ -148,23 +152,21 @@ class Memory:
         """The address, or that of zeros where a scalar condition does not hold."""
         return self.text.pure(f"select i1 {condition.text}, ptr {address}, ptr {SAFE}", condition.text, address)
 
-    def _strided(self, place: BufferPointer, index: Index, condition: Value | None, kind: str) -> str:
-        """Every second (third, fourth) element: the vectors that lie from the first to the last, then shuffles.
+    def _strided(self, place: BufferPointer, index: Index, condition: Value | None, kind: str, near: Near) -> str:
+        """Every second (third, fourth) element: whole vectors, then shuffles.
 
         A mask goes to the lanes where its elements lie, so that none is read that does not count.
         """
-        lanes, step = self.indices.lanes, index.lane
-        starts = [part * lanes for part in range(step - 1)] + [
-            (lanes - 1) * (step - 1)
-        ]  # the last one ends where they end
-        parts = [min(step * lane // lanes, step - 1) for lane in range(lanes)]
-        total = ""
-        for part, start in enumerate(starts):
-            taken = {lane: step * lane - start for lane in range(lanes) if parts[lane] == part}
-            address = self.pointer(place, index.shifted(start))
-            loaded = self._part(place, address, condition, taken, kind)
+        lanes, total = self.indices.lanes, ""
+        parts, shared = parts_of(index, lanes, near)
+        for part in parts:
+            at = index.shifted(part.start)
+            known = self.text.recall(place.buffer.name, (at, kind)) if shared else None
+            loaded = known.text if known else self._part(place, self.pointer(place, at), condition, part.taken, kind)
+            if shared:
+                self.text.remember(place.buffer.name, (at, kind), Value(loaded, place.buffer.dtype, lanes))
             total = total or loaded
-            picked = shuffle_mask(taken.get(lane, lane - lanes) + lanes for lane in range(lanes))
+            picked = shuffle_mask(part.taken.get(lane, lane - lanes) + lanes for lane in range(lanes))
             total = self.text.compute(f"shufflevector {kind} {total}, {kind} {loaded}, {picked}", total, loaded)
         if condition is not None:
             self._zeros[total] = condition.text

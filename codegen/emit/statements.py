@@ -218,9 +218,12 @@ class Statements(SideBySide):
         """A loop over start .. stop - 1, with a main loop of `unroll` copies and a remainder."""
         trips = self.indices.minus(stop, start)
         if trips.is_constant and trips.constant <= max(1, unroll):
+            before = self.at.written
+            self.at.written = {**before, var: trips.constant} if start == Index() else before
             for trip in range(trips.constant):
                 self._apart(trip, var, body)
                 self.bind(var, start.shifted(trip), None, lambda: self.emit(body))
+            self.at.written = before
             return
         if unroll <= 1:
             self._loop(var, start, stop, 1, body)

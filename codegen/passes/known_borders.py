@@ -80,9 +80,7 @@ def _loops(node: Statement) -> bool:
     match node:
         case For(kind=kind, extent=extent, unroll=unroll, body=body):
             trips = known(extent)
-            written = kind in WRITTEN_OUT or (
-                kind is LoopKind.SERIAL and trips is not None and trips <= max(1, unroll)
-            )
+            written = kind in WRITTEN_OUT or (kind is LoopKind.SERIAL and trips is not None and trips <= max(1, unroll))
             return not written or _loops(body)
         case Block(body=parts):
             return any(map(_loops, parts))
@@ -143,4 +141,3 @@ def _without(node: Statement, moving: frozenset[str], bounds: Bounds) -> Stateme
                     rest = both(rest, part)
             return then if rest is None else If(rest, then, otherwise)
     return node
-

@@ -27,7 +27,6 @@ from ..ir.loop_ir import (
     For,
     If,
     Let,
-    LoopKind,
     LoopProgram,
     Prefetch,
     Statement,
@@ -207,11 +206,11 @@ def _moves_by_tiles(node: Statement, end: _End, begin: Expr) -> bool:
 
 
 def _masks_by(body: Statement, sizes: AbstractSet[str]) -> bool:
-    """Tells whether lanes are masked by how large a tile is, and nothing else asks for it: what fills the overhang of a tile
+    """Tells whether points are masked by how large a tile is, and nothing else asks for it: what fills the overhang of a tile
     with zeros has to run there."""
     masked = False
     for s in statements(body):
-        valid = s.valid if isinstance(s, For) and s.kind is LoopKind.VECTOR else None
+        valid = s.valid if isinstance(s, For) else None
         masked |= valid is not None and not sizes.isdisjoint(variables(valid))
         values = [s.value] if isinstance(s, (Store, Update)) else []
         if any(not sizes.isdisjoint(variables(value)) for value in values):
