@@ -105,9 +105,10 @@ def fills_rows(tree: LoopTree, stage: StageLoops, planned: StoragePlan) -> bool:
         return False
     if last is None or last.kind is not LoopKind.VECTOR or last.axis != definition.axes[-1].name:
         return False
-    room = round_up(stage.box[last.axis], full_tile(tree, stage, last.axis))
-    alone = len(definition.tensors) == 1 and planned.scope in (Scope.STACK, Scope.SCRATCH)
-    return alone and fixed(planned.held[last.axis]) == fixed(room)
+    if full_tile(tree, stage, last.axis) != last.extent or len(definition.tensors) > 1:
+        return False
+    fits = fixed(planned.held[last.axis]) == fixed(round_up(stage.box[last.axis], last.extent))
+    return fits and planned.scope in (Scope.STACK, Scope.SCRATCH)
 
 
 def _padded(tree: LoopTree, tensor: str, filled: bool) -> bool:

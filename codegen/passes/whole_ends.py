@@ -20,7 +20,7 @@ from ...tensor.expr import Const, Expr, Op, Read, Var, children, variables, walk
 from ...tensor.indices.affine import Affine, affine, interval, to_expr
 from ...tensor.indices.bounds import conjuncts
 from ..ir.facts import expressions
-from ..ir.index import Bounds, number, plus, smaller
+from ..ir.index import Bounds, known, number, plus, smaller
 from ..ir.loop_ir import (
     Allocate,
     Block,
@@ -116,9 +116,9 @@ class _Ends:
         """The ends among what a choice asks, where the other tiles ask something else, as where borders are: all of those begin
         earlier then if they have to."""
         divisor = self._divisor(guarded)
-        ends = [end for part in conjuncts(choice.condition) if (end := self._end(part, divisor)) is not None]
-        sizes = {end.size for end in ends}
-        if not ends or not _masks_by(guarded, sizes):
+        found = [self._end(part, divisor) for part in conjuncts(choice.condition)]
+        ends = [end for end in found if end is not None]
+        if not 0 < len(ends) < len(found) or not _masks_by(guarded, {end.size for end in ends}):
             return []
         if not all(_moves_by_tiles(guarded, end, Var(f"{end.loop}_begin")) for end in ends):
             return []
@@ -248,7 +248,11 @@ def _with_begin(node: Statement, end: _End, begin: Expr) -> Statement:
 
     match node:
         case For(extent=extent, valid=valid):
-            node = replace(node, extent=moved(extent), valid=None if valid is None else moved(valid))
+            real = None if valid is None else moved(valid)
+            most = None if real is None else known(real)
+            node = replace(
+                node, extent=moved(extent), valid=None if most is not None and extent == number(most) else real
+            )
         case Let(value=value):
             node = replace(node, value=moved(value))
         case If(condition=condition):
