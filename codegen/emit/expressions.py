@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...common.errors import InternalError
 from ...targets.target import Target
 from ...tensor.dtype import f32, i64
-from ...tensor.expr import Cast, Const, Expr, Op, Read, Var, walk
+from ...tensor.expr import Cast, Const, Expr, Op, Read, Var, variables, walk
 from ...tensor.indices.affine import Affine, affine
 from ...tensor.indices.intervals import interval_of_form
 from ...tensor.language import COMPARISONS
@@ -256,10 +256,14 @@ class Expressions:
         """How many elements before and behind what is read are read as well: by other copies of a body that all run."""
         most = ALONE
         if self.written and self.guard is None:
-            for atom, times in self._places[id(node.indices), buffer.shape].terms:
-                trips = self.written.get(atom.name, 1) if times == 1 and isinstance(atom, Var) else 1
-                if trips > 1 and isinstance(atom, Var) and (copy := self.bindings[atom.name].exact).is_constant:
-                    most = max(most, (copy.constant, trips - 1 - copy.constant), key=sum)
+            terms = self._places[id(node.indices), buffer.shape].terms
+            others = frozenset().union(
+                *(variables(atom) for atom, times in terms if times != 1 or not isinstance(atom, Var))
+            )
+            for name in (atom.name for atom, times in terms if times == 1 and isinstance(atom, Var)):
+                copy = self.bindings[name].exact
+                if name in self.written and name not in others and copy.is_constant:
+                    most = max(most, (copy.constant, self.written[name] - 1 - copy.constant), key=sum)
         return most
 
     def _needed_guard(self, node: Read, buffer: Buffer) -> Value | None:

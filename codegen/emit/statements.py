@@ -98,8 +98,11 @@ class Statements(SideBySide):
         self.at.exact, before = True, self.at.exact
         exact = self.at.index(node.value)
         self.at.exact = before
-        self.derived[node.var] = self.roots(node.value)
+        self.derived[node.var] = roots = self.roots(node.value)
+        written = self.at.written
+        self.at.written = {name: trips for name, trips in written.items() if name not in roots}
         self.bind(node.var, exact, real, lambda: self.emit(node.body))
+        self.at.written = written
 
     def _allocate(self, node: Allocate) -> None:
         buffer = node.buffer

@@ -5,7 +5,8 @@
 
 It computes some points once more, and they come out the same: a tile may do so if no trip reads what another one writes. A
 masked access of a processor without masks is an access for each lane behind a branch: of a vector of 32 bytes, more than 32
-whole ones. Threads may write the same values to the same place.
+whole ones. Threads may write the same values to the same place. Where a tile is `whole` only if something else holds too, as
+inside of borders, the guarded tiles keep what they ask and begin earlier by themselves.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from helpers.emission.loops import (
     serial,
     store,
 )
-from tilesmith.codegen.ir.loop_ir import If, LoopProgram
+from tilesmith.codegen.ir.loop_ir import If, Let, LoopProgram
 from tilesmith.codegen.pipeline import assembled
 from tilesmith.targets.host import missing_here
 from tilesmith.targets.target import parse_target
@@ -115,4 +115,17 @@ def test_elements_beside_the_ends_are_not_read() -> None:
     body = lanes(lane, 8, store(y, (s, lane), read(x, 2 * lane + s)))
     loops = program((x, y), serial(i, 1, serial(s, 3, body, unroll=3)))
     assert llvm(loops).count("load <8 x float>") == 4
+    check(loops)
+
+
+@pytest.mark.parametrize("form", ["name", "quotient"])
+def test_what_moves_in_two_ways_has_no_neighbours(form: str) -> None:
+    """All copies read the same places: none says that there is an element behind the last one."""
+    s, t, lane = names("s t l")
+    x, y = given("x", 15), result("y", 2, 8)
+    place = 2 * lane + s + (t if form == "name" else 0 - (s + 1) // 2)
+    body = lanes(lane, 8, store(y, (s, lane), read(x, place)))
+    inner = Let("t", s * -1, body) if form == "name" else body
+    loops = program((x, y), serial(s, 2, inner, unroll=2))
+    assert llvm(loops).count("load <8 x float>") == 2
     check(loops)
