@@ -41,6 +41,7 @@ from .passes.barriers import barriers
 from .passes.join_branches import join_branches
 from .passes.join_windows import join_windows
 from .passes.keep_small_serial import keep_small_serial
+from .passes.known_borders import known_borders
 from .passes.lift_branches import lift_branches
 from .passes.narrow_values import narrow_values
 from .passes.peel_interiors import peel_interiors
@@ -114,6 +115,7 @@ PROCESSOR = Steps(
         lift_branches,  # branches move out of what is written out
         join_branches,  # neighbours that ask the same ask once
         join_windows,  # sums over equal windows that read the same walk them together
+        known_borders,  # vectors at borders are written out, so that their masks are known
         peel_interiors,  # loops over blocks of stencils ask once where blocks lie inside of all borders
         whole_copies,  # copies run without conditions that hold throughout
     ),

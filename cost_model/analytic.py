@@ -267,11 +267,12 @@ def resources(work: InstructionCounts, target: Target) -> tuple[Value, Value, Va
     loading = _per_cycle(target.load_ports, work.width)
     scalars = max(SCALAR_LOADS, float(target.load_ports))
     storing = float(target.store_ports)
+    crossing = min(target.vector_bits / 8 / target.caches[0].line, 1.0)  # the part of the vectors, wherever they begin
     in_flight = work.instructions * work.length / np.maximum(work.steps, 1.0)
     overlap = 1.0 + WINDOW / np.maximum(in_flight, 1.0)
     return (
         work.operations / arithmetic,
-        (work.loads - work.broadcasts + SPLIT * work.unaligned + MASKED * work.masked) / loading
+        (work.loads - work.broadcasts + SPLIT * crossing * work.unaligned + MASKED * work.masked) / loading
         + (work.broadcasts + APART * work.apart) / scalars,
         work.stores / storing,
         work.instructions / ISSUE,

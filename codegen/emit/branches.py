@@ -21,6 +21,10 @@ class Branches(Effects, ABC):
 
     def branch(self, node: If) -> None:
         """Writes an If: the one branch that is known to be taken, masked statements, or a jump."""
+        with self.at.apart():
+            self._choose(node)
+
+    def _choose(self, node: If) -> None:
         condition = self.at.value(node.condition)
         if condition.is_literal:
             chosen = node.then if condition.text == "true" else node.otherwise

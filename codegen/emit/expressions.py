@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...common.errors import InternalError
 from ...targets.target import Target
 from ...tensor.dtype import f32, i64
-from ...tensor.expr import Cast, Const, Expr, Op, Read, Var, walk
+from ...tensor.expr import Cast, Const, Expr, Op, Read, Var, variables, walk
 from ...tensor.indices.affine import Affine, affine
 from ...tensor.indices.intervals import interval_of_form
 from ...tensor.language import COMPARISONS
@@ -27,6 +27,7 @@ from .memory import BufferPointer, Memory
 from .module_text import ModuleText
 from .packing import PACKS, elements_of, is_bf16, load_halves, load_words, spread_byte
 from .registers import Registers
+from .strided import ALONE, Near
 from .text import FunctionText
 from .types import Value, literal
 from .values import Arithmetic
@@ -58,6 +59,7 @@ class Expressions:
         self.guard: Value | None = None  # a condition of select or of a masked branch under which reads stand
         self.ranges: Mapping[str, tuple[int, int]] = {}  # of variables, as far as they are known
         self.mask: Value | None = None  # the real lanes
+        self.written: Mapping[str, int] = {}  # trips of loops of which all copies of what stands here are written out
         # by id: the program keeps its nodes alive, and hashing them again and again would cost more than the rest
         self._forms: dict[int, Affine] = {}
         self._places: dict[tuple[int, tuple[int, ...]], Affine] = {}
@@ -202,7 +204,8 @@ class Expressions:
     def _select(self, condition: Expr, yes: Expr, no: Expr) -> Value:
         chosen = self.value(condition)
         if chosen.is_literal:
-            return self.value(yes if chosen.text == "true" else no)
+            with self.apart():
+                return self.value(yes if chosen.text == "true" else no)
         value, guard = self._under(chosen, yes), self.arithmetic.both(self.guard, chosen)
         if guard is not None and _is_zero(no) and self.memory.is_zero_without(value, guard):
             return value
@@ -216,6 +219,13 @@ class Expressions:
             return self.value(expr)
         with self.guarded(self.arithmetic.negation(condition) if negate else condition):
             return self.value(expr)
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Where a choice that is known has been made: of other copies of the body nothing is known."""
+        before, self.written = self.written, {}
+        yield
+        self.written = before
 
     @contextmanager
     def guarded(self, condition: Value) -> Iterator[None]:
@@ -240,13 +250,27 @@ class Expressions:
         before, self.exact = self.exact, False  # what stands in an exact index is read where something is
         index = self.locate(node.indices, buffer)
         self.exact = before
-        return self.memory.load(place, index, self._needed_guard(node, buffer), self.mask)
+        return self.memory.load(place, index, self._needed_guard(node, buffer), self.mask, self._near(node, buffer))
+
+    def _near(self, node: Read, buffer: Buffer) -> Near:
+        """How many elements before and behind what is read are read as well: by other copies of a body that all run."""
+        most = ALONE
+        if self.written and self.guard is None:
+            terms = self._places[id(node.indices), buffer.shape].terms
+            others = frozenset().union(
+                *(variables(atom) for atom, times in terms if times != 1 or not isinstance(atom, Var))
+            )
+            for name in (atom.name for atom, times in terms if times == 1 and isinstance(atom, Var)):
+                copy = self.bindings[name].exact
+                if name in self.written and name not in others and copy.is_constant:
+                    most = max(most, (copy.constant, self.written[name] - 1 - copy.constant), key=sum)
+        return most
 
     def _needed_guard(self, node: Read, buffer: Buffer) -> Value | None:
         """The guard, unless it differs from lane to lane, is not known now, and what is read exists in any case: then to read
         it and not to choose it is less work than a mask."""
         guard = self.guard
-        if guard is None or not guard.lanes or guard.text in self.arithmetic.masks or not self.ranges:
+        if guard is None or not guard.lanes or guard.text in self.arithmetic.known.masks or not self.ranges:
             return guard
         inside = self._inside.get(id(node))
         if inside is None:

@@ -12,6 +12,7 @@ from ...tensor.dtype import i64
 from ..ir.loop_ir import Scope
 from .index import Index
 from .memory import BufferPointer, Memory
+from .strided import Near
 from .types import Value, memory_type
 
 WIDEST = 16  # bytes of one access
@@ -53,7 +54,7 @@ class GpuMemory(Memory):
         steps = gcd(WIDEST, size * index.constant, *(size * times for _, times in index.terms))
         return max(size, min(steps, WIDEST))
 
-    def _load(self, place: BufferPointer, index: Index, condition: Value | None) -> Value:
+    def _load(self, place: BufferPointer, index: Index, condition: Value | None, near: Near) -> Value:
         lanes = 0 if index.is_scalar else self.indices.lanes
         if not lanes:
             return self._one(place, index, condition)

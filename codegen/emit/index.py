@@ -153,10 +153,12 @@ class IndexArithmetic:
         difference = self.minus(left, right)
         if difference.is_constant:
             return TRUE if _HOLDS[name](difference.constant) else FALSE
+        if name == "ge" and difference.is_scalar and self.is_natural(difference):
+            return TRUE
         if difference.vector:
             found = self.arithmetic.apply(name, [self.value(left), self.value(right)], boolean)
             if (numbers := self.numbers(difference)) is not None and not difference.terms:
-                self.arithmetic.masks[found.text] = tuple(_HOLDS[name](number) for number in numbers)
+                self.arithmetic.known.masks[found.text] = tuple(_HOLDS[name](number) for number in numbers)
             return found
         known = self.text.scope_of([symbol for symbol, _ in difference.terms]).conditions
         key = (name, difference, self.lanes if difference.lane else 0)
@@ -196,7 +198,10 @@ class IndexArithmetic:
         kind = vector(f"i{bits}", self.lanes)
         if base.is_constant:
             text = f"icmp {_SIGNED[name]} {kind} splat (i{bits} {start}), {numbers}"
-            return Value(self.text.pure(text), boolean, self.lanes)
+            found = Value(self.text.pure(text), boolean, self.lanes)
+            places = (base.constant + difference.lane * lane for lane in range(self.lanes))
+            self.arithmetic.known.masks[found.text] = tuple(map(_HOLDS[name], places))
+            return found
         one = self.text.pure(f"insertelement {kind} poison, i{bits} {start}, i64 0", start)
         every = f"shufflevector {kind} {one}, {kind} poison, <{self.lanes} x i32> zeroinitializer"
         spread = self.text.pure(every, one)

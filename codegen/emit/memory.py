@@ -13,6 +13,8 @@ from ...tensor.dtype import DType, bf16, boolean
 from ..ir.loop_ir import Buffer
 from ..math.body import shuffle_mask
 from .index import Index, IndexArithmetic
+from .known_lanes import store_first
+from .strided import ALONE, STRIDED_AT_MOST, Near, parts_of
 from .text import FunctionText
 from .types import FALSE, TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
 from .values import Arithmetic
@@ -21,7 +23,6 @@ SAFE = "@harmless"  # what a read finds where its condition does not hold: zeros
 SAFE_BYTES = 4096
 LEAST_MASK, MOST_MASK = 8, 64  # lanes of a mask that lies in a register
 NONTEMPORAL = "!nontemporal !0"  # of a store that goes past the caches
-STRIDED_AT_MOST = 4  # elements from lane to lane that are loaded as whole vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,10 @@ class Memory:
         self.text = text
         self.arithmetic = arithmetic
         self.indices = indices
-        self._zeros: dict[str, str] = {}  # what was loaded -> the condition on all of it without which it is zeros
+        self._zeros: dict[str, str] = {}  # what was loaded -> the condition without which it, or a lane of it, is zero
 
     def is_zero_without(self, loaded: Value, condition: Value) -> bool:
-        """Says whether this was loaded where a condition holds, and is zeros where it does not."""
+        """Says whether this was loaded where a condition holds, and is zero where, or in lanes in which, it does not."""
         return self._zeros.get(loaded.text) == condition.text
 
     def pointer(self, place: BufferPointer, index: Index) -> str:
@@ -79,10 +80,13 @@ class Memory:
 
     # Loads
 
-    def load(self, place: BufferPointer, index: Index, guard: Value | None, mask: Value | None) -> Value:
+    def load(
+        self, place: BufferPointer, index: Index, guard: Value | None, mask: Value | None, near: Near = ALONE
+    ) -> Value:
         """The element, or the elements of all lanes. Where `guard` or, in a vector, `mask` does not hold nothing is read.
 
-        `guard` stands for a select, `mask` for the real lanes, of which there always is at least one.
+        `guard` stands for a select, `mask` for the real lanes, of which there always is at least one. `near`: how many elements
+        before and behind each that is read exist as well.
         """
         condition = guard if index.is_scalar else self.arithmetic.both(guard, mask)
         if condition is not None and condition.text == "true":
@@ -93,22 +97,23 @@ class Memory:
             self.text.recall(name, (key, condition.text)) if condition is not None else None
         )
         if known is None:
-            known = self._load(place, index, condition)
+            known = self._load(place, index, condition, near)
             self.text.remember(name, key if condition is None else (key, condition.text), known)
         return known
 
-    def _load(self, place: BufferPointer, index: Index, condition: Value | None) -> Value:
+    def _load(self, place: BufferPointer, index: Index, condition: Value | None, near: Near) -> Value:
         lanes = 0 if index.is_scalar else self.indices.lanes
         dtype = place.buffer.dtype
         kind = memory_type(dtype, lanes)
         contiguous = index.lane == 1 and not index.vector
         strided = 1 < index.lane <= min(STRIDED_AT_MOST, lanes) and not index.vector
         if strided:
-            return self._from_memory(self._strided(place, index, condition, kind), place, lanes)
+            exist = near if condition is None else ALONE
+            return self._from_memory(self._strided(place, index, condition, kind, exist), place, lanes)
         if lanes and not contiguous:
-            near = self._near(place, index, condition, kind)
-            if near:
-                return self._from_memory(near, place, lanes)
+            beside = self._near(place, index, condition, kind)
+            if beside:
+                return self._from_memory(beside, place, lanes)
             return self._from_memory(self._gather(place, index, condition, kind), place, lanes)
         address = self.pointer(place, index)
         if condition is not None and condition.lanes and lanes:
@@ -119,40 +124,52 @@ class Memory:
     def _whole(self, place: BufferPointer, address: str, condition: Value | None, kind: str) -> str:
         """Loads all that lies at an address, or zeros where a condition on all of it does not hold."""
         if condition is not None:
-            scalar = self._any(condition)
-            text = f"select i1 {scalar.text}, ptr {address}, ptr {SAFE}"
-            address = self.text.pure(text, scalar.text, address)
+            address = self._chosen(address, self._any(condition))
         text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
         loaded = self.text.read(text, place.buffer.name, address, movable=condition is None)
         if condition is not None:
             self._zeros[loaded] = condition.text
         return loaded
 
-    def _masked_load(self, place: BufferPointer, address: str, condition: Value, kind: str) -> str:
-        dtype = place.buffer.dtype
+    def _masked_load(
+        self, place: BufferPointer, address: str, condition: Value, kind: str, movable: bool = True
+    ) -> str:
+        """Loads the lanes for which a condition holds. Where processors have no masks, what all lanes have in common chooses an
+        address, and the rest, if it is known now, is a constant."""
+        dtype, whole = place.buffer.dtype, condition
+        if condition.text in self.arithmetic.known.parts and not self.arithmetic.target.has_masks:
+            scalar, condition = self.arithmetic.known.parts[condition.text]
+            address, movable = self._chosen(address, scalar), False
         name = f"llvm.masked.load.{_memory_suffix(place.buffer, condition.lanes)}.p0"
         call = self.arithmetic.module.intrinsic(name, kind, "ptr", condition.type, kind)
         arguments = f"ptr align {dtype.bytes} {address}, {condition.typed}, {kind} zeroinitializer"
-        return self.text.read(f"{call}({arguments})", place.buffer.name, address, condition.text, movable=True)
+        text = f"{call}({arguments})"
+        loaded = self.text.read(text, place.buffer.name, address, condition.text, movable=movable)
+        self._zeros[loaded] = whole.text
+        return loaded
 
-    def _strided(self, place: BufferPointer, index: Index, condition: Value | None, kind: str) -> str:
-        """Every second (third, fourth) element: the vectors that lie from the first to the last, then shuffles.
+    def _chosen(self, address: str, condition: Value) -> str:
+        """The address, or that of zeros where a scalar condition does not hold."""
+        return self.text.pure(f"select i1 {condition.text}, ptr {address}, ptr {SAFE}", condition.text, address)
+
+    def _strided(self, place: BufferPointer, index: Index, condition: Value | None, kind: str, near: Near) -> str:
+        """Every second (third, fourth) element: whole vectors, then shuffles.
 
         A mask goes to the lanes where its elements lie, so that none is read that does not count.
         """
-        lanes, step = self.indices.lanes, index.lane
-        starts = [part * lanes for part in range(step - 1)] + [
-            (lanes - 1) * (step - 1)
-        ]  # the last one ends where they end
-        parts = [min(step * lane // lanes, step - 1) for lane in range(lanes)]
-        total = ""
-        for part, start in enumerate(starts):
-            taken = {lane: step * lane - start for lane in range(lanes) if parts[lane] == part}
-            address = self.pointer(place, index.shifted(start))
-            loaded = self._part(place, address, condition, taken, kind)
+        lanes, total = self.indices.lanes, ""
+        parts, shared = parts_of(index, lanes, near)
+        for part in parts:
+            at = index.shifted(part.start)
+            known = self.text.recall(place.buffer.name, (at, kind)) if shared else None
+            loaded = known.text if known else self._part(place, self.pointer(place, at), condition, part.taken, kind)
+            if shared:
+                self.text.remember(place.buffer.name, (at, kind), Value(loaded, place.buffer.dtype, lanes))
             total = total or loaded
-            picked = shuffle_mask(taken.get(lane, lane - lanes) + lanes for lane in range(lanes))
+            picked = shuffle_mask(part.taken.get(lane, lane - lanes) + lanes for lane in range(lanes))
             total = self.text.compute(f"shufflevector {kind} {total}, {kind} {loaded}, {picked}", total, loaded)
+        if condition is not None:
+            self._zeros[total] = condition.text
         return total
 
     def _near(self, place: BufferPointer, index: Index, condition: Value | None, kind: str) -> str:
@@ -160,7 +177,7 @@ class Memory:
         first to the last of them, then a shuffle; "" where they do not, or it is not known which lanes count.
         """
         lanes, numbers = self.indices.lanes, self.indices.numbers(index)
-        counts = (True,) * lanes if condition is None else self.arithmetic.masks.get(condition.text)
+        counts = (True,) * lanes if condition is None else self.arithmetic.known.masks.get(condition.text)
         if numbers is None or counts is None or not any(counts):
             return ""
         places = [number for number, counted in zip(numbers, counts, strict=True) if counted]
@@ -187,11 +204,16 @@ class Memory:
         """A vector of which the lanes `taken` (lane of the result -> lane here) are needed where the condition holds."""
         if condition is None or not condition.lanes:
             return self._whole(place, address, condition, kind)
+        scalar: Value | None = None
+        if not self.arithmetic.target.has_masks:
+            scalar, condition = self.arithmetic.known.parts.get(condition.text, (None, condition))
+        if scalar is not None:
+            address = self._chosen(address, scalar)
         sources = {here: lane for lane, here in taken.items()}
         picked = shuffle_mask(sources.get(here, condition.lanes) for here in range(condition.lanes))
         spread = f"shufflevector {condition.typed}, {condition.type} zeroinitializer, {picked}"
         mask = Value(self.text.compute(spread, condition.text), boolean, condition.lanes)
-        return self._masked_load(place, address, mask, kind)
+        return self._masked_load(place, address, mask, kind, movable=scalar is None)
 
     def _gather(self, place: BufferPointer, index: Index, condition: Value | None, kind: str) -> str:
         lanes = self.indices.lanes
@@ -260,8 +282,12 @@ class Memory:
         """A store of the lanes that count. Where processors have no masks for stores, or slow ones, it asks whether all do: on
         an EPYC of Zen 3 a store under a mask takes 12.8 cycles, any other one 1.1, and most vectors of a row are whole.
         """
-        masked = self._under_mask(place, address, bits, condition)
         target, text = self.arithmetic.target, self.text
+        counts = () if target.has_masks or target.is_gpu else self.arithmetic.known.masks.get(condition.text, ())
+        if counts and counts == tuple(sorted(counts, reverse=True)):
+            store_first(text, place.buffer.dtype, address, bits, sum(counts), len(counts))
+            return
+        masked = self._under_mask(place, address, bits, condition)
         if target.has_masks or target.is_gpu or condition.is_literal:
             text.line(masked)
             return

@@ -98,8 +98,11 @@ class Statements(SideBySide):
         self.at.exact, before = True, self.at.exact
         exact = self.at.index(node.value)
         self.at.exact = before
-        self.derived[node.var] = self.roots(node.value)
+        self.derived[node.var] = roots = self.roots(node.value)
+        written = self.at.written
+        self.at.written = {name: trips for name, trips in written.items() if name not in roots}
         self.bind(node.var, exact, real, lambda: self.emit(node.body))
+        self.at.written = written
 
     def _allocate(self, node: Allocate) -> None:
         buffer = node.buffer
@@ -218,9 +221,12 @@ class Statements(SideBySide):
         """A loop over start .. stop - 1, with a main loop of `unroll` copies and a remainder."""
         trips = self.indices.minus(stop, start)
         if trips.is_constant and trips.constant <= max(1, unroll):
+            before = self.at.written
+            self.at.written = {**before, var: trips.constant} if start == Index() else before
             for trip in range(trips.constant):
                 self._apart(trip, var, body)
                 self.bind(var, start.shifted(trip), None, lambda: self.emit(body))
+            self.at.written = before
             return
         if unroll <= 1:
             self._loop(var, start, stop, 1, body)

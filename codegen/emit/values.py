@@ -20,6 +20,7 @@ from ..math.body import shuffle_mask
 from ..math.intrinsics import INTRINSICS
 from .bf16_words import round_bf16
 from .division import QUOTIENTS, divided
+from .known_lanes import KnownLanes
 from .module_text import ModuleText
 from .rounding import ROUNDING, rounded
 from .text import FunctionText
@@ -45,7 +46,7 @@ class Arithmetic:
         self.abreast: dict[
             tuple[str, tuple[Value, ...]], Value
         ] = {}  # what functions of copies give, computed together
-        self.masks: dict[str, tuple[bool, ...]] = {}  # conditions of which it is known now in which lanes they hold
+        self.known = KnownLanes()
 
     # Lanes
 
@@ -234,8 +235,7 @@ class Arithmetic:
                 return FALSE if arg == TRUE else TRUE
             true = self.spread(TRUE, arg.lanes)
             found = Value(self._instruct(f"xor {arg.typed}, {true.text}", arg), boolean, arg.lanes)
-            if arg.text in self.masks:
-                self.masks[found.text] = tuple(not holds for holds in self.masks[arg.text])
+            self.known.negated(found, arg)
             return found
         for this, other in (args, args[::-1]):
             if this in (TRUE, FALSE):
@@ -244,9 +244,8 @@ class Arithmetic:
             return args[0]
         lanes, (left, right) = self.together(*args)
         found = Value(self._instruct(f"{name} {left.typed}, {right.text}", left, right), boolean, lanes)
-        if name == "and" and left.text in self.masks and right.text in self.masks:
-            pairs = zip(self.masks[left.text], self.masks[right.text], strict=True)
-            self.masks[found.text] = tuple(one and other for one, other in pairs)
+        if name == "and" and lanes:
+            self.known.conjoined(found, args, self.both)
         return found
 
     def flipped(self, word: Value, bits: int) -> Value:

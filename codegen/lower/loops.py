@@ -16,7 +16,7 @@ from ..ir.index import both, ceil_div, floor_div, known, less, number, plus, sma
 from ..ir.loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement
 from .body import StageBody
 from .prefetch import prefetches
-from .storage import Storage
+from .storage import Storage, fills_rows
 from .threads import BoundLoops
 from .useful import shortened
 from .view import ALONE, AxisRange, Inner, Names, Team, View, fixed
@@ -54,6 +54,8 @@ class LoopLowering:
         self.full = self.planned.full
         self.reduces = self.planned.reduces
         self.first_reduction = self.planned.first_reduction
+        stored = nest.plan.stages[stage.stage].storage
+        self.fills = not nest.target.is_gpu and fills_rows(nest.tree, stage, stored[0])
 
     def with_attached(self, view: View, loop: Loop, inner: Inner, skip: frozenset[str] = frozenset()) -> Statement:
         """Returns what stands in a loop: hints, the stages attached to it (but those to skip), in program order, then the
@@ -156,8 +158,8 @@ class LoopLowering:
         left = number(stride) if whole else plus(place.size, times(variable, -stride))
         below = below.moved(self.stage.stage, loop.axis, AxisRange(position, left))
         below = replace(below, tail=True) if reduces else below
-        if reduces or self.stage.copies is not None:
-            # zeros fill the overhang of a copy, the identity that of a reduction
+        if reduces or self.stage.copies is not None or (loop is self.loops[-1] and self.fills):
+            # zeros fill the overhang of a copy or a piece, the identity that of a reduction
             if stride == 1 or whole:
                 count = floor_div(place.size, stride, self.names.bounds)
                 below = replace(below, lanes=both(below.lanes, less(variable, count)))

@@ -11,7 +11,8 @@ Meaning of a loop tree
   vectorized reduction by `select`. A tile has at most two bodies, the full one and the masked one.
 * Long sums of floats are added up in blocks (blocked_sums.py): accumulators begin anew, and are added to sums on the stack.
 * A sum that stands in where a number is huge or NaN (tensor/exceptional.py) has terms only in tiles of which some point asks.
-* A copy fills the overhang of its tiles with zeros; any stage gives zeros at points of its box outside of its tensor.
+* A copy fills the overhang of its tiles with zeros, a piece of data that of its rows (storage.py); any stage gives zeros at
+  points of its box outside of its tensor.
 * A reduction at computed places (tensor/indices/scatter.py) sets what its loops cover to the identity where the outermost
   reduction loop opens, and runs no loops over places inside of that (scatter.py).
 * A fold sets its state to the initial values where its ordered axis opens, and takes its steps in order (fold.py).

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from math import prod
 
 from ...schedules.boxes import kept_points
-from ...schedules.extents import Extent
+from ...schedules.extents import Extent, round_up
 from ...schedules.loops import LoopKind, LoopTree, StageLoops, is_full
 from ...schedules.plan.stage import Plan
 from ...schedules.plan.storage import StoragePlan
-from ...schedules.regions import storage_extent
+from ...schedules.regions import full_tile, storage_extent
 from ...tensor.expr import Expr, Var, variables
 from ...tensor.indices.affine import affine, simplify
 from ..ir.index import Bounds, floor_div, minus, modulo, number, settled
@@ -92,17 +92,31 @@ def _made(tree: LoopTree, stage: StageLoops, planned: StoragePlan, gpu: bool) ->
     single = gpu and scope is Scope.REGISTER and prod(shape) == 1 and not dimensions
     slots = fixed(planned.slots)
     shape = (slots, *shape) if slots > 1 else shape
-    buffer = Buffer(tensor.name, tensor.dtype, shape, scope, _padded(tree, tensor.name), swizzle=swizzle, slots=slots)
+    padded = _padded(tree, tensor.name, stage.tiled or (not gpu and fills_rows(tree, stage, planned)))
+    buffer = Buffer(tensor.name, tensor.dtype, shape, scope, padded, swizzle=swizzle, slots=slots)
     return Storage(buffer, dimensions, single, slots, frozenset(kept_points(tree, stage)))
 
 
-def _padded(tree: LoopTree, tensor: str) -> bool:
+def fills_rows(tree: LoopTree, stage: StageLoops, planned: StoragePlan) -> bool:
+    """Says whether a piece of data that a processor makes for another stage is written in whole vectors, zeros beyond its end:
+    its rows have room for that and for nothing more."""
+    definition, last = tree.definition(stage.stage), stage.loops[-1] if stage.loops else None
+    if stage.at is None or stage.tiled or stage.stored is not None or definition.combiner is not None:
+        return False
+    if last is None or last.kind is not LoopKind.VECTOR or last.axis != definition.axes[-1].name:
+        return False
+    if full_tile(tree, stage, last.axis) != last.extent or len(definition.tensors) > 1:
+        return False
+    fits = fixed(planned.held[last.axis]) == fixed(round_up(stage.box[last.axis], last.extent))
+    return fits and planned.scope in (Scope.STACK, Scope.SCRATCH)
+
+
+def _padded(tree: LoopTree, tensor: str, filled: bool) -> bool:
     """True when register tiles of all readers move through the tensor upwards only, where there is room for them.
 
-    What a stage leaves beyond its box is whatever was there before, unless it is a copy: lanes of vectors do not read that,
+    What a stage leaves beyond its box is whatever was there before, unless it is `filled`: lanes of vectors do not read that,
     because arithmetic on denormal numbers takes a hundred times as long.
     """
-    filled = tree.by_stage[tree.program.producers[tensor].name].tiled
     for consumer in tree.program.consumers[tensor]:
         reader = tree.by_stage[consumer.name]
         tiled = {loop.axis for loop in reader.loops if is_full(tree, reader, loop)}

@@ -47,13 +47,13 @@ def peel_interiors(program: LoopProgram) -> LoopProgram:
 
 
 def _peeled(node: Statement) -> Statement:
-    if isinstance(node, For) and (inside := _inside(node)) is not None:
-        return _in_two(node, inside)
+    if isinstance(node, For) and (found := inside(node)) is not None:
+        return _in_two(node, found)
     return with_substatements(node, _peeled)
 
 
 @dataclass(frozen=True, slots=True)
-class _Inside:
+class Inside:
     """The trips for which the condition of a loop's body holds: from the greatest of `first`, 0 for none, to the least of
     `ends`, if the forms of `always` are at most 0."""
 
@@ -62,7 +62,8 @@ class _Inside:
     always: tuple[Affine, ...]
 
 
-def _inside(loop: For) -> _Inside | None:
+def inside(loop: For) -> Inside | None:
+    """Returns for which trips of a loop its body is easy; None where that is not known, or its trips have an order."""
     trips = known(loop.extent)
     if loop.kind is not LoopKind.SERIAL or loop.unroll != 1 or (trips is not None and trips < FEW):
         return None
@@ -89,7 +90,7 @@ def _inside(loop: For) -> _Inside | None:
                 first.append(floor_div(plus(to_expr(rest), number(-moves - 1)), -moves, {}))
             else:
                 always.append(rest)
-    return _Inside(tuple(first), tuple(ends), tuple(always)) if first or ends else None
+    return Inside(tuple(first), tuple(ends), tuple(always)) if first or ends else None
 
 
 def _choices(node: Statement, lets: dict[str, Expr]) -> Iterator[tuple[If, dict[str, Expr]]]:
@@ -136,16 +137,16 @@ def _without_lets(form: Affine, lets: dict[str, Expr]) -> Iterator[Affine]:
     yield form
 
 
-def _in_two(loop: For, inside: _Inside) -> Statement:
+def _in_two(loop: For, found: Inside) -> Statement:
     first_name, count_name, easy, rest = (f"{loop.var}_{what}" for what in ("first", "count", "easy", "rest"))
     first: Expr = number(0)
-    for one in inside.first:
+    for one in found.first:
         first = larger(first, one)
     count = loop.extent
-    for one in inside.ends:
+    for one in found.ends:
         count = smaller(count, one)
     count = minus(count, Var(first_name))
-    for form in inside.always:  # 1 - form is positive where it holds
+    for form in found.always:  # 1 - form is positive where it holds
         count = smaller(count, to_expr(Affine((), 1).plus(form, -1).times(FAR)))
     # What has to be added to a trip of the rest: 0 before the first easy one, from there on the number of easy ones.
     behind = smaller(larger(times(plus(minus(Var(rest), Var(first_name)), number(1)), FAR), number(0)), Var(count_name))

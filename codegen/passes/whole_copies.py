@@ -103,9 +103,27 @@ class _Settling:
                 return replace(node, then=self.statement(then, self._where(here, condition)), otherwise=other)
             case For():
                 return self._in_two(replace(node, body=self.statement(node.body, self._inside(node, here))))
-            case Store(value=value) | Update(value=value):
-                true = {c for c in _conditions(node) if decide(c, here.bounds, here.facts)}
-                return without(node, frozenset(true))
+            case Store() | Update():
+                return self._chosen(self._decided(node, here), here)
+        return node
+
+    def _decided(self, node: Store | Update, here: Known) -> Store | Update:
+        """A store of a value without the conditions that hold."""
+        true = frozenset(c for c in _conditions(node) if decide(c, here.bounds, here.facts))
+        decided = without(node, true) if true else node
+        assert isinstance(decided, (Store, Update))
+        return decided
+
+    def _chosen(self, node: Store | Update, here: Known) -> Store | Update:
+        """A store of what is chosen under a condition: what this implies is not asked again."""
+        match node.value:
+            case Op(name="select", args=(condition, value, otherwise), dtype=dtype):
+                inner = self._decided(replace(node, value=value), self._where(here, condition))
+                return (
+                    node
+                    if inner.value is value
+                    else replace(node, value=Op("select", (condition, inner.value, otherwise), dtype))
+                )
         return node
 
     def _inside(self, loop: For, here: Known) -> Known:

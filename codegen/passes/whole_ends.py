@@ -6,12 +6,15 @@
 It computes some points once more, and they come out the same: a tile may do so if no trip reads what another one writes. A
 masked access of a processor without masks is an access for each lane behind a branch: of a vector of 32 bytes, more than 32
 whole ones. Threads may write the same values to the same place. Of several axes those begin earlier that can; the others are
-asked about by themselves, and what is left for tiles that are not whole there is moved in the same way.
+asked about by themselves, and what is left for tiles that are not whole there is moved in the same way. Where a tile is
+`whole` only if something else holds too that moves with it, as inside of borders, the guarded tiles keep what they ask and
+begin earlier by themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import lcm
 
@@ -19,7 +22,7 @@ from ...tensor.expr import Const, Expr, Op, Var, variables
 from ...tensor.indices.affine import Affine, affine, interval, to_expr
 from ...tensor.indices.bounds import conjuncts
 from ..ir.index import both, smaller
-from ..ir.loop_ir import Allocate, For, If, Let, LoopProgram, Statement, statements, with_substatements
+from ..ir.loop_ir import Allocate, For, If, Let, LoopProgram, Statement, Store, Update, statements, with_substatements
 from .tile_begins import Surroundings, TileAxis, can_run_again, moves_all, moves_by_tiles, with_begin, written_by
 
 
@@ -93,6 +96,9 @@ class _Ends:
         """The choice, with tiles that begin earlier where they can."""
         choice = self._choice(node, otherwise)
         if choice is None:
+            if ends := self._guarded_ends(node, otherwise):
+                moved = _begun_earlier(otherwise, ends, alone=False)
+                return replace(node, then=self.statement(node.then), otherwise=self.statement(moved))
             return with_substatements(node, self.statement)
         last: Statement = _begun_earlier(node.then, choice.ends, alone=len(choice.ends) == 1)
         if choice.others is not None:
@@ -111,6 +117,8 @@ class _Ends:
                 others = both(others, part)
         if not ends or (others is not None and not self._is_apart(others, ends)):
             return None
+        if others is not None and _fills(otherwise, {end.size for end in ends}):
+            return None
         moving = node.then if others is None else node
         begins = [(end, Var(_name(end)) if others is not None else _begin(end, len(ends) == 1)) for end in ends]
         bodies = [node.then] if others is None else [node.then, otherwise]
@@ -120,6 +128,21 @@ class _Ends:
         held = self.around.held_at(outermost)
         again = can_run_again(moving, node, outermost) and all(moves_all(body, ends, held) for body in bodies)
         return _Choice(ends, others) if again else None
+
+    def _guarded_ends(self, node: If, guarded: Statement) -> list[TileAxis]:
+        """The ends among what a choice asks, where the other tiles ask something that moves with them, as at borders: all of
+        those begin earlier then if they have to."""
+        divisor = self._divisor(guarded)
+        found = [self._end(part, divisor) for part in conjuncts(node.condition)]
+        ends = [end for end in found if end is not None]
+        sizes = {end.size for end in ends}
+        if not 0 < len(ends) < len(found) or not _masks_by(guarded, sizes) or _fills(guarded, sizes):
+            return []
+        if not all(moves_by_tiles(guarded, end, Var(_name(end))) for end in ends):
+            return []
+        outermost = next(loop for name, loop in self.around.loops.items() if name in {end.loop for end in ends})
+        again = can_run_again(guarded, node, outermost)
+        return ends if again and moves_all(guarded, ends, self.around.held_at(outermost)) else []
 
     def _is_apart(self, condition: Expr, ends: list[TileAxis]) -> bool:
         """Tells whether a condition stays as it is when some tiles begin earlier."""
@@ -161,6 +184,18 @@ class _Ends:
         if tiles[0] in variables(to_expr(extent)) or interval(to_expr(extent), self.around.bounds)[0] < tile:
             return None
         return TileAxis(tiles[0], size, int(tile), extent)
+
+
+def _masks_by(body: Statement, sizes: AbstractSet[str]) -> bool:
+    """Tells whether points are masked by how large a tile is."""
+    asked = [s.valid for s in statements(body) if isinstance(s, For) and s.valid is not None]
+    return any(not sizes.isdisjoint(variables(valid)) for valid in asked)
+
+
+def _fills(body: Statement, sizes: AbstractSet[str]) -> bool:
+    """Tells whether values ask how large a tile is: what fills the overhang of a tile with zeros has to run there."""
+    values = [s.value for s in statements(body) if isinstance(s, (Store, Update))]
+    return any(not sizes.isdisjoint(variables(value)) for value in values)
 
 
 def _begun_earlier(body: Statement, ends: list[TileAxis], alone: bool) -> Statement:

@@ -261,7 +261,8 @@ class StageWork:
             with_masks = guarded is not None and not self.target.has_masks
             found.parts = max(found.parts, step - 1.0 + (step if with_masks else 0.0))
             if guarded is not None:
-                found.shuffles = found.shuffles + guarded * masks * step * SPREAD
+                if self.target.has_masks:  # elsewhere what all lanes have in common chooses an address
+                    found.shuffles = found.shuffles + guarded * masks * step * SPREAD
                 found.masked = found.masked + guarded * count
         elif step != 1:
             count = count / self.vectors * real(self.vector.extent)

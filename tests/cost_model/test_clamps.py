@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tilesmith.cost_model.analytic import predict
+from tilesmith.cost_model.analytic import predict, resources
+from tilesmith.cost_model.cpu.analysis import analyse
 from tilesmith.cost_model.cpu.clamps import at_borders, inside, spanned
 from tilesmith.cost_model.levels import levels
 from tilesmith.cost_model.operations import guarded_reads
@@ -125,3 +126,23 @@ def test_tiles_at_borders_are_counted(extent: int, tile: int, window: int, step:
         for start in starts
     ]
     assert float(at_borders(stage, guards)) == pytest.approx(sum(asking) / len(asking))
+
+
+def test_narrow_vectors_seldom_lie_across_two_lines() -> None:
+    """Of vectors of a whole line that begin anywhere nearly all do, of those of half a line every second one."""
+
+    def load_cycles(columns: int, name: str, lanes: int) -> float:
+        def rows(s: Schedule) -> None:
+            s.vectorize(s.split(s.stage(s.program.stages[-1].name).loops[-1], lanes)[-1])
+
+        target = parse_target(name)
+        program = canonical(parse(f"input x: f32[640, {columns}]\ny[i: 640, j: 960] = x[i, j] * 2\nreturn y"))
+        (sketch,) = trace(rows, program, "one")
+        ((_, work),) = analyse(sketch.apply(program, target, {}), target, 1).nests[0].work
+        return float(resources(work, target)[1])
+
+    wide, narrow = (
+        load_cycles(961, name, lanes) / load_cycles(960, name, lanes) - 1
+        for name, lanes in (("x86:avx512", 16), ("x86:avx2", 8))
+    )
+    assert wide > 0.5 and narrow == pytest.approx(wide / 2)

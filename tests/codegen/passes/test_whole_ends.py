@@ -92,6 +92,10 @@ FEW_ROWS = (
     .replace("let rows = min(2, 9 - a * 2)", "let rows = (a + 9 - a) // 9")
     .replace("a * 2", "a")
 )
+ASKS_WHERE_ROWS = BOTH.replace("1 < rows and 3 < size", "1 < rows and 3 < size and 1 <= a")
+FILLS = ASKS_MORE.replace("vector l < i64(4) valid size", "vector l < i64(4)").replace(
+    "y[i, b * 4 + l] = x[i, b * 4 + l + 2]", "y[i, min(b * 4 + l, 45)] = select(l < size, x[i, b * 4 + l + 2], 0)"
+)
 
 
 def results(loops: LoopProgram) -> np.ndarray:
@@ -119,7 +123,17 @@ def test_rows_that_are_not_whole_have_whole_vectors() -> None:
     np.testing.assert_array_equal(results(whole_ends(loops)), results(loops))
 
 
-@pytest.mark.parametrize("body", [READ_AGAIN, SUMS, TRIPS, SHORT, ASKS_WHERE, USED_LATER])
+@pytest.mark.parametrize("body", [ASKS_WHERE, ASKS_WHERE_ROWS])
+def test_tiles_at_borders_begin_earlier_by_themselves(body: str) -> None:
+    """Where a tile is easy only if something else holds too, the guarded tiles have whole ends and stay guarded."""
+    loops = parse_loops(HEAD + body)
+    changed = whole_ends(loops)
+    assert "valid" in print_loops(loops) and "valid" not in print_loops(changed)
+    assert print_loops(changed).count("else") == 1 and "_begin = min(" in print_loops(changed)
+    np.testing.assert_array_equal(results(changed), results(loops))
+
+
+@pytest.mark.parametrize("body", [READ_AGAIN, SUMS, TRIPS, SHORT, FILLS, USED_LATER])
 def test_what_cannot_begin_earlier_stays(body: str) -> None:
     loops = parse_loops(HEAD + body)
     assert print_loops(whole_ends(loops)) == print_loops(loops)
