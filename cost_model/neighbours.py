@@ -11,11 +11,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..schedules.plan.registers import NEAR_LOADS
 from ..tensor.dtype import DType
 from ..tensor.expr import Expr, Read, Var, children, variables, walk
 from ..tensor.indices.affine import affine
 from ..tensor.program import Stage
 from .footprint import Value
+from .levels import StageLevels
 
 # What a node is but for its place along the axis, and the place; None: it has none.
 MovedNode = tuple[object, int | None]
@@ -101,3 +103,9 @@ def _other(node: Expr, axis: str, inside: list[MovedNode]) -> MovedNode:
     first = min((place for _, place in inside if place is not None), default=None)
     relative = tuple((what, None if place is None else place - (first or 0)) for what, place in inside)
     return (type(node), getattr(node, "name", ""), node.dtype, relative), first
+
+
+def kept_apart(stage: StageLevels, sums: Value, registers: int) -> Value:
+    """1 where the vectors of a sum fill the registers: its steps are kept apart then, none has what an earlier one loaded."""
+    held = bool(stage.definition.reduction) and stage.registers is not None
+    return np.where(sums > registers - NEAR_LOADS - 1.0, 1.0, 0.0) if held else 0.0

@@ -222,7 +222,7 @@ class Expressions:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Where a choice that is known has been made: of other copies of the body nothing is known."""
+        """Forgets what other copies of the body read: a choice that is known has been made, and theirs may be another."""
         before, self.written = self.written, {}
         yield
         self.written = before
@@ -253,7 +253,7 @@ class Expressions:
         return self.memory.load(place, index, self._needed_guard(node, buffer), self.mask, self._near(node, buffer))
 
     def _near(self, node: Read, buffer: Buffer) -> Near:
-        """How many elements before and behind what is read are read as well: by other copies of a body that all run."""
+        """Says how many elements before and behind one are read as well, by other copies of a body that all run."""
         most = ALONE
         if self.written and self.guard is None:
             terms = self._places[id(node.indices), buffer.shape].terms

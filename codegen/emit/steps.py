@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ...schedules.plan.registers import NEAR_LOADS
 from ...targets.target import Target
 from ...tensor.expr import variables
 from ..ir.loop_ir import Statement, Update, statements
@@ -21,7 +22,6 @@ from .text import FunctionText
 from .types import Value
 
 APART = 'call void asm sideeffect "", ""()'  # no instruction; loads and stores do not pass it
-NEAR = 4  # vectors that LLVM loads side by side
 
 
 def sums_of(var: str, body: Statement) -> int:
@@ -36,7 +36,7 @@ def fill_registers(held: Iterable[Mapping[Key, Value]], sums: int, target: Targe
     """Says whether values that stay in registers leave no room for loads of later steps beside what one step needs. `sums`:
     how many walk together, each of which reads rows of its own."""
     bits = sum(value.lanes * value.dtype.bits for values in held for value in values.values())
-    return -(-bits // target.vector_bits) + NEAR * sums + 1 > target.vector_registers
+    return -(-bits // target.vector_bits) + NEAR_LOADS * sums + 1 > target.vector_registers
 
 
 def keep_apart(text: FunctionText, held: Sequence[dict[Key, Value]], target: Target) -> None:

@@ -17,14 +17,14 @@ ALONE: Near = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StridedPart:
     """A vector: which element its first one is, counted from the one of lane 0, and lane of the result -> lane of it."""
 
     start: int
     taken: dict[int, int]
 
 
-def parts_of(index: Index, lanes: int, near: Near) -> tuple[list[Part], bool]:
+def parts_of(index: Index, lanes: int, near: Near) -> tuple[list[StridedPart], bool]:
     """Returns the vectors in order, and whether neighbours have the same ones."""
     step = index.lane
     ahead = index.constant % step
@@ -36,4 +36,4 @@ def parts_of(index: Index, lanes: int, near: Near) -> tuple[list[Part], bool]:
     taken = [
         {lane: step * lane - start for lane in range(lanes) if where[lane] == part} for part, start in enumerate(starts)
     ]
-    return [Part(start, lanes_of) for start, lanes_of in zip(starts, taken, strict=True)], shared
+    return [StridedPart(start, lanes_of) for start, lanes_of in zip(starts, taken, strict=True)], shared

@@ -30,7 +30,7 @@ from ..ir.loop_ir import (
     Update,
     with_substatements,
 )
-from .peel_interiors import Inside, inside
+from .peel_interiors import EasyTrips, inside
 
 WHOLE = 4  # trips up to which a loop is written out
 EACH = 2  # trips at one border that are
@@ -97,7 +97,7 @@ def _asked(value: Expr) -> Iterator[Expr]:
             yield from conjuncts(node.args[0])
 
 
-def _cut(loop: For, trips: int, found: Inside) -> Statement:
+def _cut(loop: For, trips: int, found: EasyTrips) -> Statement:
     """The loop in three parts, if it is known which trips are at the borders, and these are few."""
     low: Expr = number(0)
     high: Expr = number(trips)

@@ -53,7 +53,7 @@ def _peeled(node: Statement) -> Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class EasyTrips:
     """The trips for which the condition of a loop's body holds: from the greatest of `first`, 0 for none, to the least of
     `ends`, if the forms of `always` are at most 0."""
 
@@ -62,7 +62,7 @@ class Inside:
     always: tuple[Affine, ...]
 
 
-def inside(loop: For) -> Inside | None:
+def inside(loop: For) -> EasyTrips | None:
     """Returns for which trips of a loop its body is easy; None where that is not known, or its trips have an order."""
     trips = known(loop.extent)
     if loop.kind is not LoopKind.SERIAL or loop.unroll != 1 or (trips is not None and trips < FEW):
@@ -90,7 +90,7 @@ def inside(loop: For) -> Inside | None:
                 first.append(floor_div(plus(to_expr(rest), number(-moves - 1)), -moves, {}))
             else:
                 always.append(rest)
-    return Inside(tuple(first), tuple(ends), tuple(always)) if first or ends else None
+    return EasyTrips(tuple(first), tuple(ends), tuple(always)) if first or ends else None
 
 
 def _choices(node: Statement, lets: dict[str, Expr]) -> Iterator[tuple[If, dict[str, Expr]]]:
@@ -137,7 +137,7 @@ def _without_lets(form: Affine, lets: dict[str, Expr]) -> Iterator[Affine]:
     yield form
 
 
-def _in_two(loop: For, found: Inside) -> Statement:
+def _in_two(loop: For, found: EasyTrips) -> Statement:
     first_name, count_name, easy, rest = (f"{loop.var}_{what}" for what in ("first", "count", "easy", "rest"))
     first: Expr = number(0)
     for one in found.first:

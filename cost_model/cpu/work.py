@@ -26,7 +26,7 @@ from ...tensor.rewrites.dot_words import with_word_reads
 from ...tensor.rewrites.narrow_integers import narrow_stage
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels
-from ..neighbours import distances, held, width
+from ..neighbours import distances, held, kept_apart, width
 from ..operations import instructions
 from .clamps import bodies, inside, masked_reads, ragged_ends, spanned
 from .counts import InstructionCounts, Reads
@@ -35,13 +35,11 @@ LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that ne
 WINDOW = 200.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
 SCALAR_PORTS = 2.0  # scalars per cycle, also where only one vector of full width is done per cycle
 SCALAR_LOADS = 3.0  # the same of loads, also those that fill all lanes with one scalar
-STRIDED = (
-    4  # elements from lane to lane up to which whole vectors are loaded and their lanes picked (codegen/emit/memory.py)
-)
+# Elements from lane to lane up to which whole vectors are loaded and their lanes picked (codegen/emit/memory.py).
+STRIDED = 4
 SPREAD = 3.0  # instructions that bring a mask to where the lanes lie in one of these vectors
-REMEMBERED = (
-    32.0  # trips of a loop up to which its end is foreseen more or less (Sapphire Rapids: no cost seen up to there)
-)
+# Trips of a loop up to which its end is foreseen more or less (Sapphire Rapids: no cost seen up to there).
+REMEMBERED = 32.0
 STALLED = 0.25  # of a long chain that runs alone; an EPYC of Zen 3 takes 1.1 (silu) to 1.4 (gelu) times as long for it
 
 
@@ -300,7 +298,9 @@ class StageWork:
                 even = self._even(frozenset(axes))
                 differ = differ * np.where(even > 0.0, np.minimum(reach / copies, 1.0), 1.0)
                 masks = masks * np.where(even > 0.0, 1.0 / copies, 1.0)
-        return differ, masks
+        sums = self.copies(frozenset(axis.name for axis in self.stage.definition.axes))
+        apart = kept_apart(self.stage, sums, self.target.vector_registers)
+        return np.maximum(differ, apart), np.maximum(masks, apart)
 
     def _values(self, coefficients: dict[str, int]) -> tuple[Value, Value]:
         """(combinations of the values that some axes take where all is written out, values that an index takes)."""

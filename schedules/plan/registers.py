@@ -11,6 +11,10 @@ from ..loops import Loop, LoopKind, LoopTree, StageLoops, is_full
 from ..regions import full_tile
 from .conditions import every, same
 
+NEAR_LOADS = (
+    4  # vectors that LLVM loads side by side: where sums leave no room for them, steps are kept apart (emit/steps.py)
+)
+
 
 def unrolls(tree: LoopTree, stage: StageLoops) -> bool:
     """True when an attached stage and its one reader reach every point by full pieces only: which element of a buffer that is

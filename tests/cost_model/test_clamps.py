@@ -10,9 +10,11 @@ from tilesmith.cost_model.cpu.clamps import at_borders, inside, spanned
 from tilesmith.cost_model.levels import levels
 from tilesmith.cost_model.operations import guarded_reads
 from tilesmith.cost_model.populations import one_plan
+from tilesmith.schedules.auto import derive
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import parse_target
+from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.canonical import canonical
 from tilesmith.tensor.text.parse import parse
@@ -146,3 +148,21 @@ def test_narrow_vectors_seldom_lie_across_two_lines() -> None:
         for name, lanes in (("x86:avx512", 16), ("x86:avx2", 8))
     )
     assert wide > 0.5 and narrow == pytest.approx(wide / 2)
+
+
+@pytest.mark.parametrize(("rows", "again"), [(13, True), (2, False)])
+def test_steps_of_a_sum_that_fills_the_registers_load_anew(rows: int, again: bool) -> None:
+    """Windows of 3 x 3 on a tile of 13 rows: with 16 registers all 117 vectors, with 32 fewer, as neighbours share them."""
+
+    def loads(name: str) -> float:
+        target = parse_target(name)
+        program = canonical(ops.depthwise_conv2d(1, 4, 28, 66, kernel=3))
+        (sketch,) = (one for one in derive(program) if ".rows" in one.text and "border" not in one.title)
+        config = {p.name: p.values[p.default] for p in sketch.config_space(program, target).parameters}
+        config = {n: rows if n.endswith(".rows") else 1 if n.endswith(".vectors") else v for n, v in config.items()}
+        ((_, work),) = analyse(sketch.apply(program, target, config), target, 1).nests[0].work
+        return float(work.loads - work.broadcasts)
+
+    few, many = loads("x86:avx2"), loads("x86:avx512;vector=256")
+    tiles = 4 * 26 // rows * 64 // 8
+    assert few == (9 * rows if again else many / tiles) * tiles and many < 9 * rows * tiles
