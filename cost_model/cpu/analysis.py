@@ -15,6 +15,7 @@ from ...schedules.loops import LoopKind, LoopTree, Scope
 from ...schedules.plan.stage import Plan
 from ...schedules.prepared import constant_tensors
 from ...targets.target import Cache, Target
+from ...tensor.program import Stage
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels, levels
 from ..populations import one_plan
@@ -57,7 +58,8 @@ class NestAnalysis:
     beyond the end of a row: masked stores of nothing bring in what is streamed next. `late`: lines from far away that nobody
     asks for in time. `broken`: streamed stores of a part of a line, between which other lines are stored. `packed`: of what
     enters the last cache, what stages that pack it read, while nothing else goes on. `pieces`: of memory, into which threads
-    cut what they write. `together`: bytes that enter the second cache of what all threads read at the same time.
+    cut what they write. `together`: bytes that enter the second cache of what all threads read at the same time. `bursts`: an
+    operand is read anew in each trip of a loop around many tiles, and by the first of them alone from far away.
     """
 
     root: StageLevels
@@ -80,6 +82,7 @@ class NestAnalysis:
     asked: Value = 0.0
     pieces: Value = 0.0
     together: Value = 0.0
+    bursts: bool = False
 
     @property
     def on_matrix(self) -> bool:
@@ -131,8 +134,23 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         asked = lines_asked(inside, caches[0].line)
         pieces = pieces_written(root, threads)
         together = read_by_all(root, threads, walk, traffic, min(1, len(caches) - 1))
+        bursts = any(is_product(s.definition) for s in inside)
         nest = NestAnalysis(
-            *about, ahead, asks, passes, rows, streams, near, edges, late, broken, packed, asked, pieces, together
+            *about,
+            ahead,
+            asks,
+            passes,
+            rows,
+            streams,
+            near,
+            edges,
+            late,
+            broken,
+            packed,
+            asked,
+            pieces,
+            together,
+            bursts,
         )
         nests.append(nest)
     points = {name: s.asked for name, s in counted.stages.items()}
@@ -146,6 +164,12 @@ def members(counted: Levels, stage: StageLevels) -> list[StageLevels]:
         for inner in counted.attached(stage, level):
             found += members(counted, inner)
     return found
+
+
+def is_product(stage: Stage) -> bool:
+    """Says whether a stage sums along one axis alone, for many points that read the same. Windows have others, and read what
+    lies near for most of them."""
+    return is_anchor(stage) and len(stage.reduction) == 1
 
 
 def deepest(counted: Levels, stage: StageLevels) -> int:
