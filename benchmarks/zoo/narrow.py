@@ -26,7 +26,7 @@ GROUP = 64
 
 @dataclass(frozen=True)
 class Scheme:
-    """How a model in float becomes one in fewer bits. `ours`: of our own program, or none where it is read from the file of
+    """Makes one in fewer bits of a model in float. `ours`: of our own program, or none where it is read from the file of
     ONNX. `onnx`: rewrites that file, given the inputs, or none where there is no such form."""
 
     ours: Callable[[Model], Model] | None = None

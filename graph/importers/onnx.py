@@ -246,10 +246,8 @@ class _OnnxImport:
             return None
         if node.op_type == "Identity" and arrays:
             return arrays
-        numbers = node.op_type == "DequantizeLinear"
-        if numbers and arrays[0].ndim > 1:  # a factor of products stays in few bits: these become sums of integers
-            return None
-        if sum(one.size for one in arrays) > (GROWN if numbers else FOLDED):
+        bits = node.op_type == "DequantizeLinear"  # factors of products stay in few bits: these become sums of integers
+        if (bits and arrays[0].ndim > 1) or sum(one.size for one in arrays) > (GROWN if bits else FOLDED):
             return None
         place = _GROWING.get(node.op_type)
         if (

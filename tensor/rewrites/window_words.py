@@ -26,7 +26,7 @@ PAIR = DOTS["pair_dot"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Window:
+class _WindowSum:
     """A sum over a window: the axis of which two points make a word, the data, which slide along it, and the coefficients,
     with the dimension of the axis in each and how far apart neighbouring points of the window lie in the data."""
 
@@ -69,7 +69,7 @@ def can_window_words(program: Program, stage: str, depth: str) -> bool:
     return True
 
 
-def _window(stage: Stage, depth: str) -> _Window:
+def _window(stage: Stage, depth: str) -> _WindowSum:
     axis = find_axis(stage, depth)
     reads = _factors(stage)
     if reads is None or axis not in stage.reduction or axis.extent < PAIR.group:
@@ -84,7 +84,7 @@ def _window(stage: Stage, depth: str) -> _Window:
         form = affine(data.indices[moved[0]])
         step = form.coefficients.get(axis.name, 0)
         if step > 0 and form.is_linear and len(form.terms) > 1:
-            return _Window(stage, axis, data, moved[0], step, window, deep[0])
+            return _WindowSum(stage, axis, data, moved[0], step, window, deep[0])
     raise refuse(stage, f"nothing slides along {depth}", expected="an index x[p + r] and one w[r]")
 
 
@@ -99,7 +99,7 @@ def _factors(stage: Stage) -> tuple[Read, Read] | None:
     return None
 
 
-def _words(program: Program, found: _Window, read: Read, deep: int, name: str) -> Stage:
+def _words(program: Program, found: _WindowSum, read: Read, deep: int, name: str) -> Stage:
     """Words of the data, one from each point, or of the window, one from every second point."""
     shape = program.tensors[read.tensor].shape
     slides = read == found.data
