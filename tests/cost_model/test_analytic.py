@@ -392,6 +392,19 @@ def test_where_the_last_cache_keeps_up_streams_need_no_hints(share: float, helpe
     assert (times[2048] < times[0]) is helped
 
 
+def test_several_rows_from_memory_need_no_hints() -> None:
+    """Blur 3x3 of 16 bits, an EPYC of Zen 3, by blocks of 8 rows: 0.58 ms without hints, 0.64 with them."""
+    made = task(STENCIL.replace("514", "8194").replace("512", "8192"), threads=2)
+    (found,) = [s for s in made.sketches if s.steps]
+    times = {}
+    for rows in (1, 8):
+        for ahead in (0, 2048):
+            usual = {"rows": rows, "ahead": ahead, "streaming": 0}
+            tree = found.apply(made.body, TARGET, {t.name: usual[t.name.split(".")[1]] for t in found.tunables})
+            times[rows, ahead] = float(predict(tree, TARGET, 2, last_cache_of(0.5), 1)[0])
+    assert times[8, 0] < times[8, 2048] and times[1, 2048] < times[1, 0]
+
+
 def test_what_finishes_values_in_registers_is_no_other_pass() -> None:
     made = task(VECTORS.format(n=1280, k=960), 2)
     (found,) = [s for s in made.sketches if s.steps and "depth=false" in s.title]
