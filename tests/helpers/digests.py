@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +21,8 @@ from tilesmith.schedules.space import config
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.target import parse_target
-from tilesmith.tensor.ops.catalogue import catalogue, example
+from tilesmith.tensor.ops import OPERATORS
+from tilesmith.tensor.ops.catalogue import example
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
 
@@ -64,11 +67,11 @@ SEVERAL = {
 DRAWS = 64
 
 
-def programs() -> list[tuple[str, Program]]:
-    """Named programs in one order."""
-    several = [(name, parse(text)) for name, text in SEVERAL.items()]
-    drawn = [(f"drawn {seed}", drawn_program(seed)) for seed in range(40)]
-    return [*several, *drawn, *((entry.name, example(entry.name)) for entry in catalogue())]
+def programs() -> list[tuple[str, Callable[[], Program]]]:
+    """Names of programs in one order, each with what makes it."""
+    several = [(name, partial(parse, text)) for name, text in SEVERAL.items()]
+    drawn = [(f"drawn {seed}", partial(drawn_program, seed)) for seed in range(40)]
+    return [*several, *drawn, *((name, partial(example, name)) for name in sorted(OPERATORS))]
 
 
 def digest(content: str | bytes) -> str:
@@ -100,7 +103,8 @@ def digests(name: str, program: Program, target_text: str) -> dict[str, str]:
 if __name__ == "__main__":
     first, last = int(sys.argv[1]), int(sys.argv[2])
     found: dict[str, str] = {}
-    for number, (name, program) in enumerate(programs()[first:last], first):
+    for number, (name, make) in enumerate(programs()[first:last], first):
+        program = make()
         for target in TARGETS if name in SEVERAL else TARGETS[number % 3 :][:1]:
             found |= digests(name, program, target)
     json.dump(found, sys.stdout)

@@ -59,7 +59,7 @@ def rows(stages: int) -> str:
 
 def entered(run: Callable[[], object]) -> int:
     """How many functions of Python are entered while something runs."""
-    profile = cProfile.Profile(builtins=False)
+    profile = cProfile.Profile(subcalls=False, builtins=False)
     profile.runcall(run)
     return sum(function.callcount for function in profile.getstats())
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from ...common.settings import DATABASE
-from ..records.database import Database
 from .named.input_specs import read_inputs_given
 from .named.known import is_key
-from .named.what import What, read_what
 from .shell.completion import complete_record, complete_size, complete_task, complete_what
+
+if TYPE_CHECKING:  # a shell that completes a line waits for what is imported here
+    from ..records.database import Database
+    from .named.what import What
 
 WHAT_HELP = (
     "an operator (`tune ops` lists them), a .tensor file, an .onnx file, a saved model, or package.module:function, "
@@ -43,6 +45,8 @@ RecordId = Annotated[
 
 def open_to_read(path: Path | None) -> Database:
     """The database to read from."""
+    from ..records.database import Database
+
     return Database(path or DATABASE.value(), read_only=True)
 
 
@@ -50,6 +54,8 @@ def named(
     what: str | None, sizes: Sequence[str] | None, constants: Sequence[str] | None, inputs: Sequence[str] | None
 ) -> What | None:
     """The program or model that a person names; None for all tasks, and for one by its key."""
+    from .named.what import read_what
+
     if what is None or is_key(what):
         return None
     return read_what(what, sizes or (), constants or (), read_inputs_given(inputs or ()))

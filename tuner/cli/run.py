@@ -10,11 +10,7 @@ from typing import Annotated, Optional
 import typer
 
 from ...common.errors import ArgumentError
-from ...tensor.accuracy import accuracy_named
-from ..inputs import read_inputs
-from ..terminal import make_console
 from .named.input_specs import read_inputs_given
-from .named.what import load_function, read_whats
 from .parameters import AccuracyName, Constants, DatabasePath, Inputs, Named, Threads, open_to_read
 from .shell.completion import complete_size, complete_strategy, complete_target
 
@@ -67,7 +63,11 @@ def run(
     db: DatabasePath = None,
 ) -> None:
     """Searches for the fastest kernel of WHAT, and keeps everything that it measures."""
+    from ...tensor.accuracy import accuracy_named
+    from ..inputs import read_inputs
     from ..several import tune_targets
+    from ..terminal import make_console
+    from .named.what import load_function, read_whats
     from .outcomes import tell_outcomes
 
     found = read_whats([what, *(sizes or ())], constant or (), read_inputs_given(input or ()))

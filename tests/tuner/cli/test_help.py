@@ -43,11 +43,13 @@ HEAVY = {
 def test_a_list_of_commands_imports_nothing_heavy() -> None:
     code = (
         "import sys, json; sys.argv = ['tune', '--help']\nfrom tilesmith.tuner.cli.main import main\n"
-        "try: main()\nexcept SystemExit: pass\nprint(json.dumps(sorted(sys.modules)))"
+        "try: main()\nexcept SystemExit: pass\nprint(json.dumps(sorted(sys.modules)))\n"
+        "import tilesmith.tuner.cli.run\nprint(json.dumps(sorted(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    *said, modules = done.stdout.splitlines()
+    *said, modules, of_run = done.stdout.splitlines()
     assert not HEAVY & set(json.loads(modules))
+    assert HEAVY & set(json.loads(of_run)) == {"tilesmith.tuner.cli.run"}, "a shell that completes a line waits for it"
     assert all(any(re.match(rf"  {name} +\S", line) for line in said) for name in COMMANDS)
 
 

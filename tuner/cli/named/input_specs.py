@@ -6,10 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 from ....common.errors import ArgumentError
 from ....common.near import did_you_mean
-from ....tensor.dtype import DTYPES, DType, f32
+
+if TYPE_CHECKING:
+    from ....tensor.dtype import DType
 
 _NAMED = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<rest>.+)", re.ASCII | re.DOTALL)
 _PLAIN = re.compile(r"\d+(x\d+)*", re.ASCII)
@@ -46,6 +49,8 @@ def read_inputs_given(texts: Sequence[str]) -> tuple[InputSpec, ...]:
 
 
 def _read(text: str) -> InputSpec:
+    from ....tensor.dtype import DTYPES, f32
+
     match = _NAMED.fullmatch(text.strip())
     rest = match["rest"].strip() if match else ""
     if match is None or not (_PLAIN.fullmatch(rest) or _TYPED.fullmatch(rest)):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from ....common.errors import NoRecordError
-from ....schedules.sketch import UNSCHEDULED, Sketch, parse_sketch
-from ...records.claims import understood
-from ...records.data import Record, TaskIdentity
-from ...records.database import Database
+
+if TYPE_CHECKING:
+    from ....schedules.sketch import Sketch
+    from ...records.data import Record, TaskIdentity
+    from ...records.database import Database
 
 
 def is_key(what: str) -> bool:
@@ -18,6 +20,8 @@ def is_key(what: str) -> bool:
 
 def known_record(database: Database, number: int) -> tuple[Record, TaskIdentity]:
     """The record of a number, with its task. Errors: NoRecordError."""
+    from ...records.claims import understood
+
     record = database.record(number)
     task = database.task(record.trial.task) if record else None
     if record is None or task is None or not understood([task]):
@@ -29,5 +33,7 @@ def known_record(database: Database, number: int) -> tuple[Record, TaskIdentity]
 
 def record_sketch(database: Database, record: Record) -> Sketch:
     """The sketch of a record; that of the unscheduled nest where there is none."""
+    from ....schedules.sketch import UNSCHEDULED, parse_sketch
+
     found = database.sketch(record.trial.sketch)
     return parse_sketch(found.text) if found is not None and found.text else UNSCHEDULED
