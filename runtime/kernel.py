@@ -160,7 +160,13 @@ class Kernel:
         return kept
 
     def repeat(self, arrays: Sequence[Any], count: int) -> float:
-        """Seconds of `count` runs on arrays as `kernel.device` makes them: inputs, then outputs. Nothing is checked."""
+        """Seconds of `count` runs on arrays as `kernel.device` makes them: inputs, then outputs. Nothing but their number is
+        checked: ArgumentError."""
+        wanted = len(self._inputs) + len(self._outputs)
+        if len(arrays) != wanted:
+            raise ArgumentError(
+                "a wrong number of arrays", expected=f"{wanted}: inputs, then outputs", found=str(len(arrays))
+            )
         return self._loaded.run_repeat(arrays, count)
 
     def time(self, *inputs: object, out: object = None, cold: bool = False) -> float:

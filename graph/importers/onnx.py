@@ -18,7 +18,7 @@ from ...tensor.origins import originating
 from ...tensor.program import Origin, Tensor
 from ..functions.function import NotCovered
 from ..model import Model
-from ..quantization.held import held_weights
+from ..quantization.clamped import clamped_weights
 from ..quantization.integers import integer_sums
 from . import onnx_file as file
 from .assemble import Assembler
@@ -47,7 +47,7 @@ def from_onnx(source: str | os.PathLike[str] | Any, sizes: Mapping[str, int] | N
     """
     proto = file.read_model(source)
     called = name or (Path(source).stem if isinstance(source, str | os.PathLike) else proto.graph.name) or "model"
-    return held_weights(integer_sums(_OnnxImport(proto, file.named_sizes(sizes)).model(called)))
+    return clamped_weights(integer_sums(_OnnxImport(proto, file.named_sizes(sizes)).model(called)))
 
 
 def open_sizes(source: str | os.PathLike[str], shapes: Sequence[tuple[str, Sequence[int]]]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Any
 from ...tensor.program import Tensor
 from ..functions.function import NotCovered
 from ..model import Model
-from ..quantization.held import held_weights
+from ..quantization.clamped import clamped_weights
 from ..quantization.integers import integer_sums
 from .assemble import Assembler
 from .torch_export import exported, torch_module
@@ -32,7 +32,7 @@ def from_torch(
     torch.export refuses; one that lists all operators that are not covered, with their nodes; UserError without torch.
     """
     program = exported(module, args, kwargs)
-    return held_weights(integer_sums(_TorchImport(program).model(name or type(module).__name__)))
+    return clamped_weights(integer_sums(_TorchImport(program).model(name or type(module).__name__)))
 
 
 class _TorchImport:

@@ -10,7 +10,7 @@ from ...common.near import did_you_mean
 from ...tensor.program import Input, Stage
 from ..model import Model
 from .calibration import Observe, observed, samples_of
-from .held import held_weights
+from .clamped import clamped_weights
 from .needed import needed_model
 from .numbers import BYTE, SMALL_BYTE
 from .products import WeightedSum, weighted_sums
@@ -64,7 +64,7 @@ def quantized_model(
     ranges = observed(model, found, samples, observe, percentile) if scheme == CALIBRATED else {}
     quantizer = Quantizer(model.program, model.constants, group, ranges, LARGEST[weight_bits])
     made = {one.stage.name: way(quantizer, one) for one in found}
-    result = held_weights(_assembled(model, quantizer, made))
+    result = clamped_weights(_assembled(model, quantizer, made))
     report = report_of(model, result, found, made, samples[:1], observe)
     return QuantizedModel(result.program, result.constants, result.name, report)
 

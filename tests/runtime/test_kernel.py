@@ -84,6 +84,16 @@ def test_call_allocates_or_writes_to_out(kernel: Kernel) -> None:
     assert repr(kernel) == "<Kernel kernel(x: f32[4, 16], y: f32[4, 16]) -> z: f32[4, 16]>"
 
 
+def test_runs_without_python_between_take_all_arrays(kernel: Kernel) -> None:
+    x, y = inputs()
+    out = np.full((4, 16), np.nan, np.float32)
+    assert kernel.repeat((x, y, out), 3) > 0
+    np.testing.assert_allclose(out, x * W + y, rtol=1e-6)
+    for wrong in ((x, y), (x, y, out, out), ()):
+        with pytest.raises(ArgumentError, match="a wrong number of arrays"):
+            kernel.repeat(wrong, 1)
+
+
 def test_several_outputs_are_a_tuple() -> None:
     x, a, b = given("x", 8), result("a", 8), result("b", 8)
     two = Kernel(

@@ -8,7 +8,7 @@ import pytest
 import tilesmith
 from tilesmith.common.errors import ArgumentError
 from tilesmith.graph.model import Model
-from tilesmith.graph.quantization.held import held_weights
+from tilesmith.graph.quantization.clamped import clamped_weights
 from tilesmith.graph.quantization.numbers import SMALL_BYTE
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import evaluate
@@ -32,10 +32,10 @@ def given(least: int, most: int, text: str = TEXT) -> Model:
     return Model(program, values, "given")
 
 
-def test_small_weights_are_held_once_and_mean_the_same() -> None:
+def test_small_weights_are_clamped_once_and_mean_the_same() -> None:
     before = given(-SMALL_BYTE, SMALL_BYTE)
-    after = held_weights(before)
-    assert [stage.name for stage in after.program.stages] == ["w_held", "y", "v"]
+    after = clamped_weights(before)
+    assert [stage.name for stage in after.program.stages] == ["w_clamped", "y", "v"]
     assert "min(max(w[d0, d1], -64), 64)" in str(after.program) and "i32(w[" not in str(after.program)
     inputs = [*random_inputs(before.program, 3)[:2], before.constants["w"]]
     for old, new in zip(evaluate(before.program, inputs), evaluate(after.program, inputs), strict=True):
@@ -45,7 +45,7 @@ def test_small_weights_are_held_once_and_mean_the_same() -> None:
 @pytest.mark.parametrize(("least", "most"), [(-65, 64), (-64, 65), (-128, 127)])
 def test_larger_weights_stay(least: int, most: int) -> None:
     before = given(least, most)
-    assert held_weights(before) is before
+    assert clamped_weights(before) is before
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_larger_weights_stay(least: int, most: int) -> None:
 )
 def test_other_sums_stay(text: str) -> None:
     before = given(0, 3, text)
-    assert held_weights(before) is before
+    assert clamped_weights(before) is before
 
 
 MLP = """
@@ -71,7 +71,7 @@ MLP = """
     """
 
 
-def test_weights_of_seven_bits_are_held_and_have_twice_the_error() -> None:
+def test_weights_of_seven_bits_are_clamped_and_have_twice_the_error() -> None:
     rng = np.random.default_rng(0)
     before = Model(parse(MLP), {"w": rng.standard_normal((64, 48)).astype(np.float32)}, "mlp")
     calls = [(rng.standard_normal((6, 64)).astype(np.float32),) for _ in range(2)]
@@ -80,7 +80,7 @@ def test_weights_of_seven_bits_are_held_and_have_twice_the_error() -> None:
         after = tilesmith.quantize(before, "static-int8", calibration=calls, weight_bits=bits, threads=1)
         (weights,) = [value for name, value in after.constants.items() if value.dtype == np.int8]
         assert np.abs(weights.astype(int)).max() == (127 if bits == 8 else SMALL_BYTE)
-        assert any("_held" in stage.name for stage in after.program.stages) is (bits == 7)
+        assert any("_clamped" in stage.name for stage in after.program.stages) is (bits == 7)
         errors[bits] = after.report.layers[0].weights_error
     assert errors[7] == pytest.approx(2 * errors[8], rel=0.1)
 

@@ -1,9 +1,9 @@
-"""held_weights: constants that are small bytes say so in the text of the program.
+"""clamped_weights: constants that are small bytes say so in the text of the program.
 
     sum[k](i32(x[i, k]) * i32(w[k, j]))
-    ->  w_held[k, j] = min(max(w[k, j], -64), 64);  sum[k](i32(x[i, k]) * i32(w_held[k, j]))
+    ->  w_clamped[k, j] = min(max(w[k, j], -64), 64);  sum[k](i32(x[i, k]) * i32(w_clamped[k, j]))
 
-The values that a constant has are seen here, where kernels know its type alone; what holds them in their range is a part of the
+The values that a constant has are seen here, where kernels know its type alone; what clamps them to it is a part of the
 program, so that its kernels are right for any values (tensor/rewrites/dot_words.py: `small_words`). It costs nothing in a call,
 for what depends on constants alone is computed once.
 """
@@ -22,14 +22,14 @@ from ..model import Model
 from .numbers import SMALL_BYTE, Array
 
 
-def held_weights(model: Model) -> Model:
-    """The model with such constants held in their range where sums of products of integers read them."""
+def clamped_weights(model: Model) -> Model:
+    """The model with such constants clamped to their range where sums of products of integers read them."""
     program, made, stages = model.program, dict[str, Stage](), list[Stage]()
     for stage in program.stages:
         now = stage
         for name in _weights(stage, model.constants):
             if name not in made:
-                made[name] = _held(program, name, {one.name for one in made.values()})
+                made[name] = _clamped(program, name, {one.name for one in made.values()})
                 stages.append(made[name])
             now = _reading(now, name, made[name].name)
         stages.append(now)
@@ -53,9 +53,9 @@ def _is_small(values: Array | None) -> bool:
     return values is not None and values.size > 0 and values.min() >= -SMALL_BYTE and values.max() <= SMALL_BYTE
 
 
-def _held(program: Program, name: str, taken: set[str]) -> Stage:
+def _clamped(program: Program, name: str, taken: set[str]) -> Stage:
     axes = tuple(Axis(f"d{d}", size) for d, size in enumerate(program.tensors[name].shape))
-    tensor = Tensor(free_name(program, f"{name}_held", taken), i8, program.tensors[name].shape)
+    tensor = Tensor(free_name(program, f"{name}_clamped", taken), i8, program.tensors[name].shape)
     value: Expr = Read(name, tuple(axis.var for axis in axes), i8)
     for end, number in (("max", -SMALL_BYTE), ("min", SMALL_BYTE)):
         value = call(end, value, const(number, i8))
