@@ -58,7 +58,7 @@ class TileAxis:
 
     @property
     def last(self) -> Expr:
-        """Where a whole tile begins that ends where the axis does."""
+        """The begin of a whole tile that ends where the axis does."""
         return to_expr(self.extent.plus(Affine((), -self.tile)))
 
 

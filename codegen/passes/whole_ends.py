@@ -79,7 +79,7 @@ class _Ends:
         return with_substatements(node, self.statement)
 
     def _asked(self, condition: Expr) -> Expr | None:
-        """What is left to ask of a condition, None where it surely holds."""
+        """The part of a condition that is left to ask, None where it surely holds."""
         asked: Expr | None = None
         for part in conjuncts(condition):
             if not self._holds(part):
@@ -107,7 +107,7 @@ class _Ends:
         return replace(node, otherwise=last)
 
     def _choice(self, node: If, otherwise: Statement) -> _Choice | None:
-        """What a choice asks for; None where no tile can begin earlier."""
+        """The axes along which tiles begin earlier, and the other condition; None where no tile can."""
         divisor = self._divisor(node.then)
         found = [(part, self._end(part, divisor)) for part in conjuncts(node.condition)]
         ends = [end for _, end in found if end is not None]

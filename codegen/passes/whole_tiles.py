@@ -27,7 +27,7 @@ def whole_tiles(program: LoopProgram, divisors: Mapping[str, int] | None = None)
     return replace(
         program,
         nests=tuple(
-            replace(nest, body=_Tiles(Surroundings({}, {}, {}), divisors).statement(nest.body))
+            replace(nest, body=_WholeTiles(Surroundings({}, {}, {}), divisors).statement(nest.body))
             for nest in program.nests
         ),
     )
@@ -35,7 +35,7 @@ def whole_tiles(program: LoopProgram, divisors: Mapping[str, int] | None = None)
 
 @dataclass(frozen=True, slots=True)
 class _Begin:
-    """Where a tile begins: a name for a number of steps. `inner`: points of which it will have a multiple."""
+    """The begin of a tile: a name for a number of steps. `inner`: points of which it will have a multiple."""
 
     name: str
     step: int
@@ -47,7 +47,7 @@ class _Begin:
         return to_expr(affine(Var(self.name)).times(self.step))
 
 
-class _Tiles:
+class _WholeTiles:
     """Rewrites the statements at one place."""
 
     def __init__(self, around: Surroundings, divisors: Mapping[str, int]) -> None:
@@ -63,13 +63,13 @@ class _Tiles:
                 _, high = interval(extent, around.bounds)
                 bounds = {**around.bounds, var: (0, max(high - 1, 0))}
                 inside = replace(around, bounds=bounds, loops={**around.loops, var: node})
-                return replace(node, body=_Tiles(inside, self.divisors).statement(node.body))
+                return replace(node, body=_WholeTiles(inside, self.divisors).statement(node.body))
             case Let(var=var, value=value):
                 inside = replace(around, bounds={**around.bounds, var: interval(value, around.bounds)})
-                return replace(node, body=_Tiles(inside, self.divisors).statement(node.body))
+                return replace(node, body=_WholeTiles(inside, self.divisors).statement(node.body))
             case Allocate(buffer=buffer):
                 inside = replace(around, held=around.held | {buffer.name})
-                return replace(node, body=_Tiles(inside, self.divisors).statement(node.body))
+                return replace(node, body=_WholeTiles(inside, self.divisors).statement(node.body))
         return with_substatements(node, self.statement)
 
     def _tile(self, loop: For) -> For:
@@ -118,7 +118,7 @@ class _Tiles:
 
 
 def _begin(body: Statement, axis: TileAxis) -> _Begin | None:
-    """Where the last tile would begin to end with whole vectors; None where it does so anyway, or has no vectors."""
+    """The begin of a last tile that ends with whole vectors; None where it does so anyway, or has no vectors."""
     inner = lcm(*(tile for _, tile in _parts(body, axis.size)))
     whole = not any(times % inner for times in (axis.extent.constant, *(times for _, times in axis.extent.terms)))
     if inner == 1 or axis.tile % inner or whole:

@@ -3,7 +3,7 @@
     sum[k](i32(x[i, k]) * i32(w[k, j]))
     ->  w_clamped[k, j] = min(max(w[k, j], -64), 64);  sum[k](i32(x[i, k]) * i32(w_clamped[k, j]))
 
-The values that a constant has are seen here, where kernels know its type alone; what clamps them to it is a part of the
+The values that a constant has are seen here, where kernels know its type alone; what clamps them is a part of the
 program, so that its kernels are right for any values (tensor/rewrites/dot_words.py: `small_words`). It costs nothing in a call,
 for what depends on constants alone is computed once.
 """
