@@ -59,3 +59,10 @@ def test_windows_read_most_of_what_they_read_from_near(stride: int) -> None:
     window = ops.conv2d(1, 64, 28, 28, 64, 3, stride=stride, constants=("W",))
     assert not any(nest.bursts for nest in analysed(window, "split(").nests)
     assert any(nest.bursts for nest in product().nests)
+
+
+def test_operands_that_are_packed_at_each_call_or_not_at_all_come_as_before() -> None:
+    """Hints do not cure that rows of what lies as it came drive each other out."""
+    program = ops.matmul(197, 768, 768)
+    for word in ("bring(t0, x1, ", "copy(copy0, x1, "):
+        assert not any(nest.bursts for nest in analysed(program, word).nests)
