@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from ...common.remembered import remembered
 from ..expr import Expr, Op, Read, binary, rewrite, walk
 from ..indices.affine import Affine, affine, simplify, to_expr
 from ..program import Axis, Program, Stage, Tensor
@@ -86,6 +87,7 @@ def operands_of(extremum: Op) -> list[Expr]:
     return found
 
 
+@remembered
 def _pairs_of(stage: Stage) -> _Pairs | None:
     """Returns the pairs that save most in some extremum of a stage; None where they do not save enough."""
     if stage.combiner is not None or len(stage.bodies) != 1:
