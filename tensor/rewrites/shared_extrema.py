@@ -165,7 +165,7 @@ def _stage_of_pairs(name: str, found: _Pairs, read: Read, shape: tuple[int, ...]
 
 
 def _base(distance: Place) -> Place:
-    """Where the first element of the first pair lies: the second one of it has no index below 0."""
+    """Returns the place of the first element of the first pair, whose second one has no index below 0."""
     return tuple(max(0, -far) for far in distance)
 
 
