@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from ...common.remembered import remembered
 from ..expr import Expr, Op, Read, binary, rewrite, walk
 from ..indices.affine import Affine, affine, simplify, to_expr
 from ..program import Axis, Program, Stage, Tensor
@@ -86,6 +87,7 @@ def operands_of(extremum: Op) -> list[Expr]:
     return found
 
 
+@remembered
 def _pairs_of(stage: Stage) -> _Pairs | None:
     """Returns the pairs that save most in some extremum of a stage; None where they do not save enough."""
     if stage.combiner is not None or len(stage.bodies) != 1:
@@ -163,7 +165,7 @@ def _stage_of_pairs(name: str, found: _Pairs, read: Read, shape: tuple[int, ...]
 
 
 def _base(distance: Place) -> Place:
-    """The place of the first element of the first pair: the second one of it has no index below 0."""
+    """Returns the place of the first element of the first pair, whose second one has no index below 0."""
     return tuple(max(0, -far) for far in distance)
 
 

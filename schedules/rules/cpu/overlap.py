@@ -125,6 +125,7 @@ class _Tiles:
         block = self.rows * self.vectors
         if any(stage.reduction for stage in stages):
             together = sum(self._sums(stage) for stage in stages if stage.name in self.held) or self._sums(stages[0])
+            together += bool(self.shared)  # what the sums along a short axis share is held meanwhile
             s.require(
                 together * block + 2 <= s.target("vector_registers"), "the sums of a block fit in the vector registers"
             )

@@ -142,7 +142,7 @@ def test_what_all_colours_need_is_computed_once_for_them(how: str) -> None:
         assert attached
         for loop in attached:
             assert all(around.axis != colours for around in outer.loops[: outer.position(loop) + 1])
-        sums = (3 + 1) * values[f"{root}.rows"] * values[f"{root}.vectors"]
+        sums = (3 + 1 + 1) * values[f"{root}.rows"] * values[f"{root}.vectors"]
         assert sums <= HOST.vector_registers
 
 
