@@ -127,7 +127,7 @@ class Memory:
             address = self._chosen(address, self._any(condition))
         text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
         loaded = self.text.read(text, place.buffer.name, address, movable=condition is None)
-        if condition is not None:
+        if condition is not None and not condition.lanes:
             self._zeros[loaded] = condition.text
         return loaded
 

@@ -107,6 +107,9 @@ def fills_rows(tree: LoopTree, stage: StageLoops, planned: StoragePlan) -> bool:
         return False
     if full_tile(tree, stage, last.axis) != last.extent or len(definition.tensors) > 1:
         return False
+    rows = [stage, *(tree.by_stage[reader.name] for reader in tree.program.consumers[definition.name])]
+    if any(fixed(one.hints.aligns) > 0 for one in rows):
+        return False  # whole vectors that begin at lines of memory end farther behind
     fits = fixed(planned.held[last.axis]) == fixed(round_up(stage.box[last.axis], last.extent))
     return fits and planned.scope in (Scope.STACK, Scope.SCRATCH)
 

@@ -26,7 +26,8 @@ SAPPHIRE = parse_target("x86:avx512+amx+avx512vnni+avx512bf16;cores=2;l1=48K/64/
 TARGET = HOST if HOST.has_matrix_unit else SAPPHIRE
 RUN = run if HOST.has_matrix_unit else emulated
 BYTES = ("u8 i8", "i8 u8", "i8 i8", "u8 u8")
-ON_UNIT = [name for name in PROGRAMS if "s16" not in name]
+IN_WORDS = ("colours", "four bits in groups")  # a depth that is short, or in groups, makes no tiles
+ON_UNIT = [name for name in PROGRAMS if "s16" not in name and name not in IN_WORDS]
 Array = np.ndarray
 
 

@@ -96,10 +96,16 @@ def test_the_analysis_is_exact(name: str) -> None:
         assert check_case(body, sketch, parse_target("x86:sse2"), Random(number), largest=20_000)
 
 
-@pytest.mark.parametrize(("rows", "bodies"), [(64, 1), (61, 2)])
-def test_a_square_is_read_and_written_in_whole_vectors(rows: int, bodies: int) -> None:
-    """No gather, and a network of n * log2(n) shuffles; no second body for edges where there are none."""
-    task, sketches = derived(transpose(rows, 64), "x86:avx2")
+MASKED = "x86:avx512;vector=256"
+
+
+@pytest.mark.parametrize(
+    ("rows", "target", "bodies"), [(64, "x86:avx2", 1), (61, "x86:avx2", 1), (64, MASKED, 1), (61, MASKED, 2)]
+)
+def test_a_square_is_read_and_written_in_whole_vectors(rows: int, target: str, bodies: int) -> None:
+    """No gather, and a network of n * log2(n) shuffles; no second body for edges where there are none, or where the last
+    square begins earlier."""
+    task, sketches = derived(transpose(rows, 64), target)
     values = random_config(task, sketches[0], np.random.default_rng(0))
     assert values is not None
     llvm = build(task.program, sketches[0], values, task.target, 1, texts=True).texts["llvm"]
