@@ -114,11 +114,23 @@ def identity_of(combiner: str | None, like: Expr) -> Const:
     return Const(float(value) if dtype.is_float else value, dtype)
 
 
+def operands(expr: Expr, name: str) -> list[Expr]:
+    """The operands of an operator that is nested in itself, in order: of max(max(a, b), c) these three. Of any other expression
+    itself."""
+    found: list[Expr] = []
+    waiting = [expr]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Op) and node.name == name:
+            waiting += reversed(node.args)
+        else:
+            found.append(node)
+    return found
+
+
 def factors(expr: Expr) -> list[Expr]:
     """The factors of a product, in order."""
-    if isinstance(expr, Op) and expr.name == "mul":
-        return [factor for arg in expr.args for factor in factors(arg)]
-    return [expr]
+    return operands(expr, "mul")
 
 
 def product(parts: Iterable[Expr]) -> Expr:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 
 from ...tensor.expr import Expr, Op
+from ...tensor.stage_edits import operands
 from .types import Value, literal
 from .values import Arithmetic
 
@@ -21,14 +22,7 @@ def several(expr: Op) -> list[Expr] | None:
     """Returns the operands of nested minima, or maxima, of floats; None where they are few."""
     if expr.name not in ("min", "max") or not expr.dtype.is_float or expr.dtype.bits == 16:
         return None
-    found: list[Expr] = []
-    waiting: list[Expr] = [expr]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Op) and node.name == expr.name:
-            waiting += reversed(node.args)
-        else:
-            found.append(node)
+    found = operands(expr, expr.name)
     return found if len(found) >= LEAST else None
 
 

@@ -137,16 +137,20 @@ class Memory:
         """Loads the lanes for which a condition holds. Where processors have no masks, what all lanes have in common chooses an
         address, and the rest, if it is known now, is a constant."""
         dtype, whole = place.buffer.dtype, condition
-        if condition.text in self.arithmetic.known.parts and not self.arithmetic.target.has_masks:
-            scalar, condition = self.arithmetic.known.parts[condition.text]
-            address, movable = self._chosen(address, scalar), False
+        address, condition, free = self._by_lanes(address, condition)
         name = f"llvm.masked.load.{_memory_suffix(place.buffer, condition.lanes)}.p0"
         call = self.arithmetic.module.intrinsic(name, kind, "ptr", condition.type, kind)
         arguments = f"ptr align {dtype.bytes} {address}, {condition.typed}, {kind} zeroinitializer"
         text = f"{call}({arguments})"
-        loaded = self.text.read(text, place.buffer.name, address, condition.text, movable=movable)
+        loaded = self.text.read(text, place.buffer.name, address, condition.text, movable=movable and free)
         self._zeros[loaded] = whole.text
         return loaded
+
+    def _by_lanes(self, address: str, condition: Value) -> tuple[str, Value, bool]:
+        """Returns the address, what is left of a condition, and whether nothing was chosen: where processors have no masks,
+        what all lanes have in common chooses the address, and the rest is known now."""
+        parts = None if self.arithmetic.target.has_masks else self.arithmetic.known.parts.get(condition.text)
+        return (address, condition, True) if parts is None else (self._chosen(address, parts[0]), parts[1], False)
 
     def _chosen(self, address: str, condition: Value) -> str:
         """The address, or that of zeros where a scalar condition does not hold."""
@@ -204,16 +208,12 @@ class Memory:
         """A vector of which the lanes `taken` (lane of the result -> lane here) are needed where the condition holds."""
         if condition is None or not condition.lanes:
             return self._whole(place, address, condition, kind)
-        scalar: Value | None = None
-        if not self.arithmetic.target.has_masks:
-            scalar, condition = self.arithmetic.known.parts.get(condition.text, (None, condition))
-        if scalar is not None:
-            address = self._chosen(address, scalar)
+        address, condition, movable = self._by_lanes(address, condition)
         sources = {here: lane for lane, here in taken.items()}
         picked = shuffle_mask(sources.get(here, condition.lanes) for here in range(condition.lanes))
         spread = f"shufflevector {condition.typed}, {condition.type} zeroinitializer, {picked}"
         mask = Value(self.text.compute(spread, condition.text), boolean, condition.lanes)
-        return self._masked_load(place, address, mask, kind, movable=scalar is None)
+        return self._masked_load(place, address, mask, kind, movable)
 
     def _gather(self, place: BufferPointer, index: Index, condition: Value | None, kind: str) -> str:
         lanes = self.indices.lanes

@@ -16,7 +16,7 @@ from ..ir.index import both, ceil_div, floor_div, known, less, number, plus, sma
 from ..ir.loop_ir import Allocate, Block, Buffer, For, Let, Scope, Statement
 from .body import StageBody
 from .prefetch import prefetches
-from .storage import Storage, fills_rows
+from .storage import Storage
 from .threads import BoundLoops
 from .useful import shortened
 from .view import ALONE, AxisRange, Inner, Names, Team, View, fixed
@@ -54,8 +54,7 @@ class LoopLowering:
         self.full = self.planned.full
         self.reduces = self.planned.reduces
         self.first_reduction = self.planned.first_reduction
-        stored = nest.plan.stages[stage.stage].storage
-        self.fills = not nest.target.is_gpu and fills_rows(nest.tree, stage, stored[0])
+        self.fills = nest.storage[self.definition.tensors[0].name].fills
 
     def with_attached(self, view: View, loop: Loop, inner: Inner, skip: frozenset[str] = frozenset()) -> Statement:
         """Returns what stands in a loop: hints, the stages attached to it (but those to skip), in program order, then the

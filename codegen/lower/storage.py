@@ -29,6 +29,7 @@ class Storage:
     single: bool = False  # one element, whatever the point
     slots: int = 1  # how often it exists; the first index of the buffer says which is meant, if more than once
     rings: frozenset[str] = frozenset()  # axes along which it is used again and again, from its beginning
+    fills: bool = False  # its rows are written in whole vectors, zeros beyond their end
 
     def indices(
         self, axes: tuple[str, ...], points: tuple[Expr, ...], origin: dict[str, Expr], bounds: Bounds
@@ -92,12 +93,13 @@ def _made(tree: LoopTree, stage: StageLoops, planned: StoragePlan, gpu: bool) ->
     single = gpu and scope is Scope.REGISTER and prod(shape) == 1 and not dimensions
     slots = fixed(planned.slots)
     shape = (slots, *shape) if slots > 1 else shape
-    padded = _padded(tree, tensor.name, stage.tiled or (not gpu and fills_rows(tree, stage, planned)))
+    fills = not gpu and _fills_rows(tree, stage, planned)
+    padded = _padded(tree, tensor.name, stage.tiled or fills)
     buffer = Buffer(tensor.name, tensor.dtype, shape, scope, padded, swizzle=swizzle, slots=slots)
-    return Storage(buffer, dimensions, single, slots, frozenset(kept_points(tree, stage)))
+    return Storage(buffer, dimensions, single, slots, frozenset(kept_points(tree, stage)), fills)
 
 
-def fills_rows(tree: LoopTree, stage: StageLoops, planned: StoragePlan) -> bool:
+def _fills_rows(tree: LoopTree, stage: StageLoops, planned: StoragePlan) -> bool:
     """Says whether a piece of data that a processor makes for another stage is written in whole vectors, zeros beyond its end:
     its rows have room for that and for nothing more."""
     definition, last = tree.definition(stage.stage), stage.loops[-1] if stage.loops else None

@@ -16,7 +16,7 @@ from ...schedules.loops import WRITTEN_OUT
 from ...tensor.expr import Expr, Op, Var, variables, walk
 from ...tensor.indices.affine import interval
 from ...tensor.indices.bounds import conjuncts
-from ..ir.index import Bounds, both, known, larger, number, plus, smaller
+from ..ir.index import Bounds, both, known, number, plus
 from ..ir.loop_ir import (
     Allocate,
     Block,
@@ -99,13 +99,7 @@ def _asked(value: Expr) -> Iterator[Expr]:
 
 def _cut(loop: For, trips: int, found: EasyTrips) -> Statement:
     """The loop in three parts, if it is known which trips are at the borders, and these are few."""
-    low: Expr = number(0)
-    high: Expr = number(trips)
-    for one in found.first:
-        low = larger(low, one)
-    for one in found.ends:
-        high = smaller(high, one)
-    first, end = known(low), known(high)
+    first, end = known(found.begin), known(found.end(number(trips)))
     if first is None or end is None or first > EACH or end < trips - EACH or end - first < 2:
         return loop
     before = [Let(loop.var, number(trip), loop.body) for trip in range(first)]

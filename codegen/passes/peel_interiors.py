@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from ...schedules.loops import WRITTEN_OUT, LoopKind
 from ...tensor.expr import Expr, Op, Read, Var, variables, walk
@@ -60,6 +61,16 @@ class EasyTrips:
     first: tuple[Expr, ...]
     ends: tuple[Expr, ...]
     always: tuple[Affine, ...]
+
+    @property
+    def begin(self) -> Expr:
+        """The first of them."""
+        begin: Expr = number(0)
+        return reduce(larger, self.first, begin)
+
+    def end(self, extent: Expr) -> Expr:
+        """The first one behind them, of a loop of so many trips."""
+        return reduce(smaller, self.ends, extent)
 
 
 def inside(loop: For) -> EasyTrips | None:
@@ -139,13 +150,7 @@ def _without_lets(form: Affine, lets: dict[str, Expr]) -> Iterator[Affine]:
 
 def _in_two(loop: For, found: EasyTrips) -> Statement:
     first_name, count_name, easy, rest = (f"{loop.var}_{what}" for what in ("first", "count", "easy", "rest"))
-    first: Expr = number(0)
-    for one in found.first:
-        first = larger(first, one)
-    count = loop.extent
-    for one in found.ends:
-        count = smaller(count, one)
-    count = minus(count, Var(first_name))
+    first, count = found.begin, minus(found.end(loop.extent), Var(first_name))
     for form in found.always:  # 1 - form is positive where it holds
         count = smaller(count, to_expr(Affine((), 1).plus(form, -1).times(FAR)))
     # What has to be added to a trip of the rest: 0 before the first easy one, from there on the number of easy ones.

@@ -6,13 +6,14 @@ says in no other way than as the begin of a tile which trip it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import lcm
 
 from ...tensor.dtype import i64
 from ...tensor.expr import Expr, Op, Read, Var, children, variables, walk, with_children
-from ...tensor.indices.affine import Affine, affine, to_expr
+from ...tensor.indices.affine import Affine, affine, interval, to_expr
 from ..ir.facts import expressions
 from ..ir.index import Bounds, number, plus
 from ..ir.loop_ir import (
@@ -21,6 +22,7 @@ from ..ir.loop_ir import (
     For,
     If,
     Let,
+    LoopProgram,
     Prefetch,
     Statement,
     Store,
@@ -36,10 +38,23 @@ _SIMPLE = (Allocate, Block, For, If, Let, Prefetch, Store, Update)
 class Surroundings:
     """Holds what is known at a place: ranges of variables, values of names, loops around, and what they have allocated."""
 
-    bounds: Bounds
-    lets: dict[str, Expr]
-    loops: dict[str, For]
+    bounds: Bounds = field(default_factory=dict)
+    lets: Mapping[str, Expr] = field(default_factory=dict)
+    loops: Mapping[str, For] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
+
+    def inside(self, node: For | Let | Allocate) -> Surroundings:
+        """Returns what is known in the body of a statement."""
+        match node:
+            case For(var=var, extent=extent):
+                _, high = interval(extent, self.bounds)
+                bounds = {**self.bounds, var: (0, max(high - 1, 0))}
+                return replace(self, bounds=bounds, loops={**self.loops, var: node})
+            case Let(var=var, value=value):
+                bounds = {**self.bounds, var: interval(value, self.bounds)}
+                return replace(self, bounds=bounds, lets={**self.lets, var: value})
+            case Allocate(buffer=buffer):
+                return replace(self, held=self.held | {buffer.name})
 
     def held_at(self, loop: For) -> frozenset[str]:
         """Memory that is there before the loop begins, and is of use to what this nest does alone."""
@@ -62,8 +77,20 @@ class TileAxis:
         return to_expr(self.extent.plus(Affine((), -self.tile)))
 
 
-def written_by(some: Sequence[Statement]) -> set[str]:
-    """Returns the buffers that statements write."""
+def with_nests(program: LoopProgram, rewrite: Callable[[Statement], Statement]) -> LoopProgram:
+    """The program with the bodies of its nests rewritten, those that prepare constants left alone: they run once."""
+    return replace(program, nests=tuple(replace(nest, body=rewrite(nest.body)) for nest in program.nests))
+
+
+def divisor_of(body: Statement, divisors: Mapping[str, int]) -> int:
+    """Returns a common multiple of what indices are divided by where a body computes what outlives it. `divisors`: of each
+    tensor, one of all that they are divided by where it is computed."""
+    own = {s.buffer.name for s in statements(body) if isinstance(s, Allocate)}
+    written = _written(list(statements(body))) - own
+    return lcm(*(divisors[name] for name in (written if written <= divisors.keys() else divisors)))
+
+
+def _written(some: Sequence[Statement]) -> set[str]:
     return {s.buffer for s in some if isinstance(s, (Store, Update))}
 
 
@@ -77,7 +104,7 @@ def can_run_again(body: Statement, chosen: Statement, loop: For) -> bool:
     others = [s for s in statements(loop.body) if id(s) not in all_chosen]
     inside = {s.buffer.name for s in own if isinstance(s, Allocate)}
     of_a_trip = {s.buffer.name for s in others if isinstance(s, Allocate)}
-    read, written, elsewhere = _read(own), written_by(own), written_by(others)
+    read, written, elsewhere = _read(own), _written(own), _written(others)
     alone = of_a_trip.isdisjoint((read | written) & (_read(others) | elsewhere))
     return alone and read.isdisjoint(elsewhere) and (read & written) <= inside | of_a_trip
 

@@ -16,26 +16,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from math import lcm
 
 from ...tensor.expr import Const, Expr, Op, Var, variables
 from ...tensor.indices.affine import Affine, affine, interval, to_expr
 from ...tensor.indices.bounds import conjuncts
 from ..ir.index import both, smaller
 from ..ir.loop_ir import Allocate, For, If, Let, LoopProgram, Statement, Store, Update, statements, with_substatements
-from .tile_begins import Surroundings, TileAxis, can_run_again, moves_all, moves_by_tiles, with_begin, written_by
+from .tile_begins import (
+    Surroundings,
+    TileAxis,
+    can_run_again,
+    divisor_of,
+    moves_all,
+    moves_by_tiles,
+    with_begin,
+    with_nests,
+)
 
 
 def whole_ends(program: LoopProgram, divisors: Mapping[str, int] | None = None) -> LoopProgram:
     """An equal program. `divisors`: of each tensor, a common multiple of all that indices are divided by where it is computed.
     What was a multiple of it stays one, as quotients and remainders may have been worked out from that."""
-    divisors = divisors or {}
-    return replace(
-        program,
-        nests=tuple(
-            replace(nest, body=_Ends(Surroundings({}, {}, {}), divisors).statement(nest.body)) for nest in program.nests
-        ),
-    )
+    return with_nests(program, _Ends(Surroundings(), divisors or {}).statement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +59,22 @@ class _Ends:
         """The statement with its ends made whole."""
         around = self.around
         match node:
-            case For(var=var, extent=extent, valid=valid):
-                _, high = interval(extent, around.bounds)
-                bounds = {**around.bounds, var: (0, max(high - 1, 0))}
-                inside = replace(around, bounds=bounds, loops={**around.loops, var: node})
-                if valid is not None and interval(valid, around.bounds)[0] >= high:
-                    node = replace(node, valid=None)
-                return replace(node, body=_Ends(inside, self.divisors).statement(node.body))
-            case Let(var=var, value=value):
-                bounds = {**around.bounds, var: interval(value, around.bounds)}
-                inside = replace(around, bounds=bounds, lets={**around.lets, var: value})
-                return replace(node, body=_Ends(inside, self.divisors).statement(node.body))
-            case Allocate(buffer=buffer):
-                inside = replace(around, held=around.held | {buffer.name})
-                return replace(node, body=_Ends(inside, self.divisors).statement(node.body))
+            case For() | Let() | Allocate():
+                inside = _Ends(around.inside(node), self.divisors)
+                return replace(self._in_full(node), body=inside.statement(node.body))
             case If(condition=condition, then=then, otherwise=otherwise) if otherwise is not None:
                 asked = self._asked(condition)
                 if asked is None:
                     return self.statement(then)
                 return self._begun(replace(node, condition=asked), otherwise)
         return with_substatements(node, self.statement)
+
+    def _in_full(self, node: For | Let | Allocate) -> For | Let | Allocate:
+        """The statement; a loop without a mask where all its copies are real."""
+        if not isinstance(node, For) or node.valid is None:
+            return node
+        _, high = interval(node.extent, self.around.bounds)
+        return replace(node, valid=None) if interval(node.valid, self.around.bounds)[0] >= high else node
 
     def _asked(self, condition: Expr) -> Expr | None:
         """The part of a condition that is left to ask, None where it surely holds."""
@@ -108,7 +106,7 @@ class _Ends:
 
     def _choice(self, node: If, otherwise: Statement) -> _Choice | None:
         """The axes along which tiles begin earlier, and the other condition; None where no tile can."""
-        divisor = self._divisor(node.then)
+        divisor = divisor_of(node.then, self.divisors)
         found = [(part, self._end(part, divisor)) for part in conjuncts(node.condition)]
         ends = [end for _, end in found if end is not None]
         others: Expr | None = None
@@ -132,7 +130,7 @@ class _Ends:
     def _guarded_ends(self, node: If, guarded: Statement) -> list[TileAxis]:
         """The ends among what a choice asks, where the other tiles ask something that moves with them, as at borders: all of
         those begin earlier then if they have to."""
-        divisor = self._divisor(guarded)
+        divisor = divisor_of(guarded, self.divisors)
         found = [self._end(part, divisor) for part in conjuncts(node.condition)]
         ends = [end for end in found if end is not None]
         sizes = {end.size for end in ends}
@@ -154,12 +152,6 @@ class _Ends:
             values = [self.around.lets[name] for name in waiting if name in self.around.lets]
             waiting = set().union(*map(variables, values)) - seen
         return seen.isdisjoint(moving)
-
-    def _divisor(self, body: Statement) -> int:
-        """A common multiple of what indices are divided by where a body computes what outlives it."""
-        own = {s.buffer.name for s in statements(body) if isinstance(s, Allocate)}
-        written = written_by(list(statements(body))) - own
-        return lcm(*(self.divisors[name] for name in (written if written <= self.divisors.keys() else self.divisors)))
 
     def _end(self, condition: Expr, divisor: int) -> TileAxis | None:
         """The end that `tile - 1 < size` asks about, where size is the lesser of `tile` and what is left of the axis."""

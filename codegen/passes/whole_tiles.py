@@ -18,19 +18,21 @@ from ...tensor.expr import Const, Expr, Op, Var, variables
 from ...tensor.indices.affine import Affine, affine, interval, to_expr
 from ..ir.index import ceil_div, number, smaller
 from ..ir.loop_ir import Allocate, For, Let, LoopKind, LoopProgram, Statement, statements, with_substatements
-from .tile_begins import Surroundings, TileAxis, can_run_again, moves_all, moves_by_tiles, with_begin, written_by
+from .tile_begins import (
+    Surroundings,
+    TileAxis,
+    can_run_again,
+    divisor_of,
+    moves_all,
+    moves_by_tiles,
+    with_begin,
+    with_nests,
+)
 
 
 def whole_tiles(program: LoopProgram, divisors: Mapping[str, int] | None = None) -> LoopProgram:
     """An equal program. `divisors`: as of whole_ends."""
-    divisors = divisors or {}
-    return replace(
-        program,
-        nests=tuple(
-            replace(nest, body=_WholeTiles(Surroundings({}, {}, {}), divisors).statement(nest.body))
-            for nest in program.nests
-        ),
-    )
+    return with_nests(program, _WholeTiles(Surroundings(), divisors or {}).statement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +58,11 @@ class _WholeTiles:
 
     def statement(self, node: Statement) -> Statement:
         """The statement with its tiles made whole."""
-        around = self.around
-        match node:
-            case For(var=var, extent=extent):
-                node = self._tile(node)
-                _, high = interval(extent, around.bounds)
-                bounds = {**around.bounds, var: (0, max(high - 1, 0))}
-                inside = replace(around, bounds=bounds, loops={**around.loops, var: node})
-                return replace(node, body=_WholeTiles(inside, self.divisors).statement(node.body))
-            case Let(var=var, value=value):
-                inside = replace(around, bounds={**around.bounds, var: interval(value, around.bounds)})
-                return replace(node, body=_WholeTiles(inside, self.divisors).statement(node.body))
-            case Allocate(buffer=buffer):
-                inside = replace(around, held=around.held | {buffer.name})
-                return replace(node, body=_WholeTiles(inside, self.divisors).statement(node.body))
+        if isinstance(node, For):
+            node = self._tile(node)
+        if isinstance(node, (For, Let, Allocate)):
+            inside = _WholeTiles(self.around.inside(node), self.divisors)
+            return replace(node, body=inside.statement(node.body))
         return with_substatements(node, self.statement)
 
     def _tile(self, loop: For) -> For:
@@ -103,11 +96,7 @@ class _WholeTiles:
 
     def _can_move(self, loop: For, body: Statement, axis: TileAxis, begin: _Begin) -> bool:
         """Tells whether tiles of a loop may begin elsewhere."""
-        own = {s.buffer.name for s in statements(body) if isinstance(s, Allocate)}
-        written = written_by(list(statements(body))) - own
-        divisor = lcm(
-            *(self.divisors[name] for name in (written if written <= self.divisors.keys() else self.divisors))
-        )
+        divisor = divisor_of(body, self.divisors)
         places = (begin.inner, axis.extent.constant, *(times for _, times in axis.extent.terms))
         return (
             not any(place % divisor for place in places)

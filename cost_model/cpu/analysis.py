@@ -12,10 +12,10 @@ import numpy as np
 from ...schedules.access import is_anchor
 from ...schedules.hints import PrefetchAhead, PrefetchNext
 from ...schedules.loops import LoopKind, LoopTree, Scope
-from ...schedules.plan.stage import Plan, StagePlan
+from ...schedules.plan.stage import Plan
 from ...schedules.prepared import constant_tensors
 from ...targets.target import Cache, Target
-from ...tensor.program import Stage, Tensor
+from ...tensor.program import Stage
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels, levels
 from ..populations import one_plan
@@ -173,13 +173,11 @@ def is_product(counted: Levels, stage: Stage) -> bool:
     and of what is read as it lies rows may drive each other out, which hints do not cure: 197x768 times 768x768, one thread of
     an EPYC of Zen 3, 2.7 ms packed and 4.3 with hints.
     """
-    prepared = {tensor.name for own in counted.plan.stages.values() if own.prepared for tensor in _made(counted, own)}
-    return is_anchor(stage) and len(stage.reduction) == 1 and any(read.tensor in prepared for read in stage.reads())
-
-
-def _made(counted: Levels, own: StagePlan) -> tuple[Tensor, ...]:
-    """Returns the tensors of a stage."""
-    return counted.tree.definition(own.stage.stage).tensors
+    if not is_anchor(stage) or len(stage.reduction) != 1:
+        return False
+    producers, plans = counted.tree.program.producers, counted.plan.stages
+    made = [producers[read.tensor].name for read in stage.reads() if read.tensor in producers]
+    return any(plans[name].prepared for name in made)
 
 
 def deepest(counted: Levels, stage: StageLevels) -> int:

@@ -11,9 +11,8 @@ from ..loops import Loop, LoopKind, LoopTree, StageLoops, is_full
 from ..regions import full_tile
 from .conditions import every, same
 
-NEAR_LOADS = (
-    4  # vectors that LLVM loads side by side: where sums leave no room for them, steps are kept apart (emit/steps.py)
-)
+# Vectors that LLVM loads side by side: where sums leave no room for them, steps are kept apart (codegen/emit/steps.py).
+NEAR_LOADS = 4
 
 
 def unrolls(tree: LoopTree, stage: StageLoops) -> bool:

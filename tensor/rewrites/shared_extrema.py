@@ -21,7 +21,7 @@ from ...common.remembered import remembered
 from ..expr import Expr, Op, Read, binary, rewrite, walk
 from ..indices.affine import Affine, affine, simplify, to_expr
 from ..program import Axis, Program, Stage, Tensor
-from ..stage_edits import find_stage, free_name, refuse, with_stages
+from ..stage_edits import find_stage, free_name, operands, refuse, with_stages
 
 LEAST_SAVED = 8  # elements that the pairs have to save: they are computed and kept as well
 TRIED = 16  # distances, those that occur most often first
@@ -74,19 +74,6 @@ def is_of_pairs(stage: Stage) -> bool:
     return False
 
 
-def operands_of(extremum: Op) -> list[Expr]:
-    """Returns the operands of nested minima, or maxima."""
-    found: list[Expr] = []
-    waiting: list[Expr] = [extremum]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Op) and node.name == extremum.name:
-            waiting += reversed(node.args)
-        else:
-            found.append(node)
-    return found
-
-
 @remembered
 def _pairs_of(stage: Stage) -> _Pairs | None:
     """Returns the pairs that save most in some extremum of a stage; None where they do not save enough."""
@@ -109,7 +96,7 @@ def _extrema(body: Expr) -> Iterator[Op]:
 def _families(extremum: Op) -> list[dict[Place, Read]]:
     """Returns the reads of an extremum that differ by whole numbers of points, by these."""
     found: dict[tuple[str, tuple[Affine, ...]], dict[Place, Read]] = {}
-    for read in operands_of(extremum):
+    for read in operands(extremum, extremum.name):
         if isinstance(read, Read) and read.indices:
             forms = [affine(index) for index in read.indices]
             place = tuple(form.constant for form in forms)
@@ -171,20 +158,20 @@ def _base(distance: Place) -> Place:
 
 def _paired(found: _Pairs, name: str) -> Expr:
     """The extremum with one read for each pair, where the first of its elements was read."""
-    operands: list[Expr] = []
+    kept: list[Expr] = []
     places = {read: place for place, read in found.family.items()}
-    for operand in dict.fromkeys(operands_of(found.extremum)):
+    for operand in dict.fromkeys(operands(found.extremum, found.extremum.name)):
         place = places.get(operand) if isinstance(operand, Read) else None
         if place is None or place in found.alone:
-            operands.append(operand)
+            kept.append(operand)
         elif place in found.firsts:
             assert isinstance(operand, Read)
             indices = tuple(
                 to_expr(affine(index).plus(Affine((), -base)))
                 for index, base in zip(operand.indices, _base(found.distance), strict=True)
             )
-            operands.append(Read(name, indices, operand.dtype))
-    made, *others = operands
+            kept.append(Read(name, indices, operand.dtype))
+    made, *others = kept
     for operand in others:
         made = binary(found.extremum.name, made, operand)
     return made

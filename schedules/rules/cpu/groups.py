@@ -52,12 +52,8 @@ def sums_of_groups(program: Program, stage: Stage) -> Stage | None:
     if stage.combiner != "sum" or len(stage.reduction) != 1 or len(stage.axes) not in (1, 2):
         return None
     constants = constant_tensors(program)
-    called = [
-        read.tensor for read in stage.reads() if read.tensor in program.producers and read.tensor not in constants
-    ]
-    inner = [
-        one for one in map(program.producers.__getitem__, called) if one.combiner == "sum" and len(one.reduction) == 1
-    ]
+    producers = [program.producers.get(read.tensor) for read in stage.reads() if read.tensor not in constants]
+    inner = [one for one in producers if one is not None and one.combiner == "sum" and len(one.reduction) == 1]
     if len(inner) != 1 or len(program.consumers[inner[0].name]) != 1 or inner[0].name in program.outputs:
         return None
     read = next(read for read in stage.reads() if read.tensor == inner[0].name)
