@@ -34,14 +34,15 @@ class Expr:
     """Base of all nodes. `dtype` is known for every node.
 
     Nodes never change, so what is asked of the same ones again and again stays with them: their hash, the names of their
-    variables, how many nodes and levels they have, and their affine form (indices/forms.py). None of it is compared, copied
-    or pickled.
+    variables, how many nodes and levels they have, their affine form (indices/forms.py) and range (indices/operator_ranges.py).
+    None of it is compared, copied or pickled.
     """
 
-    __slots__ = ("_affine", "_hash", "_size", "_variables")
+    __slots__ = ("_affine", "_hash", "_reach", "_size", "_variables")
     dtype: DType
     _affine: Any
     _hash: int
+    _reach: Any
     _size: TreeSize
     _variables: frozenset[str]
 

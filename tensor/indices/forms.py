@@ -13,7 +13,7 @@ hold for all integers (Knuth, TAOCP 1.2.4):
     c*(x // c) + x % c  = x
     a*((x // a) % b) + x % a = x % (a*b)
 
-Whatever is divided by 0 gives 0, quotient and remainder, as in NumPy.
+Whatever is divided by 0 gives 0, quotient and remainder, as in NumPy. Arithmetic on data that may wrap is an atom.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from math import gcd
 
 from ..dtype import i64
 from ..expr import Cast, Const, Expr, Local, Op, Read, Var
+from .operator_ranges import may_wrap
 
 Terms = tuple[tuple[Expr, int], ...]
 
@@ -84,7 +85,7 @@ ZERO = Affine((), 0)
 
 
 def affine(expr: Expr) -> Affine:
-    """The form of an integer expression. Anything that is not i64 is one atom: narrower types may wrap."""
+    """The form of an integer expression. What may wrap is one atom: what is not i64, and such arithmetic on data."""
     if type(expr) is Var:
         return Affine(((expr, 1),), 0)
     if type(expr) is not Op:
@@ -175,6 +176,10 @@ def _accumulate(expr: Expr, scale: int, terms: dict[Expr, int]) -> int:
 
 def _accumulate_op(expr: Op, scale: int, terms: dict[Expr, int]) -> int:
     name, args = expr.name, expr.args
+    if may_wrap(expr):
+        atom = _with_normal_args(expr)
+        terms[atom] = terms.get(atom, 0) + scale
+        return 0
     if name == "add":
         return _accumulate(args[0], scale, terms) + _accumulate(args[1], scale, terms)
     if name == "sub":
@@ -212,10 +217,15 @@ def _normal_op(expr: Op) -> Affine:
         difference = left.minus(right)
         if difference.is_constant:
             return left if (difference.constant <= 0) == (name == "min") else right
+    return Affine(((_with_normal_args(expr), 1),), 0)
+
+
+def _with_normal_args(expr: Op) -> Op:
+    """The operator on normal forms of its operands."""
     args = tuple(to_expr(affine(a)) if a.dtype == i64 else a for a in expr.args)
-    if name in _COMMUTATIVE and order(args[0]) > order(args[1]):
+    if expr.name in _COMMUTATIVE and order(args[0]) > order(args[1]):
         args = (args[1], args[0])
-    return Affine(((Op(name, args, i64), 1),), 0)
+    return Op(expr.name, args, i64)
 
 
 def floor_divide(form: Affine, divisor: int) -> Affine:

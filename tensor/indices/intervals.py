@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import gcd
 
-from ..dtype import DType, Kind, i64
+from ..dtype import i64
 from ..expr import Cast, Const, Expr, Op, Var
 from .forms import Affine, Terms, affine
+from .operator_ranges import Interval, interval_of_op, range_of, within
 
-Interval = tuple[int, int]
 Bounds = Mapping[str, Interval]
 FormFacts = Mapping[Terms, Interval]
 
@@ -48,7 +48,7 @@ def interval(expr: Expr, bounds: Bounds, facts: FormFacts = _NONE) -> Interval:
         found = bounds.get(expr.name, UNBOUNDED)
         return _with_facts(Affine(((expr, 1),), 0), found, bounds, facts) if facts else found
     if expr.dtype != i64:
-        return _within(_atom_interval(expr, bounds, facts), expr.dtype)
+        return within(_atom_interval(expr, bounds, facts), expr.dtype)
     return interval_of_form(affine(expr), bounds, facts)
 
 
@@ -130,39 +130,12 @@ def _atom_interval(expr: Expr, bounds: Bounds, facts: FormFacts) -> Interval:
         case Const(value=value):
             return int(value), int(value)
         case Cast(arg=arg, dtype=dtype) if arg.dtype.is_integer or arg.dtype.name == "bool":
-            return _within(interval(arg, bounds, facts), dtype)
+            return within(interval(arg, bounds, facts), dtype)
         case Op(name="select", args=(condition, yes, no)):
             return _select_interval(condition, yes, no, Known(bounds, facts))
         case Op(name=name, args=args) if expr.dtype.is_integer and name != "bf16_pair":
-            return _op_interval(name, [interval(arg, bounds, facts) for arg in args], expr.dtype)
+            return interval_of_op(name, [interval(arg, bounds, facts) for arg in args], expr.dtype)
     return range_of(expr.dtype)
-
-
-def _op_interval(name: str, args: list[Interval], dtype: DType) -> Interval:
-    (a, b), (c, d) = args[0], args[-1]
-    match name:
-        case "add":
-            return a + c, b + d
-        case "sub":
-            return a - d, b - c
-        case "neg":
-            return -b, -a
-        case "abs":
-            return (0 if a <= 0 <= b else min(abs(a), abs(b))), max(abs(a), abs(b))
-        case "min":
-            return min(a, c), min(b, d)
-        case "max":
-            return max(a, c), max(b, d)
-        case "mul" | "floordiv" if name == "mul" or c > 0 or d < 0:
-            ends = [x * y if name == "mul" else x // y for x in (a, b) for y in (c, d)]
-            return min(ends), max(ends)
-        case "floordiv" | "mod" if c == d == 0:
-            return 0, 0
-        case "mod" if c == d and c > 0:
-            return (a % c, b % c) if a // c == b // c else (0, c - 1)
-        case "mod" if c > 0:
-            return 0, d - 1
-    return range_of(dtype)
 
 
 def _select_interval(condition: Expr, yes: Expr, no: Expr, known: Known) -> Interval:
@@ -247,28 +220,6 @@ def _direction(terms: Terms) -> tuple[Terms, int]:
     """(terms divided by their common factor so that the first is positive, that factor)."""
     unit = gcd(*(c for _, c in terms)) * (1 if terms[0][1] > 0 else -1)
     return tuple((atom, c // unit) for atom, c in terms), unit
-
-
-def interval_of_op(name: str, args: list[Interval], dtype: DType) -> Interval:
-    """The least and the greatest value of an operator on operands in these ranges: all of the dtype's if it may wrap."""
-    return _within(_op_interval(name, args, dtype), dtype)
-
-
-def range_of(dtype: DType) -> Interval:
-    """The least and the greatest number of a dtype."""
-    if dtype.kind is Kind.BOOL:
-        return 0, 1
-    if dtype.kind is Kind.UNSIGNED:
-        return 0, 2**dtype.bits - 1
-    if dtype.kind is Kind.SIGNED:
-        return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
-    raise TypeError(f"{dtype} has no integer range")
-
-
-def _within(found: Interval, dtype: DType) -> Interval:
-    """`found` where it fits into the dtype; else anything, since the arithmetic may wrap."""
-    low, high = range_of(dtype)
-    return found if low <= found[0] and found[1] <= high else (low, high)
 
 
 _NEGATED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}

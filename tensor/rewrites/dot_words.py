@@ -37,7 +37,8 @@ from ..expr import Cast, Const, Expr, Op, Read, call, const, rewrite, substitute
 from ..indices.affine import simplify
 from ..indices.bounds import bound_of, conjuncts
 from ..indices.forms import affine
-from ..indices.intervals import Interval, interval, range_of
+from ..indices.intervals import interval
+from ..indices.operator_ranges import Interval, range_of
 from ..program import Axis, Program, Stage, Tensor
 from ..stage_edits import (
     factors,

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from ..dtype import DTYPES, DType, boolean
 from ..expr import Cast, Const, Expr, Op, rewrite
-from ..indices.intervals import Interval, interval_of_op, range_of
+from ..indices.operator_ranges import Interval, interval_of_op, range_of
 from ..language import OPERATORS
 from ..program import Stage
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilesmith.tensor.dtype import bf16, boolean, f16, f32, i32, i64, u8
-from tilesmith.tensor.expr import Const, Expr, Op, Read, Var, binary, call, const
+from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var, binary, call, const
 from tilesmith.tensor.indices.affine import Affine, Known, affine, decide, interval, simplify, to_expr
 
 i, j, k = Var("i"), Var("j"), Var("k")
@@ -29,8 +29,17 @@ def value(expr: Expr, at: Mapping[str, int]) -> int:
         return at[expr.name]
     if isinstance(expr, Const):
         return int(expr.value)
+    if isinstance(expr, Read):
+        return at[expr.tensor]
+    if isinstance(expr, Cast):
+        return value(expr.arg, at)
     assert isinstance(expr, Op)
-    return _EVALUATE[expr.name](*(value(arg, at) for arg in expr.args))
+    return wrapped(_EVALUATE[expr.name](*(value(arg, at) for arg in expr.args)))
+
+
+def wrapped(number: int) -> int:
+    """What i64 holds of a whole number."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def conditions(parts: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
@@ -49,6 +58,7 @@ def extend(parts: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         st.builds(operator.floordiv, parts, st.integers(1, 8)),
         st.builds(operator.mod, parts, st.integers(1, 8)),
         st.builds(operator.neg, parts),
+        st.builds(lambda a: call("abs", a), parts),
         st.builds(lambda c, a, b: call("select", c, a, b), conditions(parts), parts, parts),
     )
 
@@ -70,8 +80,44 @@ def test_every_transformation_keeps_the_value(expr: Expr, places: list[dict[str,
         assert low <= true <= high
 
 
+x, y, byte = Read("x", (), i64), Read("y", (), i64), Read("byte", (), u8).cast(i64)
+data = st.recursive(st.one_of(leaves, st.sampled_from([x, y, byte])), extend, max_leaves=6)
+whole_numbers = st.one_of(
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(-10, 10),
+    st.builds(lambda end, off: wrapped(end + off), st.sampled_from([2**63, 2**62, -(2**62)]), st.integers(-9, 9)),
+)
+elements = st.fixed_dictionaries(
+    {name: st.integers(*ends) for name, ends in BOUNDS.items()}
+    | {"x": whole_numbers, "y": whole_numbers, "byte": st.integers(0, 255)}
+)
+
+
 @settings(max_examples=200, deadline=None)
-@given(indices)
+@given(data, conditions(data), st.lists(elements, min_size=1, max_size=6))
+def test_data_wrap_as_they_would(expr: Expr, condition: Expr, places: list[dict[str, int]]) -> None:
+    chosen = call("select", condition, expr, x)
+    low, high = interval(chosen, BOUNDS)
+    for at in places:
+        true = value(chosen, at)
+        assert value(to_expr(affine(chosen)), at) == true
+        assert value(simplify(chosen), at) == true
+        assert value(simplify(chosen, BOUNDS), at) == true
+        assert low <= true <= high
+
+
+def test_laws_of_whole_numbers_wait_until_data_are_known_to_fit() -> None:
+    doubled = call("select", const(0, i64) < x, const(0, i64), x * 2)  # of the least numbers it is positive
+    assert simplify(call("max", doubled, const(0, i64))) != const(0, i64)
+    assert simplify(x * 2 // 2) != x
+    assert simplify(call("min", x + 1, x)) != x
+    assert simplify(byte * 2 // 2) == byte
+    clamped = call("min", call("max", x, const(0, i64)), const(9, i64))
+    assert simplify((clamped * 64 + i) // 64, BOUNDS) == simplify(clamped)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(indices, data))
 def test_the_form_of_a_form_is_itself(expr: Expr) -> None:
     assert affine(to_expr(affine(expr))) == affine(expr)
 
@@ -143,8 +189,8 @@ def test_a_guard_on_a_quotient_tells_of_what_was_divided() -> None:
 
 
 def test_interval_of_what_is_read_is_that_of_its_dtype_until_clamped() -> None:
-    byte, number = Read("t", (i,), u8), Read("t", (i,), i32)
-    assert interval(byte.cast(i64), BOUNDS) == (0, 255)
+    number = Read("t", (i,), i32)
+    assert interval(byte, BOUNDS) == (0, 255)
     clamped = binary("min", binary("max", number.cast(i64), 0), 9)
     assert interval(clamped, BOUNDS) == (0, 9)
     assert interval(number + 1, BOUNDS) == (-(2**31), 2**31 - 1)  # it may wrap
