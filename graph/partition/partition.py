@@ -65,9 +65,11 @@ def partition(program: Program) -> Partition:
     small = inlined(needed, frozenset(finished) | ready | kept | tiled, stored - prepared)
     aliases = _aliases(small, prepared)
     joins = _joins(small, aliases, stored - prepared)
-    groups = _groups(small, finished, prepared | frozenset(aliases) | joins.laid)
+    groups = _groups(small, finished, prepared | joins.laid, frozenset(aliases))
     kernels = tuple(kernel_of(small, members, prepared) for members in groups)
-    return Partition(needed, kernels, aliases, joins.inside)
+    computed = frozenset(name for members in groups for name in members)
+    shared = {name: source for name, source in aliases.items() if name not in computed}
+    return Partition(needed, kernels, shared, joins.inside)
 
 
 def _aliases(program: Program, prepared: frozenset[str]) -> dict[str, str]:
@@ -90,9 +92,14 @@ def _joins(program: Program, aliases: Mapping[str, str], stored: AbstractSet[str
     return joins_of(program, lambda name: aliases.get(name, name), is_stored)
 
 
-def _groups(program: Program, finished: Mapping[str, Epilogue], without: frozenset[str]) -> list[list[str]]:
-    """The stages of each kernel, in the order in which kernels run."""
-    taken = set(without)
+def _groups(
+    program: Program, finished: Mapping[str, Epilogue], without: frozenset[str], aliases: frozenset[str]
+) -> list[list[str]]:
+    """The stages of each kernel, in the order in which kernels run.
+
+    Of `aliases` those are computed that stand between a reduction and what finishes it: its result is never in memory.
+    """
+    taken = set(without | aliases)
     ends = _ends(program, finished)
     tiles = {group.root: group for group in groups_of(program, taken)}
     groups: list[list[str]] = []
@@ -102,7 +109,7 @@ def _groups(program: Program, finished: Mapping[str, Epilogue], without: frozens
             if tile is not None and taken.isdisjoint(tile.members):
                 members = [stage.name, *tile.members]
             else:
-                members = _group(program, stage, finished.get(stage.name), taken, ends)
+                members = _group(program, stage, finished.get(stage.name), taken, aliases, ends)
             taken.update(members)
             groups.append(members)
     return groups[::-1]
@@ -119,13 +126,18 @@ def _ends(program: Program, finished: Mapping[str, Epilogue]) -> frozenset[str]:
 
 
 def _group(
-    program: Program, root: Stage, epilogue: Epilogue | None, taken: AbstractSet[str], ends: frozenset[str]
+    program: Program,
+    root: Stage,
+    epilogue: Epilogue | None,
+    taken: AbstractSet[str],
+    aliases: frozenset[str],
+    ends: frozenset[str],
 ) -> list[str]:
-    """A root with the producers that it takes in. `ends`: see `_ends`."""
+    """A root with the producers that it takes in. `aliases`: see `_groups`; `ends`: see `_ends`."""
     if root.fold is not None:
         return [root.name]
-    if epilogue is not None and epilogue.reduction not in taken:
-        here = [name for name in epilogue.members if name in program.producers and name not in taken]
+    if epilogue is not None and (taken - aliases).isdisjoint({epilogue.reduction, *epilogue.members}):
+        here = [name for name in epilogue.members if name in program.producers]
         members = [root.name, epilogue.reduction, *(name for name in here if name != root.name)]
         return [*members, *_products_before(program, program.stage(epilogue.reduction), taken)]
     if is_anchor(root):

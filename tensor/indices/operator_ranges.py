@@ -1,7 +1,7 @@
 """Ranges of integer operators from those of their operands, and which arithmetic may wrap.
 
-Arithmetic of indices never wraps: axes are short. That of data in i64 may, as in NumPy, and then no law of whole numbers holds for
-it: x * 2 // 2 is not x, and min(x + 1, x) may be either.
+Arithmetic of indices never wraps: axes are short. That of data in i64 may, as in NumPy, and then no law of whole numbers
+holds for it: x * 2 // 2 is not x, and min(x + 1, x) may be either.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def within(found: Interval, dtype: DType) -> Interval:
 
 
 def unwrapped_range(name: str, args: list[Interval], dtype: DType) -> Interval:
-    """The least and the greatest value of an operator on whole numbers in these ranges, which may be more than the dtype holds."""
+    """The least and the greatest value of an operator on whole numbers in these ranges, be they more than the dtype holds."""
     (a, b), (c, d) = args[0], args[-1]
     match name:
         case "add":
@@ -70,7 +70,7 @@ def may_wrap(expr: Op) -> bool:
 
 
 def _reach(expr: Expr) -> tuple[Interval | None, bool]:
-    """(the range of integers or conditions whatever the data are, None where it holds indices alone; whether its operator may wrap)."""
+    """(the range of an expression whatever the data are, None where it holds indices alone; whether its operator may wrap)."""
     match expr:
         case Var() | Const():
             return None, False

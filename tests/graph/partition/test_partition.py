@@ -174,6 +174,21 @@ def test_a_reshape_between_kernels_is_no_kernel() -> None:
     assert found.aliases == {"m": "a"}
 
 
+def test_a_copy_between_a_reduction_and_what_finishes_it_is_computed_with_them() -> None:
+    program = ts.parse(
+        """
+        input x: f32[60]
+        largest[i: 30] = max[k: 2](x[k * 30 + i])
+        copy[i: 30] = largest[i]
+        again[place: 30] = copy[place % 30]
+        return again
+        """
+    )
+    found = partition(program)
+    check_calls(found.program, found.kernels, found.aliases, found.inside)
+    assert [kernel.outputs for kernel in found.kernels] == [("again",)] and not found.aliases
+
+
 def test_a_product_of_two_parts_of_one_tensor_has_operands_of_its_own() -> None:
     """Queries and keys of one product: none could be packed where both are reads of the same tensor."""
     program = text("""
