@@ -14,6 +14,7 @@ from ...tensor.dtype import f32, i64
 from ...tensor.expr import Cast, Const, Expr, Op, Read, Var, variables, walk
 from ...tensor.indices.affine import Affine, affine
 from ...tensor.indices.intervals import interval_of_form
+from ...tensor.indices.operator_ranges import may_wrap
 from ...tensor.language import COMPARISONS
 from ...tensor.stage_edits import factors
 from ...tensor.wholes import whole
@@ -121,7 +122,7 @@ class Expressions:
 
     def _atom(self, expr: Expr) -> Index:
         """Evaluates a part of an index that is no sum: quotients and bounds are folded where their operands are known."""
-        if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and len(expr.args) == 2:
+        if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and len(expr.args) == 2 and not may_wrap(expr):
             left, right = (self.index(arg) for arg in expr.args)
             if expr.name in ("min", "max"):
                 return self.indices.bound(expr.name, left, right)
@@ -153,7 +154,7 @@ class Expressions:
             case Op(name=name, args=args, dtype=dtype):
                 if name == "select":
                     return self._select(*args)
-                if dtype == i64 and name in _INDEX_OPERATORS:
+                if dtype == i64 and name in _INDEX_OPERATORS and not may_wrap(expr):
                     return self.indices.value(self.index(expr))
                 if name in COMPARISONS and args[0].dtype == i64:
                     return self.indices.compare(name, self.index(args[0]), self.index(args[1]))
