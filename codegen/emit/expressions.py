@@ -14,6 +14,7 @@ from ...tensor.dtype import f32, i64
 from ...tensor.expr import Cast, Const, Expr, Op, Read, Var, variables, walk
 from ...tensor.indices.affine import Affine, affine
 from ...tensor.indices.intervals import interval_of_form
+from ...tensor.indices.operator_ranges import may_wrap
 from ...tensor.language import COMPARISONS
 from ...tensor.stage_edits import factors
 from ...tensor.wholes import whole
@@ -121,6 +122,9 @@ class Expressions:
 
     def _atom(self, expr: Expr) -> Index:
         """Evaluates a part of an index that is no sum: quotients and bounds are folded where their operands are known."""
+        if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and may_wrap(expr):
+            operands = [self.value(arg) for arg in expr.args]
+            return self.indices.from_value(self.arithmetic.apply(expr.name, operands, i64))
         if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and len(expr.args) == 2:
             left, right = (self.index(arg) for arg in expr.args)
             if expr.name in ("min", "max"):
@@ -156,7 +160,8 @@ class Expressions:
                 if dtype == i64 and name in _INDEX_OPERATORS:
                     return self.indices.value(self.index(expr))
                 if name in COMPARISONS and args[0].dtype == i64:
-                    return self.indices.compare(name, self.index(args[0]), self.index(args[1]))
+                    far = may_wrap(Op("sub", args, i64))
+                    return self.indices.compare(name, self.index(args[0]), self.index(args[1]), far)
                 if name in PACKS and (packed := self._packed(expr)) is not None:
                     return packed
                 if not self.target.is_gpu and (operands := several(expr)) is not None:
