@@ -122,7 +122,10 @@ class Expressions:
 
     def _atom(self, expr: Expr) -> Index:
         """Evaluates a part of an index that is no sum: quotients and bounds are folded where their operands are known."""
-        if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and len(expr.args) == 2 and not may_wrap(expr):
+        if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and may_wrap(expr):
+            operands = [self.value(arg) for arg in expr.args]
+            return self.indices.from_value(self.arithmetic.apply(expr.name, operands, i64))
+        if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and len(expr.args) == 2:
             left, right = (self.index(arg) for arg in expr.args)
             if expr.name in ("min", "max"):
                 return self.indices.bound(expr.name, left, right)
@@ -157,7 +160,8 @@ class Expressions:
                 if dtype == i64 and name in _INDEX_OPERATORS and not may_wrap(expr):
                     return self.indices.value(self.index(expr))
                 if name in COMPARISONS and args[0].dtype == i64:
-                    return self.indices.compare(name, self.index(args[0]), self.index(args[1]))
+                    far = may_wrap(Op("sub", args, i64))
+                    return self.indices.compare(name, self.index(args[0]), self.index(args[1]), far)
                 if name in PACKS and (packed := self._packed(expr)) is not None:
                     return packed
                 if not self.target.is_gpu and (operands := several(expr)) is not None:

@@ -18,6 +18,7 @@ _HOLDS = {
     "lt": lambda n: n < 0, "le": lambda n: n <= 0, "gt": lambda n: n > 0,
     "ge": lambda n: n >= 0, "eq": lambda n: n == 0, "ne": lambda n: n != 0,
 }  # fmt: skip
+_LARGEST = 1 << 63
 _SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 
 
@@ -148,8 +149,8 @@ class IndexArithmetic:
 
     # Comparison
 
-    def compare(self, name: str, left: Index, right: Index) -> Value:
-        """left < right and the like, as a bool."""
+    def compare(self, name: str, left: Index, right: Index, far: bool = False) -> Value:
+        """left < right and the like, as a bool. `far`: they may be so far apart that their difference wraps."""
         difference = self.minus(left, right)
         if difference.is_constant:
             return TRUE if _HOLDS[name](difference.constant) else FALSE
@@ -163,13 +164,14 @@ class IndexArithmetic:
         known = self.text.scope_of([symbol for symbol, _ in difference.terms]).conditions
         key = (name, difference, self.lanes if difference.lane else 0)
         if key not in known:
-            known[key] = self._compare(name, difference, left, right)
+            known[key] = self._compare(name, difference, left, right, far)
         return known[key]
 
-    def _compare(self, name: str, difference: Index, left: Index, right: Index) -> Value:
+    def _compare(self, name: str, difference: Index, left: Index, right: Index, far: bool) -> Value:
         if difference.lane:
-            return self._compare_lanes(name, difference)
-        if len(difference.terms) == 1 and abs(difference.terms[0][1]) == 1:  # compare the name itself with a number
+            return self._compare_lanes(name, difference, self._saturated(left, right) if far else "")
+        if len(difference.terms) == 1 and abs(difference.terms[0][1]) == 1 and abs(difference.constant) < _LARGEST:
+            # compare the name itself with a number
             (symbol, sign), limit = difference.terms[0], difference.constant
             flipped = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(name, name) if sign < 0 else name
             text = f"icmp {_SIGNED[flipped]} {self.kind} {symbol}, {-limit * sign}"
@@ -177,8 +179,15 @@ class IndexArithmetic:
         a, b = self.scalar(left), self.scalar(right)
         return Value(self.text.pure(f"icmp {_SIGNED[name]} {self.kind} {a}, {b}", a, b), boolean)
 
-    def _compare_lanes(self, name: str, difference: Index) -> Value:
-        """base + c * lane against 0, in the narrowest lanes that hold it: base is clamped to what can change the answer."""
+    def _saturated(self, left: Index, right: Index) -> str:
+        """left - right in lane 0, or what comes next to it in an i64."""
+        a, b = (self.scalar(Index(side.constant, side.terms)) for side in (left, right))
+        call = self.arithmetic.module.intrinsic(f"llvm.ssub.sat.{self.kind}", self.kind, self.kind, self.kind)
+        return self.text.pure(f"{call}({self.kind} {a}, {self.kind} {b})", a, b)
+
+    def _compare_lanes(self, name: str, difference: Index, first: str) -> Value:
+        """base + c * lane against 0, in the narrowest lanes that hold it: base is clamped to what can change the answer.
+        `first`: its name, if it is more than a sum."""
         base = Index(difference.constant, difference.terms)
         if base.is_constant:
             held = {_HOLDS[name](base.constant + difference.lane * lane) for lane in range(self.lanes)}
@@ -192,7 +201,7 @@ class IndexArithmetic:
         if base.is_constant:
             start = str(max(-reach, min(reach, base.constant)))
         else:
-            start = self.extremum("min", self.scalar(base), str(reach))
+            start = self.extremum("min", first or self.scalar(base), str(reach))
             start = self.extremum("max", start, str(-reach))
             start = self._resized(start, bits)
         kind = vector(f"i{bits}", self.lanes)

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from ..dtype import DType, i64
 from ..expr import Cast, Const, Expr, Op, Read, Var, children, with_children
 from .forms import ZERO, Affine, affine, floor_divide, modulo, to_expr
-from .intervals import Bounds, Interval, Known, decide, interval, interval_of_form
+from .intervals import Bounds, Known, decide, interval, interval_of_form
+from .operator_ranges import Interval
 
 __all__ = [
     "Affine",

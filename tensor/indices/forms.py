@@ -177,8 +177,8 @@ def _accumulate(expr: Expr, scale: int, terms: dict[Expr, int]) -> int:
 def _accumulate_op(expr: Op, scale: int, terms: dict[Expr, int]) -> int:
     name, args = expr.name, expr.args
     if may_wrap(expr):
-        atom = _with_normal_args(expr)
-        terms[atom] = terms.get(atom, 0) + scale
+        whole = _with_normal_args(expr)
+        terms[whole] = terms.get(whole, 0) + scale
         return 0
     if name == "add":
         return _accumulate(args[0], scale, terms) + _accumulate(args[1], scale, terms)

@@ -1,10 +1,12 @@
 """Ranges of integer operators from those of their operands, and which arithmetic may wrap.
 
-Arithmetic of indices never wraps: axes are short. That of data in i64 may, as in NumPy, and then no law of whole numbers
+Arithmetic of indices does not wrap: axes are short. That of data in i64 may, as in NumPy, and then no law of whole numbers
 holds for it: x * 2 // 2 is not x, and min(x + 1, x) may be either.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from ..dtype import DType, Kind, i64
 from ..expr import Cast, Const, Expr, Local, Op, Read, Var
@@ -12,6 +14,8 @@ from ..expr import Cast, Const, Expr, Local, Op, Read, Var
 Interval = tuple[int, int]
 
 INDEX: Interval = (-(1 << 40), 1 << 40)  # more elements than any memory holds
+_LARGEST_STRIDE = 1 << 50  # that of a sum of many axes; tensors have up to 2^44 elements
+_FARTHEST = 1 << 60
 
 
 def range_of(dtype: DType) -> Interval:
@@ -65,45 +69,59 @@ def interval_of_op(name: str, args: list[Interval], dtype: DType) -> Interval:
 
 
 def may_wrap(expr: Op) -> bool:
-    """Says whether an i64 operator on data can have a result that i64 does not hold."""
-    return _reach(expr)[1]
+    """Says whether an i64 operator can have a result that i64 does not hold.
+
+    On data; on axes where a number that they are multiplied by is larger than any stride.
+    """
+    return _reach(expr).wraps
 
 
-def _reach(expr: Expr) -> tuple[Interval | None, bool]:
-    """(the range of an expression whatever the data are, None where it holds indices alone; whether its operator may wrap)."""
+class _Reach(NamedTuple):
+    """Holds the range of an integer or a condition, whether it is made of data, and whether its operator may wrap."""
+
+    range: Interval
+    data: bool = True
+    wraps: bool = False
+
+
+def _reach(expr: Expr) -> _Reach:
     match expr:
-        case Var() | Const():
-            return None, False
+        case Var():
+            return _Reach(INDEX, False)
+        case Const(value=value):
+            return _Reach((int(value), int(value)), False)
         case Read(dtype=dtype) | Local(dtype=dtype):
-            return range_of(dtype), False
+            return _Reach(range_of(dtype))
         case Cast(arg=arg, dtype=dtype):
             if not (arg.dtype.is_integer or arg.dtype.name == "bool"):
-                return range_of(dtype), False
-            found = _reach(arg)[0]
-            return None if found is None else within(found, dtype), False
+                return _Reach(range_of(dtype))
+            found = _reach(arg)
+            return _Reach(within(found.range, dtype), found.data)
     assert isinstance(expr, Op)
     try:
-        kept: tuple[Interval | None, bool] = expr._reach
+        kept: _Reach = expr._reach
     except AttributeError:
         kept = _reach_of_op(expr)
         object.__setattr__(expr, "_reach", kept)
     return kept
 
 
-def _reach_of_op(expr: Op) -> tuple[Interval | None, bool]:
+def _reach_of_op(expr: Op) -> _Reach:
     args = expr.args[1:] if expr.name == "select" else expr.args
     if not expr.dtype.is_integer or not all(arg.dtype.is_integer for arg in args):
-        return range_of(expr.dtype), False
-    found = [_reach(arg)[0] for arg in args]
-    if all(one is None for one in found):
-        return None, False
-    ranges = [one if one is not None else _index_range(arg) for one, arg in zip(found, args, strict=True)]
+        return _Reach(range_of(expr.dtype))
+    found = [_reach(arg) for arg in args]
+    data = any(one.data for one in found)
+    ranges = [one.range if one.data or not data else _place(one.range) for one in found]
     if expr.name == "select":
-        return (min(low for low, _ in ranges), max(high for _, high in ranges)), False
+        return _Reach((min(low for low, _ in ranges), max(high for _, high in ranges)), data)
     whole = unwrapped_range(expr.name, ranges, expr.dtype)
+    if not data and expr.dtype == i64 and whole[0] < whole[1] and max(map(abs, whole)) < _LARGEST_STRIDE * INDEX[1]:
+        return _Reach(whole, False)
     fitting = within(whole, expr.dtype)
-    return fitting, expr.dtype == i64 and fitting != whole
+    return _Reach(fitting, data or fitting != whole, expr.dtype == i64 and fitting != whole)
 
 
-def _index_range(expr: Expr) -> Interval:
-    return (int(expr.value), int(expr.value)) if isinstance(expr, Const) else INDEX
+def _place(found: Interval) -> Interval:
+    """The range of an index beside data. Ranges of indices alone are far too wide where strides are long."""
+    return max(found[0], -_FARTHEST), min(found[1], _FARTHEST)

@@ -16,7 +16,8 @@ from __future__ import annotations
 from ..dtype import Kind
 from ..expr import Cast, Expr, Local, Op, Read, walk
 from ..program import Program, Stage
-from .intervals import Bounds, Interval, interval
+from .intervals import Bounds, interval
+from .operator_ranges import Interval
 from .scatter import scattered
 
 EVERYWHERE: Interval = (-(1 << 62), 1 << 62)

@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from ..dtype import DType, Kind
-from ..indices.intervals import Interval
+from ..indices.operator_ranges import Interval
 from ..indices.ranges import index_ranges
 from ..program import Program
 from .roundings import Array

@@ -81,7 +81,10 @@ def test_every_transformation_keeps_the_value(expr: Expr, places: list[dict[str,
 
 
 x, y, byte = Read("x", (), i64), Read("y", (), i64), Read("byte", (), u8).cast(i64)
-data = st.recursive(st.one_of(leaves, st.sampled_from([x, y, byte])), extend, max_leaves=6)
+large = st.builds(
+    lambda name, times: name * times, st.sampled_from([i, x]), st.sampled_from([2**62, 2**63 - 1, -(2**63)])
+)
+data = st.recursive(st.one_of(leaves, st.sampled_from([x, y, byte]), large), extend, max_leaves=6)
 whole_numbers = st.one_of(
     st.integers(-(2**63), 2**63 - 1),
     st.integers(-10, 10),

@@ -134,6 +134,44 @@ def test_floats_above_the_signed_range_become_unsigned_integers(name: str, sourc
     np.testing.assert_array_equal(found, wanted)
 
 
+FAR = """
+    input x: i64[13]
+    a[i: 13, j: 64] = x[i] * 2 // 2 + j
+    b[i: 13, j: 64] = select(x[i] * 2 < x[i], j, 7)
+    c[i: 13, j: 64] = max(-x[i], 0) + j
+    d[i: 13, j: 64] = j < x[i]
+    e[i: 13, j: 64] = x[i] * 3 >= j - 5
+    f[i: 13, j: 64] = j * 4611686018427387904 // 4 + x[i]
+    g[i: 13, j: 64] = j * 4611686018427387904 < 5
+    h[i: 3] = i * 4611686018427387904 // 4
+    return a, b, c, d, e, f, g, h
+"""
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "gpu"])
+def test_scalars_and_axes_of_64_bits_wrap_too(target: str) -> None:
+    program = parse(FAR)
+    ends = np.iinfo(np.int64)
+    x = np.array([ends.min + n for n in (0, 1, 2, 9)] + [-5, -1, 0, 1, 7] + [ends.max - n for n in (9, 2, 1, 0)])
+    rows, j, k = x[:, None], np.arange(64), np.arange(3)
+    with np.errstate(all="ignore"):
+        wanted = [
+            rows * 2 // 2 + j, np.where(rows * 2 < rows, j, 7), np.maximum(-rows, 0) + j, j < rows, rows * 3 >= j - 5,
+            j * 2**62 // 4 + rows, np.broadcast_to(j * 2**62 < 5, (13, 64)), k * 2**62 // 4,
+        ]  # fmt: skip
+    for ours, numpys in zip(evaluate(program, [x]), wanted, strict=True):
+        np.testing.assert_array_equal(ours, numpys)
+    if target == "gpu":
+        assert on_gpu(program, [x]) is None
+        return
+    task = Task.of(program, parse_target(target), 1)
+    for sketch in (UNSCHEDULED, *task.sketches[:2]):
+        values = {} if sketch is UNSCHEDULED else random_config(task, sketch, np.random.default_rng(2))
+        found = run(build(task.program, sketch, values, task.target, 1), task, [x], at_end=True)
+        for ours, numpys in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(ours, numpys)
+
+
 def test_whole_numbers_that_float64_cannot_tell_apart_are_told_apart() -> None:
     for name in ("i64", "u64"):
         program = parse(f"input x: {name}[4]\ny[i: 4] = x[i] + 1\nreturn y")
