@@ -45,7 +45,10 @@ def reciprocals(program: LoopProgram) -> LoopProgram:
 def _changed(node: Statement) -> Statement:
     """The outermost loop around vectors in which divisors stay the same is written twice."""
     if isinstance(node, For) and node.kind is not LoopKind.PARALLEL and (divisors := _same(node)):
-        return If(reduce(_both, map(_in_range, divisors)), reduce(_multiplied, divisors, node), node)
+        fast: Statement = node
+        for divisor in divisors:
+            fast = _multiplied(fast, divisor)
+        return If(reduce(_both, map(_in_range, divisors)), fast, node)
     return with_substatements(node, _changed)
 
 
