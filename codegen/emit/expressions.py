@@ -27,7 +27,7 @@ from .memory import BufferPointer, Memory
 from .module_text import ModuleText
 from .packing import PACKS, elements_of, is_bf16, load_halves, load_words, spread_byte
 from .registers import Registers
-from .rounded_integers import rounded_integer, rounded_integer_of, rounds_to_integers
+from .rounding import rounded_integer, rounded_integer_of, rounds_to_integers
 from .strided import ALONE, Near
 from .text import FunctionText
 from .types import Value, literal

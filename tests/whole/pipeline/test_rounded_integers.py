@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.pipeline.candidates import Array, random_config, run
-from tilesmith.codegen.emit import rounded_integers
+from tilesmith.codegen.emit.rounding import rounded_integer_of
 from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -90,4 +90,4 @@ def test_a_sum_that_may_fall_is_kept_from_below() -> None:
 def test_other_casts_are_none(text: str) -> None:
     program = parse(f"input x: f32[2]\ny[i: 1] = {text}\nreturn y\n")
     (body,) = program.stages[0].bodies
-    assert rounded_integers.rounded_integer_of(body) is None  # type: ignore[arg-type]
+    assert rounded_integer_of(body) is None  # type: ignore[arg-type]
