@@ -28,6 +28,7 @@ from .memory import BufferPointer, Memory
 from .module_text import ModuleText
 from .packing import PACKS, elements_of, is_bf16, load_halves, load_words, spread_byte
 from .registers import Registers
+from .rounding import rounded_integer, rounded_integer_of, rounds_to_integers
 from .strided import ALONE, Near
 from .text import FunctionText
 from .types import Value, literal
@@ -151,7 +152,7 @@ class Expressions:
             case Read():
                 return self._read(expr)
             case Cast(arg=arg, dtype=dtype):
-                if isinstance(arg, Op) and (found := self._looked_up(expr)) is not None:
+                if isinstance(arg, Op) and (found := self._looked_up(expr) or self._rounded(expr)) is not None:
                     return found
                 return self.arithmetic.cast(self.value(arg), dtype)
             case Op(name=name, args=args, dtype=dtype):
@@ -199,6 +200,18 @@ class Expressions:
         if found.less is None:
             return value
         return self.arithmetic.apply("sub", [value, self.arithmetic.cast(self.value(found.less), f32)], f32)
+
+    def _rounded(self, node: Cast) -> Value | None:
+        """A narrow integer of a rounded number, where one instruction rounds vectors to integers."""
+        found = None if self.target.is_gpu else rounded_integer_of(node)
+        if found is None:
+            return None
+        value = self.value(found.rounded)
+        if not rounds_to_integers(self.arithmetic, value):
+            return None
+        added = found.added.arg if isinstance(found.added, Cast) else found.added
+        moved = None if added is None else self.value(added)
+        return self.arithmetic.cast(rounded_integer(self.arithmetic, value, moved, found), node.dtype)
 
     def _arm(self, node: Op) -> Expr | None:
         """The arm of a select whose condition is known."""

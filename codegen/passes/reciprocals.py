@@ -4,13 +4,15 @@
     ->  if 2^-64 <= |s| <= 2^64: serial j { vector l { y = x * (1 / s) } }  else: serial j { vector l { y = x / s } }
 
 A division takes as long as half a dozen products. Within the bounds the reciprocal is a normal number, so that the product
-differs from the quotient by one rounding; zeros, infinities, NaN and all else take the other branch.
+differs from the quotient by one rounding; zeros, infinities, NaN and all else take the other branch. Where a loop divides by
+several, as one that rounds a sum of rounded numbers does, all are asked for at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import reduce
 
 from ...tensor.dtype import boolean, f32, f64
 from ...tensor.expr import Const, Expr, Op, Read, children, rewrite, variables, walk
@@ -41,30 +43,34 @@ def reciprocals(program: LoopProgram) -> LoopProgram:
 
 
 def _changed(node: Statement) -> Statement:
-    """The outermost loop around vectors in which a divisor stays the same is written twice."""
-    if isinstance(node, For) and node.kind is not LoopKind.PARALLEL and (divisor := _divisor(node)) is not None:
-        return If(_in_range(divisor), _multiplied(node, divisor), node)
+    """The outermost loop around vectors in which divisors stay the same is written twice."""
+    if isinstance(node, For) and node.kind is not LoopKind.PARALLEL and (divisors := _same(node)):
+        fast: Statement = node
+        for divisor in divisors:
+            fast = _multiplied(fast, divisor)
+        return If(reduce(_both, map(_in_range, divisors)), fast, node)
     return with_substatements(node, _changed)
 
 
-def _divisor(loop: For) -> Expr | None:
-    """A divisor with a read in it that no trip of the loop changes, in the lanes of vectors.
+def _same(loop: For) -> list[Expr]:
+    """The divisors with a read in them that no trip of the loop changes, in the lanes of vectors.
 
     Not one that stands behind a condition: what the condition keeps from being read may lie outside of its buffer.
     """
     inside = list(statements(loop))
     if any(isinstance(s, (Barrier, Shuffle, Wait)) for s in inside):
-        return None  # threads may disagree on the divisor, and all must come
+        return []  # threads may disagree on a divisor, and all must come
     if not any(isinstance(s, For) and s.kind is LoopKind.VECTOR for s in inside):
-        return None
+        return []
     bound = {s.var for s in inside if isinstance(s, (For, Let))}
     made = {s.buffer.name for s in inside if isinstance(s, Allocate)}
     written = {s.buffer for s in inside if isinstance(s, (Store, Update))} | made
+    found = []
     for divisor in _divisors(loop):
         read = {part.tensor for part in walk(divisor) if isinstance(part, Read)}
         if read and not read & written and not variables(divisor) & bound:
-            return divisor
-    return None
+            found.append(divisor)
+    return found
 
 
 def _divisors(node: Statement) -> dict[Expr, None]:
@@ -97,7 +103,11 @@ def _evaluated(expr: Expr) -> Iterator[Expr]:
 def _in_range(divisor: Expr) -> Expr:
     size = Op("abs", (divisor,), divisor.dtype)
     low, high = Const(1 / LARGEST, divisor.dtype), Const(LARGEST, divisor.dtype)
-    return Op("and", (Op("ge", (size, low), boolean), Op("le", (size, high), boolean)), boolean)
+    return _both(Op("ge", (size, low), boolean), Op("le", (size, high), boolean))
+
+
+def _both(one: Expr, other: Expr) -> Expr:
+    return Op("and", (one, other), boolean)
 
 
 def _multiplied(node: Statement, divisor: Expr) -> Statement:
