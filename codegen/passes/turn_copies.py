@@ -7,8 +7,8 @@
         for k < n % 4 { ... as it was, from n // 4 * 4 on }
 
 So rows are packed for a product. A square takes four loads, eight shuffles and four stores, where single elements take sixteen
-loads and stores; where the rows are no multiple of four, two squares share some. An element that is packed by itself takes as
-long as 16 products: of 196x1024 times 1024x256, with both threads packing all rows, an eighth of the whole.
+loads and stores; where the rows are no multiple of four, two squares share some. The cost model still counts single elements:
+with less it packs rows where reading them as they lie is faster, as it counts no reads of what a nest itself has written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...schedules.plan.squares import SIDE, WIDTHS
 from ...tensor.expr import Expr, Op, Read, Var, substitute, variables, walk
 from ...tensor.indices.affine import affine
 from ...tensor.indices.bounds import bound_of
@@ -35,6 +34,8 @@ from ..ir.loop_ir import (
     with_substatements,
 )
 
+SIDE = 4  # of a square: lanes of the narrowest vectors, which are shuffled whole everywhere
+WIDTHS = (32, 64)  # bits of elements of which so many make one or two vectors
 _IN_MEMORY = frozenset(Scope) - {Scope.REGISTER, Scope.TABLE, Scope.TILE, Scope.SHARED}
 
 

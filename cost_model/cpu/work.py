@@ -30,7 +30,6 @@ from ..neighbours import distances, held, kept_apart, width
 from ..operations import instructions
 from .clamps import bodies, inside, masked_reads, ragged_ends, spanned
 from .counts import InstructionCounts, Reads
-from .turned import with_squares
 
 LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
 WINDOW = 200.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
@@ -111,7 +110,7 @@ class StageWork:
         placed = stage.plan.loops.scattered is not None  # terms that meet in one place wait for each other
         has_chain = placed or (stage.registers is not None and stage.registers <= stage.body)
         opened = stage.trips[(stage.plan.loops.first_reduction if placed else stage.registers) or 0]
-        elements = InstructionCounts(
+        return InstructionCounts(
             operations=operations + reads.gathered + reads.shuffles + reloads + self._finish() + self._stalls(),
             loads=reads.loads + reloads + spilled,
             broadcasts=reads.broadcasts,
@@ -131,7 +130,6 @@ class StageWork:
             masked=reads.masked,
             apart=reads.apart,
         )
-        return with_squares(self.tree.program, stage, elements)
 
     def _stalls(self) -> Value:
         """Cycles in which a port waits for long chains of which few run abreast."""
