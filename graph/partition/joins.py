@@ -34,7 +34,8 @@ def parts_of_join(program: Program, stage: Stage) -> list[tuple[str, int]] | Non
             return None
         if prod(program.tensors[value.tensor].shape) != (end - start) * step:
             return None
-        if distance(program, stage, value) != -start * step:
+        one = {outer.name: start} if end - start == 1 else None  # what is one row need not move with the axis
+        if distance(program, stage, value, one) != -start * step:
             return None
         found.append((value.tensor, start * step))
     names = {name for name, _ in found}

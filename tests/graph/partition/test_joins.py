@@ -70,6 +70,17 @@ def test_joins_of_a_dense_block_are_the_beginning_of_one() -> None:
     assert is_right(program)
 
 
+def test_rows_that_are_stacked_lie_where_they_are_put() -> None:
+    rows = [f"p{n}[j: 32] = max[k: 5](x[{n}, j, k])" for n in range(4)]
+    stacked = "s[i: 4, j: 32] = select(i < 2, select(i < 1, p0[j], p1[j]), select(i < 3, p2[j], p3[j]))"
+    last = "y[i: 4] = max[j: 32](s[i, j] * s[3 - i, j])"
+    program = ts.parse("\n".join(["input x: f32[4, 32, 5]", *rows, stacked, last, "return y"]))
+    found = partition(program)
+    assert found.inside == {f"p{n}": ("s", 128 * n) for n in range(4)}
+    assert len(found.kernels) == 5
+    assert is_right(program)
+
+
 def test_parts_of_several_rows_are_not_in_the_order_of_memory() -> None:
     program = dense(3, outer=2)
     assert partition(program).inside == {}
