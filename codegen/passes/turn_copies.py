@@ -134,12 +134,12 @@ class _Crossing:
 
 
 def _begins(count: int) -> list[int]:
-    """Where squares begin that cover so many rows."""
+    """Returns the rows at which squares begin that cover so many."""
     return [*range(0, count - SIDE, SIDE), count - SIDE]
 
 
 def _crossing(loop: For, rows: For, store: Store, buffers: Mapping[str, Buffer]) -> _Crossing | None:
-    """What is copied across, or None."""
+    """Finds what is copied across; None if it is anything else."""
     count, written = known(rows.extent) or 0, buffers.get(store.buffer)
     read, whole = _read(store.value, rows, count)
     source = None if read is None else buffers.get(read.tensor)
@@ -171,7 +171,7 @@ def _is_plain(store: Store, source: Buffer, written: Buffer) -> bool:
 
 
 def _read(value: Expr, rows: For, count: int) -> tuple[Read | None, Expr | None]:
-    """What is copied, and the condition under which it is for all rows: what grows with the row holds if it does for the
+    """Finds what is copied, and the condition under which it is for all rows: what grows with the row holds if it does for the
     last one."""
     match value:
         case Read():
