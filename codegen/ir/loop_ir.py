@@ -54,6 +54,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
+from operator import is_not
 
 from ...schedules.loops import LoopKind, Scope
 from ...tensor.dtype import DType
@@ -292,11 +293,13 @@ class LoopProgram:
     nests: tuple[Nest, ...]
 
     def with_bodies(self, rewrite: Callable[[Statement], Statement]) -> LoopProgram:
-        """The same program, the body of each nest rewritten."""
-        prepare, nests = (
-            tuple(replace(nest, body=rewrite(nest.body)) for nest in some) for some in (self.prepare, self.nests)
-        )
-        return replace(self, prepare=prepare, nests=nests)
+        """The same program, the body of each nest rewritten: the same object, if none changes."""
+        before = (*self.prepare, *self.nests)
+        bodies = [rewrite(nest.body) for nest in before]
+        if all(body is nest.body for body, nest in zip(bodies, before, strict=True)):
+            return self
+        after = tuple(replace(nest, body=body) for body, nest in zip(bodies, before, strict=True))
+        return replace(self, prepare=after[: len(self.prepare)], nests=after[len(self.prepare) :])
 
 
 def statements(statement: Statement) -> Iterator[Statement]:
@@ -325,13 +328,15 @@ def substatements(statement: Statement) -> tuple[Statement, ...]:
 
 
 def with_substatements(statement: Statement, changed: Callable[[Statement], Statement]) -> Statement:
-    """The statement, its direct substatements changed."""
+    """The statement, its direct substatements changed: the same object, if none is."""
     match statement:
         case Block(body=body):
-            return Block(tuple(map(changed, body)))
+            parts = tuple([changed(part) for part in body])
+            return Block(parts) if any(map(is_not, body, parts)) else statement
         case For(body=inner) | Let(body=inner) | Allocate(body=inner):
-            return replace(statement, body=changed(inner))
+            new = changed(inner)
+            return statement if new is inner else replace(statement, body=new)
         case If(then=then, otherwise=otherwise):
-            other = None if otherwise is None else changed(otherwise)
-            return replace(statement, then=changed(then), otherwise=other)
+            new, other = changed(then), None if otherwise is None else changed(otherwise)
+            return statement if new is then and other is otherwise else replace(statement, then=new, otherwise=other)
     return statement

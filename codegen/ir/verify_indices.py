@@ -116,30 +116,39 @@ class Corners:
     # Loops
 
     def _for(self, node: For, active: Active) -> None:
+        size = node.extent.value if isinstance(node.extent, Const) else 0
+        if type(size) is int and size > 0 and node.valid is None and node.index is None:  # as of most loops
+            real = full = _known_trip(size, self.depth % BITS)
+        else:
+            found = self._trips(node, active)
+            if found is None:
+                return
+            real, full, active = found
+        self._bind(node.var, real, full)
+        self.depth += 1
+        self.statement(node.body, active)
+        self.depth -= 1
+
+    def _trips(self, node: For, active: Active) -> tuple[NDArray[np.int64], NDArray[np.int64], Active] | None:
+        """The trip of a loop in each execution, real or of all that are written out, and which executions run it."""
         extent = self._value(node.extent, self.real)
         valid = None if node.valid is None else self._value(node.valid, self.real)
         for expr in expressions(node):
             self._values(expr, active)
         if extent is None or (node.valid is not None and valid is None):
-            return
+            return None
         if (extent[active] < 0).any():
             self.report.add(f"the loop {node.var!r} runs {extent[active].min()} trips")
         active = active & (extent > 0) & (True if valid is None else valid > 0)
-        if node.index is not None:
-            real = self._value(node.index, self.real)
-            if real is None:
-                return
-            if (outside := active & ((real < 0) | (real >= extent))).any():
-                self.report.add(f"the trip of the loop {node.var!r} is {real[outside][0]} of {extent[outside][0]}")
-            active = active & (real < (extent if valid is None else valid))
-            full = real
-        else:
+        if node.index is None:
             real = self._trip(extent if valid is None else np.minimum(extent, np.maximum(valid, 1)))
-            full = self._trip(extent) if node.kind in WRITTEN_OUT else real
-        self._bind(node.var, real, full)
-        self.depth += 1
-        self.statement(node.body, active)
-        self.depth -= 1
+            return real, self._trip(extent) if node.kind in WRITTEN_OUT else real, active
+        trip = self._value(node.index, self.real)
+        if trip is None:
+            return None
+        if (outside := active & ((trip < 0) | (trip >= extent))).any():
+            self.report.add(f"the trip of the loop {node.var!r} is {trip[outside][0]} of {extent[outside][0]}")
+        return trip, trip, active & (trip < (extent if valid is None else valid))
 
     def _trip(self, extent: NDArray[np.int64]) -> NDArray[np.int64]:
         """The first trip or the last one."""
@@ -184,13 +193,16 @@ class Corners:
 
     def _access(self, name: str, indices: tuple[Expr, ...], active: Active, stored: bool = False) -> None:
         buffer = self.buffers.get(name)
-        if buffer is None or len(indices) != len(buffer.shape) or not active.any():
+        if buffer is None or len(indices) != len(buffer.shape):
             return  # which is told elsewhere
         as_all = buffer.scope is Scope.REGISTER or (buffer.padded and not stored)
         names = self.full if as_all else self.real
         for dimension, (index, size) in enumerate(zip(indices, buffer.shape, strict=True)):
             place = self._value(index, names)
-            if place is not None and (outside := active & ((place < 0) | (place >= size))).any():
+            if place is None:
+                continue
+            outside = place.astype(np.uint64) >= size  # so are numbers below zero then
+            if outside.any() and (outside := outside & active).any():
                 self.report.add(f"index {dimension} of {name!r} is {place[outside][0]}, of {size} elements")
 
     def _tiles(self, node: MatrixMove | MatrixMultiply, active: Active) -> None:
@@ -246,5 +258,13 @@ class Corners:
 def _everywhere(value: int) -> NDArray[np.int64]:
     """A number in each execution: nobody writes to it."""
     found = np.full(CORNERS, value)
+    found.flags.writeable = False
+    return found
+
+
+@lru_cache(maxsize=1 << 10)
+def _known_trip(extent: int, bit: int) -> NDArray[np.int64]:
+    """The first trip or the last one of a loop that runs, where its number of trips is known: nobody writes to it."""
+    found: NDArray[np.int64] = (extent - 1) * _LAST[bit]
     found.flags.writeable = False
     return found
