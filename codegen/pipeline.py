@@ -49,7 +49,6 @@ from .passes.reciprocals import reciprocals
 from .passes.run import Pass, run_passes, verified
 from .passes.run_together import run_together
 from .passes.split_exceptional import split_exceptional
-from .passes.turn_copies import turn_copies
 from .passes.whole_copies import whole_copies
 from .passes.whole_ends import whole_ends
 from .passes.whole_ranges import whole_ranges
@@ -119,7 +118,6 @@ PROCESSOR = Steps(
         known_borders,  # vectors at borders are written out, so that their masks are known
         peel_interiors,  # loops over blocks of stencils ask once where blocks lie inside of all borders
         whole_copies,  # copies run without conditions that hold throughout
-        turn_copies,  # copies that read across what they write go through registers, square by square
     ),
     # emit/cpu/module.py writes LLVM IR, LLVM's passes are LLVM_PASSES of the backend, LLVM emits an object
     code=assemble,
